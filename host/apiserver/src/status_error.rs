@@ -131,6 +131,11 @@ impl ApiError {
         ApiError::new(StatusCode::FORBIDDEN, "Forbidden", message).about(target, name)
     }
 
+    /// The request came from somewhere that gets no answer.
+    pub(crate) fn stranger(why: &str) -> ApiError {
+        ApiError::new(StatusCode::FORBIDDEN, "Forbidden", why)
+    }
+
     pub(crate) fn namespace_terminating(target: &GroupResource, name: &str, namespace: &str) -> ApiError {
         let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
         ApiError::forbidden(target, name, &why).with_causes(json!([{

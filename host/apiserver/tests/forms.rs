@@ -92,3 +92,29 @@ async fn the_server_is_ready_and_says_its_version() {
     assert_eq!(cluster.get("/version").await.expect(StatusCode::OK)["major"], "1");
     assert!(cluster.server.kubeconfig().contains(&cluster.server.url()));
 }
+
+/// By DNS rebinding a page reads, and by a POST that needs no leave it writes.
+#[tokio::test]
+async fn a_web_page_can_neither_read_nor_write() {
+    let cluster = Cluster::quiet().await;
+    for page in [
+        [("host", "rebound.example.com"), ("sec-fetch-site", "same-origin")],
+        [("host", "127.0.0.1.example.com"), ("accept", "*/*")],
+        [("host", "localhost@example.com"), ("accept", "*/*")],
+        [("host", "10.0.0.1"), ("accept", "*/*")],
+        [("host", "127.0.0.1"), ("origin", "null")],
+        [("host", "127.0.0.1"), ("origin", "http://127.0.0.1")],
+        [("host", "127.0.0.1"), ("sec-fetch-site", "cross-site")],
+        [("host", "localhost"), ("host", "example.com")],
+    ] {
+        cluster.send("GET", CONFIG_MAPS, &page, b"").await.refused(403, "Forbidden");
+        let written = cluster.send("POST", CONFIG_MAPS, &page, config_map("a").to_string().as_bytes()).await;
+        written.refused(403, "Forbidden");
+    }
+    let untyped = cluster.send("POST", CONFIG_MAPS, &[], config_map("a").to_string().as_bytes()).await;
+    untyped.refused(415, "UnsupportedMediaType");
+    for host in ["localhost:1", "LOCALHOST", "[::1]:1", "127.0.0.9"] {
+        let list = cluster.send("GET", CONFIG_MAPS, &[("host", host)], b"").await.expect(StatusCode::OK);
+        assert_eq!(list["items"].as_array().map(Vec::len), Some(0), "{host}");
+    }
+}

@@ -161,6 +161,8 @@ fn classify(failure: &Failure, kind: &ObjectKind, key: &ObjectKey) -> Class {
             | ApiReason::LeaseLost
             // What the operator has told the host is no failure of the plugin's.
             | ApiReason::ReadOnly
+            // Neither are the operator's policies; a change of theirs runs every primary.
+            | ApiReason::NotGranted
             | ApiReason::ServerError
             | ApiReason::Timeout
             | ApiReason::UnknownOutcome => Class::Uncounted,
@@ -253,8 +255,15 @@ mod tests {
 
     #[test]
     fn refusals_are_retried_and_counted() {
-        for reason in [ApiReason::Invalid, ApiReason::Forbidden, ApiReason::NotGranted, ApiReason::NotFound] {
+        for reason in [ApiReason::Invalid, ApiReason::Forbidden, ApiReason::NotWatched, ApiReason::NotFound] {
             assert_eq!(failed(vec![api(reason)]), COUNTED, "{reason:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_operator_denies_is_no_failure_of_the_objects() {
+        for reason in [ApiReason::NotGranted, ApiReason::ReadOnly] {
+            assert_eq!(failed(vec![api(reason)]), UNCOUNTED, "{reason:?}");
         }
     }
 

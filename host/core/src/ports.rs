@@ -231,11 +231,16 @@ pub trait Events: Send + Sync {
     /// Queues `event`; it may be merged with others or dropped.
     fn emit(&self, call: &CallContext, event: Event);
 
+    /// The same for what the host has to say about the plugin's work: a plugin that emits much does not silence it.
+    fn emit_for_host(&self, call: &CallContext, event: Event) {
+        self.emit(call, event);
+    }
+
     /// Warns whoever looks at the primary of something that has become of its `Reconcile`. Not of one that has gone:
     /// that would be shown nowhere.
     fn warn(&self, call: &CallContext, reason: &str, note: String) {
         if call.primary.is_some() {
-            self.emit(call, Event::of_primary(EventType::Warning, reason, "Reconcile", note));
+            self.emit_for_host(call, Event::of_primary(EventType::Warning, reason, "Reconcile", note));
         }
     }
 }

@@ -35,7 +35,7 @@ pub use crate::informer::budget::{Budget, BudgetScope, Excess};
 pub use crate::informer::feed::{SubscribeOptions, Subscription};
 pub use crate::informer::parse::{ParseError, object_of};
 pub use crate::informer::pointer::PointerError;
-pub use crate::informer::store::Store;
+pub use crate::informer::store::{NotSynced, Store};
 pub use crate::informer::{InformerError, InformerFigures, InformerOptions, InformerStatus, Informers, OverBudget};
 pub use crate::lease::{LeaseError, LeaseKind, Leases, Notes};
 pub use crate::reader::claim::Claimer;

@@ -115,19 +115,22 @@ impl Reads for Reader {
             // Beside the primary, as for writes.
             key.namespace.clone_from(&call.primary_key.namespace);
         }
-        let watches = self.covering(&subject, &target.kind, key.namespace.as_deref())?;
+        // Before the watches: where a policy has narrowed them to namespaces, what lies elsewhere is denied.
         subject.check_grant(&call.principal, &resource.access(subject.verb, "", Some(&key)))?;
+        let watches = self.covering(&subject, &target.kind, key.namespace.as_deref())?;
         let projection = projection(&subject, fields)?;
-        let found = overlaid::get(&watches, call, &target.kind, &key);
+        let found = overlaid::get(&watches, call, &target.kind, &key)
+            .map_err(|error| subject.unavailable(format!("{}: {error}", target.kind)))?;
         let meant = |object: &Object| target.uid.as_ref().is_none_or(|uid| object.header.uid.is(uid));
         found.filter(meant).map(|object| project(&subject, &object, projection.as_ref())).transpose()
     }
 
     fn list(&self, call: &CallContext, query: &ListQuery) -> Result<ListPage, ApiError> {
         let mut subject = Subject { verb: "list", resource: String::new(), object: None };
-        let watches = self.covering(&subject, &query.kind, query.namespace.as_deref())?;
-        let resource = resource_of(&watches, &mut subject, &query.kind)?;
+        let of_kind = self.covering(&subject, &query.kind, None)?;
+        let resource = resource_of(&of_kind, &mut subject, &query.kind)?;
         self.check_list_grant(call, &subject, &resource, query)?;
+        let watches = self.covering(&subject, &query.kind, query.namespace.as_deref())?;
         let index = query
             .index
             .as_ref()
@@ -140,7 +143,8 @@ impl Reads for Reader {
         }
         let scope = filter.scope();
         let after = filter.after.as_ref();
-        let own = overlaid::own(&watches, call, &query.kind);
+        let own = overlaid::own(&watches, call, &query.kind)
+            .map_err(|error| subject.unavailable(format!("{}: {error}", query.kind)))?;
         let mut own = own.iter().filter(|(key, _)| after.is_none_or(|after| *key > after)).peekable();
         let mut add = |object: &Object| {
             if filter.matches(object) { page.add(object) } else { ControlFlow::Continue(()) }
@@ -155,16 +159,18 @@ impl Reads for Reader {
                 None => add(object),
             }
         };
-        let is_indexed = if let [watch] = watches[..] {
-            watch.store.scan(scope, after, visit)
+        let is_complete = if let [watch] = watches[..] {
+            watch.store.scan_synced(scope, after, visit)
         } else {
             let merged = merged(&watches, scope, after);
             let _ = merged.iter().flat_map(BTreeMap::values).try_for_each(&mut visit);
             merged.is_some()
         };
-        if !is_indexed {
+        if !is_complete {
             // As when the plugin was suspended while this call ran. It must not conclude that there is nothing.
-            return Err(subject.unavailable(format!("the index of {} has gone with its watch", query.kind)));
+            return Err(
+                subject.unavailable(format!("the cache or the index of {} has gone with its watch", query.kind))
+            );
         }
         if !page.is_full() {
             let shown = own.filter_map(|(_, shown)| shown.as_ref()).filter(|shown| filter.finds(shown));
@@ -227,24 +233,25 @@ fn project(subject: &Subject, object: &Object, projection: Option<&PointerTree>)
     text.map(Arc::from).map_err(|error| subject.refuse(ApiReason::ServerError, format!("a cached object: {error}")))
 }
 
-/// None: a store lacks the index.
+/// None: a store lacks the index, or has been emptied.
 fn merged(
     watches: &[&Readable],
     scope: StoreScope<'_>,
     after: Option<&ObjectKey>,
 ) -> Option<BTreeMap<ObjectKey, Object>> {
     let mut objects: BTreeMap<ObjectKey, Object> = BTreeMap::new();
+    let is_comparable = watches.iter().all(|watch| watch.store.is_comparable());
     for watch in watches {
-        let is_indexed = watch.store.scan(scope, after, |object| {
+        let is_complete = watch.store.scan_synced(scope, after, |object| {
             let key = object.header.key.clone();
             let object = match objects.remove(&key) {
-                Some(other) => newer(other, object.clone()),
+                Some(other) => newer(other, object.clone(), is_comparable),
                 None => object.clone(),
             };
             objects.insert(key, object);
             ControlFlow::Continue(())
         });
-        if !is_indexed {
+        if !is_complete {
             return None;
         }
     }

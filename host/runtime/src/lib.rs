@@ -14,6 +14,7 @@ mod host;
 mod leadership;
 mod manager;
 mod observe;
+mod open_files;
 mod phases;
 mod plugins;
 mod policies;

@@ -203,12 +203,12 @@ pub(crate) struct PluginArgs {
     /// Reads that one plugin may send to the API server in a burst.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) live_reads_burst: u16,
-    /// Writes per second that one plugin may make. Further writes wait, and do not delay other plugins.
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) writes_per_second: u16,
+    /// Writes per second that one plugin may make. Further writes wait, and do not delay other plugins. 0 means no limit.
+    #[arg(long, value_name = "N", default_value_t = 500)]
+    pub(crate) writes_per_second: u32,
     /// Writes that one plugin may make in a burst.
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) writes_burst: u16,
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) writes_burst: u32,
     /// Writes to one object within a minute that make a hot loop: the host then calls the plugin rarely for the object that it
     /// made them for. 0 switches this off.
     #[arg(long, value_name = "N", default_value_t = 300)]

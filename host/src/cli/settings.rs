@@ -43,7 +43,7 @@ impl PluginArgs {
             http_ca: self.http_ca,
             live: LiveBudget { per_second: self.live_reads_per_second.into(), burst: self.live_reads_burst.into() },
             guards: GuardSettings {
-                writes: WriteRate { per_second: self.writes_per_second.into(), burst: self.writes_burst.into() },
+                writes: WriteRate { per_second: self.writes_per_second, burst: self.writes_burst },
                 hot_loop_writes: self.hot_loop_writes.into(),
             },
         })

@@ -39,10 +39,11 @@ impl Fleet {
             write_version(plugin, 0, plugins.path())?;
         }
         let arguments = arguments(kubeconfig, namespace, plugins.path(), form);
-        let (elder, mortal) = (Host::start_as("elder", &arguments)?, Host::start_as("mortal-1", &arguments)?);
-        for host in [&elder, &mortal] {
-            admin::address(host).await?;
-        }
+        // First it runs everything, so that what it needs for each plugin is in its memory when that is looked at.
+        let elder = Host::start_as("elder", &arguments)?;
+        elder.says_times("lease won", PLUGINS.len()).await?;
+        let mortal = Host::start_as("mortal-1", &arguments)?;
+        admin::address(&mortal).await?;
         Ok(Self { arguments, plugins, elder, mortal, started: 1, swaps: 0, ended: Vec::new() })
     }
 

@@ -24,6 +24,7 @@ use serde_json::{Number, Value};
 
 pub(crate) use error::SchemaError;
 use pattern::Pattern;
+pub(crate) use pattern::PatternBudget;
 
 use crate::cause::Cause;
 
@@ -36,7 +37,12 @@ pub(crate) struct Schema {
 impl Schema {
     /// Reads an `openAPIV3Schema`, and refuses it when it is not structural.
     pub(crate) fn parse(openapi: &Value) -> Result<Self, SchemaError> {
-        let root = parse::node(openapi, &parse::Path::root())?;
+        Self::parse_within(&PatternBudget::full(), openapi)
+    }
+
+    /// The same for one version of a definition of several, which share the budget.
+    pub(crate) fn parse_within(patterns: &PatternBudget, openapi: &Value) -> Result<Self, SchemaError> {
+        let root = parse::node(openapi, &parse::Path::root(), patterns)?;
         structural::check(&root)?;
         Ok(Self { root: Arc::new(root) })
     }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde_json::{Map, Number, Value};
 
-use super::{Additional, Bound, Checks, Kind, ListKind, Mark, Node, Pattern, Range, SchemaError};
+use super::{Additional, Bound, Checks, Kind, ListKind, Mark, Node, Pattern, PatternBudget, Range, SchemaError};
 
 /// Where in a schema: `properties[spec].items`.
 #[derive(Clone, Debug)]
@@ -40,9 +40,9 @@ impl fmt::Display for Path {
 const FORBIDDEN: [&str; 6] = ["$ref", "additionalItems", "definitions", "dependencies", "id", "patternProperties"];
 
 /// Reads one schema and everything below it.
-pub(super) fn node(schema: &Value, at: &Path) -> Result<Node, SchemaError> {
+pub(super) fn node(schema: &Value, at: &Path, patterns: &PatternBudget) -> Result<Node, SchemaError> {
     let Value::Object(schema) = schema else { return Err(at.refuse("Invalid value: must be an object")) };
-    let read = Reader { schema, at };
+    let read = Reader { schema, at, patterns };
     if let Some(keyword) = FORBIDDEN.iter().find(|keyword| schema.contains_key(**keyword)) {
         return Err(at.child(keyword).refuse(format!("Forbidden: {keyword} is not supported")));
     }
@@ -62,6 +62,7 @@ pub(super) fn node(schema: &Value, at: &Path) -> Result<Node, SchemaError> {
 struct Reader<'a> {
     schema: &'a Map<String, Value>,
     at: &'a Path,
+    patterns: &'a PatternBudget,
 }
 
 impl<'a> Reader<'a> {
@@ -107,7 +108,7 @@ impl<'a> Reader<'a> {
     fn one(&self, name: &str) -> Result<Option<Node>, SchemaError> {
         match self.schema.get(name) {
             None | Some(Value::Null) => Ok(None),
-            Some(schema) => node(schema, &self.at.child(name)).map(Some),
+            Some(schema) => node(schema, &self.at.child(name), self.patterns).map(Some),
         }
     }
 
@@ -116,7 +117,7 @@ impl<'a> Reader<'a> {
         list.into_iter()
             .flatten()
             .enumerate()
-            .map(|(index, schema)| node(schema, &self.at.child(&format!("{name}[{index}]"))))
+            .map(|(index, schema)| node(schema, &self.at.child(&format!("{name}[{index}]")), self.patterns))
             .collect()
     }
 
@@ -136,7 +137,7 @@ impl<'a> Reader<'a> {
         properties
             .into_iter()
             .flatten()
-            .map(|(name, schema)| Ok((name.clone(), node(schema, &self.at.property(name))?)))
+            .map(|(name, schema)| Ok((name.clone(), node(schema, &self.at.property(name), self.patterns)?)))
             .collect()
     }
 
@@ -148,7 +149,7 @@ impl<'a> Reader<'a> {
             Some(Value::Bool(false)) => {
                 Err(self.at.child(NAME).refuse("Forbidden: additionalProperties cannot be set to false"))
             }
-            Some(schema) => Ok(Additional::Like(Box::new(node(schema, &self.at.child(NAME))?))),
+            Some(schema) => Ok(Additional::Like(Box::new(node(schema, &self.at.child(NAME), self.patterns)?))),
         }
     }
 
@@ -237,7 +238,7 @@ impl<'a> Reader<'a> {
 
     fn pattern(&self) -> Result<Option<Pattern>, SchemaError> {
         let Some(source) = self.text("pattern")?.filter(|source| !source.is_empty()) else { return Ok(None) };
-        Pattern::parse(source).map(Some).map_err(|why| {
+        Pattern::parse(source, self.patterns).map(Some).map_err(|why| {
             let quoted = Value::from(source);
             let reason = format!("Invalid value: {quoted}: must be a valid regular expression, but isn't: {why}");
             self.at.child("pattern").refuse(reason)

@@ -2,7 +2,9 @@
 //! `\d`, `\w`, `\s` and `\b` are about ASCII, a brace that begins no repetition is a brace, and `[`, `&` and `~` are
 //! plain characters between brackets.
 
-use regex::{Regex, RegexBuilder};
+use std::cell::Cell;
+
+use regex::{Error, Regex, RegexBuilder};
 
 /// A `pattern`.
 #[derive(Debug)]
@@ -11,16 +13,45 @@ pub(super) struct Pattern {
     regex: Regex,
 }
 
-/// How much memory a compiled pattern may take. Go limits repetitions instead, to 1000; this is room for that.
-const MOST_BYTES: usize = 4 << 20;
+/// How much memory a compiled pattern may take, in steps. Go limits repetitions instead, to 1000; the last is room for
+/// that. Most patterns fit in the first, and compiling in vain costs less than the next step does.
+const STEPS: [usize; 5] = [16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
+
+/// The memory that the patterns of one definition may take together. Compiling takes time in proportion, and keeps other requests
+/// waiting.
+#[derive(Debug)]
+pub(crate) struct PatternBudget(Cell<usize>);
+
+impl PatternBudget {
+    /// Room for a thousand usual patterns, or a few that are as large as may be.
+    const MOST_BYTES: usize = 16 << 20;
+
+    /// All of it.
+    pub(crate) fn full() -> Self {
+        Self(Cell::new(Self::MOST_BYTES))
+    }
+}
 
 impl Pattern {
     /// Reads a pattern; the error says in one line what is wrong.
-    pub(super) fn parse(source: &str) -> Result<Self, String> {
-        match RegexBuilder::new(&from_go(source)).size_limit(MOST_BYTES).build() {
-            Ok(regex) => Ok(Self { source: source.to_owned(), regex }),
-            Err(error) => Err(error.to_string().lines().last().unwrap_or_default().to_owned()),
+    pub(super) fn parse(source: &str, budget: &PatternBudget) -> Result<Self, String> {
+        let translated = from_go(source);
+        for limit in STEPS {
+            let Some(left) = budget.0.get().checked_sub(limit) else {
+                return Err("the patterns of this definition are too large together".to_owned());
+            };
+            match RegexBuilder::new(&translated).size_limit(limit).build() {
+                Ok(regex) => {
+                    budget.0.set(left);
+                    return Ok(Self { source: source.to_owned(), regex });
+                }
+                Err(Error::CompiledTooBig(_)) => {}
+                Err(error) => return Err(error.to_string().lines().last().unwrap_or_default().to_owned()),
+            }
         }
+        // It was compiled in vain, which took as long.
+        budget.0.update(|left| left.saturating_sub(STEPS[STEPS.len() - 1]));
+        Err(format!("Compiled regex exceeds size limit of {} bytes.", STEPS[STEPS.len() - 1]))
     }
 
     pub(super) fn matches(&self, text: &str) -> bool {
@@ -129,7 +160,8 @@ mod tests {
             (r"^\/a\-b$", "/a-b", "ab"),
             (r"^\w+\b.*$", "a é", "é"),
         ] {
-            let read = Pattern::parse(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
+            let read =
+                Pattern::parse(pattern, &PatternBudget::full()).unwrap_or_else(|error| panic!("{pattern}: {error}"));
             assert!(read.matches(good), "{pattern} fits {good}");
             assert!(!read.matches(bad), "{pattern} does not fit {bad}");
             assert_eq!(read.source(), pattern);
@@ -139,15 +171,32 @@ mod tests {
     #[test]
     fn what_is_no_pattern_is_refused_in_one_line() {
         for pattern in ["(", "[", "*a", r"\", "(?=a)", "((a{1000}){1000}){1000}"] {
-            let error = Pattern::parse(pattern).expect_err(pattern);
+            let error = Pattern::parse(pattern, &PatternBudget::full()).expect_err(pattern);
             assert!(!error.contains('\n') && !error.is_empty(), "{error}");
         }
+    }
+
+    /// The attack: each pattern takes nearly all that one may, and 300 of them take seconds.
+    #[test]
+    fn the_patterns_of_a_definition_are_bounded_together() {
+        let budget = PatternBudget::full();
+        let read = |source: &str| Pattern::parse(source, &budget).is_ok();
+        let usual = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$";
+        assert!((0..128).all(|_| read(usual)), "a large definition of today");
+        let large = |number: usize| format!(r"^[\pL]{{{}}}x$", 40 + number);
+        let taken = (0..300).filter(|number| read(&large(*number))).count();
+        assert!((2..=16).contains(&taken), "{taken}");
+        assert!(read("^a$") || budget.0.get() < STEPS[0]);
+        // In vain costs as well.
+        let budget = PatternBudget::full();
+        let vain = (0..300).map(|_| Pattern::parse("((a{1000}){1000}){1000}", &budget).expect_err("too large"));
+        assert_eq!(vain.filter(|error| error.contains("exceeds")).count(), 4);
     }
 
     proptest! {
         #[test]
         fn no_pattern_makes_it_panic(pattern in r"([\[\]^\\{}:&~,0-9dwé-]|.){0,12}") {
-            let _read = Pattern::parse(&pattern);
+            let _read = Pattern::parse(&pattern, &PatternBudget::full());
         }
     }
 }

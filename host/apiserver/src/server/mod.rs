@@ -1,6 +1,7 @@
 //! HTTP: from a request to its answer. Reads path, query, headers and body, finds the resource, calls the verb under the
 //! lock, and hands the result to `respond`. Decides nothing about objects.
 
+mod caller;
 mod discovery;
 mod openapi;
 mod represent;
@@ -54,6 +55,7 @@ pub(crate) async fn handle(AxumState(context): AxumState<Context>, request: Requ
 }
 
 async fn answer(context: &Context, parts: &Parts, body: Body, accepted: Accepted) -> Result<Reply, ApiError> {
+    caller::check(parts)?;
     let route = Route::parse(parts.uri.path());
     if let Route::Resource(path) = &route {
         let body = to_bytes(body, MAX_BODY).await.map_err(|_| ApiError::too_large(MAX_BODY))?;

@@ -71,8 +71,10 @@ impl Cluster {
         let stream = TcpStream::connect(self.server.address()).await.expect("the server listens");
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.expect("it speaks HTTP");
         tokio::spawn(connection);
-        let mut request =
-            Request::builder().method(method).uri(path).header("host", "test").header("user-agent", "test/1");
+        let mut request = Request::builder().method(method).uri(path).header("user-agent", "test/1");
+        if !headers.iter().any(|(name, _)| *name == "host") {
+            request = request.header("host", self.server.address().to_string());
+        }
         for (name, value) in headers {
             request = request.header(*name, *value);
         }

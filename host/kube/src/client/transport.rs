@@ -7,8 +7,7 @@
 
 use std::error::Error;
 use std::future::ready;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -25,7 +24,7 @@ use hyper_util::client::legacy::{self, Builder};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{Body, ConfigExt as _, RustlsTlsError};
 use kube::{Client, Config};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tower::{BoxError, Service, ServiceBuilder};
 
 use crate::client::reachability::{Observed, Reachability};
@@ -36,6 +35,9 @@ const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 1 << 30;
 /// Streams that we ended, of which late frames may still come. More than a connection has, so that none is unknown.
 const ENDED_STREAMS: usize = 1024;
+/// HTTP/2 is offered again after so long. One handshake without it may have been a proxy's or an older replica's of the
+/// server, as in a rolling upgrade.
+const HTTP1_FOR: Duration = Duration::from_mins(1);
 
 type Pool = legacy::Client<Dial, Body>;
 type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
@@ -110,9 +112,34 @@ struct TransportInner {
     short: Pool,
     watches: Mutex<Vec<WatchPool>>,
     http1: Pool,
-    /// Set for good once the server has shown that it speaks nothing newer.
-    only_http1: AtomicBool,
+    only_http1: OnlyHttp1,
     tuning: Tuning,
+}
+
+/// Whether the server has shown that it speaks nothing newer than HTTP/1.1.
+struct OnlyHttp1 {
+    /// Plain HTTP: there is no handshake that could show more.
+    always: bool,
+    until: Mutex<Option<Instant>>,
+}
+
+impl OnlyHttp1 {
+    fn new(always: bool) -> Self {
+        Self { always, until: Mutex::default() }
+    }
+
+    fn holds(&self) -> bool {
+        self.always || self.until().is_some_and(|until| Instant::now() < until)
+    }
+
+    /// A handshake has ended without HTTP/2.
+    fn learn(&self) {
+        *self.until() = Some(Instant::now() + HTTP1_FOR);
+    }
+
+    fn until(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// One connection of watches.
@@ -138,7 +165,7 @@ impl Transport {
                 http2,
                 watches: Mutex::default(),
                 http1: http1.build(dial(&[b"http/1.1"], false)?),
-                only_http1: AtomicBool::new(plain && !tuning.plain_is_http2),
+                only_http1: OnlyHttp1::new(plain && !tuning.plain_is_http2),
                 tuning,
             }),
         })
@@ -162,14 +189,14 @@ impl Service<Request<Body>> for Transport {
 
 impl TransportInner {
     async fn send(&self, request: Request<Body>) -> Result<Response<ResponseBody>, BoxError> {
-        if self.only_http1.load(Ordering::Relaxed) {
+        if self.only_http1.holds() {
             return self.send_http1(request).await;
         }
         let spare = spare(&request);
         match (self.send_http2(request).await, spare) {
             // Not a byte of the request has left.
             (Err(error), Some(spare)) if is_not_http2(&*error) => {
-                self.only_http1.store(true, Ordering::Relaxed);
+                self.only_http1.learn();
                 self.send_http1(spare).await
             }
             (result, _) => result,
@@ -314,7 +341,7 @@ impl Service<Uri> for Dial {
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use tokio::io::copy_bidirectional;
     use tokio::net::{TcpListener, TcpStream};
@@ -411,6 +438,17 @@ mod tests {
         let client = network.client(Tuning::default());
         let _open = watches(&client, 3).await;
         assert_eq!(network.connections(), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_handshake_without_http2_is_not_believed_for_ever() {
+        let (tls, plain) = (OnlyHttp1::new(false), OnlyHttp1::new(true));
+        assert!(!tls.holds() && plain.holds());
+        tls.learn();
+        tokio::time::advance(HTTP1_FOR / 2).await;
+        assert!(tls.holds(), "or each request would shake hands twice");
+        tokio::time::advance(HTTP1_FOR / 2).await;
+        assert!(!tls.holds() && plain.holds());
     }
 
     #[test]

@@ -8,7 +8,6 @@ mod merge;
 mod same;
 mod subscription;
 
-use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -263,8 +262,7 @@ impl Feed {
     /// Whether the watch tells of an object that the store does not have, in a state from before what the watch has told
     /// already. It may have gone since.
     pub(crate) fn is_late(&self, object: &Object) -> bool {
-        let is_before = |seen: &Version| object.header.version.compare(seen) == Some(Ordering::Less);
-        self.store.get(&object.header.key).is_none() && self.store.version().as_ref().is_some_and(is_before)
+        self.store.is_late(object)
     }
 
     /// Its figures now.

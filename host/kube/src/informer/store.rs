@@ -37,6 +37,11 @@ struct StoreInner {
     observers: Observers,
 }
 
+/// A store without a complete list: what it lacks may exist all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the cache has not been filled yet, or has been emptied")]
+pub struct NotSynced;
+
 /// Which objects a scan visits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StoreScope<'a> {
@@ -59,6 +64,17 @@ impl Store {
     #[must_use]
     pub fn get(&self, key: &ObjectKey) -> Option<Object> {
         self.read().get(key).cloned()
+    }
+
+    /// The object with this key, if it can be told whether there is one. It is asked under one lock: a cache that bursts
+    /// its budget is emptied between two questions, and must not look like one that never held the object.
+    ///
+    /// # Errors
+    ///
+    /// There was no complete list, or the cache has been emptied since.
+    pub fn find(&self, key: &ObjectKey) -> Result<Option<Object>, NotSynced> {
+        let contents = self.read();
+        if contents.is_synced() { Ok(contents.get(key).cloned()) } else { Err(NotSynced) }
     }
 
     /// All objects of `namespace`, in the order of names.
@@ -112,9 +128,20 @@ impl Store {
     /// The version, if versions compare and it is later than `other`.
     pub(crate) fn later_than(&self, other: &Version) -> Option<Version> {
         let contents = self.read();
-        let is_comparable = contents.resource().is_some_and(|resource| resource.comparable);
-        let is_later = |version: &&Version| is_comparable && version.compare(other) == Some(Ordering::Greater);
+        let is_later = |version: &&Version| contents.compare(version, other) == Some(Ordering::Greater);
         contents.version().filter(is_later).cloned()
+    }
+
+    /// Whether versions of the resource compare, and not merely look as if they did.
+    pub(crate) fn is_comparable(&self) -> bool {
+        self.read().is_comparable()
+    }
+
+    /// Whether `object` is none that the store has, in a state from before what the store has seen already.
+    pub(crate) fn is_late(&self, object: &Object) -> bool {
+        let contents = self.read();
+        let is_before = |seen: &Version| contents.compare(&object.header.version, seen) == Some(Ordering::Less);
+        contents.get(&object.header.key).is_none() && contents.version().is_some_and(is_before)
     }
 
     /// Whether there are none.
@@ -127,6 +154,17 @@ impl Store {
     #[must_use]
     pub fn resource(&self) -> Option<Arc<Resource>> {
         self.read().resource().cloned()
+    }
+
+    /// Like [`Self::scan`], but false also if nothing can be told: see [`Self::find`].
+    pub(crate) fn scan_synced(
+        &self,
+        scope: StoreScope<'_>,
+        after: Option<&ObjectKey>,
+        visit: impl FnMut(&Object) -> ControlFlow<()>,
+    ) -> bool {
+        let contents = self.read();
+        contents.is_synced() && contents.scan(scope, after, visit)
     }
 
     /// Visits objects under the read lock: `visit` must be short and must not read the store. False: the scope is an index
@@ -166,7 +204,7 @@ impl Progress for Store {
     }
 
     fn is_comparable(&self) -> bool {
-        self.read().resource().is_some_and(|resource| resource.comparable)
+        self.read().is_comparable()
     }
 
     fn epoch(&self) -> u64 {

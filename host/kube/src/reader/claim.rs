@@ -106,18 +106,19 @@ impl Claim {
         let call = Arc::clone(&self.call);
         let Some(primary) = &call.primary else { return Err(self.primary_gone("it is in the cache no more")) };
         let namespace = call.primary_key.namespace.as_deref();
-        let watches = reader.covering(&self.subject, &self.kind, namespace)?;
-        let resource = resource_of(&watches, &mut self.subject, &self.kind)?;
+        let of_kind = reader.covering(&self.subject, &self.kind, None)?;
+        let resource = resource_of(&of_kind, &mut self.subject, &self.kind)?;
         if !resource.namespaced && namespace.is_some() {
             return Err(
                 self.invalid(format!("the primary is namespaced and cannot own the cluster-scoped {}", self.kind))
             );
         }
+        self.check_list_grant(&of_kind, &resource, namespace)?;
+        let watches = reader.covering(&self.subject, &self.kind, namespace)?;
         self.check_narrowed(&watches)?;
-        self.check_list_grant(&watches, &resource, namespace)?;
         let owner = &primary.header;
         let mut steps = Vec::new();
-        for object in self.candidates(&watches, namespace, owner, &selector).into_values() {
+        for object in self.candidates(&watches, namespace, owner, &selector)?.into_values() {
             let is_match = selector.matches(&object.header.labels);
             match owner::claim_step(owner, &object.header, is_match) {
                 ClaimStep::Adopt => steps.push(ClaimAction { object, adopt: true }),
@@ -171,28 +172,32 @@ impl Claim {
         namespace: Option<&str>,
         owner: &Header,
         selector: &Selector,
-    ) -> BTreeMap<ObjectKey, Object> {
+    ) -> Result<BTreeMap<ObjectKey, Object>, ApiError> {
         let mut found = BTreeMap::new();
+        let is_comparable = watches.iter().all(|watch| watch.store.is_comparable());
         let scope = namespace.map_or(StoreScope::All, StoreScope::Namespace);
         for watch in watches {
-            watch.store.scan(scope, None, |object| {
+            let is_complete = watch.store.scan_synced(scope, None, |object| {
                 let is_match = || selector.matches(&object.header.labels);
                 let concerns = match object.header.controller() {
                     Some(controller) => owner.uid.is(&controller.uid),
                     None => is_match(),
                 };
                 if concerns {
-                    keep_newer(&mut found, object.clone());
+                    keep_newer(&mut found, object.clone(), is_comparable);
                 }
                 ControlFlow::Continue(())
             });
+            if !is_complete {
+                return Err(self.subject.unavailable(format!("the cache of {} has gone with its watch", self.kind)));
+            }
         }
         for (key, known) in self.call.overlay.of_kind(&self.kind) {
             match known.left {
                 Some(WrittenState::State(_, object)) => {
                     // Where versions do not tell, what the call has been answered is the later.
                     let latest = match found.remove(&key) {
-                        Some(cached) => newer(object, cached),
+                        Some(cached) => newer(object, cached, is_comparable),
                         None => object,
                     };
                     found.insert(key, latest);
@@ -204,7 +209,7 @@ impl Claim {
         }
         let grants = self.call.principal.grants();
         found.retain(|key, _| !grants.hides(key));
-        found
+        Ok(found)
     }
 
     async fn carry_out(&mut self, through: &Claimer, mut steps: Vec<ClaimAction>) -> Claimed {
@@ -300,10 +305,10 @@ impl Claim {
     }
 }
 
-fn keep_newer(found: &mut BTreeMap<ObjectKey, Object>, object: Object) {
+fn keep_newer(found: &mut BTreeMap<ObjectKey, Object>, object: Object, is_comparable: bool) {
     let key = object.header.key.clone();
     let object = match found.remove(&key) {
-        Some(other) => newer(other, object),
+        Some(other) => newer(other, object, is_comparable),
         None => object,
     };
     found.insert(key, object);

@@ -16,6 +16,7 @@ use windlass_core::watch::{Projection, WatchSpec};
 
 use crate::field_selector;
 use crate::informer::pointer::PointerTree;
+use crate::informer::store::NotSynced;
 use crate::reader::Readable;
 use crate::selector::Selector;
 
@@ -23,45 +24,52 @@ use crate::selector::Selector;
 pub(crate) type Own = BTreeMap<ObjectKey, Option<Object>>;
 
 /// The object `key` as `watches` together show it.
-pub(crate) fn get(watches: &[&Readable], call: &CallContext, kind: &ObjectKind, key: &ObjectKey) -> Option<Object> {
+pub(crate) fn get(
+    watches: &[&Readable],
+    call: &CallContext,
+    kind: &ObjectKind,
+    key: &ObjectKey,
+) -> Result<Option<Object>, NotSynced> {
     let left = call.overlay.get(kind, key).and_then(|known| known.left);
     shown(watches, key, left.as_ref())
 }
 
 /// All objects of `kind` that the call has written.
-pub(crate) fn own(watches: &[&Readable], call: &CallContext, kind: &ObjectKind) -> Own {
+pub(crate) fn own(watches: &[&Readable], call: &CallContext, kind: &ObjectKind) -> Result<Own, NotSynced> {
     let written = call.overlay.of_kind(kind).into_iter();
     let told = written.filter_map(|(key, known)| Some((key, known.left?)));
-    told.map(|(key, left)| (key.clone(), shown(watches, &key, Some(&left)))).collect()
+    told.map(|(key, left)| Ok((key.clone(), shown(watches, &key, Some(&left))?))).collect()
 }
 
-/// The later of two states of an object that several watches show.
-pub(crate) fn newer(a: Object, b: Object) -> Object {
+/// The later of two states of an object that several watches show; `a`, if versions do not compare.
+pub(crate) fn newer(a: Object, b: Object, is_comparable: bool) -> Object {
     match a.header.version.compare(&b.header.version) {
-        Some(Ordering::Less) => b,
+        Some(Ordering::Less) if is_comparable => b,
         _ => a,
     }
 }
 
-fn shown(watches: &[&Readable], key: &ObjectKey, left: Option<&WrittenState>) -> Option<Object> {
-    watches.iter().filter_map(|watch| shown_by(watch, key, left)).reduce(newer)
+fn shown(watches: &[&Readable], key: &ObjectKey, left: Option<&WrittenState>) -> Result<Option<Object>, NotSynced> {
+    let shown: Result<Vec<_>, _> = watches.iter().map(|watch| shown_by(watch, key, left)).collect();
+    let is_comparable = watches.iter().all(|watch| watch.store.is_comparable());
+    Ok(shown?.into_iter().flatten().reduce(|a, b| newer(a, b, is_comparable)))
 }
 
-fn shown_by(watch: &Readable, key: &ObjectKey, left: Option<&WrittenState>) -> Option<Object> {
-    match left {
-        None => watch.store.get(key),
+fn shown_by(watch: &Readable, key: &ObjectKey, left: Option<&WrittenState>) -> Result<Option<Object>, NotSynced> {
+    Ok(match left {
+        None => watch.store.find(key)?,
         // Which of two incarnations of a name is the later one, UIDs do not tell.
         Some(WrittenState::Nothing(_)) => None,
-        Some(WrittenState::Unkept(version)) => match cached(watch, key, version) {
+        Some(WrittenState::Unkept(version)) => match cached(watch, key, version)? {
             Cached::New(cached) => cached,
             Cached::Stale => None,
         },
-        Some(WrittenState::State(kind, object)) => match cached(watch, key, &object.header.version) {
+        Some(WrittenState::State(kind, object)) => match cached(watch, key, &object.header.version)? {
             Cached::New(cached) => cached,
             Cached::Stale if *kind == watch.spec.kind => would_show(&watch.spec, object),
             Cached::Stale => None,
         },
-    }
+    })
 }
 
 /// The store's view of an object that the call has written.
@@ -73,16 +81,18 @@ enum Cached {
 }
 
 /// The store's view of the object, compared with the state of `version` that a write has left.
-fn cached(watch: &Readable, key: &ObjectKey, version: &Version) -> Cached {
-    let reaches = |other: &Version| other.compare(version).map_or(other == version, Ordering::is_ge);
+fn cached(watch: &Readable, key: &ObjectKey, version: &Version) -> Result<Cached, NotSynced> {
+    // Where versions do not compare, only this very state is known to be the write's.
+    let order = |other: &Version| other.compare(version).filter(|_| watch.store.is_comparable());
+    let reaches = |other: &Version| order(other).map_or(other == version, Ordering::is_ge);
     // Asked before the object is read: in the other order, both might miss what comes between.
     let is_past = watch.store.version().is_some_and(|applied| reaches(&applied));
-    let object = watch.store.get(key);
-    if is_past || object.as_ref().is_some_and(|object| reaches(&object.header.version)) {
+    let object = watch.store.find(key)?;
+    Ok(if is_past || object.as_ref().is_some_and(|object| reaches(&object.header.version)) {
         Cached::New(object)
     } else {
         Cached::Stale
-    }
+    })
 }
 
 /// The part of `object` that a watch of `spec` keeps. None: nothing, or nobody here knows.

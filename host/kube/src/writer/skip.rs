@@ -110,10 +110,7 @@ impl Skips {
             let is_near = spec.namespace.is_none() || spec.namespace == plan.key.namespace;
             spec.kind == plan.resource.kind && is_near && spec.label_selector.is_none() && spec.field_selector.is_none()
         };
-        let lacks = |followed: &Followed| {
-            let store = &followed.readable.store;
-            store.resource().is_some() && store.get(&plan.key).is_none()
-        };
+        let lacks = |followed: &Followed| followed.readable.store.find(&plan.key) == Ok(None);
         let is_absent = self.followed.iter().any(|followed| shows_all(followed) && lacks(followed));
         let is_unwritten = call.overlay.get(&plan.resource.kind, &plan.key).is_none();
         if is_absent && is_unwritten { StateBefore::Absent } else { StateBefore::Unknown }
@@ -135,13 +132,16 @@ impl Skips {
             let cached = followed.readable.store.get(key)?;
             runs(&followed, &cached).then_some((followed, cached))
         });
-        let (followed, cached) = cached.reduce(|a, b| if newer(a.1.clone(), b.1.clone()) == a.1 { a } else { b })?;
+        let (followed, cached) = cached.reduce(|a, b| {
+            let is_comparable = a.0.readable.store.is_comparable();
+            if newer(a.1.clone(), b.1.clone(), is_comparable) == a.1 { a } else { b }
+        })?;
         let object = match call.overlay.get(kind, key) {
             None => cached,
             Some(known) if known.in_doubt => return None,
             Some(known) => match known.left {
                 Some(WrittenState::State(of, own)) if of == *kind && own.header.uid == cached.header.uid => {
-                    newer(own, cached)
+                    newer(own, cached, followed.readable.store.is_comparable())
                 }
                 _ => return None,
             },

@@ -27,6 +27,12 @@ fn text(subscription: &Subscription, name: &str) -> Value {
     serde_json::from_str(&object.text()).expect("JSON")
 }
 
+/// Informers that ask whether versions compare.
+fn comparing(script: &Script) -> Informers {
+    let client = script.client();
+    Informers::new(client.clone(), Discovery::new(client).compare_versions(true))
+}
+
 #[tokio::test(start_paused = true)]
 async fn metadata_alone_are_asked_for_and_kept_under_the_objects_kind() {
     let partial = json!({
@@ -382,9 +388,10 @@ async fn what_nobody_reads_is_packed_and_reads_the_same() {
 async fn a_list_older_than_the_store_begins_an_epoch() {
     let expired = json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"});
     let script = Script::default()
+        .comparable()
         .lists([list(100, &[pod("a", "u", 90)]), list(50, &[pod("a", "u", 40)])])
         .watches([Reply::Open(vec![line("ERROR", &expired)])]);
-    let informers = informers(&script);
+    let informers = comparing(&script);
     let mut subscription = informers.subscribe(pods());
     let first = subscription.next().await.expect("an event");
     assert!(matches!(first, WatchEvent::Applied { initial: true, .. }));

@@ -83,10 +83,11 @@ async fn a_name_without_namespace_is_beside_the_primary() {
 
 #[tokio::test(start_paused = true)]
 async fn several_watches_of_a_kind_are_read_as_one() {
-    let client =
-        Script::default().lists([list(10, &[pod("a", "u", 5), pod("b", "v", 6)]), list(20, &[pod("a", "u", 15)])]);
+    let client = Script::default()
+        .comparable()
+        .lists([list(10, &[pod("a", "u", 5), pod("b", "v", 6)]), list(20, &[pod("a", "u", 15)])]);
     let client = client.client();
-    let informers = Informers::new(client.clone(), Discovery::new(client));
+    let informers = Informers::new(client.clone(), Discovery::new(client).compare_versions(true));
     let (wide, narrow) = (pods(), WatchSpec { label_selector: Some("x".into()), ..pods() });
     let mut watches = Vec::new();
     let mut subscriptions = Vec::new();
@@ -186,6 +187,24 @@ async fn grants_hold_for_cached_reads_too() {
     assert_eq!(list(rule("list", &["prod"], &[]), &in_prod), Ok(5));
     assert_eq!(list(rule("list", &["prod"], &[]), &query()).expect_err("all").reason, ApiReason::NotGranted);
     assert_eq!(list(rule("list", &[], &["a"]), &in_prod).expect_err("names").reason, ApiReason::NotGranted);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_policy_has_narrowed_away_is_denied_and_not_merely_unwatched() {
+    let spec = WatchSpec { namespace: Some("prod".into()), ..pods() };
+    let (reader, _subscription, _informers) = subscribed(spec, &[pod("a", "u", 5)]).await;
+    let rule = Rule {
+        groups: vec![String::new()],
+        resources: vec!["pods".into()],
+        verbs: vec!["get".into(), "list".into()],
+        namespaces: vec!["prod".into()],
+        ..Rule::default()
+    };
+    let call = call_with(vec![rule]);
+    let elsewhere = ObjectRef { key: ObjectKey::namespaced("test", "a"), ..target("a", None) };
+    assert_eq!(reader.get(&call, &elsewhere, None).expect_err("denied").reason, ApiReason::NotGranted);
+    let elsewhere = ListQuery { namespace: Some("test".into()), ..query() };
+    assert_eq!(reader.list(&call, &elsewhere).expect_err("denied").reason, ApiReason::NotGranted);
 }
 
 #[tokio::test(start_paused = true)]

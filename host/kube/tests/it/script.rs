@@ -98,6 +98,14 @@ impl Script {
         self
     }
 
+    /// A server that promises that versions compare (KEP-5504).
+    pub(crate) fn comparable(self) -> Self {
+        let version = json!({"major": "1", "minor": "36", "gitVersion": "v1.36.0"});
+        let own = Reply::Json(200, json!({"spec": {}}));
+        self.answers("/version", Reply::Json(200, version))
+            .answers("/apis/apiregistration.k8s.io/v1/apiservices/v1.", own)
+    }
+
     /// For every GET of this path.
     pub(crate) fn answers(self, path: &'static str, reply: Reply) -> Self {
         self.answers_in_turn(path, [reply])

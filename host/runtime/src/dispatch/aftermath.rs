@@ -103,7 +103,7 @@ impl Dispatch {
 
     /// A sick server fails the calls of hundreds of keys, and a line for each would hide all others.
     fn tell_failure(&self, error: &str, attempt: u32, retry_in: Duration) {
-        let Some(unsaid) = self.record.failure_line() else {
+        let Some(unsaid) = self.status.failure_line() else {
             return tracing::debug!(error, attempt, ?retry_in, "the call failed; the key is tried again");
         };
         let further_failures = (unsaid > 0).then_some(unsaid);

@@ -5,22 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
-use windlass_core::clock::Clock as _;
 use windlass_core::probation::{self, CallCounts, ProbationVerdict, Recent};
-use windlass_core::repeats::Repeats;
-
-use crate::clock::SystemClock;
-
-/// Lines about failed calls that a controller logs each minute. Further ones are summed up.
-const FAILURES_A_MINUTE: u32 = 10;
 
 /// The record of how the calls of one generation end, and the probation that is judged by it.
 #[derive(Debug)]
 pub(crate) struct CallRecord {
     counted: Mutex<Counted>,
-    /// The log lines about failures.
-    lines: Mutex<Repeats>,
-    clock: SystemClock,
     /// Is told when a probation ends, and when its time begins.
     changed: watch::Sender<()>,
 }
@@ -53,17 +43,7 @@ pub(crate) enum Judged {
 impl CallRecord {
     /// Of a generation that has not been called.
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self {
-            counted: Mutex::default(),
-            lines: Mutex::new(Repeats::a_minute(FAILURES_A_MINUTE)),
-            clock: SystemClock::new(),
-            changed: watch::Sender::default(),
-        })
-    }
-
-    /// Whether a failure is to be logged. If it is: how many were not since the last that was.
-    pub(crate) fn failure_line(&self) -> Option<u64> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).line(self.clock.now())
+        Arc::new(Self { counted: Mutex::default(), changed: watch::Sender::default() })
     }
 
     /// A call has ended. `failure`: by the plugin's own fault, and this is what it says.

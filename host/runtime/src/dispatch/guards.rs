@@ -1,6 +1,8 @@
 //! Keeps a plugin from hurting others over all its controllers, generations and calls: its budget of writes, its budget
 //! of Kubernetes Events, and counts of how often it writes which object.
 
+mod limited_events;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,17 +13,12 @@ use windlass_core::clock::{Clock, Moment};
 use windlass_core::compact::Version;
 use windlass_core::hot_loop::LoopDetector;
 use windlass_core::object::ObjectRef;
-use windlass_core::ports::{CallContext, Event, Events};
-use windlass_core::queue::TokenBucket;
+use windlass_core::ports::Events;
 use windlass_kube::{WriteBudget, WriteRate};
 
 use crate::clock::SystemClock;
+use crate::dispatch::guards::limited_events::EventBudgets;
 use crate::observe::metrics::counters;
-
-/// Kubernetes Events of one plugin, in the long run, whatever they are about. One object has a budget of its own.
-const EVENTS_PER_SECOND: u32 = 5;
-/// And at once.
-const EVENTS_BURST: u32 = 100;
 
 /// The limits of a plugin over all its calls.
 #[derive(Clone, Copy, Debug)]
@@ -46,8 +43,7 @@ struct GuardsInner {
 struct PluginGuards {
     writes: WriteBudget,
     tally: LoopDetector<ObjectRef>,
-    events: TokenBucket,
-    dropped_events: u64,
+    events: EventBudgets,
 }
 
 impl fmt::Debug for Guards {
@@ -66,9 +62,14 @@ impl Guards {
         self.with(plugin, |kept, _| kept.writes.clone())
     }
 
-    /// `events`, as far as its plugin's budget goes. What is beyond that is dropped and counted.
+    /// `events`, as far as its plugin's budget goes. What is beyond that is summed up by reason.
     pub(crate) fn limited(&self, events: Arc<dyn Events>) -> Arc<dyn Events> {
-        Arc::new(LimitedEvents { events, guards: self.clone() })
+        limited_events::limited(events, self.clone())
+    }
+
+    /// Looks after the Events of `plugin`.
+    fn with_events<T>(&self, plugin: &Arc<str>, look: impl FnOnce(&mut EventBudgets, Moment) -> T) -> T {
+        self.with(plugin, |kept, now| look(&mut kept.events, now))
     }
 
     /// `plugin` wrote `object`. True: that is a hot loop.
@@ -99,8 +100,7 @@ impl Guards {
         let new = || PluginGuards {
             writes: WriteBudget::new(writes),
             tally: LoopDetector::new(hot_loop_writes),
-            events: TokenBucket::new(EVENTS_PER_SECOND, EVENTS_BURST),
-            dropped_events: 0,
+            events: EventBudgets::default(),
         };
         look(self.plugins().entry(plugin.clone()).or_insert_with(new), self.0.clock.now())
     }
@@ -117,86 +117,23 @@ impl Collector for Guards {
         let waited = plugins.iter().map(|(plugin, kept)| (labels(plugin), kept.writes.waited()));
         let help = "Writes of plugins that had to wait, because the plugin writes more often than it may";
         counters(&mut encoder, "windlass_writes_waited", help, waited)?;
-        let dropped = plugins.iter().map(|(plugin, kept)| (labels(plugin), kept.dropped_events));
-        let help = "Kubernetes Events that were dropped because their plugin emits more than it may";
+        let dropped = plugins.iter().map(|(plugin, kept)| (labels(plugin), kept.events.dropped()));
+        let help =
+            "Kubernetes Events that were only summed up, or dropped, because their plugin emits more than it may";
         counters(&mut encoder, "windlass_events_over_budget", help, dropped)
-    }
-}
-
-struct LimitedEvents {
-    events: Arc<dyn Events>,
-    guards: Guards,
-}
-
-impl Events for LimitedEvents {
-    fn emit(&self, call: &CallContext, event: Event) {
-        let plugin = &call.principal.plugin;
-        let refused = self.guards.with(plugin, |kept, now| {
-            let refused = kept.events.try_take(now).is_err();
-            kept.dropped_events += u64::from(refused);
-            refused.then_some(kept.dropped_events)
-        });
-        match refused {
-            None => self.events.emit(call, event),
-            Some(1) => tracing::warn!(
-                %plugin, controller = %call.controller, key = %call.primary_key, reason = event.reason,
-                "an event was dropped: the plugin emits more than {EVENTS_PER_SECOND} a second; further ones are only counted"
-            ),
-            Some(_) => {}
-        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
     use windlass_core::object::{ObjectKey, ObjectKind};
-    use windlass_core::ports::EventType;
 
     use super::*;
-    use crate::tests::played;
 
     pub(crate) fn guards() -> Guards {
         Guards::new(GuardSettings { writes: WriteRate::default(), hot_loop_writes: 3 })
-    }
-
-    #[derive(Default)]
-    struct Count(AtomicUsize);
-
-    impl Events for Count {
-        fn emit(&self, _: &CallContext, _: Event) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn events_beyond_a_plugins_budget_are_dropped_and_counted() {
-        let (guards, count) = (guards(), Arc::new(Count::default()));
-        let (events, (_, call)) = (guards.limited(count.clone()), played::call(None));
-        let event = Event {
-            regarding: None,
-            related: None,
-            event_type: EventType::Normal,
-            reason: "A".to_owned(),
-            action: "A".to_owned(),
-            note: "a".to_owned(),
-        };
-        let flood = || (0..1_000).for_each(|_| events.emit(&call, event.clone()));
-        flood();
-        assert_eq!(count.0.load(Ordering::Relaxed), 100);
-        tokio::time::advance(Duration::from_secs(2)).await;
-        flood();
-        assert_eq!(count.0.load(Ordering::Relaxed), 110);
-        let mut text = String::new();
-        let mut registry = prometheus_client::registry::Registry::default();
-        registry.register_collector(Box::new(guards));
-        prometheus_client::encoding::text::encode(&mut text, &registry).expect("a text");
-        assert!(
-            text.contains(&format!("events_over_budget_total{{plugin=\"{}\"}} 1890", call.principal.plugin)),
-            "{text}"
-        );
     }
 
     #[tokio::test(start_paused = true)]

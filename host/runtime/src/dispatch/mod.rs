@@ -267,13 +267,12 @@ impl Dispatch {
             permit.unused();
             return KeyEnd::Held;
         }
-        let primary = self.primaries.get(key);
-        if primary.is_none() && !self.primaries.are_synced() {
+        let Ok(primary) = self.primaries.find(key) else {
             // The cache has been emptied, as when it grew too large, so its controller is about to end. A call would tell
             // the plugin that the primary has gone.
             permit.unused();
             return KeyEnd::Done;
-        }
+        };
         if self.memory().begins(key, primary.as_ref()) {
             self.forget(key);
         }

@@ -7,7 +7,7 @@ use windlass_core::object::{Object, ObjectKey};
 use windlass_core::predicate::{self, Predicate};
 use windlass_core::queue::Priority;
 use windlass_core::watch::{IndexSource, WatchEvent};
-use windlass_kube::Store;
+use windlass_kube::{NotSynced, Store};
 
 /// How the events of one declared watch concern primaries.
 #[derive(Clone, Debug)]
@@ -27,15 +27,22 @@ impl Stores {
         self.0.iter().find_map(|store| store.get(key))
     }
 
+    /// The primary with this key, if it can be told whether there is one: each store is asked under one lock.
+    pub(crate) fn find(&self, key: &ObjectKey) -> Result<Option<Object>, NotSynced> {
+        let mut found = Ok(None);
+        for store in self.0.iter() {
+            match store.find(key) {
+                Ok(None) => {}
+                Ok(object) => return Ok(object),
+                Err(error) => found = Err(error),
+            }
+        }
+        found
+    }
+
     /// All primaries.
     pub(crate) fn objects(&self) -> impl Iterator<Item = Object> {
         self.0.iter().flat_map(Store::all)
-    }
-
-    /// Whether a primary that is not there has gone, as far as is known: every store has had its first list, and has not
-    /// been emptied since.
-    pub(crate) fn are_synced(&self) -> bool {
-        self.0.iter().all(|store| store.resource().is_some())
     }
 }
 

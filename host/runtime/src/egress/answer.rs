@@ -1,5 +1,9 @@
 //! One exchange on one connection: sends, and reads no more than fits.
 
+use std::error::Error;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use bytes::Bytes;
 use http::header::HeaderMap;
 use http::{Request, StatusCode};
@@ -9,14 +13,16 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 use windlass_core::http::{HttpBody, HttpError, HttpReason, HttpResponse};
 
+use super::bounded_stream::TooMuch;
 use super::{HttpLimits, failed};
 
 /// Sends `request` on `stream` and reads the response. The connection ends with it.
 pub(super) async fn exchange<S>(
     stream: S,
-    request: Request<Full<Bytes>>,
+    mut request: Request<Full<Bytes>>,
     limits: &HttpLimits,
 ) -> Result<HttpResponse, HttpError>
 where
@@ -29,13 +35,42 @@ where
     // Aborted when this ends, in whatever way.
     let mut driving = JoinSet::new();
     driving.spawn(connection);
-    let (parts, body) = sender.send_request(request).await.map_err(broken)?.into_parts();
+    let interim = Interim::count(&mut request, limits.interim);
+    let answered = tokio::select! {
+        biased;
+        () = interim.too_many.cancelled() => return Err(interim.error()),
+        answered = sender.send_request(request) => answered,
+    };
+    let (parts, body) = answered.map_err(broken)?.into_parts();
     if parts.status == StatusCode::SWITCHING_PROTOCOLS {
         return Err(failed(HttpReason::Protocol, "the peer wants to speak another protocol".to_owned()));
     }
     let body = read(body, limits).await?;
     let body = String::from_utf8(body).map_or_else(|error| HttpBody::Bytes(error.into_bytes()), HttpBody::Text);
     Ok(HttpResponse { status: parts.status.as_u16(), headers: headers(&parts.headers), body })
+}
+
+/// Counts the interim answers to one request.
+struct Interim {
+    most: usize,
+    too_many: CancellationToken,
+}
+
+impl Interim {
+    fn count(request: &mut Request<Full<Bytes>>, most: usize) -> Self {
+        let too_many = CancellationToken::new();
+        let (seen, told) = (AtomicUsize::new(0), too_many.clone());
+        hyper::ext::on_informational(request, move |_| {
+            if seen.fetch_add(1, Ordering::Relaxed) == most {
+                told.cancel();
+            }
+        });
+        Self { most, too_many }
+    }
+
+    fn error(&self) -> HttpError {
+        failed(HttpReason::TooLarge, format!("the peer sent more than {} interim answers (1xx)", self.most))
+    }
 }
 
 async fn read(mut body: Incoming, limits: &HttpLimits) -> Result<Vec<u8>, HttpError> {
@@ -68,8 +103,18 @@ fn broken(error: &hyper::Error, limits: &HttpLimits) -> HttpError {
             format!("the response has more than {headers} headers, or more than {header_bytes} bytes of them");
         return failed(HttpReason::TooLarge, message);
     }
-    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    if let Some(too_much) = too_much(error) {
+        return failed(HttpReason::TooLarge, too_much.to_string());
+    }
+    let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
     failed(HttpReason::Protocol, format!("the exchange broke: {error}{cause}"))
+}
+
+/// The cause, however deep, if `BoundedStream` has ended the connection. TLS may have wrapped it as an I/O error of its
+/// own.
+fn too_much<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a TooMuch> {
+    let wrapped = || error.downcast_ref::<io::Error>()?.get_ref().and_then(|inner| too_much(inner));
+    error.downcast_ref().or_else(wrapped).or_else(|| error.source().and_then(too_much))
 }
 
 /// How many bytes `body` has.

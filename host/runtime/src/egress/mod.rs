@@ -6,6 +6,7 @@
 //! one asks again. Proxies of the environment play no part: they would be asked to connect to what was never checked.
 
 mod answer;
+mod bounded_stream;
 mod connect;
 mod prepare;
 #[cfg(test)]
@@ -27,6 +28,7 @@ use windlass_core::http::{HttpError, HttpReason, HttpRequest, HttpResponse};
 use windlass_core::ports::{CallContext, Http};
 
 use self::answer::exchange;
+use self::bounded_stream::BoundedStream;
 pub(crate) use self::connect::{ApiServer, Resolve, SystemResolver};
 use self::prepare::{Outgoing, prepare};
 use self::tls::Trust;
@@ -45,6 +47,8 @@ pub(crate) struct HttpLimits {
     pub(crate) header_bytes: usize,
     /// How many headers a request or response may have.
     pub(crate) headers: usize,
+    /// Answers before the answer (1xx), which nobody gets to see.
+    pub(crate) interim: usize,
     /// Fetches of one plugin at the same time; more wait.
     pub(crate) concurrent: usize,
 }
@@ -58,8 +62,16 @@ impl Default for HttpLimits {
             response_bytes: 1 << 20,
             header_bytes: 64 << 10,
             headers: 100,
+            interim: 8,
             concurrent: 4,
         }
+    }
+}
+
+impl HttpLimits {
+    /// All that is read of a peer. A body in small chunks has framing as long as itself, and certificates come first.
+    fn wire_bytes(&self) -> usize {
+        2 * (self.response_bytes + self.header_bytes)
     }
 }
 
@@ -121,6 +133,7 @@ impl EgressInner {
             failed(HttpReason::NotGranted, denial.to_string())
         })?;
         let stream = connect::to_one_of(&addresses, self.limits.connect).await?;
+        let stream = BoundedStream::new(stream, self.limits.wire_bytes());
         match outgoing.target.scheme {
             Scheme::Http => {
                 allowed(grants, &outgoing)?;

@@ -528,3 +528,41 @@ async fn https_trusts_an_authority_that_the_operator_added_and_only_for_the_name
     let no_tls = fetched(&trusting, &rules, format!("https://localhost:{}/", plain.port())).await;
     assert_eq!(reason_of(no_tls), HttpReason::Tls);
 }
+
+#[tokio::test]
+async fn few_interim_answers_are_skipped_and_many_end_the_exchange() {
+    let early = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
+    let rules = |server| Rules::to(Scheme::Http, "127.0.0.1", server).reaching("127.0.0.0/8");
+    let (server, _told) = serving(format!("{}{}", early.repeat(8), ok("late"))).await;
+    let response = fetched(&egress(), &rules(server), format!("http://{server}/")).await.expect("answered");
+    assert_eq!((response.status, response.body), (200, HttpBody::Text("late".to_owned())));
+    let (server, _told) = serving(format!("{}{}", early.repeat(9), ok("late"))).await;
+    let error = fetched(&egress(), &rules(server), format!("http://{server}/")).await.expect_err("too many");
+    assert_eq!(error.reason, HttpReason::TooLarge);
+    assert!(error.message.contains("interim"), "{error}");
+}
+
+/// Bodies are bounded by what they hold; what is around them is bounded too.
+#[tokio::test]
+async fn what_is_no_body_counts_too() {
+    let limits =
+        HttpLimits { response_bytes: 1000, header_bytes: 8 << 10, interim: usize::MAX, ..HttpLimits::default() };
+    let most = limits.wire_bytes();
+    let egress = with(limits, Trust::default(), Arc::new(SystemResolver));
+    let interim = "HTTP/1.1 100 Continue\r\n\r\n";
+    let extended = format!("1;{}\r\na\r\n", "x".repeat(100));
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    for answer in
+        [interim.repeat(most / interim.len() + 1), format!("{chunked}{}", extended.repeat(most / extended.len() + 1))]
+    {
+        let (server, _told) = serving(answer).await;
+        let rules = Rules::to(Scheme::Http, "127.0.0.1", server).reaching("127.0.0.0/8");
+        let error = fetched(&egress, &rules, format!("http://{server}/")).await.expect_err("too much");
+        assert_eq!((error.reason, error.message.contains("framing")), (HttpReason::TooLarge, true), "{error}");
+    }
+    // Small chunks are an answer like others.
+    let (server, _told) = serving(format!("{chunked}{}0\r\n\r\n", "1\r\na\r\n".repeat(500))).await;
+    let rules = Rules::to(Scheme::Http, "127.0.0.1", server).reaching("127.0.0.0/8");
+    let response = fetched(&egress, &rules, format!("http://{server}/")).await.expect("answered");
+    assert_eq!(response.body, HttpBody::Text("a".repeat(500)));
+}

@@ -9,7 +9,7 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls_platform_verifier::Verifier;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use windlass_core::egress::UrlHost;
@@ -79,11 +79,14 @@ fn config(added: &[CertificateDer<'static>]) -> Result<ClientConfig, rustls::Err
 }
 
 /// Speaks TLS on `stream` with a peer that proves to be `host`.
-pub(super) async fn handshake(
+pub(super) async fn handshake<S>(
     config: Arc<ClientConfig>,
     host: &UrlHost,
-    stream: TcpStream,
-) -> Result<TlsStream<TcpStream>, HttpError> {
+    stream: S,
+) -> Result<TlsStream<S>, HttpError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let tls = |message: String| failed(HttpReason::Tls, message);
     let name = match host {
         UrlHost::Address(address) => ServerName::IpAddress((*address).into()),

@@ -22,6 +22,7 @@ use crate::leadership::Leadership;
 use crate::observe::admin::{self, Admin, ListenError};
 use crate::observe::metrics::{Guests, HostMetrics};
 use crate::observe::status::Status;
+use crate::open_files;
 use crate::phases::{self, ControllerEnd, Phases};
 use crate::plugins::directory::{self, Allowed, AllowedError, DirectoryError};
 use crate::plugins::reload::{Reload, Servings};
@@ -66,6 +67,7 @@ pub enum HostError {
 /// or that it did not stop cleanly.
 pub async fn run(connection: Connection, settings: Settings, stop: CancellationToken) -> Result<(), HostError> {
     settings.policies.check(settings.namespace.as_deref())?;
+    open_files::raise();
     let shown = Admin { status: Status::new(stop.clone()), metrics: HostMetrics::new() };
     tell_features(&settings.features, &shown.metrics);
     // To the very end: how it stops is shown too.

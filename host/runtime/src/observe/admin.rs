@@ -1,9 +1,12 @@
 //! The admin endpoint: `/healthz`, `/readyz`, `/metrics`, `/plugins`. It reads and never changes anything, and shows
-//! nothing that is secret; who may reach it is a matter of where it listens (`--admin-address`).
+//! nothing that is secret; who may reach it is a matter of where it listens (`--admin-address`), but pages in a browser
+//! may not (`caller`).
+
+mod caller;
+mod connections;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,16 +17,16 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use self::connections::{Connection, Connections};
 use crate::observe::metrics::HostMetrics;
 use crate::observe::status::Status;
 
-/// Connections at the same time; more wait to be accepted.
+/// Connections at the same time. Of more, those that ask stay.
 const MOST_CONNECTIONS: usize = 64;
 /// How long a request's headers may take to arrive, and how long a connection may be idle between two requests.
-const HEADER_LIMIT: Duration = Duration::from_secs(10);
+const HEADER_LIMIT: Duration = Duration::from_secs(2);
 /// The size of a request's headers.
 const HEADER_BYTES: usize = 16 << 10;
 /// How long a connection lasts: a slow reader must not hold it for ever.
@@ -63,16 +66,14 @@ pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, ListenErr
 impl Admin {
     /// Answers on `listener` until `stop`.
     pub(crate) async fn serve(self, listener: &TcpListener, stop: &CancellationToken) {
-        let connections = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        let connections = Connections::new(MOST_CONNECTIONS);
         let accepting = async {
             loop {
-                let Ok(permit) = connections.clone().acquire_owned().await else { return };
                 match listener.accept().await {
                     Ok((stream, _)) => {
-                        let (admin, stop) = (self.clone(), stop.clone());
+                        let (admin, stop, place) = (self.clone(), stop.clone(), connections.place().await);
                         tokio::spawn(async move {
-                            stop.run_until_cancelled(admin.connection(stream)).await;
-                            drop(permit);
+                            stop.run_until_cancelled(admin.connection(stream, &place)).await;
                         });
                     }
                     Err(error) => {
@@ -85,16 +86,25 @@ impl Admin {
         stop.run_until_cancelled(accepting).await;
     }
 
-    async fn connection(&self, stream: TcpStream) {
-        let answer = |request: Request<_>| async move { Ok::<_, Infallible>(self.answer(&request)) };
+    async fn connection(&self, stream: TcpStream, place: &Connection) {
+        let answer = |request: Request<_>| async move {
+            place.asks();
+            Ok::<_, Infallible>(self.answer(&request))
+        };
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(HEADER_LIMIT).max_buf_size(HEADER_BYTES);
         let connection = builder.serve_connection(TokioIo::new(stream), service_fn(answer));
-        // What a client does wrong is the client's.
-        let _ = tokio::time::timeout(CONNECTION_LIMIT, connection).await;
+        tokio::select! {
+            // What a client does wrong is the client's.
+            _ = tokio::time::timeout(CONNECTION_LIMIT, connection) => {}
+            () = place.closed() => {}
+        }
     }
 
     fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
+        if let Some(why) = caller::refusal(request) {
+            return respond(StatusCode::FORBIDDEN, TEXT, format!("{why}\n"));
+        }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let mut response = respond(StatusCode::METHOD_NOT_ALLOWED, TEXT, "only GET\n".to_owned());
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
@@ -176,6 +186,31 @@ mod tests {
         stop.cancel();
         let mut rest = Vec::new();
         tokio::time::timeout(HEADER_LIMIT / 2, idle.read_to_end(&mut rest)).await.expect("soon").expect("closed");
+    }
+
+    #[tokio::test]
+    async fn a_probe_is_answered_whatever_number_of_connections_is_silent() {
+        let stop = CancellationToken::new();
+        let address = serving(&stop).await;
+        let mut silent = Vec::new();
+        for number in 0..3 * MOST_CONNECTIONS {
+            let mut stream = TcpStream::connect(address).await.expect("it listens");
+            // Some begin a request that never ends, and some have had an answer and stay.
+            let sent = ["", "GET /healthz HTTP/1.1\r\n", "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"][number % 3];
+            stream.write_all(sent.as_bytes()).await.expect("sent");
+            silent.push(stream);
+        }
+        let probe = asked(address, "GET /healthz");
+        // Less than the time after which the silent ones are closed in any case.
+        let answer = tokio::time::timeout(HEADER_LIMIT / 2, probe).await.expect("before they are all closed");
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn a_web_page_is_refused() {
+        let stop = CancellationToken::new();
+        let refused = asked(serving(&stop).await, "GET /plugins HTTP/1.1\r\nOrigin: https://example.com\r\nX:").await;
+        assert!(refused.starts_with("HTTP/1.1 403"), "{refused}");
     }
 
     #[tokio::test(start_paused = true)]

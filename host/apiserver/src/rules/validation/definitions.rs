@@ -6,7 +6,7 @@ use crate::cause::Cause;
 use crate::object::json_path::JsonPath;
 use crate::object::{self, names, text};
 use crate::resources::crd::{defined_resource, versions};
-use crate::schema::Schema;
+use crate::schema::{PatternBudget, Schema};
 
 /// Returns all errors of a definition.
 pub(crate) fn validate(definition: &Value, previous: Option<&Value>) -> Vec<Cause> {
@@ -70,6 +70,7 @@ fn validate_versions(definition: &Value, causes: &mut Vec<Cause>) {
         let why = "must have exactly one version marked as storage version";
         causes.push(Cause::invalid("spec.versions", &json!(versions.len()), why));
     }
+    let patterns = PatternBudget::full();
     for (index, version) in versions.iter().enumerate() {
         let field = format!("spec.versions[{index}]");
         // The only version's schema is reported where it stood before there were versions.
@@ -81,7 +82,7 @@ fn validate_versions(definition: &Value, causes: &mut Vec<Cause>) {
         match version.pointer("/schema/openAPIV3Schema") {
             None => causes.push(Cause::required(format!("{schema_field}.openAPIV3Schema"), "schemas are required")),
             Some(schema) => {
-                if let Err(error) = Schema::parse(schema) {
+                if let Err(error) = Schema::parse_within(&patterns, schema) {
                     let path = if error.path.is_empty() { String::new() } else { format!(".{}", error.path) };
                     causes.push(Cause {
                         reason: "FieldValueInvalid",

@@ -24,7 +24,7 @@ impl Moved {
     /// Notes that everything up to `version` is in `contents`, unless that is known already.
     pub(super) fn to(contents: &mut Contents, version: Version) -> Self {
         let before = contents.version();
-        let is_older = before.and_then(|before| version.compare(before)) == Some(Ordering::Less);
+        let is_older = before.and_then(|before| contents.compare(&version, before)) == Some(Ordering::Less);
         let moves = !version.is_empty() && !is_older && before != Some(&version);
         let version = moves.then_some(version);
         if let Some(version) = &version {
@@ -77,7 +77,7 @@ pub(super) fn nothing(contents: &mut Contents, outbox: &mut Vec<WatchEvent>) {
 /// Takes over an object from the watch, unless this state or a later one is there already.
 pub(super) fn applied(contents: &mut Contents, object: &Object, outbox: &mut Vec<WatchEvent>) -> Moved {
     let key = &object.header.key;
-    if contents.get(key).is_none_or(|stored| is_newer(object, stored)) {
+    if contents.get(key).is_none_or(|stored| is_newer(contents, object, stored)) {
         insert(contents, object, false, outbox);
     }
     let known = if outbox.is_empty() { contents.get(key).map(|stored| (stored.clone(), false)) } else { None };
@@ -89,7 +89,7 @@ pub(super) fn deleted(contents: &mut Contents, last: Object, outbox: &mut Vec<Wa
     let moved = Moved::to(contents, last.header.version.clone());
     let known = match contents.get(&last.header.key) {
         Some(stored) if stored.header.uid == last.header.uid => {
-            if last.header.version.compare(&stored.header.version) == Some(Ordering::Less) {
+            if contents.compare(&last.header.version, &stored.header.version) == Some(Ordering::Less) {
                 // Through a selector, the same object may have gone and come back since.
                 Some((stored.clone(), false))
             } else {
@@ -100,7 +100,7 @@ pub(super) fn deleted(contents: &mut Contents, last: Object, outbox: &mut Vec<Wa
             }
         }
         Some(stored) => {
-            if is_newer(&last, stored) {
+            if is_newer(contents, &last, stored) {
                 // Its name had come back, which the watch skipped, and has gone again.
                 remove(contents, &last.header.key, outbox);
             }
@@ -132,8 +132,8 @@ fn remove(contents: &mut Contents, key: &ObjectKey, outbox: &mut Vec<WatchEvent>
 }
 
 /// Whether `object` is a later state than `stored`. Where versions do not compare, what comes later is newer.
-fn is_newer(object: &Object, stored: &Object) -> bool {
-    match object.header.version.compare(&stored.header.version) {
+fn is_newer(contents: &Contents, object: &Object, stored: &Object) -> bool {
+    match contents.compare(&object.header.version, &stored.header.version) {
         Some(order) => order == Ordering::Greater,
         None => object.header.version != stored.header.version,
     }

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Weak;
 use std::thread;
 
@@ -10,6 +11,7 @@ use windlass_core::progress::{Observer, Progress as _};
 
 use super::*;
 use crate::informer::parse::ObjectParser;
+use crate::informer::store::{NotSynced, StoreScope};
 
 fn pods() -> WatchSpec {
     WatchSpec::all(ObjectKind::new("v1", "Pod"))
@@ -246,4 +248,65 @@ fn nobody_pays_for_a_cache_that_has_ended() {
     let options = SubscribeOptions { budget: Some(Arc::clone(&budget)), ..SubscribeOptions::default() };
     drop(feed.subscribe_with(options).expect("no indexes"));
     assert_eq!(budget.used(), 0);
+}
+
+#[test]
+fn where_the_server_promises_no_order_smaller_numbers_are_changes_like_any_other() {
+    let feed = Arc::new(Feed::new(pods(), usize::MAX));
+    let mut listed = list(vec![pod(1, 1, 50), pod(2, 1, 60)], 100);
+    listed.resource = Arc::new(Resource { comparable: false, ..(*resource()).clone() });
+    feed.replace(listed).expect("no budget");
+    feed.apply(&pod(1, 1, 7)).expect("no budget");
+    assert_eq!(feed.store.get(&pod(1, 1, 7).header.key), Some(pod(1, 1, 7)), "it is dropped no more");
+    assert_eq!(feed.store.version(), Some("7".into()), "and the watch goes on from there");
+    assert!(!feed.is_late(&pod(3, 1, 5)), "so that nothing is listed again for it");
+    feed.delete(pod(2, 1, 8)).expect("no budget");
+    assert_eq!(feed.store.get(&pod(2, 1, 8).header.key), None);
+    let epoch = feed.store.epoch();
+    let mut again = list(vec![], 3);
+    again.resource = feed.store.resource().expect("listed");
+    feed.replace(again).expect("no budget");
+    assert_eq!(feed.store.epoch(), epoch, "a smaller number is no restored backup");
+}
+
+#[test]
+fn a_cache_that_is_emptied_meanwhile_never_says_that_an_object_is_not_there() {
+    let feed = Arc::new(Feed::new(pods(), usize::MAX));
+    let (key, there) = (pod(1, 1, 1).header.key.clone(), || list(vec![pod(1, 1, 1)], 1));
+    feed.replace(there()).expect("no budget");
+    let found = || {
+        let mut found = 0;
+        let is_complete = feed.store.scan_synced(StoreScope::All, None, |_| {
+            found += 1;
+            ControlFlow::Continue(())
+        });
+        (is_complete, found)
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..2_000 {
+                feed.vanish();
+                feed.replace(there()).expect("no budget");
+            }
+        });
+        for _ in 0..20_000 {
+            assert_ne!(feed.store.find(&key), Ok(None), "it is there, or nobody can tell");
+            assert_ne!(found(), (true, 0));
+        }
+    });
+    feed.close();
+    assert_eq!((feed.store.find(&key), found()), (Err(NotSynced), (false, 0)));
+}
+
+#[test]
+fn where_versions_compare_an_older_state_changes_nothing() {
+    let feed = Arc::new(Feed::new(pods(), usize::MAX));
+    feed.replace(list(vec![pod(1, 1, 5)], 10)).expect("no budget");
+    feed.delete(pod(1, 1, 11)).expect("no budget");
+    feed.apply(&pod(1, 1, 12)).expect("no budget");
+    let key = pod(1, 1, 12).header.key.clone();
+    feed.delete(pod(1, 1, 11)).expect("no budget");
+    feed.apply(&pod(1, 1, 11)).expect("no budget");
+    feed.delete(pod(1, 2, 9)).expect("no budget");
+    assert_eq!(feed.store.get(&key), Some(pod(1, 1, 12)), "it came back into the selector since");
 }

@@ -156,11 +156,22 @@ impl Contents {
         self.resource.is_some()
     }
 
+    /// Whether the server promises that versions of the resource compare as numbers.
+    pub(crate) fn is_comparable(&self) -> bool {
+        self.resource.as_ref().is_some_and(|resource| resource.comparable)
+    }
+
+    /// The order of two versions, where the server promises one. None: nobody can tell, whatever the versions look like,
+    /// and the order in which the watch tells of them is all that there is.
+    pub(crate) fn compare(&self, a: &Version, b: &Version) -> Option<Ordering> {
+        a.compare(b).filter(|_| self.is_comparable())
+    }
+
     /// Notes where the contents come from, a list that began at `began`. One that is older than what was there, as after a
     /// restored backup, begins an epoch.
     pub(crate) fn set_listed(&mut self, resource: Arc<Resource>, version: Version, began: Stamp) {
         let before = self.version.as_ref().and_then(|before| version.compare(before));
-        self.epoch += u64::from(before == Some(Ordering::Less));
+        self.epoch += u64::from(resource.comparable && before == Some(Ordering::Less));
         (self.resource, self.version, self.listed) = (Some(resource), Some(version), Some(began));
     }
 

@@ -60,7 +60,7 @@ fn tell(ports: &Ports, call: &CallContext) {
         call.principal.plugin,
         pause::ANNOTATION
     );
-    ports.events.emit(call, Event::of_primary(EventType::Normal, "Paused", "Reconcile", note));
+    ports.events.emit_for_host(call, Event::of_primary(EventType::Normal, "Paused", "Reconcile", note));
 }
 
 #[cfg(test)]

@@ -79,12 +79,12 @@ fn fate_of(reason: ApiReason) -> Fate {
         | ApiReason::UnknownOutcome
         | ApiReason::LeaseLost
         | ApiReason::ReadOnly
+        | ApiReason::NotGranted
         | ApiReason::ServerError => Fate::Uncounted,
         ApiReason::NotFound
         | ApiReason::AlreadyExists
         | ApiReason::Invalid
         | ApiReason::Forbidden
-        | ApiReason::NotGranted
         | ApiReason::NotWatched
         | ApiReason::Expired
         | ApiReason::TooLarge
@@ -167,7 +167,7 @@ impl Drop for Filled {
 fn create(server: &ApiServer, path: &str, body: &str) {
     let mut stream = TcpStream::connect(server.address()).expect("it listens");
     let length = body.len();
-    let head = "Host: server\r\nConnection: close\r\nContent-Type: application/json";
+    let head = "Host: localhost\r\nConnection: close\r\nContent-Type: application/json";
     write!(stream, "POST {path} HTTP/1.1\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}").expect("sent");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");

@@ -179,4 +179,9 @@ impl Events for CountedEvents {
         self.emitted.inc();
         self.events.emit(call, event);
     }
+
+    fn emit_for_host(&self, call: &CallContext, event: Event) {
+        self.emitted.inc();
+        self.events.emit_for_host(call, event);
+    }
 }

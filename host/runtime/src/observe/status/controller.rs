@@ -9,19 +9,24 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass_core::breaker;
-use windlass_core::clock::Moment;
+use windlass_core::clock::{Clock as _, Moment};
 use windlass_core::gate::Gate;
 use windlass_core::object::ObjectKey;
 use windlass_core::queue::Queue;
+use windlass_core::repeats::Repeats;
 
 use super::settling::SettlingKeys;
 use super::{locked, shortened};
+use crate::clock::SystemClock;
 use crate::observe::metrics::ControllerMetrics;
 
+/// Lines about failed calls that a controller logs each minute. Further ones are summed up.
+const FAILURES_A_MINUTE: u32 = 10;
 /// Keys of one controller that are listed as given up. More are only counted.
 pub(super) const MOST_GIVEN_UP: usize = 1000;
 /// Keys of one controller that are listed as held, those that have waited for the longest. More are only counted.
 const MOST_HELD: usize = 10;
+
 /// The state of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -67,6 +72,9 @@ pub(crate) struct ControllerStatus {
     /// The keys that wait until a write of theirs has settled.
     pub(crate) settling: SettlingKeys,
     doing: Mutex<Doing>,
+    /// The log lines about failed calls, whichever generation they are of.
+    failures: Mutex<Repeats>,
+    clock: SystemClock,
 }
 
 struct Doing {
@@ -117,6 +125,8 @@ impl ControllerStatus {
             metrics,
             settling: SettlingKeys::default(),
             doing: Mutex::new(Doing::default()),
+            failures: Mutex::new(Repeats::a_minute(FAILURES_A_MINUTE)),
+            clock: SystemClock::new(),
         })
     }
 
@@ -195,6 +205,11 @@ impl ControllerStatus {
     /// The queue of the current round.
     pub(crate) fn queue(&self) -> Option<Queue<ObjectKey>> {
         locked(&self.doing).queue.clone()
+    }
+
+    /// Whether a failed call is to be logged. If it is: how many were not since the last that was.
+    pub(crate) fn failure_line(&self) -> Option<u64> {
+        locked(&self.failures).line(self.clock.now())
     }
 
     /// How many keys are given up: failed for good, and not retried.

@@ -21,7 +21,9 @@ async fn serving() -> ApiServer {
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("of-shop-{number}")},
             "data": {"for": "shop", "beside": beside},
         });
-        let request = http::Request::post("/api/v1/namespaces/default/configmaps").body(body.to_string().into_bytes());
+        let request = http::Request::post("/api/v1/namespaces/default/configmaps")
+            .header("content-type", "application/json")
+            .body(body.to_string().into_bytes());
         let created: Value = client.request(request.expect("a request")).await.expect("it is created");
         assert_eq!(created["kind"], "ConfigMap");
     }

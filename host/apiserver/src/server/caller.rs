@@ -1,0 +1,47 @@
+//! Which requests are answered at all. The server is for programs on this machine, and not for pages in a browser on it.
+//! A page shows itself by `Origin` or `Sec-Fetch-Site`; one that had its own name lead to loopback (DNS rebinding) asks
+//! for that name.
+
+use std::net::IpAddr;
+
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, ORIGIN, TRANSFER_ENCODING};
+use http::request::Parts;
+use http::uri::Authority;
+use http::{HeaderMap, Method};
+
+use crate::request::media::BODY_TYPES;
+use crate::status_error::ApiError;
+
+/// Refuses what a web page may have sent.
+pub(super) fn check(parts: &Parts) -> Result<(), ApiError> {
+    let headers = &parts.headers;
+    let mut sites = headers.get_all("sec-fetch-site").iter();
+    if headers.contains_key(ORIGIN) || sites.any(|site| site != "none" && site != "same-origin") {
+        return Err(ApiError::stranger("the embedded API server does not answer web pages"));
+    }
+    if !is_for_loopback(parts) {
+        return Err(ApiError::stranger("the embedded API server answers to localhost and loopback addresses only"));
+    }
+    // A page may send a POST without asking first, if its body has no type or a harmless one.
+    let untyped = parts.method == Method::POST && !headers.contains_key(CONTENT_TYPE) && has_body(headers);
+    if untyped { Err(ApiError::unsupported_media(BODY_TYPES)) } else { Ok(()) }
+}
+
+fn is_for_loopback(parts: &Parts) -> bool {
+    let mut hosts = parts.headers.get_all(HOST).iter();
+    let named = match (parts.uri.authority(), hosts.next()) {
+        (Some(authority), _) => Some(authority.clone()),
+        (None, Some(host)) => host.to_str().ok().and_then(|host| host.parse::<Authority>().ok()),
+        // HTTP/1.0: nobody was led here by a name.
+        (None, None) => return true,
+    };
+    let is_loopback = |name: &str| {
+        let bare = name.trim_start_matches('[').trim_end_matches(']');
+        name.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    };
+    hosts.next().is_none() && named.is_some_and(|named| is_loopback(named.host()))
+}
+
+fn has_body(headers: &HeaderMap) -> bool {
+    headers.contains_key(TRANSFER_ENCODING) || headers.get(CONTENT_LENGTH).is_some_and(|length| length != "0")
+}

@@ -1,0 +1,58 @@
+//! A connection that ends when its peer has sent too much. It counts what arrives, whatever that turns out to be: an
+//! interim answer, the framing of chunks and of TLS records, and trailers are no part of a body, but are read all the same.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// The peer has sent more than may be read.
+#[derive(Debug, thiserror::Error)]
+#[error("the peer has sent more than {most} bytes, framing included")]
+pub(super) struct TooMuch {
+    most: usize,
+}
+
+/// A stream of which at most so many bytes are read.
+pub(super) struct BoundedStream<S> {
+    inner: S,
+    most: usize,
+    read: usize,
+}
+
+impl<S> BoundedStream<S> {
+    pub(super) fn new(inner: S, most: usize) -> Self {
+        Self { inner, most, read: 0 }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for BoundedStream<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.inner).poll_read(context, buffer))?;
+        self.read += buffer.filled().len() - before;
+        if self.read > self.most {
+            return Poll::Ready(Err(io::Error::other(TooMuch { most: self.most })));
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for BoundedStream<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,92 @@
+//! Which requests the admin endpoint answers. Whoever can connect may read it; a page in a browser of somebody who can
+//! connect may not. A page shows itself by `Origin` or `Sec-Fetch-Site`. A page that had its own name lead to this address
+//! (DNS rebinding) shows neither, but asks for that name: so names that anybody can register are not answered to.
+
+use std::net::IpAddr;
+
+use http::Request;
+use http::header::{HOST, ORIGIN};
+use http::uri::Authority;
+
+/// Endings of names that nobody can register in the public DNS. A Service is `NAME.NAMESPACE.svc`, whatever follows.
+const PRIVATE: [&str; 4] = [".svc", ".cluster.local", ".internal", ".localhost"];
+
+/// Why a request is not answered, in a sentence for its sender; None: it is.
+pub(super) fn refusal<B>(request: &Request<B>) -> Option<&'static str> {
+    let headers = request.headers();
+    let mut sites = headers.get_all("sec-fetch-site").iter();
+    if headers.contains_key(ORIGIN) || sites.any(|site| site != "none" && site != "same-origin") {
+        return Some("web pages get no answer here");
+    }
+    let mut hosts = headers.get_all(HOST).iter().filter_map(|host| host.to_str().ok().and_then(|it| it.parse().ok()));
+    // A name in the request's line counts more than the header, and without any nobody was led here by a name.
+    let named: Option<Authority> = request.uri().authority().cloned().or_else(|| hosts.next());
+    let is_unreadable = named.is_none() && headers.contains_key(HOST);
+    if is_unreadable || hosts.next().is_some() || named.is_some_and(|named| !is_ours(named.host())) {
+        return Some("ask by an IP address, localhost, NAME.NAMESPACE.svc, or a name without a dot");
+    }
+    None
+}
+
+/// Whether `host` can be this address's without a stranger's doing.
+fn is_ours(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let name = host.trim_end_matches('.').to_ascii_lowercase();
+    bare.parse::<IpAddr>().is_ok() || !name.contains('.') || PRIVATE.iter().any(|ending| name.ends_with(ending))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(headers: &[(&str, &str)]) -> Request<()> {
+        let mut request = Request::get("/plugins");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).expect("a request")
+    }
+
+    #[test]
+    fn probes_and_monitoring_are_answered() {
+        for host in [
+            "10.244.0.17:8080",
+            "[fd00::17]:8080",
+            "127.0.0.1",
+            "localhost:8080",
+            "LOCALHOST",
+            "windlass",
+            "windlass.ops.svc:8080",
+            "windlass.ops.svc.cluster.local.",
+            "ip-10-0-0-1.eu-west-1.compute.internal:8080",
+        ] {
+            assert_eq!(refusal(&request(&[("host", host)])), None, "{host}");
+        }
+        assert_eq!(refusal(&request(&[])), None, "HTTP/1.0 has no Host");
+        // Somebody has typed the address, or reloads.
+        assert_eq!(refusal(&request(&[("host", "localhost"), ("sec-fetch-site", "none")])), None);
+        assert_eq!(refusal(&request(&[("host", "localhost"), ("sec-fetch-site", "same-origin")])), None);
+    }
+
+    #[test]
+    fn a_page_gets_no_answer_by_its_own_name_or_by_ours() {
+        for headers in [
+            &[("host", "127.0.0.1:8080"), ("origin", "https://example.com")][..],
+            &[("host", "127.0.0.1:8080"), ("origin", "null")],
+            &[("host", "127.0.0.1:8080"), ("sec-fetch-site", "cross-site")],
+            &[("host", "127.0.0.1:8080"), ("sec-fetch-site", "same-site")],
+            &[("host", "127.0.0.1:8080"), ("sec-fetch-site", "none"), ("sec-fetch-site", "cross-site")],
+            &[("host", "rebound.example.com:8080"), ("sec-fetch-site", "same-origin")],
+            &[("host", "windlass.ops.svc.example.com")],
+            &[("host", "127.0.0.1.example.com")],
+            &[("host", "10.0.0.1@example.com")],
+            &[("host", "localhost"), ("host", "example.com")],
+            &[("host", "")],
+            &[("host", "a b")],
+        ] {
+            assert!(refusal(&request(headers)).is_some(), "{headers:?}");
+        }
+        let absolute = Request::get("http://example.com/plugins").header("host", "localhost").body(());
+        assert!(refusal(&absolute.expect("a request")).is_some());
+    }
+}

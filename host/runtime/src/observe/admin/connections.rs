@@ -1,0 +1,133 @@
+//! The admin endpoint's places for connections. The liveness probe must get one, whoever holds the others: when all are
+//! taken, a newcomer takes that of the connection that has asked least lately, and first of one that never asked.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// How long a new connection keeps its place in any case: the time in which a client that means it sends its request.
+/// So many that all come at once cannot push each other out before they are read.
+const GRACE: Duration = Duration::from_millis(20);
+
+/// The places. Clones are the same.
+#[derive(Clone)]
+pub(super) struct Connections(Arc<Mutex<Places>>);
+
+struct Places {
+    most: usize,
+    next: u64,
+    /// Ordered by when they were opened or last asked, the one longest ago first.
+    taken: Vec<Place>,
+}
+
+struct Place {
+    number: u64,
+    opened: Instant,
+    has_asked: bool,
+    closed: CancellationToken,
+}
+
+/// A connection's place, which it gives back when this is dropped.
+pub(super) struct Connection {
+    number: u64,
+    closed: CancellationToken,
+    places: Connections,
+}
+
+impl Connections {
+    pub(super) fn new(most: usize) -> Self {
+        Self(Arc::new(Mutex::new(Places { most, next: 0, taken: Vec::new() })))
+    }
+
+    /// A place for a new connection, at the latest when another one has had its time.
+    pub(super) async fn place(&self) -> Connection {
+        loop {
+            let until = match self.places().place() {
+                Ok((number, closed)) => return Connection { number, closed, places: self.clone() },
+                Err(until) => until,
+            };
+            tokio::time::sleep_until(until).await;
+        }
+    }
+
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Places {
+    /// A new place, or when there may be one.
+    fn place(&mut self) -> Result<(u64, CancellationToken), Instant> {
+        if self.taken.len() >= self.most {
+            let victim = self.taken.iter().position(|place| !place.has_asked).unwrap_or(0);
+            let until = self.taken[victim].opened + GRACE;
+            if Instant::now() < until {
+                return Err(until);
+            }
+            self.taken.remove(victim).closed.cancel();
+        }
+        let (number, closed) = (self.next, CancellationToken::new());
+        self.next += 1;
+        self.taken.push(Place { number, opened: Instant::now(), has_asked: false, closed: closed.clone() });
+        Ok((number, closed))
+    }
+}
+
+impl Connection {
+    /// A whole request has come.
+    pub(super) fn asks(&self) {
+        let taken = &mut self.places.places().taken;
+        if let Some(at) = taken.iter().position(|place| place.number == self.number) {
+            let place = taken.remove(at);
+            taken.push(Place { has_asked: true, ..place });
+        }
+    }
+
+    /// Completes when a newcomer has taken the place.
+    pub(super) async fn closed(&self) {
+        self.closed.cancelled().await;
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.places.places().taken.retain(|place| place.number != self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_open(connection: &Connection) -> bool {
+        !connection.closed.is_cancelled()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_newcomer_takes_the_place_of_the_oldest_that_never_asked_and_else_of_who_asked_longest_ago() {
+        let places = Connections::new(3);
+        let (asked, silent, late) = (places.place().await, places.place().await, places.place().await);
+        asked.asks();
+        let first = places.place().await;
+        assert!(is_open(&asked) && !is_open(&silent) && is_open(&late) && is_open(&first));
+        late.asks();
+        first.asks();
+        let second = places.place().await;
+        assert!(!is_open(&asked) && is_open(&late) && is_open(&first) && is_open(&second));
+        drop(late);
+        let third = places.place().await;
+        assert!(is_open(&first) && is_open(&second) && is_open(&third));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_new_connection_keeps_its_place_long_enough_to_ask() {
+        let places = Connections::new(1);
+        let began = Instant::now();
+        let first = places.place().await;
+        let second = places.place().await;
+        assert!(!is_open(&first) && is_open(&second));
+        assert_eq!(began.elapsed().as_millis(), GRACE.as_millis());
+    }
+}
