@@ -305,20 +305,15 @@ impl Controller {
     /// Starts without another generation's queue: with its first lists, and after all calls of others have ended.
     async fn begin(
         &self,
-        mut watching: Watching,
+        watching: Watching,
         gone: &mut BoxFuture<'static, KindLoss>,
         phases: &Phases,
     ) -> Result<StartedRound, RoundEnd> {
         let stop = &phases.stop;
         // Of the term before, or of another generation.
         let others = &self.handover.workers;
-        let mut was_muted = false;
         let calls = "for calls that still run, of what was at work before it";
-        let waited = tokio::select! {
-            biased;
-            waited = stop.run_until_cancelled(self.shown(calls, others.wait().map(Ok::<_, Infallible>))) => waited,
-            never = async { was_muted = true; watching.muted().await } => match never {},
-        };
+        let waited = stop.run_until_cancelled(self.shown(calls, others.wait().map(Ok::<_, Infallible>))).await;
         let Some(beginning) = waited.and_then(|_| self.handover.begins(stop)) else {
             let end =
                 if self.is_superseded(stop) { ControllerEnd::Clean } else { phases.until_cut(others.wait()).await };
@@ -334,13 +329,7 @@ impl Controller {
                 RoundEnd::Ended(ControllerEnd::Clean)
             }
             loss = gone => self.lose(running, loss, phases).await,
-            () = fresh => {
-                if was_muted {
-                    // What the watches told meanwhile was not kept; the caches have it.
-                    running.dispatch.start_afresh();
-                }
-                return Ok(StartedRound { running, active, beginning });
-            }
+            () = fresh => return Ok(StartedRound { running, active, beginning }),
         };
         self.rests(stop);
         Err(end)

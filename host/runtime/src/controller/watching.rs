@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::future::pending;
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -213,18 +212,6 @@ impl Watching {
     /// The watches of the primaries.
     pub(super) fn primary_specs(&self) -> impl Iterator<Item = &WatchSpec> {
         self.declared.iter().take(1).flat_map(|(_, readable)| readable).map(|readable| &readable.spec)
-    }
-
-    /// Takes what the watches tell, to no end, so that it does not heap up: nobody can work on it yet. Cancel-safe.
-    pub(super) fn muted(&mut self) -> impl Future<Output = Infallible> {
-        let muted =
-            self.subscriptions.iter_mut().map(async |(subscription, _)| while subscription.next().await.is_some() {});
-        let muted = join_all(muted);
-        async move {
-            muted.await;
-            // They have all ended, which is told otherwise.
-            pending().await
-        }
     }
 
     /// Completes when every first list is in its store: nothing is decided on half a cache.

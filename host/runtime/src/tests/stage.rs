@@ -1,7 +1,5 @@
 //! A host without plugins on the embedded API server, for tests of what becomes of those that it is given.
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,28 +41,10 @@ pub(crate) struct Stage {
     settings: Settings,
     kubeconfig: PathBuf,
     _directory: TempDir,
-    server: ApiServer,
-}
-
-/// Creates an object, by hand.
-pub(crate) fn create(server: &ApiServer, path: &str, body: &str) {
-    let mut stream = TcpStream::connect(server.address()).expect("it listens");
-    let length = body.len();
-    let head = "Host: localhost\r\nConnection: close\r\nContent-Type: application/json";
-    write!(stream, "POST {path} HTTP/1.1\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}").expect("sent");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
-    assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+    _server: ApiServer,
 }
 
 impl Stage {
-    /// Creates a `ConfigMap` of the namespace `default`.
-    pub(crate) fn create_config_map(&self, name: &str) {
-        let metadata = format!(r#"{{"name":"{name}","labels":{{"chameleon":"true"}}}}"#);
-        let object = format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{metadata}}}"#);
-        create(&self.server, "/api/v1/namespaces/default/configmaps", &object);
-    }
-
     /// Without leases, and without policies.
     pub(crate) async fn new() -> Self {
         Self::with(LeaseMode::None, GrantMode::Manifest).await
@@ -89,7 +69,7 @@ impl Stage {
         let options = SandboxOptions { threads: 1, concurrent_calls: 4, ..SandboxOptions::default() };
         let sandbox = Sandbox::new(options).expect("a sandbox");
         let phases = Phases::of(stop);
-        Self { host, supplies, sandbox, phases, plugins, settings, kubeconfig, _directory: directory, server }
+        Self { host, supplies, sandbox, phases, plugins, settings, kubeconfig, _directory: directory, _server: server }
     }
 
     /// Puts the plugin there, as its generation `number`.

@@ -4,6 +4,9 @@
 //! Each row begins with a key that has one counted failure behind it, so that what is forgotten can be told from what is
 //! not.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
 use tokio::runtime::Runtime;
 use windlass_apiserver::ApiServer;
 use windlass_core::object::ObjectRef;
@@ -11,7 +14,6 @@ use windlass_core::outcome::{MAX_RETRY_AFTER, MIN_REQUEUE};
 use windlass_core::ports::Events;
 
 use super::*;
-use crate::tests::stage::create;
 
 /// The backoff of a key with one failure behind it; the stage's begins with a minute.
 const SECOND_BACKOFF: Duration = Duration::from_mins(2);
@@ -160,6 +162,16 @@ impl Drop for Filled {
             runtime.shutdown_background();
         }
     }
+}
+
+fn create(server: &ApiServer, path: &str, body: &str) {
+    let mut stream = TcpStream::connect(server.address()).expect("it listens");
+    let length = body.len();
+    let head = "Host: localhost\r\nConnection: close\r\nContent-Type: application/json";
+    write!(stream, "POST {path} HTTP/1.1\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}").expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
 }
 
 /// Keeps the Events.
