@@ -250,7 +250,7 @@ async fn replicas_fail(hosts: usize) -> anyhow::Result<()> {
         let Replica { name, mut host, way: _way } = replica;
         host.signal("TERM").await?;
         let status = host.ends().await?;
-        // What was cut off with a write under way does not learn what became of it for 35 seconds, and says so.
+        // What was cut off with a write under way does not learn what became of it for up to 20 seconds, and says so.
         let was_troubled = takeovers.iter().any(|takeover| takeover.from == name);
         ensure!(status.success() || was_troubled, "{name} ended with {status}:\n{}", host.log());
     }

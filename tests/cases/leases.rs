@@ -448,6 +448,24 @@ async fn a_warm_standby_takes_over_with_the_watch_that_it_has() -> anyhow::Resul
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_replica_without_a_plugin_gives_its_lease_to_the_one_that_has_it() -> anyhow::Result<()> {
+    let server = Server::start(Kind::Embedded).await?;
+    let (lacking, full) = (plugin_directory()?, plugin_directory()?);
+    chameleon::write("good", &full.path().join("chameleon.wasm"))?;
+    server.objects().apply(&busy(0)).await?;
+    let first = Replica::start_with(&server, &lacking, &SINGLE).await?;
+    first.host.says("lease won").await?;
+    let second = Replica::start_with(&server, &full, &SINGLE).await?;
+    first.host.says("handing over").await?;
+    second.host.says("chameleon reconciled").await?;
+    assert_eq!((first.holds().len(), second.holds().len()), (0, 1));
+    // It runs what it can when nobody else is left.
+    second.host.signal("KILL").await?;
+    first.host.says_times("lease won", 2).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn times_that_do_not_fit_together_are_refused() -> anyhow::Result<()> {
     let plugins = tempfile::tempdir()?;
     let directory = plugins.path().to_string_lossy();

@@ -39,7 +39,7 @@ struct Form {
     /// Operations on each set.
     operations: usize,
     lost_creations: f64,
-    /// Each keeps its set waiting until the server cannot carry it out any more: 35 s.
+    /// Each keeps its set waiting until the server cannot carry it out any more: 20 s.
     lost_deletions: f64,
     /// The longest that one operation may take.
     patience: Duration,

@@ -169,9 +169,25 @@ async fn hanging() -> anyhow::Result<(Host, (Server, Proxied, TempDir))> {
     Ok((host, (server, proxy, plugins)))
 }
 
+/// The server cannot carry it out any more before the calls' time is over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_gets_no_answer_is_waited_for_and_the_stop_is_clean() -> anyhow::Result<()> {
+    let (mut host, _stage) = hanging().await?;
+    let began = Instant::now();
+    host.signal("TERM").await?;
+    let status = host.ends().await?;
+    let (log, took) = (host.log(), began.elapsed());
+    assert!(status.success() && log.contains("stopped clean=true"), "{status}: {log}");
+    assert!(took < Duration::from_secs(25), "{took:?}: {log}");
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_hangs_is_cut_in_the_end_and_the_exit_code_says_so() -> anyhow::Result<()> {
-    let (mut host, _stage) = hanging().await?;
+    let (mut host, (_server, proxy, _plugins)) = hanging().await?;
+    // After the first write has failed it goes on with the next, which gets no answer either.
+    let endless = Duration::from_mins(2);
+    proxy.add(Fault::DelayResponse(endless..=endless).on(Match::writes().resource("services"))).keep();
     let began = Instant::now();
     host.signal("TERM").await?;
     let status = host.ends().await?;

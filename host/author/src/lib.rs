@@ -1,7 +1,7 @@
 //! For authors of plugins: makes a folder ([`new`]), and a plugin of a folder ([`build`]). The commands `new`, `build` and `dev`
 //! call it; what runs plugins knows nothing of it.
 //!
-//! The way of a build: `file` (what the author says) → `facts` (what is in the folder) → `language` (a [`plan::BuildPlan`]: which tools,
+//! The way of a build: `file` (what the author says) → `facts` (what is in the folder) → `language` (a `BuildPlan`: which tools,
 //! which commands) → `tools` (are they there?) → `run` (the compiler) → `finish` (a component, checked, in its place).
 
 pub mod build;

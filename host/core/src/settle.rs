@@ -6,7 +6,7 @@
 //!
 //! A mutation ends committed, refused, or with an unknown outcome: it was sent, and nobody said what became of it. One
 //! that is unknown holds its key until it can no longer be carried out, or has shown (ADR 5). The server is asked for its
-//! object: [`after_look`] decides what follows from the answer.
+//! object: [`after_look`] and [`after_look_for_create`] decide what follows from the answer.
 
 use std::convert::Infallible;
 
@@ -111,16 +111,29 @@ impl Settlement {
     }
 }
 
-/// Decides about an unknown write after a look at its object. `over`: the server's time for it had passed before the look.
+/// Decides about an unknown create after a look at its name. `over`: the server's time for it had passed before the look.
 #[must_use]
-pub fn after_look(look: SettleLook, over: bool) -> SettleStep {
+pub fn after_look_for_create(look: SettleLook, over: bool) -> SettleStep {
     match (look, over) {
         (SettleLook::Ours, _) => SettleStep::Settled(Settlement::Committed),
+        // For as long as it takes: a second create may be of another name.
         (SettleLook::Unanswered, _) => SettleStep::LookSoon,
         // Another's object may be deleted, and the create that is under way then finds the name free.
         (SettleLook::AnothersObject | SettleLook::Nothing | SettleLook::Untold, false) => SettleStep::LookWhenOver,
         (SettleLook::AnothersObject | SettleLook::Nothing, true) => SettleStep::Settled(Settlement::NotCommitted),
         (SettleLook::Untold, true) => SettleStep::Settled(Settlement::Expired),
+    }
+}
+
+/// The same of any other write. It does no harm twice, so its time ends the wait whatever is seen; and what is not seen may
+/// have been carried out and undone by somebody.
+#[must_use]
+pub fn after_look(look: SettleLook, over: bool) -> SettleStep {
+    match (look, over) {
+        (SettleLook::Ours, _) => SettleStep::Settled(Settlement::Committed),
+        (_, true) => SettleStep::Settled(Settlement::Expired),
+        (SettleLook::Unanswered, false) => SettleStep::LookSoon,
+        (SettleLook::AnothersObject | SettleLook::Nothing | SettleLook::Untold, false) => SettleStep::LookWhenOver,
     }
 }
 
@@ -133,19 +146,32 @@ mod tests {
     #[test]
     fn a_create_that_is_not_seen_may_still_come_until_its_time_is_over() {
         for look in [SettleLook::Nothing, SettleLook::AnothersObject, SettleLook::Untold] {
-            assert_eq!(after_look(look, false), SettleStep::LookWhenOver, "{look:?}");
+            assert_eq!(after_look_for_create(look, false), SettleStep::LookWhenOver, "{look:?}");
         }
-        assert_eq!(after_look(SettleLook::Nothing, true), SettleStep::Settled(Settlement::NotCommitted));
-        assert_eq!(after_look(SettleLook::AnothersObject, true), SettleStep::Settled(Settlement::NotCommitted));
-        assert_eq!(after_look(SettleLook::Untold, true), SettleStep::Settled(Settlement::Expired));
+        assert_eq!(after_look_for_create(SettleLook::Nothing, true), SettleStep::Settled(Settlement::NotCommitted));
+        assert_eq!(
+            after_look_for_create(SettleLook::AnothersObject, true),
+            SettleStep::Settled(Settlement::NotCommitted)
+        );
+        assert_eq!(after_look_for_create(SettleLook::Untold, true), SettleStep::Settled(Settlement::Expired));
     }
 
     #[test]
-    fn what_is_there_settles_it_and_silence_never_does() {
+    fn what_is_there_settles_a_create_and_silence_never_does() {
         for over in [false, true] {
-            assert_eq!(after_look(SettleLook::Ours, over), SettleStep::Settled(Settlement::Committed));
-            assert_eq!(after_look(SettleLook::Unanswered, over), SettleStep::LookSoon);
+            assert_eq!(after_look_for_create(SettleLook::Ours, over), SettleStep::Settled(Settlement::Committed));
+            assert_eq!(after_look_for_create(SettleLook::Unanswered, over), SettleStep::LookSoon);
         }
+    }
+
+    #[test]
+    fn any_other_write_is_settled_by_its_time_whatever_is_seen() {
+        let looks = [SettleLook::Nothing, SettleLook::AnothersObject, SettleLook::Untold, SettleLook::Unanswered];
+        for look in looks {
+            assert!(!matches!(after_look(look, false), SettleStep::Settled(_)), "{look:?}");
+            assert_eq!(after_look(look, true), SettleStep::Settled(Settlement::Expired), "{look:?}");
+        }
+        assert_eq!(after_look(SettleLook::Ours, false), SettleStep::Settled(Settlement::Committed));
     }
 
     #[test]

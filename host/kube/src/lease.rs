@@ -29,6 +29,8 @@ use crate::events::micro_time;
 const INSTANCE_LABEL: &str = "windlass.dev/instance";
 /// The label that tells the purpose of a lease: [`LeaseKind`].
 const KIND_LABEL: &str = "windlass.dev/lease";
+/// The annotation of a member's lease that says what the member can serve.
+const SERVES: &str = "windlass.dev/serves";
 const JSON: &str = "application/json";
 
 pub use self::notes::Notes;
@@ -174,20 +176,25 @@ impl Leases {
         }
     }
 
-    /// Writes `record` over the state `over`, or creates the lease.
+    /// Writes `record` over the state `over`, or creates the lease. `serves` is what a member says of itself.
     pub async fn write(
         &self,
         name: &str,
         kind: LeaseKind,
         over: Option<&LeaseVersion>,
         record: &LeaseRecord,
+        serves: Option<&str>,
         limit: Duration,
     ) -> Result<ElectionAnswer, LeaseError> {
         let (verb, method, path) = match over {
             Some(_) => ("update", Method::PUT, self.path(Some(name))),
             None => ("create", Method::POST, self.path(None)),
         };
-        let body = self.document(name, kind, over, record).to_string();
+        let mut document = self.document(name, kind, over, record);
+        if kind == LeaseKind::Member {
+            notes::put(&mut document["metadata"], SERVES, serves);
+        }
+        let body = document.to_string();
         match self.send(verb, method, &path, name, body, limit).await {
             Ok(text) => Ok(ElectionAnswer::Written(self.read(name, &text)?.0)),
             // Changed, made by another, or gone.

@@ -8,6 +8,16 @@ const READS: [&str; 4] = ["get", "list", "watch", "*"];
 const RBAC: &str = "rbac.authorization.k8s.io";
 const ADMISSION: &str = "admissionregistration.k8s.io";
 
+/// All that says which requests the API server admits, and as what.
+const ADMISSION_RULES: [&str; 6] = [
+    "mutatingwebhookconfigurations",
+    "validatingwebhookconfigurations",
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+];
+
 /// Why `rule` is sensitive; empty: it is not, as far as can be told.
 pub(crate) fn of_rule(rule: &Rule) -> Vec<&'static str> {
     let about =
@@ -25,8 +35,8 @@ pub(crate) fn of_rule(rule: &Rule) -> Vec<&'static str> {
             "writes roles or bindings: it can give itself, or anyone, what the host may give",
         ),
         (
-            about(ADMISSION, &["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]) && writes,
-            "writes webhook configurations: it can see, change and block every request to the API",
+            about(ADMISSION, &ADMISSION_RULES) && writes,
+            "writes webhook configurations or admission policies: it can change and block every request to the API",
         ),
         (
             about("apiextensions.k8s.io", &["customresourcedefinitions"]) && writes,
@@ -51,6 +61,15 @@ pub(crate) fn of_rule(rule: &Rule) -> Vec<&'static str> {
             "reaches into running Pods",
         ),
         (about("", &["pods/ephemeralcontainers"]) && writes, "adds containers to running Pods"),
+        (
+            about("", &["pods/binding", "bindings"]) && writes,
+            "binds Pods to nodes: it decides past the scheduler where they run",
+        ),
+        (about("", &["pods/eviction"]) && writes, "evicts Pods: it can stop what runs"),
+        (
+            (about("", &["endpoints"]) || about("discovery.k8s.io", &["endpointslices"])) && writes,
+            "writes endpoints: it can send the traffic of a Service elsewhere",
+        ),
         (about("", &["nodes/proxy"]), "reaches the kubelets: it can run commands in every Pod of a node"),
         (about("", &["nodes", "nodes/status"]) && writes, "changes nodes: it can move or stop workloads"),
         (about("", &["namespaces"]) && writes, "writes namespaces: deleting one deletes all that is in it"),
@@ -126,6 +145,12 @@ mod tests {
             ("apps", "deployments", "create", "runs Pods"),
             (RBAC, "clusterroles", "patch", "roles"),
             (ADMISSION, "validatingwebhookconfigurations", "update", "webhook"),
+            (ADMISSION, "validatingadmissionpolicybindings", "delete", "admission policies"),
+            (ADMISSION, "mutatingadmissionpolicies", "create", "admission policies"),
+            ("", "endpoints", "patch", "traffic"),
+            ("discovery.k8s.io", "endpointslices", "create", "traffic"),
+            ("", "pods/binding", "create", "scheduler"),
+            ("", "pods/eviction", "create", "evicts"),
             ("apiextensions.k8s.io", "customresourcedefinitions", "delete", "definition"),
             ("*", "things", "get", "groups"),
             ("", "configmaps", "*", "verbs"),

@@ -61,6 +61,7 @@ impl Host {
         trust: Trust,
     ) -> Self {
         let Admin { status, metrics } = shown;
+        status.sees(Arc::new(leadership.view()));
         let discovery = Discovery::new(connection.client.clone())
             .compare_versions(settings.features.enabled(Feature::ComparableResourceVersions));
         let defaults = InformerOptions::default();

@@ -13,7 +13,7 @@ pub(crate) fn raise() {
     if raised != limits
         && let Err(error) = setrlimit(Resource::Nofile, raised)
     {
-        tracing::warn!(%error, "cannot raise the limit on open files");
+        tracing::warn!(%error, "the limit on open files cannot be raised: it stays as it is, and watches over HTTP/1.1 may exhaust it");
     }
     let files = getrlimit(Resource::Nofile).current;
     if let Some(files) = files.filter(|files| *files < FEW) {

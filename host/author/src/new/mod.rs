@@ -1,4 +1,4 @@
-//! Makes a plugin's folder of a template: what goes into it is decided here as a value, and written by [`write`].
+//! Makes a plugin's folder of a template: what goes into it is decided here as a value, and written by [`write()`].
 //!
 //! Sources, tests and README are the SDK's, `sdk/*/templates`; what is alike in all languages is in `common`. The SDK goes into the
 //! folder too, so that the folder always fits the binary that made it.

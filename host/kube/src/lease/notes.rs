@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_core::lease::{ElectionAnswer, FoundLease, LeaseRecord};
 
-use super::{LeaseError, LeaseKind, Leases};
+use super::{LeaseError, LeaseKind, Leases, SERVES};
 
 /// How often another may come first.
 const ATTEMPTS: usize = 8;
@@ -23,6 +23,12 @@ impl Leases {
             found.as_ref().and_then(|(version, _)| serde_json::from_str(version).ok()).unwrap_or_default();
         let annotations = metadata["annotations"].as_object().into_iter().flatten();
         annotations.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
+    }
+
+    /// The plugins that a member can serve, as its lease that was found says. None: it does not say.
+    #[must_use]
+    pub fn serves(found: &FoundLease) -> Option<String> {
+        Self::notes(found).remove(SERVES)
     }
 
     /// Makes of the annotation `note` of the lease `name` what `change` makes of what it is at that moment, whoever
@@ -47,25 +53,46 @@ impl Leases {
                 let nobody =
                     LeaseRecord { holder: "".into(), duration: Duration::from_secs(1), transitions: 0, acquired: None };
                 // What it is to say is written over that.
-                self.write(name, LeaseKind::Rejected, None, &nobody, limit).await?;
+                self.write(name, LeaseKind::Rejected, None, &nobody, None, limit).await?;
                 continue;
             };
             let mut metadata: Value = serde_json::from_str(&version).unwrap_or_default();
-            if !metadata["annotations"].is_object() {
-                metadata["annotations"] = json!({});
-            }
-            match (value, metadata["annotations"].as_object_mut()) {
-                (Some(value), Some(notes)) => drop(notes.insert(note.to_owned(), value.into())),
-                (None, Some(notes)) => drop(notes.remove(note)),
-                (_, None) => {}
-            }
+            put(&mut metadata, note, value.as_deref());
             let over = metadata.to_string().into();
             if let ElectionAnswer::Written(_) =
-                self.write(name, LeaseKind::Rejected, Some(&over), &record, limit).await?
+                self.write(name, LeaseKind::Rejected, Some(&over), &record, None, limit).await?
             {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+}
+
+/// Sets the annotation `note` in this metadata, or takes it away.
+pub(super) fn put(metadata: &mut Value, note: &str, value: Option<&str>) {
+    if !metadata["annotations"].is_object() {
+        metadata["annotations"] = json!({});
+    }
+    match (value, metadata["annotations"].as_object_mut()) {
+        (Some(value), Some(notes)) => drop(notes.insert(note.to_owned(), value.into())),
+        (None, Some(notes)) => drop(notes.remove(note)),
+        (_, None) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_member_can_serve_is_read_as_it_was_put_and_nobody_elses_note_goes() {
+        let mut metadata = json!({"name": "m", "annotations": {"other": "stays"}});
+        let found = |metadata: &Value| Leases::watched(&json!({"metadata": metadata}).to_string());
+        assert_eq!(Leases::serves(&found(&metadata)), None);
+        put(&mut metadata, SERVES, Some("webapp@5f"));
+        assert_eq!(Leases::serves(&found(&metadata)).as_deref(), Some("webapp@5f"));
+        put(&mut metadata, SERVES, None);
+        assert_eq!(metadata["annotations"], json!({"other": "stays"}));
     }
 }

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use windlass_core::no_op::Atomic;
 use windlass_core::object::Object;
 use windlass_core::ports::CallContext;
-use windlass_core::settle::{Ending, SettleLook, SettleStep, Settlement, after_look};
+use windlass_core::settle::{Ending, SettleLook, SettleStep, Settlement, after_look, after_look_for_create};
 use windlass_core::write::PatchType;
 
 use crate::backoff::Backoff;
@@ -76,7 +76,8 @@ impl Unsettled {
         loop {
             let over = Instant::now() >= self.over;
             let (look, object) = self.look(client, call, known).await;
-            match after_look(self.matters(look, over), over) {
+            let after = if self.plan.creates() { after_look_for_create } else { after_look };
+            match after(look, over) {
                 SettleStep::Settled(Settlement::Committed) => return (Settlement::Committed, object),
                 SettleStep::Settled(settlement) => return (settlement, None),
                 SettleStep::LookWhenOver => sleep_until(self.over).await,
@@ -88,17 +89,6 @@ impl Unsettled {
                     sleep(backoff.next(Instant::now())).await;
                 }
             }
-        }
-    }
-
-    /// Reads a look by what was written: of a create it tells all. Any other may have been carried out and undone by somebody,
-    /// and a server that is silent to the end is not waited for: the same write twice does no harm.
-    fn matters(&self, look: SettleLook, over: bool) -> SettleLook {
-        match look {
-            _ if self.plan.creates() => look,
-            SettleLook::Unanswered if !over => look,
-            SettleLook::Ours => look,
-            _ => SettleLook::Untold,
         }
     }
 

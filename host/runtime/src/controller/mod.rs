@@ -158,10 +158,11 @@ impl Controller {
         self.handover.reporter.report(&self.report, state, reason);
     }
 
-    /// Shows that another replica runs it.
-    pub(crate) fn stands_by(&self, holder: Option<&str>) {
+    /// Shows that another replica runs it, or why none does.
+    pub(crate) fn stands_by(&self, holder: Option<&str>, unserved: Option<&str>) {
         self.handover.reporter.follow(&self.report);
         match holder {
+            _ if unserved.is_some() => self.say(ControllerState::Unserved, unserved.map(str::to_owned)),
             Some(holder) => self.say(ControllerState::StandingBy, Some(format!("{holder} runs it"))),
             // Who has the lease will be known soon, and then the host is ready or not.
             None => self.say(ControllerState::Starting, Some("nobody is known to run it".to_owned())),

@@ -58,7 +58,10 @@ impl Controller {
             let drained = std::mem::take(&mut watching.subscriptions)
                 .into_iter()
                 .map(async |(mut subscription, _)| while subscription.next().await.is_some() {});
-            self.say(ControllerState::StandingBy, Some("another replica runs it; its caches are kept".to_owned()));
+            self.say(
+                ControllerState::StandingBy,
+                Some("another replica holds its lease; its caches are kept".to_owned()),
+            );
             let drained = async {
                 join_all(drained).await;
                 std::future::pending::<()>().await;

@@ -12,10 +12,11 @@ use windlass_core::fence::Fenced;
 use windlass_core::lease::{Election, ElectionAnswer, ElectionStep, FoundLease, LeaseLoss, LeaseWish, Purpose};
 use windlass_core::repeats::Repeats;
 use windlass_core::settle;
-use windlass_core::sharing::{Membership, Part, Stance};
+use windlass_core::sharing::{Membership, Offer, Part, Stance};
 use windlass_kube::{LeaseError, LeaseKind, Leases};
 
 use super::fence::{LeaseFence, TermReach};
+use super::settings::MOST_OFFER_BYTES;
 use super::{LeaseStanding, PluginTerm};
 use crate::phases::HAND_OVER;
 
@@ -38,13 +39,15 @@ pub(super) struct Elector {
     pub(super) kind: LeaseKind,
     pub(super) me: Arc<str>,
     pub(super) election: Election,
-    /// None: it is not shared out; whoever has it keeps it.
+    /// None: it is a member's own.
     pub(super) part: Option<Part>,
     pub(super) leases: Leases,
     pub(super) clock: Arc<dyn Clock>,
     /// The lease, as the watch shows it.
     pub(super) sightings: watch::Receiver<FoundLease>,
     pub(super) members: watch::Receiver<Membership>,
+    /// The plugins that a member says it can serve.
+    pub(super) offer: watch::Receiver<Option<Arc<Offer>>>,
     pub(super) standing: watch::Sender<LeaseStanding>,
     pub(super) figures: Arc<LeaseFigures>,
     /// The host stops: whoever has a lease term ends, and then it is let go of.
@@ -106,7 +109,7 @@ impl Elector {
         if lets_go && self.current.as_ref().is_none_or(|current| current.settled.is_none()) {
             return (LeaseWish::Yield, None);
         }
-        if lets_go || self.kind == LeaseKind::Member {
+        if lets_go {
             return (keep, self.letting_go.map(|since| since + HAND_OVER));
         }
         let Some(part) = &mut self.part else { return (keep, None) };
@@ -185,7 +188,8 @@ impl Elector {
                 }
             }
             ElectionStep::Write { over, record, limit, .. } => {
-                leases.write(lease, self.kind, over.as_ref(), &record, limit).await
+                let serves = self.offer.borrow().as_ref().and_then(|offer| offer.text(MOST_OFFER_BYTES));
+                leases.write(lease, self.kind, over.as_ref(), &record, serves.as_deref(), limit).await
             }
         };
         match asked {
@@ -265,26 +269,49 @@ impl Elector {
         current.ends.cancel();
         self.standing.send_modify(|standing| standing.term = None);
         self.count(false);
-        let lease = &self.lease;
-        match loss {
-            LeaseLoss::Released => tracing::info!(%lease, "lease released"),
-            LeaseLoss::GivenUp => tracing::error!(
-                %lease,
-                "lease lost: it was to be handed over, and what runs here for its plugins has not ended within {HAND_OVER:?}; nothing more is written for them here, and another replica takes over when the lease runs out"
-            ),
-            LeaseLoss::NotRenewed => tracing::error!(
-                %lease, error = self.told,
-                "lease lost: it could not be renewed in time, so another replica may run its plugins; nothing more is written for them here"
-            ),
-            LeaseLoss::Taken(holder) => tracing::error!(
-                %lease, %holder, "lease lost: another's name stands in it; nothing more is written for its plugins here"
-            ),
+        if self.kind == LeaseKind::Member {
+            tell_member_loss(&self.lease, loss, &self.told);
+        } else {
+            tell_loss(&self.lease, loss, &self.told);
         }
     }
 
     fn count(&self, held: bool) {
         self.figures.held.store(held, Ordering::Relaxed);
         self.figures.transitions.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Says that a lease for plugins is lost; `error` is the last that its renewal met with.
+fn tell_loss(lease: &str, loss: &LeaseLoss, error: &str) {
+    match loss {
+        LeaseLoss::Released => tracing::info!(%lease, "lease released"),
+        LeaseLoss::GivenUp => tracing::error!(
+            %lease,
+            "lease lost: it was to be handed over, and what runs here for its plugins has not ended within {HAND_OVER:?}; nothing more is written for them here, and another replica takes over when the lease runs out"
+        ),
+        LeaseLoss::NotRenewed => tracing::error!(
+            %lease, error,
+            "lease lost: it could not be renewed in time, so another replica may run its plugins; nothing more is written for them here"
+        ),
+        LeaseLoss::Taken(holder) => tracing::error!(
+            %lease, %holder, "lease lost: another's name stands in it; nothing more is written for its plugins here"
+        ),
+    }
+}
+
+/// The same of this replica's own lease, by which no plugin goes.
+fn tell_member_loss(lease: &str, loss: &LeaseLoss, error: &str) {
+    match loss {
+        LeaseLoss::Released => tracing::info!(%lease, "lease released"),
+        LeaseLoss::NotRenewed => tracing::warn!(
+            %lease, error,
+            "this replica's own lease could not be renewed in time: until it is, other replicas take this one for dead and give it no plugins; what runs here goes on"
+        ),
+        LeaseLoss::GivenUp | LeaseLoss::Taken(_) => tracing::warn!(
+            %lease, ?loss,
+            "this replica's own lease is not its own any more: other replicas may take this one for dead and give it no plugins; what runs here goes on"
+        ),
     }
 }
 

@@ -1,13 +1,14 @@
 //! Decides which plugins this process runs: each plugin has a lease, and runs while that is held here (ADR 12).
 //!
 //! `core::lease` decides about one lease and `core::sharing` about who is to have it; [`elector`] carries that out for
-//! one lease, [`replicas`] follows who else there is, [`plugin_leases`] knows which plugins go by which lease,
-//! [`serve`] runs a plugin from one term to the next. What may be written is asked of the [`fence`] by the writer,
+//! one lease, [`replicas`] follows who else there is, [`offers`] says what each can serve, [`slots`] knows which plugins go
+//! by which lease, `plugins/serve.rs` runs a plugin from one term to the next. What may be written is asked of the [`fence`] by the writer,
 //! last before sending. Nothing here knows what a controller does.
 
 mod elector;
 mod fence;
 mod metrics;
+mod offers;
 mod rejected;
 mod replicas;
 mod settings;
@@ -25,11 +26,13 @@ use windlass_core::fence::Fenced;
 use windlass_core::lease::{Election, FoundLease};
 use windlass_core::principal::{Principal, Role};
 use windlass_core::repeats::Repeats;
-use windlass_core::sharing::{Members, Membership, Part};
+use windlass_core::sharing::{Members, Membership, Offer, Part};
 use windlass_kube::client::Connection;
 use windlass_kube::{Informers, LeaseError, LeaseKind, Leases};
 
 use self::elector::Elector;
+use self::offers::ReadOffers;
+pub(crate) use self::offers::{PluginReplicas, StartedPlugins};
 pub(crate) use self::rejected::RejectedPlugins;
 use self::replicas::Replicas;
 pub use self::settings::{LeaseMode, LeaseSettings};
@@ -85,6 +88,9 @@ pub(crate) struct Leadership {
     /// This replica has all its plugins, and others may count on it.
     joined: CancellationToken,
     membership: watch::Sender<Membership>,
+    started_plugins: watch::Sender<StartedPlugins>,
+    /// The plugins that this replica can serve. None: it does not say.
+    offer: watch::Sender<Option<Arc<Offer>>>,
     stop: CancellationToken,
     /// Electors let go first, then this ends what follows the leases.
     over: CancellationToken,
@@ -113,6 +119,8 @@ impl Leadership {
             leases,
             slots: LeaseSlots::default(),
             rejected: watch::Sender::default(),
+            started_plugins: watch::Sender::default(),
+            offer: watch::Sender::default(),
             listed: CancellationToken::new(),
             joined: CancellationToken::new(),
             stop: stop.child_token(),
@@ -155,10 +163,10 @@ impl Leadership {
         let replicas = Replicas {
             leases: self.leases.clone(),
             clock: self.clock.clone(),
-            prefix: self.settings.member_prefix(),
-            rejected_lease: self.settings.rejected_lease(),
+            settings: self.settings.clone(),
             rejected: self.rejected.clone(),
-            duration: self.settings.timing.duration(),
+            offer: self.offer.subscribe(),
+            offers: ReadOffers::default(),
             members: Members::new(self.me.clone(), self.clock.now()),
             membership: self.membership.clone(),
             slots: self.slots.clone(),
@@ -185,10 +193,13 @@ impl Leadership {
         stop: CancellationToken,
     ) -> Elector {
         let LeaseSettings { mode, timing, stability, .. } = &self.settings;
-        let is_shared = kind == LeaseKind::Plugins && *mode != LeaseMode::Single;
-        let part = || Part::new(lease.clone(), self.me.clone(), *stability, timing.retry_period());
+        let part = || {
+            let part = Part::new(lease.clone(), self.me.clone(), *stability, timing.retry_period());
+            if *mode == LeaseMode::Single { part.sticky() } else { part }
+        };
         Elector {
-            part: is_shared.then(part),
+            part: (kind == LeaseKind::Plugins).then(part),
+            offer: self.offer.subscribe(),
             figures: slot.figures.clone(),
             lease,
             kind,

@@ -5,6 +5,10 @@ use std::time::Duration;
 use clap::ValueEnum;
 use windlass_core::lease::Timing;
 
+/// The longest offer that is written. Each replica writes its own every retry period, and all others read it; an object
+/// has 256 KiB for annotations.
+pub(super) const MOST_OFFER_BYTES: usize = 64 << 10;
+
 /// By which leases plugins are shared out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LeaseMode {

@@ -10,8 +10,8 @@ use windlass_core::lease::FoundLease;
 use windlass_kube::LeaseKind;
 
 use super::elector::LeaseFigures;
-use super::{Leadership, LeaseStanding, PluginTerm};
-use crate::observe::status::LeaseView;
+use super::{Leadership, LeaseStanding, PluginReplicas, PluginTerm};
+use crate::observe::status::{LeaseView, ReplicasView as _};
 use crate::supervise::{Panics, supervise};
 
 /// One plugin's place: it waits here for its terms.
@@ -21,6 +21,8 @@ pub(crate) struct PluginLease {
     pub(crate) lease: Option<Arc<str>>,
     pub(crate) standing: watch::Receiver<LeaseStanding>,
     me: Arc<str>,
+    name: Arc<str>,
+    replicas: PluginReplicas,
     /// The plugin is to end, whoever holds the lease.
     stop: CancellationToken,
 }
@@ -38,6 +40,22 @@ impl PluginLease {
             Some(term) => term.within(self.stop.clone()),
             // No elector is left: the host stops.
             None => std::future::pending().await,
+        }
+    }
+}
+
+impl PluginLease {
+    /// Why nobody runs the plugin. None: somebody does, or may.
+    pub(crate) fn unserved(&self) -> Option<String> {
+        self.replicas.unserved(&self.name)
+    }
+
+    /// Completes when another replica holds the lease, or replicas can serve other plugins than before. Err: nobody
+    /// stands for it any more. Cancel-safe.
+    pub(crate) async fn changed(&mut self) -> Result<(), watch::error::RecvError> {
+        tokio::select! {
+            changed = self.standing.changed() => changed,
+            changed = self.replicas.members.changed() => changed,
         }
     }
 }
@@ -97,7 +115,14 @@ impl LeaseSlots {
 impl Leadership {
     /// A place for `plugin` until [`Leadership::leave`]. Its terms end with `stop`.
     pub(crate) fn take(&self, plugin: &Arc<str>, stop: &CancellationToken, panics: &Panics) -> PluginLease {
-        let plugin_lease = |lease, standing| PluginLease { lease, standing, me: self.me.clone(), stop: stop.clone() };
+        let plugin_lease = |lease, standing| PluginLease {
+            lease,
+            standing,
+            me: self.me.clone(),
+            name: plugin.clone(),
+            replicas: self.view(),
+            stop: stop.clone(),
+        };
         let Some(lease) = self.settings.lease_of(plugin) else {
             return plugin_lease(None, watch::channel(LeaseStanding::default()).1);
         };
@@ -119,6 +144,7 @@ impl Leadership {
         let Some(lease) = self.settings.lease_of(plugin) else { return };
         let mut slots = self.slots.lock();
         let Some(slot) = slots.get_mut(&*lease) else { return };
+        self.started_plugins.send_if_modified(|started| started.remove(plugin).is_some());
         if slot.plugins.remove(plugin) && slot.plugins.is_empty() {
             slot.stop.cancel();
         }
@@ -167,5 +193,10 @@ impl Leadership {
 impl LeaseSlot {
     pub(super) fn standing(&self) -> watch::Sender<LeaseStanding> {
         self.standing.clone()
+    }
+
+    /// Its holder, as far as is known.
+    pub(super) fn holder(&self) -> Option<Arc<str>> {
+        self.standing.borrow().holder.clone()
     }
 }

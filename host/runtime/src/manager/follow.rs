@@ -16,7 +16,7 @@ use crate::plugins::directory::Allowed;
 use crate::plugins::leftovers;
 use crate::plugins::reload::DirectoryNews;
 use crate::plugins::supplies::Supplies;
-use crate::policies::PolicyFiles;
+use crate::policies::{PolicyFiles, Standing};
 use crate::supervise::{caught, supervise};
 
 /// How long no other plugin must have been started before it is looked at what they have left behind: a look is at the
@@ -80,6 +80,24 @@ pub(super) async fn plugins(
         stop.run_until_cancelled(supervise("allowed", &host.panics, &stop, of_list)),
         stop.run_until_cancelled(supervise("rejected", &host.panics, &stop, of_replicas)),
     );
+}
+
+/// Tells other replicas which plugins this one can serve, until `stop`: those that have been started, and have their
+/// policies.
+pub(super) async fn offers(host: Arc<Host>, stop: CancellationToken) {
+    let follow = async || {
+        let (mut started, mut policies) = (host.leadership.started_plugins(), host.policies.changes());
+        loop {
+            let mut plugins = started.borrow_and_update().clone();
+            plugins.retain(|plugin, _| matches!(host.policies.standing(plugin), Standing::Granted(_)));
+            host.leadership.offer(plugins);
+            tokio::select! {
+                Ok(()) = started.changed() => {}
+                () = policies.next() => {}
+            }
+        }
+    };
+    stop.run_until_cancelled(supervise("offers", &host.panics, &stop, follow)).await;
 }
 
 /// Looks once for what each plugin that is started has left behind, until `stop`.

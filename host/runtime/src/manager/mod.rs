@@ -98,6 +98,7 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
     let phases = Phases::of(stop.clone());
     let followers = phases::tracker();
     followers.spawn(follow::kinds(host.clone(), stop.clone()));
+    followers.spawn(follow::offers(host.clone(), stop.clone()));
     // What binds calls is followed until the last of them has ended.
     followers.spawn(follow::policies(host.clone(), files, phases.over.clone()));
     followers.spawn(follow::configs(host.clone(), supplies.clone(), phases.over.clone()));

@@ -113,7 +113,11 @@ impl Admin {
         match request.uri().path() {
             "/healthz" => respond(StatusCode::OK, TEXT, "ok\n".to_owned()),
             "/readyz" => match self.status.ready() {
-                Ok(()) => respond(StatusCode::OK, TEXT, "ok\n".to_owned()),
+                Ok(notes) => {
+                    let lines =
+                        std::iter::once("ok".to_owned()).chain(notes.iter().map(|note| format!("warning: {note}")));
+                    respond(StatusCode::OK, TEXT, lines.collect::<Vec<_>>().join("\n") + "\n")
+                }
                 Err(why) => respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("not ready: {why}\n")),
             },
             "/metrics" => respond(StatusCode::OK, OPEN_METRICS, self.metrics.text()),

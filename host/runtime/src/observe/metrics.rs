@@ -1,8 +1,8 @@
 //! The host's counters, and how `/metrics` shows them: in the form `OpenMetrics`, under client-go's and controller-runtime's names where
 //! they have one.
 //!
-//! Events are counted where they happen, in families that are kept here. Gauges, such as the depth of a queue, are looked up at
-//! each scrape (`collect`). The metrics that plugins declare are in `plugin`; no plugin's can have the
+//! Events are counted where they happen, in families that are kept here. Gauges, such as the depth of a queue, and counters that
+//! others keep, such as panics and mutations, are looked up at each scrape (`collect`). The metrics that plugins declare are in `plugin`; no plugin's can have the
 //! name of another's or of the host's.
 
 mod collect;

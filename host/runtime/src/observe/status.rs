@@ -9,13 +9,13 @@ mod settling;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::controller::{CallGuards, ControllerState, ControllerStatus};
-pub(crate) use self::plugin::{LeaseView, LeftBehind, NotTaken, PluginState, PluginStatus};
+pub(crate) use self::plugin::{LeaseView, LeftBehind, NotTaken, PluginState, PluginStatus, ReplicasView};
 
 /// An error as it is shown; the log has all of it.
 const MOST_ERROR_BYTES: usize = 1024;
@@ -28,6 +28,7 @@ struct StatusInner {
     plugins: Mutex<BTreeMap<Arc<str>, Arc<PluginStatus>>>,
     /// The plugins of the directory have been loaded, or have failed to.
     loaded: AtomicBool,
+    replicas: OnceLock<Arc<dyn ReplicasView>>,
     /// The host stops.
     stop: CancellationToken,
 }
@@ -35,7 +36,12 @@ struct StatusInner {
 impl Status {
     /// Of a host that has not loaded anything yet, and that ends with `stop`.
     pub(crate) fn new(stop: CancellationToken) -> Self {
-        Self(Arc::new(StatusInner { plugins: Mutex::default(), loaded: AtomicBool::new(false), stop }))
+        Self(Arc::new(StatusInner {
+            plugins: Mutex::default(),
+            loaded: AtomicBool::new(false),
+            replicas: OnceLock::new(),
+            stop,
+        }))
     }
 
     /// The plugin `name`, which is known from now on.
@@ -69,8 +75,20 @@ impl Status {
         self.0.loaded.store(true, Ordering::Relaxed);
     }
 
-    /// An error if the host does not do its work.
-    pub(crate) fn ready(&self) -> Result<(), String> {
+    /// Shows from now on which plugins replicas can serve.
+    pub(crate) fn sees(&self, replicas: Arc<dyn ReplicasView>) {
+        // A host has one.
+        let _ = self.0.replicas.set(replicas);
+    }
+
+    /// Why nobody runs `plugin`, as far as this replica sees. None: a replica does, or may.
+    pub(crate) fn unserved(&self, plugin: &str) -> Option<String> {
+        self.0.replicas.get()?.unserved(plugin)
+    }
+
+    /// An error if the host does not do its work. Otherwise what else an operator should know: that nobody runs a plugin
+    /// is no fault of this replica's, and to take it out of service, or not to go on with a rollout, would mend nothing.
+    pub(crate) fn ready(&self) -> Result<Vec<String>, String> {
         if self.0.stop.is_cancelled() {
             return Err("the host stops".to_owned());
         }
@@ -82,12 +100,24 @@ impl Status {
         let unready = controllers
             .filter(|controller| matches!(controller.state().0, ControllerState::Starting | ControllerState::Syncing));
         let names: Vec<_> = unready.map(|controller| controller.name.to_string()).collect();
-        if names.is_empty() { Ok(()) } else { Err(format!("these controllers are starting: {}", names.join(", "))) }
+        if !names.is_empty() {
+            return Err(format!("these controllers are starting: {}", names.join(", ")));
+        }
+        let unserved = plugins.iter().filter_map(|plugin| Some((&plugin.name, self.unserved(&plugin.name)?)));
+        Ok(unserved.map(|(plugin, why)| format!("{plugin}: {why}")).collect())
     }
 
     /// Everything, for `/plugins`.
     pub(crate) fn to_json(&self) -> Value {
-        json!({"plugins": self.plugins().iter().map(|plugin| plugin.to_json()).collect::<Vec<_>>()})
+        let shown = |plugin: Arc<PluginStatus>| {
+            let mut shown = plugin.to_json();
+            shown["unserved"] = json!(self.unserved(&plugin.name));
+            if let (Some(replicas), Some(lease)) = (self.0.replicas.get(), shown["lease"].as_object_mut()) {
+                lease.insert("canServe".to_owned(), json!(replicas.digests(&plugin.name)));
+            }
+            shown
+        };
+        json!({"plugins": self.plugins().into_iter().map(shown).collect::<Vec<_>>()})
     }
 
     fn plugins_by_name(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Arc<PluginStatus>>> {
@@ -128,13 +158,42 @@ mod tests {
         status.loaded();
         assert!(status.ready().is_err_and(|why| why.contains("webapp/web")));
         controller.set(ControllerState::Waiting, Some("no such kind".to_owned()));
-        assert_eq!(status.ready(), Ok(()));
+        assert_eq!(status.ready(), Ok(vec![]));
         controller.set(ControllerState::Syncing, None);
         assert!(status.ready().is_err());
         controller.set(ControllerState::Running, None);
-        assert_eq!(status.ready(), Ok(()));
+        assert_eq!(status.ready(), Ok(vec![]));
         stop.cancel();
         assert!(status.ready().is_err_and(|why| why.contains("stops")));
+    }
+
+    /// Nobody runs webapp.
+    struct Lacking;
+
+    impl ReplicasView for Lacking {
+        fn unserved(&self, plugin: &str) -> Option<String> {
+            (plugin == "webapp").then(|| "nobody runs it".to_owned())
+        }
+
+        fn digests(&self, _: &str) -> BTreeMap<Arc<str>, Arc<str>> {
+            BTreeMap::new()
+        }
+    }
+
+    #[test]
+    fn that_nobody_runs_a_plugin_is_shown_and_leaves_the_replica_ready() {
+        let status = Status::new(CancellationToken::new());
+        for plugin in ["other", "webapp"] {
+            status.plugin(plugin);
+        }
+        status.loaded();
+        status.sees(Arc::new(Lacking));
+        assert_eq!(status.ready(), Ok(vec!["webapp: nobody runs it".to_owned()]));
+        let shown = status.to_json();
+        assert_eq!(
+            (&shown["plugins"][0]["unserved"], &shown["plugins"][1]["unserved"]),
+            (&json!(null), &json!("nobody runs it"))
+        );
     }
 
     #[tokio::test]

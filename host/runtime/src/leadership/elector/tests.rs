@@ -1,6 +1,5 @@
 //! Electors before an API server of one lease, which lives in the client, without sockets, so that the clock may be paused.
 
-use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::task::AbortOnDropHandle;
 use windlass_core::lease::Timing;
 use windlass_core::principal::{Principal, Role};
-use windlass_core::sharing::rank;
+use windlass_core::sharing::{Offer, rank};
 
 use super::*;
 use crate::clock::SystemClock;
@@ -120,6 +119,7 @@ fn elector(
         clock: clock.clone(),
         sightings: api.watched.subscribe(),
         members: members.subscribe(),
+        offer: watch::channel(None).1,
         standing: watch::Sender::default(),
         figures: Arc::default(),
         stop: CancellationToken::new(),
@@ -144,6 +144,19 @@ impl Candidate {
     }
 }
 
+/// Replicas that do not say what they can serve.
+fn silent(names: &[&str], clock: &SystemClock) -> Membership {
+    let live = names.iter().map(|name| (Arc::from(*name), None)).collect();
+    Membership { live, since: clock.now() }
+}
+
+/// A lease that is meant for `b` rather than for `a`.
+fn meant_for_b() -> String {
+    let both = ["a", "b"].map(Arc::from);
+    let lease = (0..1000).map(|number| format!("lease-{number}")).find(|lease| rank(lease, "b", &both) == 0);
+    lease.expect("half of them")
+}
+
 /// `a` has had the lease, which is meant for `b`, for so long that it hands it over: its term, and what then happens at
 /// the API.
 struct HandingOver {
@@ -155,16 +168,13 @@ struct HandingOver {
 
 impl HandingOver {
     async fn start(api: &Arc<Api>) -> Self {
-        let names = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect::<BTreeSet<Arc<str>>>();
-        let both = names(&["a", "b"]);
-        let lease = (0..1000).map(|number| format!("lease-{number}")).find(|lease| rank(lease, "b", &both) == 0);
-        let lease = lease.expect("half of them");
+        let lease = meant_for_b();
         let clock = Arc::new(SystemClock::new());
-        let members = watch::Sender::new(Membership { live: names(&["a"]), since: clock.now() });
+        let members = watch::Sender::new(silent(&["a"], &clock));
         let mut a = Candidate::start(elector(api, &lease, "a", &members, &clock));
         let term = a.term().await;
         let b = Candidate::start(elector(api, &lease, "b", &members, &clock));
-        members.send_replace(Membership { live: both, since: clock.now() });
+        members.send_replace(silent(&["a", "b"], &clock));
         term.ends.cancelled().await;
         Self { term, a, b, began: Instant::now() }
     }
@@ -202,7 +212,7 @@ async fn a_release_that_fails_is_tried_again_until_the_target_has_the_lease() {
 #[tokio::test(start_paused = true)]
 async fn a_stop_between_the_wish_and_the_wait_for_the_next_renewal_is_not_slept_over() {
     let (api, clock) = (Api::new(), Arc::new(SystemClock::new()));
-    let members = watch::Sender::new(Membership { live: BTreeSet::from(["a".into()]), since: clock.now() });
+    let members = watch::Sender::new(silent(&["a"], &clock));
     let mut a = elector(&api, "lease", "a", &members, &clock);
     let mut standing = a.standing.subscribe();
     let term = tokio::select! {
@@ -218,4 +228,52 @@ async fn a_stop_between_the_wish_and_the_wait_for_the_next_renewal_is_not_slept_
     assert_eq!(a.wait(renewal, true).now_or_never(), None, "what is known already ends no wait for what runs to end");
     drop(term);
     assert_eq!(a.wait(renewal, true).now_or_never(), Some(()), "that it has ended does");
+}
+
+/// The replicas `a` and `b`, and the plugins that each can serve, all of which go by `lease`.
+fn offering(lease: &str, a: &[&str], b: &[&str], clock: &SystemClock) -> Membership {
+    let offer = |plugins: &[&str]| {
+        let plugins = plugins.iter().map(|plugin| (Arc::from(*plugin), Arc::from("digest")));
+        Some(Arc::new(Offer::of(plugins, |_| Some(lease.to_owned()))))
+    };
+    Membership { live: [("a".into(), offer(a)), ("b".into(), offer(b))].into(), since: clock.now() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_stays_with_the_replica_that_can_serve_its_plugins_until_the_target_can_too() {
+    let (api, clock, lease) = (Api::new(), Arc::new(SystemClock::new()), meant_for_b());
+    let members = watch::Sender::new(offering(&lease, &["x", "y"], &["x"], &clock));
+    let mut a = Candidate::start(elector(&api, &lease, "a", &members, &clock));
+    let term = a.term().await;
+    let mut b = Candidate::start(elector(&api, &lease, "b", &members, &clock));
+    timeout(STABILITY * 5, term.ends.cancelled()).await.expect_err("the other would not run y");
+    members.send_replace(offering(&lease, &["x", "y"], &["x", "y"], &clock));
+    timeout(STABILITY + SLACK, term.ends.cancelled()).await.expect("it is meant for the other");
+    drop(term);
+    timeout(SLACK, b.term()).await.expect("it takes over");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_loses_a_plugin_gives_up_the_lease_to_one_that_has_it() {
+    for sticky in [false, true] {
+        let (api, clock, lease) = (Api::new(), Arc::new(SystemClock::new()), meant_for_b());
+        let members = watch::Sender::new(offering(&lease, &["x", "y"], &["x", "y"], &clock));
+        let candidate = |me: &str| {
+            let elector = elector(&api, &lease, me, &members, &clock);
+            let part = elector
+                .part
+                .as_ref()
+                .map(|_| Part::new(lease.as_str().into(), me.into(), STABILITY, Duration::from_secs(2)));
+            Elector { part: part.map(|part| if sticky { part.sticky() } else { part }), ..elector }
+        };
+        let mut b = Candidate::start(candidate("b"));
+        let term = b.term().await;
+        let mut a = Candidate::start(candidate("a"));
+        timeout(STABILITY * 5, term.ends.cancelled()).await.expect_err("it is where it is meant to be");
+        members.send_replace(offering(&lease, &["x", "y"], &["x"], &clock));
+        timeout(STABILITY + SLACK, term.ends.cancelled()).await.expect("the other can serve more");
+        drop(term);
+        timeout(SLACK, a.term()).await.expect("it takes over");
+        timeout(STABILITY * 5, b.term()).await.expect_err("and keeps it");
+    }
 }

@@ -74,6 +74,11 @@ impl Sources {
         });
         let help = "How often a plugin's file was looked at, by what became of it";
         counters(encoder, "windlass_plugin_loads", help, loads)?;
+        let unserved = plugins.iter().map(|plugin| {
+            (vec![("plugin", plugin.name.to_string())], i64::from(self.status.unserved(&plugin.name).is_some()))
+        });
+        let help = "Whether no replica runs the plugin, as this one sees it";
+        gauges(encoder, "windlass_plugin_unserved", help, unserved)?;
         let lines = loaded.iter().map(|(plugin, generation)| {
             (vec![("plugin", plugin.name.to_string())], generation.stats().dropped_log_lines)
         });

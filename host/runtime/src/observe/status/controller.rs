@@ -33,6 +33,8 @@ const MOST_HELD: usize = 10;
 pub(crate) enum ControllerState {
     /// Another replica runs it.
     StandingBy,
+    /// No replica runs it: the one that holds its lease cannot.
+    Unserved,
     /// It looks for what it needs.
     Starting,
     /// For what is not there: a kind, a policy, the API server; or for calls of what was at work before it.

@@ -60,6 +60,15 @@ pub(crate) trait LeaseView: Send + Sync {
     fn is_held(&self) -> bool;
 }
 
+/// The plugins that replicas can serve, as status shows it.
+pub(crate) trait ReplicasView: Send + Sync {
+    /// Why nobody runs `plugin`. None: a replica does, or may.
+    fn unserved(&self, plugin: &str) -> Option<String>;
+
+    /// The replicas that say they can serve `plugin`, each with the digest of its file.
+    fn digests(&self, plugin: &str) -> BTreeMap<Arc<str>, Arc<str>>;
+}
+
 /// The status of one plugin, whichever of its generations runs.
 pub(crate) struct PluginStatus {
     pub(crate) name: Arc<str>,

@@ -169,4 +169,5 @@ impl Reload {
 fn runs(host: &Host, plugin: &Arc<Plugin>) {
     host.metrics.plugins().declare(plugin.name(), &plugin.manifest().metrics);
     host.policies.register(plugin, &host.status.plugin(plugin.name()));
+    host.leadership.has(plugin);
 }

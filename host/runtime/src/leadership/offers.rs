@@ -1,0 +1,123 @@
+//! The plugins that each replica can serve: this one tells the others in its member lease. So each plugin's lease goes to
+//! a replica that can, and a plugin that nobody runs is seen.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use windlass_core::sharing::{Membership, Offer, Unserved};
+use windlass_kube::Leases;
+use windlass_wasm::Plugin;
+
+use super::settings::MOST_OFFER_BYTES;
+use super::slots::LeaseSlots;
+use super::{Leadership, LeaseMode, LeaseSettings};
+use crate::observe::status::ReplicasView;
+
+/// The plugins that have been started here, with the digests of what runs of them.
+pub(crate) type StartedPlugins = BTreeMap<Arc<str>, Arc<str>>;
+
+/// The offers of members as they were last read: a member writes the same one with each renewal.
+#[derive(Debug, Default)]
+pub(super) struct ReadOffers(BTreeMap<Arc<str>, (String, Arc<Offer>)>);
+
+impl ReadOffers {
+    /// The offer of `member` in the lease that was found. None: it does not say.
+    pub(super) fn of(
+        &mut self,
+        member: &Arc<str>,
+        found: &windlass_core::lease::FoundLease,
+        settings: &LeaseSettings,
+    ) -> Option<Arc<Offer>> {
+        let Some(text) = Leases::serves(found) else {
+            self.0.remove(member);
+            return None;
+        };
+        if let Some((_, offer)) = self.0.get(member).filter(|(before, _)| *before == text) {
+            return Some(offer.clone());
+        }
+        let offer = Arc::new(Offer::read(&text, |plugin| settings.lease_of(plugin)));
+        self.0.insert(member.clone(), (text, offer.clone()));
+        Some(offer)
+    }
+}
+
+impl Leadership {
+    /// `plugin` is started here, or is what runs from now on, until [`Leadership::leave`].
+    pub(crate) fn has(&self, plugin: &Plugin) {
+        self.started_plugins.send_modify(|started| {
+            started.insert(plugin.name().clone(), plugin.short_digest().into());
+        });
+    }
+
+    /// The plugins that are started here.
+    pub(crate) fn started_plugins(&self) -> watch::Receiver<StartedPlugins> {
+        self.started_plugins.subscribe()
+    }
+
+    /// This replica can serve these `plugins` and no others: the rest is missing something here.
+    pub(crate) fn offer(&self, plugins: StartedPlugins) {
+        let offer = Offer::of(plugins, |plugin| self.settings.lease_of(plugin));
+        let offer = offer.text(MOST_OFFER_BYTES).is_some().then(|| Arc::new(offer));
+        if offer.is_none() {
+            tracing::warn!(
+                "the names of this replica's plugins are longer than {MOST_OFFER_BYTES} bytes: other replicas are not told \
+                 what it can serve, and take it to be everything"
+            );
+        }
+        self.offer.send_if_modified(|now| {
+            let is_news = *now != offer;
+            *now = offer;
+            is_news
+        });
+    }
+
+    /// The view of who can serve which plugin.
+    pub(crate) fn view(&self) -> PluginReplicas {
+        PluginReplicas {
+            settings: self.settings.clone(),
+            members: self.membership.subscribe(),
+            slots: self.slots.clone(),
+            joined: self.joined.clone(),
+        }
+    }
+}
+
+/// Says which replicas can serve a plugin, and whether none runs it.
+#[derive(Clone)]
+pub(crate) struct PluginReplicas {
+    settings: LeaseSettings,
+    pub(super) members: watch::Receiver<Membership>,
+    slots: LeaseSlots,
+    /// Before that, this replica does not know yet what it can serve.
+    joined: CancellationToken,
+}
+
+impl ReplicasView for PluginReplicas {
+    fn unserved(&self, plugin: &str) -> Option<String> {
+        if self.settings.mode == LeaseMode::None || !self.joined.is_cancelled() {
+            return None;
+        }
+        let lease = self.settings.lease_of(plugin)?;
+        let holder = self.slots.lock().get(&*lease).and_then(super::slots::LeaseSlot::holder);
+        let unserved = self.members.borrow().unserved(plugin, &lease, holder.as_ref())?;
+        let stability = self.settings.stability;
+        Some(match unserved {
+            Unserved::ByAll => "nobody runs it: no replica has its file, loaded and allowed, and its policy".to_owned(),
+            Unserved::ByHolder { holder, other: Some(other) } => format!(
+                "nobody runs it: {holder} holds the lease {lease} and lacks the plugin, its policy or its digest. {other} can \
+                 run it, and gets the lease when that has been so for {stability:?}"
+            ),
+            Unserved::ByHolder { holder, other: None } => {
+                format!("nobody runs it: {holder} holds the lease {lease} and cannot run it")
+            }
+        })
+    }
+
+    fn digests(&self, plugin: &str) -> BTreeMap<Arc<str>, Arc<str>> {
+        let Some(lease) = self.settings.lease_of(plugin) else { return BTreeMap::new() };
+        let members = self.members.borrow();
+        members.serving(plugin, &lease).map(|(member, digest)| (member.clone(), digest.clone())).collect()
+    }
+}
