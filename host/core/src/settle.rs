@@ -1,8 +1,7 @@
 //! When all that a call has set in motion is over.
 //!
 //! A call ends by answering, by trapping, or at its deadline; a write that it has sent ends later. Whoever works for a
-//! call holds a [`Hold`] (it is part of the call's context), and the worker waits for [`Settled`] before it says that
-//! the key is done.
+//! call holds a [`Hold`] (it is part of the call's context), and the key is not done before [`Settled`] says so.
 //!
 //! A mutation ends committed, refused, or with an unknown outcome: it was sent, and nobody said what became of it. One
 //! that is unknown holds its key until it can no longer be carried out, or has shown (ADR 5). The server is asked for its

@@ -2,8 +2,8 @@
 //! long.
 //!
 //! `stock` decides who may take how much, and who is next; this hands it out and has the others wait. What is taken
-//! cannot be taken back, so nobody gets all that is free, even while nobody else wants any. For turns and places of
-//! calls, which are charged by what they use, there is [`fair`](crate::fair).
+//! cannot be taken back, so nobody gets all that is free, even while nobody else wants any. For the CPU permits and slots
+//! of calls, which are charged by what they use, there is [`fair`](crate::fair).
 
 mod stock;
 

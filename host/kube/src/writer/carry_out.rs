@@ -150,7 +150,7 @@ impl Writer {
     }
 
     async fn send(&self, call: &CallContext, mut plan: Plan, before: StateBefore) -> Ended {
-        // StateBefore it is sent: its event may come before its answer.
+        // Before it is sent: its event may come before its answer.
         let interest = self.expecting.as_ref().and_then(|expecting| expecting.open(call, &plan));
         let at = Instant::now();
         // The last question: whatever was asked before took time, in which the lease may have ended.
