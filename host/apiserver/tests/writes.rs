@@ -130,6 +130,46 @@ async fn a_dry_run_stores_nothing() {
 }
 
 #[tokio::test]
+async fn a_dry_run_of_any_write_answers_as_the_write_would_and_leaves_everything_as_it_is() {
+    let cluster = Cluster::with_webapps().await;
+    let mut object = webapp("a");
+    object["metadata"]["finalizers"] = json!(["x.example.com/y"]);
+    cluster.post(WEBAPPS, &object).await.expect(StatusCode::CREATED);
+    cluster.post(CONFIG_MAPS, &config_map("a")).await.expect(StatusCode::CREATED);
+    let path = format!("{WEBAPPS}/a");
+    let before = cluster.get(&path).await.expect(StatusCode::OK);
+    let dry = |path: &str| format!("{path}?dryRun=All&fieldManager=one&force=true");
+    let mut changed = before.clone();
+    changed["spec"]["image"] = json!("httpd");
+    let mut applied = webapp("a");
+    applied["spec"]["image"] = json!("httpd");
+    let merged = json!({"spec": {"image": "httpd"}});
+    for answer in [
+        cluster.put(&dry(&path), &changed).await,
+        cluster.patch(&dry(&path), MERGE, &merged).await,
+        cluster.patch(&dry(&path), APPLY, &applied).await,
+    ] {
+        let answer = answer.expect(StatusCode::OK);
+        assert_eq!((&answer["spec"]["image"], &answer["metadata"]["generation"]), (&json!("httpd"), &json!(2)));
+        assert_eq!(answer["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"]);
+    }
+    let status = cluster.patch(&dry(&format!("{path}/status")), MERGE, &json!({"status": {"phase": "Running"}})).await;
+    assert_eq!(status.expect(StatusCode::OK)["status"]["phase"], "Running");
+    let scale = cluster.patch(&dry(&format!("{path}/scale")), MERGE, &json!({"spec": {"replicas": 5}})).await;
+    assert_eq!(scale.expect(StatusCode::OK)["spec"]["replicas"], 5);
+    let new = cluster.patch(&dry(&format!("{WEBAPPS}/b")), APPLY, &webapp("b")).await.expect(StatusCode::CREATED);
+    assert!(new["metadata"]["uid"].is_string() && new["metadata"].get("resourceVersion").is_none(), "{new}");
+    cluster.post(&dry(WEBAPPS), &webapp("a")).await.refused(409, "AlreadyExists");
+    let terminating = cluster.delete(&dry(&path)).await.expect(StatusCode::OK);
+    assert!(terminating["metadata"]["deletionTimestamp"].is_string(), "{terminating}");
+    let gone = cluster.delete(&dry(&format!("{CONFIG_MAPS}/a"))).await.expect(StatusCode::OK);
+    assert_eq!(gone["status"], "Success");
+    assert_eq!(cluster.get(&path).await.expect(StatusCode::OK), before);
+    cluster.get(&format!("{CONFIG_MAPS}/a")).await.expect(StatusCode::OK);
+    cluster.get(&format!("{WEBAPPS}/b")).await.refused(404, "NotFound");
+}
+
+#[tokio::test]
 async fn the_scale_subresource_changes_replicas() {
     let cluster = Cluster::with_webapps().await;
     cluster.post(WEBAPPS, &webapp("a")).await.expect(StatusCode::CREATED);

@@ -154,14 +154,13 @@ fn classify(failure: &Failure, kind: &ObjectKind, key: &ObjectKey) -> Class {
         Failure::Terminal(_) => Class::Terminal,
         Failure::Transient(_) => Class::Counted,
         Failure::Api(error) => match error.reason {
-            ApiReason::NamespaceTerminating => Class::Moot,
+            // The operator has told a read-only host to change nothing, and another attempt would not either.
+            ApiReason::NamespaceTerminating | ApiReason::ReadOnly => Class::Moot,
             ApiReason::NotFound if concerns(error, kind, key) => Class::Moot,
             ApiReason::Conflict
             | ApiReason::TooManyRequests
             | ApiReason::LeaseLost
-            // What the operator has told the host is no failure of the plugin's.
-            | ApiReason::ReadOnly
-            // Neither are the operator's policies; a change of theirs runs every primary.
+            // The operator's policies are no failure of the object's; a change of theirs runs every primary.
             | ApiReason::NotGranted
             | ApiReason::ServerError
             | ApiReason::Timeout
@@ -262,9 +261,16 @@ mod tests {
 
     #[test]
     fn what_the_operator_denies_is_no_failure_of_the_objects() {
-        for reason in [ApiReason::NotGranted, ApiReason::ReadOnly] {
-            assert_eq!(failed(vec![api(reason)]), UNCOUNTED, "{reason:?}");
-        }
+        assert_eq!(failed(vec![api(ApiReason::NotGranted)]), UNCOUNTED);
+    }
+
+    #[test]
+    fn a_call_whose_only_trouble_is_that_the_host_is_read_only_is_done() {
+        let read_only = || api(ApiReason::ReadOnly);
+        assert_eq!(failed(vec![read_only(), read_only()]), Decision::Forget);
+        assert_eq!(failed(vec![read_only(), api(ApiReason::Conflict)]), UNCOUNTED);
+        let terminal = failed(vec![read_only(), Failure::Terminal("x".into())]);
+        assert!(matches!(terminal, Decision::ForgetAndReport(_)), "{terminal:?}");
     }
 
     #[test]

@@ -73,6 +73,8 @@ pub struct Known {
     /// A later write may have changed it, or has in a way that its answer did not show. Then nothing proves any more that
     /// a write would change nothing.
     pub in_doubt: bool,
+    /// `left` is the answer to a dry run that the call takes for a write: the server does not have that state.
+    pub is_dry_run: bool,
 }
 
 /// The state of an object after a write.
@@ -126,6 +128,14 @@ impl Overlay {
         self.keep(kind, key, WrittenState::Nothing(uid));
     }
 
+    /// Notes that the state which was kept last is the answer to a dry run that the call takes for a write.
+    pub fn mark_dry_run(&self, kind: &ObjectKind, key: &ObjectKey) {
+        let mut states = self.states();
+        if let Some(known) = states.by_kind.get_mut(&group_kind(kind)).and_then(|known| known.get_mut(key)) {
+            known.is_dry_run = true;
+        }
+    }
+
     /// Keeps that a write may have changed the object, or has without telling its new state.
     pub fn doubt(&self, kind: &ObjectKind, key: ObjectKey) {
         let mut states = self.states();
@@ -171,7 +181,11 @@ impl Overlay {
             kept => kept,
         };
         states.bytes += size(&left);
-        states.by_kind.entry(of_kind).or_default().insert(key, Known { left: Some(left), in_doubt: false });
+        states
+            .by_kind
+            .entry(of_kind)
+            .or_default()
+            .insert(key, Known { left: Some(left), in_doubt: false, is_dry_run: false });
     }
 
     fn states(&self) -> MutexGuard<'_, States> {
@@ -233,7 +247,7 @@ mod tests {
         overlay.gone(&kind("v1"), key(), None);
         overlay.doubt(&kind("v1"), key());
         let known = overlay.get(&kind("v1"), &key()).expect("known");
-        assert_eq!(known, Known { left: Some(WrittenState::Nothing(None)), in_doubt: true });
+        assert_eq!(known, Known { left: Some(WrittenState::Nothing(None)), in_doubt: true, is_dry_run: false });
         overlay.record(kind("v1"), key(), Some(object("{}".into())));
         assert!(!overlay.get(&kind("v1"), &key()).expect("known").in_doubt);
     }

@@ -127,6 +127,20 @@ impl Operation {
         }
     }
 
+    /// The same as a dry run, and whether it was none before.
+    #[must_use]
+    pub fn into_dry_run(mut self) -> (Self, bool) {
+        let dry_run = match &mut self {
+            Self::Create { options, .. }
+            | Self::Update { options, .. }
+            | Self::Patch { options, .. }
+            | Self::Apply { options, .. } => &mut options.dry_run,
+            Self::Delete { options, .. } => &mut options.dry_run,
+        };
+        let was_none = !std::mem::replace(dry_run, true);
+        (self, was_none)
+    }
+
     /// The length of its body.
     #[must_use]
     pub fn body_bytes(&self) -> usize {

@@ -21,6 +21,8 @@ use crate::selector::is_dns_subdomain;
 
 /// How soon a group-version is asked for again when a kind is missing from it.
 const REFRESH: Duration = Duration::from_secs(10);
+/// How soon it is asked again who serves a group-version: another server may take it over.
+const OWN_FOR: Duration = Duration::from_mins(1);
 /// Of more group-versions than this, those are forgotten that no server has: plugins can invent them.
 const MOST_GROUP_VERSIONS: usize = 1024;
 
@@ -137,6 +139,8 @@ struct GroupVersion {
     cached: Mutex<Option<Fetched>>,
     /// Held while the server is asked, so that many questions make one request. What is cached is found without it.
     asking: tokio::sync::Mutex<()>,
+    /// Whether the API server itself serves it, and since when that is known.
+    own: tokio::sync::Mutex<Option<(Instant, bool)>>,
 }
 
 struct Fetched {
@@ -224,6 +228,19 @@ impl Discovery {
             *group_version.cached() = Some(Fetched { at: Instant::now(), resources });
         }
         group_version.get(&kind.kind).ok_or_else(|| DiscoveryError::NotServed { kind: kind.clone() })
+    }
+
+    /// Whether the API server itself serves `resource`, as it does its own and those of definitions, and not another server
+    /// behind it. Asked once in a while for a group-version. An error: the server could not tell now.
+    pub(crate) async fn is_own(&self, resource: &Resource) -> Result<bool, RequestError> {
+        let group_version = self.group_version(&resource.kind);
+        let mut own = group_version.own.lock().await;
+        if let Some((_, is_own)) = own.filter(|(at, _)| at.elapsed() < OWN_FOR) {
+            return Ok(is_own);
+        }
+        let is_own = comparable::is_own(&self.client, &resource.kind, &resource.plural).await?;
+        *own = Some((Instant::now(), is_own));
+        Ok(is_own)
     }
 
     /// Notes whether the versions of `resources` compare, which are those of `kind`'s group-version.

@@ -15,6 +15,7 @@ mod plan;
 mod refusal;
 mod settling;
 pub(crate) mod skip;
+mod withhold;
 
 use std::sync::Arc;
 
@@ -29,6 +30,7 @@ use windlass_core::compact::Version;
 use windlass_core::error::ApiReason;
 use windlass_core::object::ObjectRef;
 use windlass_core::ports::{CallContext, Writes, Written};
+use windlass_core::withheld::WithheldWrite;
 use windlass_core::write::Operation;
 
 use self::carry_out::{Ended, Progress, Stage};
@@ -43,6 +45,9 @@ use crate::writer::skip::{Followed, Skips};
 /// Is told of each write of a plugin's own that the server has carried out: which object, and which version of it is
 /// there now, if one is.
 pub type Committed = Arc<dyn Fn(&CallContext, &ObjectRef, Option<&Version>) + Send + Sync>;
+
+/// Is told of each write that a read-only host has withheld, and answers whether that is news.
+pub type Withheld = Arc<dyn Fn(&CallContext, &WithheldWrite) -> bool + Send + Sync>;
 
 /// Carries out the writes of plugins. Clones share everything.
 #[derive(Clone)]
@@ -62,6 +67,8 @@ pub struct Writer {
     offload: Offload,
     /// None: nobody wants to know.
     committed: Option<Committed>,
+    /// None: everything is news.
+    withheld: Option<Withheld>,
 }
 
 impl Writer {
@@ -83,10 +90,12 @@ impl Writer {
             budget: None,
             offload: Offload::new(),
             committed: None,
+            withheld: None,
         }
     }
 
-    /// The same, which refuses every mutation if `read_only` (`--read-only`).
+    /// The same, which only tries every mutation if `read_only` (`--read-only`): it sends dry runs, and tells what they
+    /// would have done.
     #[must_use]
     pub fn read_only(self, read_only: bool) -> Self {
         Self { read_only, ..self }
@@ -117,6 +126,12 @@ impl Writer {
         Self { committed: Some(committed), ..self.clone() }
     }
 
+    /// The same, which tells `withheld` of each write that it withholds.
+    #[must_use]
+    pub fn withholding(&self, withheld: Withheld) -> Self {
+        Self { withheld: Some(withheld), ..self.clone() }
+    }
+
     /// How many mutations ended in this way, of all plugins together.
     #[must_use]
     pub fn count(&self, outcome: WriteOutcome) -> u64 {
@@ -133,8 +148,9 @@ impl Writer {
         operation: Operation,
         mut asker: oneshot::Sender<Written>,
     ) -> Option<(Ended, oneshot::Sender<Written>)> {
+        let (operation, withheld) = if self.read_only { operation.into_dry_run() } else { (operation, false) };
         let operation = Arc::new(operation);
-        let mut progress = Progress::of(&operation);
+        let mut progress = Progress::of(&operation, withheld);
         loop {
             let stage = if progress.offloaded {
                 self.carry_out_offloaded(call, &operation, progress, &mut asker).await?

@@ -176,7 +176,8 @@ pub(crate) struct PluginArgs {
     /// The namespace that the host itself runs in. No plugin may touch it. Default: the Pod's, in a Pod.
     #[arg(long, value_name = "NAMESPACE", value_parser = namespace, env = "POD_NAMESPACE")]
     pub(crate) host_namespace: Option<String>,
-    /// Change nothing in the cluster: call the plugins, and refuse all their writes.
+    /// Change nothing in the cluster: call the plugins, send their writes as server-side dry runs only, and tell in the log and
+    /// in `/plugins` what they would change.
     #[arg(long, env = "WINDLASS_READ_ONLY")]
     pub(crate) read_only: bool,
     /// The most calls that run at once, over all plugins. Default: twice the processors.

@@ -104,12 +104,26 @@ fn line(target: &str, level: Level, fields: &BTreeMap<&'static str, String>) -> 
 /// `default/hello patch configmaps default/hello: committed, 201, in 4 ms`
 fn write(fields: &BTreeMap<&'static str, String>) -> String {
     let field = |name| fields.get(name).map_or("", String::as_str);
+    if field("outcome") == "withheld" {
+        return withheld(fields);
+    }
     let dry = if field("dry_run") == "true" { "(dry run)" } else { "" };
     let ended = [field("outcome"), field("code"), field("settled")];
     let ended: Vec<_> = ended.into_iter().filter(|part| !part.is_empty()).collect();
     let ended = format!("{}, in {} ms", ended.join(", "), field("took_ms"));
     let object = format!("{}:", field("object"));
     spaced(&[field("primary"), field("verb"), field("resource"), dry, object.as_str(), &ended])
+}
+
+/// `default/hello patch configmaps default/hello: withheld, would change: data.a: 1 → 2`
+fn withheld(fields: &BTreeMap<&'static str, String>) -> String {
+    let field = |name| fields.get(name).map_or("", String::as_str);
+    let object = format!("{}:", field("object"));
+    let colon = if field("difference").is_empty() { "" } else { ":" };
+    let would = format!("withheld, would {}{colon}", field("would"));
+    let unjudged = field("unjudged");
+    let untried = if unjudged.is_empty() { String::new() } else { format!("(not tried: {unjudged})") };
+    spaced(&[field("primary"), field("verb"), field("resource"), &object, &would, field("difference"), &untried])
 }
 
 /// `default/hello done in 3.1 ms, again after 10s`
@@ -238,6 +252,25 @@ mod tests {
         ] {
             assert_eq!(told(target, level, fields), reads);
         }
+    }
+
+    #[test]
+    fn a_withheld_write_reads_as_what_it_would_do() {
+        let fields = [
+            ("message", "mutation withheld"),
+            ("primary", "default/hello"),
+            ("verb", "patch"),
+            ("resource", "configmaps"),
+            ("object", "default/hello"),
+            ("dry_run", "true"),
+            ("code", "200"),
+            ("outcome", "withheld"),
+            ("would", "change"),
+            ("difference", "data.a: 1 → 2"),
+            ("took_ms", "4"),
+        ];
+        let reads = "write default/hello patch configmaps default/hello: withheld, would change: data.a: 1 → 2";
+        assert_eq!(told("windlass::audit", Level::INFO, &fields), reads);
     }
 
     #[test]

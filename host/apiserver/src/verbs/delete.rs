@@ -121,8 +121,8 @@ pub(crate) fn remove(
     let answer = |object: &Arc<Value>, gone| Deleted { object: convert::for_reader(resource, object), gone };
     let finalizers = finalizers_after(key, &current, options);
     let held = !finalizers.is_empty() || !object::strings(&current, "/spec/finalizers").is_empty();
-    if options.dry_run {
-        return Some(answer(&current, !held));
+    if !held && options.dry_run {
+        return Some(answer(&current, true));
     }
     if !held {
         return state.erase(key).map(|last| answer(&last, true));
@@ -135,6 +135,9 @@ pub(crate) fn remove(
     }
     if terminating == *current {
         return Some(answer(&current, false));
+    }
+    if options.dry_run {
+        return Some(answer(&Arc::new(terminating), false));
     }
     Some(answer(&state.commit(key, terminating), false))
 }

@@ -91,7 +91,7 @@ impl Comparability {
 }
 
 /// Whether the API server itself serves `kind`'s group-version.
-async fn is_own(client: &Client, kind: &ObjectKind, plural: &str) -> Result<bool, RequestError> {
+pub(super) async fn is_own(client: &Client, kind: &ObjectKind, plural: &str) -> Result<bool, RequestError> {
     let (group, version) = (kind.group(), kind.version());
     let mut path = "/apis/apiregistration.k8s.io/v1/apiservices/".to_owned();
     request::encode(&mut path, &format!("{version}.{group}"));

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use windlass_core::compact::Version;
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
-use windlass_core::overlay::WrittenState;
+use windlass_core::overlay::{Known, WrittenState};
 use windlass_core::ports::CallContext;
 use windlass_core::watch::{Projection, WatchSpec};
 
@@ -30,15 +30,14 @@ pub(crate) fn get(
     kind: &ObjectKind,
     key: &ObjectKey,
 ) -> Result<Option<Object>, NotSynced> {
-    let left = call.overlay.get(kind, key).and_then(|known| known.left);
-    shown(watches, key, left.as_ref())
+    shown(watches, key, call.overlay.get(kind, key).as_ref())
 }
 
 /// All objects of `kind` that the call has written.
 pub(crate) fn own(watches: &[&Readable], call: &CallContext, kind: &ObjectKind) -> Result<Own, NotSynced> {
     let written = call.overlay.of_kind(kind).into_iter();
-    let told = written.filter_map(|(key, known)| Some((key, known.left?)));
-    told.map(|(key, left)| Ok((key.clone(), shown(watches, &key, Some(&left))?))).collect()
+    let told = written.filter(|(_, known)| known.left.is_some());
+    told.map(|(key, known)| Ok((key.clone(), shown(watches, &key, Some(&known))?))).collect()
 }
 
 /// The later of two states of an object that several watches show; `a`, if versions do not compare.
@@ -49,22 +48,23 @@ pub(crate) fn newer(a: Object, b: Object, is_comparable: bool) -> Object {
     }
 }
 
-fn shown(watches: &[&Readable], key: &ObjectKey, left: Option<&WrittenState>) -> Result<Option<Object>, NotSynced> {
-    let shown: Result<Vec<_>, _> = watches.iter().map(|watch| shown_by(watch, key, left)).collect();
+fn shown(watches: &[&Readable], key: &ObjectKey, known: Option<&Known>) -> Result<Option<Object>, NotSynced> {
+    let shown: Result<Vec<_>, _> = watches.iter().map(|watch| shown_by(watch, key, known)).collect();
     let is_comparable = watches.iter().all(|watch| watch.store.is_comparable());
     Ok(shown?.into_iter().flatten().reduce(|a, b| newer(a, b, is_comparable)))
 }
 
-fn shown_by(watch: &Readable, key: &ObjectKey, left: Option<&WrittenState>) -> Result<Option<Object>, NotSynced> {
-    Ok(match left {
+fn shown_by(watch: &Readable, key: &ObjectKey, known: Option<&Known>) -> Result<Option<Object>, NotSynced> {
+    let is_dry_run = known.is_some_and(|known| known.is_dry_run);
+    Ok(match known.and_then(|known| known.left.as_ref()) {
         None => watch.store.find(key)?,
         // Which of two incarnations of a name is the later one, UIDs do not tell.
         Some(WrittenState::Nothing(_)) => None,
-        Some(WrittenState::Unkept(version)) => match cached(watch, key, version)? {
+        Some(WrittenState::Unkept(version)) => match cached(watch, key, version, is_dry_run)? {
             Cached::New(cached) => cached,
             Cached::Stale => None,
         },
-        Some(WrittenState::State(kind, object)) => match cached(watch, key, &object.header.version)? {
+        Some(WrittenState::State(kind, object)) => match cached(watch, key, &object.header.version, is_dry_run)? {
             Cached::New(cached) => cached,
             Cached::Stale if *kind == watch.spec.kind => would_show(&watch.spec, object),
             Cached::Stale => None,
@@ -80,13 +80,20 @@ enum Cached {
     Stale,
 }
 
-/// The store's view of the object, compared with the state of `version` that a write has left.
-fn cached(watch: &Readable, key: &ObjectKey, version: &Version) -> Result<Cached, NotSynced> {
+/// The store's view of the object, compared with the state of `version` that a write has left. The answer to a dry run has
+/// the version that it builds on, so the store is past it with a later version of the object only.
+fn cached(watch: &Readable, key: &ObjectKey, version: &Version, is_dry_run: bool) -> Result<Cached, NotSynced> {
     // Where versions do not compare, only this very state is known to be the write's.
     let order = |other: &Version| other.compare(version).filter(|_| watch.store.is_comparable());
-    let reaches = |other: &Version| order(other).map_or(other == version, Ordering::is_ge);
+    let reaches = |other: &Version| {
+        if is_dry_run {
+            order(other).is_some_and(Ordering::is_gt)
+        } else {
+            order(other).map_or(other == version, Ordering::is_ge)
+        }
+    };
     // Asked before the object is read: in the other order, both might miss what comes between.
-    let is_past = watch.store.version().is_some_and(|applied| reaches(&applied));
+    let is_past = !is_dry_run && watch.store.version().is_some_and(|applied| reaches(&applied));
     let object = watch.store.find(key)?;
     Ok(if is_past || object.as_ref().is_some_and(|object| reaches(&object.header.version)) {
         Cached::New(object)

@@ -130,6 +130,9 @@ impl Answered {
             Self::Gone { uid, .. } => overlay.gone(kind, key, uid.as_deref().map(Into::into)),
             Self::Other(_) => overlay.doubt(kind, key),
         }
+        if plan.withheld {
+            overlay.mark_dry_run(kind, &plan.key);
+        }
     }
 
     /// The text for the plugin.

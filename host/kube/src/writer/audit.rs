@@ -1,10 +1,13 @@
-//! One line a mutation: who did what to which object, for whom, and how it ended; and the counts of the same.
+//! One line a mutation: who did what to which object, for whom, and how it ended; and the counts of the same. Of what a
+//! read-only host withholds, the line says what it would have done.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tracing::field::display;
 use windlass_core::ports::CallContext;
 use windlass_core::settle::Settlement;
+use windlass_core::withheld::WithheldWrite;
 
 use crate::client::api_error::{Fate, Subject};
 use crate::client::request::{Answer, RequestError};
@@ -22,11 +25,14 @@ pub enum WriteOutcome {
     Unknown,
     /// It was provably not needed, and not sent.
     Skipped,
+    /// The host is read-only: at most a dry run was sent.
+    Withheld,
 }
 
 impl WriteOutcome {
     /// Each of them.
-    pub const ALL: [Self; 5] = [Self::Committed, Self::Refused, Self::NotSent, Self::Unknown, Self::Skipped];
+    pub const ALL: [Self; 6] =
+        [Self::Committed, Self::Refused, Self::NotSent, Self::Unknown, Self::Skipped, Self::Withheld];
 
     /// The label of metrics, and the word in the audit log.
     #[must_use]
@@ -37,6 +43,7 @@ impl WriteOutcome {
             Self::NotSent => "not sent",
             Self::Unknown => "unknown",
             Self::Skipped => "skipped",
+            Self::Withheld => "withheld",
         }
     }
 
@@ -64,6 +71,28 @@ impl Counts {
     }
 }
 
+/// A line at this level about the subject of an [`Audit`], with these fields and this message.
+macro_rules! line {
+    ($level:ident, $audit:expr, $took:expr, $($rest:tt)*) => {{
+        let Audit { call, subject, dry_run, .. } = *$audit;
+        tracing::$level!(
+            target: "windlass::audit",
+            plugin = %call.principal.plugin,
+            digest = %call.principal.digest,
+            replica = %call.principal.replica,
+            controller = %call.controller,
+            primary = %call.primary_key,
+            trace_id = %call.trace_id,
+            verb = subject.verb,
+            resource = subject.resource,
+            object = subject.object.as_ref().map(|object| display(&object.key)),
+            dry_run,
+            took_ms = u64::try_from($took.as_millis()).unwrap_or(u64::MAX),
+            $($rest)*
+        );
+    }};
+}
+
 /// The subject of a line.
 pub(crate) struct Audit<'a> {
     pub(crate) call: &'a CallContext,
@@ -84,26 +113,21 @@ impl Audit<'_> {
         self.line(None, WriteOutcome::Unknown.as_str(), Some(settlement.as_str()), took, "mutation settled");
     }
 
+    /// Writes what one would have done that a read-only host has withheld; at debug level, if that is no news.
+    pub(crate) fn withheld(&self, write: &WithheldWrite, is_news: bool, code: Option<u16>, took: Duration) {
+        self.counts.count(WriteOutcome::Withheld);
+        let outcome = WriteOutcome::Withheld.as_str();
+        let (would, difference) = (write.effect.as_str(), display(&write.difference));
+        let unjudged = write.unjudged.as_deref();
+        if is_news {
+            line!(info, self, took, code, outcome, would, %difference, unjudged, "mutation withheld");
+        } else {
+            line!(debug, self, took, code, outcome, would, %difference, unjudged, "mutation withheld");
+        }
+    }
+
     fn line(&self, code: Option<u16>, outcome: &str, settled: Option<&str>, took: Duration, message: &str) {
-        let Self { call, subject, dry_run, .. } = *self;
-        tracing::info!(
-            target: "windlass::audit",
-            plugin = %call.principal.plugin,
-            digest = %call.principal.digest,
-            replica = %call.principal.replica,
-            controller = %call.controller,
-            primary = %call.primary_key,
-            trace_id = %call.trace_id,
-            verb = subject.verb,
-            resource = subject.resource,
-            object = subject.object.as_ref().map(|object| tracing::field::display(&object.key)),
-            dry_run,
-            code,
-            outcome,
-            settled,
-            took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-            "{message}"
-        );
+        line!(info, self, took, code, outcome, settled, "{message}");
     }
 }
 

@@ -14,7 +14,7 @@ use windlass_core::settle::{Ending, Settlement};
 use windlass_core::write::Operation;
 
 use super::Writer;
-use super::refusal::{read_only, unreadable};
+use super::refusal::unreadable;
 use crate::client::api_error::{Fate, Subject};
 use crate::client::request::{self, Answer, STILL_POSSIBLE};
 use crate::offload::LARGE;
@@ -45,6 +45,7 @@ impl From<ApiError> for Ended {
 
 /// How far a write has come.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each answers a question of its own, in any combination")]
 pub(super) struct Progress {
     /// It is on a thread apart.
     pub(super) offloaded: bool,
@@ -55,13 +56,15 @@ pub(super) struct Progress {
     /// Tries that are left.
     pub(super) names: usize,
     pub(super) judgements: usize,
+    /// The host is read-only, so it is a dry run now.
+    pub(super) withheld: bool,
 }
 
 impl Progress {
     /// Of `operation`, which begins.
-    pub(super) fn of(operation: &Operation) -> Self {
+    pub(super) fn of(operation: &Operation, withheld: bool) -> Self {
         let offloaded = operation.body_bytes() > LARGE;
-        Self { offloaded, away: offloaded, paid: false, names: GENERATED_NAMES, judgements: JUDGEMENTS }
+        Self { offloaded, away: offloaded, paid: false, names: GENERATED_NAMES, judgements: JUDGEMENTS, withheld }
     }
 }
 
@@ -84,12 +87,9 @@ impl<T: Into<Ended>> From<T> for Stage {
 impl Writer {
     /// Carries `operation` out, which has come so far.
     pub(super) async fn carry_out(&self, call: &CallContext, operation: &Operation, mut progress: Progress) -> Stage {
-        if self.read_only {
-            return read_only(operation).into();
-        }
         loop {
             let mut plan = match plan(&self.discovery, call, operation).await {
-                Ok(plan) => plan,
+                Ok(plan) => Plan { withheld: progress.withheld, ..plan },
                 Err(error) => return error.into(),
             };
             let candidate = self.skips.as_ref().and_then(|skips| Some((skips, skips.candidate(call, &plan)?)));
@@ -149,17 +149,27 @@ impl Writer {
         }
     }
 
+    /// How long the server has for `plan`, if it may be sent.
+    pub(super) fn may_send(&self, call: &CallContext, plan: &Plan) -> Result<Duration, ApiError> {
+        call.principal.fence.may_start(STILL_POSSIBLE).map_err(|lost| {
+            self.audit(call, plan).ended(WriteOutcome::NotSent, None, Duration::ZERO);
+            plan.subject.refuse(ApiReason::LeaseLost, lost.to_string())
+        })
+    }
+
     async fn send(&self, call: &CallContext, mut plan: Plan, before: StateBefore) -> Ended {
+        if plan.withheld {
+            return self.withhold(call, plan, before).await;
+        }
         // Before it is sent: its event may come before its answer.
         let interest = self.expecting.as_ref().and_then(|expecting| expecting.open(call, &plan));
         let at = Instant::now();
         // The last question: whatever was asked before took time, in which the lease may have ended.
-        let limit = match call.principal.fence.may_start(STILL_POSSIBLE) {
+        let limit = match self.may_send(call, &plan) {
             Ok(limit) => limit,
             Err(lost) => {
                 end(interest, &Effect::Nothing);
-                self.audit(call, &plan).ended(WriteOutcome::NotSent, None, Duration::ZERO);
-                return plan.subject.refuse(ApiReason::LeaseLost, lost.to_string()).into();
+                return lost.into();
             }
         };
         let sent = Sent { at, limit };
@@ -170,7 +180,7 @@ impl Writer {
         match result {
             Ok(answer) => {
                 audit.ended(WriteOutcome::Committed, code, took);
-                warn(call, &plan.subject, &answer);
+                warn(call, &plan.subject, &answer.warnings);
                 let Answer { code, text, .. } = answer;
                 let read = move |text: &str| {
                     let answered = answer::read(&plan, text);
@@ -246,7 +256,7 @@ impl Writer {
         }
     }
 
-    fn audit<'a>(&'a self, call: &'a CallContext, plan: &'a Plan) -> Audit<'a> {
+    pub(super) fn audit<'a>(&'a self, call: &'a CallContext, plan: &'a Plan) -> Audit<'a> {
         Audit { call, subject: &plan.subject, dry_run: plan.dry_run, counts: &self.counts }
     }
 }
@@ -263,8 +273,8 @@ fn end(interest: Option<Interest>, effect: &Effect) {
     }
 }
 
-fn warn(call: &CallContext, subject: &Subject, answer: &Answer) {
-    for warning in &answer.warnings {
+pub(super) fn warn(call: &CallContext, subject: &Subject, warnings: &[String]) {
+    for warning in warnings {
         tracing::warn!(
             plugin = %call.principal.plugin, verb = subject.verb, resource = subject.resource,
             object = subject.object.as_ref().map(|object| tracing::field::display(&object.key)),

@@ -28,7 +28,7 @@ const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
 /// The API server's own: no vowels, so that no words come about, and no characters that look alike.
 const NAME_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-const RANDOM_LENGTH: usize = 5;
+pub(super) const RANDOM_LENGTH: usize = 5;
 const MOST_GENERATED: usize = 63 - RANDOM_LENGTH;
 
 /// A mutation that may be sent.
@@ -46,6 +46,8 @@ pub(crate) struct Plan {
     pub(crate) generated: bool,
     /// For the audit: the server will change nothing.
     pub(crate) dry_run: bool,
+    /// It is a dry run only because the host is read-only: the call takes it for carried out.
+    pub(crate) withheld: bool,
 }
 
 /// Plans `operation` for `call`. Asks discovery, and nothing else.
@@ -215,6 +217,7 @@ impl Planner<'_> {
             subresource: subresource.into(),
             generated: false,
             dry_run: false,
+            withheld: false,
         })
     }
 

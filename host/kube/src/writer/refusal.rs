@@ -1,6 +1,7 @@
 //! The answers to a plugin about a write that was not sent, or whose answer cannot be read.
 
 use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::withheld::WithheldWrite;
 use windlass_core::write::Operation;
 
 use crate::client::api_error::Subject;
@@ -36,9 +37,16 @@ pub(super) fn abandoned(subject: &Subject) -> ApiError {
     subject.refuse(ApiReason::TooManyRequests, message)
 }
 
-pub(super) fn read_only(operation: &Operation) -> ApiError {
-    let subject = Subject { verb: operation.verb(), resource: String::new(), object: None };
-    subject.refuse(ApiReason::ReadOnly, "the host runs with --read-only: nothing is changed, and nothing was sent")
+/// `withheld` was not tried either, because of `why`.
+pub(super) fn read_only(subject: &Subject, withheld: &WithheldWrite, why: &str) -> ApiError {
+    let WithheldWrite { effect, difference, .. } = withheld;
+    let colon = if difference.is_empty() { "" } else { ": " };
+    let message = format!(
+        "the host runs with --read-only: nothing is changed, and there is no dry run either, as {why}. It would {} the object\
+         {colon}{difference}",
+        effect.as_str()
+    );
+    subject.refuse(ApiReason::ReadOnly, message)
 }
 
 pub(super) fn unreadable(subject: &Subject, code: u16, error: &ParseError) -> ApiError {

@@ -81,7 +81,7 @@ impl Skips {
 
     /// The object that `plan` may leave as it is, as this call knows it.
     pub(crate) fn candidate(&self, call: &CallContext, plan: &Plan) -> Option<Object> {
-        if plan.dry_run || !matches!(&*plan.subresource, "" | "status") {
+        if (plan.dry_run && !plan.withheld) || !matches!(&*plan.subresource, "" | "status") {
             return None;
         }
         match plan.how {

@@ -20,5 +20,6 @@ mod review;
 mod script;
 mod settling;
 mod sweep;
+mod withhold;
 mod write_budget;
 mod writer;

@@ -236,6 +236,8 @@ fn core_resources() -> Value {
         ("pods", "Pod", true),
         ("pods/eviction", "Eviction", true),
         ("configmaps", "ConfigMap", true),
+        ("serviceaccounts", "ServiceAccount", true),
+        ("serviceaccounts/token", "TokenRequest", true),
         ("nodes", "Node", false),
         ("namespaces", "Namespace", false),
     ])

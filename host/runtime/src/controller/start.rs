@@ -246,7 +246,11 @@ impl Controller {
     ) -> Ports {
         let guards = &self.parts.host.guards;
         let writer = self.parts.host.writer.of_controller(followed).within(guards.writes(self.parts.plugin.name()));
-        let mut writer = writer.telling(lane.listener(self.handover.status().clone()));
+        let status = self.handover.status().clone();
+        let mut writer = writer.telling(lane.listener(status.clone()));
+        if self.parts.host.read_only {
+            writer = writer.withholding(Arc::new(move |call, write| status.withheld.note(call, write)));
+        }
         if let Some(gate) = gate {
             writer = writer.expecting(Expecting::new(gate.clone(), &readable));
         }
@@ -261,7 +265,9 @@ impl Controller {
             metrics: Arc::new(self.parts.host.metrics.plugins().clone()),
             http: Arc::new(self.parts.host.egress.clone()),
         };
-        waited_for(counted(ports, &self.parts.host.metrics, self.parts.plugin.name()), &Handle::current())
+        let host = &self.parts.host;
+        let counted = counted(ports, &host.metrics, self.parts.plugin.name(), host.read_only);
+        waited_for(counted, &Handle::current())
     }
 
     /// The thing that the workers call: the plugin itself, or the host's composite around it.

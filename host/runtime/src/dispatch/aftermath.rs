@@ -46,7 +46,10 @@ impl Dispatch {
         match &decision {
             Decision::Leave(_) => {}
             Decision::Retry { .. } => self.memory().fails(key, slow_lane::mark(context)),
-            Decision::Forget | Decision::ForgetAndAddAfter(_) | Decision::ForgetAndReport(_) => self.memory().ends(key),
+            Decision::Forget | Decision::ForgetAndAddAfter(_) | Decision::ForgetAndReport(_) => {
+                self.memory().ends(key);
+                self.status.withheld.done(key, &context.trace_id);
+            }
         }
         match decision {
             Decision::Leave(again) => {

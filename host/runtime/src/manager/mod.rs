@@ -84,7 +84,8 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
     let seen = seen?;
     if settings.read_only {
         tracing::warn!(
-            "read-only: plugins are called, and whatever they write is refused; no Kubernetes Events are sent"
+            "read-only: plugins are called, and whatever they write is only tried, as a server-side dry run; the audit log and \
+             /plugins tell what it would change. No Kubernetes Events are sent"
         );
     }
     let (policies, files) = Policies::read(settings.policies.clone()).await?;

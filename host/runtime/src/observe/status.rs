@@ -6,6 +6,7 @@
 mod controller;
 mod plugin;
 mod settling;
+mod withheld;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -72,13 +72,12 @@ const REASONS: [ApiReason; 17] = [
 /// The fate of a key whose call failed with this reason alone, about an object that is not the primary.
 fn fate_of(reason: ApiReason) -> Fate {
     match reason {
-        ApiReason::NamespaceTerminating => Fate::Forgotten,
+        ApiReason::NamespaceTerminating | ApiReason::ReadOnly => Fate::Forgotten,
         ApiReason::Conflict
         | ApiReason::TooManyRequests
         | ApiReason::Timeout
         | ApiReason::UnknownOutcome
         | ApiReason::LeaseLost
-        | ApiReason::ReadOnly
         | ApiReason::NotGranted
         | ApiReason::ServerError => Fate::Uncounted,
         ApiReason::NotFound

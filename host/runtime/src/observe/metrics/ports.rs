@@ -17,10 +17,12 @@ use windlass_core::write::Operation;
 
 use super::{Counters, HostMetrics, MetricLabels};
 
-/// `ports` of `plugin`, counted in `metrics`. The plugin's own metrics and HTTP are counted where they are kept.
-pub(crate) fn counted(ports: Ports, metrics: &HostMetrics, plugin: &str) -> Ports {
+/// `ports` of `plugin`, counted in `metrics`. The plugin's own metrics and HTTP are counted where they are kept. A host that
+/// is `read_only` has no writes carried out.
+pub(crate) fn counted(ports: Ports, metrics: &HostMetrics, plugin: &str, read_only: bool) -> Ports {
     let plugin: Arc<str> = plugin.into();
-    let totals = |counters: &Counters| Totals { counters: counters.clone(), plugin: plugin.clone() };
+    let written = if read_only { "withheld" } else { "committed" };
+    let totals = |counters: &Counters| Totals { counters: counters.clone(), plugin: plugin.clone(), written };
     let events = metrics.events.of(vec![("plugin", plugin.to_string())]);
     Ports {
         reads: Arc::new(CountedReads {
@@ -42,6 +44,8 @@ pub(crate) fn counted(ports: Ports, metrics: &HostMetrics, plugin: &str) -> Port
 struct Totals {
     counters: Counters,
     plugin: Arc<str>,
+    /// The outcome of a write that has ended well.
+    written: &'static str,
 }
 
 impl Totals {
@@ -60,7 +64,7 @@ impl Totals {
     }
 
     fn count_write(&self, verb: &'static str, written: &Written) {
-        let (code, outcome) = ended(written);
+        let (code, outcome) = ended(written, self.written);
         let mut labels = self.labels(verb);
         labels.push(("code", code.map_or_else(String::new, |code| code.to_string())));
         labels.push(("outcome", outcome.to_owned()));
@@ -69,9 +73,9 @@ impl Totals {
 }
 
 /// How a write ended: *committed*, *refused* or *unknown* (ADR 5), or the host did not send it.
-fn ended(written: &Written) -> (Option<u16>, &'static str) {
+fn ended(written: &Written, well: &'static str) -> (Option<u16>, &'static str) {
     match written {
-        Ok(_) => (None, "committed"),
+        Ok(_) => (None, well),
         Err(error) => match error.reason {
             ApiReason::UnknownOutcome => (Some(error.code), "unknown"),
             ApiReason::NotGranted | ApiReason::LeaseLost | ApiReason::ReadOnly => (Some(error.code), "denied"),

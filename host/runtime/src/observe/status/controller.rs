@@ -16,6 +16,7 @@ use windlass_core::queue::Queue;
 use windlass_core::repeats::Repeats;
 
 use super::settling::SettlingKeys;
+use super::withheld::WithheldWrites;
 use super::{locked, shortened};
 use crate::clock::SystemClock;
 use crate::observe::metrics::ControllerMetrics;
@@ -71,6 +72,8 @@ pub(crate) struct ControllerStatus {
     pub(crate) metrics: ControllerMetrics,
     /// The keys that wait until a write of theirs has settled.
     pub(crate) settling: SettlingKeys,
+    /// The writes that a read-only host has withheld.
+    pub(crate) withheld: WithheldWrites,
     doing: Mutex<Doing>,
     /// The log lines about failed calls, whichever generation they are of.
     failures: Mutex<Repeats>,
@@ -124,6 +127,7 @@ impl ControllerStatus {
             workers: AtomicU32::new(workers),
             metrics,
             settling: SettlingKeys::default(),
+            withheld: WithheldWrites::default(),
             doing: Mutex::new(Doing::default()),
             failures: Mutex::new(Repeats::a_minute(FAILURES_A_MINUTE)),
             clock: SystemClock::new(),
@@ -299,6 +303,7 @@ impl ControllerStatus {
             "queue": queue.map(|queue| json!({"depth": queue.depth, "parked": queue.parked, "settling": self.settling.count()})),
             "held": held,
             "settling": self.settling.to_json(),
+            "withheld": self.withheld.to_json(),
             "givenUp": given_up.collect::<Vec<_>>(),
             "givenUpUnlisted": doing.unlisted,
             "breaker": guards.map(|guards| guards.breaker_json()),

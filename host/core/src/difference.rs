@@ -1,0 +1,318 @@
+//! The fields in which two states of an object differ, in few words, for people who look at what a write would do.
+//!
+//! Nothing is decided by it: long values are cut, and of many fields only some are named.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::object::ObjectKind;
+
+/// How many fields are named. More are only counted.
+const MOST_FIELDS: usize = 20;
+/// The longest value, and the longest path, in bytes.
+const LONGEST_VALUE: usize = 64;
+const LONGEST_PATH: usize = 200;
+/// The fields of `metadata` that name the object or are the server's own.
+const SYSTEM_METADATA: [&str; 11] = [
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+    "managedFields",
+];
+
+/// How much may be said of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disclosure {
+    /// The values of its fields.
+    Values,
+    /// Only which fields differ.
+    Names,
+}
+
+impl Disclosure {
+    /// Of objects of `kind`: the values of Secrets are nobody's who reads a log.
+    #[must_use]
+    pub fn of(kind: &ObjectKind) -> Self {
+        let is_secret = kind.group().is_empty() && &*kind.kind == "Secret";
+        if is_secret { Self::Names } else { Self::Values }
+    }
+}
+
+/// A list of fields, such as `spec.replicas: 2 → 3`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Difference {
+    fields: Vec<String>,
+    unnamed: usize,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.fields.join("; "))?;
+        if self.unnamed > 0 {
+            write!(f, "; and {} more", self.unnamed)?;
+        }
+        Ok(())
+    }
+}
+
+impl Difference {
+    /// The difference between two states. Names and what only the server sets are left out.
+    #[must_use]
+    pub fn between(before: &Value, after: &Value, disclosure: Disclosure) -> Self {
+        let (before, after) = (without_system_fields(before), without_system_fields(after));
+        let mut walk = Walk { disclosure, is_new: false, found: Self::default() };
+        walk.compare(&mut String::new(), Some(&before), Some(&after));
+        walk.found
+    }
+
+    /// The content of an object that is not there yet, or of which no other state is known.
+    #[must_use]
+    pub fn of_new(body: &Value, disclosure: Disclosure) -> Self {
+        let mut walk = Walk { disclosure, is_new: true, found: Self::default() };
+        walk.compare(&mut String::new(), None, Some(&without_system_fields(body)));
+        walk.found
+    }
+
+    /// The change of `before` by the fields of `body`, an apply, an update or a merge patch, as far as the body alone tells. A
+    /// null removes.
+    #[must_use]
+    pub fn of_body(before: &Value, body: &Value, disclosure: Disclosure) -> Self {
+        let (before, body) = (without_system_fields(before), without_system_fields(body));
+        let mut walk = Walk { disclosure, is_new: false, found: Self::default() };
+        walk.set(&mut String::new(), Some(&before), &body);
+        walk.found
+    }
+
+    /// The operations of a JSON patch, without its tests.
+    #[must_use]
+    pub fn of_operations(patch: &Value, disclosure: Disclosure) -> Self {
+        let mut found = Self::default();
+        for operation in patch.as_array().into_iter().flatten().filter(|operation| operation["op"] != "test") {
+            let text = |field: &str| operation[field].as_str().unwrap_or_default();
+            let mut said = format!("{} {}", text("op"), cut(text("path"), LONGEST_PATH));
+            if let Some(value) = operation.get("value").filter(|_| disclosure == Disclosure::Values) {
+                said = format!("{said}: {}", shown(Some(value)));
+            }
+            found.push(said);
+        }
+        found
+    }
+
+    /// Whether the states are the same.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    fn push(&mut self, field: String) {
+        if self.fields.len() < MOST_FIELDS {
+            self.fields.push(field);
+        } else {
+            self.unnamed += 1;
+        }
+    }
+}
+
+fn without_system_fields(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("apiVersion");
+        fields.remove("kind");
+        let metadata = fields.get_mut("metadata").and_then(Value::as_object_mut);
+        if metadata.is_some_and(|metadata| {
+            metadata.retain(|name, _| !SYSTEM_METADATA.contains(&name.as_str()));
+            metadata.is_empty()
+        }) {
+            fields.remove("metadata");
+        }
+    }
+    object
+}
+
+struct Walk {
+    disclosure: Disclosure,
+    /// There is nothing to compare with.
+    is_new: bool,
+    found: Difference,
+}
+
+impl Walk {
+    fn compare(&mut self, path: &mut String, before: Option<&Value>, after: Option<&Value>) {
+        match (before, after) {
+            (before, after) if before == after => {}
+            (Some(Value::Object(before)), Some(Value::Object(after))) => {
+                let names: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+                for name in names {
+                    within(path, &field(name), |path| self.compare(path, before.get(name), after.get(name)));
+                }
+            }
+            (None, Some(Value::Object(after))) if !after.is_empty() => {
+                for (name, after) in after {
+                    within(path, &field(name), |path| self.compare(path, None, Some(after)));
+                }
+            }
+            (Some(Value::Array(before)), Some(Value::Array(after))) => self.compare_lists(path, before, after),
+            (None, Some(Value::Array(after))) if after.iter().any(Value::is_object) => {
+                self.compare_lists(path, &[], after);
+            }
+            (before, after) => self.say(path, before, after),
+        }
+    }
+
+    /// Items that have names are told by their names, and others by their places.
+    fn compare_lists(&mut self, path: &mut String, before: &[Value], after: &[Value]) {
+        let said = self.found.clone();
+        if let (Some(before), Some(after)) = (by_name(before), by_name(after)) {
+            let names: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+            for name in names {
+                let item = format!("[name={}]", plain(name).unwrap_or_else(|| quoted(name)));
+                within(path, &item, |path| self.compare(path, before.get(name).copied(), after.get(name).copied()));
+            }
+        } else if before.is_empty() || before.len() == after.len() {
+            for (place, item) in after.iter().enumerate() {
+                within(path, &format!("[{place}]"), |path| self.compare(path, before.get(place), Some(item)));
+            }
+        } else {
+            self.say(path, Some(&Value::from(before)), Some(&Value::from(after)));
+        }
+        if self.found == said {
+            self.found.push(format!("{}: another order", cut(path, LONGEST_PATH)));
+        }
+    }
+
+    /// As [`Self::compare`], for the fields that `body` has.
+    fn set(&mut self, path: &mut String, before: Option<&Value>, body: &Value) {
+        match (before, body) {
+            (before, Value::Object(body)) if !body.is_empty() && before.is_none_or(Value::is_object) => {
+                for (name, body) in body {
+                    let before = before.and_then(|before| before.get(name));
+                    within(path, &field(name), |path| self.set(path, before, body));
+                }
+            }
+            (None, Value::Null) => {}
+            (before, Value::Null) => self.say(path, before, None),
+            (before, body) => self.compare(path, before, Some(body)),
+        }
+    }
+
+    fn say(&mut self, path: &str, before: Option<&Value>, after: Option<&Value>) {
+        let what = match (self.disclosure, before, after) {
+            (Disclosure::Names, None, _) => "set".to_owned(),
+            (Disclosure::Names, Some(_), None) => "removed".to_owned(),
+            (Disclosure::Names, Some(_), Some(_)) => "changed".to_owned(),
+            (Disclosure::Values, _, after) if self.is_new => shown(after),
+            (Disclosure::Values, before, after) => format!("{} → {}", shown(before), shown(after)),
+        };
+        self.found.push(format!("{}: {what}", cut(path, LONGEST_PATH)));
+    }
+}
+
+fn within(path: &mut String, below: &str, walk: impl FnOnce(&mut String)) {
+    let length = path.len();
+    path.push_str(if length == 0 { below.strip_prefix('.').unwrap_or(below) } else { below });
+    walk(path);
+    path.truncate(length);
+}
+
+/// A field's part of a path.
+fn field(name: &str) -> String {
+    plain(name).map_or_else(|| format!("[{}]", quoted(name)), |name| format!(".{name}"))
+}
+
+/// The name, if it needs no quotes.
+fn plain(name: &str) -> Option<String> {
+    let is_plain = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    is_plain.then(|| name.to_owned())
+}
+
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+/// The items, if each is an object with a name of its own.
+fn by_name(items: &[Value]) -> Option<BTreeMap<&str, &Value>> {
+    let named: Option<BTreeMap<_, _>> = items.iter().map(|item| Some((item.get("name")?.as_str()?, item))).collect();
+    named.filter(|named| named.len() == items.len())
+}
+
+fn shown(value: Option<&Value>) -> String {
+    value.map_or_else(|| "none".to_owned(), |value| cut(&value.to_string(), LONGEST_VALUE))
+}
+
+fn cut(text: &str, longest: usize) -> String {
+    if text.len() <= longest { text.to_owned() } else { format!("{}…", &text[..text.floor_char_boundary(longest)]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn between(before: &Value, after: &Value) -> String {
+        Difference::between(before, after, Disclosure::Values).to_string()
+    }
+
+    #[test]
+    fn fields_are_named_with_what_they_are_and_would_be() {
+        let before = json!({"kind": "D", "metadata": {"name": "a", "resourceVersion": "1", "labels": {"a.b/c": "x"}},
+            "spec": {"replicas": 2, "paused": true, "containers": [{"name": "web", "image": "a"}, {"name": "log"}]}});
+        let after = json!({"kind": "D", "metadata": {"name": "a", "resourceVersion": "2"},
+            "spec": {"replicas": 3, "paused": true, "ports": [80],
+                "containers": [{"name": "web", "image": "b"}, {"name": "new", "tty": true}]}});
+        let said = "metadata: {\"labels\":{\"a.b/c\":\"x\"}} → none; spec.containers[name=log]: {\"name\":\"log\"} → none; \
+                    spec.containers[name=new].name: none → \"new\"; spec.containers[name=new].tty: none → true; \
+                    spec.containers[name=web].image: \"a\" → \"b\"; spec.ports: none → [80]; spec.replicas: 2 → 3";
+        assert_eq!(between(&before, &after), said);
+        assert!(Difference::between(&before, &before, Disclosure::Values).is_empty());
+        let labelled = json!({"metadata": {"labels": {"a.b/c": "y"}}});
+        let body = Difference::of_body(&before, &labelled, Disclosure::Values);
+        assert_eq!(body.to_string(), r#"metadata.labels["a.b/c"]: "x" → "y""#, "what a body does not name stays");
+        let gone = Difference::of_body(&before, &json!({"spec": {"paused": null, "none": null}}), Disclosure::Values);
+        assert_eq!(gone.to_string(), "spec.paused: true → none");
+        let new = Difference::of_new(&json!({"metadata": {"name": "a"}, "spec": {"replicas": 1}}), Disclosure::Values);
+        assert_eq!(new.to_string(), "spec.replicas: 1");
+    }
+
+    #[test]
+    fn another_order_is_a_difference() {
+        let list = |names: [&str; 2]| json!({"env": names.map(|name| json!({"name": name}))});
+        assert_eq!(between(&list(["a", "b"]), &list(["b", "a"])), "env: another order");
+        assert_eq!(between(&json!({"args": [1, 2]}), &json!({"args": [1, 3]})), "args[1]: 2 → 3");
+        assert_eq!(between(&json!({"args": [1, 2]}), &json!({"args": [1]})), "args: [1,2] → [1]");
+    }
+
+    #[test]
+    fn the_values_of_a_secret_are_never_said() {
+        let names = Disclosure::of(&ObjectKind::new("v1", "Secret"));
+        let before = json!({"data": {"a": "b2xk", "b": "b2xk"}, "metadata": {"annotations": {"last": "b2xk"}}});
+        let after = json!({"data": {"a": "bmV3", "c": "bmV3"}, "metadata": {"annotations": {"last": "bmV3"}}});
+        let said = Difference::between(&before, &after, names).to_string();
+        assert_eq!(said, "data.a: changed; data.b: removed; data.c: set; metadata.annotations.last: changed");
+        let new = Difference::of_new(&after, names).to_string();
+        let body = Difference::of_body(&before, &after, names).to_string();
+        let patch =
+            json!([{"op": "test", "path": "/x", "value": 1}, {"op": "add", "path": "/data/a", "value": "bmV3"}]);
+        let patch = Difference::of_operations(&patch, names).to_string();
+        assert_eq!(patch, "add /data/a");
+        assert!(![new, body, patch].iter().any(|said| said.contains("bmV3")));
+        assert_eq!(Disclosure::of(&ObjectKind::new("example.com/v1", "Secret")), Disclosure::Values);
+    }
+
+    #[test]
+    fn however_much_differs_little_is_said() {
+        let many: BTreeMap<_, _> =
+            (0..1000).map(|at| (format!("k{at:04}{}", "x".repeat(500)), "v".repeat(500))).collect();
+        let said = between(&json!({"data": {}}), &json!({"data": many}));
+        assert!(said.len() < 8 << 10 && said.ends_with("; and 980 more"), "{} bytes", said.len());
+    }
+}

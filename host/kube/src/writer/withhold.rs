@@ -1,0 +1,330 @@
+//! Writes of a read-only host (`--read-only`). Each is sent as a dry run, and the call takes the answer for that of a
+//! write: so the plugin goes on, and all that it would do is seen. Nothing is stored, expected or settled.
+//!
+//! Where there is no dry run, the write is refused (`ReadOnly`), with what can be told of it here: it needs the same
+//! rights as the write, admission webhooks with side effects refuse it, and an API server behind the API server may not
+//! know of it and carry it out. Neither is there one of what only an earlier write of the same call would have made.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+use windlass_core::compact::Version;
+use windlass_core::difference::{Difference, Disclosure};
+use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
+use windlass_core::overlay::WrittenState;
+use windlass_core::ports::CallContext;
+use windlass_core::withheld::{WithheldEffect, WithheldWrite};
+use windlass_core::write::PatchType;
+
+use super::Writer;
+use super::carry_out::{Ended, warn};
+use super::refusal::{self, unreadable};
+use crate::client::headers;
+use crate::client::request::{self, Answer, MOST_ANSWER};
+use crate::informer::parse;
+use crate::writer::answer::{self, Answered};
+use crate::writer::audit::{self, WriteOutcome};
+use crate::writer::plan::{How, Plan};
+use crate::writer::skip::StateBefore;
+
+const LOOK_LIMIT: Duration = Duration::from_secs(30);
+
+/// The text of an object before a write.
+enum TextBefore {
+    /// Nobody may know.
+    Unknown,
+    /// There is none.
+    Absent,
+    /// This one.
+    Text(Arc<str>),
+}
+
+impl Writer {
+    /// Has the server try `plan`, which is a dry run, when the object was as `before`.
+    pub(super) async fn withhold(&self, call: &CallContext, mut plan: Plan, before: StateBefore) -> Ended {
+        let began = Instant::now();
+        if let Some(why) = self.has_no_dry_run(&plan).await {
+            return self.refuse(call, plan, before, (why, None), began).await.into();
+        }
+        let limit = match self.may_send(call, &plan) {
+            Ok(limit) => limit,
+            Err(lost) => return lost.into(),
+        };
+        plan.mutation.end_within(limit);
+        let result = request::mutate(&self.client, plan.mutation.clone(), limit).await;
+        let code = audit::code(&result);
+        match result {
+            Ok(answer) => self.tried(call, plan, before, answer, began).await,
+            Err(error) => {
+                let (failure, fate) = plan.subject.mutation_failed(&error, true);
+                if let Some(why) = is_no_verdict(call, &plan, &failure) {
+                    return self.refuse(call, plan, before, (why, code), began).await.into();
+                }
+                let outcome = WriteOutcome::of_failure(&error, fate);
+                self.audit(call, &plan).ended(outcome, code, began.elapsed());
+                failure.into()
+            }
+        }
+    }
+
+    /// The end of a dry run that the server has answered.
+    async fn tried(
+        &self,
+        call: &CallContext,
+        plan: Plan,
+        before: StateBefore,
+        answer: Answer,
+        began: Instant,
+    ) -> Ended {
+        let Answer { code, text, warnings } = answer;
+        let read = move |text: &str| {
+            let answered = answer::read(&plan, text);
+            (plan, answered)
+        };
+        let (plan, answered) = self.offload.read(text, read).await;
+        let answered = match answered {
+            Ok(answered) => answered,
+            Err(error) => {
+                self.audit(call, &plan).ended(WriteOutcome::Withheld, Some(code), began.elapsed());
+                return unreadable(&plan.subject, code, &error).into();
+            }
+        };
+        let effect = effect(&plan, code, &answered);
+        let before = match (effect, &answered) {
+            (WithheldEffect::Create, _) => TextBefore::Absent,
+            (WithheldEffect::Delete, Answered::Gone { last: None, .. }) => TextBefore::Unknown,
+            (_, Answered::Whole(object)) => self.before(call, &plan, before, Some(&object.header.version)).await,
+            _ => self.before(call, &plan, before, None).await,
+        };
+        let after = match &answered {
+            Answered::Whole(object) => Some(object.text()),
+            Answered::Other(text) => Some(text.clone()),
+            Answered::Gone { last, .. } => last.clone(),
+        };
+        let (plan, difference) = self.difference(plan, effect, before, after).await;
+        answered.lay(&plan, &call.overlay);
+        let is_idle = difference.as_ref().is_some_and(|it| effect == WithheldEffect::Change && it.is_empty());
+        let write = withheld(&plan, effect, difference.unwrap_or_default(), None);
+        let is_news = !is_idle && self.tell_withheld(call, &write);
+        self.audit(call, &plan).withheld(&write, is_news, Some(code), began.elapsed());
+        if is_news {
+            warn(call, &plan.subject, &warnings);
+        }
+        Ended { written: Ok(answered.into_text()), unsettled: None }
+    }
+
+    /// The answer to a write that was not tried, because of this, by which answer of the server's.
+    async fn refuse(
+        &self,
+        call: &CallContext,
+        plan: Plan,
+        before: StateBefore,
+        (why, code): (String, Option<u16>),
+        began: Instant,
+    ) -> ApiError {
+        let before = match plan.how {
+            How::Create => TextBefore::Absent,
+            How::Delete => TextBefore::Unknown,
+            How::Apply | How::Update | How::Patch(_) => self.before(call, &plan, before, None).await,
+        };
+        let effect = match (plan.how, &*plan.subresource, &before) {
+            (How::Delete, ..) | (_, "eviction", _) => WithheldEffect::Delete,
+            (How::Create | How::Apply | How::Update, "", TextBefore::Absent) => WithheldEffect::Create,
+            _ => WithheldEffect::Change,
+        };
+        let (plan, difference) = self.difference(plan, effect, before, None).await;
+        let write = withheld(&plan, effect, difference.unwrap_or_default(), Some(why.clone()));
+        let is_news = self.tell_withheld(call, &write);
+        self.audit(call, &plan).withheld(&write, is_news, code, began.elapsed());
+        refusal::read_only(&plan.subject, &write, &why)
+    }
+
+    fn tell_withheld(&self, call: &CallContext, write: &WithheldWrite) -> bool {
+        self.withheld.as_ref().is_none_or(|withheld| withheld(call, write))
+    }
+
+    /// Why `plan` must not be sent, even as a dry run.
+    async fn has_no_dry_run(&self, plan: &Plan) -> Option<String> {
+        if &*plan.subresource == "token" {
+            return Some("the server may issue a token all the same".to_owned());
+        }
+        let kind = &plan.resource.kind;
+        match self.discovery.is_own(&plan.resource).await {
+            Ok(true) => None,
+            Ok(false) => Some(format!(
+                "an API server behind the API server serves {}, as far as the host may see, and perhaps it has no dry runs",
+                kind.api_version
+            )),
+            Err(error) => Some(format!("it is not known who serves {}: {error}", kind.api_version)),
+        }
+    }
+
+    /// The state that `plan` would change. `version`: that of the state on which the server has tried it.
+    async fn before(
+        &self,
+        call: &CallContext,
+        plan: &Plan,
+        before: StateBefore,
+        version: Option<&Version>,
+    ) -> TextBefore {
+        let Plan { resource, key, subresource, .. } = plan;
+        let is_whole = matches!(&**subresource, "" | "status");
+        if is_whole {
+            match call.overlay.get(&resource.kind, key).and_then(|known| known.left) {
+                Some(WrittenState::State(kind, object)) if kind == resource.kind => {
+                    return TextBefore::Text(object.text());
+                }
+                Some(WrittenState::Nothing(_)) => return TextBefore::Absent,
+                Some(WrittenState::State(..) | WrittenState::Unkept(_)) | None => {}
+            }
+            if let StateBefore::State(object) = before
+                && version.is_none_or(|version| object.header.version == *version)
+            {
+                return TextBefore::Text(object.text());
+            }
+            let cached = self
+                .skips
+                .as_ref()
+                .zip(version)
+                .and_then(|(skips, version)| skips.cached(&resource.kind, key, &version.to_string()));
+            if let Some(object) = cached {
+                return TextBefore::Text(object.text());
+            }
+        }
+        let uri = resource.object(key, if is_whole { "" } else { subresource });
+        let Ok(headers) = headers::of_call(call) else { return TextBefore::Unknown };
+        match request::get_as(&self.client, &uri, headers, MOST_ANSWER, LOOK_LIMIT).await {
+            Ok(text) => {
+                let kind = resource.kind.clone();
+                let clean = self.offload.read(text, move |text| parse::clean(text, &kind)).await;
+                clean.map_or(TextBefore::Unknown, TextBefore::Text)
+            }
+            Err(error) if error.code() == Some(404) => TextBefore::Absent,
+            Err(_) => TextBefore::Unknown,
+        }
+    }
+
+    /// The fields that `plan` would change. None: that cannot be told.
+    async fn difference(
+        &self,
+        plan: Plan,
+        effect: WithheldEffect,
+        before: TextBefore,
+        after: Option<Arc<str>>,
+    ) -> (Plan, Option<Difference>) {
+        let text = after.as_deref().unwrap_or_default().to_owned();
+        let read = move |after: &str| {
+            let difference = difference(&plan, effect, before, after);
+            (plan, difference)
+        };
+        self.offload.read(text, read).await
+    }
+}
+
+/// `after`: empty, if nobody knows.
+fn difference(plan: &Plan, effect: WithheldEffect, before: TextBefore, after: &str) -> Option<Difference> {
+    let disclosure = Disclosure::of(&plan.resource.kind);
+    let json = |text: &str| serde_json::from_str::<Value>(text).ok();
+    let body = || json(std::str::from_utf8(&plan.mutation.body).ok()?);
+    let of_body = |before: Option<&Value>| {
+        let body = body()?;
+        Some(match (plan.how, before) {
+            (How::Patch(PatchType::Json), _) => Difference::of_operations(&body, disclosure),
+            (_, Some(before)) => Difference::of_body(before, &body, disclosure),
+            (_, None) => Difference::of_new(&body, disclosure),
+        })
+    };
+    match (effect, before, after) {
+        (WithheldEffect::Create, ..) => of_body(None),
+        (WithheldEffect::Delete, ..) if plan.how == How::Delete || &*plan.subresource == "eviction" => None,
+        (_, TextBefore::Text(before), "") => of_body(Some(&json(&before)?)),
+        (_, TextBefore::Text(before), after) => Some(Difference::between(&json(&before)?, &json(after)?, disclosure)),
+        (_, TextBefore::Unknown | TextBefore::Absent, _) => of_body(None),
+    }
+}
+
+/// The fate of the object, as the answer to the dry run shows it.
+fn effect(plan: &Plan, code: u16, answered: &Answered) -> WithheldEffect {
+    let created = code == http::StatusCode::CREATED.as_u16();
+    match (plan.how, &*plan.subresource, answered) {
+        (How::Delete, ..) | (_, "eviction", _) => WithheldEffect::Delete,
+        (How::Create, "", _) => WithheldEffect::Create,
+        (_, "", _) if created => WithheldEffect::Create,
+        (.., Answered::Gone { .. }) => WithheldEffect::Delete,
+        _ => WithheldEffect::Change,
+    }
+}
+
+fn withheld(plan: &Plan, effect: WithheldEffect, difference: Difference, unjudged: Option<String>) -> WithheldWrite {
+    let name = if plan.generated { without_suffix(&plan.key.name) } else { plan.key.name.clone() };
+    let key = ObjectKey { namespace: plan.key.namespace.clone(), name };
+    let object = ObjectRef { kind: plan.resource.kind.clone(), key, uid: None };
+    let (verb, resource) = (plan.subject.verb, plan.subject.resource.clone());
+    WithheldWrite { verb, resource, object, effect, difference, unjudged }
+}
+
+/// A name that the host has made up, without what is another at each time.
+fn without_suffix(name: &str) -> Arc<str> {
+    let kept = name.len().saturating_sub(super::plan::RANDOM_LENGTH);
+    format!("{}*", &name[..name.floor_char_boundary(kept)]).into()
+}
+
+/// Why the failure of the dry run says nothing of the write itself.
+fn is_no_verdict(call: &CallContext, plan: &Plan, failure: &ApiError) -> Option<String> {
+    let left = |kind: &ObjectKind, key: &ObjectKey| call.overlay.get(kind, key).filter(|it| it.is_dry_run)?.left;
+    let would_be_there = || {
+        let namespace = plan.key.namespace.as_ref().map(|name| ObjectKey::cluster(name.clone()));
+        let of_namespace = namespace.and_then(|key| left(&ObjectKind::new("v1", "Namespace"), &key));
+        [left(&plan.resource.kind, &plan.key), of_namespace].into_iter().flatten().any(|left| is_there(&left))
+    };
+    let would_be_gone = || left(&plan.resource.kind, &plan.key).is_some_and(|left| !is_there(&left));
+    match failure.reason {
+        ApiReason::Forbidden if lacks_right(&failure.message) => {
+            Some(format!("the server does not let the host try it: {}", failure.message))
+        }
+        _ if failure.code == 400 && failure.message.contains("does not support dry run") => {
+            Some(failure.message.clone())
+        }
+        ApiReason::NotFound if would_be_there() => {
+            Some("only an earlier write of this call would have created what it needs".to_owned())
+        }
+        ApiReason::AlreadyExists if would_be_gone() => {
+            Some("only an earlier write of this call would have deleted what is in its way".to_owned())
+        }
+        _ => None,
+    }
+}
+
+fn is_there(left: &WrittenState) -> bool {
+    !matches!(left, WrittenState::Nothing(_))
+}
+
+/// Whether the server says that a right is missing (`apiserver/pkg/endpoints/handlers/responsewriters/errors.go`), and not
+/// that admission refuses the object.
+fn lacks_right(message: &str) -> bool {
+    message.split_once(" cannot ").is_some_and(|(_, after)| after.contains(" resource "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_right_is_told_from_a_refused_object() {
+        let right = "deployments.apps \"shop\" is forbidden: User \"u\" cannot patch resource \"deployments\" in API group \
+                     \"apps\" in the namespace \"prod\"";
+        assert!(lacks_right(right));
+        assert!(!lacks_right(
+            "pods \"a\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1"
+        ));
+    }
+
+    #[test]
+    fn a_made_up_name_is_told_without_what_is_made_up() {
+        assert_eq!(&*without_suffix("web-x7k2p"), "web-*");
+        assert_eq!(&*without_suffix("x"), "*");
+    }
+}

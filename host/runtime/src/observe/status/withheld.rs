@@ -1,0 +1,210 @@
+//! The writes that a read-only host has withheld of one controller (`--read-only`): what each primary's last call would
+//! have done, and which of it is news.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use windlass_core::object::{ObjectKey, ObjectRef};
+use windlass_core::ports::CallContext;
+use windlass_core::withheld::{WithheldEffect, WithheldWrite};
+
+use super::{locked, shortened};
+
+/// The most writes that are remembered. Of more it is not known whether they are news.
+const MOST: usize = 10_000;
+/// How many of the news are listed, the last ones.
+const MOST_LISTED: usize = 10;
+
+/// The withheld writes of one controller. Clones share them.
+#[derive(Clone, Default)]
+pub(crate) struct WithheldWrites(Arc<Mutex<Writes>>);
+
+#[derive(Default)]
+struct Writes {
+    by_primary: HashMap<ObjectKey, OfPrimary>,
+    /// How many `by_primary` has in all.
+    known: usize,
+    /// How many it has had no room for.
+    unlisted: u64,
+    last: VecDeque<(Instant, Value)>,
+}
+
+/// The writes of one primary's calls.
+#[derive(Default)]
+struct OfPrimary {
+    /// The latest call.
+    trace_id: Option<Arc<str>>,
+    by_object: HashMap<WriteOf, OfObject>,
+}
+
+/// The object and how it is written.
+#[derive(PartialEq, Eq, Hash)]
+struct WriteOf {
+    verb: &'static str,
+    resource: String,
+    object: ObjectRef,
+}
+
+/// The writes of one object, in the order of a call.
+#[derive(Default)]
+struct OfObject {
+    writes: Vec<(WithheldEffect, u64)>,
+    /// How many of them the latest call has made so far.
+    so_far: usize,
+}
+
+impl WithheldWrites {
+    /// A call has made `write`, which was withheld. Answers whether that is news: the last call about its primary, in its
+    /// place, has not made the same.
+    pub(crate) fn note(&self, call: &CallContext, write: &WithheldWrite) -> bool {
+        let mut writes = locked(&self.0);
+        let is_news = writes.note(&call.primary_key, &call.trace_id, write);
+        if is_news {
+            writes.list(&call.primary_key, write);
+        }
+        is_news
+    }
+
+    /// A call about `primary` is done: what it has not made, and former ones have, is not to be done any more.
+    pub(crate) fn done(&self, primary: &ObjectKey, trace_id: &str) {
+        let mut writes = locked(&self.0);
+        let Writes { by_primary, known, .. } = &mut *writes;
+        let Some(of_primary) = by_primary.get_mut(primary) else { return };
+        let is_latest = of_primary.trace_id.as_deref() == Some(trace_id);
+        for of_object in of_primary.by_object.values_mut() {
+            let made = if is_latest { of_object.so_far } else { 0 };
+            *known -= of_object.writes.len().saturating_sub(made);
+            of_object.writes.truncate(made);
+        }
+        of_primary.by_object.retain(|_, of_object| !of_object.writes.is_empty());
+        if of_primary.by_object.is_empty() {
+            by_primary.remove(primary);
+        }
+    }
+
+    /// For `/plugins`. None: nothing is withheld.
+    pub(crate) fn to_json(&self) -> Option<Value> {
+        let writes = locked(&self.0);
+        if writes.known == 0 && writes.last.is_empty() {
+            return None;
+        }
+        let all = || writes.by_primary.values().flat_map(|it| it.by_object.values()).flat_map(|it| &it.writes);
+        let count = |effect| all().filter(|(of, _)| *of == effect).count();
+        let last = writes.last.iter().rev().map(|(at, shown)| {
+            let mut shown = shown.clone();
+            shown["secondsAgo"] = at.elapsed().as_secs().into();
+            shown
+        });
+        Some(json!({
+            "create": count(WithheldEffect::Create),
+            "change": count(WithheldEffect::Change),
+            "delete": count(WithheldEffect::Delete),
+            "unlisted": writes.unlisted,
+            "last": last.collect::<Vec<_>>(),
+        }))
+    }
+}
+
+impl Writes {
+    fn note(&mut self, primary: &ObjectKey, trace_id: &Arc<str>, write: &WithheldWrite) -> bool {
+        let of_primary = self.by_primary.entry(primary.clone()).or_default();
+        if of_primary.trace_id.as_ref() != Some(trace_id) {
+            of_primary.trace_id = Some(trace_id.clone());
+            of_primary.by_object.values_mut().for_each(|of_object| of_object.so_far = 0);
+        }
+        let WithheldWrite { verb, resource, object, effect, .. } = write;
+        let of = WriteOf { verb, resource: resource.clone(), object: object.clone() };
+        let of_object = of_primary.by_object.entry(of).or_default();
+        let this = (*effect, hash(write));
+        let before = of_object.writes.get_mut(of_object.so_far).map(|before| std::mem::replace(before, this));
+        if before.is_none() {
+            if self.known >= MOST {
+                self.unlisted += 1;
+                return false;
+            }
+            of_object.writes.push(this);
+            self.known += 1;
+        }
+        of_object.so_far += 1;
+        before != Some(this)
+    }
+
+    fn list(&mut self, primary: &ObjectKey, write: &WithheldWrite) {
+        let WithheldWrite { verb, resource, object, effect, difference, unjudged } = write;
+        let shown = json!({
+            "primary": primary.to_string(), "would": effect.as_str(), "verb": verb, "resource": resource,
+            "object": object.key.to_string(), "difference": shortened(difference.to_string()),
+            "unjudged": unjudged.clone().map(shortened),
+        });
+        if self.last.len() == MOST_LISTED {
+            self.last.pop_front();
+        }
+        self.last.push_back((Instant::now(), shown));
+    }
+}
+
+fn hash(write: &WithheldWrite) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    write.difference.hash(&mut hasher);
+    write.unjudged.is_some().hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::difference::{Difference, Disclosure};
+    use windlass_core::object::ObjectKind;
+
+    use super::*;
+
+    fn write(name: &str, replicas: u32) -> WithheldWrite {
+        let kind = ObjectKind::new("apps/v1", "Deployment");
+        WithheldWrite {
+            verb: "patch",
+            resource: "deployments.apps".to_owned(),
+            object: ObjectRef { kind, key: ObjectKey::namespaced("prod", name), uid: None },
+            effect: WithheldEffect::Create,
+            difference: Difference::of_new(&json!({"replicas": replicas}), Disclosure::Values),
+            unjudged: None,
+        }
+    }
+
+    /// Whether each of `made` is news, for a call that makes them and is done.
+    fn call(writes: &WithheldWrites, trace_id: &str, made: &[WithheldWrite]) -> Vec<bool> {
+        let primary = ObjectKey::namespaced("prod", "shop");
+        let news = made.iter().map(|write| locked(&writes.0).note(&primary, &trace_id.into(), write)).collect();
+        writes.done(&primary, trace_id);
+        news
+    }
+
+    #[tokio::test]
+    async fn the_same_writes_of_the_next_call_are_no_news_and_other_ones_are() {
+        let writes = WithheldWrites::default();
+        // Twice the same object: the second write is about what the first has left.
+        let made = [write("a", 1), write("a", 2), write("b", 1)];
+        assert_eq!(call(&writes, "1", &made), [true, true, true]);
+        assert_eq!(call(&writes, "2", &made), [false, false, false]);
+        assert_eq!(call(&writes, "3", &[write("a", 1), write("a", 3)]), [false, true]);
+        assert_eq!(locked(&writes.0).known, 2, "b is as it should be");
+        assert_eq!(call(&writes, "4", &[]), [] as [bool; 0]);
+        assert_eq!(locked(&writes.0).known, 0);
+        assert_eq!(locked(&writes.0).by_primary.len(), 0);
+        assert_eq!(call(&writes, "5", &[write("b", 1)]), [true], "it was as it should be, and is no more");
+    }
+
+    #[tokio::test]
+    async fn a_flood_of_withheld_writes_is_counted_and_not_kept() {
+        let writes = WithheldWrites::default();
+        let made: Vec<_> = (0..MOST + 5).map(|at| write(&format!("a{at}"), 1)).collect();
+        let news = call(&writes, "1", &made);
+        assert_eq!(news.iter().filter(|is_news| **is_news).count(), MOST);
+        let (primary, listed) = (ObjectKey::cluster("x"), write("b", 1));
+        (0..MOST_LISTED + 5).for_each(|_| locked(&writes.0).list(&primary, &listed));
+        let shown = writes.to_json().expect("something");
+        assert_eq!((&shown["create"], &shown["unlisted"]), (&json!(MOST), &json!(5)));
+        assert_eq!(shown["last"].as_array().map(Vec::len), Some(MOST_LISTED));
+    }
+}
