@@ -328,6 +328,30 @@ async fn orphans_and_strangers(kind: Kind) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What the plugin wants has come true without it, and the cache does not show that yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_somebody_else_has_deleted_first_is_no_failure() -> anyhow::Result<()> {
+    let server = Server::start(Kind::Embedded).await?;
+    let (objects, proxy) = (server.objects(), Proxied::start(&server, SEED).await?);
+    let plugins = plugin_directory()?;
+    let host = Host::run_with(proxy.kubeconfig(), objects.namespace(), plugins.path(), &["--grants=manifest"])?;
+    host.says("controller started").await?;
+    let recorder = Recorder::start(objects, "PodSet", &["Pod"]).await?;
+    let made = objects.apply(&pod_set("web", 1)).await?;
+    let settled = |it: &Parent| it.is_converged() && it.is_told();
+    recorder.until("the set has its Pod", uid(&made)?, wait::PATIENCE, settled).await?;
+
+    let held = proxy.add(Fault::Hold.on(Match::watches("pods.").agent("windlass/")));
+    let pods = objects.list("Pod", "").await?;
+    objects.delete("Pod", pods[0]["metadata"]["name"].as_str().context("a name")?).await?;
+    objects.merge("PodSet", "web", &json!({"spec": {"replicas": 0}})).await?;
+    host.says(r#"code=404 outcome="refused""#).await?;
+    held.remove();
+    recorder.until("the set has none", uid(&made)?, wait::PATIENCE, settled).await?;
+    assert!(!host.log().contains("the call failed"), "{}", host.log());
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn orphans_are_adopted_and_strangers_released_on_the_embedded_server() -> anyhow::Result<()> {
     orphans_and_strangers(Kind::Embedded).await

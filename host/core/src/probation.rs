@@ -2,8 +2,10 @@
 //!
 //! Nothing here knows the time or a plugin; the host counts and asks after each call.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::object::ObjectKey;
 use crate::outcome::{Decision, Retry};
 
 /// How long a generation is on probation from its first call on, at most.
@@ -60,6 +62,37 @@ impl Recent {
     #[must_use]
     pub fn record(&self) -> CallCounts {
         self.before.plus(self.now)
+    }
+}
+
+/// The first calls of a generation, by the keys that they were about.
+#[derive(Clone, Debug, Default)]
+pub struct FirstCalls {
+    calls: u64,
+    failed: BTreeMap<ObjectKey, u64>,
+    succeeded: BTreeSet<ObjectKey>,
+}
+
+impl FirstCalls {
+    /// One more call, about `key`, has ended.
+    pub fn add(&mut self, key: &ObjectKey, failed: bool) {
+        self.calls += 1;
+        if failed {
+            *self.failed.entry(key.clone()).or_default() += 1;
+        } else {
+            self.succeeded.insert(key.clone());
+        }
+    }
+
+    /// What they say. A key is tried again at once, five times in a fifth of a second. So one that fails while others do
+    /// well counts as less than [`FEWEST_FAILURES`], however often it has failed: its object may be at fault.
+    #[must_use]
+    pub fn counts(&self) -> CallCounts {
+        let counted = |(key, failures): (&ObjectKey, &u64)| {
+            let others_do_well = self.succeeded.iter().any(|other| other != key);
+            if others_do_well { (*failures).min(FEWEST_FAILURES - 1) } else { *failures }
+        };
+        CallCounts { calls: self.calls, failures: self.failed.iter().map(counted).sum() }
     }
 }
 
@@ -127,6 +160,32 @@ mod tests {
         assert_eq!(judge(record(5, 5), late, WELL), ProbationVerdict::Failed);
         assert_eq!(judge(record(5, 5), TIME, WELL), ProbationVerdict::Passed);
         assert_eq!(judge(record(0, 0), TIME, WELL), ProbationVerdict::Passed, "it may have nothing to do");
+    }
+
+    fn judged(calls: &[(&str, bool)]) -> ProbationVerdict {
+        let mut first = FirstCalls::default();
+        for (name, failed) in calls {
+            first.add(&ObjectKey::namespaced("prod", *name), *failed);
+        }
+        judge(first.counts(), SOON, WELL)
+    }
+
+    #[test]
+    fn one_object_that_fails_again_and_again_while_others_do_well_says_nothing() {
+        let (bad, good) = (("bad", true), ("good", false));
+        assert_eq!(judged(&[good, bad, bad, bad, bad, bad, bad, bad]), ProbationVerdict::Open);
+        assert_eq!(
+            judged(&[good, bad, bad, bad, bad, bad, ("worse", true)]),
+            ProbationVerdict::Failed,
+            "two may not be"
+        );
+    }
+
+    #[test]
+    fn a_generation_that_does_nothing_well_is_judged_by_one_object_too() {
+        let bad = ("bad", true);
+        assert_eq!(judged(&[bad; 5]), ProbationVerdict::Failed);
+        assert_eq!(judged(&[("bad", false), bad, bad, bad, bad, bad]), ProbationVerdict::Failed, "no other does well");
     }
 
     #[test]

@@ -12,7 +12,9 @@ mod status;
 
 use serde_json::Value;
 use windlass_sdk::manifest::{Controller, Manifest, Predicate, Watch};
-use windlass_sdk::{Error, Failures, Outcome, Reconciler, Request, cache, clock, events, info, owners, writes};
+use windlass_sdk::{
+    ApiReason, Error, Failures, Outcome, Reconciler, Request, cache, clock, events, info, owners, writes,
+};
 
 use api::{API_VERSION, KIND, Pod, PodSet};
 use children::Change;
@@ -103,6 +105,8 @@ fn delete(surplus: &[Pod], trouble: &mut Trouble) {
     for (pod, result) in surplus.iter().zip(results) {
         match result {
             Ok(_) => tell("SuccessfulDelete", "Delete", "Deleted", &pod.metadata.name),
+            // Somebody else was first, and the cache does not show it yet.
+            Err(error) if error.reason() == Some(ApiReason::NotFound) => {}
             Err(error) => trouble.note("FailedDelete", error),
         }
     }

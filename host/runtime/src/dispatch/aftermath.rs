@@ -41,7 +41,7 @@ impl Dispatch {
         let decision = outcome::decide(result, &self.primary.kind, key);
         if called.made {
             let is_own_failure = probation::is_own_failure(&decision);
-            self.record.called(is_own_failure.then(|| describe(result)).as_deref());
+            self.record.called(key, is_own_failure.then(|| describe(result)).as_deref());
         }
         match &decision {
             Decision::Leave(_) => {}

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
-use windlass_core::probation::{self, CallCounts, ProbationVerdict, Recent};
+use windlass_core::object::ObjectKey;
+use windlass_core::probation::{self, CallCounts, FirstCalls, ProbationVerdict, Recent};
 
 /// The record of how the calls of one generation end, and the probation that is judged by it.
 #[derive(Debug)]
@@ -26,7 +27,7 @@ struct Counted {
 struct Probation {
     /// When the first call ended since calls could be made. None: none has.
     since: Option<Instant>,
-    record: CallCounts,
+    first: FirstCalls,
     /// Of the one before it.
     former: CallCounts,
 }
@@ -46,15 +47,15 @@ impl CallRecord {
         Arc::new(Self { counted: Mutex::default(), changed: watch::Sender::default() })
     }
 
-    /// A call has ended. `failure`: by the plugin's own fault, and this is what it says.
-    pub(crate) fn called(&self, failure: Option<&str>) {
+    /// A call about `key` has ended. `failure`: by the plugin's own fault, and this is what it says.
+    pub(crate) fn called(&self, key: &ObjectKey, failure: Option<&str>) {
         let mut counted = self.lock();
         counted.recent.add(failure.is_some());
         let Some(probation) = &mut counted.probation else { return };
-        probation.record.add(failure.is_some());
+        probation.first.add(key, failure.is_some());
         let is_first = probation.since.is_none();
         let age = probation.since.get_or_insert_with(Instant::now).elapsed();
-        let Probation { record, former, .. } = *probation;
+        let (record, former) = (probation.first.counts(), probation.former);
         let judged = match probation::judge(record, age, former) {
             ProbationVerdict::Open if is_first => None,
             ProbationVerdict::Open => return,
@@ -88,7 +89,7 @@ impl CallRecord {
 
     /// It has to prove itself from now on, after one whose last calls were `former`.
     pub(crate) fn begin_probation(&self, former: CallCounts) {
-        let probation = Probation { since: None, record: CallCounts::default(), former };
+        let probation = Probation { since: None, first: FirstCalls::default(), former };
         let mut counted = self.lock();
         (counted.probation, counted.judged) = (Some(probation), None);
     }
@@ -147,14 +148,19 @@ mod tests {
         record
     }
 
+    /// A call about some key ends.
+    fn called(record: &CallRecord, failure: Option<&str>) {
+        record.called(&ObjectKey::namespaced("prod", "shop"), failure);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_generation_that_fails_where_the_one_before_did_not_is_judged_at_once() {
         let record = after(1_000, 2);
         for _ in 0..4 {
-            record.called(Some("trapped"));
+            called(&record, Some("trapped"));
         }
         assert_eq!(record.judged().now_or_never(), None);
-        record.called(Some("trapped: unreachable"));
+        called(&record, Some("trapped: unreachable"));
         let Some(Judged::Failed(why)) = record.judged().now_or_never() else { panic!("five of five") };
         assert!(why.contains("5 of its first 5") && why.contains("unreachable"), "{why}");
     }
@@ -180,7 +186,7 @@ mod tests {
             tokio::spawn(async move { record.judged().await })
         };
         tokio::task::yield_now().await;
-        record.called(None);
+        called(&record, None);
         let took = passes_after(&record).await;
         assert!(took.abs_diff(Duration::from_mins(1)) < Duration::from_millis(10), "{took:?}");
         assert_eq!(
@@ -188,7 +194,7 @@ mod tests {
             Judged::Passed,
             "who waited before the first call hears of it too"
         );
-        (0..9).for_each(|_| record.called(Some("late")));
+        (0..9).for_each(|_| called(&record, Some("late")));
         assert_eq!(record.judged().now_or_never(), Some(Judged::Passed), "what fails later is no reason to go back");
         assert_eq!(record.record(), CallCounts { calls: 10, failures: 9 });
     }
@@ -196,18 +202,18 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn while_no_call_can_be_made_no_time_passes_and_nothing_is_forgotten() {
         let record = after(1_000, 0);
-        (0..4).for_each(|_| record.called(Some("trapped")));
+        (0..4).for_each(|_| called(&record, Some("trapped")));
         tokio::time::advance(Duration::from_secs(59)).await;
         record.rests();
         tokio::time::advance(Duration::from_hours(1)).await;
         assert_eq!(record.judged().now_or_never(), None);
         let (well, badly) = (record.clone(), record.clone());
-        badly.called(Some("trapped"));
+        called(&badly, Some("trapped"));
         assert!(matches!(badly.judged().now_or_never(), Some(Judged::Failed(why)) if why.contains("5 of its first 5")));
         well.begin_probation(CallCounts { calls: 9, failures: 0 });
-        well.called(None);
+        called(&well, None);
         well.rests();
-        well.called(None);
+        called(&well, None);
         assert!(passes_after(&well).await.abs_diff(Duration::from_mins(1)) < Duration::from_millis(10));
     }
 
@@ -216,7 +222,7 @@ mod tests {
         let record = after(1_000, 0);
         for call in 0..50 {
             assert_eq!(record.judged().now_or_never(), None, "{call}");
-            record.called((call % 13 == 0).then_some("sometimes"));
+            called(&record, (call % 13 == 0).then_some("sometimes"));
         }
         assert_eq!(record.judged().now_or_never(), Some(Judged::Passed), "four failures");
     }
