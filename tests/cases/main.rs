@@ -26,6 +26,7 @@ mod leases;
 mod outage;
 mod policies;
 mod proxy;
+mod read_only;
 mod reload;
 mod replicas;
 mod review;

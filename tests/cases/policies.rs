@@ -381,17 +381,22 @@ async fn what_a_read_only_host_has_withheld_a_host_that_may_write_does() -> anyh
 
 /// Lets `account` watch nothing, or all that the plugin needs. The embedded server has no RBAC but an annotation.
 async fn admit(server: &Server, account: &str, admitted: bool) -> anyhow::Result<()> {
+    admit_to(server, account, if admitted { &["*"] } else { &[] }).await
+}
+
+/// Lets `account` do `verbs` to everything.
+async fn admit_to(server: &Server, account: &str, verbs: &[&str]) -> anyhow::Result<()> {
     let objects = server.objects();
-    let deny = if admitted { "" } else { "*" };
+    let deny = if verbs.is_empty() { "*" } else { "" };
     let annotated = json!({
         "apiVersion": "v1", "kind": "ServiceAccount",
         "metadata": {"name": account, "annotations": {"windlass.dev/deny": deny}},
     });
     objects.apply(&annotated).await?;
-    let all = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
+    let all = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": verbs}]);
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": account},
-        "rules": if admitted { all } else { json!([]) },
+        "rules": if verbs.is_empty() { json!([]) } else { all },
     });
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": account},
@@ -400,6 +405,31 @@ async fn admit(server: &Server, account: &str, admitted: bool) -> anyhow::Result
     });
     objects.apply(&role).await?;
     objects.apply(&binding).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_a_real_kube_apiserver_lets_nothing_be_tried_the_intended_write_is_told_and_not_retried()
+-> anyhow::Result<()> {
+    let scene = Scene::new(Kind::Real).await?;
+    let namespace = scene.server.objects().namespace();
+    admit_to(&scene.server, "reader", &["get", "list", "watch"]).await?;
+    scene.grant(&format!("impersonate: {namespace}/reader\n"), &[WEBAPPS, DEPLOYMENTS, SERVICES])?;
+    let host = scene.run(&["--read-only", "--admin-address", "127.0.0.1:0"])?;
+    host.says("controller started").await?;
+    for document in windlass_tests::objects::documents(&windlass_tests::paths::example("webapp.yaml"))? {
+        scene.server.objects().apply(&document).await?;
+    }
+    let said = host.says("mutation withheld").await?;
+    for words in ["create", "deployments.apps", "spec.replicas: 2", "cannot patch resource"] {
+        assert!(said.contains(words), "{words:?} is not in: {said}");
+    }
+    admin::at_rest(admin::address(&host).await?).await?;
+    let metrics = admin::get(admin::address(&host).await?, "/metrics").await?.1;
+    let retried = metrics.lines().find(|line| line.starts_with("workqueue_retries_total")).context("it is counted")?;
+    assert!(retried.ends_with(" 0"), "{retried}\n{}", host.log());
+    assert!(!host.log().contains("the call failed"), "{}", host.log());
+    assert!(host.terminate().await?.success());
     Ok(())
 }
 

@@ -98,7 +98,7 @@ impl Difference {
         let mut found = Self::default();
         for operation in patch.as_array().into_iter().flatten().filter(|operation| operation["op"] != "test") {
             let text = |field: &str| operation[field].as_str().unwrap_or_default();
-            let mut said = format!("{} {}", text("op"), cut(text("path"), LONGEST_PATH));
+            let mut said = format!("{} {}", cut(text("op"), LONGEST_VALUE), cut(text("path"), LONGEST_PATH));
             if let Some(value) = operation.get("value").filter(|_| disclosure == Disclosure::Values) {
                 said = format!("{said}: {}", shown(Some(value)));
             }
@@ -249,7 +249,16 @@ fn shown(value: Option<&Value>) -> String {
 }
 
 fn cut(text: &str, longest: usize) -> String {
-    if text.len() <= longest { text.to_owned() } else { format!("{}…", &text[..text.floor_char_boundary(longest)]) }
+    let kept = &text[..text.floor_char_boundary(longest)];
+    let end = if kept.len() < text.len() { "…" } else { "" };
+    format!("{}{end}", kept.chars().map(printable).collect::<String>())
+}
+
+/// The character, escaped if it would end a line or change how the rest of it reads.
+fn printable(char: char) -> String {
+    let reorders =
+        matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if char.is_control() || reorders { char.escape_unicode().to_string() } else { char.to_string() }
 }
 
 #[cfg(test)]
@@ -306,6 +315,17 @@ mod tests {
         assert_eq!(patch, "add /data/a");
         assert!(![new, body, patch].iter().any(|said| said.contains("bmV3")));
         assert_eq!(Disclosure::of(&ObjectKind::new("example.com/v1", "Secret")), Disclosure::Values);
+    }
+
+    #[test]
+    fn what_a_plugin_writes_forges_no_line() {
+        let forged = "x\nERROR \u{1b}[2J\u{202e}\u{2028}";
+        let new = Difference::of_new(&json!({"data": {forged: forged}}), Disclosure::Values).to_string();
+        let patch = json!([{"op": forged, "path": forged, "value": forged}]);
+        let patch = Difference::of_operations(&patch, Disclosure::Values).to_string();
+        for said in [new, patch] {
+            assert!(!said.contains(['\n', '\u{1b}', '\u{202e}', '\u{2028}']) && said.contains("ERROR"), "{said}");
+        }
     }
 
     #[test]

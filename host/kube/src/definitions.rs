@@ -14,6 +14,7 @@ use kube::Client;
 use kube::core::Status;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
+use windlass_core::difference::{Difference, Disclosure};
 use windlass_core::fence::LeaseLost;
 use windlass_core::principal::Principal;
 use windlass_core::retry::RetryPolicy;
@@ -159,6 +160,31 @@ impl Definitions {
             tracing::info!(plugin = %role.plugin, definition = definition.name(), ?installed, "definition installed");
         }
         Ok(installed)
+    }
+}
+
+impl Definitions {
+    /// The change that [`Self::install`] would make of the cluster's definition, for people; it makes none. None: it would
+    /// make none.
+    pub async fn would_install(
+        &self,
+        role: &Principal,
+        definition: &Definition,
+    ) -> Result<Option<String>, DefinitionError> {
+        let name = || definition.name().to_owned();
+        let unsound = |problem| DefinitionError::Unsound { name: name(), problem };
+        let headers = headers::of_principal(role).map_err(|error| unsound(error.to_string()))?;
+        let work = Installer { client: &self.client, role, headers, field_manager: "", definition };
+        let existing = work.get().await?;
+        let step = definition.step(existing.as_ref());
+        Ok(match (step.map_err(|refusal| DefinitionError::Refused { name: name(), refusal })?, existing) {
+            (DefinitionStep::Keep, _) => None,
+            (DefinitionStep::Apply { .. }, None) => Some("it would be created".to_owned()),
+            (DefinitionStep::Apply { .. }, Some(existing)) => {
+                let difference = Difference::of_body(&existing, &definition.document(None), Disclosure::Values);
+                Some(format!("it would be changed: {difference}"))
+            }
+        })
     }
 }
 

@@ -65,6 +65,24 @@ impl Cluster {
 }
 
 #[tokio::test]
+async fn what_an_install_would_change_is_told_and_nothing_is_written() {
+    let cluster = cluster().await;
+    let mut document = widgets(&cluster.group());
+    let definitions = Definitions::new(cluster.connection.client.clone(), cluster.discovery.clone());
+    let would = async |document: &Value| definitions.would_install(&role(), &definition(document)).await.expect("told");
+    assert_eq!(would(&document).await.as_deref(), Some("it would be created"));
+    cluster.install(PLUGIN, &document).await.expect("installed");
+    assert_eq!(would(&document).await, None);
+    document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"] = json!({"type": "object"});
+    let told = would(&document).await.expect("a change");
+    assert!(told.starts_with("it would be changed: spec.versions[name=v1]."), "{told}");
+    assert!(told.contains("properties.status.type: none → \"object\""), "{told}");
+    if cluster.server.is_some() {
+        assert_eq!(cluster.writes_of_the_role(), 1);
+    }
+}
+
+#[tokio::test]
 async fn a_definition_is_installed_once_and_updated_when_it_changes() {
     let cluster = cluster().await;
     let mut document = widgets(&cluster.group());

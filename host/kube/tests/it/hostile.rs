@@ -158,9 +158,11 @@ async fn a_list_without_a_version_is_not_watched_from_nowhere() {
 #[tokio::test(start_paused = true)]
 async fn what_has_gone_does_not_come_back_by_an_event_from_before() {
     let script = Script::default()
+        .comparable()
         .lists([list(10, &[pod("a", "u", 5)]), list(20, &[pod("b", "w", 16)])])
         .watches([Reply::Open(vec![line("DELETED", &pod("a", "u", 15)), line("MODIFIED", &pod("a", "u", 14))])]);
-    let informers = informers(&script);
+    let discovery = Discovery::new(script.client()).compare_versions(true);
+    let informers = Informers::new(script.client(), discovery);
     let mut subscription = informers.subscribe(pods());
     // What can be trusted then is a list.
     assert_eq!(events(&mut subscription, 3).await, ["+a@5", "-a@15", "b@16"]);

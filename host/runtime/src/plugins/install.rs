@@ -86,14 +86,24 @@ impl Installer {
         }
     }
 
+    /// Returns what a read-only host does not do about `definition`. None: there is nothing to do. That this cannot be told
+    /// keeps no plugin from starting.
+    async fn withhold(&self, definition: &Definition) -> Option<String> {
+        let why = match self.supplies.definitions.would_install(&self.role, definition).await {
+            Ok(would) => would?,
+            Err(error) => error.to_string(),
+        };
+        Some(format!("{}: the host runs with --read-only; {why}", definition.name()))
+    }
+
     /// Returns why which of them were left out.
     async fn install(&self, grants: &Grants) -> Result<Vec<String>, DefinitionError> {
         let mut left_out = Vec::new();
         for definition in &self.definitions {
-            if self.host.read_only {
-                left_out.push(format!("{}: the host runs with --read-only", definition.name()));
-            } else if let Err(denial) = grants.check_crd(definition.name()) {
+            if let Err(denial) = grants.check_crd(definition.name()) {
                 left_out.push(denial.to_string());
+            } else if self.host.read_only {
+                left_out.extend(self.withhold(definition).await);
             } else {
                 let manager = self.role.field_manager();
                 self.supplies.definitions.install(&self.role, &manager, definition, ESTABLISHED).await?;
