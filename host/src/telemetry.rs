@@ -1,12 +1,15 @@
 //! Logs: for people on a terminal, as JSON for machines, always on standard error.
 
 pub(crate) mod brief;
+mod lines;
 
 use std::io::IsTerminal;
 
 use anyhow::{Context, bail};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
+
+use self::lines::{Lines, SpanFields};
 
 /// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -31,9 +34,12 @@ pub(crate) fn start(format: LogFormat, filter: &str) -> anyhow::Result<()> {
     let builder =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
     match format {
-        LogFormat::Json => builder.json().flatten_event(true).init(),
+        LogFormat::Json => builder.with_ansi(false).fmt_fields(SpanFields).event_format(Lines::Json).init(),
         LogFormat::Brief => builder.with_ansi(false).event_format(brief::Brief::new()).init(),
-        LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).with_target(false).init(),
+        LogFormat::Text => {
+            let is_terminal = std::io::stderr().is_terminal();
+            builder.with_ansi(is_terminal).fmt_fields(SpanFields).event_format(Lines::Text).init();
+        }
     }
     Ok(())
 }

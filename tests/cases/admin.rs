@@ -239,10 +239,7 @@ async fn a_trace_leads_through_every_line_of_a_call() -> anyhow::Result<()> {
     let (host, _) = watched(&server, plugins.path(), &more).await?;
     host.says("controller started").await?;
     Story::new(server.objects()).create().await?;
-    let trace_of = |line: &Value| {
-        let own = line["trace_id"].as_str().or_else(|| line["span"]["trace_id"].as_str());
-        own.map(str::to_owned)
-    };
+    let trace_of = |line: &Value| line["trace_id"].as_str().map(str::to_owned);
     let lines = || host.log().lines().filter_map(|it| serde_json::from_str::<Value>(it).ok()).collect::<Vec<_>>();
     until("a call is told from all sides under one trace", || async {
         let lines = lines();

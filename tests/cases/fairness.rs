@@ -21,7 +21,7 @@ const TIMES: usize = 5;
 
 /// How many calls of the hungry plugin began after the event that queued `key` and before its own first call.
 fn calls_before(log: &str, key: &str) -> usize {
-    let begins = |line: &str, plugin: &str| line.contains(plugin) && line.contains(": begins");
+    let begins = |line: &str, plugin: &str| line.contains(plugin) && line.contains(" begins ");
     let until_called = log.lines().take_while(|line| !(begins(line, "plugin=webapp") && line.contains(key)));
     // The line that the key is queued may come after its call has begun.
     let queued = |line: &str| line.contains("queued") && line.contains("WebApp") && line.contains(key);

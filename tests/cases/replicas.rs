@@ -345,7 +345,7 @@ async fn a_pod_that_somebody_else_has_deleted_first_is_no_failure() -> anyhow::R
     let pods = objects.list("Pod", "").await?;
     objects.delete("Pod", pods[0]["metadata"]["name"].as_str().context("a name")?).await?;
     objects.merge("PodSet", "web", &json!({"spec": {"replicas": 0}})).await?;
-    host.says(r#"code=404 outcome="refused""#).await?;
+    host.says("code=404 outcome=refused").await?;
     held.remove();
     recorder.until("the set has none", uid(&made)?, wait::PATIENCE, settled).await?;
     assert!(!host.log().contains("the call failed"), "{}", host.log());

@@ -7,6 +7,7 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::deceptive::is_deceptive;
 use crate::object::ObjectKind;
 
 /// How many fields are named. More are only counted.
@@ -256,9 +257,7 @@ fn cut(text: &str, longest: usize) -> String {
 
 /// The character, escaped if it would end a line or change how the rest of it reads.
 fn printable(char: char) -> String {
-    let reorders =
-        matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    if char.is_control() || reorders { char.escape_unicode().to_string() } else { char.to_string() }
+    if is_deceptive(char) { char.escape_unicode().to_string() } else { char.to_string() }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ pub mod clock;
 pub mod compact;
 pub mod compose;
 pub mod confidential;
+pub mod deceptive;
 pub mod difference;
 pub mod egress;
 pub mod error;

@@ -12,6 +12,8 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
+use super::lines::{own_fields, word};
+
 /// The default filter. It adds calls and events, which a host's log does not have by default.
 pub(crate) const FILTER: &str = "info,windlass::dispatch=debug,windlass::events=debug";
 
@@ -82,7 +84,7 @@ fn line(target: &str, level: Level, fields: &BTreeMap<&'static str, String>) -> 
         }
         "windlass::plugin" => {
             let (what, colour) = warned.unwrap_or(("log", CYAN));
-            (what, colour, spaced(&[field("key"), message, field("fields")]))
+            (what, colour, spaced(&[field("key"), message, &own(field("fields"))]))
         }
         "windlass::events" => {
             let note = format!("{} {}: {}", field("kind"), field("reason"), field("note"));
@@ -99,6 +101,12 @@ fn line(target: &str, level: Level, fields: &BTreeMap<&'static str, String>) -> 
         }
     };
     BriefLine { what, colour, text }
+}
+
+/// The fields that a plugin said itself.
+fn own(fields: &str) -> String {
+    let fields = if fields.is_empty() { vec![] } else { own_fields(fields) };
+    fields.iter().map(|(name, value)| format!("{}={}", word(name), word(value))).collect::<Vec<_>>().join(" ")
 }
 
 /// `default/hello patch configmaps default/hello: committed, 201, in 4 ms`
@@ -228,8 +236,14 @@ mod tests {
             (
                 "windlass::plugin",
                 Level::WARN,
-                &[shop, ("key", "default/hello"), ("message", "odd"), ("fields", "a=1"), ("trace_id", "0123")],
-                "WARN default/hello odd a=1",
+                &[
+                    shop,
+                    ("key", "default/hello"),
+                    ("message", "odd"),
+                    ("fields", r#"[["a","1"],["b","2 c=3"]]"#),
+                    ("trace_id", "0123"),
+                ],
+                "WARN default/hello odd a=1 b=\"2 c=3\"",
             ),
             (
                 "windlass::events",

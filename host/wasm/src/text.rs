@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use windlass_core::deceptive::is_deceptive;
+
 /// `text` on one line, control and direction characters escaped, and at most `limit` bytes long; what is cut off is
 /// counted.
 pub(crate) fn single_line(text: &str, limit: usize) -> String {
@@ -24,22 +26,22 @@ pub(crate) fn single_line(text: &str, limit: usize) -> String {
     line
 }
 
-/// `fields` as `key=value key="a value"`, on one line and at most about `limit` bytes long.
-pub(crate) fn fields(fields: &[(String, String)], limit: usize) -> String {
-    let mut line = String::new();
+/// `fields` as a JSON list of pairs, which the log's formats take apart again; each on one line, and at most about `limit`
+/// bytes long together. Nothing, if there are none.
+pub(crate) fn fields(fields: &[(String, String)], limit: usize) -> Option<String> {
+    let mut pairs = Vec::new();
+    let mut bytes = 0;
     for (index, (key, value)) in fields.iter().enumerate() {
-        if line.len() >= limit {
-            let _ = write!(line, " … ({} more fields)", fields.len() - index);
+        if bytes >= limit {
+            pairs.push(("…".to_owned(), format!("{} more fields", fields.len() - index)));
             break;
         }
-        if index > 0 {
-            line.push(' ');
-        }
-        push_token(&mut line, key, limit);
-        line.push('=');
-        push_token(&mut line, value, limit);
+        let (key, value) = (single_line(key, limit), single_line(value, limit));
+        // With quotes, brackets and commas.
+        bytes += key.len() + value.len() + 8;
+        pairs.push((key, value));
     }
-    line
+    if pairs.is_empty() { None } else { serde_json::to_string(&pairs).ok() }
 }
 
 /// `text` cut to at most `limit` bytes, between characters, its end replaced with an ellipsis.
@@ -50,22 +52,6 @@ pub(crate) fn shortened(mut text: String, limit: usize) -> String {
         text.push_str(ELLIPSIS);
     }
     text
-}
-
-fn push_token(line: &mut String, token: &str, limit: usize) {
-    let token = single_line(token, limit);
-    if token.is_empty() || token.contains([' ', '=', '"']) {
-        let _ = write!(line, "\"{}\"", token.replace('\\', "\\\\").replace('"', "\\\""));
-    } else {
-        line.push_str(&token);
-    }
-}
-
-/// Control characters, line and paragraph separators, and those that change the direction of what follows.
-fn is_deceptive(character: char) -> bool {
-    character.is_control()
-        || matches!(character,
-            '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 #[cfg(test)]
@@ -90,14 +76,16 @@ mod tests {
     #[test]
     fn a_field_cannot_pass_for_another() {
         let pairs = [("a".into(), "1 b=2".into()), ("c d".into(), String::new()), ("e".into(), "\"".into())];
-        assert_eq!(fields(&pairs, 100), r#"a="1 b=2" "c d"="" e="\"""#);
+        let list = fields(&pairs, 100).expect("fields");
+        assert_eq!(serde_json::from_str::<Vec<(String, String)>>(&list).expect("pairs"), pairs);
+        assert_eq!(fields(&[], 100), None);
     }
 
     #[test]
     fn many_fields_are_cut() {
         let pairs = vec![("key".to_owned(), "value".to_owned()); 1000];
-        let line = fields(&pairs, 50);
-        assert!(line.len() < 100 && line.ends_with("more fields)"), "{line}");
+        let list = fields(&pairs, 50).expect("fields");
+        assert!(list.len() < 100 && list.ends_with(r#"["…","996 more fields"]]"#), "{list}");
     }
 
     #[test]

@@ -158,7 +158,7 @@ impl Ledger {
         let key = rest.split([' ', '}', ':']).next().unwrap_or_default().to_owned();
         if line.contains("queued") {
             self.queued.entry(key).or_insert(time_of(line)?);
-        } else if let Some((_, elapsed)) = line.split_once(": called elapsed=") {
+        } else if let Some((_, elapsed)) = line.split_once(" called elapsed=") {
             let ended = time_of(line)?;
             // A call that had begun before is about what was before.
             let began = ended.saturating_sub(time_in(elapsed)?);

@@ -101,7 +101,7 @@ async fn a_line_of_the_log_says_whose_it_is(kind: Kind) -> anyhow::Result<()> {
         let whose = json!([line["plugin"], line["controller"], line["trace_id"]]);
         assert_eq!(whose, json!(["probe", "probe", call.request["traceId"]]), "{line}");
         assert_eq!(line["key"], format!("{}/{NAME}", lab.server.objects().namespace()));
-        assert_eq!(line["fields"], r#"a=1 "b c"="2=\"3\"""#);
+        assert_eq!(line["fields"], json!({"a": "1", "b c": "2=\"3\""}));
     }
     let forged = find("two\\nlines").and_then(|line| line["message"].as_str()).unwrap_or_default();
     assert_eq!(forged, "two\\nlines, \\u{1b}[31mred\\u{1b}[0m and \\u{202e}backwards");

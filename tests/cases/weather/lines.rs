@@ -81,7 +81,7 @@ fn place(line: &Value) -> Option<String> {
         let message = line["message"].as_str()?;
         message.split_whitespace().find(|word| word.starts_with("http")).map(str::to_owned)
     };
-    of(line).or_else(|| of(&line["span"])).or_else(address)
+    of(line).or_else(address)
 }
 
 /// Reads the logs of all processes.
@@ -144,7 +144,7 @@ mod tests {
     fn a_line_says_what_where_and_what_follows() {
         let good = [
             line("WARN", "cannot watch; it will be tried again", r#","watch":"v1 Pod""#),
-            line("WARN", "the call failed; the key is tried again", r#","span":{"controller":"a","key":"b"}"#),
+            line("WARN", "the call failed; the key is tried again", r#","controller":"a","key":"b""#),
             line("WARN", "the API server http://a cannot be reached: refused; calls pause until it answers", ""),
             line("INFO", "done", ""),
             "no log line".to_owned(),
@@ -158,8 +158,7 @@ mod tests {
 
     #[test]
     fn a_line_that_repeats_is_to_be_summed_up() {
-        let of =
-            |controller: &str| line("WARN", "failed; again", &format!(r#","span":{{"controller":"{controller}"}}"#));
+        let of = |controller: &str| line("WARN", "failed; again", &format!(r#","controller":"{controller}""#));
         let (a, b) = (of("a"), of("b"));
         let each = [a.as_str(), b.as_str()].repeat(MOST_A_MINUTE);
         assert!(!judged(&each).iter().any(|fault| fault.contains("summed up")), "two places");

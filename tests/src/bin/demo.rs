@@ -120,9 +120,9 @@ fn shorten(line: &str) -> Option<String> {
     }
 }
 
-/// The field ` name=value` of a log line; nothing if it has none. The plugin's own fields stand in quotes in one of the host's.
+/// The field ` name=value` of a log line; nothing if it has none. The plugin's own begin with `fields.`.
 fn shown_field(line: &str, name: &str) -> String {
-    let line = line.replace("fields=\"", "").replace('"', "");
+    let line = line.replace(" fields.", " ").replace('"', "");
     let Some((_, after)) = line.split_once(&format!(" {name}=")) else { return String::new() };
     // A value may have blanks in it: it ends before the next word with an equals sign.
     let value: Vec<&str> = after
@@ -170,11 +170,11 @@ mod tests {
     #[test]
     fn the_lines_of_the_story_are_shown_with_few_fields() {
         let started = "2026-11-23T05:55:28.163862Z  INFO controller started plugin=webapp controller=webapp \
-                       primary=apps.kubedojo.io/v1beta1 WebApp workers=4";
+                       primary=\"apps.kubedojo.io/v1beta1 WebApp\" workers=4";
         let expected = "controller started primary=apps.kubedojo.io/v1beta1 WebApp";
         assert_eq!(shorten(started).as_deref(), Some(expected));
-        let applied = "2026-11-23T05:55:28.170500Z  INFO applied a child plugin=\"webapp\" controller=\"webapp\" \
-                       key=default/shop trace_id=\"18\" fields=\"kind=Deployment reason=Created\"";
+        let applied = "2026-11-23T05:55:28.170500Z  INFO applied a child plugin=webapp controller=webapp \
+                       key=default/shop trace_id=18 fields.kind=Deployment fields.reason=Created";
         assert_eq!(shorten(applied).as_deref(), Some("applied a child kind=Deployment reason=Created"));
     }
 

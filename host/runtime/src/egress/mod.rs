@@ -174,7 +174,7 @@ impl EgressInner {
         };
         tracing::debug!(
             %plugin, controller = %call.controller, key = %call.primary_key, trace_id = %call.trace_id,
-            method = told.method, target = told.target, status, bytes, reason,
+            method = told.method, server = told.target, status, bytes, reason,
             error = result.as_ref().err().map(|error| error.message.as_str()), ?took, "fetched"
         );
     }

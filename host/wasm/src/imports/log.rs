@@ -20,11 +20,11 @@ impl Host for CallState {
             self.note_error(message.clone());
         }
         let fields = text::fields(&fields, limit / 2);
-        let bytes = message.len() + fields.len();
+        let bytes = message.len() + fields.as_ref().map_or(0, String::len);
         if self.meter.log_line(bytes) {
             let is_within = self.world.counters().is_none_or(|plugin| plugin.log_line(self.meter.limits(), bytes));
             match self.world.call() {
-                Some(call) if is_within => emit(call, level, &message, &fields),
+                Some(call) if is_within => emit(call, level, &message, fields.as_deref()),
                 _ => self.meter.drop_log_line(),
             }
         }
@@ -33,7 +33,7 @@ impl Host for CallState {
 }
 
 /// The level of an event is part of its type, hence a match.
-fn emit(call: &CallContext, level: WitLevel, message: &str, fields: &str) {
+fn emit(call: &CallContext, level: WitLevel, message: &str, fields: Option<&str>) {
     macro_rules! at {
         ($level:expr) => {
             tracing::event!(
@@ -45,7 +45,7 @@ fn emit(call: &CallContext, level: WitLevel, message: &str, fields: &str) {
                 controller = &*call.controller,
                 key = %call.primary_key,
                 trace_id = &*call.trace_id,
-                fields = (!fields.is_empty()).then_some(fields),
+                fields,
                 "{message}"
             )
         };

@@ -18,7 +18,7 @@ pub(crate) fn listen() {
     LISTENING.call_once(|| tracing_subscriber::registry().with(Listener).init());
 }
 
-/// The lines of a trace since they were last asked for: `{level, message, fields}` each.
+/// The lines of a trace since they were last asked for: `{level, message, fields}` each, with the fields as `name=value`.
 pub(crate) fn take(trace_id: &str) -> Vec<Value> {
     LINES.lock().expect("not poisoned").remove(trace_id).unwrap_or_default()
 }
@@ -40,7 +40,9 @@ impl<S: Subscriber> Layer<S> for Listener {
             Level::ERROR => "error",
         };
         let part = |name| parts.0.get(name).cloned().unwrap_or_default();
-        let line = json!({"level": level, "message": part("message"), "fields": part("fields")});
+        let fields: Vec<(String, String)> = serde_json::from_str(&part("fields")).unwrap_or_default();
+        let fields: Vec<_> = fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let line = json!({"level": level, "message": part("message"), "fields": fields.join(" ")});
         LINES.lock().expect("not poisoned").entry(part("trace_id")).or_default().push(line);
     }
 }
