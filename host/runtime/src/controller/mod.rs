@@ -15,7 +15,7 @@ mod watching;
 
 use std::convert::Infallible;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -306,7 +306,7 @@ impl Controller {
     /// Starts without another generation's queue: with its first lists, and after all calls of others have ended.
     async fn begin(
         &self,
-        watching: Watching,
+        mut watching: Watching,
         gone: &mut BoxFuture<'static, KindLoss>,
         phases: &Phases,
     ) -> Result<StartedRound, RoundEnd> {
@@ -314,7 +314,11 @@ impl Controller {
         // Of the term before, or of another generation.
         let others = &self.handover.workers;
         let calls = "for calls that still run, of what was at work before it";
-        let waited = stop.run_until_cancelled(self.shown(calls, others.wait().map(Ok::<_, Infallible>))).await;
+        let waited = tokio::select! {
+            biased;
+            waited = stop.run_until_cancelled(self.shown(calls, others.wait().map(Ok::<_, Infallible>))) => waited,
+            never = async { watching.muted().await } => match never {},
+        };
         let Some(beginning) = waited.and_then(|_| self.handover.begins(stop)) else {
             let end =
                 if self.is_superseded(stop) { ControllerEnd::Clean } else { phases.until_cut(others.wait()).await };
@@ -322,6 +326,7 @@ impl Controller {
         };
         let fresh = self.fresh(&watching);
         // Keys may wait for the last of the first lists, events may not: they would heap up.
+        let muted = std::mem::take(&mut watching.gone).into_inner().unwrap_or_else(PoisonError::into_inner);
         let (running, active) = self.start(watching, None, phases);
         let end = tokio::select! {
             biased;
@@ -330,7 +335,12 @@ impl Controller {
                 RoundEnd::Ended(ControllerEnd::Clean)
             }
             loss = gone => self.lose(running, loss, phases).await,
-            () = fresh => return Ok(StartedRound { running, active, beginning }),
+            () = fresh => {
+                if let Some(gone) = muted {
+                    running.dispatch.catch_up(gone);
+                }
+                return Ok(StartedRound { running, active, beginning });
+            }
         };
         self.rests(stop);
         Err(end)

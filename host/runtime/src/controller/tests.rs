@@ -188,6 +188,31 @@ async fn a_round_that_begins_is_waited_for_by_the_next_before_it_has_a_worker() 
     meanwhile(&mut next, || handover.is_at_work()).await;
 }
 
+/// As when a lease is won again while a long call of the former term runs: what happens then must not heap up.
+#[tokio::test]
+async fn what_happens_while_former_calls_run_is_not_kept_and_nothing_of_it_is_lost() {
+    let scene = Scene::new().await;
+    let (of_one, handover) = (scene.generation(), scene.one.handover());
+    let former = handover.workers.token();
+    let mut one = scene.one.run(&of_one).boxed();
+    let is_waiting = || scene.shown() == waits("for calls that still run, of what was at work before it");
+    meanwhile(&mut one, is_waiting).await;
+    let cached = || scene.stage.host.informers.figures().iter().map(|cache| cache.objects).sum::<usize>();
+    for name in ["stays", "goes"] {
+        scene.stage.create_config_map(name).await;
+    }
+    meanwhile(&mut one, || cached() == 2).await;
+    scene.stage.delete_config_map("goes").await;
+    meanwhile(&mut one, || cached() == 1).await;
+    drop(former);
+    meanwhile(&mut one, || handover.is_at_work()).await;
+    let queue = handover.active_round().expect("it is at work").queue.clone();
+    // The one that is there, and the one that has gone.
+    meanwhile(&mut one, || queue.metrics().adds == 2).await;
+    of_one.stop.cancel();
+    assert_eq!(soon(one).await, ControllerEnd::Clean);
+}
+
 #[tokio::test]
 async fn a_stop_after_a_kind_has_gone_leaves_the_calls_that_run_what_they_need() {
     let scene = Scene::new().await;

@@ -1,18 +1,20 @@
 //! The watches of a controller, and the losses that end them.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fmt;
-use std::sync::Arc;
+use std::future::pending;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all, select_all};
 use tokio::sync::{Notify, oneshot};
 use windlass_core::grants::{Grants, LiveGrants};
-use windlass_core::mapping::PrimaryKind;
-use windlass_core::object::ObjectKind;
+use windlass_core::mapping::{Mapping, PrimaryKind};
+use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::principal::ServiceAccount;
 use windlass_core::progress::Stamp;
-use windlass_core::watch::WatchSpec;
+use windlass_core::watch::{Tombstone, WatchEvent, WatchSpec};
 use windlass_kube::{Excess, Readable, SubscribeOptions, Subscription};
 
 use super::Controller;
@@ -32,6 +34,8 @@ pub(super) struct Watching {
     pub(super) subscriptions: Vec<(Subscription, Route)>,
     /// Before it subscribed to any of it.
     pub(super) since: Stamp,
+    /// The primaries that went while it was muted, with their uids. None: it never was.
+    pub(super) gone: Mutex<Option<HashMap<ObjectKey, Arc<str>>>>,
     /// Kinds that a definition may bring, and its name.
     pub(super) defined: Vec<(ObjectKind, Arc<str>)>,
     pub(super) finalizer_grants: Grants,
@@ -102,6 +106,7 @@ impl Controller {
             declared,
             subscriptions,
             since,
+            gone: Mutex::default(),
             defined,
             finalizer_grants,
             live,
@@ -212,6 +217,27 @@ impl Watching {
     /// The watches of the primaries.
     pub(super) fn primary_specs(&self) -> impl Iterator<Item = &WatchSpec> {
         self.declared.iter().take(1).flat_map(|(_, readable)| readable).map(|readable| &readable.spec)
+    }
+
+    /// Takes what the watches tell, to no end, so that it does not heap up: nobody can work on it yet. It keeps which
+    /// primaries go, of which the caches know nothing later. Cancel-safe.
+    pub(super) fn muted(&mut self) -> impl Future<Output = Infallible> {
+        let (gone, primaries) = (&self.gone, &self.primaries);
+        gone.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
+        let muted = self.subscriptions.iter_mut().map(async |(subscription, route)| {
+            while let Some(event) = subscription.next().await {
+                if let (WatchEvent::Deleted(Tombstone { last, .. }), Mapping::Itself) = (&event, &route.mapping) {
+                    let keys = route.keys(&event, primaries).into_iter().map(|key| (key, last.header.uid.text()));
+                    gone.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default().extend(keys);
+                }
+            }
+        });
+        let muted = join_all(muted);
+        async move {
+            muted.await;
+            // They have all ended, which is told otherwise.
+            pending().await
+        }
     }
 
     /// Completes when every first list is in its store: nothing is decided on half a cache.

@@ -338,6 +338,15 @@ impl Dispatch {
         }
     }
 
+    /// Queues every primary, and those that have `gone`, with their uids: what the watches told until now was not kept.
+    pub(crate) fn catch_up(&self, gone: impl IntoIterator<Item = (ObjectKey, Arc<str>)>) {
+        for (key, uid) in gone {
+            self.memory().goes(key.clone(), uid);
+            self.queue.add_with(key, Priority::CHANGE);
+        }
+        self.start_afresh();
+    }
+
     /// Forgets the failures of `key`: they say nothing of what is tried from now on.
     fn forget(&self, key: &ObjectKey) {
         self.queue.forget(key);

@@ -1,5 +1,7 @@
 //! A host without plugins on the embedded API server, for tests of what becomes of those that it is given.
 
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,10 +43,45 @@ pub(crate) struct Stage {
     settings: Settings,
     kubeconfig: PathBuf,
     _directory: TempDir,
-    _server: ApiServer,
+    server: ApiServer,
+}
+
+/// Creates an object, by hand. Blocks, so the server must have a thread of its own.
+pub(crate) fn create(server: SocketAddr, path: &str, body: &str) {
+    let answer = send(server, "POST", path, body);
+    assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+}
+
+/// Sends a request and returns the answer. Blocks.
+fn send(server: SocketAddr, method: &str, path: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(server).expect("it listens");
+    let length = body.len();
+    let head = "Host: localhost\r\nConnection: close\r\nContent-Type: application/json";
+    write!(stream, "{method} {path} HTTP/1.1\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}").expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
 }
 
 impl Stage {
+    /// Creates a `ConfigMap` of the namespace `default`.
+    pub(crate) async fn create_config_map(&self, name: &str) {
+        let metadata = format!(r#"{{"name":"{name}","labels":{{"chameleon":"true"}}}}"#);
+        let object = format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{metadata}}}"#);
+        let server = self.server.address();
+        // The server runs on the thread of the test.
+        let created = move || create(server, "/api/v1/namespaces/default/configmaps", &object);
+        tokio::task::spawn_blocking(created).await.expect("it is created");
+    }
+
+    /// Deletes it.
+    pub(crate) async fn delete_config_map(&self, name: &str) {
+        let (server, path) = (self.server.address(), format!("/api/v1/namespaces/default/configmaps/{name}"));
+        let deleted = tokio::task::spawn_blocking(move || send(server, "DELETE", &path, "{}"));
+        let answer = deleted.await.expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+
     /// Without leases, and without policies.
     pub(crate) async fn new() -> Self {
         Self::with(LeaseMode::None, GrantMode::Manifest).await
@@ -69,7 +106,7 @@ impl Stage {
         let options = SandboxOptions { threads: 1, concurrent_calls: 4, ..SandboxOptions::default() };
         let sandbox = Sandbox::new(options).expect("a sandbox");
         let phases = Phases::of(stop);
-        Self { host, supplies, sandbox, phases, plugins, settings, kubeconfig, _directory: directory, _server: server }
+        Self { host, supplies, sandbox, phases, plugins, settings, kubeconfig, _directory: directory, server }
     }
 
     /// Puts the plugin there, as its generation `number`.

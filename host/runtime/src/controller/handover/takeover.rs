@@ -1,10 +1,9 @@
 //! A controller that is to take the place of another generation's: it gets ready beside the one that is at work, and
 //! says when it is. Its watches are heard and what they tell is discarded; the one at work sees to that.
 
-use std::future::pending;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use futures::future::{BoxFuture, join_all};
+use futures::future::BoxFuture;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -146,16 +145,7 @@ impl Controller {
     ) -> Result<(Option<InheritedRound>, TaskTrackerToken), RoundEnd> {
         let scope = PrimaryScope::of(&watching.primary, watching.primary_specs());
         let (fresh, watches) = (self.fresh(watching), watching.specs());
-        let muted = watching.subscriptions.iter_mut().map(
-            async |(subscription, _)| {
-                while subscription.next().await.is_some() {}
-            },
-        );
-        let muted = async {
-            join_all(muted).await;
-            // It has ended, which is told otherwise.
-            pending::<()>().await;
-        };
+        let muted = watching.muted();
         let inherited = async {
             fresh.await;
             takeover.lock().ready = Some(scope);
@@ -172,7 +162,7 @@ impl Controller {
             biased;
             () = stop.cancelled() => return Err(RoundEnd::Ended(ControllerEnd::Clean)),
             loss = gone => loss,
-            () = muted => return Err(RoundEnd::Ended(ControllerEnd::Clean)),
+            never = muted => match never {},
             inherited = inherited => {
                 let beginning = self.handover.begins(stop);
                 return beginning.map(|it| (inherited, it)).ok_or(RoundEnd::Ended(ControllerEnd::Clean));

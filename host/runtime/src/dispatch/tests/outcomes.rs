@@ -4,9 +4,6 @@
 //! Each row begins with a key that has one counted failure behind it, so that what is forgotten can be told from what is
 //! not.
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
-
 use tokio::runtime::Runtime;
 use windlass_apiserver::ApiServer;
 use windlass_core::object::ObjectRef;
@@ -14,6 +11,7 @@ use windlass_core::outcome::{MAX_RETRY_AFTER, MIN_REQUEUE};
 use windlass_core::ports::Events;
 
 use super::*;
+use crate::tests::stage::create;
 
 /// The backoff of a key with one failure behind it; the stage's begins with a minute.
 const SECOND_BACKOFF: Duration = Duration::from_mins(2);
@@ -143,9 +141,13 @@ impl Filled {
         std::fs::write(&path, server.kubeconfig()).expect("written");
         let options = ConnectOptions { kubeconfig: Some(path), ..ConnectOptions::default() };
         let client = client::connect(&options).await.expect("the server answers").client;
-        create(&server, "/api/v1/namespaces", r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"prod"}}"#);
+        create(
+            server.address(),
+            "/api/v1/namespaces",
+            r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"prod"}}"#,
+        );
         let primary = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#;
-        create(&server, "/api/v1/namespaces/prod/configmaps", primary);
+        create(server.address(), "/api/v1/namespaces/prod/configmaps", primary);
         let informers = Informers::new(client.clone(), Discovery::new(client));
         let mut subscription = informers.subscribe(WatchSpec::all(ObjectKind::new("v1", "ConfigMap")));
         while subscription.store().get(&key(PRIMARY)).is_none() {
@@ -161,16 +163,6 @@ impl Drop for Filled {
             runtime.shutdown_background();
         }
     }
-}
-
-fn create(server: &ApiServer, path: &str, body: &str) {
-    let mut stream = TcpStream::connect(server.address()).expect("it listens");
-    let length = body.len();
-    let head = "Host: localhost\r\nConnection: close\r\nContent-Type: application/json";
-    write!(stream, "POST {path} HTTP/1.1\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}").expect("sent");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
-    assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
 }
 
 /// Keeps the Events.
