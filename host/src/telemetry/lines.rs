@@ -262,7 +262,7 @@ mod tests {
         }
     }
 
-    /// What `logs` logs, without times.
+    /// The lines of `logs`, without times.
     fn logged(format: Lines, logs: impl FnOnce()) -> String {
         let log = Log::default();
         let writer = log.clone();
