@@ -328,7 +328,7 @@ async fn orphans_and_strangers(kind: Kind) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the plugin wants has come true without it, and the cache does not show that yet.
+/// The plugin wants what has come true without it, and the cache does not show that yet.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_somebody_else_has_deleted_first_is_no_failure() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;

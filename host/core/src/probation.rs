@@ -84,7 +84,7 @@ impl FirstCalls {
         }
     }
 
-    /// What they say. A key is tried again at once, five times in a fifth of a second. So one that fails while others do
+    /// Counts them. A key is tried again at once, five times in a fifth of a second. So one that fails while others do
     /// well counts as less than [`FEWEST_FAILURES`], however often it has failed: its object may be at fault.
     #[must_use]
     pub fn counts(&self) -> CallCounts {
