@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::object::ObjectKey;
-use crate::outcome::{Decision, Retry};
+use crate::outcome::{CallResult, Decision, Retry};
 
 /// How long a generation is on probation from its first call on, at most.
 pub const TIME: Duration = Duration::from_mins(1);
@@ -65,34 +65,48 @@ impl Recent {
     }
 }
 
+/// A failure of a call by its plugin's own fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnFailure {
+    /// It trapped, or was stopped at a limit.
+    Trap,
+    /// It ended, and reported a failure that counts.
+    Report,
+}
+
 /// The first calls of a generation, by the keys that they were about.
 #[derive(Clone, Debug, Default)]
 pub struct FirstCalls {
     calls: u64,
-    failed: BTreeMap<ObjectKey, u64>,
+    traps: u64,
+    reports: BTreeMap<ObjectKey, u64>,
     succeeded: BTreeSet<ObjectKey>,
 }
 
 impl FirstCalls {
     /// One more call, about `key`, has ended.
-    pub fn add(&mut self, key: &ObjectKey, failed: bool) {
+    pub fn add(&mut self, key: &ObjectKey, failure: Option<OwnFailure>) {
         self.calls += 1;
-        if failed {
-            *self.failed.entry(key.clone()).or_default() += 1;
-        } else {
-            self.succeeded.insert(key.clone());
+        match failure {
+            None => {
+                self.succeeded.insert(key.clone());
+            }
+            Some(OwnFailure::Trap) => self.traps += 1,
+            Some(OwnFailure::Report) => *self.reports.entry(key.clone()).or_default() += 1,
         }
     }
 
-    /// Counts them. A key is tried again at once, five times in a fifth of a second. So one that fails while others do
-    /// well counts as less than [`FEWEST_FAILURES`], however often it has failed: its object may be at fault.
+    /// Counts them. A key is tried again at once, five times in a fifth of a second. So the reports about one key count as
+    /// less than [`FEWEST_FAILURES`] while calls about others end well: its object may be at fault, or what a cache shows
+    /// of it may be old. No object may make a plugin trap.
     #[must_use]
     pub fn counts(&self) -> CallCounts {
         let counted = |(key, failures): (&ObjectKey, &u64)| {
             let others_do_well = self.succeeded.iter().any(|other| other != key);
             if others_do_well { (*failures).min(FEWEST_FAILURES - 1) } else { *failures }
         };
-        CallCounts { calls: self.calls, failures: self.failed.iter().map(counted).sum() }
+        let reports: u64 = self.reports.iter().map(counted).sum();
+        CallCounts { calls: self.calls, failures: self.traps + reports }
     }
 }
 
@@ -128,11 +142,13 @@ pub fn judge(new: CallCounts, called_for: Duration, old: CallCounts) -> Probatio
     }
 }
 
-/// Whether a call that led to `decision` failed by its plugin's own fault: a trap, a limit, or a failure that counts.
-/// What the API server did, and what the plugin says that an object's owner must mend, does not.
+/// Whether a call that ended with `result` and led to `decision` failed by its plugin's own fault: a trap, a limit, or a
+/// failure that counts. What the API server did, and what the plugin says that an object's owner must mend, does not.
 #[must_use]
-pub fn is_own_failure(decision: &Decision) -> bool {
-    matches!(decision, Decision::Retry { retry: Retry::Counted, .. })
+pub fn own_failure(result: &CallResult, decision: &Decision) -> Option<OwnFailure> {
+    let is_own = matches!(decision, Decision::Retry { retry: Retry::Counted, .. });
+    let kind = if matches!(result, CallResult::Trapped { .. }) { OwnFailure::Trap } else { OwnFailure::Report };
+    is_own.then_some(kind)
 }
 
 #[cfg(test)]
@@ -162,30 +178,39 @@ mod tests {
         assert_eq!(judge(record(0, 0), TIME, WELL), ProbationVerdict::Passed, "it may have nothing to do");
     }
 
-    fn judged(calls: &[(&str, bool)]) -> ProbationVerdict {
+    fn judged(calls: &[(&str, Option<OwnFailure>)]) -> ProbationVerdict {
         let mut first = FirstCalls::default();
-        for (name, failed) in calls {
-            first.add(&ObjectKey::namespaced("prod", *name), *failed);
+        for (name, failure) in calls {
+            first.add(&ObjectKey::namespaced("prod", *name), *failure);
         }
         judge(first.counts(), SOON, WELL)
     }
 
+    const GOOD: (&str, Option<OwnFailure>) = ("good", None);
+    const BAD: (&str, Option<OwnFailure>) = ("bad", Some(OwnFailure::Report));
+
     #[test]
     fn one_object_that_fails_again_and_again_while_others_do_well_says_nothing() {
-        let (bad, good) = (("bad", true), ("good", false));
-        assert_eq!(judged(&[good, bad, bad, bad, bad, bad, bad, bad]), ProbationVerdict::Open);
+        assert_eq!(judged(&[GOOD, BAD, BAD, BAD, BAD, BAD, BAD, BAD]), ProbationVerdict::Open);
+        let worse = ("worse", Some(OwnFailure::Report));
         assert_eq!(
-            judged(&[good, bad, bad, bad, bad, bad, ("worse", true)]),
+            judged(&[GOOD, BAD, BAD, BAD, BAD, BAD, worse]),
             ProbationVerdict::Failed,
-            "two may not be"
+            "two may not be at fault"
         );
     }
 
     #[test]
+    fn a_generation_that_traps_over_one_object_is_judged_by_it() {
+        let trap = ("bad", Some(OwnFailure::Trap));
+        assert_eq!(judged(&[GOOD, trap, trap, trap, trap]), ProbationVerdict::Open);
+        assert_eq!(judged(&[GOOD, trap, trap, trap, trap, trap]), ProbationVerdict::Failed);
+    }
+
+    #[test]
     fn a_generation_that_does_nothing_well_is_judged_by_one_object_too() {
-        let bad = ("bad", true);
-        assert_eq!(judged(&[bad; 5]), ProbationVerdict::Failed);
-        assert_eq!(judged(&[("bad", false), bad, bad, bad, bad, bad]), ProbationVerdict::Failed, "no other does well");
+        assert_eq!(judged(&[BAD; 5]), ProbationVerdict::Failed);
+        assert_eq!(judged(&[("bad", None), BAD, BAD, BAD, BAD, BAD]), ProbationVerdict::Failed, "no other does well");
     }
 
     #[test]
@@ -231,14 +256,17 @@ mod tests {
     #[test]
     fn only_what_counts_against_a_plugin_is_its_own_failure() {
         let retry = |retry| Decision::Retry { retry, at_least: None };
-        assert!(is_own_failure(&retry(Retry::Counted)));
+        let reported = CallResult::Failed(Vec::new());
+        let trapped = CallResult::Trapped { reason: "trap", message: "unreachable".to_owned() };
+        assert_eq!(own_failure(&reported, &retry(Retry::Counted)), Some(OwnFailure::Report));
+        assert_eq!(own_failure(&trapped, &retry(Retry::Counted)), Some(OwnFailure::Trap));
         for other in [
             retry(Retry::Uncounted),
             Decision::Forget,
             Decision::Leave(None),
             Decision::ForgetAndReport("the object is wrong".to_owned()),
         ] {
-            assert!(!is_own_failure(&other), "{other:?}");
+            assert_eq!(own_failure(&reported, &other), None, "{other:?}");
         }
     }
 }

@@ -38,7 +38,9 @@ impl Stage {
         install(server.objects()).await?;
         let plugins = tempfile::tempdir()?;
         std::fs::copy(paths::guest("composer")?, plugins.path().join("composer.wasm"))?;
-        let host = Host::run(server.kubeconfig(), server.objects().namespace(), plugins.path())?;
+        // Every failure is said, however many there are in a minute.
+        let more = ["--grants=manifest", "--leases=none", "--log-level", "info,windlass::dispatch=debug"];
+        let host = Host::run_with(server.kubeconfig(), server.objects().namespace(), plugins.path(), &more)?;
         host.says("controller started").await?;
         Ok(Self { server, host, plugins })
     }

@@ -13,7 +13,7 @@ use windlass_core::settle::Hold;
 use windlass_wasm::Called;
 
 use super::middleware::slow_lane;
-use super::{Dispatch, trace_id};
+use super::{Dispatch, LOG, trace_id};
 
 /// How often a key is tried that has used up its counted retries.
 pub(super) const SLOW_LANE: Duration = Duration::from_secs(1000);
@@ -40,8 +40,8 @@ impl Dispatch {
         let result = &called.result;
         let decision = outcome::decide(result, &self.primary.kind, key);
         if called.made {
-            let is_own_failure = probation::is_own_failure(&decision);
-            self.record.called(key, is_own_failure.then(|| describe(result)).as_deref());
+            let failure = probation::own_failure(result, &decision).map(|kind| (kind, describe(result)));
+            self.record.called(key, failure.as_ref().map(|(kind, text)| (*kind, text.as_str())));
         }
         match &decision {
             Decision::Leave(_) => {}
@@ -107,7 +107,7 @@ impl Dispatch {
     /// A sick server fails the calls of hundreds of keys, and a line for each would hide all others.
     fn tell_failure(&self, error: &str, attempt: u32, retry_in: Duration) {
         let Some(unsaid) = self.status.failure_line() else {
-            return tracing::debug!(error, attempt, ?retry_in, "the call failed; the key is tried again");
+            return tracing::debug!(target: LOG, error, attempt, ?retry_in, "the call failed; the key is tried again");
         };
         let further_failures = (unsaid > 0).then_some(unsaid);
         tracing::warn!(error, attempt, ?retry_in, further_failures, "the call failed; the key is tried again");

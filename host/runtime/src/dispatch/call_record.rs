@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use windlass_core::object::ObjectKey;
-use windlass_core::probation::{self, CallCounts, FirstCalls, ProbationVerdict, Recent};
+use windlass_core::probation::{self, CallCounts, FirstCalls, OwnFailure, ProbationVerdict, Recent};
 
 /// The record of how the calls of one generation end, and the probation that is judged by it.
 #[derive(Debug)]
@@ -47,12 +47,12 @@ impl CallRecord {
         Arc::new(Self { counted: Mutex::default(), changed: watch::Sender::default() })
     }
 
-    /// A call about `key` has ended. `failure`: by the plugin's own fault, and this is what it says.
-    pub(crate) fn called(&self, key: &ObjectKey, failure: Option<&str>) {
+    /// A call about `key` has ended. `failure`: by the plugin's own fault, and the text tells of it.
+    pub(crate) fn called(&self, key: &ObjectKey, failure: Option<(OwnFailure, &str)>) {
         let mut counted = self.lock();
         counted.recent.add(failure.is_some());
         let Some(probation) = &mut counted.probation else { return };
-        probation.first.add(key, failure.is_some());
+        probation.first.add(key, failure.map(|(kind, _)| kind));
         let is_first = probation.since.is_none();
         let age = probation.since.get_or_insert_with(Instant::now).elapsed();
         let (record, former) = (probation.first.counts(), probation.former);
@@ -61,7 +61,7 @@ impl CallRecord {
             ProbationVerdict::Open => return,
             ProbationVerdict::Passed => Some(Judged::Passed),
             ProbationVerdict::Failed => {
-                let last = failure.unwrap_or("the failures before");
+                let last = failure.map_or("the failures before", |(_, text)| text);
                 Some(Judged::Failed(format!(
                     "{} of its first {} calls failed, of the last {} of the one before it {}; the last failure: {last}",
                     record.failures, record.calls, former.calls, former.failures
@@ -150,6 +150,7 @@ mod tests {
 
     /// A call about some key ends.
     fn called(record: &CallRecord, failure: Option<&str>) {
+        let failure = failure.map(|text| (OwnFailure::Trap, text));
         record.called(&ObjectKey::namespaced("prod", "shop"), failure);
     }
 
