@@ -3,7 +3,7 @@
 //! Manifests name kinds and policies resources. Which belong together only a cluster knows for certain; without one, they are
 //! looked up among those that every cluster has and those that the plugin brings, and guessed where that does not help.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::grants::Rule;
 use windlass_core::object::ObjectKind;
@@ -170,34 +170,49 @@ pub fn asks(manifest: &Manifest, names: &BTreeMap<String, ResourceName>) -> Vec<
 }
 
 /// True if a permission covers anything cluster-scoped; and true if the scope of some of it is a guess.
+///
+/// A permission of a stranger's may multiply out, so what is known is looked for in it, not each pair among what is known.
 fn scope(manifest: &Manifest, rule: &Rule, names: &BTreeMap<String, ResourceName>) -> (bool, bool) {
-    let of = |group: &str, plural: &str| {
-        let table = WELL_KNOWN.iter().find(|it| it.0 == group && it.2 == plural).map(|it| it.3);
-        let brought = || {
-            manifest.crds.iter().find_map(|crd| {
-                let spec = crd.get("spec")?;
-                (spec["group"] == group && spec["names"]["plural"] == plural).then(|| spec["scope"] != "Cluster")
-            })
-        };
-        let of_watch =
-            || names.values().find(|name| !name.guessed && name.plural == plural).map(|name| name.namespaced);
-        table.or_else(brought).or_else(of_watch)
-    };
-    let pairs = rule.groups.iter().flat_map(|group| rule.resources.iter().map(move |resource| (group, resource)));
-    let scopes: Vec<_> =
-        pairs.map(|(group, resource)| of(group, resource.split('/').next().unwrap_or_default())).collect();
-    (scopes.contains(&Some(false)), scopes.contains(&None))
+    let groups: BTreeSet<&str> = rule.groups.iter().map(String::as_str).collect();
+    let resources: BTreeSet<&str> = rule.resources.iter().filter_map(|name| name.split('/').next()).collect();
+    let table = WELL_KNOWN.iter().map(|(group, _, plural, namespaced)| (*group, *plural, *namespaced));
+    let brought = manifest.crds.iter().filter_map(|crd| {
+        let spec = crd.get("spec")?;
+        Some((spec["group"].as_str()?, spec["names"]["plural"].as_str()?, spec["scope"] != "Cluster"))
+    });
+    let mut scopes = BTreeMap::new();
+    for (group, plural, namespaced) in table.chain(brought) {
+        if groups.contains(group) && resources.contains(plural) {
+            scopes.entry((group, plural)).or_insert(namespaced);
+        }
+    }
+    for watch in manifest.controllers.iter().flat_map(watches) {
+        let kind = watch.object_kind();
+        let Some(name) = names.get(&kind.to_string()).filter(|name| !name.guessed) else { continue };
+        if let (Some(group), Some(plural)) = (groups.get(kind.group()), resources.get(name.plural.as_str())) {
+            scopes.entry((group, plural)).or_insert(name.namespaced);
+        }
+    }
+    (scopes.values().any(|namespaced| !namespaced), scopes.len() < groups.len() * resources.len())
 }
 
 /// Adds `ask`, to the verbs of one about the same if there is one.
 fn join(asks: &mut Vec<Ask>, ask: Ask) {
-    let same = |other: &&mut Ask| Rule { verbs: ask.rule.verbs.clone(), ..other.rule.clone() } == ask.rule;
-    let Some(other) = asks.iter_mut().find(same) else { return asks.push(ask) };
+    let Some(other) = asks.iter_mut().find(|other| is_about_the_same(&other.rule, &ask.rule)) else {
+        return asks.push(ask);
+    };
     let held = |verb: &&&str| other.rule.verbs.iter().chain(&ask.rule.verbs).any(|held| held == **verb);
     other.rule.verbs = VERBS.iter().filter(held).map(|verb| (*verb).to_owned()).collect();
     if !other.why.contains(&ask.why) {
         other.why = format!("{}; {}", other.why, ask.why);
     }
+}
+
+/// Whether two rules differ at most in their verbs.
+fn is_about_the_same(one: &Rule, other: &Rule) -> bool {
+    let Rule { groups, resources, verbs: _, namespaces, names, cluster } = one;
+    (groups, resources, namespaces, names, cluster)
+        == (&other.groups, &other.resources, &other.namespaces, &other.names, &other.cluster)
 }
 
 /// A manifest's requests in one line.
@@ -269,6 +284,25 @@ mod tests {
                 ("nodes,pods".to_owned(), 1, true, false),
             ]
         );
+    }
+
+    #[test]
+    fn a_resource_is_known_by_its_group_too() {
+        let manifest = manifest();
+        let asked = |group: &str| Rule {
+            groups: vec![group.to_owned()],
+            resources: vec!["widgets/status".to_owned()],
+            ..Rule::default()
+        };
+        let names = manifest.controllers.iter().flat_map(watches).map(|watch| {
+            (
+                watch.object_kind().to_string(),
+                ResourceName { plural: "widgets".to_owned(), namespaced: true, guessed: false },
+            )
+        });
+        let names = names.filter(|(kind, _)| kind.contains("other.com")).collect();
+        assert_eq!(scope(&manifest, &asked("example.com"), &names), (false, true), "another group's");
+        assert_eq!(scope(&manifest, &asked("other.com"), &names), (false, false));
     }
 
     #[test]

@@ -1,54 +1,175 @@
 //! The requests of a plugin that a policy does not grant.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 
-use windlass_core::grants::{Access, Allowance, Grants, HttpRule, Layer, Rule};
+use windlass_core::grants::{Access, Allowance, HttpRule, Rule};
 use windlass_core::object::ObjectKey;
 
-/// The part of `asked` that `allowed` does not cover: for each resource and place, the verbs that lack.
+/// Combinations that are compared for one rule. Only a policy as interwoven as the rule itself has more.
+const MOST_CELLS: usize = 1 << 16;
+/// How much longer than the rule its lacking parts may be together, before the rule is said to lack as a whole.
+const MOST_LONGER: usize = 64;
+
+/// The part of `asked` that `allowed` does not cover: for each group of resources and places, the verbs that lack.
+///
+/// The rule may be a stranger's and multiply out to billions of combinations. So values of a dimension that the same rules
+/// allow are compared once and stay together. Where even that is too much, all of `asked` is said to lack: never too little.
 pub(crate) fn of_rule(asked: &Rule, allowed: &Allowance) -> Vec<Rule> {
-    // What asks and what allows are two layers, of which only the second can say no here.
-    let everything =
-        Rule { groups: vec!["*".into()], resources: vec!["*".into()], verbs: vec!["*".into()], ..Rule::default() };
-    let grants = Grants::new(vec![everything]).bounded(Layer::Policy, Arc::new(allowed.clone()));
-    let mut lacking = Vec::new();
-    for group in &asked.groups {
-        for resource in &asked.resources {
-            for namespace in or_none(&asked.namespaces) {
-                let verbs = asked.verbs.iter().filter(|verb| !allows(&grants, asked, group, resource, namespace, verb));
-                let verbs: Vec<_> = verbs.cloned().collect();
-                if !verbs.is_empty() {
-                    lacking.push(Rule {
-                        groups: vec![group.clone()],
-                        resources: vec![resource.clone()],
-                        verbs,
-                        namespaces: namespace.cloned().into_iter().collect(),
-                        names: asked.names.clone(),
-                        cluster: asked.cluster,
-                    });
-                }
-            }
+    let rules: Vec<&Rule> = allowed.rules.iter().filter(|rule| touches(rule, asked)).collect();
+    let of = |dimension| classes(asked, &rules, dimension);
+    let (groups, resources, namespaces) = (of(Dimension::Group), of(Dimension::Resource), of(Dimension::Namespace));
+    let (names, verbs) = (of(Dimension::Name), of(Dimension::Verb));
+    let sizes = [&groups, &resources, &namespaces, &names, &verbs].map(|classes| classes.len().max(1));
+    if sizes.into_iter().fold(1, usize::saturating_mul) > MOST_CELLS {
+        return vec![asked.clone()];
+    }
+    let mut lacking: Vec<Rule> = Vec::new();
+    let mut length = 0;
+    for (group, resource, namespace) in triples(&groups, &resources, &namespaces) {
+        let here = and(&and(&group.allowed_by, &resource.allowed_by), &namespace.allowed_by);
+        let lacks = |verb: &&Class<'_>| {
+            let here = and(&here, &verb.allowed_by);
+            names.iter().any(|name| !intersects(&here, &name.allowed_by))
+        };
+        let lacked: Vec<&str> = verbs.iter().filter(lacks).flat_map(|verb| verb.values.iter().copied()).collect();
+        if lacked.is_empty() {
+            continue;
+        }
+        let verbs = asked.verbs.iter().filter(|verb| lacked.contains(&verb.as_str())).cloned().collect();
+        let part = Rule {
+            groups: group.owned(),
+            resources: resource.owned(),
+            verbs,
+            namespaces: if asked.namespaces.is_empty() { vec![] } else { namespace.owned() },
+            names: asked.names.clone(),
+            cluster: asked.cluster,
+        };
+        length += entries(&part);
+        lacking.push(part);
+        if length > MOST_LONGER * entries(asked) {
+            return vec![asked.clone()];
         }
     }
     lacking
 }
 
-fn or_none(list: &[String]) -> Vec<Option<&String>> {
-    if list.is_empty() { vec![None] } else { list.iter().map(Some).collect() }
+#[derive(Clone, Copy)]
+enum Dimension {
+    Group,
+    Resource,
+    Namespace,
+    Name,
+    Verb,
 }
 
-fn allows(grants: &Grants, asked: &Rule, group: &str, path: &str, namespace: Option<&String>, verb: &str) -> bool {
+impl Dimension {
+    const ALL: [Self; 5] = [Self::Group, Self::Resource, Self::Namespace, Self::Name, Self::Verb];
+}
+
+/// Values of one dimension that the same rules allow.
+struct Class<'a> {
+    values: Vec<&'a str>,
+    /// A bit for each rule.
+    allowed_by: Vec<u64>,
+}
+
+impl Class<'_> {
+    fn owned(&self) -> Vec<String> {
+        self.values.iter().map(|value| (*value).to_owned()).collect()
+    }
+}
+
+/// The values of `dimension` that `rule` has. A dimension without any stands for all, which the empty text says here.
+fn values(rule: &Rule, dimension: Dimension) -> Vec<&str> {
+    let (list, empty_is_all) = match dimension {
+        Dimension::Group => (&rule.groups, false),
+        Dimension::Resource => (&rule.resources, false),
+        Dimension::Namespace => (&rule.namespaces, true),
+        Dimension::Name => (&rule.names, true),
+        Dimension::Verb => (&rule.verbs, false),
+    };
+    if list.is_empty() && empty_is_all { vec![""] } else { list.iter().map(String::as_str).collect() }
+}
+
+fn classes<'a>(asked: &'a Rule, rules: &[&Rule], dimension: Dimension) -> Vec<Class<'a>> {
+    let rules: Vec<_> = rules.iter().map(|rule| along(rule, dimension)).collect();
+    let mut classes: Vec<Class<'a>> = Vec::new();
+    let mut found: HashMap<Vec<u64>, usize> = HashMap::new();
+    for value in values(asked, dimension) {
+        let mut allowed_by = vec![0_u64; rules.len().div_ceil(64)];
+        for (at, rule) in rules.iter().enumerate() {
+            if allows(rule, asked, dimension, value) {
+                allowed_by[at / 64] |= 1 << (at % 64);
+            }
+        }
+        let at = *found.entry(allowed_by).or_insert_with_key(|allowed_by| {
+            classes.push(Class { values: vec![], allowed_by: allowed_by.clone() });
+            classes.len() - 1
+        });
+        classes[at].values.push(value);
+    }
+    classes
+}
+
+/// `rule` as if it allowed everything in all other dimensions.
+fn along(rule: &Rule, dimension: Dimension) -> Rule {
+    let star = || vec!["*".to_owned()];
+    let everything = Rule { groups: star(), resources: star(), verbs: star(), ..Rule::default() };
+    match dimension {
+        Dimension::Group => Rule { groups: rule.groups.clone(), ..everything },
+        Dimension::Resource => Rule { resources: rule.resources.clone(), ..everything },
+        Dimension::Namespace => Rule { namespaces: rule.namespaces.clone(), cluster: rule.cluster, ..everything },
+        Dimension::Name => Rule { names: rule.names.clone(), ..everything },
+        Dimension::Verb => Rule { verbs: rule.verbs.clone(), ..everything },
+    }
+}
+
+/// Whether a rule [`along`] one dimension allows this value of it, by the grants' own decision.
+fn allows(rule: &Rule, asked: &Rule, dimension: Dimension, value: &str) -> bool {
+    let of = |which: bool, otherwise| if which { value } else { otherwise };
+    let path = of(matches!(dimension, Dimension::Resource), "*");
     let (resource, subresource) = path.split_once('/').unwrap_or((path, ""));
-    or_none(&asked.names).into_iter().all(|name| {
-        let name = name.map_or("", String::as_str);
-        let key = match namespace {
-            Some(namespace) => Some(ObjectKey::namespaced(namespace.as_str(), name)),
-            None if name.is_empty() => None,
-            None => Some(ObjectKey::cluster(name)),
-        };
-        let access = Access { verb, group, resource, subresource, namespaced: !asked.cluster, key: key.as_ref() };
-        grants.allows(&access)
+    let name = of(matches!(dimension, Dimension::Name), "");
+    let key = if !asked.namespaces.is_empty() {
+        Some(ObjectKey::namespaced(of(matches!(dimension, Dimension::Namespace), "*"), name))
+    } else if name.is_empty() {
+        None
+    } else {
+        Some(ObjectKey::cluster(name))
+    };
+    rule.allows(&Access {
+        verb: of(matches!(dimension, Dimension::Verb), "*"),
+        group: of(matches!(dimension, Dimension::Group), "*"),
+        resource,
+        subresource,
+        namespaced: !asked.cluster,
+        key: key.as_ref(),
     })
+}
+
+/// Whether `rule` and `asked` have anything in common in each dimension. If not, it cannot help.
+fn touches(rule: &Rule, asked: &Rule) -> bool {
+    Dimension::ALL.into_iter().all(|dimension| {
+        let rule = along(rule, dimension);
+        values(asked, dimension).into_iter().any(|value| allows(&rule, asked, dimension, value))
+    })
+}
+
+fn triples<'a, T>(one: &'a [T], two: &'a [T], three: &'a [T]) -> impl Iterator<Item = (&'a T, &'a T, &'a T)> {
+    one.iter().flat_map(move |a| two.iter().flat_map(move |b| three.iter().map(move |c| (a, b, c))))
+}
+
+fn and(one: &[u64], other: &[u64]) -> Vec<u64> {
+    one.iter().zip(other).map(|(one, other)| one & other).collect()
+}
+
+fn intersects(one: &[u64], other: &[u64]) -> bool {
+    one.iter().zip(other).any(|(one, other)| one & other != 0)
+}
+
+fn entries(rule: &Rule) -> usize {
+    let Rule { groups, resources, verbs, namespaces, names, cluster: _ } = rule;
+    [groups, resources, verbs, namespaces, names].map(Vec::len).into_iter().sum()
 }
 
 /// Which of `asked` are not among `allowed`.
@@ -75,6 +196,12 @@ fn covers_host(pattern: &str, asked: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::subsequence;
+
     use super::*;
 
     fn list(items: &[&str]) -> Vec<String> {
@@ -109,6 +236,97 @@ mod tests {
         assert_eq!(lacking(&everything, rule(&["*"], &[])).len(), 1);
         let cluster = Rule { cluster: true, ..rule(&["get"], &[]) };
         assert_eq!(lacking(&cluster, rule(&["get"], &[])), std::slice::from_ref(&cluster));
+    }
+
+    /// The comparison that multiplies out: each combination by itself.
+    fn lacks(asked: &Rule, allowed: &[Rule]) -> BTreeSet<[String; 4]> {
+        let none = vec![String::new()];
+        let mut lacking = BTreeSet::new();
+        let namespaces = if asked.namespaces.is_empty() { &none } else { &asked.namespaces };
+        let names = if asked.names.is_empty() { &none } else { &asked.names };
+        for (group, path, namespace) in triples(&asked.groups, &asked.resources, namespaces) {
+            for (verb, name, _) in triples(&asked.verbs, names, &[String::new()]) {
+                let (resource, subresource) = path.split_once('/').unwrap_or((path, ""));
+                let key = match (asked.namespaces.is_empty(), name.as_str()) {
+                    (false, name) => Some(ObjectKey::namespaced(namespace.as_str(), name)),
+                    (true, "") => None,
+                    (true, name) => Some(ObjectKey::cluster(name)),
+                };
+                let namespaced = !asked.cluster;
+                let access = Access { verb, group, resource, subresource, namespaced, key: key.as_ref() };
+                if !allowed.iter().any(|rule| rule.allows(&access)) {
+                    lacking.insert([group, path, namespace, verb].map(Clone::clone));
+                }
+            }
+        }
+        lacking
+    }
+
+    fn any_rule() -> impl Strategy<Value = Rule> {
+        let some =
+            |of: &'static [&'static str], least| subsequence(of, least..=of.len()).prop_map(|items| list(&items));
+        let resources = some(&["pods", "pods/exec", "nodes", "*/exec", "*"], 1);
+        let lists = (some(&["", "apps", "*"], 1), resources, some(&["get", "list", "*"], 1));
+        (lists, some(&["a", "b", "*"], 0), some(&["x", "y", "*"], 0), any::<bool>()).prop_map(
+            |((groups, resources, verbs), namespaces, names, cluster)| Rule {
+                groups,
+                resources,
+                verbs,
+                namespaces,
+                names,
+                cluster,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn what_lacks_is_what_the_product_says(asked in any_rule(), allowed in vec(any_rule(), 0..5)) {
+            let allowance = Allowance { rules: allowed.clone(), ..Allowance::default() };
+            let said = of_rule(&asked, &allowance);
+            let said: BTreeSet<_> = said.iter().flat_map(|part| lacks(part, &[])).collect();
+            prop_assert_eq!(said, lacks(&asked, &allowed));
+        }
+    }
+
+    fn many(letter: char, count: usize) -> Vec<String> {
+        (0..count).map(|at| format!("{letter}{at}")).collect()
+    }
+
+    fn multiplied(count: usize) -> Rule {
+        Rule {
+            groups: many('g', count),
+            resources: many('r', count),
+            namespaces: many('n', count),
+            names: many('x', count),
+            ..rule(&["get", "list"], &[])
+        }
+    }
+
+    #[test]
+    fn a_rule_that_multiplies_out_lacks_no_more_than_it_asks() {
+        let asked = multiplied(4_000);
+        assert_eq!(of_rule(&asked, &Allowance::default()), std::slice::from_ref(&asked));
+        assert!(lacking(&asked, asked.clone()).is_empty());
+        let parts = lacking(&asked, Rule { groups: many('g', 10), ..asked.clone() });
+        assert_eq!(parts.iter().map(|part| part.groups.len()).collect::<Vec<_>>(), [3_990]);
+    }
+
+    #[test]
+    fn a_policy_as_interwoven_as_the_rule_lets_it_lack_as_a_whole() {
+        let asked = multiplied(40);
+        let at = |at: usize| Rule {
+            groups: vec![format!("g{at}")],
+            resources: vec![format!("r{at}")],
+            namespaces: vec![format!("n{at}")],
+            ..asked.clone()
+        };
+        for count in [20, 40] {
+            let allowed = Allowance { rules: (0..count).map(at).collect(), ..Allowance::default() };
+            let lacking = of_rule(&asked, &allowed);
+            assert!(lacking.iter().map(entries).sum::<usize>() <= MOST_LONGER * entries(&asked));
+            assert_eq!(lacking[0], asked);
+        }
     }
 
     #[test]

@@ -195,20 +195,25 @@ fn line(text: &mut String, granted: bool, what: &str, sensitive: &[&str]) {
 }
 
 fn rule_line(rule: &Rule) -> String {
-    let pairs = rule.groups.iter().flat_map(|group| rule.resources.iter().map(move |resource| (group, resource)));
-    let names: Vec<_> = pairs
-        .map(|(group, resource)| {
-            let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-            format!("{:?}", resource_name(group, resource, subresource))
-        })
-        .collect();
+    let names = match (rule.groups.as_slice(), rule.resources.as_slice()) {
+        // Pair by pair, many groups of many resources would fill the terminal and the memory.
+        (groups @ [_, _, ..], resources @ [_, _, ..]) => format!("{resources:?} of {groups:?}"),
+        (groups, resources) => {
+            let pairs = groups.iter().flat_map(|group| resources.iter().map(move |resource| (group, resource)));
+            let names = pairs.map(|(group, resource)| {
+                let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+                format!("{:?}", resource_name(group, resource, subresource))
+            });
+            names.collect::<Vec<_>>().join(" ")
+        }
+    };
     let place = match (rule.cluster, rule.namespaces.as_slice()) {
         (true, _) => " in the cluster".to_owned(),
         (false, []) => " in all namespaces".to_owned(),
         (false, namespaces) => format!(" in {}", namespaces.join(", ")),
     };
     let which = if rule.names.is_empty() { String::new() } else { format!(" named {:?}", rule.names) };
-    format!("{} {}{place}{which}", rule.verbs.join(" "), names.join(" "))
+    format!("{} {names}{place}{which}", rule.verbs.join(" "))
 }
 
 fn http_line(rule: &HttpRule) -> String {
@@ -263,4 +268,23 @@ fn rule_json(rule: &Rule) -> Value {
         "apiGroups": rule.groups, "resources": rule.resources, "verbs": rule.verbs,
         "namespaces": rule.namespaces, "names": rule.names, "cluster": rule.cluster,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_is_shown_in_no_more_words_than_it_has() {
+        let many = |letter: char, count: usize| (0..count).map(|at| format!("{letter}{at}")).collect::<Vec<_>>();
+        let rule = |groups, resources| Rule {
+            groups: many('g', groups),
+            resources: many('r', resources),
+            verbs: many('v', 1),
+            ..Rule::default()
+        };
+        assert_eq!(rule_line(&rule(1, 2)), r#"v0 "r0.g0" "r1.g0" in the cluster"#);
+        assert_eq!(rule_line(&rule(2, 2)), r#"v0 ["r0", "r1"] of ["g0", "g1"] in the cluster"#);
+        assert!(rule_line(&rule(5_000, 5_000)).split(' ').count() < 10_010);
+    }
 }
