@@ -114,6 +114,21 @@ impl Difference {
         self.fields.is_empty()
     }
 
+    /// The text, with every time of day left out: what a plugin would write anew has other ones each time.
+    #[must_use]
+    pub fn timeless(&self) -> String {
+        let text = self.to_string();
+        let (mut kept, mut rest) = (String::with_capacity(text.len()), text.as_str());
+        while let Some(char) = rest.chars().next() {
+            let length = time_at(rest.as_bytes()).unwrap_or_else(|| {
+                kept.push(char);
+                char.len_utf8()
+            });
+            rest = &rest[length..];
+        }
+        kept
+    }
+
     fn push(&mut self, field: String) {
         if self.fields.len() < MOST_FIELDS {
             self.fields.push(field);
@@ -131,12 +146,31 @@ fn without_system_fields(object: &Value) -> Value {
         let metadata = fields.get_mut("metadata").and_then(Value::as_object_mut);
         if metadata.is_some_and(|metadata| {
             metadata.retain(|name, _| !SYSTEM_METADATA.contains(&name.as_str()));
+            if let Some(owners) = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut) {
+                for owner in owners {
+                    *owner = brief_owner(owner);
+                }
+            }
             metadata.is_empty()
         }) {
             fields.remove("metadata");
         }
     }
     object
+}
+
+/// An owner in a word, of which everything else follows mostly.
+fn brief_owner(owner: &Value) -> Value {
+    let text = |field: &str| owner[field].as_str().unwrap_or_default();
+    let role = if owner["controller"] == true { " (controller)" } else { "" };
+    format!("{} {}{role}", text("kind"), text("name")).into()
+}
+
+/// The names, those of metadata last: what an object is for comes before.
+fn in_order<'a>(names: impl Iterator<Item = &'a String>) -> Vec<&'a String> {
+    let mut names: Vec<_> = names.collect::<BTreeSet<_>>().into_iter().collect();
+    names.sort_by_key(|name| *name == "metadata");
+    names
 }
 
 struct Walk {
@@ -151,14 +185,13 @@ impl Walk {
         match (before, after) {
             (before, after) if before == after => {}
             (Some(Value::Object(before)), Some(Value::Object(after))) => {
-                let names: BTreeSet<_> = before.keys().chain(after.keys()).collect();
-                for name in names {
+                for name in in_order(before.keys().chain(after.keys())) {
                     within(path, &field(name), |path| self.compare(path, before.get(name), after.get(name)));
                 }
             }
             (None, Some(Value::Object(after))) if !after.is_empty() => {
-                for (name, after) in after {
-                    within(path, &field(name), |path| self.compare(path, None, Some(after)));
+                for name in in_order(after.keys()) {
+                    within(path, &field(name), |path| self.compare(path, None, after.get(name)));
                 }
             }
             (Some(Value::Array(before)), Some(Value::Array(after))) => self.compare_lists(path, before, after),
@@ -172,10 +205,11 @@ impl Walk {
     /// Items that have names are told by their names, and others by their places.
     fn compare_lists(&mut self, path: &mut String, before: &[Value], after: &[Value]) {
         let said = self.found.clone();
-        if let (Some(before), Some(after)) = (by_name(before), by_name(after)) {
+        let keyed = ["name", "type"].into_iter().find_map(|key| Some((key, by(key, before)?, by(key, after)?)));
+        if let Some((key, before, after)) = keyed {
             let names: BTreeSet<_> = before.keys().chain(after.keys()).collect();
             for name in names {
-                let item = format!("[name={}]", plain(name).unwrap_or_else(|| quoted(name)));
+                let item = format!("[{key}={}]", plain(name).unwrap_or_else(|| quoted(name)));
                 within(path, &item, |path| self.compare(path, before.get(name).copied(), after.get(name).copied()));
             }
         } else if before.is_empty() || before.len() == after.len() {
@@ -194,9 +228,9 @@ impl Walk {
     fn set(&mut self, path: &mut String, before: Option<&Value>, body: &Value) {
         match (before, body) {
             (before, Value::Object(body)) if !body.is_empty() && before.is_none_or(Value::is_object) => {
-                for (name, body) in body {
+                for name in in_order(body.keys()) {
                     let before = before.and_then(|before| before.get(name));
-                    within(path, &field(name), |path| self.set(path, before, body));
+                    within(path, &field(name), |path| self.set(path, before, &body[name]));
                 }
             }
             (None, Value::Null) => {}
@@ -239,9 +273,9 @@ fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// The items, if each is an object with a name of its own.
-fn by_name(items: &[Value]) -> Option<BTreeMap<&str, &Value>> {
-    let named: Option<BTreeMap<_, _>> = items.iter().map(|item| Some((item.get("name")?.as_str()?, item))).collect();
+/// The items, if each is an object with a `key` of its own.
+fn by<'a>(key: &str, items: &'a [Value]) -> Option<BTreeMap<&'a str, &'a Value>> {
+    let named: Option<BTreeMap<_, _>> = items.iter().map(|item| Some((item.get(key)?.as_str()?, item))).collect();
     named.filter(|named| named.len() == items.len())
 }
 
@@ -253,6 +287,15 @@ fn cut(text: &str, longest: usize) -> String {
     let kept = &text[..text.floor_char_boundary(longest)];
     let end = if kept.len() < text.len() { "…" } else { "" };
     format!("{}{end}", kept.chars().map(printable).collect::<String>())
+}
+
+/// The length of the RFC 3339 time with which `text` begins, if it does.
+fn time_at(text: &[u8]) -> Option<usize> {
+    const SHAPE: &[u8] = b"0000-00-00T00:00:00";
+    let fits = |(shape, byte): (&u8, &u8)| if *shape == b'0' { byte.is_ascii_digit() } else { shape == byte };
+    let is_time = text.len() >= SHAPE.len() && SHAPE.iter().zip(text).all(fits);
+    let fraction = || text[SHAPE.len()..].iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
+    is_time.then(|| SHAPE.len() + fraction())
 }
 
 /// The character, escaped if it would end a line or change how the rest of it reads.
@@ -277,9 +320,10 @@ mod tests {
         let after = json!({"kind": "D", "metadata": {"name": "a", "resourceVersion": "2"},
             "spec": {"replicas": 3, "paused": true, "ports": [80],
                 "containers": [{"name": "web", "image": "b"}, {"name": "new", "tty": true}]}});
-        let said = "metadata: {\"labels\":{\"a.b/c\":\"x\"}} → none; spec.containers[name=log]: {\"name\":\"log\"} → none; \
+        let said = "spec.containers[name=log]: {\"name\":\"log\"} → none; \
                     spec.containers[name=new].name: none → \"new\"; spec.containers[name=new].tty: none → true; \
-                    spec.containers[name=web].image: \"a\" → \"b\"; spec.ports: none → [80]; spec.replicas: 2 → 3";
+                    spec.containers[name=web].image: \"a\" → \"b\"; spec.ports: none → [80]; spec.replicas: 2 → 3; \
+                    metadata: {\"labels\":{\"a.b/c\":\"x\"}} → none";
         assert_eq!(between(&before, &after), said);
         assert!(Difference::between(&before, &before, Disclosure::Values).is_empty());
         let labelled = json!({"metadata": {"labels": {"a.b/c": "y"}}});
@@ -289,6 +333,29 @@ mod tests {
         assert_eq!(gone.to_string(), "spec.paused: true → none");
         let new = Difference::of_new(&json!({"metadata": {"name": "a"}, "spec": {"replicas": 1}}), Disclosure::Values);
         assert_eq!(new.to_string(), "spec.replicas: 1");
+    }
+
+    #[test]
+    fn what_an_object_is_for_comes_first_and_its_owner_takes_one_field() {
+        let owner = json!({"apiVersion": "v1", "kind": "WebApp", "name": "shop", "uid": "u", "controller": true});
+        let object = json!({"metadata": {"name": "a", "ownerReferences": [owner]}, "spec": {"replicas": 1}});
+        let said = Difference::of_new(&object, Disclosure::Values).to_string();
+        assert_eq!(said, r#"spec.replicas: 1; metadata.ownerReferences: ["WebApp shop (controller)"]"#);
+    }
+
+    #[test]
+    fn conditions_are_told_by_their_types_and_may_be_compared_without_their_times() {
+        let at = |time: &str| {
+            let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": time});
+            Difference::between(&json!({}), &json!({"status": {"conditions": [ready]}}), Disclosure::Values)
+        };
+        let (once, again) = (at("2026-11-23T20:05:16Z"), at("2026-11-24T08:00:00.123Z"));
+        assert!(
+            once.to_string().starts_with("status.conditions[type=Ready].lastTransitionTime: none → \"2026-"),
+            "{once}"
+        );
+        assert_ne!(once, again);
+        assert_eq!(once.timeless(), again.timeless());
     }
 
     #[test]

@@ -252,8 +252,8 @@ mod tests {
                     (true, "") => None,
                     (true, name) => Some(ObjectKey::cluster(name)),
                 };
-                let namespaced = !asked.cluster;
-                let access = Access { verb, group, resource, subresource, namespaced, key: key.as_ref() };
+                let access =
+                    Access { verb, group, resource, subresource, namespaced: !asked.cluster, key: key.as_ref() };
                 if !allowed.iter().any(|rule| rule.allows(&access)) {
                     lacking.insert([group, path, namespace, verb].map(Clone::clone));
                 }

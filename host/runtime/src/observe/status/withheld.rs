@@ -148,7 +148,7 @@ impl Writes {
 
 fn hash(write: &WithheldWrite) -> u64 {
     let mut hasher = DefaultHasher::new();
-    write.difference.hash(&mut hasher);
+    write.difference.timeless().hash(&mut hasher);
     write.unjudged.is_some().hash(&mut hasher);
     hasher.finish()
 }
