@@ -12,7 +12,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
-use super::lines::{own_fields, word};
+use super::lines::{own_field, own_fields};
 
 /// The default filter. It adds calls and events, which a host's log does not have by default.
 pub(crate) const FILTER: &str = "info,windlass::dispatch=debug,windlass::events=debug";
@@ -106,7 +106,7 @@ fn line(target: &str, level: Level, fields: &BTreeMap<&'static str, String>) -> 
 /// The fields that a plugin said itself.
 fn own(fields: &str) -> String {
     let fields = if fields.is_empty() { vec![] } else { own_fields(fields) };
-    fields.iter().map(|(name, value)| format!("{}={}", word(name), word(value))).collect::<Vec<_>>().join(" ")
+    fields.iter().map(own_field).collect::<Vec<_>>().join(" ")
 }
 
 /// `default/hello patch configmaps default/hello: committed, 201, in 4 ms`

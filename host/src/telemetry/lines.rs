@@ -179,8 +179,8 @@ impl Line {
             let bare = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).filter(|it| is_word(it));
             write!(out, " {}={}", host_name(name), bare.unwrap_or(value))?;
         }
-        for (name, value) in &self.own {
-            write!(out, " fields.{}={}", word(name), word(value))?;
+        for field in &self.own {
+            write!(out, " fields.{}", own_field(field))?;
         }
         writeln!(out)
     }
@@ -191,13 +191,15 @@ pub(crate) fn own_fields(list: &str) -> Vec<(String, String)> {
     serde_json::from_str(list).unwrap_or_else(|_| vec![("unreadable".to_owned(), list.to_owned())])
 }
 
-/// `text`, in quotes if it could be taken for more than one word.
-pub(crate) fn word(text: &str) -> String {
-    if is_word(text) { text.to_owned() } else { json(text) }
+/// A plugin's field as text.
+pub(crate) fn own_field((name, value): &(String, String)) -> String {
+    let name = if is_word(name) && !name.contains('=') { name.clone() } else { json(name) };
+    if is_word(value) { format!("{name}={value}") } else { format!("{name}={}", json(value)) }
 }
 
+/// Whether `text` needs no quotes as a value.
 fn is_word(text: &str) -> bool {
-    let breaks = |it: char| it.is_whitespace() || is_deceptive(it) || matches!(it, '"' | '=' | '\\');
+    let breaks = |it: char| it.is_whitespace() || is_deceptive(it) || matches!(it, '"' | '\\');
     !text.is_empty() && !text.contains(breaks)
 }
 
@@ -327,16 +329,17 @@ mod tests {
     #[test]
     fn a_plugins_field_forges_nothing() {
         let forge = || {
-            let fields = r#"[["level","ERROR"],["plugin","other"],["x key","1 key=c/d"],["plugin","third"]]"#;
+            let fields =
+                r#"[["level","ERROR"],["plugin","other"],["x key","1 key=c/d"],["y=z","1=2"],["plugin","third"]]"#;
             tracing::info!(target: "windlass::plugin", parent: None, plugin = "shop", key = "a/b", fields, "done");
         };
         let expected = json!({
             "level": "INFO", "target": "windlass::plugin", "message": "done", "plugin": "shop", "key": "a/b",
-            "fields": {"level": "ERROR", "plugin": "third", "x key": "1 key=c/d"}
+            "fields": {"level": "ERROR", "plugin": "third", "x key": "1 key=c/d", "y=z": "1=2"}
         });
         assert_eq!(without_time(parsed(forge)), expected);
         let reads = "  INFO done plugin=shop key=a/b fields.level=ERROR fields.plugin=other \
-                     fields.\"x key\"=\"1 key=c/d\" fields.plugin=third\n";
+                     fields.\"x key\"=\"1 key=c/d\" fields.\"y=z\"=1=2 fields.plugin=third\n";
         assert_eq!(logged(Lines::Text, forge), reads);
     }
 
