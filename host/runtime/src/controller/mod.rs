@@ -324,7 +324,7 @@ impl Controller {
                 if self.is_superseded(stop) { ControllerEnd::Clean } else { phases.until_cut(others.wait()).await };
             return Err(RoundEnd::Ended(end));
         };
-        let fresh = self.fresh(&watching);
+        let fresh = self.telling(&watching, self.fresh(&watching));
         // Keys may wait for the last of the first lists, events may not: they would heap up.
         let muted = std::mem::take(&mut watching.gone).into_inner().unwrap_or_else(PoisonError::into_inner);
         let (running, active) = self.start(watching, None, phases);

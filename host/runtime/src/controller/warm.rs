@@ -2,9 +2,12 @@
 //! plugin, and what has to be proven before the first call (ADR 11).
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, join_all};
+use futures::future::{BoxFuture, join_all, select_all};
+use tokio::sync::watch;
 use windlass_core::freshness::Proof;
 use windlass_core::progress::{Progress as _, Stamp};
+use windlass_core::watch::WatchSpec;
+use windlass_kube::InformerStatus;
 
 use super::watching::{KindLoss, Watching};
 use super::{Controller, FIRST_RETRY};
@@ -18,7 +21,50 @@ fn is_old(listed: Option<Stamp>, since: Stamp) -> bool {
     listed.is_none_or(|listed| listed <= since)
 }
 
+/// Says why the first of `watches` that has no list yet cannot have one, and each change of that, until it is dropped.
+async fn tell_unlisted(
+    mut watches: Vec<(WatchSpec, watch::Receiver<InformerStatus>)>,
+    mut say: impl FnMut(Option<String>),
+) {
+    let mut said = None;
+    while !watches.is_empty() {
+        let mut reason = None;
+        for (spec, status) in &mut watches {
+            let status = status.borrow_and_update();
+            if let (false, None, Some(error)) = (status.synced, &reason, &status.error) {
+                reason = Some(format!("cannot list and watch {spec}: {error}"));
+            }
+        }
+        if said != reason {
+            said.clone_from(&reason);
+            say(reason);
+        }
+        let changes = watches.iter_mut().map(|(_, status)| status.changed().boxed());
+        let (change, at, _) = select_all(changes).await;
+        if change.is_err() {
+            watches.remove(at);
+        }
+    }
+}
+
 impl Controller {
+    /// Completes with `fresh`, and shows until then what keeps it waiting for the first lists: a missing right is for
+    /// somebody to grant.
+    pub(super) fn telling(&self, watching: &Watching, fresh: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
+        let specs = watching.readable.iter().map(|readable| readable.spec.clone());
+        let statuses = watching.subscriptions.iter().map(|(subscription, _)| subscription.statuses());
+        let (watches, this) = (specs.zip(statuses).collect(), self.clone());
+        async move {
+            let told = tell_unlisted(watches, |reason| this.say(ControllerState::Syncing, reason));
+            tokio::select! {
+                biased;
+                () = fresh => {}
+                () = async { told.await; std::future::pending().await } => {}
+            }
+        }
+        .boxed()
+    }
+
     /// Completes when the caches hold their first lists, and are proven to have all that the lease's last holder wrote,
     /// or the calls of an earlier round have seen in other caches. What was listed since the controller subscribed
     /// needs no proof.
@@ -84,7 +130,46 @@ impl Controller {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use windlass_core::object::ObjectKind;
+    use windlass_kube::InformerError;
+
     use super::*;
+
+    #[test]
+    fn the_first_watch_that_cannot_be_listed_is_told_until_it_can() {
+        let kinds = ["ConfigMap", "Secret"].map(|kind| WatchSpec::all(ObjectKind::new("v1", kind)));
+        let senders = [(); 2].map(|()| watch::Sender::<InformerStatus>::default());
+        let watches = kinds.into_iter().zip(senders.iter().map(watch::Sender::subscribe)).collect();
+        let said = Mutex::new(Vec::new());
+        let mut told = tell_unlisted(watches, |reason| said.lock().expect("no panic").push(reason)).boxed();
+        let mut step = || {
+            assert!(told.as_mut().now_or_never().is_none(), "it goes on");
+            std::mem::take(&mut *said.lock().expect("no panic"))
+        };
+        let fails = |status: &mut InformerStatus| status.error = Some(Arc::new(InformerError::Interrupted));
+        let syncs = |status: &mut InformerStatus| {
+            (status.synced, status.error) = (true, None);
+        };
+        let of = |kind: &str| {
+            vec![Some(format!("cannot list and watch {kind}: the list was interrupted before it was complete"))]
+        };
+        let [one, other] = &senders;
+        assert_eq!(step(), [], "nothing has failed yet");
+        other.send_modify(fails);
+        assert_eq!(step(), of("v1 Secret"));
+        one.send_modify(fails);
+        assert_eq!(step(), of("v1 ConfigMap"));
+        one.send_modify(fails);
+        assert_eq!(step(), [], "it is said already");
+        one.send_modify(syncs);
+        assert_eq!(step(), of("v1 Secret"));
+        one.send_modify(fails);
+        assert_eq!(step(), [], "its list is there");
+        other.send_modify(syncs);
+        assert_eq!(step(), [None]);
+    }
 
     #[test]
     fn a_list_that_began_before_is_old_however_late_it_ended() {

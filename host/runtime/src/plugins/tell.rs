@@ -49,6 +49,7 @@ pub(super) fn refused(host: &Host, plugin: &Arc<str>, digest: Option<Digest>, re
         tracing::error!(%plugin, running, error, "plugin file not taken: what ran before goes on");
         return;
     }
+    host.policies.refused(plugin, error.clone());
     if status.state() != PluginState::Ending {
         status.set(PluginState::NotLoaded, Some(error.clone()));
     }

@@ -14,7 +14,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 use windlass_core::grants::{Allowance, Denials, Forbidden, ForeignKind};
@@ -47,6 +47,8 @@ pub(crate) struct Policies {
     state: watch::Sender<PoliciesInForce>,
     pauses: watch::Sender<BTreeMap<String, bool>>,
     plugins: Mutex<BTreeMap<String, Brought>>,
+    /// Why the files of plugins that are there are not loaded.
+    refused: Mutex<BTreeMap<String, String>>,
     /// True once all plugins of the first look are in `plugins`.
     knows_all: AtomicBool,
 }
@@ -76,6 +78,7 @@ impl Policies {
             state: watch::Sender::default(),
             pauses: watch::Sender::default(),
             plugins: Mutex::default(),
+            refused: Mutex::default(),
             knows_all: AtomicBool::new(false),
         };
         let changes = files.policies.changes().await;
@@ -114,6 +117,7 @@ impl Policies {
         let definitions: Vec<_> = plugin.manifest().crd_names().map(str::to_owned).collect();
         let brought = Brought { definitions: definitions.clone(), denials: status.denials.clone() };
         let former = self.plugins().insert(plugin.name().to_string(), brought);
+        self.refusals().remove(&**plugin.name());
         self.claimed(former.map(|former| former.definitions).unwrap_or_default() != definitions);
         self.show_now(status);
         self.tell_standing(plugin);
@@ -122,7 +126,17 @@ impl Policies {
     /// The plugin is not there any more. Its policy stays where it is, and in force should it come back.
     pub(crate) fn unregister(&self, plugin: &str) {
         let former = self.plugins().remove(plugin);
+        self.refusals().remove(plugin);
         self.claimed(former.is_some_and(|former| !former.definitions.is_empty()));
+    }
+
+    /// The plugin's file is there and is not loaded, so a policy for it is not misnamed.
+    pub(crate) fn refused(&self, plugin: &str, why: String) {
+        self.refusals().insert(plugin.to_owned(), why);
+    }
+
+    fn refusals(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The kinds that one plugin brings are denied to all others.

@@ -66,10 +66,16 @@ impl Policies {
     /// Warns of `policies` without a plugin: their files may be misnamed.
     pub(super) fn tell_orphans(&self, policies: impl IntoIterator<Item = String>) {
         for plugin in self.orphans(policies) {
-            tracing::warn!(
-                file = format!("{plugin}{SUFFIX}"),
-                "a policy for a plugin that is not there: {plugin}.wasm"
-            );
+            let (file, why) = (format!("{plugin}{SUFFIX}"), self.why_orphaned(&plugin));
+            tracing::warn!(file, "{why}");
+        }
+    }
+
+    /// Says why nobody has use for the policy of `plugin`.
+    pub(super) fn why_orphaned(&self, plugin: &str) -> String {
+        match self.refusals().get(plugin) {
+            Some(why) => format!("the policy's plugin is there, but its file is not loaded: {why}"),
+            None => format!("a policy for a plugin that is not there: {plugin}.wasm"),
         }
     }
 

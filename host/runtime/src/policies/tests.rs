@@ -144,6 +144,16 @@ async fn a_policy_for_nobody_is_known_as_such_as_soon_as_plugins_are() {
 }
 
 #[tokio::test]
+async fn a_policy_whose_plugin_is_there_and_not_loaded_is_not_told_of_as_misnamed() {
+    let scene = Scene::new(HEAD).await;
+    scene.policies.refused("a", "its digest is not allowed".to_owned());
+    let why = "the policy's plugin is there, but its file is not loaded: its digest is not allowed";
+    assert_eq!(scene.policies.why_orphaned("a"), why);
+    scene.policies.unregister("a");
+    assert_eq!(scene.policies.why_orphaned("a"), "a policy for a plugin that is not there: a.wasm");
+}
+
+#[tokio::test]
 async fn instances_are_used_again_as_long_as_the_policy_says_so() {
     let mut scene = Scene::new(&format!("{HEAD}instances: reuse\n")).await;
     let instances = scene.policies.instances("a");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::vec;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use windlass_core::object::Object;
 use windlass_core::watch::WatchEvent;
 
@@ -72,6 +72,12 @@ impl Subscription {
     #[must_use]
     pub fn status(&self) -> InformerStatus {
         self.feed.status.borrow().clone()
+    }
+
+    /// The same, and its changes. Does not hold the subscription.
+    #[must_use]
+    pub fn statuses(&self) -> watch::Receiver<InformerStatus> {
+        self.feed.status.subscribe()
     }
 
     /// The error that keeps the informer from listing or watching right now.
