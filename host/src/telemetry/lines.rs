@@ -3,7 +3,7 @@
 //! A plugin's own fields stand apart from the host's, so no plugin can say who it is or which object a line is about.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use tracing::field::{Field, FieldSet, Visit};
 use tracing::{Event, Level, Subscriber};
@@ -12,7 +12,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
-use windlass_core::deceptive::is_deceptive;
+use windlass_core::deceptive::{self, is_deceptive};
 
 /// The format of lines.
 #[derive(Clone, Copy, Debug)]
@@ -165,14 +165,7 @@ impl Line {
         // It is for people to read, and comes first, so it needs no quotes.
         for (_, value) in self.said.0.iter().filter(|(name, _)| *name == "message") {
             let message: String = serde_json::from_str(value).unwrap_or_else(|_| value.clone());
-            out.write_char(' ')?;
-            for character in message.chars() {
-                if is_deceptive(character) {
-                    write!(out, "{}", character.escape_default())?;
-                } else {
-                    out.write_char(character)?;
-                }
-            }
+            write!(out, " {}", deceptive::escape(&message).replace('\n', "\\n"))?;
         }
         for (name, value) in self.said.0.iter().filter(|(name, _)| *name != "message") {
             // A text is its own JSON, in quotes.
@@ -205,20 +198,7 @@ fn is_word(text: &str) -> bool {
 
 /// `text` as JSON, without any character that could deceive a reader.
 fn json(text: &str) -> String {
-    let quoted = serde_json::Value::from(text).to_string();
-    if !quoted.contains(is_deceptive) {
-        return quoted;
-    }
-    let mut escaped = String::with_capacity(quoted.len());
-    for character in quoted.chars() {
-        if is_deceptive(character) {
-            // Writing to a text cannot fail.
-            let _ = write!(escaped, "\\u{:04x}", u32::from(character));
-        } else {
-            escaped.push(character);
-        }
-    }
-    escaped
+    deceptive::escape_json(&serde_json::Value::from(text).to_string()).into_owned()
 }
 
 /// The name of an event's or a span's field: those of the line itself are taken.
