@@ -4,12 +4,14 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// True for control characters, line and paragraph separators, and those that change the direction of what follows.
+/// True for control characters, line and paragraph separators, those that change the direction of what follows, and those
+/// that look like nothing or a blank and are none.
 #[must_use]
 pub fn is_deceptive(character: char) -> bool {
     character.is_control()
         || matches!(character,
-            '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+            '\u{00ad}' | '\u{061c}' | '\u{115f}' | '\u{1160}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{2069}' | '\u{2800}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}')
 }
 
 /// `text` with what deceives written as Rust does it: `\u{202e}`. Its own line breaks stay.
