@@ -6,6 +6,7 @@ use std::process::Stdio;
 use anyhow::Context;
 use serde_json::Value;
 use tokio::process::Command;
+use windlass_core::deceptive::is_deceptive;
 use windlass_tests::host::Host;
 use windlass_tests::paths;
 use windlass_tests::server::{Kind, Server};
@@ -162,6 +163,17 @@ async fn inspect_says_of_what_is_no_plugin_for_this_host_what_it_is_and_what_its
     assert_eq!(core.code, Some(2));
     assert!(core.said.contains("core WebAssembly module") && core.said.contains("`windlass build`"), "{}", core.said);
     assert!(core.printed.contains("kind     core module") && core.printed.contains("language Go"), "{}", core.printed);
+    // What a stranger's file says of itself moves nothing on the operator's screen, and nothing in a program's hands.
+    let deceptive = r#"(module (@producers (language "Go\e2\80\ae\c2\9b\e2\80\a8" "1")))"#;
+    for json in [false, true] {
+        let shown = inspect(deceptive, json).await?;
+        assert!(
+            shown.printed.contains("Go") && !shown.printed.replace('\n', "").contains(is_deceptive),
+            "{}",
+            shown.printed
+        );
+        assert!(!shown.said.replace('\n', "").contains(is_deceptive), "{}", shown.said);
+    }
     let newer = r#"(component
         (component $empty)
         (instance $reconciler (instantiate $empty))

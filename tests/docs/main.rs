@@ -55,10 +55,26 @@ fn flags(text: &str) -> BTreeSet<&str> {
 fn every_snippet_is_one_that_a_test_checks() {
     for Snippet { info, line, .. } in snippets(OPERATING) {
         assert!(
-            ["sh", "yaml rbac", "yaml policy", "yaml config"].contains(&info.as_str()),
+            ["sh", "json log", "yaml rbac", "yaml policy", "yaml config"].contains(&info.as_str()),
             "line {line}: nothing checks ```{info}"
         );
     }
+}
+
+#[test]
+fn the_log_lines_are_json_with_the_fields_that_every_line_has() -> anyhow::Result<()> {
+    let mut seen = 0;
+    for Snippet { text, line, .. } in of("json log") {
+        for logged in text.lines() {
+            let logged: serde_json::Value = serde_json::from_str(logged).with_context(|| format!("line {line}"))?;
+            for field in ["timestamp", "level", "target", "message"] {
+                ensure!(logged[field].is_string(), "line {line}: no {field}");
+            }
+            seen += 1;
+        }
+    }
+    ensure!(seen >= 1, "the chapter about logs shows a line");
+    Ok(())
 }
 
 #[test]

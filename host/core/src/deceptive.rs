@@ -1,10 +1,66 @@
 //! Characters with which a text that a stranger wrote could pass for another: forge a line, move a terminal's cursor, or hide a
 //! part of itself.
 
-/// True for control characters, line and paragraph separators, and those that change the direction of what follows.
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// True for control characters, line and paragraph separators, those that change the direction of what follows, and those
+/// that look like nothing or a blank and are none.
 #[must_use]
 pub fn is_deceptive(character: char) -> bool {
     character.is_control()
         || matches!(character,
-            '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+            '\u{00ad}' | '\u{061c}' | '\u{115f}' | '\u{1160}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{2069}' | '\u{2800}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}')
+}
+
+/// `text` with what deceives written as Rust does it: `\u{202e}`. Its own line breaks stay.
+#[must_use]
+pub fn escape(text: &str) -> Cow<'_, str> {
+    escape_with(text, |character, into| {
+        // Writing to a text cannot fail.
+        let _ = write!(into, "{}", character.escape_default());
+    })
+}
+
+/// The JSON document `json` with what deceives in its texts written as JSON does it: `\u202e`. It means the same.
+#[must_use]
+pub fn escape_json(json: &str) -> Cow<'_, str> {
+    escape_with(json, |character, into| {
+        // All of them have four digits, and writing to a text cannot fail.
+        let _ = write!(into, "\\u{:04x}", u32::from(character));
+    })
+}
+
+fn escape_with(text: &str, escape: impl Fn(char, &mut String)) -> Cow<'_, str> {
+    let must_go = |character: char| is_deceptive(character) && character != '\n';
+    if !text.contains(must_go) {
+        return text.into();
+    }
+    let mut escaped = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        if must_go(character) {
+            escape(character, &mut escaped);
+        } else {
+            escaped.push(character);
+        }
+    }
+    escaped.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_escaped_reads_the_same_to_a_program_and_cannot_move_anything_for_people() {
+        let forged = "lines\nstay, \u{9b}2J, \u{202e}back and \u{2028}apart, \u{1b}[31m";
+        assert_eq!(escape(forged), "lines\nstay, \\u{9b}2J, \\u{202e}back and \\u{2028}apart, \\u{1b}[31m");
+        let json = format!("{:#}", serde_json::json!({ "text": forged }));
+        let escaped = escape_json(&json);
+        assert!(!escaped.replace('\n', "").contains(is_deceptive), "{escaped}");
+        let read: serde_json::Value = serde_json::from_str(&escaped).expect("it is JSON");
+        assert_eq!(read["text"], forged);
+        assert!(matches!(escape_json("{\n}"), Cow::Borrowed(_)));
+    }
 }

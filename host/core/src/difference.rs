@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::Value;
 
@@ -53,6 +54,8 @@ impl Disclosure {
 pub struct Difference {
     fields: Vec<String>,
     unnamed: usize,
+    /// Of all fields, uncut.
+    fingerprint: u64,
 }
 
 impl fmt::Display for Difference {
@@ -103,7 +106,7 @@ impl Difference {
             if let Some(value) = operation.get("value").filter(|_| disclosure == Disclosure::Values) {
                 said = format!("{said}: {}", shown(Some(value)));
             }
-            found.push(said);
+            found.push(said, &operation.to_string());
         }
         found
     }
@@ -114,22 +117,18 @@ impl Difference {
         self.fields.is_empty()
     }
 
-    /// The text, with every time of day left out: what a plugin would write anew has other ones each time.
+    /// A number that another difference has only by chance, also in what is not named or cut. Times of day do not count: what
+    /// a plugin would write anew has other ones each time.
     #[must_use]
-    pub fn timeless(&self) -> String {
-        let text = self.to_string();
-        let (mut kept, mut rest) = (String::with_capacity(text.len()), text.as_str());
-        while let Some(char) = rest.chars().next() {
-            let length = time_at(rest.as_bytes()).unwrap_or_else(|| {
-                kept.push(char);
-                char.len_utf8()
-            });
-            rest = &rest[length..];
-        }
-        kept
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
     }
 
-    fn push(&mut self, field: String) {
+    /// Adds `field`, which says in few words what `exact` says whole.
+    fn push(&mut self, field: String, exact: &str) {
+        let mut hasher = DefaultHasher::new();
+        (self.fingerprint, timeless(exact)).hash(&mut hasher);
+        self.fingerprint = hasher.finish();
         if self.fields.len() < MOST_FIELDS {
             self.fields.push(field);
         } else {
@@ -159,11 +158,18 @@ fn without_system_fields(object: &Value) -> Value {
     object
 }
 
-/// An owner in a word, of which everything else follows mostly.
+/// An owner in few words, and all that it says: by its uid alone the garbage collector would delete.
 fn brief_owner(owner: &Value) -> Value {
     let text = |field: &str| owner[field].as_str().unwrap_or_default();
-    let role = if owner["controller"] == true { " (controller)" } else { "" };
-    format!("{} {}{role}", text("kind"), text("name")).into()
+    let role = |field: &str, role| if owner[field] == true { role } else { "" };
+    let more = [
+        text("apiVersion"),
+        text("uid"),
+        role("controller", "controller"),
+        role("blockOwnerDeletion", "blocks deletion"),
+    ];
+    let more: Vec<_> = more.into_iter().filter(|it| !it.is_empty()).collect();
+    format!("{} {} ({})", text("kind"), text("name"), more.join(", ")).into()
 }
 
 /// The names, those of metadata last: what an object is for comes before.
@@ -220,7 +226,8 @@ impl Walk {
             self.say(path, Some(&Value::from(before)), Some(&Value::from(after)));
         }
         if self.found == said {
-            self.found.push(format!("{}: another order", cut(path, LONGEST_PATH)));
+            let exact = format!("{path}: {}", Value::from(after));
+            self.found.push(format!("{}: another order", cut(path, LONGEST_PATH)), &exact);
         }
     }
 
@@ -247,7 +254,9 @@ impl Walk {
             (Disclosure::Values, _, after) if self.is_new => shown(after),
             (Disclosure::Values, before, after) => format!("{} → {}", shown(before), shown(after)),
         };
-        self.found.push(format!("{}: {what}", cut(path, LONGEST_PATH)));
+        let exact = |value: Option<&Value>| value.map_or_else(String::new, Value::to_string);
+        let exact = format!("{path}: {} → {}", exact(before), exact(after));
+        self.found.push(format!("{}: {what}", cut(path, LONGEST_PATH)), &exact);
     }
 }
 
@@ -287,6 +296,19 @@ fn cut(text: &str, longest: usize) -> String {
     let kept = &text[..text.floor_char_boundary(longest)];
     let end = if kept.len() < text.len() { "…" } else { "" };
     format!("{}{end}", kept.chars().map(printable).collect::<String>())
+}
+
+/// `text`, with every time of day left out.
+fn timeless(text: &str) -> String {
+    let (mut kept, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(char) = rest.chars().next() {
+        let length = time_at(rest.as_bytes()).unwrap_or_else(|| {
+            kept.push(char);
+            char.len_utf8()
+        });
+        rest = &rest[length..];
+    }
+    kept
 }
 
 /// The length of the RFC 3339 time with which `text` begins, if it does.
@@ -340,7 +362,23 @@ mod tests {
         let owner = json!({"apiVersion": "v1", "kind": "WebApp", "name": "shop", "uid": "u", "controller": true});
         let object = json!({"metadata": {"name": "a", "ownerReferences": [owner]}, "spec": {"replicas": 1}});
         let said = Difference::of_new(&object, Disclosure::Values).to_string();
-        assert_eq!(said, r#"spec.replicas: 1; metadata.ownerReferences: ["WebApp shop (controller)"]"#);
+        assert_eq!(said, r#"spec.replicas: 1; metadata.ownerReferences: ["WebApp shop (v1, u, controller)"]"#);
+    }
+
+    #[test]
+    fn what_is_not_shown_is_a_difference_all_the_same() {
+        let owned = |uid: &str| {
+            let owner = json!({"apiVersion": "v1", "kind": "WebApp", "name": "shop", "uid": uid});
+            json!({"metadata": {"ownerReferences": [owner]}})
+        };
+        assert!(!between(&owned("u"), &owned("none")).is_empty(), "its collector would delete it");
+        let long = |end: char| json!({"data": {"a": format!("{}{end}", "x".repeat(LONGEST_VALUE))}});
+        let many =
+            |last: u32| json!((0..=MOST_FIELDS).map(|at| (format!("f{at:02}"), last)).collect::<BTreeMap<_, _>>());
+        for (one, other) in [(long('a'), long('b')), (many(1), many(2))] {
+            let of = |object| Difference::of_new(object, Disclosure::Values);
+            assert_ne!(of(&one).fingerprint(), of(&other).fingerprint());
+        }
     }
 
     #[test]
@@ -355,7 +393,7 @@ mod tests {
             "{once}"
         );
         assert_ne!(once, again);
-        assert_eq!(once.timeless(), again.timeless());
+        assert_eq!(once.fingerprint(), again.fingerprint());
     }
 
     #[test]

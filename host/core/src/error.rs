@@ -1,8 +1,10 @@
 //! Why a request to the API failed, as plugins and the host's own decisions see it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
+use crate::deceptive;
 use crate::object::ObjectRef;
 
 /// The class of an [`ApiError`]; the same list as `api-reason` in `wit/types.wit`, which documents each case.
@@ -135,7 +137,8 @@ impl fmt::Display for ApiError {
 
 impl std::error::Error for ApiError {}
 
-/// `error` and its causes in one line. Many errors repeat their cause in their own words; here it stands once.
+/// `error` and its causes in one line. Many errors repeat their cause in their own words; here it stands once. Errors quote
+/// what strangers wrote, so what could deceive a reader is escaped.
 pub fn explained(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     for cause in std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string) {
@@ -143,7 +146,10 @@ pub fn explained(error: &(dyn std::error::Error + 'static)) -> String {
             text = format!("{text}: {cause}");
         }
     }
-    text
+    match deceptive::escape(&text) {
+        Cow::Owned(escaped) => escaped,
+        Cow::Borrowed(_) => text,
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! Nothing here knows the time or a plugin; the host counts and asks after each call.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::object::ObjectKey;
@@ -72,38 +73,48 @@ pub enum OwnFailure {
     Trap,
     /// It ended, and reported a failure that counts.
     Report,
+    /// It reported a failure about an object about which the generation before had failed last, too.
+    OldReport,
 }
 
-/// The first calls of a generation, by the keys that they were about.
+/// The subject of a call: a controller's name, and the key of one of its primaries.
+pub type Subject = (Arc<str>, ObjectKey);
+
+/// The first calls of a generation, by their subjects.
 #[derive(Clone, Debug, Default)]
 pub struct FirstCalls {
     calls: u64,
     traps: u64,
-    reports: BTreeMap<ObjectKey, u64>,
-    succeeded: BTreeSet<ObjectKey>,
+    reports: BTreeMap<Subject, u64>,
+    succeeded: BTreeSet<Subject>,
+    others_at_work: bool,
 }
 
 impl FirstCalls {
-    /// One more call, about `key`, has ended.
-    pub fn add(&mut self, key: &ObjectKey, failure: Option<OwnFailure>) {
-        self.calls += 1;
+    /// One more call, about `subject`, has ended. `others_at_work`: calls about others still run.
+    ///
+    /// A report about an object with which the generation before could do nothing either says nothing of this one.
+    pub fn add(&mut self, subject: &Subject, failure: Option<OwnFailure>, others_at_work: bool) {
+        self.others_at_work = others_at_work;
         match failure {
             None => {
-                self.succeeded.insert(key.clone());
+                self.succeeded.insert(subject.clone());
             }
             Some(OwnFailure::Trap) => self.traps += 1,
-            Some(OwnFailure::Report) => *self.reports.entry(key.clone()).or_default() += 1,
+            Some(OwnFailure::Report) => *self.reports.entry(subject.clone()).or_default() += 1,
+            Some(OwnFailure::OldReport) => return,
         }
+        self.calls += 1;
     }
 
-    /// Counts them. A key is tried again at once, five times in a fifth of a second. So the reports about one key count as
-    /// less than [`FEWEST_FAILURES`] while calls about others end well: its object may be at fault, or what a cache shows
-    /// of it may be old. No object may make a plugin trap.
+    /// Counts them. A key is tried again at once, five times in a fifth of a second. So the reports about one subject count
+    /// as less than [`FEWEST_FAILURES`] while calls about others end well or still run: its object may be at fault, or what
+    /// a cache shows of it may be old. No object may make a plugin trap.
     #[must_use]
     pub fn counts(&self) -> CallCounts {
-        let counted = |(key, failures): (&ObjectKey, &u64)| {
-            let others_do_well = self.succeeded.iter().any(|other| other != key);
-            if others_do_well { (*failures).min(FEWEST_FAILURES - 1) } else { *failures }
+        let counted = |(subject, failures): (&Subject, &u64)| {
+            let others_may_do_well = self.others_at_work || self.succeeded.iter().any(|other| other != subject);
+            if others_may_do_well { (*failures).min(FEWEST_FAILURES - 1) } else { *failures }
         };
         let reports: u64 = self.reports.iter().map(counted).sum();
         CallCounts { calls: self.calls, failures: self.traps + reports }
@@ -144,10 +155,15 @@ pub fn judge(new: CallCounts, called_for: Duration, old: CallCounts) -> Probatio
 
 /// Whether a call that ended with `result` and led to `decision` failed by its plugin's own fault: a trap, a limit, or a
 /// failure that counts. What the API server did, and what the plugin says that an object's owner must mend, does not.
+/// `failed_before`: the generation before had failed about the object last.
 #[must_use]
-pub fn own_failure(result: &CallResult, decision: &Decision) -> Option<OwnFailure> {
+pub fn own_failure(result: &CallResult, decision: &Decision, failed_before: bool) -> Option<OwnFailure> {
     let is_own = matches!(decision, Decision::Retry { retry: Retry::Counted, .. });
-    let kind = if matches!(result, CallResult::Trapped { .. }) { OwnFailure::Trap } else { OwnFailure::Report };
+    let kind = match result {
+        CallResult::Trapped { .. } => OwnFailure::Trap,
+        _ if failed_before => OwnFailure::OldReport,
+        _ => OwnFailure::Report,
+    };
     is_own.then_some(kind)
 }
 
@@ -178,10 +194,15 @@ mod tests {
         assert_eq!(judge(record(0, 0), TIME, WELL), ProbationVerdict::Passed, "it may have nothing to do");
     }
 
+    fn about(name: &str) -> Subject {
+        let (controller, name) = name.split_once('/').unwrap_or(("webapps", name));
+        (controller.into(), ObjectKey::namespaced("prod", name))
+    }
+
     fn judged(calls: &[(&str, Option<OwnFailure>)]) -> ProbationVerdict {
         let mut first = FirstCalls::default();
         for (name, failure) in calls {
-            first.add(&ObjectKey::namespaced("prod", *name), *failure);
+            first.add(&about(name), *failure, false);
         }
         judge(first.counts(), SOON, WELL)
     }
@@ -198,6 +219,37 @@ mod tests {
             ProbationVerdict::Failed,
             "two may not be at fault"
         );
+    }
+
+    #[test]
+    fn nothing_is_said_of_one_object_before_the_calls_about_others_have_ended() {
+        let mut first = FirstCalls::default();
+        (0..5).for_each(|_| first.add(&about("bad"), BAD.1, true));
+        assert_eq!(judge(first.counts(), SOON, WELL), ProbationVerdict::Open);
+        let mut others_fail = first.clone();
+        others_fail.add(&about("worse"), BAD.1, false);
+        assert_eq!(judge(others_fail.counts(), SOON, WELL), ProbationVerdict::Failed);
+        first.add(&about("good"), None, false);
+        assert_eq!(judge(first.counts(), SOON, WELL), ProbationVerdict::Open);
+    }
+
+    #[test]
+    fn objects_that_failed_under_the_generation_before_too_say_nothing_unless_it_traps() {
+        let old = |name| (name, Some(OwnFailure::OldReport));
+        let many = ["a", "b", "c"].map(old).repeat(20);
+        assert_eq!(judged(&many), ProbationVerdict::Open, "they do not prove it either");
+        assert_eq!(judged(&[&many[..], &[GOOD]].concat()), ProbationVerdict::Open);
+    }
+
+    #[test]
+    fn objects_of_two_kinds_and_one_name_are_two() {
+        let kind = |subject| (subject, Some(OwnFailure::Report));
+        assert_eq!(
+            judged(&[&[("webapps/shop", None)][..], &[kind("databases/shop"); 7]].concat()),
+            ProbationVerdict::Open
+        );
+        let both = [GOOD, kind("webapps/shop"), kind("webapps/shop"), kind("webapps/shop"), kind("databases/shop")];
+        assert_eq!(judged(&[&both[..], &[kind("databases/shop")]].concat()), ProbationVerdict::Failed);
     }
 
     #[test]
@@ -258,15 +310,19 @@ mod tests {
         let retry = |retry| Decision::Retry { retry, at_least: None };
         let reported = CallResult::Failed(Vec::new());
         let trapped = CallResult::Trapped { reason: "trap", message: "unreachable".to_owned() };
-        assert_eq!(own_failure(&reported, &retry(Retry::Counted)), Some(OwnFailure::Report));
-        assert_eq!(own_failure(&trapped, &retry(Retry::Counted)), Some(OwnFailure::Trap));
+        let counted = retry(Retry::Counted);
+        assert_eq!(own_failure(&reported, &counted, false), Some(OwnFailure::Report));
+        assert_eq!(own_failure(&reported, &counted, true), Some(OwnFailure::OldReport));
+        for before in [false, true] {
+            assert_eq!(own_failure(&trapped, &counted, before), Some(OwnFailure::Trap));
+        }
         for other in [
             retry(Retry::Uncounted),
             Decision::Forget,
             Decision::Leave(None),
             Decision::ForgetAndReport("the object is wrong".to_owned()),
         ] {
-            assert_eq!(own_failure(&reported, &other), None, "{other:?}");
+            assert_eq!(own_failure(&reported, &other, false), None, "{other:?}");
         }
     }
 }

@@ -255,8 +255,8 @@ impl Discovery {
     }
 
     /// Every resource that the server serves, each once, in the version that the server prefers; and the group-versions
-    /// that it names and tells nothing of.
-    pub(crate) async fn everything(&self) -> Result<(Vec<Arc<Resource>>, Vec<(String, DiscoveryError)>), SweepError> {
+    /// that it names and tells nothing of. Fails if the server does not tell what it serves.
+    pub async fn everything(&self) -> Result<(Vec<Arc<Resource>>, Vec<(String, DiscoveryError)>), SweepError> {
         #[derive(Deserialize)]
         struct Core {
             versions: Vec<String>,

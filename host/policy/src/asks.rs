@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::grants::Rule;
 use windlass_core::object::ObjectKind;
 use windlass_kube::Discovery;
+use windlass_kube::discovery::SweepError;
 use windlass_wasm::Manifest;
 use windlass_wasm::manifest::{Controller, Watch};
 
@@ -114,26 +115,36 @@ pub fn plural(kind: &str) -> String {
     }
 }
 
-/// The names of all kinds that the manifest's controllers name; by the cluster's word where there is one.
-pub async fn names(manifest: &Manifest, cluster: Option<&Discovery>) -> BTreeMap<String, ResourceName> {
-    let mut names = BTreeMap::new();
-    for watch in manifest.controllers.iter().flat_map(watches) {
-        let kind = watch.object_kind();
-        let served = match cluster {
-            Some(discovery) => discovery.resolve(&kind).await.ok(),
-            None => None,
-        };
-        let name = served.map_or_else(
-            || named(manifest, &kind),
-            |resource| ResourceName {
-                plural: resource.plural.clone(),
-                namespaced: resource.namespaced,
-                guessed: false,
-            },
-        );
-        names.insert(kind.to_string(), name);
+/// The kinds and resources that a manifest names, as a cluster serves them. The default knows nothing.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterNames {
+    /// By the kind's text.
+    kinds: BTreeMap<String, ResourceName>,
+    /// By group and plural, whether the objects live in namespaces.
+    scopes: BTreeMap<(String, String), bool>,
+}
+
+impl ClusterNames {
+    /// Asks the cluster about the kinds of the manifest's controllers, and, if it has permissions, what else there is. Fails if
+    /// the cluster does not tell.
+    pub async fn asked(manifest: &Manifest, cluster: &Discovery) -> Result<Self, SweepError> {
+        let mut names = Self::default();
+        for watch in manifest.controllers.iter().flat_map(watches) {
+            let kind = watch.object_kind();
+            // What is not served yet is named by the manifest's definitions, the table or a guess.
+            let Ok(resource) = cluster.resolve(&kind).await else { continue };
+            let name =
+                ResourceName { plural: resource.plural.clone(), namespaced: resource.namespaced, guessed: false };
+            names.kinds.insert(kind.to_string(), name);
+        }
+        // Permissions name resources without a version, so no question about a kind would find them.
+        if !manifest.permissions.is_empty() {
+            let (resources, _silent) = cluster.everything().await?;
+            let scopes = resources.iter().map(|it| ((it.group().to_owned(), it.plural.clone()), it.namespaced));
+            names.scopes.extend(scopes);
+        }
+        Ok(names)
     }
-    names
 }
 
 fn watches(controller: &Controller) -> impl Iterator<Item = &Watch> {
@@ -142,11 +153,12 @@ fn watches(controller: &Controller) -> impl Iterator<Item = &Watch> {
 
 /// All rules that the manifest asks for, those of one resource and place as one.
 #[must_use]
-pub fn asks(manifest: &Manifest, names: &BTreeMap<String, ResourceName>) -> Vec<Ask> {
+pub fn asks(manifest: &Manifest, names: &ClusterNames) -> Vec<Ask> {
     let mut asks: Vec<Ask> = Vec::new();
     for controller in &manifest.controllers {
         for access in controller.implied_access() {
-            let name = names.get(&access.kind.to_string()).cloned().unwrap_or_else(|| named(manifest, &access.kind));
+            let name =
+                names.kinds.get(&access.kind.to_string()).cloned().unwrap_or_else(|| named(manifest, &access.kind));
             let subresource = access.subresource.map(|subresource| format!("/{subresource}")).unwrap_or_default();
             let rule = Rule {
                 groups: vec![access.kind.group().to_owned()],
@@ -172,7 +184,7 @@ pub fn asks(manifest: &Manifest, names: &BTreeMap<String, ResourceName>) -> Vec<
 /// True if a permission covers anything cluster-scoped; and true if the scope of some of it is a guess.
 ///
 /// A permission of a stranger's may multiply out, so what is known is looked for in it, not each pair among what is known.
-fn scope(manifest: &Manifest, rule: &Rule, names: &BTreeMap<String, ResourceName>) -> (bool, bool) {
+fn scope(manifest: &Manifest, rule: &Rule, names: &ClusterNames) -> (bool, bool) {
     let groups: BTreeSet<&str> = rule.groups.iter().map(String::as_str).collect();
     let resources: BTreeSet<&str> = rule.resources.iter().filter_map(|name| name.split('/').next()).collect();
     let table = WELL_KNOWN.iter().map(|(group, _, plural, namespaced)| (*group, *plural, *namespaced));
@@ -180,15 +192,16 @@ fn scope(manifest: &Manifest, rule: &Rule, names: &BTreeMap<String, ResourceName
         let spec = crd.get("spec")?;
         Some((spec["group"].as_str()?, spec["names"]["plural"].as_str()?, spec["scope"] != "Cluster"))
     });
+    let served = names.scopes.iter().map(|((group, plural), namespaced)| (&**group, &**plural, *namespaced));
     let mut scopes = BTreeMap::new();
-    for (group, plural, namespaced) in table.chain(brought) {
+    for (group, plural, namespaced) in served.chain(table).chain(brought) {
         if groups.contains(group) && resources.contains(plural) {
             scopes.entry((group, plural)).or_insert(namespaced);
         }
     }
     for watch in manifest.controllers.iter().flat_map(watches) {
         let kind = watch.object_kind();
-        let Some(name) = names.get(&kind.to_string()).filter(|name| !name.guessed) else { continue };
+        let Some(name) = names.kinds.get(&kind.to_string()).filter(|name| !name.guessed) else { continue };
         if let (Some(group), Some(plural)) = (groups.get(kind.group()), resources.get(name.plural.as_str())) {
             scopes.entry((group, plural)).or_insert(name.namespaced);
         }
@@ -240,6 +253,9 @@ pub fn in_one_line(manifest: &Manifest) -> String {
 
 #[cfg(test)]
 mod tests {
+    use windlass_apiserver::{ApiServer, Config};
+    use windlass_kube::client::{self, ConnectOptions};
+
     use super::*;
 
     fn manifest() -> Manifest {
@@ -265,10 +281,9 @@ mod tests {
         Manifest::from_json(&manifest.to_string()).expect("valid")
     }
 
-    #[tokio::test]
-    async fn without_a_cluster_names_are_known_brought_or_guessed() {
-        let manifest = manifest();
-        let asks = asks(&manifest, &names(&manifest, None).await);
+    #[test]
+    fn without_a_cluster_names_are_known_brought_or_guessed() {
+        let asks = asks(&manifest(), &ClusterNames::default());
         let said: Vec<_> = asks
             .iter()
             .map(|ask| (ask.rule.resources.join(","), ask.rule.verbs.len(), ask.rule.cluster, ask.guessed))
@@ -300,9 +315,54 @@ mod tests {
                 ResourceName { plural: "widgets".to_owned(), namespaced: true, guessed: false },
             )
         });
-        let names = names.filter(|(kind, _)| kind.contains("other.com")).collect();
+        let kinds = names.filter(|(kind, _)| kind.contains("other.com")).collect();
+        let names = ClusterNames { kinds, ..ClusterNames::default() };
         assert_eq!(scope(&manifest, &asked("example.com"), &names), (false, true), "another group's");
         assert_eq!(scope(&manifest, &asked("other.com"), &names), (false, false));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_cluster_knows_the_scope_of_what_a_permission_names_and_of_its_namesake_in_another_group() {
+        let server = ApiServer::start(Config::default()).await.expect("loopback");
+        let directory = tempfile::tempdir().expect("a directory");
+        let kubeconfig = directory.path().join("kubeconfig");
+        std::fs::write(&kubeconfig, server.kubeconfig()).expect("it can be written");
+        let options = ConnectOptions { kubeconfig: Some(kubeconfig), ..ConnectOptions::default() };
+        let client = client::connect(&options).await.expect("it answers").client;
+        let definition = serde_json::json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "pods.example.com"},
+            "spec": {
+                "group": "example.com", "scope": "Cluster", "names": {"kind": "Pod", "plural": "pods"},
+                "versions": [{
+                    "name": "v1", "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": {"type": "object"}},
+                }],
+            },
+        });
+        let request = http::Request::post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
+            .header("content-type", "application/json")
+            .body(definition.to_string().into_bytes());
+        let _: serde_json::Value = client.request(request.expect("a request")).await.expect("it is created");
+
+        let manifest = serde_json::json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "a", "version": "0.1.0",
+            "controllers": [{"name": "a", "primary": {"apiVersion": "v1", "kind": "ConfigMap"}}],
+            "permissions": [
+                {"apiGroups": ["example.com"], "resources": ["pods"], "verbs": ["get"]},
+                {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
+                {"apiGroups": ["example.com"], "resources": ["widgets"], "verbs": ["get"]},
+            ],
+        });
+        let manifest = Manifest::from_json(&manifest.to_string()).expect("valid");
+        let scopes = |names: &ClusterNames| {
+            let asks = asks(&manifest, names);
+            let asks = asks.iter().filter(|ask| ask.why == "a permission of the manifest");
+            asks.map(|ask| (ask.rule.cluster, ask.guessed)).collect::<Vec<_>>()
+        };
+        assert_eq!(scopes(&ClusterNames::default()), [(false, true), (false, false), (false, true)]);
+        let asked = ClusterNames::asked(&manifest, &Discovery::new(client)).await.expect("it tells");
+        assert_eq!(scopes(&asked), [(true, false), (false, false), (false, true)]);
     }
 
     #[test]

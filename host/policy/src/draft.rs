@@ -53,7 +53,7 @@ fn push_ask(text: &mut String, ask: &Ask) {
     if ask.guessed {
         comment(
             text,
-            "guessed: no cluster that knows the kind was asked (--kubeconfig) what it calls this, or whether it is \
+            "guessed: no cluster that serves it was asked (--kubeconfig) what it calls this, or whether it is \
              cluster-scoped (`cluster: true`)",
         );
     }

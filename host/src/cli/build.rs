@@ -13,7 +13,7 @@ use windlass_wasm::{EntryPoint, Limits, Manifest, Plugin, Sandbox, SandboxOption
 
 use super::limits::LimitArgs;
 use windlass_author::build::{self, BuildRequest, Built};
-use windlass_policy::asks;
+use windlass_policy::asks::{self, ClusterNames};
 use windlass_policy::review::review;
 use windlass_runtime::{POLICY_SUFFIX, read_policy};
 
@@ -56,7 +56,7 @@ impl BuildArgs {
         let wish = BuildRequest { folder: self.folder, out: self.out, verbose: self.verbose };
         match build::build(&wish, &sandbox).await {
             Ok(built) => {
-                let text = summary(&built, &wish.folder).await;
+                let text = summary(&built, &wish.folder);
                 super::print(&text).context("cannot write to standard output")?;
                 Ok(ExitCode::SUCCESS)
             }
@@ -80,7 +80,7 @@ pub(super) fn sandbox(limits: &LimitArgs, cache: Option<PathBuf>) -> anyhow::Res
 }
 
 /// A summary of the built plugin, in a few lines.
-pub(super) async fn summary(built: &Built, folder: &Path) -> String {
+pub(super) fn summary(built: &Built, folder: &Path) -> String {
     let Built { plugin, path, changed, took } = built;
     let path = super::dev::shortened(path);
     let mut text = format!(
@@ -97,7 +97,7 @@ pub(super) async fn summary(built: &Built, folder: &Path) -> String {
         let _ = writeln!(text, "  controller  {line}");
     }
     let _ = writeln!(text, "  imports     {}", imports(plugin));
-    let _ = writeln!(text, "  rights      {}", rights(plugin, folder).await);
+    let _ = writeln!(text, "  rights      {}", rights(plugin, folder));
     text
 }
 
@@ -137,7 +137,7 @@ fn imports(plugin: &Plugin) -> String {
 }
 
 /// Says whether the folder's policy grants all that the plugin asks for.
-async fn rights(plugin: &Plugin, folder: &Path) -> String {
+fn rights(plugin: &Plugin, folder: &Path) -> String {
     let name = plugin.name();
     let file = format!("{name}{POLICY_SUFFIX}");
     let path = folder.join(&file);
@@ -148,8 +148,8 @@ async fn rights(plugin: &Plugin, folder: &Path) -> String {
         Ok(policy) => policy,
         Err(error) => return error,
     };
-    let names = asks::names(plugin.manifest(), None).await;
-    let review = review(plugin, asks::asks(plugin.manifest(), &names), &[&policy.allowance]);
+    let asks = asks::asks(plugin.manifest(), &ClusterNames::default());
+    let review = review(plugin, asks, &[&policy.allowance]);
     if review.is_complete() {
         return format!("{file} grants all that it asks for");
     }

@@ -86,13 +86,14 @@ impl ListChildrenArgs {
             (self.place.look(&Sought::Children { plugin: self.plugin }, |_| true).await?, whose)
         };
         let SweptCluster { swept, place, .. } = looked;
-        let text = match self.output {
-            ListFormat::Text if swept.carriers.is_empty() => format!("no object {place} {whose}\n"),
-            ListFormat::Text => table(&swept.carriers),
-            ListFormat::Json => format!("{:#}\n", Value::from(swept.carriers.iter().map(document).collect::<Vec<_>>())),
-            ListFormat::Name => swept.carriers.iter().map(|carrier| reference(carrier) + "\n").collect(),
-        };
-        super::print(&text)?;
+        match self.output {
+            ListFormat::Text if swept.carriers.is_empty() => super::print(&format!("no object {place} {whose}\n"))?,
+            ListFormat::Text => super::print(&table(&swept.carriers))?,
+            ListFormat::Json => super::print_json(&swept.carriers.iter().map(document).collect())?,
+            ListFormat::Name => {
+                super::print(&swept.carriers.iter().map(|carrier| reference(carrier) + "\n").collect::<String>())?;
+            }
+        }
         complete(&swept)
     }
 }

@@ -10,7 +10,7 @@ use windlass_kube::client::{self, ConnectError, ConnectOptions};
 use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
 
 use super::limits::LimitArgs;
-use windlass_policy::asks::{self, Ask};
+use windlass_policy::asks::{self, Ask, ClusterNames};
 use windlass_runtime::POLICY_SUFFIX;
 
 /// The time to answer for a cluster that no flag names.
@@ -19,8 +19,8 @@ const UNASKED: Duration = Duration::from_secs(3);
 /// The cluster to ask for the resource names of kinds.
 #[derive(Debug, Args)]
 pub(super) struct ClusterArgs {
-    /// The kubeconfig of a cluster that serves the kinds the plugin names. Default: kubectl's; without a cluster, resource names
-    /// are guessed.
+    /// The kubeconfig of a cluster that serves what the plugin names. Default: kubectl's; without a cluster, what Windlass does
+    /// not know is guessed.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// The context of the kubeconfig.
@@ -43,9 +43,12 @@ pub(super) fn beside(plugin: &Plugin) -> PathBuf {
 impl ClusterArgs {
     /// The rights that `plugin` asks for.
     pub(super) async fn asks(self, plugin: &Plugin) -> anyhow::Result<Vec<Ask>> {
-        let cluster = self.discovery().await?;
-        let names = asks::names(plugin.manifest(), cluster.as_ref()).await;
-        Ok(asks::asks(plugin.manifest(), &names))
+        let manifest = plugin.manifest();
+        let names = match self.discovery().await? {
+            Some(cluster) => ClusterNames::asked(manifest, &cluster).await?,
+            None => ClusterNames::default(),
+        };
+        Ok(asks::asks(manifest, &names))
     }
 
     /// None: there is no cluster to ask. A cluster named by a flag must answer.

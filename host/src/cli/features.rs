@@ -44,11 +44,11 @@ impl FeaturesArgs {
         for warning in features.states().iter().filter_map(FeatureState::warning) {
             eprintln!("windlass: {warning}");
         }
-        let text = match self.output {
-            OutputFormat::Text => table(&features),
-            OutputFormat::Json => format!("{:#}\n", features.states().iter().map(document).collect::<Value>()),
-        };
-        super::print(&text).context("cannot write to standard output")
+        match self.output {
+            OutputFormat::Text => super::print(&table(&features)),
+            OutputFormat::Json => super::print_json(&features.states().iter().map(document).collect()),
+        }
+        .context("cannot write to standard output")
     }
 }
 

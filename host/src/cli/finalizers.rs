@@ -64,15 +64,16 @@ impl ListFinalizersArgs {
             |name: &str| only.as_ref().map_or_else(|| name.starts_with(finalizer::PREFIX), |only| name == only);
         let wanted = |carrier: &Carrier| carrier.finalizers.iter().any(|name| is_ours(name));
         let SweptCluster { swept, place, .. } = self.place.look(&Sought::Finalizers, wanted).await?;
-        let text = match self.output {
+        match self.output {
             ListFormat::Text if swept.carriers.is_empty() => {
-                format!("no object {place} carries {}\n", ours(only.as_deref()))
+                super::print(&format!("no object {place} carries {}\n", ours(only.as_deref())))?;
             }
-            ListFormat::Text => table(&swept.carriers),
-            ListFormat::Json => format!("{:#}\n", Value::from(swept.carriers.iter().map(document).collect::<Vec<_>>())),
-            ListFormat::Name => swept.carriers.iter().map(|carrier| reference(carrier) + "\n").collect(),
-        };
-        super::print(&text)?;
+            ListFormat::Text => super::print(&table(&swept.carriers))?,
+            ListFormat::Json => super::print_json(&swept.carriers.iter().map(document).collect())?,
+            ListFormat::Name => {
+                super::print(&swept.carriers.iter().map(|carrier| reference(carrier) + "\n").collect::<String>())?;
+            }
+        }
         complete(&swept)
     }
 }

@@ -1,6 +1,5 @@
 //! `windlass grant`: writes a policy for review.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -42,7 +41,7 @@ impl GrantArgs {
         let text = draft(&plugin, &asks, self.in_force);
         let output = self.output.unwrap_or_else(|| examine::beside(&plugin));
         if output == Path::new("-") {
-            std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+            super::print(&text).context("cannot write to standard output")?;
             return Ok(ExitCode::SUCCESS);
         }
         if output.exists() {
@@ -56,7 +55,7 @@ impl GrantArgs {
                 Err(error) => bail!("there is a policy that cannot be read, and --force would replace it: {error}"),
             };
             let said = if news.is_empty() { String::new() } else { format!("# not in {file} so far:\n{news}") };
-            std::io::stdout().write_all(said.as_bytes()).context("cannot write to standard output")?;
+            super::print(&said).context("cannot write to standard output")?;
             if !self.force && news.is_empty() {
                 eprintln!("{file} is there already and grants all that {} asks for", plugin.name());
                 return Ok(ExitCode::SUCCESS);

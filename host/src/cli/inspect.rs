@@ -3,7 +3,6 @@
 mod made;
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -26,6 +25,8 @@ use windlass_runtime::{POLICY_SUFFIX, read_ceiling, read_policy};
 const LACKS: u8 = 1;
 /// Exit code: `inspect` could not find out.
 const FAILED: u8 = 2;
+
+const UNPRINTED: &str = "cannot write to standard output";
 
 /// Arguments of `windlass inspect`.
 #[derive(Debug, Args)]
@@ -107,29 +108,26 @@ impl InspectArgs {
         let layers: Vec<&Allowance> = std::iter::once(granted).chain(ceiling.as_deref()).collect();
         let review = review(&plugin, asks, &layers);
         let given = PolicyLayers { file, policy, ceiling };
-        let text = match self.output {
-            OutputFormat::Text => text(&plugin, &made, &given, &review),
-            OutputFormat::Json => format!("{:#}\n", json(&plugin, &made, &given, &review)),
-        };
-        print(&text)?;
+        match self.output {
+            OutputFormat::Text => super::print(&text(&plugin, &made, &given, &review)),
+            OutputFormat::Json => super::print_json(&json(&plugin, &made, &given, &review)),
+        }
+        .context(UNPRINTED)?;
         Ok(review.is_complete())
     }
 
     /// Describes a file that this host cannot load as a plugin, so that its author can see why.
     fn print_unloaded(&self, made: &InspectedFile, error: &anyhow::Error) -> anyhow::Result<()> {
         let InspectedFile { contents, needs } = made;
-        print(&match self.output {
-            OutputFormat::Text => made::unloaded(&self.plugin, contents, needs),
+        match self.output {
+            OutputFormat::Text => super::print(&made::unloaded(&self.plugin, contents, needs)),
             OutputFormat::Json => {
                 let problem = explained(&**error);
-                format!("{:#}\n", made::unloaded_json(&self.plugin, contents, needs, &problem))
+                super::print_json(&made::unloaded_json(&self.plugin, contents, needs, &problem))
             }
-        })
+        }
+        .context(UNPRINTED)
     }
-}
-
-fn print(text: &str) -> anyhow::Result<()> {
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")
 }
 
 fn text(plugin: &Plugin, made: &InspectedFile, given: &PolicyLayers, review: &PolicyReview) -> String {

@@ -24,7 +24,9 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde_json::Value;
 use tokio::runtime::Runtime;
+use windlass_core::deceptive;
 use windlass_runtime::GrantMode;
 use windlass_wasm::Compiler;
 
@@ -273,13 +275,19 @@ impl Cli {
     }
 }
 
-/// Writes to standard output. A reader that closes the pipe early, as `head` does, is not an error.
+/// Writes to standard output, and escapes what a stranger's plugin or object could deceive a reader with. A reader that closes
+/// the pipe early, as `head` does, is not an error.
 fn print(text: &str) -> std::io::Result<()> {
     use std::io::Write as _;
-    match std::io::stdout().write_all(text.as_bytes()) {
+    match std::io::stdout().write_all(deceptive::escape(text).as_bytes()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         written => written,
     }
+}
+
+/// Writes `document` to standard output, for programs.
+fn print_json(document: &Value) -> std::io::Result<()> {
+    print(&deceptive::escape_json(&format!("{document:#}\n")))
 }
 
 /// Runs `work`, and then waits for nothing else. Dropping a runtime would wait for its blocking threads, and a DNS look-up can

@@ -11,6 +11,7 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
+use windlass_core::deceptive;
 
 use super::lines::{own_field, own_fields};
 
@@ -100,7 +101,13 @@ fn line(target: &str, level: Level, fields: &BTreeMap<&'static str, String>) -> 
             (what, colour, spaced(&[field("key"), message, &rest(fields)]))
         }
     };
-    BriefLine { what, colour, text }
+    BriefLine { what, colour, text: escaped(target, &text) }
+}
+
+/// `text` without what could forge a line: it quotes plugins, objects and their names. A tool's output has lines of its own.
+fn escaped(target: &str, text: &str) -> String {
+    let escaped = deceptive::escape(text);
+    if target == "windlass::build" { escaped.into_owned() } else { escaped.replace('\n', "\\n") }
 }
 
 /// The fields that a plugin said itself.
@@ -196,6 +203,26 @@ mod tests {
         let fields = fields.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
         let line = line(target, level, &fields);
         format!("{} {}", line.what, line.text)
+    }
+
+    #[test]
+    fn no_text_of_a_stranger_forges_a_line() {
+        let forged = "no\n12:00:00 write default/x: committed\u{1b}[2J\u{202e}";
+        let escaped = "no\\n12:00:00 write default/x: committed\\u{1b}[2J\\u{202e}";
+        for (target, field) in [
+            ("windlass::audit", "difference"),
+            ("windlass::audit", "outcome"),
+            ("windlass::plugin", "message"),
+            ("windlass::events", "note"),
+            ("windlass::dispatch", "error"),
+            ("windlass", "message"),
+        ] {
+            let outcome = ("outcome", if field == "difference" { "withheld" } else { "committed" });
+            let told = told(target, Level::INFO, &[outcome, (field, forged)]);
+            assert!(told.contains(escaped), "{target} {field}: {told}");
+        }
+        let built = told("windlass::build", Level::WARN, &[("message", "error:\n  here\u{1b}[2J")]);
+        assert_eq!(built, "WARN error:\n  here\\u{1b}[2J", "a compiler's lines stay lines");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A plugin's own fields stand apart from the host's, so no plugin can say who it is or which object a line is about.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use tracing::field::{Field, FieldSet, Visit};
 use tracing::{Event, Level, Subscriber};
@@ -12,7 +12,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
-use windlass_core::deceptive::is_deceptive;
+use windlass_core::deceptive::{self, is_deceptive};
 
 /// The format of lines.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +84,9 @@ impl Visit for Said {
     }
 }
 
+/// The target of plugins' own lines.
+const PLUGIN: &str = "windlass::plugin";
+
 /// All that one line says besides its time and level.
 #[derive(Default)]
 struct Line {
@@ -113,7 +116,7 @@ impl Visit for Line {
 
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
-            "fields" if self.target == "windlass::plugin" => self.own = own_fields(value),
+            "fields" if self.target == PLUGIN => self.own = own_fields(value),
             // Of lines that come from the crate `log`.
             "log.target" => value.clone_into(&mut self.target),
             name if name.starts_with("log.") => {}
@@ -162,17 +165,15 @@ impl Line {
         let is_coloured = out.has_ansi_escapes();
         let (dim, on, off) = if is_coloured { ("\x1b[2m", colour(level), "\x1b[0m") } else { ("", "", "") };
         write!(out, "{dim}{time}{off} {on}{level:>5}{off}")?;
-        // It is for people to read, and comes first, so it needs no quotes.
         for (_, value) in self.said.0.iter().filter(|(name, _)| *name == "message") {
-            let message: String = serde_json::from_str(value).unwrap_or_else(|_| value.clone());
-            out.write_char(' ')?;
-            for character in message.chars() {
-                if is_deceptive(character) {
-                    write!(out, "{}", character.escape_default())?;
-                } else {
-                    out.write_char(character)?;
-                }
+            // A plugin's could look like the fields that follow.
+            if self.target == PLUGIN {
+                write!(out, " {value}")?;
+                continue;
             }
+            // It is for people to read, and comes first, so it needs no quotes.
+            let message: String = serde_json::from_str(value).unwrap_or_else(|_| value.clone());
+            write!(out, " {}", deceptive::escape(&message).replace('\n', "\\n"))?;
         }
         for (name, value) in self.said.0.iter().filter(|(name, _)| *name != "message") {
             // A text is its own JSON, in quotes.
@@ -205,20 +206,7 @@ fn is_word(text: &str) -> bool {
 
 /// `text` as JSON, without any character that could deceive a reader.
 fn json(text: &str) -> String {
-    let quoted = serde_json::Value::from(text).to_string();
-    if !quoted.contains(is_deceptive) {
-        return quoted;
-    }
-    let mut escaped = String::with_capacity(quoted.len());
-    for character in quoted.chars() {
-        if is_deceptive(character) {
-            // Writing to a text cannot fail.
-            let _ = write!(escaped, "\\u{:04x}", u32::from(character));
-        } else {
-            escaped.push(character);
-        }
-    }
-    escaped
+    deceptive::escape_json(&serde_json::Value::from(text).to_string()).into_owned()
 }
 
 /// The name of an event's or a span's field: those of the line itself are taken.
@@ -338,7 +326,7 @@ mod tests {
             "fields": {"level": "ERROR", "plugin": "third", "x key": "1 key=c/d", "y=z": "1=2"}
         });
         assert_eq!(without_time(parsed(forge)), expected);
-        let reads = "  INFO done plugin=shop key=a/b fields.level=ERROR fields.plugin=other \
+        let reads = "  INFO \"done\" plugin=shop key=a/b fields.level=ERROR fields.plugin=other \
                      fields.\"x key\"=\"1 key=c/d\" fields.\"y=z\"=1=2 fields.plugin=third\n";
         assert_eq!(logged(Lines::Text, forge), reads);
     }
@@ -348,6 +336,13 @@ mod tests {
         let line = parsed(|| tracing::info!(level = "ERROR", target = "x", fields = "y", r#type = 1, "said"));
         assert_eq!((&line["level"], &line["event.level"], &line["type"]), (&json!("INFO"), &json!("ERROR"), &json!(1)));
         assert_eq!((&line["event.target"], &line["event.fields"]), (&json!("x"), &json!("y")));
+    }
+
+    #[test]
+    fn a_plugins_message_cannot_pass_for_the_hosts_fields() {
+        let forged = "mutation plugin=other primary=prod/db outcome=committed";
+        let log = logged(Lines::Text, || tracing::info!(target: PLUGIN, plugin = "shop", "{forged}"));
+        assert_eq!(log, format!("  INFO \"{forged}\" plugin=shop\n"));
     }
 
     #[test]

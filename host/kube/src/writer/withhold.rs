@@ -30,6 +30,11 @@ use crate::writer::audit::{self, WriteOutcome};
 use crate::writer::plan::{How, Plan};
 use crate::writer::skip::StateBefore;
 
+/// The subresources of which Kubernetes stores what is written, and tries it on request. Others do something: `token` issues
+/// one, `proxy` sends a request on, `exec` and `attach` run.
+const STORED: [&str; 9] =
+    ["", "status", "scale", "eviction", "binding", "approval", "ephemeralcontainers", "finalize", "resize"];
+
 const LOOK_LIMIT: Duration = Duration::from_secs(30);
 
 /// The text of an object before a write.
@@ -148,8 +153,8 @@ impl Writer {
 
     /// Why `plan` must not be sent, even as a dry run.
     async fn has_no_dry_run(&self, plan: &Plan) -> Option<String> {
-        if &*plan.subresource == "token" {
-            return Some("the server may issue a token all the same".to_owned());
+        if !STORED.contains(&&*plan.subresource) {
+            return Some(format!("for {:?} the server may do what is asked all the same", &*plan.subresource));
         }
         let kind = &plan.resource.kind;
         match self.discovery.is_own(&plan.resource).await {

@@ -238,6 +238,7 @@ fn core_resources() -> Value {
         ("configmaps", "ConfigMap", true),
         ("serviceaccounts", "ServiceAccount", true),
         ("serviceaccounts/token", "TokenRequest", true),
+        ("pods/proxy", "PodProxyOptions", true),
         ("nodes", "Node", false),
         ("namespaces", "Namespace", false),
     ])

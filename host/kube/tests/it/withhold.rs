@@ -233,7 +233,7 @@ async fn where_the_server_gives_no_dry_run_the_refusal_names_the_object_and_the_
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_sent_to_an_api_server_behind_the_api_server_nor_for_a_token() {
+async fn nothing_is_sent_to_an_api_server_behind_the_api_server_nor_for_what_is_not_stored() {
     let aggregated = Reply::Json(200, json!({"spec": {"service": {"name": "metrics"}}}));
     let script = Script::default()
         .answers("/apis/apiregistration.k8s.io/v1/apiservices/v1.example.com", aggregated)
@@ -244,13 +244,18 @@ async fn nothing_is_sent_to_an_api_server_behind_the_api_server_nor_for_a_token(
     let error = withholding.write(&Arc::new(call()), apply_of(&widget)).await.expect_err("not tried");
     assert!(error.reason == ApiReason::ReadOnly && error.message.contains("behind the API server"), "{error}");
     assert_eq!(withholding.last(), "create patch widgets.example.com: spec.size: 1");
-    let account = ObjectRef { kind: ObjectKind::new("v1", "ServiceAccount"), key: key("a"), uid: None };
-    let subresource = Some(Subresource { name: "token".into(), parent: Some(account) });
-    let options = WriteOptions { subresource, ..WriteOptions::default() };
+    let subresource_of = |kind: &str, name: &str| {
+        let parent = ObjectRef { kind: ObjectKind::new("v1", kind), key: key("a"), uid: None };
+        Some(Subresource { name: name.into(), parent: Some(parent) })
+    };
     let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": {"name": "a"}});
-    let token = Operation::Create { object: request.to_string(), options };
-    let error = withholding.write(&Arc::new(call()), token).await.expect_err("not tried");
-    assert_eq!(error.reason, ApiReason::ReadOnly, "{error}");
+    // What is sent to a proxy goes to the Pod as it is, dry run or not.
+    for (kind, name) in [("ServiceAccount", "token"), ("Pod", "proxy")] {
+        let options = WriteOptions { subresource: subresource_of(kind, name), ..WriteOptions::default() };
+        let operation = Operation::Create { object: request.to_string(), options };
+        let error = withholding.write(&Arc::new(call()), operation).await.expect_err("not tried");
+        assert_eq!(error.reason, ApiReason::ReadOnly, "{name}: {error}");
+    }
     assert_eq!(script.mutations_asked().len(), 0);
 }
 

@@ -15,7 +15,7 @@ mod watching;
 
 use std::convert::Infallible;
 use std::pin::pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -294,9 +294,11 @@ impl Controller {
         phases: &Phases,
     ) -> Result<StartedRound, RoundEnd> {
         let (inherited, beginning) = self.await_takeover(takeover, &mut watching, gone, &phases.stop).await?;
+        // Of what goes, the generation before has heard, if it has left its queue.
+        let gone = watching.take_gone().filter(|_| inherited.is_none()).unwrap_or_default();
         let (running, active) = self.start(watching, inherited.as_ref().map(InheritedRound::active), phases);
         // What has happened by now is in the caches already; what happens from now on is heard here.
-        running.dispatch.start_afresh();
+        running.dispatch.take_over(gone);
         if let Some(inherited) = inherited {
             inherited.has_begun();
         }
@@ -326,7 +328,7 @@ impl Controller {
         };
         let fresh = self.telling(&watching, self.fresh(&watching));
         // Keys may wait for the last of the first lists, events may not: they would heap up.
-        let muted = std::mem::take(&mut watching.gone).into_inner().unwrap_or_else(PoisonError::into_inner);
+        let muted = watching.take_gone();
         let (running, active) = self.start(watching, None, phases);
         let end = tokio::select! {
             biased;

@@ -35,7 +35,7 @@ pub(super) struct Watching {
     /// Before it subscribed to any of it.
     pub(super) since: Stamp,
     /// The primaries that went while it was muted, with their uids. None: it never was.
-    pub(super) gone: Mutex<Option<HashMap<ObjectKey, Arc<str>>>>,
+    gone: Mutex<Option<HashMap<ObjectKey, Arc<str>>>>,
     /// Kinds that a definition may bring, and its name.
     pub(super) defined: Vec<(ObjectKind, Arc<str>)>,
     pub(super) finalizer_grants: Grants,
@@ -238,6 +238,11 @@ impl Watching {
             // They have all ended, which is told otherwise.
             pending().await
         }
+    }
+
+    /// The primaries that went while it was muted, with their uids; None: it never was.
+    pub(super) fn take_gone(&mut self) -> Option<HashMap<ObjectKey, Arc<str>>> {
+        std::mem::take(&mut self.gone).into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Completes when every first list is in its store: nothing is decided on half a cache.

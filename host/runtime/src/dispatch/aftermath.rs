@@ -39,9 +39,9 @@ impl Dispatch {
     pub(super) fn settle_key(&self, key: &ObjectKey, called: &Called, context: &CallContext) {
         let result = &called.result;
         let decision = outcome::decide(result, &self.primary.kind, key);
-        if called.made {
-            let failure = probation::own_failure(result, &decision).map(|kind| (kind, describe(result)));
-            self.record.called(key, failure.as_ref().map(|(kind, text)| (*kind, text.as_str())));
+        // One that waited too long for what it had asked for tells more of others.
+        if called.made && !result.is_wait() {
+            self.judge(key, result, &decision);
         }
         match &decision {
             Decision::Leave(_) => {}
@@ -74,6 +74,15 @@ impl Dispatch {
             }
             Decision::Retry { retry, at_least } => self.retry(key, retry, at_least, result, context),
         }
+    }
+
+    /// Records how a call about `key` ended, by which its generation is judged.
+    fn judge(&self, key: &ObjectKey, result: &CallResult, decision: &Decision) {
+        let failed_before = self.memory().had_failed(key);
+        let failure = probation::own_failure(result, decision, failed_before).map(|kind| (kind, describe(result)));
+        let subject = (self.controller.clone(), key.clone());
+        let others_at_work = || self.queue.processing().iter().any(|other| other != key);
+        self.record.called(&subject, failure.as_ref().map(|(kind, text)| (*kind, text.as_str())), others_at_work);
     }
 
     fn retry(

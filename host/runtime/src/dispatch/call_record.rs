@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
-use windlass_core::object::ObjectKey;
-use windlass_core::probation::{self, CallCounts, FirstCalls, OwnFailure, ProbationVerdict, Recent};
+use windlass_core::probation::{self, CallCounts, FirstCalls, OwnFailure, ProbationVerdict, Recent, Subject};
 
 /// The record of how the calls of one generation end, and the probation that is judged by it.
 #[derive(Debug)]
@@ -47,12 +46,18 @@ impl CallRecord {
         Arc::new(Self { counted: Mutex::default(), changed: watch::Sender::default() })
     }
 
-    /// A call about `key` has ended. `failure`: by the plugin's own fault, and the text tells of it.
-    pub(crate) fn called(&self, key: &ObjectKey, failure: Option<(OwnFailure, &str)>) {
+    /// A call about `subject` has ended. `failure`: by the plugin's own fault, and the text tells of it. `others_at_work`:
+    /// calls about others still run.
+    pub(crate) fn called(
+        &self,
+        subject: &Subject,
+        failure: Option<(OwnFailure, &str)>,
+        others_at_work: impl FnOnce() -> bool,
+    ) {
         let mut counted = self.lock();
         counted.recent.add(failure.is_some());
         let Some(probation) = &mut counted.probation else { return };
-        probation.first.add(key, failure.map(|(kind, _)| kind));
+        probation.first.add(subject, failure.map(|(kind, _)| kind), others_at_work());
         let is_first = probation.since.is_none();
         let age = probation.since.get_or_insert_with(Instant::now).elapsed();
         let (record, former) = (probation.first.counts(), probation.former);
@@ -139,6 +144,7 @@ mod tests {
     use std::time::Duration;
 
     use futures::FutureExt;
+    use windlass_core::object::ObjectKey;
 
     use super::*;
 
@@ -151,7 +157,8 @@ mod tests {
     /// A call about some key ends.
     fn called(record: &CallRecord, failure: Option<&str>) {
         let failure = failure.map(|text| (OwnFailure::Trap, text));
-        record.called(&ObjectKey::namespaced("prod", "shop"), failure);
+        let subject = ("webapps".into(), ObjectKey::namespaced("prod", "shop"));
+        record.called(&subject, failure, || false);
     }
 
     #[tokio::test(start_paused = true)]

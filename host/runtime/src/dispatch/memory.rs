@@ -1,6 +1,6 @@
 //! The memory that dispatch has of a key from one call to the next, beside the failures that the queue counts.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use windlass_core::hot_loop::SlowMark;
@@ -16,6 +16,8 @@ pub(crate) struct KeyMemory {
     pub(super) setbacks: Setbacks,
     /// The keys that have failed, with the wish that they failed to bring about. None: the primary had gone.
     failed: HashMap<ObjectKey, Option<SlowMark>>,
+    /// The keys that had failed last when the generation at work took over, and have neither ended well nor been changed since.
+    had_failed: HashSet<ObjectKey>,
     /// The uids of primaries that have gone.
     gone: HashMap<ObjectKey, Arc<str>>,
 }
@@ -31,6 +33,7 @@ impl KeyMemory {
         let is_other = self.failed.get(key).is_some_and(|failed| *failed != now);
         if is_other {
             self.failed.remove(key);
+            self.had_failed.remove(key);
         }
         is_other
     }
@@ -43,7 +46,18 @@ impl KeyMemory {
     /// Nothing is to be done about `key` until something changes, or it asks for it.
     pub(super) fn ends(&mut self, key: &ObjectKey) {
         self.failed.remove(key);
+        self.had_failed.remove(key);
         self.gone.remove(key);
+    }
+
+    /// Another generation is to be called from now on.
+    pub(super) fn passes_on(&mut self) {
+        self.had_failed = self.failed.keys().cloned().collect();
+    }
+
+    /// Whether `key` had failed last under the generation before.
+    pub(super) fn had_failed(&self, key: &ObjectKey) -> bool {
+        self.had_failed.contains(key)
     }
 
     /// The primary of `key` has gone, and this was its uid.

@@ -338,6 +338,12 @@ impl Dispatch {
         }
     }
 
+    /// As [`Self::catch_up`], for a generation that takes the place of another.
+    pub(crate) fn take_over(&self, gone: impl IntoIterator<Item = (ObjectKey, Arc<str>)>) {
+        self.memory().passes_on();
+        self.catch_up(gone);
+    }
+
     /// Queues every primary, and those that have `gone`, with their uids: what the watches told until now was not kept.
     pub(crate) fn catch_up(&self, gone: impl IntoIterator<Item = (ObjectKey, Arc<str>)>) {
         for (key, uid) in gone {

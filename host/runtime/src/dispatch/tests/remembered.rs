@@ -2,7 +2,7 @@
 //! that has gone.
 
 use windlass_core::object::{Header, Object};
-use windlass_core::outcome::Retry;
+use windlass_core::outcome::{Retry, WAITED};
 
 use super::*;
 use crate::dispatch::memory::KeyMemory;
@@ -131,4 +131,42 @@ async fn a_generation_does_not_pass_its_probation_on_calls_that_were_never_made(
     }
     assert!(matches!(record.judged().now_or_never(), Some(Judged::Failed(_))));
     assert_eq!(stage.dispatch.queue.add_rate_limited(key("other"), Retry::Counted, None), Duration::from_mins(1));
+}
+
+/// Reports a failure for `old` and `new`, and waits too long for `slow`.
+struct Unlucky;
+
+impl Reconcile for Unlucky {
+    fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
+        let result = match &*call.request.key.name {
+            "slow" => CallResult::Trapped { reason: WAITED, message: "for an answer".to_owned() },
+            _ => CallResult::Failed(vec![Failure::Transient("not yet".to_owned())]),
+        };
+        async move { Called::made(result, Duration::ZERO) }.boxed()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_failed_before_a_swap_too_or_waits_for_others_is_no_reason_to_go_back() {
+    let mut stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
+    Arc::get_mut(&mut stage.dispatch).expect("no worker has it yet").plugin = Box::new(Unlucky);
+    let (dispatch, record) = (stage.dispatch.clone(), stage.dispatch.record.clone());
+    let running = Running::new(stage.dispatch.clone(), &stage.phases.clone());
+    running.work();
+    dispatch.queue.add(key("old"));
+    assert!(stage.is_quiet().await);
+    dispatch.take_over([]);
+    record.begin_probation(probation::CallCounts { calls: 100, failures: 0 });
+    for name in ["old", "slow"] {
+        for _ in 0..probation::FEWEST_FAILURES {
+            dispatch.queue.add(key(name));
+            assert!(stage.is_quiet().await);
+        }
+        assert_eq!(record.judged().now_or_never(), None, "{name}");
+    }
+    for _ in 0..probation::FEWEST_FAILURES {
+        dispatch.queue.add(key("new"));
+        assert!(stage.is_quiet().await);
+    }
+    assert!(matches!(record.judged().now_or_never(), Some(Judged::Failed(_))));
 }

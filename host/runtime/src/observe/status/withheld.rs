@@ -1,6 +1,7 @@
 //! The writes that a read-only host has withheld of one controller (`--read-only`): what each primary's last call would
 //! have done, and which of it is news.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex};
@@ -13,7 +14,7 @@ use windlass_core::withheld::{WithheldEffect, WithheldWrite};
 
 use super::{locked, shortened};
 
-/// The most writes that are remembered. Of more it is not known whether they are news.
+/// The most writes that are remembered. Of more it is not known whether they are news, and they are told each time.
 const MOST: usize = 10_000;
 /// How many of the news are listed, the last ones.
 const MOST_LISTED: usize = 10;
@@ -117,19 +118,31 @@ impl Writes {
         }
         let WithheldWrite { verb, resource, object, effect, .. } = write;
         let of = WriteOf { verb, resource: resource.clone(), object: object.clone() };
-        let of_object = of_primary.by_object.entry(of).or_default();
+        let is_full = self.known >= MOST;
+        let of_object = match of_primary.by_object.entry(of) {
+            Entry::Vacant(_) if is_full => return self.overflows(primary),
+            entry => entry.or_default(),
+        };
         let this = (*effect, hash(write));
         let before = of_object.writes.get_mut(of_object.so_far).map(|before| std::mem::replace(before, this));
         if before.is_none() {
-            if self.known >= MOST {
-                self.unlisted += 1;
-                return false;
+            if is_full {
+                return self.overflows(primary);
             }
             of_object.writes.push(this);
             self.known += 1;
         }
         of_object.so_far += 1;
         before != Some(this)
+    }
+
+    /// There is no room to remember a write of this primary's, so it is news each time: rather twice than never.
+    fn overflows(&mut self, primary: &ObjectKey) -> bool {
+        if self.by_primary.get(primary).is_some_and(|of_primary| of_primary.by_object.is_empty()) {
+            self.by_primary.remove(primary);
+        }
+        self.unlisted += 1;
+        true
     }
 
     fn list(&mut self, primary: &ObjectKey, write: &WithheldWrite) {
@@ -148,7 +161,7 @@ impl Writes {
 
 fn hash(write: &WithheldWrite) -> u64 {
     let mut hasher = DefaultHasher::new();
-    write.difference.timeless().hash(&mut hasher);
+    write.difference.fingerprint().hash(&mut hasher);
     write.unjudged.is_some().hash(&mut hasher);
     hasher.finish()
 }
@@ -200,11 +213,12 @@ mod tests {
         let writes = WithheldWrites::default();
         let made: Vec<_> = (0..MOST + 5).map(|at| write(&format!("a{at}"), 1)).collect();
         let news = call(&writes, "1", &made);
-        assert_eq!(news.iter().filter(|is_news| **is_news).count(), MOST);
+        assert!(news.iter().all(|is_news| *is_news), "none is hidden");
         let (primary, listed) = (ObjectKey::cluster("x"), write("b", 1));
         (0..MOST_LISTED + 5).for_each(|_| locked(&writes.0).list(&primary, &listed));
         let shown = writes.to_json().expect("something");
         assert_eq!((&shown["create"], &shown["unlisted"]), (&json!(MOST), &json!(5)));
         assert_eq!(shown["last"].as_array().map(Vec::len), Some(MOST_LISTED));
+        assert_eq!(call(&writes, "2", &made[..1]), [false]);
     }
 }

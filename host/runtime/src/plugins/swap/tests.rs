@@ -21,7 +21,7 @@ async fn what_was_delivered_anew_before_it_failed_is_not_tried_again_for_that_bu
     let (mut serving, newest) = stage.serving(&one, reports, stop.clone());
     let mut past = ServingState::default();
     let former = serving.generation(one.clone(), &mut past).expect("it can be configured");
-    former.record.called(&ObjectKey::namespaced("prod", "shop"), None);
+    former.record.called(&("webapps".into(), ObjectKey::namespaced("prod", "shop")), None, || false);
     let generation = serving.generation(other.clone(), &mut past).expect("so can this");
     past.succeeds(&generation, &former);
     let term = PluginTerm::unshared(&stop);
@@ -82,7 +82,7 @@ async fn what_is_put_back_by_hand_hears_of_its_definitions_however_soon_it_takes
     let mut past = ServingState::default();
     let former = serving.generation(one.clone(), &mut past).expect("it can be configured");
     serving.runs(&mut past, &former);
-    former.record.called(&ObjectKey::namespaced("prod", "shop"), None);
+    former.record.called(&("webapps".into(), ObjectKey::namespaced("prod", "shop")), None, || false);
     let generation = serving.generation(other, &mut past).expect("so can this");
     past.succeeds(&generation, &former);
     let term = PluginTerm::unshared(&stop);
