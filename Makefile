@@ -9,6 +9,9 @@ MAKEFLAGS += --no-builtin-rules
 
 CARGO_TARGET_DIR ?= target
 
+# What `bench` passes on.
+export QUICK CASES CONTENDERS ROUNDS SEED
+
 .PHONY: help setup build plugins guests conformance demo test soak fuzz bench clean
 
 help: ## list the commands
@@ -55,8 +58,11 @@ fuzz: setup ## fuzz what reads files of strangers, and record it in docs/soak; T
 	@tools/fuzz $(TARGETS)
 
 # All crates are named together, and the host is built by the same profile: cargo unifies their features, so that all share one build.
-bench: ## measure; QUICK=1: less of it; docs/benchmarks.md has recorded results
+bench: ## measure; QUICK=1: less of it; PEERS=1: beside other controllers, CASES=converge,edit ROUNDS=5; docs/benchmarks.md has results
 	@tools/setup tests
+ifdef PEERS
+	@tools/bench-peers
+else
 	tools/build-component probe $(CARGO_TARGET_DIR)/guests
 	tools/build-component chameleon $(CARGO_TARGET_DIR)/guests
 	tools/build-component hostile $(CARGO_TARGET_DIR)/guests
@@ -70,6 +76,7 @@ bench: ## measure; QUICK=1: less of it; docs/benchmarks.md has recorded results
 	$(MAKE) --no-print-directory conformance
 	tools/build-prototypes
 	cargo bench --locked --workspace --bench languages $(if $(QUICK),-- --quick)
+endif
 
 clean: ## remove what was built here (not the caches of the machine)
 	cargo clean

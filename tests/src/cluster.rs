@@ -30,6 +30,12 @@ impl Cluster {
         &self.kubeconfig
     }
 
+    /// The id of its process.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Kills it with SIGKILL, as a crash does. Another start with the same `--dir` goes on with what it had.
     pub fn kill(mut self) -> anyhow::Result<()> {
         self.process.kill()?;
@@ -66,6 +72,14 @@ impl OwnCluster {
         };
         self.running = Some(tokio::task::spawn_blocking(start).await??);
         Ok(())
+    }
+
+    /// Kills it and removes what it had.
+    pub fn stop(mut self) -> anyhow::Result<()> {
+        if let Some(running) = self.running.take() {
+            running.kill()?;
+        }
+        Ok(self.directory.close()?)
     }
 
     /// The cluster as it runs.

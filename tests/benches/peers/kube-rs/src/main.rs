@@ -1,0 +1,127 @@
+//! The `WebApp` controller as a team would write it on `kube::runtime::Controller`: it does what plugins/webapp does, by
+//! server-side apply. It keeps its children in stores, so that it need not apply what is as it should be.
+
+mod api;
+mod children;
+mod status;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{Stream, StreamExt, future};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Service;
+use kube::api::{Patch, PatchParams};
+use kube::runtime::controller::{Action, Config, Controller};
+use kube::runtime::events::{Event, EventType, Recorder};
+use kube::runtime::reflector::{self, ObjectRef, Store};
+use kube::runtime::{PredicateConfig, WatchStreamExt, predicates, watcher};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use api::WebApp;
+
+/// How many objects are reconciled at once.
+const WORKERS: u16 = 8;
+
+struct Context {
+    client: Client,
+    deployments: Store<Deployment>,
+    services: Store<Service>,
+    events: Recorder,
+}
+
+type Watched<K> = (Store<K>, std::pin::Pin<Box<dyn Stream<Item = Result<K, watcher::Error>> + Send>>);
+
+/// All objects of a kind: a store, and the stream that fills it.
+fn watch<K>(client: &Client) -> Watched<K>
+where
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    let (store, writer) = reflector::store();
+    let events = watcher(Api::all(client.clone()), watcher::Config::default()).default_backoff();
+    (store, Box::pin(events.reflect(writer).touched_objects()))
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let client = Client::try_default().await?;
+    let (webapps, changed_webapps) = watch::<WebApp>(&client);
+    let (deployments, changed_deployments) = watch::<Deployment>(&client);
+    let (services, changed_services) = watch::<Service>(&client);
+    let stores = (webapps.clone(), deployments.clone(), services.clone());
+    tokio::spawn(async move {
+        let ready =
+            future::try_join3(stores.0.wait_until_ready(), stores.1.wait_until_ready(), stores.2.wait_until_ready());
+        if ready.await.is_ok() {
+            println!("ready");
+        }
+    });
+    let events = Recorder::new(client.clone(), "webapp".to_owned().into());
+    let context = Arc::new(Context { client, deployments, services, events });
+    let changed = changed_webapps.predicate_filter(predicates::generation, PredicateConfig::default());
+    Controller::for_stream(changed, webapps)
+        .owns_stream(changed_deployments)
+        .owns_stream(changed_services)
+        .with_config(Config::default().concurrency(WORKERS))
+        .shutdown_on_signal()
+        .run(reconcile, |_, _, _| Action::requeue(Duration::from_secs(1)), context)
+        .for_each(|result| {
+            if let Err(error) = result {
+                eprintln!("{error}");
+            }
+            future::ready(())
+        })
+        .await;
+    Ok(())
+}
+
+async fn reconcile(app: Arc<WebApp>, context: Arc<Context>) -> Result<Action, kube::Error> {
+    if app.metadata.deletion_timestamp.is_some() {
+        // The garbage collector takes the children: they are owned.
+        return Ok(Action::await_change());
+    }
+    let deployment = ensure(&app, &context, &context.deployments, children::deployment(&app)).await?;
+    ensure(&app, &context, &context.services, children::service(&app)).await?;
+    let status = status::status(&app, &deployment);
+    if app.status.as_ref() != Some(&status) {
+        let api = Api::<WebApp>::namespaced(context.client.clone(), &app.namespace().unwrap_or_default());
+        let wanted = serde_json::json!({"apiVersion": api::API_VERSION, "kind": "WebApp", "status": status});
+        api.patch_status(&app.name_any(), &apply(), &Patch::Apply(wanted)).await?;
+    }
+    Ok(Action::await_change())
+}
+
+/// Applies a child that is not as it should be, tells it by an Event, and returns the child.
+async fn ensure<K>(app: &WebApp, context: &Context, store: &Store<K>, wanted: K) -> Result<Arc<K>, kube::Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + std::fmt::Debug,
+    K: Serialize + DeserializeOwned + children::Child,
+{
+    let cached = store.get(&ObjectRef::from_obj(&wanted));
+    if let Some(cached) = cached.as_ref().filter(|cached| children::is_right(&***cached, &wanted)) {
+        return Ok(cached.clone());
+    }
+    let api = Api::<K>::namespaced(context.client.clone(), &app.namespace().unwrap_or_default());
+    let applied = api.patch(&app.name_any(), &apply(), &Patch::Apply(&wanted)).await?;
+    let (reason, action, what) = match cached {
+        None => ("Created", "Create", "created"),
+        Some(_) => ("Updated", "Update", "updated to the new spec"),
+    };
+    println!("applied a child, kind={}, reason={reason}", K::kind(&()));
+    let event = Event {
+        type_: EventType::Normal,
+        reason: reason.into(),
+        note: Some(format!("{} {}: {what}", K::kind(&()), app.name_any())),
+        action: action.into(),
+        secondary: Some(applied.object_ref(&())),
+    };
+    context.events.publish(&event, &app.object_ref(&())).await?;
+    Ok(Arc::new(applied))
+}
+
+fn apply() -> PatchParams {
+    PatchParams::apply("webapp").force()
+}

@@ -1,0 +1,178 @@
+//! The load: `WebApp`s that are created, changed and watched, as by users.
+//!
+//! Children are watched as metadata alone. The server encodes their events for us by themselves then. Whole objects would be
+//! encoded once for us and for a contender that reads JSON, but twice beside one that reads protobuf.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt, stream};
+use kube::ResourceExt;
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::AbortHandle;
+use windlass_tests::objects::Objects;
+
+/// How many of our requests are under way at once.
+const AT_ONCE: usize = 32;
+/// How long the server lets a watch run; then it is resumed.
+const WATCH_SECONDS: u32 = 290;
+
+/// The image of a new `WebApp`.
+pub(crate) const IMAGE: &str = "nginx:1.27";
+
+/// A change that a watch has brought.
+pub(crate) struct Seen {
+    pub(crate) kind: &'static str,
+    pub(crate) name: String,
+    /// Of a child, its own. Of a `WebApp`, that which its status is about; none: there is no status.
+    pub(crate) generation: Option<i64>,
+    pub(crate) at: Instant,
+}
+
+/// Watches of all three kinds. They end when it is dropped.
+pub(crate) struct Watches {
+    seen: UnboundedReceiver<anyhow::Result<Seen>>,
+    tasks: Vec<AbortHandle>,
+}
+
+type Opened<K> = BoxFuture<'static, kube::Result<BoxStream<'static, kube::Result<WatchEvent<K>>>>>;
+
+impl Watches {
+    /// Watches everything from now on.
+    pub(crate) async fn start(objects: &Objects) -> anyhow::Result<Self> {
+        let (tell, seen) = unbounded_channel();
+        let mut tasks = Vec::new();
+        let parameters = || WatchParams::default().timeout(WATCH_SECONDS);
+        let api = objects.api("WebApp")?;
+        let version = version_of(&api).await?;
+        let open = move |version: String| -> Opened<DynamicObject> {
+            let api = api.clone();
+            Box::pin(async move { Ok(api.watch(&parameters(), &version).await?.boxed()) })
+        };
+        let observed = |app: &DynamicObject| app.data["status"]["observedGeneration"].as_i64();
+        tasks.push(spawn(tell.clone(), "WebApp", version, open, observed));
+        for kind in ["Deployment", "Service"] {
+            let api = objects.api(kind)?;
+            let version = version_of(&api).await?;
+            let open = move |version: String| -> Opened<_> {
+                let api = api.clone();
+                Box::pin(async move { Ok(api.watch_metadata(&parameters(), &version).await?.boxed()) })
+            };
+            tasks.push(spawn(tell.clone(), kind, version, open, |child| child.metadata.generation));
+        }
+        Ok(Self { seen, tasks })
+    }
+
+    /// The next change. An error: for so long nothing has changed, or a watch is broken.
+    pub(crate) async fn next(&mut self, patience: Duration) -> anyhow::Result<Seen> {
+        let next = tokio::time::timeout(patience, self.seen.recv()).await;
+        next.with_context(|| format!("nothing has changed for {patience:?}"))?.context("no watch is left")?
+    }
+
+    /// Whether a change waits to be taken.
+    pub(crate) fn is_behind(&self) -> bool {
+        !self.seen.is_empty()
+    }
+}
+
+impl Drop for Watches {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+fn spawn<K: ResourceExt + Send + 'static>(
+    tell: UnboundedSender<anyhow::Result<Seen>>,
+    kind: &'static str,
+    version: String,
+    open: impl Fn(String) -> Opened<K> + Send + 'static,
+    generation: fn(&K) -> Option<i64>,
+) -> AbortHandle {
+    let task = async move {
+        let Err(error) = follow(&tell, kind, version, open, generation).await;
+        // Nobody listens any more: then nobody minds.
+        let _ = tell.send(Err(error));
+    };
+    tokio::spawn(task).abort_handle()
+}
+
+/// Watches and resumes. It ends with an error: nothing may be missed.
+async fn follow<K: ResourceExt>(
+    tell: &UnboundedSender<anyhow::Result<Seen>>,
+    kind: &'static str,
+    mut version: String,
+    open: impl Fn(String) -> Opened<K>,
+    generation: fn(&K) -> Option<i64>,
+) -> anyhow::Result<std::convert::Infallible> {
+    loop {
+        let mut events = open(version.clone()).await?;
+        while let Some(event) = events.try_next().await? {
+            match event {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                    version = object.resource_version().context("an object has a version")?;
+                    let (name, generation) = (object.name_any(), generation(&object));
+                    tell.send(Ok(Seen { kind, name, generation, at: Instant::now() }))?;
+                }
+                WatchEvent::Deleted(object) => {
+                    version = object.resource_version().context("an object has a version")?;
+                }
+                WatchEvent::Bookmark(bookmark) => version = bookmark.metadata.resource_version,
+                WatchEvent::Error(status) => bail!("{status:?}"),
+            }
+        }
+    }
+}
+
+async fn version_of(api: &Api<DynamicObject>) -> anyhow::Result<String> {
+    let list = api.list_metadata(&ListParams::default().limit(1)).await?;
+    list.metadata.resource_version.context("a list has a version")
+}
+
+/// The name of the `WebApp` with this number, and of its children.
+pub(crate) fn name(number: usize) -> String {
+    format!("app-{number:05}")
+}
+
+/// Creates so many `WebApp`s, as fast as the server takes them.
+pub(crate) async fn create(objects: &Objects, count: usize) -> anyhow::Result<()> {
+    let api = objects.api("WebApp")?;
+    let create = async |number: usize| {
+        let spec = json!({"image": IMAGE, "replicas": 2, "port": 8080});
+        let app = json!({
+            "apiVersion": "apps.kubedojo.io/v1beta1", "kind": "WebApp", "metadata": {"name": name(number)}, "spec": spec,
+        });
+        api.create(&PostParams::default(), &serde_json::from_value(app)?).await?;
+        anyhow::Ok(())
+    };
+    stream::iter(0..count).map(Ok).try_for_each_concurrent(AT_ONCE, create).await
+}
+
+/// Merges a patch of each number's own into `count` objects of a kind, and says when each was sent. `pace`: the time between two;
+/// none: as fast as the server takes them.
+pub(crate) async fn patch(
+    objects: &Objects,
+    kind: &str,
+    count: usize,
+    pace: Option<Duration>,
+    patch: impl Fn(usize) -> Value,
+) -> anyhow::Result<Vec<Instant>> {
+    let api = objects.api(kind)?;
+    let began = tokio::time::Instant::now();
+    let send = |number: usize| {
+        let (api, body) = (&api, patch(number));
+        async move {
+            if let Some(pace) = pace {
+                tokio::time::sleep_until(began + pace * u32::try_from(number)?).await;
+            }
+            let sent = Instant::now();
+            api.patch(&name(number), &PatchParams::default(), &Patch::Merge(body)).await?;
+            anyhow::Ok(sent)
+        }
+    };
+    // In order, so that each sleeps until its own time; a slow answer keeps only the thirty-second after it waiting.
+    stream::iter(0..count).map(send).buffered(AT_ONCE).try_collect().await
+}

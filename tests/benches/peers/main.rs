@@ -1,0 +1,105 @@
+//! Windlass and its peers at the same work, each on a real kube-apiserver of its own: time, processor time of the controller and of
+//! the server, requests, memory. `make bench PEERS=1` builds all contenders and runs this; docs/benchmarks.md says what the figures
+//! mean and has recorded ones.
+//!
+//! A round runs every contender once, in an order of its own. Contenders are compared within a round.
+#![allow(clippy::cast_precision_loss, reason = "figures for people")]
+#![allow(clippy::disallowed_methods, reason = "a benchmark measures the time of the world")]
+
+mod cases;
+mod contender;
+mod facts;
+mod load;
+mod plot;
+mod process;
+mod report;
+mod server;
+
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use clap::Parser;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+
+use cases::Case;
+use contender::{Contender, Prepared};
+use report::{Report, Sample};
+
+/// Windlass beside its peers.
+#[derive(Parser)]
+struct Arguments {
+    /// Only these cases. Default: all.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    cases: Vec<Case>,
+    /// Only these contenders. Default: all; with --quick those in Rust and Go that are compared first.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    contenders: Vec<Contender>,
+    /// Rounds. Default: 3; with --quick 1.
+    #[arg(long)]
+    rounds: Option<u32>,
+    /// One round of few objects: whether it works, not how fast.
+    #[arg(long)]
+    quick: bool,
+    /// Shuffles the contenders of each round. Default: the time.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Where the results go. Default: target/bench.
+    #[arg(long)]
+    output: Option<PathBuf>,
+    /// `cargo bench` passes it.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+impl Arguments {
+    fn cases(&self) -> Vec<Case> {
+        if self.cases.is_empty() { Case::all() } else { self.cases.clone() }
+    }
+
+    fn contenders(&self) -> Vec<Contender> {
+        match (self.contenders.is_empty(), self.quick) {
+            (false, _) => self.contenders.clone(),
+            (true, true) => Contender::first(),
+            (true, false) => Contender::all(),
+        }
+    }
+}
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    // One thread loads and watches: what the contender and the server need is left to them.
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(run(&arguments))
+}
+
+async fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+    let seed = arguments.seed.unwrap_or(now);
+    let rounds = arguments.rounds.unwrap_or(if arguments.quick { 1 } else { 3 });
+    let output = arguments.output.clone().unwrap_or_else(|| windlass_tests::paths::root().join("target/bench"));
+    std::fs::create_dir_all(&output).with_context(|| format!("make {}", output.display()))?;
+    let sessions = cases::sessions(&arguments.cases(), arguments.quick);
+    println!("{rounds} rounds, shuffled by --seed {seed}; contenders log to {}/logs", output.display());
+    let prepared = Prepared::all(&arguments.contenders(), &output.join("logs")).await?;
+    let mut report = Report::new(facts::Facts::of_here(prepared.server_version.clone())?, seed);
+    let mut random = SmallRng::seed_from_u64(seed);
+    for round in 1..=rounds {
+        for session in &sessions {
+            let mut order: Vec<_> = prepared.contenders.iter().collect();
+            order.shuffle(&mut random);
+            for contender in order {
+                let told = format!("round {round}: {} of {} objects", contender.name(), session.objects);
+                let samples = cases::run(session, contender, round).await.with_context(|| told.clone())?;
+                samples.iter().for_each(Sample::print);
+                report.add(samples);
+                // As it is: a run that is broken off has measured something, too.
+                report.write(&output)?;
+            }
+        }
+    }
+    println!("\n{}", report.tables());
+    println!("{}/peers.json has every figure, and peers-*.svg the plots", output.display());
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! A process seen from outside, by /proc.
+
+use std::time::Duration;
+
+use anyhow::Context;
+
+/// A process by its id.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Process(pub(crate) u32);
+
+/// The use that a process has made of processors since it started.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Usage {
+    /// Of all its threads, also those that have ended.
+    pub(crate) cpu: Duration,
+    /// Of the threads that there are.
+    pub(crate) switches: u64,
+}
+
+/// The memory of a process, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    /// Its share: what several processes map is divided among them.
+    pub(crate) proportional: u64,
+    /// That of it which is no file's.
+    pub(crate) anonymous: u64,
+    /// The most that was resident at once, ever.
+    pub(crate) peak: u64,
+}
+
+impl Process {
+    pub(crate) fn usage(self) -> anyhow::Result<Usage> {
+        Ok(Usage { cpu: self.cpu()?, switches: self.switches()? })
+    }
+
+    /// The processor time of all its threads, in the system's ticks.
+    pub(crate) fn cpu(self) -> anyhow::Result<Duration> {
+        const TICKS_PER_SECOND: f64 = 100.0;
+        let stat = self.read("stat")?;
+        // The name before may have anything in it; after it, the twelfth and thirteenth are of the user and of the system.
+        let (_, after) = stat.rsplit_once(')').context("a process has a name")?;
+        let mut times = after.split_whitespace().skip(11).map(str::parse::<u32>);
+        let mut next = || times.next().context("it has times")?.context("which are numbers");
+        Ok(Duration::from_secs_f64(f64::from(next()? + next()?) / TICKS_PER_SECOND))
+    }
+
+    fn switches(self) -> anyhow::Result<u64> {
+        let mut sum = 0;
+        for task in std::fs::read_dir(format!("/proc/{}/task", self.0))? {
+            // A thread may have ended meanwhile.
+            let Ok(status) = std::fs::read_to_string(task?.path().join("status")) else { continue };
+            sum += value(&status, "voluntary_ctxt_switches:")? + value(&status, "nonvoluntary_ctxt_switches:")?;
+        }
+        Ok(sum)
+    }
+
+    pub(crate) fn memory(self) -> anyhow::Result<Memory> {
+        let (rollup, status) = (self.read("smaps_rollup")?, self.read("status")?);
+        let bytes = |text: &str, name: &str| Ok::<_, anyhow::Error>(value(text, name)? << 10);
+        Ok(Memory {
+            proportional: bytes(&rollup, "Pss:")?,
+            anonymous: bytes(&rollup, "Pss_Anon:")?,
+            peak: bytes(&status, "VmHWM:")?,
+        })
+    }
+
+    fn read(self, name: &str) -> anyhow::Result<String> {
+        std::fs::read_to_string(format!("/proc/{}/{name}", self.0))
+            .with_context(|| format!("read {name} of {}", self.0))
+    }
+}
+
+/// The number behind a name at the beginning of a line.
+fn value(text: &str, name: &str) -> anyhow::Result<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("{name} in {text}"))?;
+    line.trim().trim_end_matches(" kB").parse().with_context(|| format!("{name} is a number"))
+}

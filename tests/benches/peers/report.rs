@@ -1,0 +1,236 @@
+//! The results: every figure as JSON, medians and ratios as tables in Markdown, and plots.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::cases::{Case, Figures};
+use crate::contender::Contender;
+use crate::facts::Facts;
+use crate::plot;
+
+/// The figures of a contender in a case of a round.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Sample {
+    pub(crate) round: u32,
+    pub(crate) contender: Contender,
+    pub(crate) case: Case,
+    pub(crate) objects: usize,
+    /// Of the machine, in the minute before.
+    pub(crate) load: String,
+    pub(crate) figures: Figures,
+    pub(crate) requests: BTreeMap<String, u64>,
+}
+
+/// A column of a table, and a panel of a plot.
+pub(crate) struct Column {
+    pub(crate) figure: &'static str,
+    pub(crate) title: &'static str,
+    digits: usize,
+    /// Whether a ratio to the peer says something.
+    is_compared: bool,
+}
+
+const fn compared(figure: &'static str, title: &'static str, digits: usize) -> Column {
+    Column { figure, title, digits, is_compared: true }
+}
+
+const fn alone(figure: &'static str, title: &'static str) -> Column {
+    Column { figure, title, digits: 0, is_compared: false }
+}
+
+const CONVERGE: &[Column] = &[
+    compared("time_s", "time, s", 1),
+    compared("controller_cpu_s", "CPU of the controller, s", 2),
+    compared("server_cpu_s", "CPU of the server, s", 1),
+    compared("requests_each", "requests each", 2),
+    alone("conflicts", "conflicts"),
+    compared("pss_mib", "PSS, MiB", 0),
+    compared("peak_rss_mib", "peak RSS, MiB", 0),
+    compared("context_switches_each", "context switches each", 0),
+];
+const NOOP: &[Column] = &[
+    compared("controller_cpu_each_ms", "CPU of the controller each, ms", 3),
+    compared("server_cpu_each_ms", "CPU of the server each, ms", 2),
+    alone("requests", "requests"),
+    compared("context_switches_each", "context switches each", 1),
+];
+const EDIT: &[Column] = &[
+    compared("paced_p50_ms", "10/s: p50, ms", 1),
+    compared("paced_p99_ms", "10/s: p99, ms", 1),
+    compared("at_once_p50_ms", "at once: p50, ms", 0),
+    compared("at_once_p99_ms", "at once: p99, ms", 0),
+    compared("controller_cpu_each_ms", "CPU of the controller each, ms", 2),
+    compared("server_cpu_each_ms", "CPU of the server each, ms", 2),
+    compared("requests_each", "requests each", 2),
+    alone("conflicts", "conflicts"),
+];
+
+/// The columns of a case.
+pub(crate) fn columns(case: Case) -> &'static [Column] {
+    match case {
+        Case::Converge | Case::Converge5000 => CONVERGE,
+        Case::Noop => NOOP,
+        Case::Edit => EDIT,
+    }
+}
+
+/// A figure over all rounds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spread {
+    pub(crate) least: f64,
+    pub(crate) median: f64,
+    pub(crate) most: f64,
+}
+
+impl Spread {
+    /// None: there is no figure.
+    fn of(mut figures: Vec<f64>) -> Option<Self> {
+        figures.sort_by(f64::total_cmp);
+        let middle = figures.len() / 2;
+        let median = if figures.len().is_multiple_of(2) {
+            (figures.get(middle.checked_sub(1)?)? + figures[middle]) / 2.0
+        } else {
+            *figures.get(middle)?
+        };
+        Some(Self { least: *figures.first()?, median, most: *figures.last()? })
+    }
+}
+
+/// All that has been measured.
+#[derive(Serialize)]
+pub(crate) struct Report {
+    facts: Facts,
+    seed: u64,
+    samples: Vec<Sample>,
+}
+
+impl Report {
+    pub(crate) fn new(facts: Facts, seed: u64) -> Self {
+        Self { facts, seed, samples: Vec::new() }
+    }
+
+    pub(crate) fn add(&mut self, samples: Vec<Sample>) {
+        self.samples.extend(samples);
+    }
+
+    /// Writes the JSON and the plots.
+    pub(crate) fn write(&self, folder: &Path) -> anyhow::Result<()> {
+        std::fs::write(folder.join("peers.json"), serde_json::to_string_pretty(self)? + "\n")?;
+        for case in self.cases() {
+            std::fs::write(folder.join(format!("peers-{}.svg", case.name())), plot::draw(self, case))?;
+        }
+        Ok(())
+    }
+
+    fn cases(&self) -> BTreeSet<Case> {
+        self.samples.iter().map(|sample| sample.case).collect()
+    }
+
+    fn of(&self, case: Case) -> impl Iterator<Item = &Sample> {
+        self.samples.iter().filter(move |sample| sample.case == case)
+    }
+
+    pub(crate) fn contenders(&self, case: Case) -> BTreeSet<Contender> {
+        self.of(case).map(|sample| sample.contender).collect()
+    }
+
+    /// How many objects a case had.
+    pub(crate) fn objects(&self, case: Case) -> usize {
+        self.of(case).map(|sample| sample.objects).next().unwrap_or_default()
+    }
+
+    /// A figure of a contender.
+    pub(crate) fn spread(&self, case: Case, contender: Contender, figure: &str) -> Option<Spread> {
+        let of = self.of(case).filter(|sample| sample.contender == contender);
+        Spread::of(of.filter_map(|sample| sample.figures.get(figure).copied()).collect())
+    }
+
+    /// Its ratios to the peer's in the same rounds.
+    fn ratio(&self, case: Case, contender: Contender, figure: &str) -> Option<Spread> {
+        let in_round = |round: u32, contender: Contender| {
+            let mut of = self.of(case).filter(|sample| sample.round == round && sample.contender == contender);
+            of.next()?.figures.get(figure).copied()
+        };
+        let rounds: BTreeSet<_> = self.of(case).map(|sample| sample.round).collect();
+        let ratios = rounds.into_iter().filter_map(|round| {
+            let peers = in_round(round, Contender::PEER).filter(|peers| *peers > 0.0)?;
+            Some(in_round(round, contender)? / peers)
+        });
+        Spread::of(ratios.collect())
+    }
+
+    /// Everything for people, in Markdown.
+    pub(crate) fn tables(&self) -> String {
+        let facts = &self.facts;
+        let mut text = format!(
+            "{}, commit {}, {} processors ({}), {:.0} GiB, Linux {}, load {} when it began. kube-apiserver {}, controller-runtime {}, \
+             kube-rs {}. `--seed {}`\n",
+            facts.date,
+            facts.commit,
+            facts.processors,
+            facts.processor,
+            facts.memory_mib as f64 / 1024.0,
+            facts.kernel,
+            facts.load,
+            facts.kube_apiserver,
+            facts.controller_runtime,
+            facts.kube_rs,
+            self.seed,
+        );
+        for case in self.cases() {
+            text += &self.table(case);
+        }
+        text
+    }
+
+    /// A row for each contender: the median, the least and the most in parentheses, and the ratio to the peer in bold.
+    fn table(&self, case: Case) -> String {
+        let columns = columns(case);
+        let mut text = format!("\n### {}, {} objects\n\n|", case.name(), self.objects(case));
+        let _ = write!(text, " |");
+        for column in columns {
+            let _ = write!(text, " {} |", column.title);
+        }
+        let _ = write!(text, "\n|---|{}\n", "---|".repeat(columns.len()));
+        for contender in self.contenders(case) {
+            let _ = write!(text, "| {} |", contender.name());
+            for column in columns {
+                let _ = write!(text, " {} |", self.cell(case, contender, column));
+            }
+            text += "\n";
+        }
+        text
+    }
+
+    fn cell(&self, case: Case, contender: Contender, column: &Column) -> String {
+        let Some(spread) = self.spread(case, contender, column.figure) else { return "–".to_owned() };
+        let digits = column.digits;
+        let number = |figure: f64| format!("{figure:.digits$}");
+        let mut text = number(spread.median);
+        if number(spread.least) != number(spread.most) {
+            let _ = write!(text, " ({}–{})", number(spread.least), number(spread.most));
+        }
+        let ratio = self.ratio(case, contender, column.figure);
+        if let Some(ratio) = ratio.filter(|_| column.is_compared && contender != Contender::PEER) {
+            let _ = write!(text, " **{:.2}×**", ratio.median);
+        }
+        text
+    }
+}
+
+impl Sample {
+    /// A line for whoever waits.
+    pub(crate) fn print(&self) {
+        let figures = columns(self.case).iter().filter_map(|column| {
+            let figure = self.figures.get(column.figure)?;
+            Some(format!("{} {figure:.*}", column.title, column.digits))
+        });
+        let (round, contender, case) = (self.round, self.contender.name(), self.case.name());
+        println!("round {round}, {case}, {contender}: {}", figures.collect::<Vec<_>>().join("; "));
+        let requests = self.requests.iter().map(|(what, count)| format!("{count} {what}"));
+        println!("    {}", requests.collect::<Vec<_>>().join(", "));
+    }
+}

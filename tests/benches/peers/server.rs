@@ -1,0 +1,154 @@
+//! A real kube-apiserver for one contender, and what its metrics count.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use kube::Client;
+use serde_json::json;
+use windlass_tests::cluster::OwnCluster;
+use windlass_tests::objects::Objects;
+use windlass_tests::{server, wait};
+
+use crate::process::Process;
+
+/// The namespace of all objects.
+pub(crate) const NAMESPACE: &str = "bench";
+
+/// Only those controllers without which owned objects and namespaces would not go: whatever else runs is paid for by the same
+/// processor. The garbage collector finds the CRD soon, but does not ask each second for new ones.
+const CLUSTER: &[&str] = &["--controllers", "garbage-collector,namespace", "--gc-sync-period", "5s"];
+
+/// The resources whose requests are counted. Others are the server's own: leases, namespaces, what starts it.
+const RESOURCES: [&str; 4] = ["webapps", "deployments", "services", "events"];
+
+/// A fresh server with the CRD.
+pub(crate) struct Server {
+    cluster: OwnCluster,
+    pub(crate) objects: Objects,
+}
+
+/// How often something was asked for: `verb resource` to a number, and answers with 409, and bytes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) requests: BTreeMap<String, u64>,
+    pub(crate) conflicts: u64,
+    /// The bodies of requests.
+    pub(crate) asked_bytes: u64,
+    /// Answers to reads, and events of watches, for all who watch.
+    pub(crate) told_bytes: u64,
+}
+
+impl Server {
+    /// Starts it, installs the CRD, and waits until the garbage collector knows it.
+    pub(crate) async fn start() -> anyhow::Result<Self> {
+        let cluster = OwnCluster::start(CLUSTER).await?;
+        let client = server::client(cluster.running()?.kubeconfig()).await?;
+        let objects = Objects::new(client, NAMESPACE);
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+        objects.apply(&namespace).await?;
+        server::install_webapp(&objects).await?;
+        let server = Self { cluster, objects };
+        wait::until("the garbage collector watches WebApps", || async {
+            let text = server.metrics().await.map_err(|error| format!("{error:#}"))?;
+            let is_it = |line: &str| line.contains(r#"resource="webapps""#) && line.contains(r#"verb="WATCH""#);
+            let watched = text.lines().any(|it| it.starts_with("apiserver_longrunning_requests{") && is_it(it));
+            // It asks every five seconds; scraping costs more than waiting.
+            tokio::time::sleep(Duration::from_millis(250)).await;
+            if watched { Ok(()) } else { Err("no watch".to_owned()) }
+        })
+        .await?;
+        Ok(server)
+    }
+
+    pub(crate) fn kubeconfig(&self) -> anyhow::Result<&Path> {
+        Ok(self.cluster.running()?.kubeconfig())
+    }
+
+    /// API server, etcd and controllers: one process.
+    pub(crate) fn process(&self) -> anyhow::Result<Process> {
+        Ok(Process(self.cluster.running()?.id()))
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        self.objects.client()
+    }
+
+    pub(crate) async fn version(&self) -> anyhow::Result<String> {
+        Ok(self.client().apiserver_version().await?.git_version)
+    }
+
+    /// Kills it: nothing in it is needed any more.
+    pub(crate) async fn stop(self) -> anyhow::Result<()> {
+        tokio::task::spawn_blocking(move || self.cluster.stop()).await?
+    }
+
+    async fn metrics(&self) -> anyhow::Result<String> {
+        let request = http::Request::get("/metrics").body(Vec::new())?;
+        Ok(self.client().request_text(request).await?)
+    }
+
+    /// All requests so far.
+    pub(crate) async fn counts(&self) -> anyhow::Result<Counts> {
+        let text = self.metrics().await?;
+        let mut counts = Counts::default();
+        for line in text.lines().filter(|line| line.starts_with("apiserver_")) {
+            counts.note(line)?;
+        }
+        ensure!(!counts.requests.is_empty(), "the server counts no requests");
+        Ok(counts)
+    }
+}
+
+impl Counts {
+    fn note(&mut self, line: &str) -> anyhow::Result<()> {
+        let Some((name, rest)) = line.split_once('{') else { return Ok(()) };
+        let (labels, value) = rest.rsplit_once("} ").context("a metric has a value")?;
+        let label = |name: &str| {
+            let (_, behind) = labels.split_once(&format!("{name}=\""))?;
+            behind.split('"').next()
+        };
+        let resource = label("resource").unwrap_or_default();
+        let is_counted = RESOURCES.contains(&resource);
+        // Counts and bytes are whole, and below 2^53.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "so they are exact")]
+        let value = || Ok::<_, anyhow::Error>(value.parse::<f64>().context("a metric is a number")? as u64);
+        match name {
+            "apiserver_request_total" if is_counted => {
+                let of = match label("subresource") {
+                    None | Some("") => resource.to_owned(),
+                    Some(subresource) => format!("{resource}/{subresource}"),
+                };
+                let verb = label("verb").unwrap_or_default();
+                *self.requests.entry(format!("{verb} {of}")).or_default() += value()?;
+                if label("code") == Some("409") {
+                    self.conflicts += value()?;
+                }
+            }
+            "apiserver_request_body_size_bytes_sum" if is_counted => self.asked_bytes += value()?,
+            "apiserver_response_sizes_sum" if is_counted => self.told_bytes += value()?,
+            "apiserver_watch_events_sizes_sum" => self.told_bytes += value()?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The counts since then, without those that `ours` says were our own.
+    pub(crate) fn since(&self, before: &Self, ours: &[(&str, u64)]) -> Self {
+        let mut requests = BTreeMap::new();
+        for (what, count) in &self.requests {
+            let own = ours.iter().find(|(own, _)| own == what).map_or(0, |(_, count)| *count);
+            let more = (count - before.requests.get(what).copied().unwrap_or_default()).saturating_sub(own);
+            if more > 0 {
+                requests.insert(what.clone(), more);
+            }
+        }
+        Self {
+            requests,
+            conflicts: self.conflicts - before.conflicts,
+            asked_bytes: self.asked_bytes - before.asked_bytes,
+            told_bytes: self.told_bytes - before.told_bytes,
+        }
+    }
+}
