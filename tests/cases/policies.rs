@@ -311,6 +311,46 @@ async fn a_plugin_that_watches_everything_is_confined_to_the_namespaces_that_are
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_outside_of_the_granted_namespaces_is_denied_once_and_is_no_failure_of_the_objects()
+-> anyhow::Result<()> {
+    let scene = Scene::new(Kind::Embedded).await?;
+    let objects = scene.server.objects();
+    let elsewhere = windlass_tests::objects::Objects::new(objects.client().clone(), "elsewhere");
+    elsewhere.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})).await?;
+    let within = |rules: &str| rules.replace('}', &format!(", namespaces: [{}]}}", objects.namespace()));
+    scene.grant("", &[WEBAPPS, &within(DEPLOYMENTS), &within(SERVICES)])?;
+    let (kubeconfig, plugins) = (scene.server.kubeconfig().to_string_lossy(), scene.plugins.path().to_string_lossy());
+    let run = ["run", "--kubeconfig", &kubeconfig, "--plugins", &plugins, "--admin-address", "127.0.0.1:0"];
+    let host = Host::start(&run, None)?;
+    host.says("narrowed to what is granted").await?;
+    let documents = windlass_tests::objects::documents(&windlass_tests::paths::example("webapp.yaml"))?;
+    for name in ["one", "other"] {
+        for mut document in documents.clone() {
+            document["metadata"]["name"] = name.into();
+            elsewhere.apply(&document).await?;
+        }
+    }
+    let denied = host.says("denied plugin=webapp").await?;
+    assert!(denied.contains("elsewhere") && denied.contains("missing: rules"), "{denied}");
+    scene.story().create().await?;
+    let address = admin::address(&host).await?;
+    admin::at_rest(address).await?;
+    let log = host.log();
+    assert!(!log.contains("tried again") && !log.contains("gave up"), "{log}");
+    assert_eq!(log.matches("is denied plugin=webapp").count(), 2, "once for each kind: {log}");
+    // Nobody touches the objects.
+    scene.grant("", &[WEBAPPS, DEPLOYMENTS, SERVICES])?;
+    for name in ["one", "other"] {
+        until("what was denied is done", || async {
+            elsewhere.get("Service", name).await?.context("the Service is there")
+        })
+        .await?;
+    }
+    assert!(host.terminate().await?.success());
+    Ok(())
+}
+
 /// The withheld writes of the plugin's controller: how many objects it would create and change, and the last of the news.
 async fn withheld(host: &Host) -> anyhow::Result<(u64, u64, Value)> {
     let plugins: Value = serde_json::from_str(&admin::get(admin::address(host).await?, "/plugins").await?.1)?;

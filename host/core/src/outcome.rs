@@ -142,7 +142,7 @@ pub fn decide(result: &CallResult, kind: &ObjectKind, key: &ObjectKey) -> Decisi
 /// In ascending order of what prevails in a list.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
-    /// The object of the operation is going or gone: there is nothing to bring about.
+    /// The object of the operation is going or gone, or the operator does not want it: there is nothing to bring about.
     Moot,
     Terminal,
     Uncounted,
@@ -154,14 +154,13 @@ fn classify(failure: &Failure, kind: &ObjectKind, key: &ObjectKey) -> Class {
         Failure::Terminal(_) => Class::Terminal,
         Failure::Transient(_) => Class::Counted,
         Failure::Api(error) => match error.reason {
-            // The operator has told a read-only host to change nothing, and another attempt would not either.
-            ApiReason::NamespaceTerminating | ApiReason::ReadOnly => Class::Moot,
+            // The operator has told a read-only host to change nothing, or does not grant it. No attempt changes that, and
+            // no object is at fault. A change of the policies runs every primary.
+            ApiReason::NamespaceTerminating | ApiReason::ReadOnly | ApiReason::NotGranted => Class::Moot,
             ApiReason::NotFound if concerns(error, kind, key) => Class::Moot,
             ApiReason::Conflict
             | ApiReason::TooManyRequests
             | ApiReason::LeaseLost
-            // The operator's policies are no failure of the object's; a change of theirs runs every primary.
-            | ApiReason::NotGranted
             | ApiReason::ServerError
             | ApiReason::Timeout
             | ApiReason::UnknownOutcome => Class::Uncounted,
@@ -261,7 +260,7 @@ mod tests {
 
     #[test]
     fn what_the_operator_denies_is_no_failure_of_the_objects() {
-        assert_eq!(failed(vec![api(ApiReason::NotGranted)]), UNCOUNTED);
+        assert_eq!(failed(vec![api(ApiReason::NotGranted)]), Decision::Forget);
     }
 
     #[test]

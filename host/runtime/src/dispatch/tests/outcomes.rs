@@ -70,13 +70,12 @@ const REASONS: [ApiReason; 17] = [
 /// The fate of a key whose call failed with this reason alone, about an object that is not the primary.
 fn fate_of(reason: ApiReason) -> Fate {
     match reason {
-        ApiReason::NamespaceTerminating | ApiReason::ReadOnly => Fate::Forgotten,
+        ApiReason::NamespaceTerminating | ApiReason::ReadOnly | ApiReason::NotGranted => Fate::Forgotten,
         ApiReason::Conflict
         | ApiReason::TooManyRequests
         | ApiReason::Timeout
         | ApiReason::UnknownOutcome
         | ApiReason::LeaseLost
-        | ApiReason::NotGranted
         | ApiReason::ServerError => Fate::Uncounted,
         ApiReason::NotFound
         | ApiReason::AlreadyExists
