@@ -7,12 +7,13 @@ use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::contender::{Ready, Running};
+use crate::contender::{Contender, Ready, Running};
 use crate::facts;
 use crate::load::{self, Watches};
 use crate::process::Usage;
 use crate::report::Sample;
 use crate::server::{Counts, Server};
+use crate::steady;
 
 /// Nothing has changed for so long: then the contender is stuck.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -41,6 +42,8 @@ pub(crate) enum Case {
     Noop,
     /// Specs change, ten a second and then all at once: the time until each child has changed.
     Edit,
+    /// 10,000 objects with all their children, and 50,000 Pods, are cached and do not change: memory, and the time at rest.
+    Steady,
 }
 
 impl Case {
@@ -62,54 +65,79 @@ pub(crate) struct Session {
 
 /// The sessions that the cases need. A case that needs objects has them created by `Converge`, which is measured then, too.
 pub(crate) fn sessions(cases: &[Case], quick: bool) -> Vec<Session> {
-    let small: Vec<_> = cases.iter().copied().filter(|case| *case != Case::Converge5000).collect();
-    let (few, many) = if quick { (200, 1_000) } else { (1_000, 5_000) };
+    let small: Vec<_> = cases.iter().copied().filter(|it| !matches!(it, Case::Converge5000 | Case::Steady)).collect();
     let mut sessions = Vec::new();
     if !small.is_empty() {
-        sessions.push(Session { objects: few, cases: small });
+        sessions.push(Session { objects: if quick { 200 } else { 1_000 }, cases: small });
     }
-    if cases.contains(&Case::Converge5000) {
-        sessions.push(Session { objects: many, cases: vec![Case::Converge5000] });
+    for (case, objects, few) in [(Case::Converge5000, 5_000, 1_000), (Case::Steady, 10_000, 500)] {
+        if cases.contains(&case) {
+            sessions.push(Session { objects: if quick { few } else { objects }, cases: vec![case] });
+        }
     }
     sessions
 }
 
-/// Runs a session, and returns a sample for each of its cases.
-pub(crate) async fn run(session: &Session, ready: &Ready, round: u32) -> anyhow::Result<Vec<Sample>> {
-    let load = facts::load();
-    let server = Server::start().await?;
-    let running = ready.start(&server, &format!("{}-{round}", session.objects)).await?;
-    let watches = Watches::start(&server.objects).await?;
-    let mut bench = Bench { server, running, watches, objects: session.objects };
-    bench.settle().await?;
-    let mut samples = Vec::new();
-    let mut add = |case: Case, figures: Figures, counts: Counts| {
-        let (contender, load) = (ready.contender, load.clone());
-        samples.push(Sample {
+impl Session {
+    /// The server that all contenders share. None: each has its own.
+    pub(crate) async fn shared(&self) -> anyhow::Result<Option<Server>> {
+        Ok(if self.is_steady() { Some(steady::fill(self.objects).await?) } else { None })
+    }
+
+    /// Whether it is for this contender.
+    pub(crate) fn has(&self, contender: Contender) -> bool {
+        !self.is_steady() || contender.caches_pods()
+    }
+
+    fn is_steady(&self) -> bool {
+        self.cases.contains(&Case::Steady)
+    }
+
+    /// Runs its cases, and returns a sample for each.
+    pub(crate) async fn run(&self, shared: Option<&Server>, ready: &Ready, round: u32) -> anyhow::Result<Vec<Sample>> {
+        let (contender, objects, load) = (ready.contender, self.objects, facts::load());
+        let measured = match shared {
+            Some(server) => {
+                let (figures, counts) = steady::run(server, ready, round).await?;
+                vec![(Case::Steady, figures, counts)]
+            }
+            None => self.run_fresh(ready, round).await?,
+        };
+        let sample = |(case, figures, counts): (Case, Figures, Counts)| Sample {
             round,
             contender,
             case,
-            objects: session.objects,
-            load,
+            objects,
+            load: load.clone(),
             figures,
             requests: counts.requests,
-        });
-    };
-    let converge = if session.cases.contains(&Case::Converge5000) { Case::Converge5000 } else { Case::Converge };
-    let (figures, counts) = bench.converge().await?;
-    add(converge, figures, counts);
-    if session.cases.contains(&Case::Noop) {
-        let (figures, counts) = bench.noop().await?;
-        add(Case::Noop, figures, counts);
+        };
+        Ok(measured.into_iter().map(sample).collect())
     }
-    if session.cases.contains(&Case::Edit) {
-        let (figures, counts) = bench.edit().await?;
-        add(Case::Edit, figures, counts);
+
+    /// On a server that is the contender's alone.
+    async fn run_fresh(&self, ready: &Ready, round: u32) -> anyhow::Result<Vec<(Case, Figures, Counts)>> {
+        let server = Server::start().await?;
+        let running = ready.start(&server, &format!("{}-{round}", self.objects)).await?;
+        let watches = Watches::start(&server.objects).await?;
+        let mut bench = Bench { server, running, watches, objects: self.objects };
+        bench.settle().await?;
+        let converge = if self.cases.contains(&Case::Converge5000) { Case::Converge5000 } else { Case::Converge };
+        let (figures, counts) = bench.converge().await?;
+        let mut measured = vec![(converge, figures, counts)];
+        if self.cases.contains(&Case::Noop) {
+            let (figures, counts) = bench.noop().await?;
+            measured.push((Case::Noop, figures, counts));
+        }
+        if self.cases.contains(&Case::Edit) {
+            let (figures, counts) = bench.edit().await?;
+            measured.push((Case::Edit, figures, counts));
+        }
+        let Bench { server, running, .. } = bench;
+        running.stop().await?;
+        server.stop().await?;
+        Ok(measured)
     }
-    let Bench { server, running, .. } = bench;
-    running.stop().await?;
-    server.stop().await?;
-    Ok(samples)
 }
 
 /// Figures by their names.

@@ -17,6 +17,9 @@ use crate::server::Server;
 /// How long a contender may take to start; the first time a plugin is compiled.
 const PATIENCE: Duration = Duration::from_mins(3);
 
+/// The plugin that has a host cache all Pods: it looks for the owners of each.
+const POD_PLUGIN: &str = "replicaset.wasm";
+
 /// A program that reconciles `WebApp`s, as it is set up here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
@@ -72,13 +75,18 @@ impl Contender {
         }
     }
 
-    /// The program of a peer and its arguments.
-    fn peer(self) -> (&'static str, &'static [&'static str]) {
+    /// Whether it can cache Pods that are nobody's, and is not the like of one that can.
+    pub(crate) fn caches_pods(self) -> bool {
+        !matches!(self, Self::ControllerRuntimeApply | Self::Floor)
+    }
+
+    /// The program of a peer, its arguments, and those with which it caches all Pods.
+    fn peer(self) -> (&'static str, &'static [&'static str], &'static [&'static str]) {
         match self {
-            Self::ControllerRuntimeApply => ("controller-runtime", &["--writes=apply"]),
-            Self::KubeRs => ("kube-rs", &[]),
-            Self::Floor => ("floor", &[]),
-            _ => ("controller-runtime", &["--writes=update"]),
+            Self::ControllerRuntimeApply => ("controller-runtime", &["--writes=apply"], &[]),
+            Self::KubeRs => ("kube-rs", &[], &["--pods"]),
+            Self::Floor => ("floor", &[], &[]),
+            _ => ("controller-runtime", &["--writes=update"], &["--writes=update", "--pods", "--strip"]),
         }
     }
 }
@@ -95,6 +103,8 @@ pub(crate) struct Ready {
     pub(crate) contender: Contender,
     program: PathBuf,
     arguments: Vec<String>,
+    /// Those with which it caches all Pods, too, and keeps no `managedFields`.
+    with_pods: Vec<String>,
     logs: PathBuf,
 }
 
@@ -106,15 +116,23 @@ impl Prepared {
         let plugins = tempfile::tempdir()?;
         let mut ready = Vec::new();
         for contender in contenders {
-            let (program, arguments) = match contender.plugin() {
-                Some(plugin) => (paths::windlass()?, windlass(plugin, plugins.path()).await?),
-                None => peer(contender.peer())?,
+            let name = contender.name();
+            let (program, arguments, with_pods) = match contender.plugin() {
+                Some(plugin) => {
+                    let arguments = windlass(&[plugin], &plugins.path().join(&name)).await?;
+                    let with_pods = windlass(&[plugin, POD_PLUGIN], &plugins.path().join(name + "-pods")).await?;
+                    (paths::windlass()?, arguments, with_pods)
+                }
+                None => peer(*contender)?,
             };
-            ready.push(Ready { contender: *contender, program, arguments, logs: logs.to_owned() });
+            ready.push(Ready { contender: *contender, program, arguments, with_pods, logs: logs.to_owned() });
         }
         let server = Server::start().await?;
         for contender in &ready {
             contender.start(&server, "first").await?.stop().await?;
+            if contender.contender.caches_pods() {
+                contender.start_with_pods(&server, "first-with-pods").await?.stop().await?;
+            }
         }
         let server_version = server.version().await?;
         server.stop().await?;
@@ -122,18 +140,26 @@ impl Prepared {
     }
 }
 
-/// The arguments of a host with this plugin alone.
-async fn windlass(plugin: &str, folders: &Path) -> anyhow::Result<Vec<String>> {
-    let built = paths::plugins()?.join(plugin);
-    ensure!(built.exists(), "{} is not built: run `make conformance`", built.display());
-    let name = built.file_name().context("a plugin is a file")?.to_owned();
-    let folder = folders.join(built.file_stem().context("a plugin has a name")?);
-    std::fs::create_dir_all(&folder)?;
-    let plugin = folder.join(name);
-    std::fs::copy(&built, &plugin)?;
+/// The arguments of a host with these plugins alone, in a folder of their own.
+async fn windlass(plugins: &[&str], folder: &Path) -> anyhow::Result<Vec<String>> {
+    std::fs::create_dir_all(folder)?;
+    for plugin in plugins {
+        let built = paths::plugins()?.join(plugin);
+        ensure!(built.exists(), "{} is not built: run `make conformance`", built.display());
+        let plugin = folder.join(built.file_name().context("a plugin is a file")?);
+        std::fs::copy(&built, &plugin)?;
+        grant(&plugin).await?;
+    }
+    let folder = folder.to_str().context("a path in UTF-8")?.to_owned();
+    // A peer has no leader election either: there is one replica.
+    Ok(vec!["run".into(), "--plugins".into(), folder, "--leases=none".into()])
+}
+
+/// Writes the policy that a plugin asks for beside it.
+async fn grant(plugin: &Path) -> anyhow::Result<()> {
     let granted = Command::new(paths::windlass()?)
         .arg("grant")
-        .arg(&plugin)
+        .arg(plugin)
         .args(["--output", "-"])
         .env("WINDLASS_CACHE_DIR", paths::cache()?)
         .env("KUBECONFIG", "/dev/null")
@@ -143,24 +169,25 @@ async fn windlass(plugin: &str, folders: &Path) -> anyhow::Result<Vec<String>> {
     // Who has read it lifts the pause.
     let policy = String::from_utf8(granted.stdout)?.replace("\npaused: true", "\npaused: false");
     std::fs::write(plugin.with_extension("policy.yaml"), policy)?;
-    let folder = folder.to_str().context("a path in UTF-8")?.to_owned();
-    // A peer has no leader election either: there is one replica.
-    Ok(vec!["run".into(), "--plugins".into(), folder, "--leases=none".into()])
+    Ok(())
 }
 
-/// The program of a peer, where `tools/build-peers` puts it.
-fn peer((name, arguments): (&str, &[&str])) -> anyhow::Result<(PathBuf, Vec<String>)> {
+/// The program of a peer, where `tools/build-peers` puts it, and its arguments without and with Pods.
+fn peer(contender: Contender) -> anyhow::Result<(PathBuf, Vec<String>, Vec<String>)> {
+    let (name, arguments, with_pods) = contender.peer();
     let folder =
         std::env::var_os("WINDLASS_PEERS_DIR").map_or_else(|| paths::root().join("target/peers"), PathBuf::from);
     let program = folder.join(name);
     ensure!(program.exists(), "{} is not built: run `tools/build-peers`", program.display());
-    Ok((program, arguments.iter().map(|&it| it.to_owned()).collect()))
+    let owned = |arguments: &[&str]| arguments.iter().map(|&it| it.to_owned()).collect();
+    Ok((program, owned(arguments), owned(with_pods)))
 }
 
 /// A contender at work. It is killed when dropped.
 pub(crate) struct Running {
     child: Child,
     log: PathBuf,
+    pub(crate) began: Instant,
     /// From its start until it said that it is ready.
     pub(crate) start: Duration,
 }
@@ -172,11 +199,20 @@ impl Ready {
 
     /// Starts it and waits until it is ready.
     pub(crate) async fn start(&self, server: &Server, occasion: &str) -> anyhow::Result<Running> {
+        self.start_with(&self.arguments, server, occasion).await
+    }
+
+    /// The same, with all Pods in its caches.
+    pub(crate) async fn start_with_pods(&self, server: &Server, occasion: &str) -> anyhow::Result<Running> {
+        self.start_with(&self.with_pods, server, occasion).await
+    }
+
+    async fn start_with(&self, arguments: &[String], server: &Server, occasion: &str) -> anyhow::Result<Running> {
         let log = self.logs.join(format!("{}-{occasion}.log", self.name()));
         let file = File::create(&log)?;
         let began = Instant::now();
         let child = Command::new(&self.program)
-            .args(&self.arguments)
+            .args(arguments)
             .env("KUBECONFIG", server.kubeconfig()?)
             .env("WINDLASS_CACHE_DIR", paths::cache()?)
             .stdin(Stdio::null())
@@ -185,7 +221,7 @@ impl Ready {
             .kill_on_drop(true)
             .spawn()
             .with_context(|| format!("start {}", self.program.display()))?;
-        let mut running = Running { child, log, start: Duration::ZERO };
+        let mut running = Running { child, log, began, start: Duration::ZERO };
         while !running.text()?.contains(self.contender.ready()) {
             running.is_alive()?;
             ensure!(began.elapsed() < PATIENCE, "{} is not ready: see {}", self.name(), running.log.display());

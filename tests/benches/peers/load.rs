@@ -17,7 +17,7 @@ use tokio::task::AbortHandle;
 use windlass_tests::objects::Objects;
 
 /// How many of our requests are under way at once.
-const AT_ONCE: usize = 32;
+pub(crate) const AT_ONCE: usize = 32;
 /// How long the server lets a watch run; then it is resumed.
 const WATCH_SECONDS: u32 = 290;
 

@@ -14,6 +14,7 @@ mod plot;
 mod process;
 mod report;
 mod server;
+mod steady;
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -87,15 +88,19 @@ async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut random = SmallRng::seed_from_u64(seed);
     for round in 1..=rounds {
         for session in &sessions {
-            let mut order: Vec<_> = prepared.contenders.iter().collect();
+            let mut order: Vec<_> = prepared.contenders.iter().filter(|it| session.has(it.contender)).collect();
             order.shuffle(&mut random);
+            let shared = session.shared().await.context("fill a server for all contenders")?;
             for contender in order {
                 let told = format!("round {round}: {} of {} objects", contender.name(), session.objects);
-                let samples = cases::run(session, contender, round).await.with_context(|| told.clone())?;
+                let samples = session.run(shared.as_ref(), contender, round).await.with_context(|| told.clone())?;
                 samples.iter().for_each(Sample::print);
                 report.add(samples);
                 // As it is: a run that is broken off has measured something, too.
                 report.write(&output)?;
+            }
+            if let Some(shared) = shared {
+                shared.stop().await?;
             }
         }
     }

@@ -67,6 +67,13 @@ const EDIT: &[Column] = &[
     compared("requests_each", "requests each", 2),
     alone("conflicts", "conflicts"),
 ];
+const STEADY: &[Column] = &[
+    compared("at_rest_s", "start to rest, s", 1),
+    compared("start_cpu_s", "CPU until then, s", 2),
+    compared("rest_cpu_ms_s", "CPU at rest, ms a second", 1),
+    compared("pss_mib", "PSS, MiB", 0),
+    compared("peak_rss_mib", "peak RSS, MiB", 0),
+];
 
 /// The columns of a case.
 pub(crate) fn columns(case: Case) -> &'static [Column] {
@@ -74,6 +81,7 @@ pub(crate) fn columns(case: Case) -> &'static [Column] {
         Case::Converge | Case::Converge5000 => CONVERGE,
         Case::Noop => NOOP,
         Case::Edit => EDIT,
+        Case::Steady => STEADY,
     }
 }
 

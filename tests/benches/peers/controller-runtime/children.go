@@ -19,9 +19,10 @@ func selector(app *WebApp) map[string]string {
 	return map[string]string{"app.kubernetes.io/name": "webapp", "app.kubernetes.io/instance": app.Name}
 }
 
+// labels are the plugin's to the letter: what one contender has made is as it should be for the next.
 func labels(app *WebApp) map[string]string {
 	labels := selector(app)
-	labels["app.kubernetes.io/managed-by"] = "controller-runtime"
+	labels["app.kubernetes.io/managed-by"] = "windlass"
 	return labels
 }
 

@@ -12,7 +12,7 @@ fn selector(app: &DynamicObject) -> Value {
 
 fn child(app: &DynamicObject, api_version: &str, kind: &str, spec: &Value) -> Value {
     let mut labels = selector(app);
-    labels["app.kubernetes.io/managed-by"] = json!("floor");
+    labels["app.kubernetes.io/managed-by"] = json!("windlass");
     let owner = json!({
         "apiVersion": API_VERSION, "kind": "WebApp", "name": app.metadata.name, "uid": app.metadata.uid,
         "controller": true, "blockOwnerDeletion": true,

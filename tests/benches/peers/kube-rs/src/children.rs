@@ -17,9 +17,10 @@ fn selector(app: &WebApp) -> BTreeMap<String, String> {
     [of("app.kubernetes.io/name", "webapp".to_owned()), of("app.kubernetes.io/instance", app.name_any())].into()
 }
 
+/// The plugin's to the letter: what one contender has made is as it should be for the next.
 fn labels(app: &WebApp) -> BTreeMap<String, String> {
     let mut labels = selector(app);
-    labels.insert("app.kubernetes.io/managed-by".to_owned(), "kube-rs".to_owned());
+    labels.insert("app.kubernetes.io/managed-by".to_owned(), "windlass".to_owned());
     labels
 }
 
@@ -100,7 +101,9 @@ impl Child for Service {
 /// Whether a child has the owner, the labels and the fields that are wanted.
 pub(crate) fn is_right<K: Child>(cached: &K, wanted: &K) -> bool {
     let labels = cached.labels();
-    cached.owner_references() == wanted.owner_references()
+    let controller =
+        |child: &K| child.owner_references().iter().find(|it| it.controller == Some(true)).map(|it| it.uid.clone());
+    controller(cached) == controller(wanted)
         && wanted.labels().iter().all(|(name, value)| labels.get(name) == Some(value))
         && cached.holds(wanted)
 }

@@ -8,10 +8,11 @@ mod status;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{Stream, StreamExt, future};
+use futures::channel::mpsc;
+use futures::{StreamExt, future};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::api::{Patch, PatchParams};
 use kube::runtime::controller::{Action, Config, Controller};
 use kube::runtime::events::{Event, EventType, Recorder};
@@ -33,16 +34,27 @@ struct Context {
     events: Recorder,
 }
 
-type Watched<K> = (Store<K>, std::pin::Pin<Box<dyn Stream<Item = Result<K, watcher::Error>> + Send>>);
+type Changes<K> = mpsc::UnboundedReceiver<Result<K, watcher::Error>>;
 
-/// All objects of a kind: a store, and the stream that fills it.
-fn watch<K>(client: &Client) -> Watched<K>
+/// All objects of a kind: a store, and the changes of it. A task of its own fills the store, also while the controller is
+/// not there yet, or has as many objects at work as it may.
+fn watch<K>(client: &Client) -> (Store<K>, Changes<K>)
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + Sync + 'static,
 {
     let (store, writer) = reflector::store();
-    let events = watcher(Api::all(client.clone()), watcher::Config::default()).default_backoff();
-    (store, Box::pin(events.reflect(writer).touched_objects()))
+    // Nobody reads who manages which field.
+    let events = watcher(Api::all(client.clone()), watcher::Config::default())
+        .default_backoff()
+        .modify(|object: &mut K| object.managed_fields_mut().clear());
+    let (tell, changes) = mpsc::unbounded();
+    let telling = events.reflect(writer).touched_objects().for_each(move |change| {
+        // The controller may have ended.
+        let _ = tell.unbounded_send(change);
+        future::ready(())
+    });
+    tokio::spawn(telling);
+    (store, changes)
 }
 
 #[tokio::main]
@@ -51,14 +63,15 @@ async fn main() -> anyhow::Result<()> {
     let (webapps, changed_webapps) = watch::<WebApp>(&client);
     let (deployments, changed_deployments) = watch::<Deployment>(&client);
     let (services, changed_services) = watch::<Service>(&client);
-    let stores = (webapps.clone(), deployments.clone(), services.clone());
-    tokio::spawn(async move {
-        let ready =
-            future::try_join3(stores.0.wait_until_ready(), stores.1.wait_until_ready(), stores.2.wait_until_ready());
-        if ready.await.is_ok() {
-            println!("ready");
-        }
+    // With --pods all Pods are cached, too.
+    let pods = std::env::args().any(|it| it == "--pods").then(|| watch::<Pod>(&client));
+    let _pods = pods.map(|(store, changed)| {
+        tokio::spawn(changed.for_each(|_| future::ready(())));
+        store
     });
+    // Or children that are not listed yet would seem to be missing.
+    future::try_join3(webapps.wait_until_ready(), deployments.wait_until_ready(), services.wait_until_ready()).await?;
+    println!("ready");
     let events = Recorder::new(client.clone(), "webapp".to_owned().into());
     let context = Arc::new(Context { client, deployments, services, events });
     let changed = changed_webapps.predicate_filter(predicates::generation, PredicateConfig::default());

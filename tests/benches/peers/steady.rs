@@ -1,0 +1,152 @@
+//! The steady case: a cluster in which everything is as it should be, and contenders that only keep it in their caches.
+
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use futures::{StreamExt, TryStreamExt, stream};
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use windlass_tests::objects::Objects;
+
+use crate::cases::Figures;
+use crate::contender::Ready;
+use crate::load::{self, AT_ONCE};
+use crate::process::Process;
+use crate::server::{Counts, Server};
+
+/// How many Pods there are for each `WebApp`.
+const PODS: usize = 5;
+/// How long a contender at rest is watched.
+const REST: Duration = Duration::from_secs(20);
+/// A contender that uses less than this in a second is at rest.
+const AT_REST: Duration = Duration::from_millis(30);
+/// It is at rest at last.
+const PATIENCE: Duration = Duration::from_mins(10);
+/// How often is looked.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// A server with so many `WebApp`s, all of their children and status, and Pods that are nobody's. The contenders share it, for
+/// none has anything to write.
+pub(crate) async fn fill(count: usize) -> anyhow::Result<Server> {
+    let server = Server::start().await?;
+    load::create(&server.objects, count).await?;
+    let apps = server.objects.list("WebApp", "").await?;
+    stream::iter(&apps).map(Ok).try_for_each_concurrent(AT_ONCE, |app| bring_about(&server.objects, app)).await?;
+    let pods = server.objects.api("Pod")?;
+    let create = async |number: usize| {
+        pods.create(&PostParams::default(), &serde_json::from_value(pod(number))?).await?;
+        anyhow::Ok(())
+    };
+    stream::iter(0..count * PODS).map(Ok).try_for_each_concurrent(AT_ONCE, create).await?;
+    Ok(server)
+}
+
+/// Everything that a contender would write for a `WebApp`.
+async fn bring_about(objects: &Objects, app: &Value) -> anyhow::Result<()> {
+    let name = app["metadata"]["name"].as_str().unwrap_or_default();
+    let selector = json!({"app.kubernetes.io/name": "webapp", "app.kubernetes.io/instance": name});
+    let mut labels = selector.clone();
+    labels["app.kubernetes.io/managed-by"] = json!("windlass");
+    let owner = json!({
+        "apiVersion": app["apiVersion"], "kind": "WebApp", "name": name, "uid": app["metadata"]["uid"],
+        "controller": true, "blockOwnerDeletion": true,
+    });
+    let metadata = json!({"name": name, "labels": labels, "ownerReferences": [owner]});
+    let ports = json!([{"name": "http", "containerPort": app["spec"]["port"], "protocol": "TCP"}]);
+    let template = json!({
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "web", "image": app["spec"]["image"], "ports": ports}]},
+    });
+    let spec = json!({
+        "replicas": app["spec"]["replicas"], "selector": {"matchLabels": selector}, "template": template,
+    });
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec});
+    let ports = json!([{"name": "http", "port": 80, "targetPort": "http", "protocol": "TCP"}]);
+    let spec = json!({"selector": selector, "ports": ports});
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec});
+    for (kind, child) in [("Deployment", deployment), ("Service", service)] {
+        objects.api(kind)?.create(&PostParams::default(), &serde_json::from_value(child)?).await?;
+    }
+    let patch = Patch::Merge(json!({"status": status(app)}));
+    objects.api("WebApp")?.patch_status(name, &PatchParams::default(), &patch).await?;
+    Ok(())
+}
+
+fn status(app: &Value) -> Value {
+    let generation = &app["metadata"]["generation"];
+    let condition = |of: &str, status: &str, reason: &str, message: &str| {
+        json!({
+            "type": of, "status": status, "reason": reason, "message": message, "observedGeneration": generation,
+            "lastTransitionTime": app["metadata"]["creationTimestamp"],
+        })
+    };
+    let count = format!("0 of {} replicas are ready", app["spec"]["replicas"]);
+    let conditions = [
+        condition("Ready", "False", "ReplicasNotReady", &count),
+        condition("Progressing", "True", "RollingOut", "the Deployment is on its way to this spec"),
+    ];
+    json!({"observedGeneration": generation, "readyReplicas": 0, "phase": "Pending", "conditions": conditions})
+}
+
+/// A Pod, with what the server adds some 4 KB.
+fn pod(number: usize) -> Value {
+    let labels = json!({"app": format!("app-{}", number / 10), "tier": "web", "pod-template-hash": "7c9d6f5b8"});
+    let variables: Vec<_> =
+        (0..12).map(|variable| json!({"name": format!("VARIABLE_{variable}"), "value": format!("{number}")})).collect();
+    let container = json!({
+        "name": "web", "image": "nginx:1.27", "env": variables, "ports": [{"containerPort": 8080}],
+        "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}},
+        "readinessProbe": {"httpGet": {"path": "/healthz", "port": 8080}},
+    });
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("pod-{number:06}"), "labels": labels},
+        "spec": {"containers": [container], "nodeName": format!("node-{}", number % 100)},
+    })
+}
+
+/// Starts a contender, waits until it is at rest, watches it so for a while, and ends it.
+pub(crate) async fn run(server: &Server, ready: &Ready, round: u32) -> anyhow::Result<(Figures, Counts)> {
+    let before = server.counts().await?;
+    let running = ready.start_with_pods(server, &format!("steady-{round}")).await?;
+    let process = running.process()?;
+    let at_rest = at_rest(process).await?.duration_since(running.began);
+    let cpu_start = process.cpu()?;
+    tokio::time::sleep(REST).await;
+    let at_rest_cpu = process.cpu()?.saturating_sub(cpu_start);
+    let memory = process.memory()?;
+    running.stop().await?;
+    let counts = server.counts().await?.since(&before, &[]);
+    let written: u64 = counts.requests.iter().filter(|(it, _)| is_write(it)).map(|(_, count)| count).sum();
+    ensure!(written == 0, "{} wrote where nothing was to be done: {:?}", ready.name(), counts.requests);
+    let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let figures = Figures::from([
+        ("at_rest_s", at_rest.as_secs_f64()),
+        ("start_cpu_s", cpu_start.as_secs_f64()),
+        ("rest_cpu_ms_s", at_rest_cpu.as_secs_f64() * 1e3 / REST.as_secs_f64()),
+        ("pss_mib", mebibytes(memory.proportional)),
+        ("anonymous_mib", mebibytes(memory.anonymous)),
+        ("peak_rss_mib", mebibytes(memory.peak)),
+        ("told_mib", mebibytes(counts.told_bytes)),
+    ]);
+    Ok((figures, counts))
+}
+
+fn is_write(request: &str) -> bool {
+    !["GET", "LIST", "WATCH"].iter().any(|verb| request.starts_with(verb))
+}
+
+/// When a second began in which the process had nothing to do.
+async fn at_rest(process: Process) -> anyhow::Result<Instant> {
+    let began = Instant::now();
+    let (mut since, mut used) = (began, process.cpu()?);
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let now = process.cpu()?;
+        if now.saturating_sub(used) >= AT_REST {
+            (since, used) = (Instant::now(), now);
+        } else if since.elapsed() > Duration::from_secs(1) {
+            return Ok(since);
+        }
+        ensure!(began.elapsed() < PATIENCE, "it never comes to rest");
+    }
+}
