@@ -9,13 +9,13 @@ MAKEFLAGS += --no-builtin-rules
 
 CARGO_TARGET_DIR ?= target
 
-# What `bench` passes on.
-export QUICK CASES CONTENDERS ROUNDS SEED
+# What `bench` and `bench-check` pass on.
+export QUICK CASES CONTENDERS ROUNDS SEED RECORD
 
-.PHONY: help setup build plugins guests conformance demo test soak fuzz bench clean
+.PHONY: help setup build plugins guests conformance demo test soak fuzz bench bench-check clean
 
 help: ## list the commands
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \2/p' $(MAKEFILE_LIST) | awk '{ printf "  %s %-9s", $$1, $$2; $$1 = $$2 = ""; print }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1 \2/p' $(MAKEFILE_LIST) | awk '{ printf "  %s %-11s", $$1, $$2; $$1 = $$2 = ""; print }'
 
 setup: ## install what the build needs; TESTS=1: and what the tests need
 	@tools/setup $(if $(TESTS),tests,build)
@@ -77,6 +77,9 @@ else
 	tools/build-prototypes
 	cargo bench --locked --workspace --bench languages $(if $(QUICK),-- --quick)
 endif
+
+bench-check: ## count instructions, and compare them with the recorded ones; RECORD=1: record them
+	@tools/bench-check
 
 clean: ## remove what was built here (not the caches of the machine)
 	cargo clean

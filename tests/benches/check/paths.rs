@@ -1,0 +1,208 @@
+//! The paths whose instructions are counted, each done so many times in this process.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use serde_json::json;
+use windlass_core::clock::{Clock, Moment};
+use windlass_core::object::{ObjectKey, ObjectKind};
+use windlass_core::outcome::CallResult;
+use windlass_core::overlay::Overlay;
+use windlass_core::ports::{Absent, CallContext, Writes};
+use windlass_core::queue::{ItemExponential, Queue};
+use windlass_core::settle::Hold;
+use windlass_core::watch::WatchSpec;
+use windlass_core::write::{Operation, WriteOptions};
+use windlass_kube::{Discovery, Informers, Subscription, Writer, object_of};
+use windlass_wasm::{CallLimits, Request, Sandbox, SandboxOptions};
+
+use crate::guests::Core;
+use crate::server;
+use crate::support;
+
+/// A path through the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Path {
+    /// A key into the workqueue, out of it, and done.
+    Queue,
+    /// The text of a Pod to an object of a cache.
+    Parse,
+    /// A line of a watch to a store that shows it and a subscriber that has heard of it.
+    Event,
+    /// An object and its text from a store.
+    Get,
+    /// A call of a plugin that does nothing, in a fresh instance.
+    Call,
+    /// A server-side apply, from its plan to its answer.
+    Write,
+}
+
+impl Path {
+    pub(crate) const ALL: [Self; 6] = [Self::Queue, Self::Parse, Self::Event, Self::Get, Self::Call, Self::Write];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Queue => "queue",
+            Self::Parse => "parse",
+            Self::Event => "event",
+            Self::Get => "get",
+            Self::Call => "call",
+            Self::Write => "write",
+        }
+    }
+
+    pub(crate) fn named(name: &str) -> anyhow::Result<Self> {
+        Self::ALL.into_iter().find(|path| path.name() == name).with_context(|| format!("there is no path {name}"))
+    }
+
+    /// Few enough and many enough for a difference that stands out, and that takes a second.
+    pub(crate) fn counts(self) -> (u32, u32) {
+        match self {
+            Self::Queue | Self::Get => (1_000, 21_000),
+            Self::Parse | Self::Event => (100, 2_100),
+            Self::Call | Self::Write => (100, 600),
+        }
+    }
+
+    pub(crate) fn run(self, count: u32) -> anyhow::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        match self {
+            Self::Queue => queue(count),
+            Self::Parse => parse(count),
+            Self::Event => runtime.block_on(events(count)).map(drop),
+            Self::Get => get(&runtime.block_on(events(0))?.1, count),
+            Self::Call => runtime.block_on(calls(count)),
+            Self::Write => runtime.block_on(writes(count)),
+        }
+    }
+}
+
+/// Time stands still: what waits for it is not counted.
+struct NoTime;
+
+impl Clock for NoTime {
+    fn now(&self) -> Moment {
+        Moment(Duration::ZERO)
+    }
+
+    fn sleep_until(&self, _: Moment) -> BoxFuture<'static, ()> {
+        futures::future::pending().boxed()
+    }
+}
+
+fn queue(count: u32) -> anyhow::Result<()> {
+    let queue = Queue::new(Arc::new(NoTime), ItemExponential::default());
+    let keys: Vec<_> = (0..100).map(|number| ObjectKey::namespaced("prod", format!("shop-{number}"))).collect();
+    for key in keys.iter().cycle().take(count as usize) {
+        queue.add(key.clone());
+        let taken = queue.get().now_or_never().flatten().context("the key is there")?;
+        queue.done(&taken);
+    }
+    Ok(())
+}
+
+fn pods() -> WatchSpec {
+    WatchSpec::all(ObjectKind::new("v1", "Pod"))
+}
+
+fn parse(count: u32) -> anyhow::Result<()> {
+    let (spec, text) = (pods(), server::pod(1).to_string());
+    for _ in 0..count {
+        black_box(object_of(&spec, black_box(&text))?);
+    }
+    Ok(())
+}
+
+/// A cache that has followed so many events, and its informers, which must live as long.
+async fn events(count: u32) -> anyhow::Result<(Informers, Subscription)> {
+    let client = server::client(count);
+    let informers = Informers::new(client.clone(), Discovery::new(client));
+    let mut subscription = informers.subscribe(pods());
+    let last = (count + 1).to_string();
+    loop {
+        let object = subscription.store().get(&shop());
+        if object.is_some_and(|object| object.header.version.to_string() == last) {
+            return Ok((informers, subscription));
+        }
+        drop(subscription.next().await.context("the informer runs")?);
+    }
+}
+
+fn shop() -> ObjectKey {
+    ObjectKey::namespaced("prod", "shop")
+}
+
+fn get(subscription: &Subscription, count: u32) -> anyhow::Result<()> {
+    let key = shop();
+    for _ in 0..count {
+        let object = subscription.store().get(black_box(&key)).context("it is there")?;
+        black_box(object.text());
+    }
+    Ok(())
+}
+
+fn call(kind: ObjectKind) -> Arc<CallContext> {
+    Arc::new(CallContext {
+        principal: Arc::new(support::principal("guest".into())),
+        controller: "guest".into(),
+        primary_kind: kind,
+        primary_key: shop(),
+        primary: None,
+        trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
+        hold: Hold::detached(),
+        overlay: Overlay::default(),
+        cpu_permit: windlass_core::fair::CpuPermit::default(),
+        config: "{}".into(),
+    })
+}
+
+async fn calls(count: u32) -> anyhow::Result<()> {
+    let mut options = SandboxOptions { threads: 1, concurrent_calls: 1, ..SandboxOptions::default() };
+    // Valgrind has less address space than a pool for whatever guest may come.
+    (options.limits.memories, options.limits.instances) = (1, 4);
+    let sandbox = Sandbox::new(options)?;
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("guest.wasm");
+    std::fs::write(&path, Core::default().component())?;
+    let plugin = sandbox.load(&path).await?;
+    let ports = Absent::ports();
+    let called = plugin.clone();
+    let calls = async move {
+        for _ in 0..count {
+            let call = call(ObjectKind::new("v1", "ConfigMap"));
+            let request = Request {
+                controller: call.controller.clone(),
+                key: shop(),
+                uid: None,
+                object: None,
+                deleting: false,
+                attempt: 0,
+                trace_id: call.trace_id.clone(),
+            };
+            let ended = Box::pin(called.reconcile(request, &ports, call, CallLimits::default())).await;
+            ensure!(matches!(ended.result, CallResult::Done), "{:?}", ended.result);
+        }
+        Ok(())
+    };
+    plugin.threads().spawn(calls).await?
+}
+
+async fn writes(count: u32) -> anyhow::Result<()> {
+    let client = server::client(0);
+    let writer = Writer::new(client.clone(), Discovery::new(client));
+    let object = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "shop", "namespace": "prod", "labels": {"app": "shop"}},
+        "spec": {"containers": [{"name": "web", "image": "nginx:1.27", "ports": [{"containerPort": 8080}]}]},
+    });
+    for _ in 0..count {
+        let operation = Operation::Apply { object: object.to_string(), options: WriteOptions::default() };
+        let written = Writes::write(&writer, call(ObjectKind::new("v1", "Pod")), operation).await;
+        ensure!(written.as_ref().is_ok_and(Option::is_some), "{written:?}");
+    }
+    Ok(())
+}
