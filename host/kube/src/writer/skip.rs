@@ -1,10 +1,11 @@
 //! Writes that need not be sent (ADR 5): those of objects in a watch that runs the same key again should anything turn out
 //! to be different. Whether they would change anything is decided in `core::no_op`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use windlass_core::no_op::{self, Atomic, Manager};
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
 use windlass_core::overlay::WrittenState;
@@ -12,12 +13,15 @@ use windlass_core::ports::CallContext;
 use windlass_core::watch::Projection;
 use windlass_core::write::PatchType;
 
+use crate::offload::LARGE;
 use crate::reader::Readable;
 use crate::reader::overlaid::newer;
 use crate::writer::plan::{How, Plan};
 
 /// The most kinds of which atomic fields are remembered.
 const MOST_KINDS: usize = 256;
+/// The most applies of a kind that wait to be learned from. A kind's objects have mostly the same fields.
+const MOST_LESSONS: usize = 4;
 
 /// Whether a change of an object runs a key.
 pub type Runs = Arc<dyn Fn(&Object, &ObjectKey) -> bool + Send + Sync>;
@@ -69,14 +73,44 @@ pub(crate) fn changes_nothing(call: &CallContext, plan: &Plan, object: &Object, 
 pub(crate) struct Skips {
     /// Those that keep objects whole.
     followed: Vec<Followed>,
+    learned: Mutex<HashMap<ObjectKind, Learned>>,
+}
+
+/// The fields of one kind that are known to be atomic.
+#[derive(Debug, Default)]
+struct Learned {
     /// Shared with those who decide meanwhile.
-    atomic: Mutex<HashMap<ObjectKind, Arc<Atomic>>>,
+    atomic: Arc<Atomic>,
+    /// The last applies, from which nothing has been learned yet: only who asks needs it, and most applies create.
+    lessons: VecDeque<Lesson>,
+}
+
+/// An apply of the plugin's own, and what it has left.
+#[derive(Debug)]
+struct Lesson {
+    manager: String,
+    subresource: Arc<str>,
+    body: Bytes,
+    left: Object,
+}
+
+impl Learned {
+    /// Everything, with what the lessons say.
+    fn atomic(&mut self) -> Arc<Atomic> {
+        for Lesson { manager, subresource, body, left } in self.lessons.drain(..) {
+            if let Ok(body) = std::str::from_utf8(&body) {
+                let manager = Manager { name: &manager, subresource: &subresource };
+                Arc::make_mut(&mut self.atomic).learn(body, manager, &left);
+            }
+        }
+        self.atomic.clone()
+    }
 }
 
 impl Skips {
     pub(crate) fn new(mut followed: Vec<Followed>) -> Self {
         followed.retain(|followed| followed.readable.spec.projection == Projection::Full);
-        Self { followed, atomic: Mutex::default() }
+        Self { followed, learned: Mutex::default() }
     }
 
     /// The object that `plan` may leave as it is, as this call knows it.
@@ -97,7 +131,7 @@ impl Skips {
 
     /// The fields of a kind that are known to be atomic.
     pub(crate) fn known(&self, kind: &ObjectKind) -> Arc<Atomic> {
-        self.atomic().get(kind).cloned().unwrap_or_default()
+        self.learned().get_mut(kind).map(Learned::atomic).unwrap_or_default()
     }
 
     /// The state of the object that `plan` is about to change, as this call knows it.
@@ -149,21 +183,31 @@ impl Skips {
         (!object.header.deleting && runs(&followed, &object)).then_some(object)
     }
 
-    /// Learns from what an apply has left.
+    /// Remembers what an apply has left, for the next question about its kind.
     pub(crate) fn learn(&self, call: &CallContext, plan: &Plan, left: &Object) {
-        let Ok(body) = std::str::from_utf8(&plan.mutation.body) else { return };
         if plan.how != How::Apply || plan.dry_run {
             return;
         }
-        let name = call.principal.field_manager();
-        let mut atomic = self.atomic();
-        if atomic.len() < MOST_KINDS || atomic.contains_key(&plan.resource.kind) {
-            let known = atomic.entry(plan.resource.kind.clone()).or_default();
-            Arc::make_mut(known).learn(body, Manager { name: &name, subresource: &plan.subresource }, left);
+        let mut learned = self.learned();
+        if learned.len() < MOST_KINDS || learned.contains_key(&plan.resource.kind) {
+            let of_kind = learned.entry(plan.resource.kind.clone()).or_default();
+            if of_kind.lessons.len() == MOST_LESSONS {
+                of_kind.lessons.pop_front();
+            }
+            of_kind.lessons.push_back(Lesson {
+                manager: call.principal.field_manager(),
+                subresource: plan.subresource.clone(),
+                body: plan.mutation.body.clone(),
+                left: left.clone(),
+            });
+            // Nothing large is kept for it.
+            if plan.mutation.body.len() + left.whole_footprint() > LARGE {
+                of_kind.atomic();
+            }
         }
     }
 
-    fn atomic(&self) -> MutexGuard<'_, HashMap<ObjectKind, Arc<Atomic>>> {
-        self.atomic.lock().unwrap_or_else(PoisonError::into_inner)
+    fn learned(&self) -> MutexGuard<'_, HashMap<ObjectKind, Learned>> {
+        self.learned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
