@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 
 	"windlass.dev/sdk"
@@ -148,7 +148,7 @@ func collectSurplus(actual, wanted any, pointer string, steps []writes.Step) []w
 		actual, _ := actual.(list)
 		for _, wanted := range wanted {
 			if place := named(actual, name(wanted)); place >= 0 {
-				steps = collectSurplus(actual[place], wanted, fmt.Sprintf("%s/%d", pointer, place), steps)
+				steps = collectSurplus(actual[place], wanted, pointer+"/"+strconv.Itoa(place), steps)
 			}
 		}
 	}

@@ -7,7 +7,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -151,7 +150,7 @@ func announce(child Child, decision Decision) {
 		reason, action, what = "Updated", "Update", "updated to the new spec"
 	}
 	slog.Info("applied a child", "kind", child.target.Kind, "reason", reason)
-	events.Normal(reason, action, fmt.Sprintf("%s %s: %s", child.target.Kind, child.target.Name, what))
+	events.Normal(reason, action, child.target.Kind+" "+child.target.Name+": "+what)
 }
 
 // report writes the status, if it has changed, and reports a new problem.

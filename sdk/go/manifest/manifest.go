@@ -222,30 +222,27 @@ type Options struct {
 // MarshalJSON leaves out zero fields, and counts in milliseconds.
 func (options Options) MarshalJSON() ([]byte, error) {
 	type backoff struct {
-		Limiter   Limiter `json:"limiter,omitempty"`
-		Base      int64   `json:"baseMs,omitempty"`
-		Max       int64   `json:"maxMs,omitempty"`
-		PerSecond int     `json:"perSecond,omitempty"`
-		Burst     int     `json:"burst,omitempty"`
+		Limiter   string `json:"limiter,omitempty"`
+		Base      int64  `json:"baseMs,omitempty"`
+		Max       int64  `json:"maxMs,omitempty"`
+		PerSecond int    `json:"perSecond,omitempty"`
+		Burst     int    `json:"burst,omitempty"`
 	}
 	document := struct {
-		Workers            int      `json:"workers,omitempty"`
-		MaxRetries         *int     `json:"maxRetries,omitempty"`
-		Backoff            *backoff `json:"backoff,omitempty"`
-		Resync             int64    `json:"resyncMs,omitempty"`
-		Deadline           int64    `json:"deadlineMs,omitempty"`
-		Finalizer          bool     `json:"finalizer,omitempty"`
-		ExpectationTimeout string   `json:"expectationTimeout,omitempty"`
+		Workers            int     `json:"workers,omitempty"`
+		MaxRetries         *int    `json:"maxRetries,omitempty"`
+		Backoff            backoff `json:"backoff,omitzero"`
+		Resync             int64   `json:"resyncMs,omitempty"`
+		Deadline           int64   `json:"deadlineMs,omitempty"`
+		Finalizer          bool    `json:"finalizer,omitempty"`
+		ExpectationTimeout string  `json:"expectationTimeout,omitempty"`
 	}{
 		Workers: options.Workers, MaxRetries: options.MaxRetries, Resync: options.Resync.Milliseconds(),
 		Deadline: options.Deadline.Milliseconds(), Finalizer: options.Finalizer,
 	}
-	retries := backoff{
-		Limiter: options.RetryLimiter, Base: options.BackoffBase.Milliseconds(), Max: options.BackoffMax.Milliseconds(),
+	document.Backoff = backoff{
+		Limiter: string(options.RetryLimiter), Base: options.BackoffBase.Milliseconds(), Max: options.BackoffMax.Milliseconds(),
 		PerSecond: options.RetriesPerSecond, Burst: options.RetriesBurst,
-	}
-	if retries != (backoff{}) {
-		document.Backoff = &retries
 	}
 	if options.RunUnseen {
 		document.ExpectationTimeout = "run"

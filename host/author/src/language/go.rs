@@ -30,8 +30,10 @@ pub(super) fn plan(facts: &Facts) -> BuildPlan {
             "build",
             "-buildmode=c-shared",
             "-trimpath",
+            // The state of the repository would change the component, and nobody reads it there.
+            "-buildvcs=false",
             // The bindings reach into the runtime for the memory that the host writes to.
-            "-ldflags=-checklinkname=0 -s -w",
+            "-ldflags=-checklinkname=0 -s -w -buildid=",
             "-o",
             &core_module(),
             ".",

@@ -50,10 +50,9 @@ fn every_language_is_built_by_its_own_compiler() {
         (
             "go",
             &["go"],
-            &[
-                "GOOS=wasip1 GOARCH=wasm CGO_ENABLED=0 go build -buildmode=c-shared -trimpath -ldflags=-checklinkname=0 -s -w \
-               -o build/.windlass/core.wasm .",
-            ],
+            &["GOOS=wasip1 GOARCH=wasm CGO_ENABLED=0 go build -buildmode=c-shared -trimpath -buildvcs=false \
+               -ldflags=-checklinkname=0 -s -w -buildid= \
+               -o build/.windlass/core.wasm ."],
             BuildOutput::File("build/.windlass/core.wasm".into()),
         ),
         (

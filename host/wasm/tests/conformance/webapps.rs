@@ -377,8 +377,8 @@ fn every_composing_webapp_plugin_answers_what_the_one_in_rust_answers() {
     let mut findings = Findings::default();
     let rust = load("composite/webapp-composite.wasm").unwrap_or_else(|error| panic!("{error}"));
     let scenarios = compositions(&rust);
-    let ask = |plugin: &Arc<Plugin>, (_, deleting, around): &(String, bool, Around)| {
-        let call = Call { name: "shop".to_owned(), object: None, deleting: *deleting, ..Call::about("") };
+    let ask = |plugin: &Arc<Plugin>, (_, around): &(String, Around)| {
+        let call = Call { name: "shop".to_owned(), object: None, ..Call::about("") };
         let (Ok(answer) | Err(answer)) = compose(plugin, &call, around).answer;
         answer
     };
@@ -396,8 +396,8 @@ fn every_composing_webapp_plugin_answers_what_the_one_in_rust_answers() {
 /// A change of the parent and its children.
 type Change<'a> = &'a dyn Fn(&mut Value, &mut Vec<Value>);
 
-/// A name, whether the parent is going, and what there is.
-fn compositions(rust: &Arc<Plugin>) -> Vec<(String, bool, Around)> {
+/// A name, and what there is. No parent is going: the host asks a composer nothing then.
+fn compositions(rust: &Arc<Plugin>) -> Vec<(String, Around)> {
     let call = Call { name: "shop".to_owned(), object: None, ..Call::about("") };
     let answer = |around: &Around| compose(rust, &call, around).answer.expect("the composer in Rust answers");
     let new = Around { parent: new_app(), ..Around::default() };
@@ -439,8 +439,7 @@ fn compositions(rust: &Arc<Plugin>) -> Vec<(String, bool, Around)> {
             parent.as_object_mut().expect("an object").remove("status");
         }),
     ];
-    let mut all: Vec<_> = changes.into_iter().map(|(name, change)| (name.to_owned(), false, around(change))).collect();
-    all.push(("new".to_owned(), false, new));
-    all.push(("going".to_owned(), true, around(&|_, _| {})));
+    let mut all: Vec<_> = changes.into_iter().map(|(name, change)| (name.to_owned(), around(change))).collect();
+    all.push(("new".to_owned(), new));
     all
 }
