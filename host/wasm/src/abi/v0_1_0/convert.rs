@@ -59,8 +59,15 @@ pub(crate) fn call_result(answer: Result<Outcome, Vec<wit::Failure>>) -> CallRes
     }
 }
 
+/// One of each: a plugin may collect the same failure at every place that met it.
 pub(super) fn failed(failures: Vec<wit::Failure>) -> CallResult {
-    CallResult::Failed(failures.into_iter().take(MAX_FAILURES).map(failure).collect())
+    let mut distinct = Vec::new();
+    for failure in failures.into_iter().take(MAX_FAILURES).map(failure) {
+        if !distinct.contains(&failure) {
+            distinct.push(failure);
+        }
+    }
+    CallResult::Failed(distinct)
 }
 
 fn failure(failure: wit::Failure) -> Failure {
