@@ -44,7 +44,8 @@ async fn a_guest_cannot_forge_a_line() {
     let text = String::from_utf8(bytes).expect("UTF-8");
     let lines: Vec<&str> = text.lines().filter(|line| line.contains("forged")).collect();
     let [line] = lines[..] else { panic!("not one line: {text}") };
-    for part in ["WARN windlass::plugin", "ok\\nforged", "v1=ok\\\\nforged", "plugin=\"guest\"", "key=prod/shop"] {
+    let fields = r#"fields="[[\"v1\",\"ok\\\\nforged\"]]""#;
+    for part in ["WARN windlass::plugin", "ok\\nforged", fields, "plugin=\"guest\"", "key=prod/shop"] {
         assert!(line.contains(part), "{part:?} is missing in: {line}");
     }
 }
