@@ -239,7 +239,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            workers: 4,
+            workers: 16,
             max_retries: 15,
             backoff: Backoff::default(),
             resync_ms: 36_000_000,

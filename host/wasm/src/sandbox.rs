@@ -122,8 +122,9 @@ impl Sandbox {
         let lot = Arc::new(ParkingLot::new(parked as usize, MOST_PARKED_OF_ONE));
         let memory = GuestMemory::new(limits.guest_memory(), limits.memory_bytes, lot.clone());
         let linker = v0_1_0::linker(&engine).map_err(SandboxError::Imports)?;
-        let ticker = Arc::new(Ticker::start(engine.clone()).map_err(SandboxError::Threads)?);
-        let guests = Guests::start(threads.max(1)).map_err(SandboxError::Threads)?;
+        let threads = threads.max(1);
+        let ticker = Arc::new(Ticker::start(engine.clone(), threads).map_err(SandboxError::Threads)?);
+        let guests = Guests::start(threads).map_err(SandboxError::Threads)?;
         let calls = Arc::new(Semaphore::new(concurrent_calls as usize));
         let artefacts = cache.and_then(|path| open_cache(&path, &engine)).map(Arc::new);
         let refusals = Refusals::new(&limits);

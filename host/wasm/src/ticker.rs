@@ -1,7 +1,7 @@
 //! Moves the engine's epoch forward while guests run, so that a spinning one is interrupted soon.
 //!
-//! The thread sleeps for good while no call is on a thread: neither an idle host nor one whose calls all wait wakes up
-//! 2,000 times a second.
+//! It does so often only while every thread has a call, because nobody waits for a thread otherwise. And it sleeps for
+//! good when no call has been on a thread for a while: an idle host does not wake up.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -15,6 +15,13 @@ use wasmtime::Engine;
 /// How long a guest runs before others get the thread: a neighbour's small call waits several times as long as it takes.
 const TICK: Duration = Duration::from_micros(500);
 
+/// The same while a thread is free. The first guest that takes the last thread may have it for so long.
+const EASY_TICK: Duration = Duration::from_millis(2);
+
+/// So often it wakes up without having found a call, before it sleeps for good: to be woken costs the call that does so
+/// more than this costs.
+const PATIENCE: u32 = 4;
+
 /// Owns the thread; it ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Ticker {
@@ -24,14 +31,19 @@ pub(crate) struct Ticker {
 
 #[derive(Debug, Default)]
 struct TickerState {
+    /// Threads of guests.
+    threads: usize,
     /// Polls of calls that have not ended.
     polls: AtomicUsize,
+    /// It sleeps until it is woken.
+    rests: AtomicBool,
     stopped: AtomicBool,
 }
 
 impl Ticker {
-    pub(crate) fn start(engine: Engine) -> std::io::Result<Self> {
-        let state = Arc::new(TickerState::default());
+    /// Ticks for `engine`, whose guests have so many `threads`.
+    pub(crate) fn start(engine: Engine, threads: usize) -> std::io::Result<Self> {
+        let state = Arc::new(TickerState { threads, ..TickerState::default() });
         let thread = thread::Builder::new().name("windlass-epoch".into()).spawn({
             let state = state.clone();
             move || state.tick(&engine)
@@ -50,7 +62,8 @@ impl Ticker {
     }
 
     fn poll(&self) -> Poll<'_> {
-        if self.state.polls.fetch_add(1, Ordering::SeqCst) == 0 {
+        self.state.polls.fetch_add(1, Ordering::SeqCst);
+        if self.state.rests.load(Ordering::SeqCst) {
             self.thread.unpark();
         }
         Poll(&self.state)
@@ -59,15 +72,28 @@ impl Ticker {
 
 impl TickerState {
     fn tick(&self, engine: &Engine) {
+        let mut idle = 0;
         while !self.stopped.load(Ordering::SeqCst) {
-            if self.polls.load(Ordering::SeqCst) == 0 {
-                // An unpark between the check and here is not lost: park then returns at once.
-                thread::park();
+            let polls = self.polls.load(Ordering::SeqCst);
+            idle = if polls == 0 { idle + 1 } else { 0 };
+            if idle > PATIENCE {
+                self.rest();
+                idle = 0;
             } else {
-                thread::sleep(TICK);
+                thread::sleep(if polls < self.threads { EASY_TICK } else { TICK });
                 engine.increment_epoch();
             }
         }
+    }
+
+    /// Sleeps until a call begins on a thread. A call may have left it again by then.
+    fn rest(&self) {
+        self.rests.store(true, Ordering::SeqCst);
+        // A poll that did not see that this rests is seen here. One that did wakes it, also before it sleeps.
+        if self.polls.load(Ordering::SeqCst) == 0 {
+            thread::park();
+        }
+        self.rests.store(false, Ordering::SeqCst);
     }
 }
 
@@ -95,7 +121,7 @@ mod tests {
 
     #[test]
     fn it_ticks_while_a_call_is_on_a_thread_and_not_while_it_waits() {
-        let ticker = Ticker::start(Engine::default()).expect("a thread");
+        let ticker = Ticker::start(Engine::default(), 1).expect("a thread");
         let polls = || ticker.state.polls.load(Ordering::SeqCst);
         let mut seen = Vec::new();
         {

@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn the_lines_of_the_story_are_shown_with_few_fields() {
         let started = "2026-11-23T05:55:28.163862Z  INFO controller started plugin=webapp controller=webapp \
-                       primary=\"apps.kubedojo.io/v1beta1 WebApp\" workers=4";
+                       primary=\"apps.kubedojo.io/v1beta1 WebApp\" workers=16";
         let expected = "controller started primary=apps.kubedojo.io/v1beta1 WebApp";
         assert_eq!(shorten(started).as_deref(), Some(expected));
         let applied = "2026-11-23T05:55:28.170500Z  INFO applied a child plugin=webapp controller=webapp \

@@ -151,7 +151,21 @@ impl ObjectParser {
     /// others, as partial metadata have.
     pub(crate) fn object(&mut self, text: &str) -> Result<Object, ParseError> {
         let text = text.trim();
+        self.object_from(text, top(text)?)
+    }
+
+    /// The same of an object that says that it is of this kind, has this `name`, and is not being deleted. None: it is
+    /// another.
+    pub(crate) fn living(&mut self, text: &str, name: &str) -> Result<Option<Object>, ParseError> {
+        let text = text.trim();
         let top = top(text)?;
+        let is_of_kind = says(top.api_version, &self.kind.api_version) && says(top.kind, &self.kind.kind);
+        let is_living = |it: &ParsedMetadata<'_>| it.name == name && it.deletion_timestamp.is_none();
+        let is_wanted = is_of_kind && top.metadata.as_ref().is_some_and(is_living);
+        is_wanted.then(|| self.object_from(text, top)).transpose()
+    }
+
+    fn object_from(&mut self, text: &str, top: ParsedObject<'_>) -> Result<Object, ParseError> {
         let mut kept: Arc<str> = rewrite(text, &top, &self.kind);
         let metadata = top.metadata.ok_or(ParseError::NoName)?;
         if metadata.name.is_empty() {
@@ -209,6 +223,11 @@ fn top(text: &str) -> Result<ParsedObject<'_>, ParseError> {
     Ok(serde_json::from_str(text)?)
 }
 
+/// Whether the string `given` is `wanted`, without escapes.
+fn says(given: Option<&RawValue>, wanted: &str) -> bool {
+    given.is_some_and(|raw| raw.get().strip_prefix('"').and_then(|raw| raw.strip_suffix('"')) == Some(wanted))
+}
+
 /// The entries of `managedFields` that are of this host's plugins.
 fn own_fields(managed_fields: Option<&RawValue>) -> Result<Option<Arc<String>>, ParseError> {
     #[derive(Deserialize)]
@@ -234,9 +253,8 @@ fn rewrite(text: &str, top: &ParsedObject<'_>, kind: &ObjectKind) -> Arc<str> {
     let mut missing = String::new();
     let mut edits: Vec<(Range<usize>, String)> = Vec::new();
     for (name, given, wanted) in [("apiVersion", top.api_version, &kind.api_version), ("kind", top.kind, &kind.kind)] {
-        let is_wanted = |raw: &str| raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"')) == Some(&**wanted);
         match given {
-            Some(raw) if is_wanted(raw.get()) => {}
+            Some(_) if says(given, wanted) => {}
             Some(raw) => edits.push((place(text, raw), serde_json::Value::from(&**wanted).to_string())),
             None => missing.extend(["\"", name, "\":", &serde_json::Value::from(&**wanted).to_string(), ","]),
         }

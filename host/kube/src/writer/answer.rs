@@ -86,6 +86,12 @@ impl AnswerMetadata<'_> {
 
 /// Reads the answer to `plan`, which the server carried out.
 pub(crate) fn read(plan: &Plan, text: &str) -> Result<Answered, ParseError> {
+    // Nearly every answer is one, and is read once only.
+    if plan.how != How::Delete
+        && let Some(object) = parser(&plan.resource.kind).living(text, &plan.key.name)?
+    {
+        return Ok(Answered::Whole(object));
+    }
     let top: AnswerObject<'_> = serde_json::from_str(text)?;
     let uid = |uid: Option<Cow<'_, str>>| uid.map(Cow::into_owned).filter(|uid| !uid.is_empty());
     if plan.how == How::Delete && top.kind.as_deref() == Some("Status") {
@@ -109,8 +115,11 @@ pub(crate) fn read(plan: &Plan, text: &str) -> Result<Answered, ParseError> {
 
 /// An object as a full watch of its kind would have it.
 pub(crate) fn whole(kind: &ObjectKind, text: &str) -> Result<Object, ParseError> {
-    let parser = ObjectParser::new(&WatchSpec::all(kind.clone()));
-    parser.expect("a full watch has no pointers").object(text)
+    parser(kind).object(text)
+}
+
+fn parser(kind: &ObjectKind) -> ObjectParser {
+    ObjectParser::new(&WatchSpec::all(kind.clone())).expect("a full watch has no pointers")
 }
 
 /// The answer of a subresource is the whole object only if it says so.
