@@ -92,7 +92,8 @@ async fn a_stop_under_load(kind: Kind) -> anyhow::Result<()> {
         server.objects().apply(&webapp).await?;
     }
     let proxy = Proxied::start(&server, 6).await?;
-    let slow = Duration::from_millis(200)..=Duration::from_millis(600);
+    // Three writes a call: even with all its workers the controller drains far fewer than the objects in five seconds.
+    let slow = Duration::from_millis(400)..=Duration::from_millis(1_200);
     let _slow = writes().map(|writes| proxy.add(Fault::DelayResponse(slow.clone()).on(writes)));
     let plugins = plugin_directory()?;
     let (mut host, address) = watched_at(proxy.kubeconfig(), server.objects().namespace(), plugins.path(), &[]).await?;
@@ -129,7 +130,7 @@ async fn a_stop_under_load(kind: Kind) -> anyhow::Result<()> {
     let was_sent = |line: &&str| outcome(line).is_some_and(|end| ["committed", "refused"].contains(&&*end));
     let sent = ended.into_iter().filter(was_sent).count();
     assert_eq!((unknown, sent as u64), (vec![], written(&proxy)), "{log}");
-    assert!(sent < 2 * WEBAPPS, "the test is one of a host that is far from done: {sent} writes");
+    assert!(log.contains("keys that were queued are dropped"), "the test is one of a host that is far from done: {log}");
 
     // What was dropped is done by the next.
     drop(proxy);
