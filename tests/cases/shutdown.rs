@@ -130,13 +130,18 @@ async fn a_stop_under_load(kind: Kind) -> anyhow::Result<()> {
     let was_sent = |line: &&str| outcome(line).is_some_and(|end| ["committed", "refused"].contains(&&*end));
     let sent = ended.into_iter().filter(was_sent).count();
     assert_eq!((unknown, sent as u64), (vec![], written(&proxy)), "{log}");
-    assert!(log.contains("keys that were queued are dropped"), "the test is one of a host that is far from done: {log}");
+    assert!(
+        log.contains("keys that were queued are dropped"),
+        "the test is one of a host that is far from done: {log}"
+    );
 
     // What was dropped is done by the next.
     drop(proxy);
-    let host = Host::run(server.kubeconfig(), server.objects().namespace(), plugins.path())?;
+    let mut host = Host::run(server.kubeconfig(), server.objects().namespace(), plugins.path())?;
     converged(&server).await?;
-    assert!(host.terminate().await?.success());
+    host.signal("TERM").await?;
+    let status = host.ends().await?;
+    assert!(status.success(), "{status}: {}", host.log());
     Ok(())
 }
 
