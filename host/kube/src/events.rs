@@ -2,13 +2,16 @@
 
 mod series;
 
+use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
 use http::{HeaderMap, Method};
 use jiff::Timestamp;
 use kube::Client;
@@ -28,6 +31,8 @@ use crate::selector::is_dns_subdomain;
 
 /// How many events may wait.
 const QUEUE: usize = 1_000;
+/// How many are sent at a time: one after the other, those of a start would keep a stop waiting.
+const AT_ONCE: usize = 8;
 const MOST_NOTE: usize = 1_024;
 const MOST_WORD: usize = 128;
 const MOST_NAME: usize = 253;
@@ -67,7 +72,7 @@ impl Recorder {
     #[must_use]
     pub fn new(client: Client) -> Self {
         let (queue, messages) = mpsc::channel(QUEUE);
-        tokio::spawn(Worker { client, correlator: Correlator::default() }.run(messages));
+        tokio::spawn(Worker::new(client).run(messages));
         Self { queue, dropped: Arc::default(), read_only: false }
     }
 
@@ -157,80 +162,128 @@ fn shorten(text: &mut String, most: usize) {
     text.truncate(text.floor_char_boundary(most));
 }
 
-/// The task that sends, one event after the other.
+/// The task that sends: several events at a time, of one series one after the other.
 struct Worker {
     client: Client,
     correlator: Correlator,
+    sending: FuturesUnordered<BoxFuture<'static, Attempt>>,
+    /// The series of what is being sent.
+    under_way: HashSet<SeriesKey>,
+}
+
+/// An attempt to send an event, which has ended.
+struct Attempt {
+    occurrence: Box<Occurrence>,
+    action: Action,
+    /// The name of the Event that was to be created.
+    name: String,
+    /// The cause of a panic, else what became of it. False: the lease was lost while it waited, and whoever runs the plugin
+    /// now tells of it.
+    sent: Result<Result<bool, RequestError>, String>,
 }
 
 impl Worker {
+    fn new(client: Client) -> Self {
+        let (correlator, sending, under_way) = (Correlator::default(), FuturesUnordered::new(), HashSet::new());
+        Self { client, correlator, sending, under_way }
+    }
+
     async fn run(mut self, mut messages: mpsc::Receiver<Message>) {
-        while let Some(message) = messages.recv().await {
-            match message {
-                Message::Emit(occurrence) => {
-                    let occurred = AssertUnwindSafe(self.occurred(&occurrence)).catch_unwind().await;
-                    if let Err(panic) = occurred {
-                        tracing::error!(
-                            cause = cause(&*panic),
-                            "the recorder panicked; the event is lost, the next ones are not"
-                        );
-                        // What it knew of series may be half true.
-                        self.correlator = Correlator::default();
+        loop {
+            let has_room = self.sending.len() < AT_ONCE;
+            tokio::select! {
+                message = messages.recv(), if has_room => match message {
+                    Some(Message::Emit(occurrence)) => self.occurred(occurrence).await,
+                    Some(Message::Flush(done)) => {
+                        while self.one_ends().await {}
+                        // Whoever asked may have stopped waiting.
+                        let _ = done.send(());
                     }
-                }
-                // Whoever asked may have stopped waiting.
-                Message::Flush(done) => drop(done.send(())),
+                    None => break,
+                },
+                Some(attempt) = self.sending.next() => self.ended(attempt),
             }
         }
+        while self.one_ends().await {}
     }
 
-    async fn occurred(&mut self, occurrence: &Occurrence) {
-        match self.correlator.occurred(&occurrence.key, Instant::now()) {
-            Action::Skip => {}
-            Action::Create { count } => self.create(occurrence, count).await,
-            Action::Count { name, count } => {
-                let counted = self.send(&count_of(occurrence, &name, count), &occurrence.fence).await;
-                if counted.is_err_and(|error| error.code() == Some(404)) {
-                    // The server keeps events for an hour only.
-                    self.correlator.forget(&occurrence.key);
-                    self.create(occurrence, 1).await;
-                }
+    async fn occurred(&mut self, occurrence: Box<Occurrence>) {
+        // What is to be done about it follows from how the one before it ends.
+        while self.under_way.contains(&occurrence.key) && self.one_ends().await {}
+        let action = self.correlator.occurred(&occurrence.key, Instant::now());
+        self.act(occurrence, action);
+    }
+
+    /// Waits until one that is under way has ended. False: none is.
+    async fn one_ends(&mut self) -> bool {
+        let Some(attempt) = self.sending.next().await else { return false };
+        self.ended(attempt);
+        true
+    }
+
+    /// Begins to send what `action` is, if it is anything.
+    fn act(&mut self, occurrence: Box<Occurrence>, action: Action) {
+        let name = name_of(&occurrence);
+        let mutation = match &action {
+            Action::Skip => return,
+            Action::Create { count } => creation_of(&occurrence, &name, *count),
+            Action::Count { name, count } => count_of(&occurrence, name, *count),
+        };
+        self.under_way.insert(occurrence.key.clone());
+        let client = self.client.clone();
+        self.sending.push(Box::pin(async move {
+            let sent = AssertUnwindSafe(send(&client, &mutation, &occurrence.fence)).catch_unwind().await;
+            let sent = sent.map_err(|panic| cause(&*panic).to_owned());
+            Attempt { occurrence, action, name, sent }
+        }));
+    }
+
+    /// Notes what became of an attempt.
+    fn ended(&mut self, attempt: Attempt) {
+        let Attempt { occurrence, action, name, sent } = attempt;
+        let key = &occurrence.key;
+        self.under_way.remove(key);
+        let is_creation = matches!(action, Action::Create { .. });
+        match sent {
+            Err(cause) => {
+                tracing::error!(cause, "the recorder panicked; the event is lost, the next ones are not");
+                // What it knew of series may be half true.
+                self.correlator = Correlator::default();
             }
-        }
-    }
-
-    async fn create(&mut self, occurrence: &Occurrence, count: u32) {
-        let name = name_of(occurrence);
-        match self.send(&creation_of(occurrence, &name, count), &occurrence.fence).await {
-            Ok(true) => self.correlator.created(&occurrence.key, name),
-            Ok(false) => self.correlator.forget(&occurrence.key),
+            Ok(Ok(true)) if is_creation => self.correlator.created(key, name),
+            Ok(Ok(false)) if is_creation => self.correlator.forget(key),
             // An earlier attempt whose answer was lost.
-            Err(error) if error.code() == Some(409) => self.correlator.created(&occurrence.key, name),
-            Err(error) => {
-                let event = &occurrence.key.event;
+            Ok(Err(error)) if is_creation && error.code() == Some(409) => self.correlator.created(key, name),
+            Ok(Err(error)) if is_creation => {
                 tracing::warn!(
-                    plugin = %occurrence.key.plugin, reason = event.reason, note = event.note, %error,
+                    plugin = %key.plugin, reason = key.event.reason, note = key.event.note, %error,
                     "an event could not be recorded; it is lost"
                 );
             }
+            // The server keeps events for an hour only.
+            Ok(Err(error)) if error.code() == Some(404) => {
+                self.correlator.forget(key);
+                self.act(occurrence, Action::Create { count: 1 });
+            }
+            // The next of its series tells the true number.
+            Ok(_) => {}
         }
     }
+}
 
-    /// Both requests may be repeated: the name is fixed, and so is the count. False: the lease was lost while it
-    /// waited, and whoever runs the plugin now tells of it.
-    async fn send(&self, mutation: &Mutation, fence: &Fenced) -> Result<bool, RequestError> {
-        let attempt = || async {
-            let Ok(limit) = fence.may_start(STILL_POSSIBLE) else { return Ok(false) };
-            let result = request::mutate(&self.client, mutation.clone(), limit).await;
-            tracing::debug!(
-                target: "windlass::audit",
-                role = "events", verb = %mutation.method, uri = mutation.uri, committed = result.is_ok(), "mutation"
-            );
-            result.map(|_| true)
-        };
-        let passes = |error: &RequestError| error.code().is_none_or(|code| code >= 500 || code == 429);
-        RETRIES.run(rand::random, sleep, passes, attempt).await
-    }
+/// Both requests may be repeated: the name is fixed, and so is the count. False: the lease was lost while it waited.
+async fn send(client: &Client, mutation: &Mutation, fence: &Fenced) -> Result<bool, RequestError> {
+    let attempt = || async {
+        let Ok(limit) = fence.may_start(STILL_POSSIBLE) else { return Ok(false) };
+        let result = request::mutate(client, mutation.clone(), limit).await;
+        tracing::debug!(
+            target: "windlass::audit",
+            role = "events", verb = %mutation.method, uri = mutation.uri, committed = result.is_ok(), "mutation"
+        );
+        result.map(|_| true)
+    };
+    let passes = |error: &RequestError| error.code().is_none_or(|code| code >= 500 || code == 429);
+    RETRIES.run(rand::random, sleep, passes, attempt).await
 }
 
 /// `<name>.<time in hexadecimal>`, as for every recorder; the object's name is left out where no Event may have it.

@@ -19,6 +19,8 @@ const REFILL: Duration = Duration::from_mins(5);
 const IDLE: Duration = Duration::from_mins(6);
 /// How many series, and how many buckets, are remembered.
 const MOST: usize = 4_096;
+/// How many of them are dropped together when there is no room: to look for the oldest is to look at all.
+const DROPPED_TOGETHER: usize = MOST / 8;
 
 /// Two events with equal keys are equal: everything in them, and who reports them. `regarding` is filled in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -112,7 +114,7 @@ impl Correlator {
     }
 }
 
-/// A map that drops what was used longest ago when it is full.
+/// A map that drops what was used longest ago, an eighth of all, when it is full.
 #[derive(Debug)]
 struct Bounded<K, V> {
     entries: HashMap<K, (Instant, V)>,
@@ -128,8 +130,15 @@ impl<K: Clone + Eq + Hash, V: Default> Bounded<K, V> {
     /// The value for `key`, a new one if there is none or if it was not used for `idle`.
     fn entry(&mut self, key: K, now: Instant, idle: Option<Duration>) -> &mut V {
         if self.entries.len() >= MOST && !self.entries.contains_key(&key) {
-            let oldest = self.entries.iter().min_by_key(|(_, (used, _))| *used).map(|(key, _)| key.clone());
-            oldest.and_then(|key| self.entries.remove(&key));
+            let mut used: Vec<_> = self.entries.values().map(|(used, _)| *used).collect();
+            let (_, youngest, _) = used.select_nth_unstable(DROPPED_TOGETHER - 1);
+            let mut left = DROPPED_TOGETHER;
+            let youngest = *youngest;
+            self.entries.retain(|_, (used, _)| {
+                let drops = left > 0 && *used <= youngest;
+                left -= usize::from(drops);
+                !drops
+            });
         }
         let (used, value) = self.entries.entry(key).or_insert_with(|| (now, V::default()));
         if idle.is_some_and(|idle| now.duration_since(*used) > idle) {
@@ -217,7 +226,12 @@ mod tests {
         for number in 0..MOST + 10 {
             correlator.occurred(&key(&number.to_string(), "x"), now + Duration::from_millis(number as u64));
         }
-        assert_eq!((correlator.series.entries.len(), correlator.buckets.entries.len()), (MOST, MOST));
-        assert!(correlator.series.get(&key("0", "x")).is_none(), "the oldest went");
+        let kept = MOST - DROPPED_TOGETHER + 10;
+        assert_eq!((correlator.series.entries.len(), correlator.buckets.entries.len()), (kept, kept));
+        let is_there = |number: usize, correlator: &mut Correlator| {
+            correlator.series.get(&key(&number.to_string(), "x")).is_some()
+        };
+        assert!(!is_there(0, &mut correlator) && !is_there(DROPPED_TOGETHER - 1, &mut correlator), "the oldest went");
+        assert!(is_there(DROPPED_TOGETHER, &mut correlator), "no others did");
     }
 }
