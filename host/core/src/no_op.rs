@@ -6,8 +6,10 @@
 //! granular and empty when it was applied. Which of the two it is depends on the schema alone, so it is learnt from the
 //! answers to applies ([`Atomic::learn`]).
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::object::Object;
@@ -164,8 +166,19 @@ fn owned(object: &Object, manager: Manager<'_>) -> Option<Map<String, Value>> {
     };
     let mut its = entries.iter().filter(is_its);
     let (Some(entry), None) = (its.next(), its.next()) else { return None };
-    let is_of_version = entry["apiVersion"] == json(&object.text())?["apiVersion"] && entry["fieldsType"] == "FieldsV1";
+    let is_of_version = entry["apiVersion"] == *api_version(&object.text())? && entry["fieldsType"] == "FieldsV1";
     is_of_version.then(|| entry["fieldsV1"].as_object().cloned()).flatten()
+}
+
+/// The version of an object, without reading the rest of it into memory.
+fn api_version(text: &str) -> Option<Cow<'_, str>> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Versioned<'a> {
+        #[serde(borrow)]
+        api_version: Cow<'a, str>,
+    }
+    Some(serde_json::from_str::<Versioned<'_>>(text).ok()?.api_version)
 }
 
 /// Whether it is owned as a leaf whatever the schema says.

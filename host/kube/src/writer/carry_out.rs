@@ -182,8 +182,12 @@ impl Writer {
                 audit.ended(WriteOutcome::Committed, code, took);
                 warn(call, &plan.subject, &answer.warnings);
                 let Answer { code, text, .. } = answer;
+                let (skips, manager) = (self.skips.clone(), call.principal.field_manager());
                 let read = move |text: &str| {
                     let answered = answer::read(&plan, text);
+                    if let (Some(skips), Ok(Answered::Whole(object))) = (skips, &answered) {
+                        skips.learn(manager, &plan, object);
+                    }
                     (plan, answered)
                 };
                 let (plan, answered) = self.offload.read(text, read).await;
@@ -191,7 +195,7 @@ impl Writer {
                     Ok(answered) => {
                         self.expect(interest, &plan, code, &answered);
                         self.tell(call, &plan, &answered);
-                        Ended { written: Ok(self.committed(call, &plan, answered)), unsettled: None }
+                        Ended { written: Ok(committed(call, &plan, answered)), unsettled: None }
                     }
                     Err(error) if plan.dry_run => unreadable(&plan.subject, code, &error).into(),
                     Err(error) => {
@@ -224,17 +228,6 @@ impl Writer {
         }
     }
 
-    /// The answer for the plugin to a write that the server carried out. The call's later reads see it.
-    fn committed(&self, call: &CallContext, plan: &Plan, answered: Answered) -> Option<Arc<str>> {
-        if let (Some(skips), Answered::Whole(object)) = (&self.skips, &answered) {
-            skips.learn(call, plan, object);
-        }
-        if !plan.dry_run {
-            answered.lay(plan, &call.overlay);
-        }
-        answered.into_text()
-    }
-
     /// Keeps the call from ending until the write can no longer be carried out.
     pub(super) async fn settle(&self, call: &CallContext, unsettled: Unsettled, interest: Option<Interest>) {
         let began = Instant::now();
@@ -259,6 +252,14 @@ impl Writer {
     pub(super) fn audit<'a>(&'a self, call: &'a CallContext, plan: &'a Plan) -> Audit<'a> {
         Audit { call, subject: &plan.subject, dry_run: plan.dry_run, counts: &self.counts }
     }
+}
+
+/// The answer for the plugin to a write that the server carried out. The call's later reads see it.
+fn committed(call: &CallContext, plan: &Plan, answered: Answered) -> Option<Arc<str>> {
+    if !plan.dry_run {
+        answered.lay(plan, &call.overlay);
+    }
+    answered.into_text()
 }
 
 fn unknown(call: &CallContext, unsettled: Unsettled, error: ApiError, interest: Option<Interest>) -> Ended {

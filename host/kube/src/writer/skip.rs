@@ -73,16 +73,17 @@ pub(crate) fn changes_nothing(call: &CallContext, plan: &Plan, object: &Object, 
 pub(crate) struct Skips {
     /// Those that keep objects whole.
     followed: Vec<Followed>,
-    learned: Mutex<HashMap<ObjectKind, Learned>>,
+    learned: Mutex<HashMap<ObjectKind, Arc<Learned>>>,
 }
 
-/// The fields of one kind that are known to be atomic.
+/// The fields of one kind that are known to be atomic. To learn from an object takes up to milliseconds, and so it happens
+/// under a lock of its own: who remembers an apply never waits for who learns.
 #[derive(Debug, Default)]
 struct Learned {
     /// Shared with those who decide meanwhile.
-    atomic: Arc<Atomic>,
+    atomic: Mutex<Arc<Atomic>>,
     /// The last applies, from which nothing has been learned yet: only who asks needs it, and most applies create.
-    lessons: VecDeque<Lesson>,
+    lessons: Mutex<VecDeque<Lesson>>,
 }
 
 /// An apply of the plugin's own, and what it has left.
@@ -96,15 +97,36 @@ struct Lesson {
 
 impl Learned {
     /// Everything, with what the lessons say.
-    fn atomic(&mut self) -> Arc<Atomic> {
-        for Lesson { manager, subresource, body, left } in self.lessons.drain(..) {
-            if let Ok(body) = std::str::from_utf8(&body) {
-                let manager = Manager { name: &manager, subresource: &subresource };
-                Arc::make_mut(&mut self.atomic).learn(body, manager, &left);
-            }
+    fn atomic(&self) -> Arc<Atomic> {
+        let lessons = std::mem::take(&mut *locked(&self.lessons));
+        let mut atomic = locked(&self.atomic);
+        for lesson in lessons {
+            lesson.teach(&mut atomic);
         }
-        self.atomic.clone()
+        atomic.clone()
     }
+
+    /// Keeps `lesson` for who asks, in the place of the oldest of many.
+    fn keep(&self, lesson: Lesson) {
+        let mut lessons = locked(&self.lessons);
+        if lessons.len() == MOST_LESSONS {
+            lessons.pop_front();
+        }
+        lessons.push_back(lesson);
+    }
+}
+
+impl Lesson {
+    fn teach(self, atomic: &mut Arc<Atomic>) {
+        if let Ok(body) = std::str::from_utf8(&self.body) {
+            let manager = Manager { name: &self.manager, subresource: &self.subresource };
+            Arc::make_mut(atomic).learn(body, manager, &self.left);
+        }
+    }
+}
+
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Skips {
@@ -131,7 +153,8 @@ impl Skips {
 
     /// The fields of a kind that are known to be atomic.
     pub(crate) fn known(&self, kind: &ObjectKind) -> Arc<Atomic> {
-        self.learned().get_mut(kind).map(Learned::atomic).unwrap_or_default()
+        let learned = locked(&self.learned).get(kind).cloned();
+        learned.map(|learned| learned.atomic()).unwrap_or_default()
     }
 
     /// The state of the object that `plan` is about to change, as this call knows it.
@@ -183,31 +206,27 @@ impl Skips {
         (!object.header.deleting && runs(&followed, &object)).then_some(object)
     }
 
-    /// Remembers what an apply has left, for the next question about its kind.
-    pub(crate) fn learn(&self, call: &CallContext, plan: &Plan, left: &Object) {
+    /// Remembers what an apply by `manager` has left. Nothing large is kept for the next question about its kind, and nothing
+    /// of kinds about which nobody asks before a write: that is learned from at once, where a large answer is read anyway.
+    pub(crate) fn learn(&self, manager: String, plan: &Plan, left: &Object) {
         if plan.how != How::Apply || plan.dry_run {
             return;
         }
-        let mut learned = self.learned();
-        if learned.len() < MOST_KINDS || learned.contains_key(&plan.resource.kind) {
-            let of_kind = learned.entry(plan.resource.kind.clone()).or_default();
-            if of_kind.lessons.len() == MOST_LESSONS {
-                of_kind.lessons.pop_front();
+        let kind = &plan.resource.kind;
+        let learned = {
+            let mut learned = locked(&self.learned);
+            if learned.len() >= MOST_KINDS && !learned.contains_key(kind) {
+                return;
             }
-            of_kind.lessons.push_back(Lesson {
-                manager: call.principal.field_manager(),
-                subresource: plan.subresource.clone(),
-                body: plan.mutation.body.clone(),
-                left: left.clone(),
-            });
-            // Nothing large is kept for it.
-            if plan.mutation.body.len() + left.whole_footprint() > LARGE {
-                of_kind.atomic();
-            }
+            learned.entry(kind.clone()).or_default().clone()
+        };
+        let (subresource, body) = (plan.subresource.clone(), plan.mutation.body.clone());
+        let lesson = Lesson { manager, subresource, body, left: left.clone() };
+        let is_small = lesson.body.len() + left.whole_footprint() <= LARGE;
+        if is_small && self.followed.iter().any(|followed| followed.readable.spec.kind == *kind) {
+            learned.keep(lesson);
+        } else {
+            lesson.teach(&mut locked(&learned.atomic));
         }
-    }
-
-    fn learned(&self) -> MutexGuard<'_, HashMap<ObjectKind, Learned>> {
-        self.learned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
