@@ -10,8 +10,8 @@ use windlass_wasm::Plugin;
 /// The fate of the newest generation that a plugin was to run.
 #[derive(Clone, Debug)]
 pub(crate) enum Swapped {
-    /// It runs.
-    Runs,
+    /// This one runs.
+    Runs(Arc<Plugin>),
     /// It does not run yet.
     Pending {
         /// Of the one that does not.

@@ -164,7 +164,7 @@ impl Serving {
         let former = past.former.take().and_then(|former| self.generation_of(former.plugin, former.record, past));
         let Some(former) = former else { return generation };
         self.runs(past, &former);
-        self.report(&former.plugin, Swapped::Runs);
+        self.report(&former.plugin, Swapped::Runs(former.plugin.clone()));
         former
     }
 
@@ -234,7 +234,7 @@ impl Serving {
         let Some(next) = self.generation(plugin, past) else { return };
         past.succeeds(&next, current);
         self.runs(past, &next);
-        self.report(&next.plugin, Swapped::Runs);
+        self.report(&next.plugin, Swapped::Runs(next.plugin.clone()));
         *current = next;
     }
 

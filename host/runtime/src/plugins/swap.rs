@@ -215,7 +215,7 @@ impl<'a> Swaps<'a> {
                 self.keep_definitions(current);
             }
             self.try_again(current);
-            self.serving.report(wanted, Swapped::Runs);
+            self.serving.report(wanted, Swapped::Runs(current.generation.plugin.clone()));
             return;
         }
         let Some(generation) = self.serving.generation(wanted.clone(), self.past) else { return };
@@ -289,7 +289,7 @@ impl<'a> Swaps<'a> {
         // Before it may begin: what it makes of that is then said after this.
         self.serving.runs(self.past, &generation);
         may_begin.cancel();
-        self.serving.report(&generation.plugin, Swapped::Runs);
+        self.serving.report(&generation.plugin, Swapped::Runs(generation.plugin.clone()));
         let plugin = &generation.plugin;
         tracing::info!(
             plugin = %plugin.name(), version = plugin.manifest().version, digest = plugin.short_digest(),

@@ -112,9 +112,8 @@ impl Reload {
     pub(super) fn swapped(&mut self, plugin: &Arc<str>, swapped: Swapped) {
         let Some(handle) = self.handles.get_mut(plugin) else { return };
         match swapped {
-            Swapped::Runs => {
-                // It was shown before it was told of, and another may have been delivered since.
-                let Some(now) = self.host.status.plugin(plugin).generation() else { return };
+            Swapped::Runs(now) => {
+                // Another may have been delivered since.
                 let _ = handle.delivered.take_if(|delivered| delivered.digest() == now.digest());
                 handle.returns = None;
                 self.catalog.took_over(plugin, &as_loaded(&now));

@@ -147,7 +147,7 @@ async fn what_has_taken_over_before_it_was_heard_that_it_waits_is_not_shown_to_w
     let pending = || stage.host.status.to_json()["plugins"][0]["pending"].clone();
     let waits = Swapped::Pending { digest: other.digest().clone(), reason: "for its kinds".to_owned() };
     reload.swapped(other.name(), waits);
-    reload.swapped(other.name(), Swapped::Runs);
+    reload.swapped(other.name(), Swapped::Runs(other.clone()));
     assert_eq!(pending(), serde_json::Value::Null);
     stage.phases.stop.cancel();
 }
