@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
 
+use anyhow::ensure;
 use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::json;
 
 use crate::contender::{Contender, Ready, Running};
+use crate::density;
 use crate::facts;
 use crate::load::{self, Watches};
 use crate::process::Usage;
@@ -29,6 +31,9 @@ const TOUCHES: usize = 3;
 const EDITS_PER_SECOND: u32 = 10;
 /// How many of those there are: a percentile of 99 needs some hundreds, and each takes a tenth of a second.
 const PACED_EDITS: usize = 300;
+/// The rate of edits around a swap, and how many there are.
+const SWAP_EDITS_PER_SECOND: u32 = 20;
+const SWAP_EDITS: usize = 300;
 
 /// A course of events that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
@@ -42,8 +47,18 @@ pub(crate) enum Case {
     Noop,
     /// Specs change, ten a second and then all at once: the time until each child has changed.
     Edit,
+    /// A new version takes the place of the one that runs, while specs change: the time until each child has changed.
+    Swap,
     /// 10,000 objects with all their children, and 50,000 Pods, are cached and do not change: memory, and the time at rest.
     Steady,
+    /// One operator with a kind of its own, which owns Pods and ConfigMaps: its memory.
+    Density1,
+    /// Ten of them.
+    Density10,
+    /// A hundred.
+    Density100,
+    /// A thousand, which only a host can be.
+    Density1000,
 }
 
 impl Case {
@@ -65,12 +80,13 @@ pub(crate) struct Session {
 
 /// The sessions that the cases need. A case that needs objects has them created by `Converge`, which is measured then, too.
 pub(crate) fn sessions(cases: &[Case], quick: bool) -> Vec<Session> {
-    let small: Vec<_> = cases.iter().copied().filter(|it| !matches!(it, Case::Converge5000 | Case::Steady)).collect();
+    let is_small = |it: &Case| matches!(it, Case::Converge | Case::Noop | Case::Edit | Case::Swap);
+    let small: Vec<_> = cases.iter().copied().filter(is_small).collect();
     let mut sessions = Vec::new();
     if !small.is_empty() {
         sessions.push(Session { objects: if quick { 200 } else { 1_000 }, cases: small });
     }
-    for (case, objects, few) in [(Case::Converge5000, 5_000, 1_000), (Case::Steady, 10_000, 500)] {
+    for (case, objects, few) in LARGE {
         if cases.contains(&case) {
             sessions.push(Session { objects: if quick { few } else { objects }, cases: vec![case] });
         }
@@ -78,30 +94,58 @@ pub(crate) fn sessions(cases: &[Case], quick: bool) -> Vec<Session> {
     sessions
 }
 
+/// Each has a session of its own, with so many objects or operators; in a quick run with fewer.
+const LARGE: [(Case, usize, usize); 6] = [
+    (Case::Converge5000, 5_000, 1_000),
+    (Case::Steady, 10_000, 500),
+    (Case::Density1, 1, 1),
+    (Case::Density10, 10, 3),
+    (Case::Density100, 100, 5),
+    (Case::Density1000, 1_000, 8),
+];
+
 impl Session {
     /// The server that all contenders share. None: each has its own.
     pub(crate) async fn shared(&self) -> anyhow::Result<Option<Server>> {
-        Ok(if self.is_steady() { Some(steady::fill(self.objects).await?) } else { None })
+        Ok(match self.case() {
+            Some(Case::Steady) => Some(steady::fill(self.objects).await?),
+            Some(_) if self.is_density() => Some(density::fill(self.objects).await?),
+            _ => None,
+        })
     }
 
     /// Whether it is for this contender.
     pub(crate) fn has(&self, contender: Contender) -> bool {
-        !self.is_steady() || contender.caches_pods()
+        match self.case() {
+            Some(Case::Steady) => contender.caches_pods(),
+            Some(Case::Density1000) => contender.can_be_many() && contender.is_a_host(),
+            Some(_) if self.is_density() => contender.can_be_many(),
+            _ => true,
+        }
     }
 
-    fn is_steady(&self) -> bool {
-        self.cases.contains(&Case::Steady)
+    fn case(&self) -> Option<Case> {
+        self.cases.first().copied()
+    }
+
+    fn is_density(&self) -> bool {
+        let is_it = |case| matches!(case, Case::Density1 | Case::Density10 | Case::Density100 | Case::Density1000);
+        self.case().is_some_and(is_it)
     }
 
     /// Runs its cases, and returns a sample for each.
     pub(crate) async fn run(&self, shared: Option<&Server>, ready: &Ready, round: u32) -> anyhow::Result<Vec<Sample>> {
         let (contender, objects, load) = (ready.contender, self.objects, facts::load());
-        let measured = match shared {
-            Some(server) => {
-                let (figures, counts) = steady::run(server, ready, round).await?;
-                vec![(Case::Steady, figures, counts)]
+        let measured = match (shared, self.case()) {
+            (Some(server), Some(case)) if self.is_density() => {
+                let figures = density::run(server, ready, self.objects, round).await?;
+                vec![(case, figures, Counts::default())]
             }
-            None => self.run_fresh(ready, round).await?,
+            (Some(server), Some(case)) => {
+                let (figures, counts) = steady::run(server, ready, round).await?;
+                vec![(case, figures, counts)]
+            }
+            _ => self.run_fresh(ready, round).await?,
         };
         let sample = |(case, figures, counts): (Case, Figures, Counts)| Sample {
             round,
@@ -132,6 +176,11 @@ impl Session {
         if self.cases.contains(&Case::Edit) {
             let (figures, counts) = bench.edit().await?;
             measured.push((Case::Edit, figures, counts));
+        }
+        if self.cases.contains(&Case::Swap) && ready.contender.is_a_controller() {
+            let (swapped, figures, counts) = bench.swap(ready, &format!("{}-{round}-next", self.objects)).await?;
+            bench = swapped;
+            measured.push((Case::Swap, figures, counts));
         }
         let Bench { server, running, .. } = bench;
         running.stop().await?;
@@ -274,31 +323,66 @@ impl Bench {
     /// The times from each change to its Deployment's, sorted.
     async fn edit_each(&mut self, count: usize, pace: Option<Duration>, image: &str) -> anyhow::Result<Vec<Duration>> {
         self.settle().await?;
-        while self.watches.is_behind() {
-            self.watches.next(PATIENCE).await?;
-        }
-        let mut changed = BTreeMap::new();
-        let body = json!({"spec": {"image": image}});
-        let editing = load::patch(&self.server.objects, "WebApp", count, pace, |_| body.clone());
-        let watching = async {
-            while changed.len() < count {
-                let seen = self.watches.next(PATIENCE).await?;
-                if seen.kind == "Deployment" {
-                    // The first since the change: nobody else changes Deployments now.
-                    changed.entry(seen.name).or_insert(seen.at);
-                }
-            }
-            anyhow::Ok(())
-        };
-        let (sent, ()) = futures::future::try_join(editing, watching).await?;
-        let mut times: Vec<_> = sent
-            .iter()
-            .enumerate()
-            .filter_map(|(number, sent)| Some(*changed.get(&load::name(number))? - *sent))
-            .collect();
-        times.sort_unstable();
-        Ok(times)
+        edit_each(&self.server, &mut self.watches, count, pace, image).await
     }
+
+    /// Specs change at a pace, and in their midst a new version takes over: how long the change that waits longest waits.
+    async fn swap(mut self, ready: &Ready, occasion: &str) -> anyhow::Result<(Self, Figures, Counts)> {
+        self.settle().await?;
+        let counts = self.server.counts().await?;
+        let Self { server, running, mut watches, objects } = self;
+        let count = SWAP_EDITS.min(objects);
+        let pace = Duration::from_secs(1) / SWAP_EDITS_PER_SECOND;
+        let replacing = async {
+            // A third of the edits come before.
+            tokio::time::sleep(pace * u32::try_from(count / 3)?).await;
+            ready.replace(running, &server, occasion).await
+        };
+        let editing = edit_each(&server, &mut watches, count, Some(pace), "nginx:1.30");
+        let (times, running) = futures::future::try_join(editing, replacing).await?;
+        ensure!(running.is_replaced()?, "{}: the edits were over before the new version took over", ready.name());
+        let mut bench = Self { server, running, watches, objects };
+        bench.settle().await?;
+        let counts = bench.server.counts().await?.since(&counts, &[("PATCH webapps", count as u64)]);
+        let figures = Figures::from([
+            ("swap_p50_ms", percentile(&times, 50)),
+            ("swap_p90_ms", percentile(&times, 90)),
+            ("swap_worst_ms", percentile(&times, 100)),
+            ("conflicts", counts.conflicts as f64),
+        ]);
+        Ok((bench, figures, counts))
+    }
+}
+
+/// Changes the image of each at a pace, and returns the times until its Deployment has changed, sorted.
+async fn edit_each(
+    server: &Server,
+    watches: &mut Watches,
+    count: usize,
+    pace: Option<Duration>,
+    image: &str,
+) -> anyhow::Result<Vec<Duration>> {
+    while watches.is_behind() {
+        watches.next(PATIENCE).await?;
+    }
+    let mut changed = BTreeMap::new();
+    let body = json!({"spec": {"image": image}});
+    let editing = load::patch(&server.objects, "WebApp", count, pace, |_| body.clone());
+    let watching = async {
+        while changed.len() < count {
+            let seen = watches.next(PATIENCE).await?;
+            if seen.kind == "Deployment" {
+                // The first since the change: nobody else changes Deployments now.
+                changed.entry(seen.name).or_insert(seen.at);
+            }
+        }
+        anyhow::Ok(())
+    };
+    let (sent, ()) = futures::future::try_join(editing, watching).await?;
+    let mut times: Vec<_> =
+        sent.iter().enumerate().filter_map(|(number, sent)| Some(*changed.get(&load::name(number))? - *sent)).collect();
+    times.sort_unstable();
+    Ok(times)
 }
 
 /// Divides among the objects, changes or touches.

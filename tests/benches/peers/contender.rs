@@ -80,6 +80,21 @@ impl Contender {
         !matches!(self, Self::ControllerRuntimeApply | Self::Floor)
     }
 
+    /// Whether it looks at what is there when it starts again.
+    pub(crate) fn is_a_controller(self) -> bool {
+        self != Self::Floor
+    }
+
+    /// Whether it can be many operators, each with a kind of its own.
+    pub(crate) fn can_be_many(self) -> bool {
+        matches!(self, Self::WindlassRust | Self::ControllerRuntime)
+    }
+
+    /// Whether all of them are one process.
+    pub(crate) fn is_a_host(self) -> bool {
+        self.plugin().is_some()
+    }
+
     /// The program of a peer, its arguments, and those with which it caches all Pods.
     fn peer(self) -> (&'static str, &'static [&'static str], &'static [&'static str]) {
         match self {
@@ -105,6 +120,8 @@ pub(crate) struct Ready {
     arguments: Vec<String>,
     /// Those with which it caches all Pods, too, and keeps no `managedFields`.
     with_pods: Vec<String>,
+    /// The file of its plugin, where the host looks for it.
+    plugin: Option<PathBuf>,
     logs: PathBuf,
 }
 
@@ -117,15 +134,17 @@ impl Prepared {
         let mut ready = Vec::new();
         for contender in contenders {
             let name = contender.name();
-            let (program, arguments, with_pods) = match contender.plugin() {
+            let ((program, arguments, with_pods), plugin) = match contender.plugin() {
                 Some(plugin) => {
-                    let arguments = windlass(&[plugin], &plugins.path().join(&name)).await?;
+                    let folder = plugins.path().join(&name);
+                    let arguments = windlass(&[plugin], &folder).await?;
                     let with_pods = windlass(&[plugin, POD_PLUGIN], &plugins.path().join(name + "-pods")).await?;
-                    (paths::windlass()?, arguments, with_pods)
+                    let plugin = Path::new(plugin).file_name().context("a plugin is a file")?;
+                    ((paths::windlass()?, arguments, with_pods), Some(folder.join(plugin)))
                 }
-                None => peer(*contender)?,
+                None => (peer(*contender)?, None),
             };
-            ready.push(Ready { contender: *contender, program, arguments, with_pods, logs: logs.to_owned() });
+            ready.push(Ready { contender: *contender, program, arguments, with_pods, plugin, logs: logs.to_owned() });
         }
         let server = Server::start().await?;
         for contender in &ready {
@@ -199,15 +218,22 @@ impl Ready {
 
     /// Starts it and waits until it is ready.
     pub(crate) async fn start(&self, server: &Server, occasion: &str) -> anyhow::Result<Running> {
-        self.start_with(&self.arguments, server, occasion).await
+        self.start_with(&self.arguments, 1, server, occasion).await
     }
 
     /// The same, with all Pods in its caches.
     pub(crate) async fn start_with_pods(&self, server: &Server, occasion: &str) -> anyhow::Result<Running> {
-        self.start_with(&self.with_pods, server, occasion).await
+        self.start_with(&self.with_pods, 1, server, occasion).await
     }
 
-    async fn start_with(&self, arguments: &[String], server: &Server, occasion: &str) -> anyhow::Result<Running> {
+    /// Starts its program with other `arguments`, and waits until so many `controllers` of it are ready.
+    pub(crate) async fn start_with(
+        &self,
+        arguments: &[String],
+        controllers: usize,
+        server: &Server,
+        occasion: &str,
+    ) -> anyhow::Result<Running> {
         let log = self.logs.join(format!("{}-{occasion}.log", self.name()));
         let file = File::create(&log)?;
         let began = Instant::now();
@@ -222,7 +248,7 @@ impl Ready {
             .spawn()
             .with_context(|| format!("start {}", self.program.display()))?;
         let mut running = Running { child, log, began, start: Duration::ZERO };
-        while !running.text()?.contains(self.contender.ready()) {
+        while running.text()?.matches(self.contender.ready()).count() < controllers {
             running.is_alive()?;
             ensure!(began.elapsed() < PATIENCE, "{} is not ready: see {}", self.name(), running.log.display());
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -232,7 +258,39 @@ impl Ready {
     }
 }
 
+impl Ready {
+    /// Puts a new version in the place of the one that runs. A plugin's file is overwritten. Of a peer, the old process is told to
+    /// end, and the new one starts when it has, as with a leader that releases its lease.
+    pub(crate) async fn replace(&self, running: Running, server: &Server, occasion: &str) -> anyhow::Result<Running> {
+        let Some(plugin) = &self.plugin else {
+            running.stop().await?;
+            return self.start(server, occasion).await;
+        };
+        let mut bytes = std::fs::read(plugin)?;
+        bytes.extend_from_slice(&new_section());
+        let next = plugin.with_extension("next");
+        std::fs::write(&next, bytes)?;
+        std::fs::rename(&next, plugin)?;
+        Ok(running)
+    }
+}
+
+/// A section that nobody reads: what it is added to does the same, and is another file. No file had it before, so that it is
+/// compiled anew.
+fn new_section() -> Vec<u8> {
+    let mut section = vec![0, 17, 8];
+    section.extend_from_slice(b"revision");
+    section.extend_from_slice(&rand::random::<[u8; 8]>());
+    section
+}
+
 impl Running {
+    /// Whether a new version of its plugin has taken over since it started. True of a peer, of which no old process is left.
+    pub(crate) fn is_replaced(&self) -> anyhow::Result<bool> {
+        let text = self.text()?;
+        Ok(!text.contains("controller started") || text.contains("a new generation has taken over"))
+    }
+
     /// Its process.
     pub(crate) fn process(&self) -> anyhow::Result<Process> {
         Ok(Process(self.child.id().context("the contender still runs")?))

@@ -8,6 +8,7 @@
 
 mod cases;
 mod contender;
+mod density;
 mod facts;
 mod load;
 mod plot;

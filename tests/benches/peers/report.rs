@@ -75,13 +75,30 @@ const STEADY: &[Column] = &[
     compared("peak_rss_mib", "peak RSS, MiB", 0),
 ];
 
+const SWAP: &[Column] = &[
+    compared("swap_p50_ms", "p50, ms", 0),
+    compared("swap_p90_ms", "p90, ms", 0),
+    compared("swap_worst_ms", "the worst, ms", 0),
+    alone("conflicts", "conflicts"),
+];
+const DENSITY: &[Column] = &[
+    compared("pss_mib", "PSS, MiB", 0),
+    compared("anonymous_mib", "anonymous, MiB", 0),
+    compared("pss_each_mib", "PSS each, MiB", 2),
+    compared("watches", "watches at the server", 0),
+    compared("ready_s", "start to ready, s", 1),
+    compared("rest_cpu_ms_s", "CPU at rest, ms a second", 1),
+];
+
 /// The columns of a case.
 pub(crate) fn columns(case: Case) -> &'static [Column] {
     match case {
         Case::Converge | Case::Converge5000 => CONVERGE,
         Case::Noop => NOOP,
         Case::Edit => EDIT,
+        Case::Swap => SWAP,
         Case::Steady => STEADY,
+        Case::Density1 | Case::Density10 | Case::Density100 | Case::Density1000 => DENSITY,
     }
 }
 

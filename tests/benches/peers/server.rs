@@ -89,6 +89,14 @@ impl Server {
         Ok(self.client().request_text(request).await?)
     }
 
+    /// How many watches are open now.
+    pub(crate) async fn watches(&self) -> anyhow::Result<f64> {
+        let text = self.metrics().await?;
+        let of = |line: &str| line.starts_with("apiserver_longrunning_requests{") && line.contains(r#"verb="WATCH""#);
+        let values = text.lines().filter(|line| of(line)).filter_map(|line| line.rsplit_once(' '));
+        values.map(|(_, value)| value.parse::<f64>().context("a metric is a number")).sum()
+    }
+
     /// All requests so far.
     pub(crate) async fn counts(&self) -> anyhow::Result<Counts> {
         let text = self.metrics().await?;

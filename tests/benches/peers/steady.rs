@@ -89,7 +89,7 @@ fn status(app: &Value) -> Value {
 }
 
 /// A Pod, with what the server adds some 4 KB.
-fn pod(number: usize) -> Value {
+pub(crate) fn pod(number: usize) -> Value {
     let labels = json!({"app": format!("app-{}", number / 10), "tier": "web", "pod-template-hash": "7c9d6f5b8"});
     let variables: Vec<_> =
         (0..12).map(|variable| json!({"name": format!("VARIABLE_{variable}"), "value": format!("{number}")})).collect();

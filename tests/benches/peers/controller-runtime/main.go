@@ -1,7 +1,8 @@
 // The WebApp controller as a team would write it on controller-runtime: what windlass is measured beside.
 //
 // It does what plugins/webapp does: the same Deployment, Service, status and Events. main.go wires, reconciler.go decides,
-// update.go and apply.go are the two kinds of writes, children.go and status.go are pure, api.go is the kind.
+// update.go and apply.go are the two kinds of writes, children.go and status.go are pure, api.go is the kind, and density.go
+// is another controller: one of many.
 package main
 
 import (
@@ -28,10 +29,11 @@ import (
 )
 
 type settings struct {
-	workers int
-	writes  string
-	strip   bool
-	pods    bool
+	workers  int
+	writes   string
+	strip    bool
+	pods     bool
+	operator string
 }
 
 func main() {
@@ -40,6 +42,7 @@ func main() {
 	flag.StringVar(&set.writes, "writes", "update", "update: create and update; apply: server-side apply")
 	flag.BoolVar(&set.strip, "strip", false, "keep no managedFields in the caches")
 	flag.BoolVar(&set.pods, "pods", false, "watch and cache all Pods, too")
+	flag.StringVar(&set.operator, "operator", "", "be the operator with this number among many, and no WebApp controller")
 	flag.Parse()
 	if err := run(set); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -68,7 +71,12 @@ func run(set settings) error {
 	if err != nil {
 		return err
 	}
-	if err := register(mgr, set); err != nil {
+	if set.operator != "" {
+		err = registerOperator(mgr, set.operator)
+	} else {
+		err = register(mgr, set)
+	}
+	if err != nil {
 		return err
 	}
 	// The manager starts it when the caches have synced.

@@ -4,6 +4,7 @@
 
 mod keeping;
 mod modes;
+mod operator;
 mod outside;
 mod steady;
 mod watching;
@@ -50,6 +51,9 @@ windlass_sdk::export_guest!(Chameleon);
 impl Reconciler for Chameleon {
     fn manifest() -> Manifest {
         let mode = modes::chosen();
+        if let Mode::Operator(number) = mode {
+            return operator::manifest(number);
+        }
         let name = if mode == Mode::ManifestOtherName { "iguana" } else { "chameleon" };
         let kind = keeping::kind(mode);
         let mut primary = keeping::primary(mode, Watch::of(kind.0, kind.1));

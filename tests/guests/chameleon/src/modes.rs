@@ -42,6 +42,8 @@ pub(crate) enum Mode {
     Bringing,
     BringingOther,
     Steady(Steady),
+    /// An operator with this number and a kind of its own.
+    Operator(u16),
 }
 
 impl Mode {
@@ -67,6 +69,9 @@ fn parse(name: &str) -> Mode {
     }
     if let Some(steady) = name.strip_prefix("steady-") {
         return Mode::Steady(Steady::parse(steady));
+    }
+    if let Some(number) = name.strip_prefix("operator-") {
+        return Mode::Operator(number.parse().expect("chameleon: a number"));
     }
     match name {
         "good" => Mode::Good,

@@ -1,0 +1,147 @@
+//! The density case: many operators, each with a kind of its own, and all of them own Pods and ConfigMaps. A host is one process
+//! with a plugin for each; of a peer each is a process.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt, TryStreamExt, stream};
+use kube::api::PostParams;
+use serde_json::json;
+use windlass_tests::chameleon;
+
+use crate::cases::Figures;
+use crate::contender::{Ready, Running};
+use crate::load::AT_ONCE;
+use crate::server::Server;
+use crate::steady;
+
+/// How many Pods there are, and how many ConfigMaps.
+const CACHED: usize = 1_000;
+/// How many objects each operator has of its own kind.
+const OWN: usize = 2;
+/// How long operators at rest are watched.
+const REST: Duration = Duration::from_secs(20);
+/// How long they have before that, to come to rest.
+const SETTLING: Duration = Duration::from_secs(5);
+
+/// A server with the kinds of so many operators, objects of them, and what all of them cache.
+pub(crate) async fn fill(operators: usize) -> anyhow::Result<Server> {
+    let server = Server::start().await?;
+    let post = PostParams::default();
+    let define = async |number: usize| {
+        server.objects.apply(&definition(number)).await?;
+        anyhow::Ok(())
+    };
+    stream::iter(0..operators).map(Ok).try_for_each_concurrent(AT_ONCE, define).await?;
+    let (pods, maps) = (server.objects.api("Pod")?, server.objects.api("ConfigMap")?);
+    let cache = async |number: usize| {
+        pods.create(&post, &serde_json::from_value(steady::pod(number))?).await?;
+        maps.create(&post, &serde_json::from_value(map(number))?).await?;
+        anyhow::Ok(())
+    };
+    stream::iter(0..CACHED).map(Ok).try_for_each_concurrent(AT_ONCE, cache).await?;
+    let own = async |number: usize| {
+        for of in 0..OWN {
+            let object = json!({
+                "apiVersion": format!("{}/v1", group(number)), "kind": format!("Op{number}"),
+                "metadata": {"name": format!("own-{of}")},
+            });
+            windlass_tests::wait::until("its kind is served", || server.objects.apply(&object)).await?;
+        }
+        anyhow::Ok(())
+    };
+    stream::iter(0..operators).map(Ok).try_for_each_concurrent(AT_ONCE, own).await?;
+    Ok(server)
+}
+
+fn group(number: usize) -> String {
+    format!("op{number}.density.windlass.dev")
+}
+
+fn definition(number: usize) -> serde_json::Value {
+    let (group, plural) = (group(number), format!("op{number}s"));
+    let schema = json!({"type": "object", "properties": {"spec": {"type": "object"}}});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {
+            "group": group, "scope": "Namespaced", "names": {"kind": format!("Op{number}"), "plural": plural},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+        },
+    })
+}
+
+/// A ConfigMap of some 2 KB.
+fn map(number: usize) -> serde_json::Value {
+    let data = json!({"settings.yaml": format!("number: {number}\n").repeat(150)});
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("map-{number:05}")}, "data": data})
+}
+
+/// Starts so many operators, watches them at rest, and ends them.
+pub(crate) async fn run(server: &Server, ready: &Ready, operators: usize, round: u32) -> anyhow::Result<Figures> {
+    let plugins = tempfile::tempdir()?;
+    let host = ready.contender.is_a_host();
+    if host {
+        write(operators, plugins.path())?;
+        // As for all cases: a plugin has been compiled once before.
+        stop(start(server, ready, operators, plugins.path(), "compiles").await?).await?;
+    }
+    let before = server.watches().await?;
+    let began = Instant::now();
+    let running = start(server, ready, operators, plugins.path(), &format!("density-{operators}-{round}")).await?;
+    let ready_s = began.elapsed().as_secs_f64();
+    tokio::time::sleep(SETTLING).await;
+    let used = cpu(&running)?;
+    tokio::time::sleep(REST).await;
+    let used = cpu(&running)?.saturating_sub(used);
+    let (mut proportional, mut anonymous) = (0, 0);
+    for process in &running {
+        let memory = process.process()?.memory()?;
+        proportional += memory.proportional;
+        anonymous += memory.anonymous;
+    }
+    let watches = server.watches().await? - before;
+    stop(running).await?;
+    let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    Ok(Figures::from([
+        ("pss_mib", mebibytes(proportional)),
+        ("pss_each_mib", mebibytes(proportional) / operators as f64),
+        ("anonymous_mib", mebibytes(anonymous)),
+        ("watches", watches),
+        ("ready_s", ready_s),
+        ("rest_cpu_ms_s", used.as_secs_f64() * 1e3 / REST.as_secs_f64()),
+    ]))
+}
+
+/// The operators' plugins, each with other bytes.
+fn write(operators: usize, folder: &Path) -> anyhow::Result<()> {
+    let plugin = |number| (format!("operator-{number}"), folder.join(format!("operator-{number}.wasm")));
+    (0..operators).map(plugin).try_for_each(|(mode, path)| chameleon::write(&mode, &path))
+}
+
+async fn start(
+    server: &Server,
+    ready: &Ready,
+    operators: usize,
+    plugins: &Path,
+    occasion: &str,
+) -> anyhow::Result<Vec<Running>> {
+    if ready.contender.is_a_host() {
+        let plugins = format!("--plugins={}", plugins.display());
+        let arguments = ["run".to_owned(), plugins, "--grants=manifest".to_owned(), "--leases=none".to_owned()];
+        return Ok(vec![ready.start_with(&arguments, operators, server, occasion).await?]);
+    }
+    let start = |number: usize| async move {
+        let arguments = [format!("--operator={number}"), "--strip".to_owned()];
+        ready.start_with(&arguments, 1, server, &format!("{occasion}-{number}")).await
+    };
+    stream::iter(0..operators).map(start).buffered(AT_ONCE).try_collect().await
+}
+
+async fn stop(running: Vec<Running>) -> anyhow::Result<()> {
+    stream::iter(running).map(Ok).try_for_each_concurrent(AT_ONCE, Running::stop).await
+}
+
+fn cpu(running: &[Running]) -> anyhow::Result<Duration> {
+    running.iter().map(|it| it.process()?.cpu()).sum()
+}
