@@ -47,7 +47,7 @@ fn delays<const N: usize>(manifest: &Manifest, failures: [u32; N]) -> [u128; N] 
 fn what_is_left_out_has_the_documented_defaults() {
     let manifest = read(&minimal()).expect("valid");
     let options = &manifest.controllers[0].options;
-    assert_eq!((options.workers, options.max_retries), (4, 15));
+    assert_eq!((options.workers, options.max_retries), (16, 15));
     assert_eq!(delays(&manifest, [0, 0, 1, 99]), [5, 5, 10, 1_000_000]);
     assert_eq!((options.resync(), options.deadline()), (Duration::from_hours(10), Duration::from_secs(30)));
     assert!(!options.finalizer);
