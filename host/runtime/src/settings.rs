@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use tokio::runtime::Handle;
 use windlass_core::features::Features;
 use windlass_kube::LiveBudget;
 use windlass_wasm::{Compiler, Limits, Sandbox, SandboxError, SandboxOptions};
@@ -55,7 +56,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The options of the sandbox that runs plugins.
+    /// The sandbox that runs plugins, on the threads of the tokio runtime that this is called on (ADR 16).
     pub(crate) fn sandbox(&self) -> Result<Sandbox, SandboxError> {
         if self.cache_dir.is_none() {
             tracing::warn!("compiled plugins are not kept: there is no home directory; name one with --cache-dir");
@@ -65,7 +66,8 @@ impl Settings {
             concurrent_calls: self.call_slots,
             compiler: self.compiler.clone(),
             cache: self.cache_dir.clone(),
-            ..SandboxOptions::default()
+            threads: Handle::current().metrics().num_workers(),
+            runtime: Some(Handle::current()),
         };
         let sandbox = Sandbox::with_at_least(self.concurrent_calls, options)?;
         if sandbox.concurrent_calls() < self.call_slots {

@@ -53,6 +53,7 @@ impl LeaseArgs {
             timing,
             stability: self.lease_stability,
             warm_standby: self.warm_standby,
+            threads: None,
         })
     }
 }

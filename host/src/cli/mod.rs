@@ -261,7 +261,11 @@ impl Cli {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .thread_name("windlass")
-            .worker_threads(host_threads())
+            .worker_threads(processors() as usize)
+            // Guests run here, and a turn of one that spins takes half a millisecond: look at I/O, timers and what other threads
+            // have woken more often than after the usual sixty.
+            .event_interval(4)
+            .global_queue_interval(4)
             .build()?;
         run_to_end(runtime, async {
             match self.command {
@@ -292,12 +296,6 @@ fn print(text: &str) -> std::io::Result<()> {
 /// Writes `document` to standard output, for programs.
 fn print_json(document: &Value) -> std::io::Result<()> {
     print(&deceptive::escape_json(&format!("{document:#}\n")))
-}
-
-/// Threads for all that the host does itself. Guests have one for each processor, and their host needs less than they do. On
-/// two processors, one thread does it for a third fewer context switches than two.
-fn host_threads() -> usize {
-    (processors() as usize / 2).max(1)
 }
 
 /// Runs `work`, and then waits for nothing else. Dropping a runtime would wait for its blocking threads, and a DNS look-up can

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
+use anyhow::Context as _;
 use clap::Args;
+use tokio::runtime::{Builder, Runtime};
 use windlass_kube::client::{self, ConnectOptions};
 use windlass_runtime::{GrantMode, LeaseMode};
 
@@ -22,9 +24,14 @@ pub(super) struct RunArgs {
     context: Option<String>,
 }
 
+/// A thread for elections. Whatever else keeps the host busy, its leases are renewed in time.
+fn lease_threads() -> std::io::Result<Runtime> {
+    Builder::new_multi_thread().enable_all().thread_name("windlass-lease").worker_threads(1).build()
+}
+
 impl RunArgs {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let settings = self.plugins.settings(GrantMode::Policy, LeaseMode::Shards)?;
+        let mut settings = self.plugins.settings(GrantMode::Policy, LeaseMode::Shards)?;
         let stop = shutdown::on_signal()?;
         let options = ConnectOptions { kubeconfig: self.kubeconfig, context: self.context, namespace: None };
         // A kubeconfig may name a program that says who we are, and that does not answer.
@@ -32,6 +39,11 @@ impl RunArgs {
             tracing::info!("stopped before the first controller started");
             return Ok(());
         };
-        Ok(windlass_runtime::run(connection?, settings, stop).await?)
+        let connection = connection?;
+        let threads = lease_threads().context("cannot start the thread of the leases")?;
+        settings.leases.threads = Some(threads.handle().clone());
+        let result = windlass_runtime::run(connection, settings, stop).await;
+        threads.shutdown_background();
+        Ok(result?)
     }
 }

@@ -1,4 +1,4 @@
-//! Work that leaves a guests' thread for the host's runtime, which has the I/O and is never busy with guests.
+//! Work that leaves a guests' thread for the host's runtime, which has the I/O. Where both are the same (ADR 19), it stays.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,9 +1,9 @@
-//! The guests' house: threads of their own, one engine, and a permit per call.
+//! The guests' house: threads, one engine, and a permit per call.
 //!
-//! Guests never run on the host's runtime, so that a busy one cannot delay leases, informers or the writer; what they
-//! ask for is carried out on the host's runtime, so that it never waits for them. Who calls a plugin from its own
-//! threads ([`Plugin::threads`](crate::Plugin::threads)) has it called in place: to hand a call to another thread and
-//! to be woken by that costs several times what the call does (ADR 16).
+//! The host gives them its own threads, on which they are interrupted every half millisecond (ADR 19). Who calls a plugin
+//! from its threads ([`Plugin::threads`](crate::Plugin::threads)) has it called in place: to hand a call to another thread
+//! and to be woken by that costs several times what the call does (ADR 16). From anywhere else, as in tests, guests run on
+//! threads of the sandbox's own, and what they ask for is carried out on their caller's runtime.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -44,6 +44,8 @@ pub struct SandboxOptions {
     pub limits: Limits,
     /// Threads that run guests, at least 1.
     pub threads: usize,
+    /// The multi-threaded tokio runtime whose threads those are. None: a runtime of the sandbox's own.
+    pub runtime: Option<Handle>,
     /// Calls at the same time over all plugins, at least 1; more wait. Each reserves address space.
     pub concurrent_calls: u32,
     /// The compiler of plugins.
@@ -57,7 +59,7 @@ impl Default for SandboxOptions {
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         let (compiler, cache) = (Compiler::InProcess, None);
-        Self { limits: Limits::default(), threads, concurrent_calls: 32, compiler, cache }
+        Self { limits: Limits::default(), threads, runtime: None, concurrent_calls: 32, compiler, cache }
     }
 }
 
@@ -107,7 +109,7 @@ impl Sandbox {
     /// half as many, and half of that, but no fewer than `least`. [`concurrent_calls`](Self::concurrent_calls) says how
     /// many.
     pub fn with_at_least(least: u32, options: SandboxOptions) -> Result<Self, SandboxError> {
-        let SandboxOptions { limits, threads, concurrent_calls, compiler, cache } = options;
+        let SandboxOptions { limits, threads, runtime, concurrent_calls, compiler, cache } = options;
         let least = least.clamp(1, concurrent_calls.max(1));
         let mut concurrent_calls = concurrent_calls.max(1);
         let (engine, parked) = loop {
@@ -124,7 +126,10 @@ impl Sandbox {
         let linker = v0_1_0::linker(&engine).map_err(SandboxError::Imports)?;
         let threads = threads.max(1);
         let ticker = Arc::new(Ticker::start(engine.clone(), threads).map_err(SandboxError::Threads)?);
-        let guests = Guests::start(threads).map_err(SandboxError::Threads)?;
+        let guests = match runtime {
+            Some(handle) => Guests { handle, own: None },
+            None => Guests::start(threads).map_err(SandboxError::Threads)?,
+        };
         let calls = Arc::new(Semaphore::new(concurrent_calls as usize));
         let artefacts = cache.and_then(|path| open_cache(&path, &engine)).map(Arc::new);
         let refusals = Refusals::new(&limits);
@@ -253,12 +258,12 @@ impl Shared {
             drop(permit);
             result
         };
-        if self.guests.are_here() { in_place(task).await } else { joined(self.guests.runtime().spawn(task)).await }
+        if self.guests.are_here() { in_place(task).await } else { joined(self.guests.handle.spawn(task)).await }
     }
 
     /// The guests' threads.
     pub(crate) fn threads(&self) -> &Handle {
-        self.guests.runtime().handle()
+        &self.guests.handle
     }
 
     /// Keeps an instance for the next call of its plugin, for a while.
@@ -266,7 +271,7 @@ impl Shared {
         self.lot.park(instance, || self.memory.waiting() > 0);
         if !self.sweeping.swap(true, Ordering::SeqCst) {
             let (lot, sweeping, idle) = (self.lot.clone(), self.sweeping.clone(), self.limits.idle_instance);
-            self.guests.runtime().spawn(async move {
+            self.guests.handle.spawn(async move {
                 loop {
                     while let Some(due) = lot.evict_idle(idle) {
                         tokio::time::sleep_until(due.into()).await;
@@ -288,9 +293,9 @@ impl Shared {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        let work = joined(self.guests.runtime().spawn_blocking(work));
+        let work = joined(self.guests.handle.spawn_blocking(work));
         let limited = async move { tokio::time::timeout(time, work).await };
-        joined(self.guests.runtime().spawn(limited)).await?.map_or(Ok(None), |done| done.map(Some))
+        joined(self.guests.handle.spawn(limited)).await?.map_or(Ok(None), |done| done.map(Some))
     }
 }
 
@@ -305,8 +310,12 @@ async fn in_place<R>(task: impl Future<Output = R>) -> Result<R, TaskError> {
     AssertUnwindSafe(task).catch_unwind().await.map_err(|panic| TaskError::panicked(&*panic))
 }
 
-/// The guests' own tokio runtime, which may be dropped anywhere, also within a task.
-struct Guests(Option<Runtime>);
+/// The tokio runtime on which guests run.
+struct Guests {
+    handle: Handle,
+    /// If it is the sandbox's own. It may be dropped anywhere, also within a task.
+    own: Option<Runtime>,
+}
 
 impl Guests {
     fn start(threads: usize) -> std::io::Result<Self> {
@@ -320,22 +329,18 @@ impl Guests {
             .thread_keep_alive(Duration::from_secs(10))
             .enable_time()
             .build()?;
-        Ok(Self(Some(runtime)))
-    }
-
-    fn runtime(&self) -> &Runtime {
-        self.0.as_ref().expect("taken only in drop")
+        Ok(Self { handle: runtime.handle().clone(), own: Some(runtime) })
     }
 
     /// Whether this is a task of theirs.
     fn are_here(&self) -> bool {
-        Handle::try_current().is_ok_and(|here| here.id() == self.runtime().handle().id())
+        Handle::try_current().is_ok_and(|here| here.id() == self.handle.id())
     }
 }
 
 impl Drop for Guests {
     fn drop(&mut self) {
-        if let Some(runtime) = self.0.take() {
+        if let Some(runtime) = self.own.take() {
             runtime.shutdown_background();
         }
     }

@@ -38,6 +38,15 @@ pub struct Connection {
     pub default_namespace: String,
     /// Where the configuration came from, for messages.
     pub source: String,
+    config: Config,
+}
+
+impl Connection {
+    /// Another client, with connections of its own. Its tasks run on the tokio runtime that this is called on: it is for what
+    /// must not wait behind everything else.
+    pub fn another_client(&self) -> Result<Client, ConnectError> {
+        client(&self.config, &self.reachability, &self.source)
+    }
 }
 
 /// The server's description of itself.
@@ -169,9 +178,13 @@ pub async fn connect(options: &ConnectOptions) -> Result<Connection, ConnectErro
     let default_namespace = options.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
     config.default_namespace.clone_from(&default_namespace);
     let reachability = Reachability::new(&server);
-    let client = transport::client(&config, Tuning::default(), &reachability)
-        .map_err(|error| ConnectError::Client { origin: source.clone(), source: Box::new(error) })?;
-    Ok(Connection { client, reachability, server, default_namespace, source })
+    let client = client(&config, &reachability, &source)?;
+    Ok(Connection { client, reachability, server, default_namespace, source, config })
+}
+
+fn client(config: &Config, reachability: &Reachability, source: &str) -> Result<Client, ConnectError> {
+    transport::client(config, Tuning::default(), reachability)
+        .map_err(|error| ConnectError::Client { origin: source.to_owned(), source: Box::new(error) })
 }
 
 /// Asks the server for its version.

@@ -1,7 +1,8 @@
 //! A call that waits for what it has asked for gives its CPU permit up meanwhile (`core::fair`): for the API server,
 //! for a server of somebody's, for its own budget of writes.
 //!
-//! It is carried out on the host's own threads: workers run on those of the guests, which may be busy, and have no I/O.
+//! It is carried out on the host's runtime, which has the I/O; workers run there, too, unless the sandbox has threads of its
+//! own.
 //!
 //! Around the ports, so that it holds for all who use them in a call's name: the plugin, and what the host does for one
 //! that composes, or around a call. The sandbox gives the CPU permit up too, also for memory, and stops the clock of

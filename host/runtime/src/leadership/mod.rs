@@ -18,6 +18,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -81,6 +82,10 @@ pub(crate) struct Leadership {
     me: Arc<str>,
     clock: Arc<dyn Clock>,
     leases: Leases,
+    /// The same by connections of its own, for electors alone.
+    electing: Leases,
+    /// Where electors run.
+    threads: Handle,
     slots: LeaseSlots,
     rejected: watch::Sender<RejectedPlugins>,
     /// The first list of leases is there, or cannot be had.
@@ -106,9 +111,15 @@ impl Leadership {
         replica: &Arc<str>,
         stop: &CancellationToken,
     ) -> Result<Self, LeaseError> {
-        let role = Principal::of_host(Role::Lease, replica.clone());
+        let role = || Principal::of_host(Role::Lease, replica.clone());
         let namespace = settings.namespace.as_deref().unwrap_or(&connection.default_namespace);
-        let leases = Leases::new(connection.client.clone(), role, namespace, &*settings.instance)?;
+        let leases = Leases::new(connection.client.clone(), role(), namespace, &*settings.instance)?;
+        let threads = settings.threads.clone().unwrap_or_else(Handle::current);
+        let electing = {
+            let _entered = threads.enter();
+            connection.another_client().map_err(|error| LeaseError::Unnameable(error.to_string()))?
+        };
+        let electing = Leases::new(electing, role(), namespace, &*settings.instance)?;
         let clock: Arc<dyn Clock> = Arc::new(BootClock::new());
         let nobody_else = Members::new(replica.clone(), clock.now()).at(clock.now()).clone();
         Ok(Self {
@@ -117,6 +128,8 @@ impl Leadership {
             me: replica.clone(),
             clock,
             leases,
+            electing,
+            threads,
             slots: LeaseSlots::default(),
             rejected: watch::Sender::default(),
             started_plugins: watch::Sender::default(),
@@ -175,12 +188,13 @@ impl Leadership {
         self.follow(informers, panics, replicas);
         let (elector, panics) = (AsyncMutex::new(elector), panics.clone());
         let (stop, listed, joined) = (self.stop.clone(), self.listed.clone(), self.joined.clone());
-        self.electors.spawn(async move {
+        let elects = async move {
             let first = async { tokio::join!(listed.cancelled(), joined.cancelled()) };
             stop.run_until_cancelled(first).await;
             let stand = async || elector.lock().await.run().await;
             supervise("lease", &panics, &CancellationToken::new(), stand).await;
-        });
+        };
+        self.electors.spawn_on(elects, &self.threads);
         self.electors.close();
     }
 
@@ -205,7 +219,7 @@ impl Leadership {
             kind,
             me: self.me.clone(),
             election: Election::new(self.me.clone(), *timing),
-            leases: self.leases.clone(),
+            leases: self.electing.clone(),
             clock: self.clock.clone(),
             sightings,
             members: self.membership.subscribe(),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
+use tokio::runtime::Handle;
 use windlass_core::lease::Timing;
 
 /// The longest offer that is written. Each replica writes its own every retry period, and all others read it; an object
@@ -37,6 +38,8 @@ pub struct LeaseSettings {
     pub stability: Duration,
     /// Caches of plugins that others run are kept.
     pub warm_standby: bool,
+    /// Where elections run, so that a renewal waits for nothing else that the host does. None: where everything runs.
+    pub threads: Option<Handle>,
 }
 
 impl LeaseSettings {

@@ -164,7 +164,7 @@ impl Leadership {
         let elector = self.elector(lease.clone(), LeaseKind::Plugins, &slot, sightings.subscribe(), slot.stop.clone());
         let (elector, panics, listed) = (AsyncMutex::new(elector), panics.clone(), self.listed.clone());
         let (slots, gone, stop) = (self.slots.clone(), slot.gone.clone(), slot.stop.clone());
-        self.electors.spawn(async move {
+        let elects = async move {
             if let Some(former) = former {
                 former.gone.cancelled().await;
             }
@@ -173,7 +173,8 @@ impl Leadership {
             supervise("lease", &panics, &CancellationToken::new(), stand).await;
             gone.cancel();
             slots.lock().retain(|_, slot| !slot.gone.is_cancelled());
-        });
+        };
+        self.electors.spawn_on(elects, &self.threads);
         slot
     }
 

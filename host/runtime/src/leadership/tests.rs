@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use tokio::runtime::Builder;
 use windlass_apiserver::{ApiServer, Config};
 use windlass_core::lease::{ElectionAnswer, Timing};
 use windlass_kube::Discovery;
@@ -25,6 +26,7 @@ fn settings() -> LeaseSettings {
         timing: Timing::new(Duration::from_secs(2), Duration::from_secs(1), RETRY).expect("they fit together"),
         stability: Duration::from_secs(1),
         warm_standby: false,
+        threads: None,
     }
 }
 
@@ -165,4 +167,33 @@ async fn a_lease_is_let_go_of_when_the_last_plugin_that_goes_by_it_leaves_and_st
     until(|| again.is_held()).await;
     assert!(term.fence.may_start(Duration::ZERO).is_ok());
     stop.cancel();
+}
+
+/// The test has one thread, which stands for the host's.
+#[tokio::test]
+async fn a_lease_is_renewed_whatever_keeps_the_hosts_own_threads_busy() {
+    let thread = || Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a thread");
+    let (of_server, of_leases) = (thread(), thread());
+    let started = of_server.spawn(ApiServer::start(Config::default())).await;
+    let server = started.expect("no panic").expect("loopback");
+    let connection = connected(&server).await;
+    let (stop, panics) = (CancellationToken::new(), Panics::default());
+    let informers = Informers::new(connection.client.clone(), Discovery::new(connection.client.clone()));
+    let threads = Some(of_leases.handle().clone());
+    let settings = LeaseSettings { mode: LeaseMode::Single, threads, ..settings() };
+    let leadership = Leadership::new(settings, &connection, &"one".into(), &stop).expect("names that can be");
+    leadership.start(&informers, &panics);
+    leadership.join();
+    let lease = leadership.take(&"a".into(), &stop, &panics);
+    let term = lease.term().await;
+    let (before, since) = (requests(&server), Instant::now());
+    // Two leases, each renewed once in a retry period: that is twice the time after which a term ends.
+    while requests(&server) < before + 20 {
+        assert!(since.elapsed() < Duration::from_mins(1), "nothing is renewed while the host's thread is busy");
+        std::thread::yield_now();
+    }
+    assert!(!term.lost.is_cancelled() && !term.ends.is_cancelled());
+    stop.cancel();
+    of_leases.shutdown_background();
+    of_server.shutdown_background();
 }

@@ -192,6 +192,7 @@ fn settings(plugins: &Path, grants: GrantMode, leases: LeaseMode) -> Settings {
             timing: Timing::new(seconds(15), seconds(10), seconds(2)).expect("the usual timing"),
             stability: seconds(60),
             warm_standby: false,
+            threads: None,
         },
         features: Features::default(),
     }

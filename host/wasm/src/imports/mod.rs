@@ -41,8 +41,7 @@ fn refused(reason: ApiReason, verb: &'static str, message: String) -> types::Api
     convert::api_error(ApiError::refused(reason, verb, "", None, message))
 }
 
-/// Waits for `work`, which is done on the host's runtime: a busy guest thread must not delay it. When the call is
-/// cancelled, so is the work.
+/// Waits for `work`, which is done on the host's runtime, where the I/O is. When the call is cancelled, so is the work.
 async fn elsewhere<T: Send + 'static>(
     state: &mut CallState,
     import: &'static str,
