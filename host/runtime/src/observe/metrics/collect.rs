@@ -264,3 +264,29 @@ fn histograms(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::object::ObjectKey;
+
+    use crate::tests::stage::Stage;
+
+    #[tokio::test]
+    async fn keys_that_settle_and_plugins_that_nobody_serves_are_gauges() {
+        let stage = Stage::new().await;
+        let metrics = &stage.host.metrics;
+        let controller = stage.host.status.plugin("webapp").controller("web", 1, metrics.controller("webapp", "web"));
+        let settling = controller.settling.begin(ObjectKey::namespaced("prod", "shop"));
+        assert!(settling.is_some());
+        let shown = |name: &str| {
+            let text = metrics.text();
+            let line = text.lines().find(|line| line.starts_with(&format!("{name}{{")));
+            line.and_then(|line| line.rsplit_once(' ')).map(|(_, value)| value.to_owned())
+        };
+        assert_eq!(shown("windlass_workqueue_settling").as_deref(), Some("1"), "{}", metrics.text());
+        assert_eq!(shown("windlass_plugin_unserved").as_deref(), Some("0"), "{}", metrics.text());
+        drop(settling);
+        assert_eq!(shown("windlass_workqueue_settling").as_deref(), Some("0"));
+        stage.phases.stop.cancel();
+    }
+}
