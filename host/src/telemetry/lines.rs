@@ -198,14 +198,25 @@ pub(crate) fn own_field((name, value): &(String, String)) -> String {
     if is_word(value) { format!("{name}={value}") } else { format!("{name}={}", json(value)) }
 }
 
+/// Whether every character of `text` stands for itself between quotes. Nearly all values are so, and each line has a dozen.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\'))
+}
+
 /// Whether `text` needs no quotes as a value.
 fn is_word(text: &str) -> bool {
+    if is_plain(text) {
+        return !text.is_empty() && !text.contains(' ');
+    }
     let breaks = |it: char| it.is_whitespace() || is_deceptive(it) || matches!(it, '"' | '\\');
     !text.is_empty() && !text.contains(breaks)
 }
 
 /// `text` as JSON, without any character that could deceive a reader.
 fn json(text: &str) -> String {
+    if is_plain(text) {
+        return ["\"", text, "\""].concat();
+    }
     deceptive::escape_json(&serde_json::Value::from(text).to_string()).into_owned()
 }
 
@@ -290,6 +301,18 @@ mod tests {
         assert_eq!(without_time(line), expected);
         let reads = "  WARN cannot \"do\" it plugin=host is_new=true key=c/d attempt=2 trace_id=1\n";
         assert_eq!(logged(Lines::Text, a_call_within_a_call), reads);
+    }
+
+    #[test]
+    fn a_plain_value_is_its_own_json_and_no_other_is_taken_for_one() {
+        for text in
+            ["", "a", "a b", "~", "a=b", "\u{7f}", "\t", "\n", "a\"b", "a\\b", "ä", "\u{202e}", "\u{9b}", "\u{0}"]
+        {
+            let slow = deceptive::escape_json(&Value::from(text).to_string()).into_owned();
+            assert_eq!(super::json(text), slow, "{text:?}");
+            let breaks = |it: char| it.is_whitespace() || is_deceptive(it) || matches!(it, '"' | '\\');
+            assert_eq!(is_word(text), !text.is_empty() && !text.contains(breaks), "{text:?}");
+        }
     }
 
     #[test]
