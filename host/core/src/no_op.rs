@@ -45,6 +45,15 @@ impl Atomic {
         }
     }
 
+    /// Knows what `other` knows, too.
+    pub fn merge(&mut self, other: Self) {
+        for place in other.0 {
+            if self.0.len() < MOST_PLACES {
+                self.0.insert(place);
+            }
+        }
+    }
+
     /// Every map and list of `body` that has something in it and is owned as a leaf is atomic.
     fn walk(&mut self, body: &Value, owned: &Map<String, Value>, place: &mut String) {
         if owned.is_empty() {

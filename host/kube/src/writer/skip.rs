@@ -76,8 +76,7 @@ pub(crate) struct Skips {
     learned: Mutex<HashMap<ObjectKind, Arc<Learned>>>,
 }
 
-/// The fields of one kind that are known to be atomic. To learn from an object takes up to milliseconds, and so it happens
-/// under a lock of its own: who remembers an apply never waits for who learns.
+/// The fields of one kind that are known to be atomic.
 #[derive(Debug, Default)]
 struct Learned {
     /// Shared with those who decide meanwhile.
@@ -99,11 +98,20 @@ impl Learned {
     /// Everything, with what the lessons say.
     fn atomic(&self) -> Arc<Atomic> {
         let lessons = std::mem::take(&mut *locked(&self.lessons));
-        let mut atomic = locked(&self.atomic);
-        for lesson in lessons {
-            lesson.teach(&mut atomic);
+        if !lessons.is_empty() {
+            self.learn(lessons);
         }
-        atomic.clone()
+        locked(&self.atomic).clone()
+    }
+
+    /// To read `lessons` takes up to milliseconds, so that is done before the lock is taken. Who asks meanwhile knows less, which
+    /// costs a request.
+    fn learn(&self, lessons: impl IntoIterator<Item = Lesson>) {
+        let mut learned = Atomic::default();
+        for lesson in lessons {
+            lesson.teach(&mut learned);
+        }
+        Arc::make_mut(&mut locked(&self.atomic)).merge(learned);
     }
 
     /// Keeps `lesson` for who asks, in the place of the oldest of many.
@@ -117,10 +125,10 @@ impl Learned {
 }
 
 impl Lesson {
-    fn teach(self, atomic: &mut Arc<Atomic>) {
+    fn teach(self, atomic: &mut Atomic) {
         if let Ok(body) = std::str::from_utf8(&self.body) {
             let manager = Manager { name: &self.manager, subresource: &self.subresource };
-            Arc::make_mut(atomic).learn(body, manager, &self.left);
+            atomic.learn(body, manager, &self.left);
         }
     }
 }
@@ -148,7 +156,9 @@ impl Skips {
 
     /// Whether `plan` would provably leave `object`, its candidate, as it is.
     pub(crate) fn is_unchanged(&self, call: &CallContext, plan: &Plan, object: &Object) -> bool {
-        changes_nothing(call, plan, object, &self.known(&plan.resource.kind))
+        // Others than applies do not look at it.
+        let known = if plan.how == How::Apply { self.known(&plan.resource.kind) } else { Arc::default() };
+        changes_nothing(call, plan, object, &known)
     }
 
     /// The fields of a kind that are known to be atomic.
@@ -226,7 +236,7 @@ impl Skips {
         if is_small && self.followed.iter().any(|followed| followed.readable.spec.kind == *kind) {
             learned.keep(lesson);
         } else {
-            lesson.teach(&mut locked(&learned.atomic));
+            learned.learn([lesson]);
         }
     }
 }
