@@ -24,10 +24,12 @@ use futures::future::{BoxFuture, join_all};
 use kube::Client;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use tracing::Instrument as _;
 use windlass_core::batch::SlowStart;
 use windlass_core::compact::Version;
 use windlass_core::error::ApiReason;
+use windlass_core::fair::{LEAVES_THREAD_AFTER, leave_thread};
 use windlass_core::object::ObjectRef;
 use windlass_core::ports::{CallContext, Writes, Written};
 use windlass_core::withheld::WithheldWrite;
@@ -195,13 +197,10 @@ impl Writer {
     }
 }
 
-/// The most writes of a batch that begin where it was asked for, one after the other.
-const BEGUN_TOGETHER: usize = 4;
-
 impl Writer {
-    /// Carries `operation` out in a task of its own, which goes on if nobody waits any more. It begins here if
-    /// `begins`: what would change nothing is done then, and wakes nobody.
-    fn write(&self, call: Arc<CallContext>, operation: Operation, begins: bool) -> BoxFuture<'static, Written> {
+    /// Carries `operation` out in a task of its own, which goes on if nobody waits any more. It begins here: what would change
+    /// nothing is done then, wakes nobody, and is in the processor time of the call.
+    fn write(&self, call: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
         let subject = Subject { verb: operation.verb(), resource: String::new(), object: None };
         let writer = self.clone();
         let (asker, answered) = oneshot::channel();
@@ -219,7 +218,7 @@ impl Writer {
             writer.settle(&call, unsettled, interest).await;
         };
         let mut task = Box::pin(task.in_current_span());
-        let is_done = begins && {
+        let is_done = {
             let _entered = self.runtime.enter();
             task.as_mut().now_or_never().is_some()
         };
@@ -237,7 +236,7 @@ impl Writer {
 
 impl Writes for Writer {
     fn write(&self, call: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
-        self.write(call, operation, true)
+        Self::write(self, call, operation)
     }
 
     /// If its caller stops waiting, what has not been sent stops too; what has been sent goes on.
@@ -248,11 +247,15 @@ impl Writes for Writer {
             let mut operations = operations.into_iter();
             let mut written: Vec<Written> = Vec::new();
             while let Some(round) = start.next_round() {
-                let begins = round.len() <= BEGUN_TOGETHER;
-                let sent = operations
-                    .by_ref()
-                    .take(round.len())
-                    .map(|operation| writer.write(call.clone(), operation, begins));
+                let mut sent = Vec::with_capacity(round.len());
+                let mut since = Instant::now();
+                for operation in operations.by_ref().take(round.len()) {
+                    sent.push(Self::write(&writer, call.clone(), operation));
+                    if since.elapsed() >= LEAVES_THREAD_AFTER {
+                        leave_thread().await;
+                        since = Instant::now();
+                    }
+                }
                 let results = join_all(sent).await;
                 start.ended(&round, results.iter().filter(|result| result.is_err()).count());
                 written.extend(results);
