@@ -193,7 +193,10 @@ impl Worker {
             let has_room = self.sending.len() < AT_ONCE;
             tokio::select! {
                 message = messages.recv(), if has_room => match message {
-                    Some(Message::Emit(occurrence)) => self.occurred(occurrence).await,
+                    Some(Message::Emit(occurrence)) => {
+                        let occurred = AssertUnwindSafe(self.occurred(occurrence)).catch_unwind().await;
+                        occurred.unwrap_or_else(|panic| self.panicked(cause(&*panic)));
+                    }
                     Some(Message::Flush(done)) => {
                         while self.one_ends().await {}
                         // Whoever asked may have stopped waiting.
@@ -238,6 +241,12 @@ impl Worker {
         }));
     }
 
+    /// What it knew of series may be half true.
+    fn panicked(&mut self, cause: &str) {
+        tracing::error!(cause, "the recorder panicked; the event is lost, the next ones are not");
+        self.correlator = Correlator::default();
+    }
+
     /// Notes what became of an attempt.
     fn ended(&mut self, attempt: Attempt) {
         let Attempt { occurrence, action, name, sent } = attempt;
@@ -245,11 +254,7 @@ impl Worker {
         self.under_way.remove(key);
         let is_creation = matches!(action, Action::Create { .. });
         match sent {
-            Err(cause) => {
-                tracing::error!(cause, "the recorder panicked; the event is lost, the next ones are not");
-                // What it knew of series may be half true.
-                self.correlator = Correlator::default();
-            }
+            Err(cause) => self.panicked(&cause),
             Ok(Ok(true)) if is_creation => self.correlator.created(key, name),
             Ok(Ok(false)) if is_creation => self.correlator.forget(key),
             // An earlier attempt whose answer was lost.

@@ -68,12 +68,29 @@ async fn what_fails_for_now_is_tried_again_and_what_is_refused_is_not() {
     let recorder = Recorder::new(script.client());
     for note in ["tried again", "refused", "next"] {
         recorder.emit(&call(), event(note));
+        assert!(recorder.flush(LIMIT).await);
     }
-    assert!(recorder.flush(LIMIT).await);
     let notes: Vec<_> = script.mutations_asked().iter().map(|asked| asked.json()["note"].clone()).collect();
     assert_eq!(notes, ["tried again", "tried again", "tried again", "refused", "next"]);
     let names: Vec<_> = script.mutations_asked().iter().map(|asked| asked.json()["metadata"]["name"].clone()).collect();
     assert!(names[0] == names[1] && names[1] == names[2], "one name, so that it is created once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_is_tried_again_keeps_only_its_own_series_waiting() {
+    let busy = Reply::Json(503, json!({}));
+    let script = script([busy, created(), created(), created()]);
+    let recorder = Recorder::new(script.client());
+    for note in ["slow", "next", "slow"] {
+        recorder.emit(&call(), event(note));
+    }
+    assert!(recorder.flush(LIMIT).await);
+    let asked: Vec<_> = script.mutations_asked().iter().map(|asked| (asked.method.clone(), asked.json())).collect();
+    let methods: Vec<_> = asked.iter().map(|(method, _)| method.clone()).collect();
+    assert_eq!(methods, [Method::POST, Method::POST, Method::POST, Method::PATCH]);
+    let notes: Vec<_> = asked[..3].iter().map(|(_, body)| body["note"].clone()).collect();
+    assert_eq!(notes, ["slow", "next", "slow"]);
+    assert_eq!(asked[3].1["series"]["count"], 2, "the second of a series waits until the first is there");
 }
 
 #[tokio::test(start_paused = true)]
