@@ -56,7 +56,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The sandbox that runs plugins, on the threads of the tokio runtime that this is called on (ADR 16).
+    /// The sandbox that runs plugins, on the threads of the tokio runtime that this is called on (ADR 19).
     pub(crate) fn sandbox(&self) -> Result<Sandbox, SandboxError> {
         if self.cache_dir.is_none() {
             tracing::warn!("compiled plugins are not kept: there is no home directory; name one with --cache-dir");

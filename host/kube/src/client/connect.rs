@@ -43,9 +43,9 @@ pub struct Connection {
 
 impl Connection {
     /// Another client, with connections of its own. Its tasks run on the tokio runtime that this is called on: it is for what
-    /// must not wait behind everything else.
+    /// must not wait behind everything else. Whether the server answers it says nothing of the others' connections.
     pub fn another_client(&self) -> Result<Client, ConnectError> {
-        client(&self.config, &self.reachability, &self.source)
+        client(&self.config, &Reachability::new(&self.server), &self.source)
     }
 }
 

@@ -16,6 +16,7 @@ use windlass_core::sharing::{Membership, Offer, Part, Stance};
 use windlass_kube::{LeaseError, LeaseKind, Leases};
 
 use super::fence::{LeaseFence, TermReach};
+use super::pulse::{BEAT, Pulse};
 use super::settings::MOST_OFFER_BYTES;
 use super::{LeaseStanding, PluginTerm};
 use crate::phases::HAND_OVER;
@@ -43,6 +44,8 @@ pub(super) struct Elector {
     pub(super) part: Option<Part>,
     pub(super) leases: Leases,
     pub(super) clock: Arc<dyn Clock>,
+    /// Of the threads where everything else runs.
+    pub(super) pulse: Arc<Pulse>,
     /// The lease, as the watch shows it.
     pub(super) sightings: watch::Receiver<FoundLease>,
     pub(super) members: watch::Receiver<Membership>,
@@ -74,8 +77,20 @@ pub(super) struct HeldTerm {
 impl Elector {
     /// Goes on until the host has stopped and all is let go of.
     pub(super) async fn run(&mut self) {
+        let mut is_still = false;
         loop {
             let now = self.clock.now();
+            if self.pulse.is_still(now) {
+                if !std::mem::replace(&mut is_still, true) {
+                    tracing::error!(
+                        lease = %self.lease,
+                        "the host's own threads stand still: its leases are not renewed, so that another replica can run its plugins"
+                    );
+                }
+                self.clock.sleep_until(now + BEAT).await;
+                continue;
+            }
+            is_still = false;
             // Looked at once: a stop that comes between the wish and the wait must end the wait.
             let is_stopping = self.stop.is_cancelled();
             let (wish, until) = self.wish(now, is_stopping);

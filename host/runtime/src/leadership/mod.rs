@@ -9,6 +9,7 @@ mod elector;
 mod fence;
 mod metrics;
 mod offers;
+mod pulse;
 mod rejected;
 mod replicas;
 mod settings;
@@ -34,6 +35,7 @@ use windlass_kube::{Informers, LeaseError, LeaseKind, Leases};
 use self::elector::Elector;
 use self::offers::ReadOffers;
 pub(crate) use self::offers::{PluginReplicas, StartedPlugins};
+use self::pulse::Pulse;
 pub(crate) use self::rejected::RejectedPlugins;
 use self::replicas::Replicas;
 pub use self::settings::{LeaseMode, LeaseSettings};
@@ -86,6 +88,8 @@ pub(crate) struct Leadership {
     electing: Leases,
     /// Where electors run.
     threads: Handle,
+    /// Of the threads where everything else runs.
+    pulse: Arc<Pulse>,
     slots: LeaseSlots,
     rejected: watch::Sender<RejectedPlugins>,
     /// The first list of leases is there, or cannot be had.
@@ -115,12 +119,17 @@ impl Leadership {
         let namespace = settings.namespace.as_deref().unwrap_or(&connection.default_namespace);
         let leases = Leases::new(connection.client.clone(), role(), namespace, &*settings.instance)?;
         let threads = settings.threads.clone().unwrap_or_else(Handle::current);
-        let electing = {
-            let _entered = threads.enter();
-            connection.another_client().map_err(|error| LeaseError::Unnameable(error.to_string()))?
+        let electing = if settings.mode == LeaseMode::None {
+            leases.clone()
+        } else {
+            let client = {
+                let _entered = threads.enter();
+                connection.another_client().map_err(|error| LeaseError::Unnameable(error.to_string()))?
+            };
+            Leases::new(client, role(), namespace, &*settings.instance)?
         };
-        let electing = Leases::new(electing, role(), namespace, &*settings.instance)?;
         let clock: Arc<dyn Clock> = Arc::new(BootClock::new());
+        let pulse = Arc::new(Pulse::new(clock.now()));
         let nobody_else = Members::new(replica.clone(), clock.now()).at(clock.now()).clone();
         Ok(Self {
             membership: watch::Sender::new(nobody_else),
@@ -130,6 +139,7 @@ impl Leadership {
             leases,
             electing,
             threads,
+            pulse,
             slots: LeaseSlots::default(),
             rejected: watch::Sender::default(),
             started_plugins: watch::Sender::default(),
@@ -195,6 +205,8 @@ impl Leadership {
             supervise("lease", &panics, &CancellationToken::new(), stand).await;
         };
         self.electors.spawn_on(elects, &self.threads);
+        let (pulse, clock, over) = (self.pulse.clone(), self.clock.clone(), self.over.clone());
+        tokio::spawn(async move { over.run_until_cancelled(pulse.beat(&*clock)).await });
         self.electors.close();
     }
 
@@ -221,6 +233,7 @@ impl Leadership {
             election: Election::new(self.me.clone(), *timing),
             leases: self.electing.clone(),
             clock: self.clock.clone(),
+            pulse: self.pulse.clone(),
             sightings,
             members: self.membership.subscribe(),
             standing: slot.standing(),

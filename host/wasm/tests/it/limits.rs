@@ -233,7 +233,7 @@ async fn a_call_that_nobody_waits_for_gives_its_place_back() {
     assert_eq!(result, Ok(CallResult::Done));
 }
 
-/// On a thread of its own, as the host's timers and leases are on threads of their own.
+/// On a thread of its own, as leases are.
 #[tokio::test(flavor = "current_thread")]
 async fn the_callers_runtime_goes_on_in_time_while_guests_spin_on_every_thread() {
     let sandbox = sandbox(Limits { cpu: Duration::from_mins(1), ..Limits::default() });

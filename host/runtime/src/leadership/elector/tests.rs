@@ -117,6 +117,7 @@ fn elector(
         me,
         leases: Leases::new(api.client(), role, "default", "main").expect("names that can be sent"),
         clock: clock.clone(),
+        pulse: beating(clock),
         sightings: api.watched.subscribe(),
         members: members.subscribe(),
         offer: watch::channel(None).1,
@@ -128,6 +129,14 @@ fn elector(
         told: String::new(),
         lines: Repeats::a_minute(FAILURES_A_MINUTE),
     }
+}
+
+/// The pulse of a host that goes on.
+fn beating(clock: &Arc<SystemClock>) -> Arc<Pulse> {
+    let (pulse, clock) = (Arc::new(Pulse::new(clock.now())), clock.clone());
+    let beats = pulse.clone();
+    tokio::spawn(async move { beats.beat(&*clock).await });
+    pulse
 }
 
 impl Candidate {
@@ -276,4 +285,17 @@ async fn a_replica_that_loses_a_plugin_gives_up_the_lease_to_one_that_has_it() {
         timeout(SLACK, a.term()).await.expect("it takes over");
         timeout(STABILITY * 5, b.term()).await.expect_err("and keeps it");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_whose_threads_stand_still_leaves_its_lease_to_another() {
+    let (api, lease, clock) = (Api::new(), meant_for_b(), Arc::new(SystemClock::new()));
+    let members = watch::Sender::new(silent(&["a", "b"], &clock));
+    let still = Arc::new(Pulse::new(clock.now()));
+    let mut b = Candidate::start(Elector { pulse: still, ..elector(&api, &lease, "b", &members, &clock) });
+    let term = b.term().await;
+    let mut a = Candidate::start(elector(&api, &lease, "a", &members, &clock));
+    timeout(Duration::from_secs(50), a.term()).await.expect_err("it may go on yet");
+    timeout(Duration::from_mins(1), a.term()).await.expect("it is taken over when it has run out");
+    term.fence.may_start(DURATION).expect_err("nothing more may start");
 }
