@@ -241,7 +241,7 @@ impl Worker {
         }));
     }
 
-    /// What it knew of series may be half true.
+    /// Forgets all series: what it knows of them may be half true.
     fn panicked(&mut self, cause: &str) {
         tracing::error!(cause, "the recorder panicked; the event is lost, the next ones are not");
         self.correlator = Correlator::default();
