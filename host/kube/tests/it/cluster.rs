@@ -422,6 +422,12 @@ mod skipping {
         assert!(skips(&call(), patch("a", "1", false)).await);
         let at_once = skipping.write(call(), patch("a", "1", false)).now_or_never();
         assert!(at_once.is_some_and(|written| written.is_ok()), "it waits for nothing and wakes nobody");
+        let many = (0..40).map(|_| patch("a", "1", false)).collect();
+        let mut batch = std::pin::pin!(tokio::task::unconstrained(skipping.batch(call(), many)));
+        // No other task has a turn meanwhile: this thread is the only one.
+        let written = (0..1_000).find_map(|_| batch.as_mut().now_or_never());
+        let written = written.expect("all of a batch is done in the call's own task");
+        assert!(written.len() == 40 && written.iter().all(Result::is_ok), "{written:?}");
         assert!(!skips(&call(), patch("a", "1", true)).await, "the server is to check it");
         assert!(!skips(&call(), patch("b", "1", false)).await, "no event of it runs the key");
         let doubting = call();
