@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -38,7 +39,7 @@ pub struct Connection {
     pub default_namespace: String,
     /// Where the configuration came from, for messages.
     pub source: String,
-    config: Config,
+    config: Arc<Config>,
 }
 
 impl Connection {
@@ -179,7 +180,7 @@ pub async fn connect(options: &ConnectOptions) -> Result<Connection, ConnectErro
     config.default_namespace.clone_from(&default_namespace);
     let reachability = Reachability::new(&server);
     let client = client(&config, &reachability, &source)?;
-    Ok(Connection { client, reachability, server, default_namespace, source, config })
+    Ok(Connection { client, reachability, server, default_namespace, source, config: Arc::new(config) })
 }
 
 fn client(config: &Config, reachability: &Reachability, source: &str) -> Result<Client, ConnectError> {
