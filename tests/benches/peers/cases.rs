@@ -51,7 +51,7 @@ pub(crate) enum Case {
     Swap,
     /// 10,000 objects with all their children, and 50,000 Pods, are cached and do not change: memory, and the time at rest.
     Steady,
-    /// One operator with a kind of its own, which owns Pods and ConfigMaps: its memory.
+    /// One operator with a kind of its own, which owns Pods and `ConfigMap`s: its memory.
     Density1,
     /// Ten of them.
     Density10,

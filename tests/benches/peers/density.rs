@@ -1,4 +1,4 @@
-//! The density case: many operators, each with a kind of its own, and all of them own Pods and ConfigMaps. A host is one process
+//! The density case: many operators, each with a kind of its own, and all of them own Pods and `ConfigMap`s. A host is one process
 //! with a plugin for each; of a peer each is a process.
 
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::load::AT_ONCE;
 use crate::server::Server;
 use crate::steady;
 
-/// How many Pods there are, and how many ConfigMaps.
+/// How many Pods there are, and how many `ConfigMap`s.
 const CACHED: usize = 1_000;
 /// How many objects each operator has of its own kind.
 const OWN: usize = 2;
@@ -71,7 +71,7 @@ fn definition(number: usize) -> serde_json::Value {
     })
 }
 
-/// A ConfigMap of some 2 KB.
+/// A `ConfigMap` of some 2 KB.
 fn map(number: usize) -> serde_json::Value {
     let data = json!({"settings.yaml": format!("number: {number}\n").repeat(150)});
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("map-{number:05}")}, "data": data})

@@ -1,4 +1,4 @@
-//! The mode of an operator among many: each has a kind of its own, and all own Pods and ConfigMaps.
+//! The mode of an operator among many: each has a kind of its own, and all own Pods and `ConfigMap`s.
 
 use windlass_sdk::manifest::{Controller, Manifest, Watch};
 
