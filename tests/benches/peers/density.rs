@@ -5,14 +5,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt, stream};
-use kube::api::PostParams;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use serde_json::json;
 use windlass_tests::chameleon;
 
 use crate::cases::Figures;
 use crate::contender::{Ready, Running};
 use crate::load::AT_ONCE;
-use crate::server::Server;
+use crate::server::{NAMESPACE, Server};
 use crate::steady;
 
 /// How many Pods there are, and how many `ConfigMap`s.
@@ -41,12 +41,13 @@ pub(crate) async fn fill(operators: usize) -> anyhow::Result<Server> {
     };
     stream::iter(0..CACHED).map(Ok).try_for_each_concurrent(AT_ONCE, cache).await?;
     let own = async |number: usize| {
+        let (group, kind) = (group(number), format!("Op{number}"));
+        let resource =
+            ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(&group, "v1", &kind), &format!("op{number}s"));
+        let own = Api::<DynamicObject>::namespaced_with(server.client().clone(), NAMESPACE, &resource);
         for of in 0..OWN {
-            let object = json!({
-                "apiVersion": format!("{}/v1", group(number)), "kind": format!("Op{number}"),
-                "metadata": {"name": format!("own-{of}")},
-            });
-            windlass_tests::wait::until("its kind is served", || server.objects.apply(&object)).await?;
+            let object = DynamicObject::new(&format!("own-{of}"), &resource);
+            windlass_tests::wait::until("its kind is served", || own.create(&post, &object)).await?;
         }
         anyhow::Ok(())
     };
