@@ -1,4 +1,4 @@
-//! Work on large texts, which takes up to tens of milliseconds: on threads apart, not on those that also renew leases
+//! Work on large texts, which takes up to tens of milliseconds: on threads apart, not on those that also run guests
 //! and follow watches. They are few, for the host as a whole and for each plugin.
 
 use std::sync::Arc;

@@ -12,7 +12,7 @@ use crate::contender::{Contender, Ready, Running};
 use crate::density;
 use crate::facts;
 use crate::load::{self, Watches};
-use crate::process::Usage;
+use crate::process::{Usage, mebibytes};
 use crate::report::Sample;
 use crate::server::{Counts, Server};
 use crate::steady;
@@ -237,7 +237,6 @@ impl Bench {
         let (controller, server) = (self.running.process()?.usage()?, self.server.process()?.cpu()?);
         let memory = self.running.process()?.memory()?;
         let counts = self.server.counts().await?.since(&before.counts, ours);
-        let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let requests: u64 =
             counts.requests.iter().filter(|(it, _)| !it.starts_with("WATCH")).map(|(_, count)| count).sum();
         let figures = Figures::from([

@@ -12,6 +12,7 @@ use windlass_tests::chameleon;
 use crate::cases::Figures;
 use crate::contender::{Ready, Running};
 use crate::load::AT_ONCE;
+use crate::process::mebibytes;
 use crate::server::{NAMESPACE, Server};
 use crate::steady;
 
@@ -103,7 +104,6 @@ pub(crate) async fn run(server: &Server, ready: &Ready, operators: usize, round:
     }
     let watches = server.watches().await? - before;
     stop(running).await?;
-    let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     Ok(Figures::from([
         ("pss_mib", mebibytes(proportional)),
         ("pss_each_mib", mebibytes(proportional) / operators as f64),

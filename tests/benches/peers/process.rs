@@ -70,6 +70,11 @@ impl Process {
     }
 }
 
+/// Bytes in the unit of tables.
+pub(crate) fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
 /// The number behind a name at the beginning of a line.
 fn value(text: &str, name: &str) -> anyhow::Result<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("{name} in {text}"))?;

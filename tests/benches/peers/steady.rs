@@ -11,7 +11,7 @@ use windlass_tests::objects::Objects;
 use crate::cases::Figures;
 use crate::contender::Ready;
 use crate::load::{self, AT_ONCE};
-use crate::process::Process;
+use crate::process::{Process, mebibytes};
 use crate::server::{Counts, Server};
 
 /// How many Pods there are for each `WebApp`.
@@ -118,7 +118,6 @@ pub(crate) async fn run(server: &Server, ready: &Ready, round: u32) -> anyhow::R
     let counts = server.counts().await?.since(&before, &[]);
     let written: u64 = counts.requests.iter().filter(|(it, _)| is_write(it)).map(|(_, count)| count).sum();
     ensure!(written == 0, "{} wrote where nothing was to be done: {:?}", ready.name(), counts.requests);
-    let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     let figures = Figures::from([
         ("at_rest_s", at_rest.as_secs_f64()),
         ("start_cpu_s", cpu_start.as_secs_f64()),

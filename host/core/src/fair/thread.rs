@@ -11,8 +11,8 @@ pub const LEAVES_THREAD_AFTER: Duration = Duration::from_millis(1);
 /// Completes when the tasks that were ready on this thread have had their turn.
 ///
 /// Not as tokio's `yield_now`, which has the task wait until the scheduler has looked for news, and then takes it
-/// first. Where that is looked for after every poll, as on the guests' threads, a task that yields so again and again
-/// leaves the thread to nobody else.
+/// first. Where that is looked for after few polls, as on the threads that run guests (ADR 19), a task that yields so
+/// again and again leaves the thread to few others.
 pub async fn leave_thread() {
     let mut has_left = false;
     poll_fn(|context| {
