@@ -1,6 +1,8 @@
 //! Cluster IPs and node ports of services, which a real server allocates when it stores one.
 
-use std::collections::HashSet;
+use std::borrow::Borrow;
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 
 use serde_json::{Value, json};
 
@@ -11,28 +13,41 @@ const PREFIX: &str = "10.96";
 const FIRST_ADDRESS: u16 = 2;
 const NODE_PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
 
-/// Where the next search begins; what is in use is read from the services themselves.
+/// Where the next search begins, and what the stored services have. Several may have the same, because whoever asks for an
+/// address gets it.
 pub(crate) struct ServiceAddresses {
     next: u16,
+    addresses: HashMap<String, usize>,
+    node_ports: HashMap<u64, usize>,
 }
 
 impl Default for ServiceAddresses {
     fn default() -> ServiceAddresses {
-        ServiceAddresses { next: FIRST_ADDRESS }
+        ServiceAddresses { next: FIRST_ADDRESS, addresses: HashMap::new(), node_ports: HashMap::new() }
     }
 }
 
 impl ServiceAddresses {
-    /// Gives the service what it lacks; `others` are the services that exist.
-    pub(crate) fn allocate<'a>(&mut self, service: &mut Value, others: impl Iterator<Item = &'a Value>) {
+    /// A service is stored; `before` is what is in its place until then.
+    pub(crate) fn replace(&mut self, before: Option<&Value>, service: Option<&Value>) {
+        if let Some(service) = service {
+            *self.addresses.entry(text(service, "/spec/clusterIP").to_owned()).or_default() += 1;
+            node_ports(service).for_each(|port| *self.node_ports.entry(port).or_default() += 1);
+        }
+        if let Some(before) = before {
+            give_back(&mut self.addresses, text(before, "/spec/clusterIP"));
+            node_ports(before).for_each(|port| give_back(&mut self.node_ports, &port));
+        }
+    }
+
+    /// Gives the service what it lacks.
+    pub(crate) fn allocate(&mut self, service: &mut Value) {
         let kind = text(service, "/spec/type").to_owned();
         if kind == "ExternalName" {
             return;
         }
-        let others: Vec<&Value> = others.collect();
         if text(service, "/spec/clusterIP").is_empty() {
-            let used: HashSet<&str> = others.iter().map(|other| text(other, "/spec/clusterIP")).collect();
-            let address = self.free_address(&used);
+            let address = self.free_address();
             object::map_mut(service, "spec").insert("clusterIP".to_owned(), json!(address));
         }
         let address = service["spec"]["clusterIP"].clone();
@@ -41,40 +56,51 @@ impl ServiceAddresses {
         spec.entry("ipFamilies").or_insert_with(|| json!(["IPv4"]));
         spec.entry("ipFamilyPolicy").or_insert_with(|| json!("SingleStack"));
         if matches!(kind.as_str(), "NodePort" | "LoadBalancer") {
-            allocate_node_ports(service, &others);
+            self.allocate_node_ports(service);
         }
     }
 
-    fn free_address(&mut self, used: &HashSet<&str>) -> String {
+    fn free_address(&mut self) -> String {
         loop {
             let [high, low] = self.next.to_be_bytes();
             self.next = self.next.checked_add(1).unwrap_or(FIRST_ADDRESS);
             let address = format!("{PREFIX}.{high}.{low}");
             // With more than 65,000 services an address is shared rather than the search endless.
-            if !used.contains(address.as_str()) || used.len() >= usize::from(u16::MAX - FIRST_ADDRESS) {
+            let is_full = self.addresses.len() >= usize::from(u16::MAX - FIRST_ADDRESS);
+            if is_full || !self.addresses.contains_key(&address) {
                 return address;
+            }
+        }
+    }
+
+    fn allocate_node_ports(&self, service: &mut Value) {
+        let mut own: HashSet<u64> = node_ports(service).collect();
+        let ports = object::map_mut(service, "spec").get_mut("ports").and_then(Value::as_array_mut);
+        for port in ports.into_iter().flatten() {
+            if port["nodePort"].as_u64().is_some_and(|port| port != 0) {
+                continue;
+            }
+            let is_free = |port: &u64| !self.node_ports.contains_key(port) && !own.contains(port);
+            if let Some(free) = NODE_PORTS.map(u64::from).find(is_free) {
+                port["nodePort"] = json!(free);
+                own.insert(free);
             }
         }
     }
 }
 
-fn allocate_node_ports(service: &mut Value, others: &[&Value]) {
-    let mut used: HashSet<u64> = others.iter().copied().chain([&*service]).flat_map(node_ports).collect();
-    let ports = object::map_mut(service, "spec").get_mut("ports").and_then(Value::as_array_mut);
-    for port in ports.into_iter().flatten() {
-        if port["nodePort"].as_u64().is_some_and(|port| port != 0) {
-            continue;
-        }
-        let free = NODE_PORTS.map(u64::from).find(|candidate| !used.contains(candidate));
-        if let Some(free) = free {
-            port["nodePort"] = json!(free);
-            used.insert(free);
+/// One less has it.
+fn give_back<K: Eq + Hash + Borrow<Q>, Q: Eq + Hash + ?Sized>(counts: &mut HashMap<K, usize>, what: &Q) {
+    if let Some(count) = counts.get_mut(what) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(what);
         }
     }
 }
 
-fn node_ports(service: &Value) -> Vec<u64> {
-    object::items(service, "/spec/ports").iter().filter_map(|port| port["nodePort"].as_u64()).collect()
+fn node_ports(service: &Value) -> impl Iterator<Item = u64> {
+    object::items(service, "/spec/ports").iter().filter_map(|port| port["nodePort"].as_u64())
 }
 
 #[cfg(test)]
@@ -84,15 +110,34 @@ mod tests {
     #[test]
     fn addresses_in_use_are_not_given_twice() {
         let taken = json!({ "spec": { "clusterIP": "10.96.0.2" } });
+        let mut addresses = ServiceAddresses::default();
+        addresses.replace(None, Some(&taken));
         let mut service = json!({ "spec": { "type": "ClusterIP" } });
-        ServiceAddresses::default().allocate(&mut service, [&taken].into_iter());
+        addresses.allocate(&mut service);
         assert_eq!(service["spec"]["clusterIPs"], json!(["10.96.0.3"]));
+    }
+
+    #[test]
+    fn a_node_port_is_given_again_when_nobody_has_it_any_more() {
+        let new = || json!({ "spec": { "type": "NodePort", "ports": [{ "port": 80 }] } });
+        let mut addresses = ServiceAddresses::default();
+        let (mut first, mut second, mut third) = (new(), new(), new());
+        addresses.allocate(&mut first);
+        addresses.replace(None, Some(&first));
+        // It is stored once more, as it is.
+        addresses.replace(Some(&first), Some(&first));
+        addresses.allocate(&mut second);
+        addresses.replace(None, Some(&second));
+        addresses.replace(Some(&first), None);
+        addresses.allocate(&mut third);
+        let port = |service: &Value| service["spec"]["ports"][0]["nodePort"].clone();
+        assert_eq!([port(&first), port(&second), port(&third)], [json!(30_000), json!(30_001), json!(30_000)]);
     }
 
     #[test]
     fn headless_services_stay_headless() {
         let mut service = json!({ "spec": { "type": "ClusterIP", "clusterIP": "None" } });
-        ServiceAddresses::default().allocate(&mut service, std::iter::empty());
+        ServiceAddresses::default().allocate(&mut service);
         assert_eq!(service["spec"]["clusterIPs"], json!(["None"]));
     }
 }

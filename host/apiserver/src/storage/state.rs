@@ -41,6 +41,9 @@ impl State {
             let conflict = self.registry.name_conflict(&object);
             crd::establish(&mut object, conflict.as_deref());
         }
+        if is_service(key) {
+            self.addresses.replace(self.store.get(key).map(|it| &**it), Some(&object));
+        }
         let stored = self.store.put(key, object);
         if defines && crd::is_established(&stored) {
             self.registry.define(&stored);
@@ -51,6 +54,9 @@ impl State {
 
     pub(crate) fn erase(&mut self, key: &ObjectKey) -> Option<Arc<Value>> {
         let removed = self.store.remove(key)?;
+        if is_service(key) {
+            self.addresses.replace(Some(&removed), None);
+        }
         if crd::is_definition(&key.resource) && crd::is_established(&removed) {
             self.registry.undefine(&removed);
             self.store.log(&crd::defined_resource(&removed)).set_closed(true);
@@ -62,6 +68,10 @@ impl State {
     pub(crate) fn read(&self, resource: &ResourceType, key: &ObjectKey) -> Option<Arc<Value>> {
         self.store.get(key).map(|object| crate::resources::convert::for_reader(resource, object))
     }
+}
+
+fn is_service(key: &ObjectKey) -> bool {
+    key.resource.group.is_empty() && key.resource.plural == "services"
 }
 
 /// The rest of paged lists, as they were when the first page was read, so that all pages show one moment.

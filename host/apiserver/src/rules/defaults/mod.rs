@@ -92,7 +92,7 @@ pub(crate) fn on_create(state: &mut State, resource: &ResourceType, object: &mut
         ("", "PersistentVolumeClaim") => object["status"] = json!({ "phase": "Pending" }),
         ("", "Service") => {
             object["status"] = json!({ "loadBalancer": {} });
-            allocate_addresses(state, resource, object);
+            state.addresses.allocate(object);
         }
         ("batch", "Job") => others::job_selector(object),
         _ => {}
@@ -107,17 +107,7 @@ pub(crate) fn on_update(state: &mut State, resource: &ResourceType, object: &mut
     if text(object, "/spec/type") != "ExternalName" && text(current, "/spec/type") != "ExternalName" {
         keep_addresses(object, current);
     }
-    allocate_addresses(state, resource, object);
-}
-
-fn allocate_addresses(state: &mut State, resource: &ResourceType, service: &mut Value) {
-    let State { store, addresses, .. } = state;
-    let name = (object::namespace(service).to_owned(), object::name(service).to_owned());
-    let others = store
-        .list(&resource.storage, None)
-        .map(|other| &**other)
-        .filter(|other| (object::namespace(other), object::name(other)) != (name.0.as_str(), name.1.as_str()));
-    addresses.allocate(service, others);
+    state.addresses.allocate(object);
 }
 
 /// A client that leaves out what was allocated does not mean to change it.
