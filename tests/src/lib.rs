@@ -16,6 +16,7 @@ pub mod marker;
 pub mod objects;
 pub mod paths;
 pub mod probe;
+pub mod process;
 pub mod proxied;
 pub mod server;
 pub mod story;

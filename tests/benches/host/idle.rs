@@ -5,9 +5,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use windlass_tests::hostile;
+use windlass_tests::process::{Memory, mebibytes};
 use windlass_tests::server::{Kind, Server};
 
-use crate::support::process::{Memory, Watched};
+use crate::support::process::Watched;
 
 /// How long an idle host's processor time is watched: longer than it takes until it looks at its directories without a reason.
 const IDLE: Duration = Duration::from_secs(20);
@@ -41,12 +42,11 @@ pub(crate) async fn measure(count: usize) -> anyhow::Result<()> {
     };
     let (all_of_it, anonymous) = (each(|it| it.proportional), each(|it| it.anonymous));
     println!("memory a plugin, idle: {all_of_it:.0} KiB, {anonymous:.0} of it anonymous");
-    let mebibytes = |memory: &Memory| memory.proportional as f64 / f64::from(1 << 20);
     println!(
         "  the host with none: {:.1} MiB, with one {:.1}, with all {:.1}",
-        mebibytes(&empty),
-        mebibytes(&single),
-        mebibytes(&full)
+        mebibytes(empty.proportional),
+        mebibytes(single.proportional),
+        mebibytes(full.proportional)
     );
     let before = host.cpu()?;
     tokio::time::sleep(IDLE).await;

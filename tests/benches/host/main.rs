@@ -1,5 +1,5 @@
-//! Figures of the host as a whole: how soon a new file is at work (`swap`), what a thousand idle plugins cost (`idle`), and
-//! how long a good plugin waits beside bad ones (`beside`).
+//! Figures of the host as a whole: how soon a new file is at work (`swap`), what a thousand idle plugins cost (`idle`), how
+//! long a good plugin waits beside bad ones (`beside`), and how all that grows (`scale`).
 //!
 //! `make bench`, or by name: `cargo bench --workspace --bench host -- swap`. The `windlass` binary beside this program is what is
 //! measured. docs/benchmarks.md has recorded results.
@@ -12,6 +12,10 @@ mod beside;
 #[path = "../../../host/wasm/tests/support/guests.rs"]
 mod guests;
 mod idle;
+#[allow(dead_code, reason = "other benchmarks need more of it")]
+#[path = "../support/load.rs"]
+mod load;
+mod scale;
 #[allow(dead_code, reason = "other benchmarks need more of it")]
 #[path = "../support/mod.rs"]
 mod support;
@@ -34,6 +38,11 @@ fn main() -> anyhow::Result<()> {
         }
         if wanted("beside") {
             beside::measure(Duration::from_secs(if quick { 1 } else { 4 })).await?;
+        }
+        if wanted("scale") {
+            scale::objects(if quick { &[200, 500] } else { &[10_000, 25_000, 50_000] }).await?;
+            let sizes: &[_] = if quick { &[500, 1_000] } else { &[25_000, 50_000, 100_000] };
+            scale::pods(if quick { 10 } else { 1_000 }, sizes).await?;
         }
         Ok(())
     })

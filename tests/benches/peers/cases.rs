@@ -7,20 +7,16 @@ use anyhow::ensure;
 use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::json;
+use windlass_tests::process::{AT_REST, Usage, mebibytes};
 
 use crate::contender::{Contender, Ready, Running};
 use crate::density;
 use crate::facts;
 use crate::load::{self, Watches};
-use crate::process::{Usage, mebibytes};
 use crate::report::Sample;
 use crate::server::{Counts, Server};
 use crate::steady;
 
-/// Nothing has changed for so long: then the contender is stuck.
-const PATIENCE: Duration = Duration::from_mins(2);
-/// A second in which a contender uses less than this has nothing to do.
-const AT_REST: Duration = Duration::from_millis(30);
 /// The longest wait for that.
 const SETTLING: Duration = Duration::from_mins(1);
 /// The rate at which children are touched.
@@ -260,7 +256,7 @@ impl Bench {
         let began = Instant::now();
         let (mut at, mut created) = (began, Duration::ZERO);
         let creating = async {
-            load::create(&self.server.objects, self.objects).await?;
+            load::create(&self.server.objects, 0..self.objects).await?;
             created = began.elapsed();
             anyhow::Ok(())
         };
@@ -269,7 +265,7 @@ impl Bench {
                 .flat_map(|number| ["WebApp", "Deployment", "Service"].map(|kind| (kind, load::name(number))))
                 .collect();
             while !missing.is_empty() {
-                let seen = self.watches.next(PATIENCE).await?;
+                let seen = self.watches.next().await?;
                 if seen.kind == "Service" || seen.generation.is_some() {
                     missing.remove(&(seen.kind, seen.name));
                     at = seen.at;
@@ -312,8 +308,8 @@ impl Bench {
         for ([p50, p99], sorted) in
             [(["paced_p50_ms", "paced_p99_ms"], slowly), (["at_once_p50_ms", "at_once_p99_ms"], at_once)]
         {
-            figures.insert(p50, percentile(&sorted, 50));
-            figures.insert(p99, percentile(&sorted, 99));
+            figures.insert(p50, load::percentile(&sorted, 50));
+            figures.insert(p99, load::percentile(&sorted, 99));
         }
         per_object(&mut figures, edits);
         Ok((figures, counts))
@@ -322,7 +318,7 @@ impl Bench {
     /// The times from each change to its Deployment's, sorted.
     async fn edit_each(&mut self, count: usize, pace: Option<Duration>, image: &str) -> anyhow::Result<Vec<Duration>> {
         self.settle().await?;
-        edit_each(&self.server, &mut self.watches, count, pace, image).await
+        load::edit_each(&self.server.objects, &mut self.watches, count, pace, image).await
     }
 
     /// Specs change at a pace, and in their midst a new version takes over: how long the change that waits longest waits.
@@ -337,51 +333,20 @@ impl Bench {
             tokio::time::sleep(pace * u32::try_from(count / 3)?).await;
             ready.replace(running, &server, occasion).await
         };
-        let editing = edit_each(&server, &mut watches, count, Some(pace), "nginx:1.30");
+        let editing = load::edit_each(&server.objects, &mut watches, count, Some(pace), "nginx:1.30");
         let (times, running) = futures::future::try_join(editing, replacing).await?;
         ensure!(running.is_replaced()?, "{}: the edits were over before the new version took over", ready.name());
         let mut bench = Self { server, running, watches, objects };
         bench.settle().await?;
         let counts = bench.server.counts().await?.since(&counts, &[("PATCH webapps", count as u64)]);
         let figures = Figures::from([
-            ("swap_p50_ms", percentile(&times, 50)),
-            ("swap_p90_ms", percentile(&times, 90)),
-            ("swap_worst_ms", percentile(&times, 100)),
+            ("swap_p50_ms", load::percentile(&times, 50)),
+            ("swap_p90_ms", load::percentile(&times, 90)),
+            ("swap_worst_ms", load::percentile(&times, 100)),
             ("conflicts", counts.conflicts as f64),
         ]);
         Ok((bench, figures, counts))
     }
-}
-
-/// Changes the image of each at a pace, and returns the times until its Deployment has changed, sorted.
-async fn edit_each(
-    server: &Server,
-    watches: &mut Watches,
-    count: usize,
-    pace: Option<Duration>,
-    image: &str,
-) -> anyhow::Result<Vec<Duration>> {
-    while watches.is_behind() {
-        watches.next(PATIENCE).await?;
-    }
-    let mut changed = BTreeMap::new();
-    let body = json!({"spec": {"image": image}});
-    let editing = load::patch(&server.objects, "WebApp", count, pace, |_| body.clone());
-    let watching = async {
-        while changed.len() < count {
-            let seen = watches.next(PATIENCE).await?;
-            if seen.kind == "Deployment" {
-                // The first since the change: nobody else changes Deployments now.
-                changed.entry(seen.name).or_insert(seen.at);
-            }
-        }
-        anyhow::Ok(())
-    };
-    let (sent, ()) = futures::future::try_join(editing, watching).await?;
-    let mut times: Vec<_> =
-        sent.iter().enumerate().filter_map(|(number, sent)| Some(*changed.get(&load::name(number))? - *sent)).collect();
-    times.sort_unstable();
-    Ok(times)
 }
 
 /// Divides among the objects, changes or touches.
@@ -395,9 +360,4 @@ fn per_object(figures: &mut Figures, count: usize) {
         let each = figures[of] * unit / count as f64;
         figures.insert(name, each);
     }
-}
-
-/// In milliseconds; of few figures the largest.
-fn percentile(sorted: &[Duration], percent: usize) -> f64 {
-    sorted[(sorted.len() * percent / 100).min(sorted.len() - 1)].as_secs_f64() * 1e3
 }

@@ -9,9 +9,9 @@ use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
 use serde::Serialize;
 use tokio::process::{Child, Command};
+use windlass_tests::process::Process;
 use windlass_tests::{paths, wait};
 
-use crate::process::Process;
 use crate::server::Server;
 
 /// How long a contender may take to start; the first time a plugin is compiled.

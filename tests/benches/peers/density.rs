@@ -8,11 +8,11 @@ use futures::{StreamExt, TryStreamExt, stream};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use serde_json::json;
 use windlass_tests::chameleon;
+use windlass_tests::process::mebibytes;
 
 use crate::cases::Figures;
 use crate::contender::{Ready, Running};
 use crate::load::AT_ONCE;
-use crate::process::mebibytes;
 use crate::server::{NAMESPACE, Server};
 use crate::steady;
 

@@ -10,9 +10,9 @@ mod cases;
 mod contender;
 mod density;
 mod facts;
+#[path = "../support/load.rs"]
 mod load;
 mod plot;
-mod process;
 mod report;
 mod server;
 mod steady;

@@ -9,9 +9,8 @@ use kube::Client;
 use serde_json::json;
 use windlass_tests::cluster::OwnCluster;
 use windlass_tests::objects::Objects;
+use windlass_tests::process::Process;
 use windlass_tests::{server, wait};
-
-use crate::process::Process;
 
 /// The namespace of all objects.
 pub(crate) const NAMESPACE: &str = "bench";

@@ -1,35 +1,31 @@
 //! The steady case: a cluster in which everything is as it should be, and contenders that only keep it in their caches.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::ensure;
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use windlass_tests::objects::Objects;
+use windlass_tests::process::mebibytes;
 
 use crate::cases::Figures;
 use crate::contender::Ready;
 use crate::load::{self, AT_ONCE};
-use crate::process::{Process, mebibytes};
 use crate::server::{Counts, Server};
 
 /// How many Pods there are for each `WebApp`.
 const PODS: usize = 5;
 /// How long a contender at rest is watched.
 const REST: Duration = Duration::from_secs(20);
-/// A contender that uses less than this in a second is at rest.
-const AT_REST: Duration = Duration::from_millis(30);
 /// It is at rest at last.
 const PATIENCE: Duration = Duration::from_mins(10);
-/// How often is looked.
-const LOOK: Duration = Duration::from_millis(200);
 
 /// A server with so many `WebApp`s, all of their children and status, and Pods that are nobody's. The contenders share it, for
 /// none has anything to write.
 pub(crate) async fn fill(count: usize) -> anyhow::Result<Server> {
     let server = Server::start().await?;
-    load::create(&server.objects, count).await?;
+    load::create(&server.objects, 0..count).await?;
     let apps = server.objects.list("WebApp", "").await?;
     stream::iter(&apps).map(Ok).try_for_each_concurrent(AT_ONCE, |app| bring_about(&server.objects, app)).await?;
     let pods = server.objects.api("Pod")?;
@@ -109,7 +105,7 @@ pub(crate) async fn run(server: &Server, ready: &Ready, round: u32) -> anyhow::R
     let before = server.counts().await?;
     let running = ready.start_with_pods(server, &format!("steady-{round}")).await?;
     let process = running.process()?;
-    let at_rest = at_rest(process).await?.duration_since(running.began);
+    let at_rest = process.at_rest(PATIENCE).await?.duration_since(running.began);
     let cpu_start = process.cpu()?;
     tokio::time::sleep(REST).await;
     let at_rest_cpu = process.cpu()?.saturating_sub(cpu_start);
@@ -132,20 +128,4 @@ pub(crate) async fn run(server: &Server, ready: &Ready, round: u32) -> anyhow::R
 
 fn is_write(request: &str) -> bool {
     !["GET", "LIST", "WATCH"].iter().any(|verb| request.starts_with(verb))
-}
-
-/// When a second began in which the process had nothing to do.
-async fn at_rest(process: Process) -> anyhow::Result<Instant> {
-    let began = Instant::now();
-    let (mut since, mut used) = (began, process.cpu()?);
-    loop {
-        tokio::time::sleep(LOOK).await;
-        let now = process.cpu()?;
-        if now.saturating_sub(used) >= AT_REST {
-            (since, used) = (Instant::now(), now);
-        } else if since.elapsed() > Duration::from_secs(1) {
-            return Ok(since);
-        }
-        ensure!(began.elapsed() < PATIENCE, "it never comes to rest");
-    }
 }

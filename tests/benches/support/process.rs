@@ -9,6 +9,7 @@ use anyhow::{Context, ensure};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use windlass_tests::admin;
 use windlass_tests::host::Host;
+use windlass_tests::process::{Memory, Process};
 use windlass_tests::server::Server;
 
 /// A line of the host's log takes no longer.
@@ -72,23 +73,17 @@ impl Watched {
         Ok(values.iter().sum())
     }
 
-    /// The processor time that it has used, in the system's ticks.
+    /// The processor time that it has used.
     pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
-        const TICKS_PER_SECOND: f64 = 100.0;
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id()?))?;
-        // The name before may have anything in it; after it, the twelfth and thirteenth are of the user and of the system.
-        let (_, after) = stat.rsplit_once(')').context("a process has a name")?;
-        let mut times = after.split_whitespace().skip(11).map(str::parse::<u32>);
-        let mut next = || times.next().context("it has times")?.context("which are numbers");
-        Ok(Duration::from_secs_f64(f64::from(next()? + next()?) / TICKS_PER_SECOND))
+        self.process()?.cpu()
     }
 
     /// Its share of the machine's memory, once that no longer changes.
     pub(crate) async fn memory(&self) -> anyhow::Result<Memory> {
-        let mut last = self.memory_now()?;
+        let mut last = self.process()?.memory()?;
         loop {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            let now = self.memory_now()?;
+            let now = self.process()?.memory()?;
             if now.proportional.abs_diff(last.proportional) < 1 << 18 {
                 return Ok(now);
             }
@@ -96,19 +91,9 @@ impl Watched {
         }
     }
 
-    fn memory_now(&self) -> anyhow::Result<Memory> {
-        let text = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", self.id()?))?;
-        let of = |name: &str| {
-            let line =
-                text.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("{name} in {text}"))?;
-            let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
-            anyhow::Ok(kibibytes << 10)
-        };
-        Ok(Memory { proportional: of("Pss:")?, anonymous: of("Pss_Anon:")? })
-    }
-
-    fn id(&self) -> anyhow::Result<u32> {
-        self.host.id().context("the host still runs")
+    /// Its process.
+    pub(crate) fn process(&self) -> anyhow::Result<Process> {
+        Ok(Process(self.host.id().context("the host still runs")?))
     }
 
     /// Ends it.
@@ -117,14 +102,6 @@ impl Watched {
         ensure!(self.host.terminate().await?.success(), "it ended badly:\n{}", tail(&log));
         Ok(())
     }
-}
-
-/// Of the machine's memory, in bytes: what is shared is divided among those who share it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Memory {
-    pub(crate) proportional: u64,
-    /// That of it which is no file's.
-    pub(crate) anonymous: u64,
 }
 
 fn tail(log: &str) -> String {

@@ -3,6 +3,8 @@
 //! Children are watched as metadata alone. The server encodes their events for us by themselves then. Whole objects would be
 //! encoded once for us and for a contender that reads JSON, but twice beside one that reads protobuf.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -16,6 +18,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 use windlass_tests::objects::Objects;
 
+/// Nothing has changed for so long: then the controller is stuck.
+const PATIENCE: Duration = Duration::from_mins(2);
 /// How many of our requests are under way at once.
 pub(crate) const AT_ONCE: usize = 32;
 /// How long the server lets a watch run; then it is resumed.
@@ -68,9 +72,9 @@ impl Watches {
     }
 
     /// The next change. An error: for so long nothing has changed, or a watch is broken.
-    pub(crate) async fn next(&mut self, patience: Duration) -> anyhow::Result<Seen> {
-        let next = tokio::time::timeout(patience, self.seen.recv()).await;
-        next.with_context(|| format!("nothing has changed for {patience:?}"))?.context("no watch is left")?
+    pub(crate) async fn next(&mut self) -> anyhow::Result<Seen> {
+        let next = tokio::time::timeout(PATIENCE, self.seen.recv()).await;
+        next.with_context(|| format!("nothing has changed for {PATIENCE:?}"))?.context("no watch is left")?
     }
 
     /// Whether a change waits to be taken.
@@ -137,8 +141,8 @@ pub(crate) fn name(number: usize) -> String {
     format!("app-{number:05}")
 }
 
-/// Creates so many `WebApp`s, as fast as the server takes them.
-pub(crate) async fn create(objects: &Objects, count: usize) -> anyhow::Result<()> {
+/// Creates the `WebApp`s with these numbers, as fast as the server takes them.
+pub(crate) async fn create(objects: &Objects, numbers: Range<usize>) -> anyhow::Result<()> {
     let api = objects.api("WebApp")?;
     let create = async |number: usize| {
         let spec = json!({"image": IMAGE, "replicas": 2, "port": 8080});
@@ -148,7 +152,7 @@ pub(crate) async fn create(objects: &Objects, count: usize) -> anyhow::Result<()
         api.create(&PostParams::default(), &serde_json::from_value(app)?).await?;
         anyhow::Ok(())
     };
-    stream::iter(0..count).map(Ok).try_for_each_concurrent(AT_ONCE, create).await
+    stream::iter(numbers).map(Ok).try_for_each_concurrent(AT_ONCE, create).await
 }
 
 /// Merges a patch of each number's own into `count` objects of a kind, and says when each was sent. `pace`: the time between two;
@@ -175,4 +179,40 @@ pub(crate) async fn patch(
     };
     // In order, so that each sleeps until its own time; a slow answer keeps only the thirty-second after it waiting.
     stream::iter(0..count).map(send).buffered(AT_ONCE).try_collect().await
+}
+
+/// Changes the image of each at a pace, and returns the times until its Deployment has changed, sorted.
+pub(crate) async fn edit_each(
+    objects: &Objects,
+    watches: &mut Watches,
+    count: usize,
+    pace: Option<Duration>,
+    image: &str,
+) -> anyhow::Result<Vec<Duration>> {
+    while watches.is_behind() {
+        watches.next().await?;
+    }
+    let mut changed = BTreeMap::new();
+    let body = json!({"spec": {"image": image}});
+    let editing = patch(objects, "WebApp", count, pace, |_| body.clone());
+    let watching = async {
+        while changed.len() < count {
+            let seen = watches.next().await?;
+            if seen.kind == "Deployment" {
+                // The first since the change: nobody else changes Deployments now.
+                changed.entry(seen.name).or_insert(seen.at);
+            }
+        }
+        anyhow::Ok(())
+    };
+    let (sent, ()) = futures::future::try_join(editing, watching).await?;
+    let mut times: Vec<_> =
+        sent.iter().enumerate().filter_map(|(number, sent)| Some(*changed.get(&name(number))? - *sent)).collect();
+    times.sort_unstable();
+    Ok(times)
+}
+
+/// In milliseconds; of few figures the largest.
+pub(crate) fn percentile(sorted: &[Duration], percent: usize) -> f64 {
+    sorted[(sorted.len() * percent / 100).min(sorted.len() - 1)].as_secs_f64() * 1e3
 }

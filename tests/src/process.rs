@@ -1,40 +1,66 @@
 //! A process seen from outside, by /proc.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
+
+/// A process that uses less than this in a second has nothing to do.
+pub const AT_REST: Duration = Duration::from_millis(30);
+/// How often is looked whether it does.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// A process by its id.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Process(pub(crate) u32);
+pub struct Process(pub u32);
 
 /// The use that a process has made of processors since it started.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Usage {
+pub struct Usage {
     /// Of all its threads, also those that have ended.
-    pub(crate) cpu: Duration,
+    pub cpu: Duration,
     /// Of the threads that there are.
-    pub(crate) switches: u64,
+    pub switches: u64,
 }
 
 /// The memory of a process, in bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Memory {
+pub struct Memory {
     /// Its share: what several processes map is divided among them.
-    pub(crate) proportional: u64,
+    pub proportional: u64,
     /// That of it which is no file's.
-    pub(crate) anonymous: u64,
+    pub anonymous: u64,
     /// The most that was resident at once, ever.
-    pub(crate) peak: u64,
+    pub peak: u64,
 }
 
 impl Process {
-    pub(crate) fn usage(self) -> anyhow::Result<Usage> {
+    /// The use that it has made of processors so far.
+    pub fn usage(self) -> anyhow::Result<Usage> {
         Ok(Usage { cpu: self.cpu()?, switches: self.switches()? })
     }
 
+    /// When a second began in which it had nothing to do.
+    ///
+    /// # Errors
+    ///
+    /// It has ended, or it never rests for so long as `patience`.
+    pub async fn at_rest(self, patience: Duration) -> anyhow::Result<Instant> {
+        let began = Instant::now();
+        let (mut since, mut used) = (began, self.cpu()?);
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let now = self.cpu()?;
+            if now.saturating_sub(used) >= AT_REST {
+                (since, used) = (Instant::now(), now);
+            } else if since.elapsed() > Duration::from_secs(1) {
+                return Ok(since);
+            }
+            ensure!(began.elapsed() < patience, "it never comes to rest");
+        }
+    }
+
     /// The processor time of all its threads, in the system's ticks.
-    pub(crate) fn cpu(self) -> anyhow::Result<Duration> {
+    pub fn cpu(self) -> anyhow::Result<Duration> {
         const TICKS_PER_SECOND: f64 = 100.0;
         let stat = self.read("stat")?;
         // The name before may have anything in it; after it, the twelfth and thirteenth are of the user and of the system.
@@ -54,7 +80,8 @@ impl Process {
         Ok(sum)
     }
 
-    pub(crate) fn memory(self) -> anyhow::Result<Memory> {
+    /// Its memory now.
+    pub fn memory(self) -> anyhow::Result<Memory> {
         let (rollup, status) = (self.read("smaps_rollup")?, self.read("status")?);
         let bytes = |text: &str, name: &str| Ok::<_, anyhow::Error>(value(text, name)? << 10);
         Ok(Memory {
@@ -71,7 +98,9 @@ impl Process {
 }
 
 /// Bytes in the unit of tables.
-pub(crate) fn mebibytes(bytes: u64) -> f64 {
+#[must_use]
+#[allow(clippy::cast_precision_loss, reason = "figures for people")]
+pub fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
