@@ -3,6 +3,8 @@
 use std::ffi::OsStr;
 use std::process::Stdio;
 
+use serde_json::json;
+use windlass_tests::chameleon;
 use windlass_tests::host::Host;
 use windlass_tests::kubectl::Kubectl;
 use windlass_tests::objects::Objects;
@@ -82,5 +84,41 @@ async fn a_host_whose_log_nobody_reads_still_stops() -> anyhow::Result<()> {
     assert!(tokio::process::Command::new("kill").args(["-TERM", &id]).status().await?.success());
     let status = tokio::time::timeout(PATIENCE, host.wait()).await??;
     assert!(status.success(), "{status}");
+    Ok(())
+}
+
+/// Under `run` it would be rolled back for that, and what the author saves next would be judged by it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_author_builds_runs_also_if_it_fails_at_each_call() -> anyhow::Result<()> {
+    let (directory, plugins) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    let kubeconfig = directory.path().join("kubeconfig");
+    let put = |mode: &str| {
+        let next = plugins.path().join(".next");
+        chameleon::write(mode, &next)?;
+        anyhow::Ok(std::fs::rename(next, plugins.path().join("chameleon.wasm"))?)
+    };
+    put("steady-0")?;
+    let arguments: [&OsStr; 5] = [
+        "dev".as_ref(),
+        "--plugins".as_ref(),
+        plugins.path().as_ref(),
+        "--kubeconfig-out".as_ref(),
+        kubeconfig.as_ref(),
+    ];
+    let host = Host::start(&arguments, None)?;
+    host.says("embedded API server is ready").await?;
+    let objects = Objects::new(server::client(&kubeconfig).await?, "default");
+    for number in 0..8 {
+        let metadata = json!({"name": format!("key-{number}"), "labels": {"chameleon": "true"}});
+        objects.apply(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).await?;
+    }
+    host.says("steady end key-7 0").await?;
+    put("steady-1-traps")?;
+    // That is when `run` goes back to the version before.
+    host.says("circuit opened").await?;
+    put("steady-2")?;
+    host.says("steady end key-7 2").await?;
+    assert!(!host.log().contains("rolled back"), "{}", host.log());
+    assert!(host.terminate().await?.success());
     Ok(())
 }

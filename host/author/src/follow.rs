@@ -87,7 +87,7 @@ impl FollowedFolder {
         match build::build(&wish, &self.sandbox).await {
             Ok(Built { plugin, changed, took, .. }) => {
                 let took = format!("{:.1} s", took.as_secs_f64());
-                let news = if changed { "" } else { ", and it is the same as before" };
+                let news = if changed { "" } else { ", and it is the same as before: what runs goes on" };
                 let (name, version) = (plugin.name(), &plugin.manifest().version);
                 tracing::info!(target: "windlass::build", "built {name} {version} in {took}{news}");
                 self.tell_others();

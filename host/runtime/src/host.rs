@@ -28,6 +28,8 @@ pub(crate) struct Host {
     pub(crate) recorder: Arc<Recorder>,
     /// Nothing is changed in the cluster, so no Kubernetes Event is sent either.
     pub(crate) read_only: bool,
+    /// A new generation has to prove itself beside the one before.
+    pub(crate) rollback: bool,
     pub(crate) outages: Outages,
     pub(crate) kinds: Kinds,
     pub(crate) panics: Panics,
@@ -99,6 +101,7 @@ impl Host {
             leadership,
             reviews: ServerReviews::new(connection, &replica),
             read_only: settings.read_only,
+            rollback: settings.rollback,
             status,
             metrics,
             egress,

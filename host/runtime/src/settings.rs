@@ -49,6 +49,8 @@ pub struct Settings {
     pub policies: PolicySettings,
     /// Nothing is changed in the cluster.
     pub read_only: bool,
+    /// A new version of a plugin that fails much more often than the one before is rolled back. Without it, what is delivered runs.
+    pub rollback: bool,
     /// How replicas share out plugins.
     pub leases: LeaseSettings,
     /// Which feature gates are on.

@@ -51,7 +51,9 @@ impl DevArgs {
     pub(super) async fn run(mut self) -> anyhow::Result<()> {
         let folder = if self.is_in_folder() { Some(self.folder()?) } else { None };
         let authored = folder.as_ref().map(|(folder, file)| self.prepare(folder, file)).transpose()?;
-        let settings = self.plugins.settings(GrantMode::Manifest, LeaseMode::None)?;
+        let mut settings = self.plugins.settings(GrantMode::Manifest, LeaseMode::None)?;
+        // What the author has built is what the author wants to see run.
+        settings.rollback = false;
         let stop = shutdown::on_signal()?;
         let server = ApiServer::start(Config { address: self.listen, ..Config::default() })
             .await

@@ -105,7 +105,8 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
     followers.spawn(follow::configs(host.clone(), supplies.clone(), phases.over.clone()));
     let (leave, left) = mpsc::unbounded_channel();
     followers.spawn(follow::leftovers(host.clone(), left, stop.clone()));
-    let cache_dir = settings.cache_dir.as_deref();
+    // Where nothing is rolled back, what another host has rolled back runs too.
+    let cache_dir = settings.cache_dir.as_deref().filter(|_| settings.rollback);
     let reload = Reload::new(host.clone(), sandbox, supplies, phases.clone(), seen.allowed.clone(), leave, cache_dir);
     followers.spawn(follow::plugins(host.clone(), seen, reload.teller(), stop.clone()));
     let reload = AsyncMutex::new(reload);

@@ -232,10 +232,17 @@ impl Serving {
             return;
         }
         let Some(next) = self.generation(plugin, past) else { return };
-        past.succeeds(&next, current);
+        self.succeeds(past, &next, current);
         self.runs(past, &next);
         self.report(&next.plugin, Swapped::Runs(next.plugin.clone()));
         *current = next;
+    }
+
+    /// `next` takes the place of `before`, and has to prove itself if this host rolls back.
+    pub(super) fn succeeds(&self, past: &mut ServingState, next: &Generation, before: &Generation) {
+        if self.host.rollback {
+            past.succeeds(next, before);
+        }
     }
 
     /// The generation of `plugin`, whose controllers keep what they have of those before.

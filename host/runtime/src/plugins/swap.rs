@@ -281,7 +281,7 @@ impl<'a> Swaps<'a> {
     /// The moment of the change.
     fn swap(&mut self, current: &mut RunningGeneration, next: NextGeneration) {
         let NextGeneration { generation, begun, may_begin, waiting, .. } = next;
-        self.past.succeeds(&generation, &current.generation);
+        self.serving.succeeds(self.past, &generation, &current.generation);
         for controller in &begun.controllers {
             controller.take_over();
         }

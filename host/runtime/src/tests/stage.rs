@@ -185,6 +185,7 @@ fn settings(plugins: &Path, grants: GrantMode, leases: LeaseMode) -> Settings {
         guards: GuardSettings { writes: WriteRate { per_second: 50, burst: 200 }, hot_loop_writes: 300 },
         policies: PolicySettings { mode: grants, directory: plugins.to_owned(), ceiling: None, host_namespace: None },
         read_only: false,
+        rollback: true,
         leases: LeaseSettings {
             mode: leases,
             namespace: None,
