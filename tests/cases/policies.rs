@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 use windlass_tests::host::Host;
 use windlass_tests::server::{Kind, Server};
@@ -120,6 +120,14 @@ async fn a_denial_names_the_missing_rule(kind: Kind) -> anyhow::Result<()> {
     let (_, missing) = said.split_once("missing: rules: ").context("what is missing is said")?;
     let rule = missing.split_once('}').context("it is a whole rule")?.0;
     assert!(said.contains("its policy") && rule.contains("deployments") && rule.contains("namespaces"), "{said}");
+    until("the object tells it, too, in one Event", || async {
+        let events = scene.server.objects().list("Event", "").await?;
+        let told: Vec<_> = events.iter().filter(|event| event["reason"] == "NotGranted").collect();
+        let notes = told.iter().all(|event| event["note"].as_str().is_some_and(|note| note.contains(rule)));
+        ensure!(told.len() == 1 && notes && told[0]["regarding"]["kind"] == "WebApp", "{told:?}");
+        Ok(())
+    })
+    .await?;
     // As the operator would paste it.
     scene.grant("", &[WEBAPPS, &create_only, SERVICES, &format!("{rule}}}\n")])?;
     scene.becomes(2).await?;

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
+use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::expectations::{EXPIRE_AFTER, HeldKey};
 use windlass_core::fair::CpuPermit;
 use windlass_core::object::ObjectKey;
-use windlass_core::outcome::{self, CallResult, Decision, Retry};
+use windlass_core::outcome::{self, CallResult, Decision, Failure, Retry};
 use windlass_core::ports::CallContext;
 use windlass_core::probation;
 use windlass_core::settle::Hold;
@@ -34,11 +35,28 @@ pub(super) fn lane(retry: Retry, counted_so_far: u32, max_retries: u32) -> Retry
     }
 }
 
+/// The first failure of a call that its policy is the reason of. A plugin may answer with any number of them.
+fn denial(result: &CallResult) -> Option<&ApiError> {
+    let CallResult::Failed(failures) = result else { return None };
+    failures.iter().find_map(|failure| match failure {
+        Failure::Api(error) if error.reason == ApiReason::NotGranted => Some(error),
+        _ => None,
+    })
+}
+
 impl Dispatch {
+    /// Tells at the object which right its plugin lacks. Nothing else would tell there: the key waits for another policy.
+    fn tell_denial(&self, result: &CallResult, context: &CallContext) {
+        if let Some(error) = denial(result) {
+            self.ports.events.warn(context, "NotGranted", error.message.clone());
+        }
+    }
+
     /// Carries out what the outcome of a call means for its key.
     pub(super) fn settle_key(&self, key: &ObjectKey, called: &Called, context: &CallContext) {
         let result = &called.result;
         let decision = outcome::decide(result, &self.primary.kind, key);
+        self.tell_denial(result, context);
         // One that waited too long for what it had asked for tells more of others.
         if called.made && !result.is_wait() {
             self.judge(key, result, &decision);

@@ -273,8 +273,10 @@ async fn each_end_of_a_call_has_its_consequence_for_the_key() {
     for (result, fate, delay) in rows() {
         let mut table = Table::new(&cache);
         let what = format!("{result:?}");
+        let denied = what.contains("reason: NotGranted");
         assert_eq!(table.play(result).await, expected(fate, delay), "{fate:?}: {what}");
-        let told: &[&str] = if fate == Fate::Reported { &["ReconcileFailed"] } else { &[] };
+        let told = [(denied, "NotGranted"), (fate == Fate::Reported, "ReconcileFailed")];
+        let told: Vec<_> = told.into_iter().filter_map(|(is_told, reason)| is_told.then_some(reason)).collect();
         assert_eq!(table.told(), told, "{what}");
     }
 }
