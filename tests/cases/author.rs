@@ -108,7 +108,7 @@ pub(crate) async fn message(objects: &Objects, text: &str) -> anyhow::Result<()>
 fn folder_of(name: &str, component: &[u8]) -> anyhow::Result<tempfile::TempDir> {
     let folder = tempfile::tempdir()?;
     std::fs::write(folder.path().join("source"), component)?;
-    let file = format!("name: {name}\nlanguage: zig\nbuild: {{command: cp source built, output: built}}\n");
+    let file = format!("name: {name}\nbuild: {{command: cp source built, output: built}}\n");
     std::fs::write(folder.path().join("windlass.yaml"), file)?;
     Ok(folder)
 }

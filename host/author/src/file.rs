@@ -125,7 +125,7 @@ pub struct OwnBuild {
 pub struct BuildFile {
     /// The plugin's, as in its manifest.
     pub name: String,
-    /// As it was written.
+    /// As it was written; without, what stands for it in messages.
     pub language_name: String,
     /// The language that this means.
     pub language: Language,
@@ -143,7 +143,7 @@ pub struct BuildFile {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct BuildFileDocument {
     name: Spanned<String>,
-    language: Spanned<String>,
+    language: Option<Spanned<String>>,
     #[serde(default)]
     plugin: PluginKind,
     sdk: Option<Spanned<String>>,
@@ -188,12 +188,21 @@ fn checked(document: BuildFileDocument, problems: &mut DocumentProblems) -> Buil
             ),
         );
     }
-    let known = Language::called(&language.value);
-    if known.is_none() && build.is_none() {
+    let known = language.as_ref().and_then(|language| Language::called(&language.value));
+    if language.is_none() && build.is_none() {
+        problems.whole(
+            "`language` is missing; or say how the plugin is built with `build: {command: \"...\", output: \"...\"}`"
+                .to_owned(),
+        );
+    }
+    if let Some(language) = &language
+        && known.is_none()
+        && build.is_none()
+    {
         let names = || Language::KNOWN.into_iter().map(|(name, _)| name);
         let hint = nearest(&language.value, names()).unwrap_or_else(|| names().collect::<Vec<_>>().join(", "));
         problems.at(
-            &language,
+            language,
             format!(
                 "windlass does not know how {:?} is built ({hint}): say so with `build: {{command: \"...\", output: \"...\"}}`",
                 language.value
@@ -216,7 +225,7 @@ fn checked(document: BuildFileDocument, problems: &mut DocumentProblems) -> Buil
     BuildFile {
         name: name.value,
         language: known.unwrap_or(Language::Other),
-        language_name: language.value,
+        language_name: language.map_or_else(|| "its own language".to_owned(), |language| language.value),
         kind: plugin,
         sdk: sdk.map_or_else(|| "sdk".into(), |sdk| sdk.value.into()),
         own: build.map(|build| OwnBuild { command: build.value.command, output: build.value.output.into() }),
@@ -285,6 +294,10 @@ watch: [\"src/**\"]
         let zig =
             read("name: shop\nlanguage: zig\nbuild: {command: zig build, output: shop.wasm}\n").expect("it says how");
         assert_eq!((zig.language, &*zig.language_name), (Language::Other, "zig"));
+        let unnamed = read("name: shop\nbuild: {command: make, output: shop.wasm}\n").expect("the command says it all");
+        assert_eq!(unnamed.language, Language::Other);
+        let said = read("name: shop\n").expect_err("nothing says how it is built");
+        assert!(said.contains("`language` is missing") && said.contains("build: {command"), "{said}");
     }
 
     #[test]
