@@ -70,8 +70,16 @@ async fn one(connection: &Connection, discovery: &Discovery, object: &Value) -> 
         .body(object.to_string().into_bytes());
     let request = request.map_err(|error| format!("{kind} {name}: {error}"))?;
     let answer: Result<Value, _> = connection.client.request(request).await;
-    answer.map_err(|error| format!("{kind} {name}: {error}"))?;
+    answer.map_err(|error| format!("{kind} {name}: {}", told(&error)))?;
     Ok(format!("{kind} {name}"))
+}
+
+/// The server's own words, without the form that its answer has here.
+fn told(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        other => other.to_string(),
+    }
 }
 
 /// The resource of a kind, which may have been defined just now.
@@ -86,5 +94,16 @@ async fn served(discovery: &Discovery, kind: &ObjectKind) -> Result<std::sync::A
                 sleep(AGAIN).await;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_told_in_the_servers_words_alone() {
+        let status = kube::core::Status::failure("spec.message: Invalid value", "Invalid");
+        assert_eq!(told(&kube::Error::Api(Box::new(status))), "spec.message: Invalid value");
     }
 }

@@ -168,7 +168,7 @@ pub fn asks(manifest: &Manifest, names: &ClusterNames) -> Vec<Ask> {
                 names: vec![],
                 cluster: !name.namespaced,
             };
-            let why = format!("the controller {} works on {}", controller.name, access.kind);
+            let why = format!("the controller {} {} {}", controller.name, access.does, access.kind);
             join(&mut asks, Ask { rule, why, guessed: name.guessed });
         }
     }

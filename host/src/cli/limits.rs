@@ -13,11 +13,11 @@ use super::size::ByteSize;
 #[derive(Debug, Args)]
 #[command(next_line_help = false)]
 pub(crate) struct LimitArgs {
-    #[arg(long = "limit", value_name = "NAME=VALUE", help = SHORT, long_help = long_help())]
+    #[arg(long = "limit", value_name = "NAME=VALUE", help = SHORT)]
     limits: Vec<LimitArg>,
 }
 
-const SHORT: &str = "Set a limit of plugins, such as memory=256Mi; repeatable. --help lists them";
+const SHORT: &str = "Set a limit of plugins, such as memory=256Mi; repeatable. `windlass run --help` lists them";
 
 /// One limit and its value.
 #[derive(Clone, Debug)]
@@ -81,7 +81,8 @@ pub(super) fn shown(unit: Unit, value: u64) -> String {
     }
 }
 
-fn long_help() -> String {
+/// Of one command alone: all limits, and their defaults.
+pub(super) fn long_help() -> String {
     let limits = Limits::default();
     let line = |setting: &Setting| {
         let unset = || "half of the machine's memory".to_owned();

@@ -338,6 +338,17 @@ mod tests {
         );
     }
 
+    /// They are many, and the others say where they are listed.
+    #[test]
+    fn the_limits_of_plugins_are_listed_in_the_help_of_one_command() {
+        let mut command = Cli::command();
+        let lists = |name: &str| {
+            let command = command.find_subcommand_mut(name).expect("it is a command");
+            command.render_long_help().to_string().contains("- compile-cpu=")
+        };
+        assert_eq!(["run", "dev", "build", "grant", "inspect"].map(lists), [true, false, false, false, false]);
+    }
+
     #[test]
     fn what_cannot_be_a_namespace_is_refused() {
         for bad in ["", "Prod", "a/b", "..", "a,b"] {

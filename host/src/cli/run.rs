@@ -8,11 +8,11 @@ use tokio::runtime::{Builder, Runtime};
 use windlass_kube::client::{self, ConnectOptions};
 use windlass_runtime::{GrantMode, LeaseMode};
 
-use super::{PluginArgs, shutdown};
+use super::{PluginArgs, limits, shutdown};
 
 /// Arguments of `windlass run`.
 #[derive(Debug, Args)]
-#[command(mut_arg("plugins", |plugins| plugins.required(true)))]
+#[command(mut_arg("plugins", |plugins| plugins.required(true)), mut_arg("limits", |it| it.long_help(limits::long_help())))]
 pub(super) struct RunArgs {
     #[command(flatten)]
     plugins: PluginArgs,

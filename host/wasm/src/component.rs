@@ -29,7 +29,8 @@ pub enum ComponentError {
     /// WebAssembly, but of the other kind.
     #[error(
         "it is a core WebAssembly module, not a component: `windlass build` in the plugin's folder makes a component of \
-         what the compiler wrote, if the plugin is written with a Windlass SDK"
+         what the compiler wrote, of any core module for wasip1 or wasm32-unknown-unknown that is built against the interface, \
+         as with a Windlass SDK"
     )]
     CoreModule,
     /// No export that could be called.
@@ -56,8 +57,9 @@ pub enum ComponentError {
     },
     /// Imports of WASI.
     #[error(
-        "it imports {}: this version gives plugins no WASI; in Rust build for `wasm32-unknown-unknown`, in other \
-         languages use the toolchain's option for components without WASI (such as `--stub-wasi`)", list(.imports)
+        "it imports {}: this version gives plugins no WASI; in Rust build for `wasm32-unknown-unknown`; componentize-py and \
+         componentize-qjs have `--stub-wasi`; other languages build a core module for wasip1, of which `windlass build` makes \
+         a component without WASI (`build.command` in windlass.yaml says how the module is built)", list(.imports)
     )]
     Wasi {
         /// The imports.

@@ -12,6 +12,8 @@ const STATUS: &[&str] = &["get", "update", "patch"];
 /// Access that a controller implies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImpliedAccess {
+    /// The verb of a sentence about the controller and the kind, such as "owns".
+    pub does: &'static str,
     /// To which kind.
     pub kind: ObjectKind,
     /// To which subresource of it. None: the objects themselves.
@@ -26,13 +28,21 @@ impl Controller {
     /// The access that the watches imply: reading what is watched, all of what is owned, and the status of primaries.
     #[must_use]
     pub fn implied_access(&self) -> Vec<ImpliedAccess> {
-        let primary = [access(&self.primary, None, READ), access(&self.primary, Some("status"), STATUS)];
-        let owned = self.owns.iter().map(|watch| access(watch, None, OWN));
-        let watched = self.watches.iter().map(|watch| access(watch, None, READ));
+        let primary = [
+            access("reconciles", &self.primary, None, READ),
+            access("writes the status of", &self.primary, Some("status"), STATUS),
+        ];
+        let owned = self.owns.iter().map(|watch| access("owns", watch, None, OWN));
+        let watched = self.watches.iter().map(|watch| access("watches", watch, None, READ));
         primary.into_iter().chain(owned).chain(watched).collect()
     }
 }
 
-fn access(watch: &Watch, subresource: Option<&'static str>, verbs: &'static [&'static str]) -> ImpliedAccess {
-    ImpliedAccess { kind: watch.object_kind(), subresource, verbs, namespaces: watch.namespaces.clone() }
+fn access(
+    does: &'static str,
+    watch: &Watch,
+    subresource: Option<&'static str>,
+    verbs: &'static [&'static str],
+) -> ImpliedAccess {
+    ImpliedAccess { does, kind: watch.object_kind(), subresource, verbs, namespaces: watch.namespaces.clone() }
 }
