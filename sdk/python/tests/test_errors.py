@@ -34,6 +34,8 @@ class FailuresOfTest(unittest.TestCase):
         [failure] = failures_of(error)
         self.assertEqual((failure.kind, failure.error, failure.message), ("api", error, "the object has been modified"))
         self.assertEqual((error.code, error.status_reason), (409, "Conflict"))
+        told = "patch deployments.apps/scale Deployment prod/shop: Conflict: the object has been modified"
+        self.assertEqual(repr(error), f"ApiError({told!r})")
 
     def test_a_wrapped_api_error_keeps_its_class_and_says_what_was_said_on_the_way(self) -> None:
         error = conflict()

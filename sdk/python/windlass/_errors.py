@@ -120,6 +120,9 @@ class ApiError(Exception):
         what = f"{asked} {self.object}".strip() if self.object is not None else asked
         return f"{what}: {self.status_reason}: {self.message}" if what else f"{self.status_reason}: {self.message}"
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
 
 class Transient(Exception):
     """Something that is worth another attempt, after a backoff. Any other exception is that too, but is logged with its stack,
