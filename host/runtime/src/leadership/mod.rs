@@ -247,7 +247,8 @@ impl Leadership {
 
     /// Starts what follows the leases, and says when the first list is there.
     fn follow(&self, informers: &Informers, panics: &Panics, replicas: Replicas) {
-        let subscription = informers.subscribe(self.leases.watch());
+        let watch = self.leases.watch();
+        let subscription = informers.subscribe(watch.clone());
         let synced = subscription.when(|status| status.synced);
         let error = subscription.when(|status| status.error.is_some());
         let (over, follow_panics) = (self.over.clone(), panics.clone());
@@ -264,7 +265,7 @@ impl Leadership {
             let in_time = tokio::time::timeout(FIRST_LIST, synced).await.is_ok();
             listed.cancel();
             if !in_time && over.run_until_cancelled(error).await.is_some() {
-                tracing::warn!("leases cannot be watched: replicas learn of each other late, if at all");
+                tracing::warn!(%watch, "leases cannot be watched: replicas learn of each other late, if at all");
             }
         });
     }
