@@ -1,10 +1,9 @@
 //! `windlass dev`: the embedded API server and the plugins in one process.
 
 use std::ffi::OsStr;
+use std::path::Path;
 use std::process::Stdio;
 
-use serde_json::json;
-use windlass_tests::chameleon;
 use windlass_tests::host::Host;
 use windlass_tests::kubectl::Kubectl;
 use windlass_tests::objects::Objects;
@@ -12,21 +11,23 @@ use windlass_tests::story::Story;
 use windlass_tests::wait::{PATIENCE, until};
 use windlass_tests::{paths, server};
 
+use crate::swap_judged::{object, put};
 use crate::webapp::plugin_directory;
+
+/// `windlass dev` on `plugins`, which writes `kubeconfig`.
+fn dev(plugins: &Path, kubeconfig: &Path, more: &[&str]) -> anyhow::Result<Host> {
+    let arguments: [&OsStr; 5] =
+        ["dev".as_ref(), "--plugins".as_ref(), plugins.as_ref(), "--kubeconfig-out".as_ref(), kubeconfig.as_ref()];
+    let more = more.iter().map(OsStr::new);
+    Host::start(&arguments.into_iter().chain(more).collect::<Vec<_>>(), None)
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_works_with_the_kubeconfig_that_dev_writes() -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let kubeconfig = directory.path().join("made/for/it/kubeconfig");
     let plugins = plugin_directory()?;
-    let arguments: [&OsStr; 5] = [
-        "dev".as_ref(),
-        "--plugins".as_ref(),
-        plugins.path().as_ref(),
-        "--kubeconfig-out".as_ref(),
-        kubeconfig.as_ref(),
-    ];
-    let host = Host::start(&arguments, None)?;
+    let host = dev(plugins.path(), &kubeconfig, &[])?;
     host.says("embedded API server is ready").await?;
 
     // The plugin is there before its CRD: it must say so, and start when the CRD comes.
@@ -49,16 +50,7 @@ async fn logs_are_json_when_asked_for() -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let kubeconfig = directory.path().join("kubeconfig");
     let plugins = plugin_directory()?;
-    let arguments: [&OsStr; 7] = [
-        "dev".as_ref(),
-        "--log-format".as_ref(),
-        "json".as_ref(),
-        "--plugins".as_ref(),
-        plugins.path().as_ref(),
-        "--kubeconfig-out".as_ref(),
-        kubeconfig.as_ref(),
-    ];
-    let host = Host::start(&arguments, None)?;
+    let host = dev(plugins.path(), &kubeconfig, &["--log-format", "json"])?;
     let line = host.says("embedded API server is ready").await?;
     let line: serde_json::Value = serde_json::from_str(&line)?;
     assert_eq!(line["level"], "INFO");
@@ -92,31 +84,18 @@ async fn a_host_whose_log_nobody_reads_still_stops() -> anyhow::Result<()> {
 async fn what_an_author_builds_runs_also_if_it_fails_at_each_call() -> anyhow::Result<()> {
     let (directory, plugins) = (tempfile::tempdir()?, tempfile::tempdir()?);
     let kubeconfig = directory.path().join("kubeconfig");
-    let put = |mode: &str| {
-        let next = plugins.path().join(".next");
-        chameleon::write(mode, &next)?;
-        anyhow::Ok(std::fs::rename(next, plugins.path().join("chameleon.wasm"))?)
-    };
-    put("steady-0")?;
-    let arguments: [&OsStr; 5] = [
-        "dev".as_ref(),
-        "--plugins".as_ref(),
-        plugins.path().as_ref(),
-        "--kubeconfig-out".as_ref(),
-        kubeconfig.as_ref(),
-    ];
-    let host = Host::start(&arguments, None)?;
+    put("steady-0", plugins.path())?;
+    let host = dev(plugins.path(), &kubeconfig, &[])?;
     host.says("embedded API server is ready").await?;
     let objects = Objects::new(server::client(&kubeconfig).await?, "default");
     for number in 0..8 {
-        let metadata = json!({"name": format!("key-{number}"), "labels": {"chameleon": "true"}});
-        objects.apply(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).await?;
+        objects.apply(&object(&format!("key-{number}"))).await?;
     }
     host.says("steady end key-7 0").await?;
-    put("steady-1-traps")?;
+    put("steady-1-traps", plugins.path())?;
     // That is when `run` goes back to the version before.
     host.says("circuit opened").await?;
-    put("steady-2")?;
+    put("steady-2", plugins.path())?;
     host.says("steady end key-7 2").await?;
     assert!(!host.log().contains("rolled back"), "{}", host.log());
     assert!(host.terminate().await?.success());

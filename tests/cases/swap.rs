@@ -16,7 +16,7 @@ use windlass_proxy::{Match, Verb};
 use windlass_tests::host::{Host, Listener};
 use windlass_tests::proxied::Proxied;
 use windlass_tests::server::{Kind, Server};
-use windlass_tests::{busy, chameleon, wait};
+use windlass_tests::{busy, chameleon, delivery, wait};
 
 /// Enough for a swap on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(3);
@@ -126,9 +126,7 @@ impl Stage {
 
     /// Replaces the plugin's file atomically, so that nobody sees half of it.
     fn put(&self, write: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
-        let next = self.plugins.path().join(".next");
-        write(&next)?;
-        Ok(std::fs::rename(&next, self.plugins.path().join("chameleon.wasm"))?)
+        delivery::replace(&self.plugins.path().join("chameleon.wasm"), write)
     }
 
     /// Waits until every key has been called by a generation once more.

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 use windlass_core::sharing::shard_of;
-use windlass_tests::chameleon;
 use windlass_tests::host::Host;
 use windlass_tests::server::{Kind, Server};
 use windlass_tests::wait::until;
+use windlass_tests::{chameleon, delivery};
 
 use crate::admin::{get, plugin, watched};
 use crate::leases::TIMES;
@@ -19,14 +19,12 @@ use crate::leases::TIMES;
 /// Annotations of this lease say what was rolled back.
 const REJECTED: &str = "windlass-main-rejected";
 
-fn object(name: &str) -> Value {
+pub(crate) fn object(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"chameleon": "true"}}})
 }
 
-fn put(mode: &str, plugins: &Path) -> anyhow::Result<()> {
-    let next = plugins.join(".next");
-    chameleon::write(mode, &next)?;
-    Ok(std::fs::rename(next, plugins.join("chameleon.wasm"))?)
+pub(crate) fn put(mode: &str, plugins: &Path) -> anyhow::Result<()> {
+    delivery::replace(&plugins.join("chameleon.wasm"), |next| chameleon::write(mode, next))
 }
 
 /// Has another host compile the plugin in `mode`, so that all stories' hosts find it compiled: for stories in which a time would
@@ -319,9 +317,7 @@ async fn a_controller_that_waits_before_and_after_a_swap_says_so_and_the_host_is
     let mut other = std::fs::read(&file)?;
     // A section that nobody reads makes other bytes of it.
     other.extend([0, 6, 4, b'n', b'o', b't', b'e', b'2']);
-    let next = plugins.path().join(".next");
-    std::fs::write(&next, other)?;
-    std::fs::rename(next, file)?;
+    delivery::replace(&file, |next| Ok(std::fs::write(next, other)?))?;
     host.says("a new generation has taken over").await?;
     waits(first).await?;
     ensure!(host.terminate().await?.success(), "it ends cleanly");

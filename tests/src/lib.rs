@@ -8,6 +8,7 @@ pub mod busy;
 pub mod chameleon;
 pub mod children;
 pub mod cluster;
+pub mod delivery;
 pub mod host;
 pub mod hostile;
 pub mod kubectl;

@@ -59,6 +59,13 @@ impl Process {
         }
     }
 
+    /// The processor time that it uses in the next `time`.
+    pub async fn cpu_over(self, time: Duration) -> anyhow::Result<Duration> {
+        let before = self.cpu()?;
+        tokio::time::sleep(time).await;
+        Ok(self.cpu()?.saturating_sub(before))
+    }
+
     /// The processor time of all its threads, in the system's ticks.
     pub fn cpu(self) -> anyhow::Result<Duration> {
         const TICKS_PER_SECOND: f64 = 100.0;

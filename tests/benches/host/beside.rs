@@ -13,8 +13,9 @@ use windlass_tests::server::{Kind, Server};
 use windlass_tests::{chameleon, hostile};
 
 use crate::guests::{Core, MANIFEST};
+use crate::load::percentile;
 use crate::support::process::Watched;
-use crate::{median, milliseconds, percentile_99};
+use crate::{median, milliseconds};
 
 /// Keys of the good plugin, and how often one of them changes.
 const KEYS: usize = 20;
@@ -84,8 +85,8 @@ struct Waits {
 
 impl Waits {
     fn tell(&self, name: &str, alone: &Self) {
-        let (middle, worst) = (median(&self.sorted), percentile_99(&self.sorted));
-        let ratio = worst.as_secs_f64() / percentile_99(&alone.sorted).as_secs_f64();
+        let (middle, worst) = (median(&self.sorted), percentile(&self.sorted, 99));
+        let ratio = worst.as_secs_f64() / percentile(&alone.sorted, 99).as_secs_f64();
         println!(
             "  {name:>12}: p50 {:.2} ms, p99 {:.2} ms ({ratio:.2}×), worst {:.1} ms of {}; {} calls of theirs",
             milliseconds(middle),

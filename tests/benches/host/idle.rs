@@ -20,7 +20,7 @@ pub(crate) async fn measure(count: usize) -> anyhow::Result<()> {
     write(count, all.path())?;
     // Whoever starts first compiles them; a cache of its own would be as good, but for the time that it takes.
     let began = Instant::now();
-    let (host, _) = started(&server, all.path(), count).await?;
+    let (host, _) = Watched::with_controllers(&server, all.path(), count, &[]).await?;
     println!(
         "{count} plugins are ready, compiled where the cache did not have them: {:.1} s",
         began.elapsed().as_secs_f64()
@@ -30,10 +30,10 @@ pub(crate) async fn measure(count: usize) -> anyhow::Result<()> {
     let host = Watched::start(&server, none.path(), &[]).await?;
     let empty = host.memory().await?;
     host.end().await?;
-    let (host, _) = started(&server, one.path(), 1).await?;
+    let (host, _) = Watched::with_controllers(&server, one.path(), 1, &[]).await?;
     let single = host.memory().await?;
     host.end().await?;
-    let (host, ready) = started(&server, all.path(), count).await?;
+    let (host, ready) = Watched::with_controllers(&server, all.path(), count, &[]).await?;
     let full = host.memory().await?;
     println!("{count} plugins are ready, from the cache: {:.2} s", ready.as_secs_f64());
     let each = |of: fn(&Memory) -> u64| {
@@ -48,22 +48,9 @@ pub(crate) async fn measure(count: usize) -> anyhow::Result<()> {
         mebibytes(single.proportional),
         mebibytes(full.proportional)
     );
-    let before = host.cpu()?;
-    tokio::time::sleep(IDLE).await;
-    let used = host.cpu()?.saturating_sub(before).as_secs_f64() / IDLE.as_secs_f64();
+    let used = host.process()?.cpu_over(IDLE).await?.as_secs_f64() / IDLE.as_secs_f64();
     println!("processor time while idle: {:.1} ms a second", used * 1e3);
     host.end().await
-}
-
-/// A host with all of `count` plugins at work, and how long that took.
-async fn started(server: &Server, plugins: &Path, count: usize) -> anyhow::Result<(Watched, Duration)> {
-    let began = Instant::now();
-    let mut host = Watched::start(server, plugins, &[]).await?;
-    let mut last = began;
-    for _ in 0..count {
-        last = host.hears(|line| line.contains("controller started")).await?;
-    }
-    Ok((host, last - began))
 }
 
 /// So many plugins, each with other bytes.

@@ -48,11 +48,6 @@ fn main() -> anyhow::Result<()> {
     })
 }
 
-/// The figure that one of a hundred is above; of few figures the largest.
-fn percentile_99(sorted: &[Duration]) -> Duration {
-    sorted[(sorted.len() * 99 / 100).min(sorted.len() - 1)]
-}
-
 fn median(sorted: &[Duration]) -> Duration {
     sorted[sorted.len() / 2]
 }

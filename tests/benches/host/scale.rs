@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
-use kube::api::{Api, DynamicObject, ListParams, PostParams};
-use serde_json::{Value, json};
+use kube::api::ListParams;
 use windlass_tests::process::mebibytes;
 use windlass_tests::server::{Kind, Server};
 use windlass_tests::{hostile, paths};
 
 use crate::load::{self, AT_ONCE, Watches};
+use crate::milliseconds;
+use crate::support::create;
 use crate::support::process::Watched;
 
 /// A host with so much to do comes to rest at last.
@@ -31,11 +32,14 @@ pub(crate) async fn pods(plugins: usize, sizes: &[usize]) -> anyhow::Result<()> 
     (0..plugins).try_for_each(|number| hostile::write(&format!("idle-{number}"), folder.path()))?;
     copy("replicaset.wasm", folder.path())?;
     // Whoever starts first compiles them.
-    start(&server, folder.path(), plugins + 1, &[]).await?.0.end().await?;
+    Watched::with_controllers(&server, folder.path(), plugins + 1, &[]).await?.0.end().await?;
     let api = server.objects().api("Pod")?;
     let mut there = 0;
     for &size in sizes {
-        stream::iter(there..size).map(Ok).try_for_each_concurrent(AT_ONCE, |number| create(&api, pod(number))).await?;
+        stream::iter(there..size)
+            .map(Ok)
+            .try_for_each_concurrent(AT_ONCE, |number| create(&api, load::pod(number)))
+            .await?;
         there = size;
         tell_start(&server, folder.path(), plugins + 1, &format!("{plugins} plugins, {size} Pods"))
             .await?
@@ -53,12 +57,12 @@ pub(crate) async fn objects(sizes: &[usize]) -> anyhow::Result<()> {
     copy("webapp.wasm", folder.path())?;
     let mut there = 0;
     for &size in sizes {
-        let (host, _) = start(&server, folder.path(), 1, LIFTED).await?;
+        let (host, _) = Watched::with_controllers(&server, folder.path(), 1, LIFTED).await?;
         let (began, used) = (Instant::now(), host.cpu()?);
         load::create(server.objects(), there..size).await?;
         let took = host.process()?.at_rest(PATIENCE).await?.saturating_duration_since(began).as_secs_f64();
         let used = (host.cpu()?.saturating_sub(used)).as_secs_f64();
-        let children = count(&server.objects().api("Deployment")?).await?;
+        let children = server.objects().api("Deployment")?.list_metadata(&ListParams::default()).await?.items.len();
         ensure!(children == size, "{children} Deployments of {size} WebApps");
         let new = (size - there) as f64;
         println!(
@@ -71,7 +75,7 @@ pub(crate) async fn objects(sizes: &[usize]) -> anyhow::Result<()> {
         let host = tell_start(&server, folder.path(), 1, &format!("{size} WebApps and their children")).await?;
         change(&server, &host, size, "defaults").await?;
         host.end().await?;
-        let (host, _) = start(&server, folder.path(), 1, LIFTED).await?;
+        let (host, _) = Watched::with_controllers(&server, folder.path(), 1, LIFTED).await?;
         host.process()?.at_rest(PATIENCE).await?;
         change(&server, &host, size, "no write budget").await?;
         host.end().await?;
@@ -87,15 +91,15 @@ async fn change(server: &Server, host: &Watched, size: usize, settings: &str) ->
     let (began, used) = (Instant::now(), host.cpu()?);
     let count = a_second * CHANGING;
     let pace = Duration::from_secs(1) / u32::try_from(a_second)?;
-    let image = format!("nginx:{size}-{}", settings.len());
+    let image = format!("nginx:{size}-{}", settings.replace(' ', "-"));
     let times = load::edit_each(server.objects(), &mut watches, count, Some(pace), &image).await?;
     let took = began.elapsed().as_secs_f64();
     let used = host.cpu()?.saturating_sub(used).as_secs_f64();
     println!(
         "  {settings}: {a_second} changes a second were asked for, {:.0} came: p50 {:.1} ms, p99 {:.1} ms until the child's change; the host {:.2} ms each, {:.0} ms a second",
         count as f64 / took,
-        load::percentile(&times, 50),
-        load::percentile(&times, 99),
+        milliseconds(load::percentile(&times, 50)),
+        milliseconds(load::percentile(&times, 99)),
         used * 1e3 / count as f64,
         used * 1e3 / took,
     );
@@ -107,13 +111,11 @@ async fn change(server: &Server, host: &Watched, size: usize, settings: &str) ->
 /// Starts a host where everything is as it should be, and tells what that takes.
 async fn tell_start(server: &Server, plugins: &Path, controllers: usize, what: &str) -> anyhow::Result<Watched> {
     let began = Instant::now();
-    let (host, ready) = start(server, plugins, controllers, &[]).await?;
+    let (host, ready) = Watched::with_controllers(server, plugins, controllers, &[]).await?;
     let at_rest = host.process()?.at_rest(PATIENCE).await?.saturating_duration_since(began);
     let start = host.cpu()?;
     let memory = host.memory().await?;
-    let used = host.cpu()?;
-    tokio::time::sleep(REST).await;
-    let used = host.cpu()?.saturating_sub(used).as_secs_f64() / REST.as_secs_f64();
+    let used = host.process()?.cpu_over(REST).await?.as_secs_f64() / REST.as_secs_f64();
     println!(
         "{what}: ready in {:.1} s, at rest in {:.1} s with {:.1} s of processor time; {:.0} MiB, {:.0} anonymous, peak {:.0}; at rest {:.1} ms a second",
         ready.as_secs_f64(),
@@ -127,54 +129,8 @@ async fn tell_start(server: &Server, plugins: &Path, controllers: usize, what: &
     Ok(host)
 }
 
-/// A host whose plugins are all at work, and how long that took.
-async fn start(
-    server: &Server,
-    plugins: &Path,
-    controllers: usize,
-    more: &[&str],
-) -> anyhow::Result<(Watched, Duration)> {
-    let began = Instant::now();
-    let mut host = Watched::start(server, plugins, more).await?;
-    let mut last = began;
-    for _ in 0..controllers {
-        last = host.hears(|line| line.contains("controller started")).await?;
-    }
-    Ok((host, last - began))
-}
-
 fn copy(plugin: &str, folder: &Path) -> anyhow::Result<()> {
     let built = paths::plugins()?.join(plugin);
     std::fs::copy(&built, folder.join(plugin)).with_context(|| format!("copy {}", built.display()))?;
     Ok(())
-}
-
-async fn create(api: &Api<DynamicObject>, object: Value) -> anyhow::Result<()> {
-    api.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
-    Ok(())
-}
-
-/// How many there are.
-async fn count(api: &Api<DynamicObject>) -> anyhow::Result<usize> {
-    let (mut sum, mut parameters) = (0, ListParams::default().limit(500));
-    loop {
-        let page = api.list_metadata(&parameters).await?;
-        sum += page.items.len();
-        match page.metadata.continue_.filter(|it| !it.is_empty()) {
-            Some(next) => parameters.continue_token = Some(next),
-            None => return Ok(sum),
-        }
-    }
-}
-
-/// A Pod, of some 2 KB.
-fn pod(number: usize) -> Value {
-    let labels = json!({"app": format!("app-{}", number / 10), "tier": "web", "pod-template-hash": "7c9d6f5b8"});
-    let variables: Vec<_> =
-        (0..12).map(|variable| json!({"name": format!("VARIABLE_{variable}"), "value": format!("{number}")})).collect();
-    let container = json!({"name": "web", "image": "nginx:1.27", "env": variables});
-    json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("pod-{number:06}"), "labels": labels},
-        "spec": {"containers": [container], "nodeName": format!("node-{}", number % 100)},
-    })
 }

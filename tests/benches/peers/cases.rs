@@ -308,8 +308,8 @@ impl Bench {
         for ([p50, p99], sorted) in
             [(["paced_p50_ms", "paced_p99_ms"], slowly), (["at_once_p50_ms", "at_once_p99_ms"], at_once)]
         {
-            figures.insert(p50, load::percentile(&sorted, 50));
-            figures.insert(p99, load::percentile(&sorted, 99));
+            figures.insert(p50, percentile(&sorted, 50));
+            figures.insert(p99, percentile(&sorted, 99));
         }
         per_object(&mut figures, edits);
         Ok((figures, counts))
@@ -340,9 +340,9 @@ impl Bench {
         bench.settle().await?;
         let counts = bench.server.counts().await?.since(&counts, &[("PATCH webapps", count as u64)]);
         let figures = Figures::from([
-            ("swap_p50_ms", load::percentile(&times, 50)),
-            ("swap_p90_ms", load::percentile(&times, 90)),
-            ("swap_worst_ms", load::percentile(&times, 100)),
+            ("swap_p50_ms", percentile(&times, 50)),
+            ("swap_p90_ms", percentile(&times, 90)),
+            ("swap_worst_ms", percentile(&times, 100)),
             ("conflicts", counts.conflicts as f64),
         ]);
         Ok((bench, figures, counts))
@@ -360,4 +360,9 @@ fn per_object(figures: &mut Figures, count: usize) {
         let each = figures[of] * unit / count as f64;
         figures.insert(name, each);
     }
+}
+
+/// In milliseconds.
+fn percentile(sorted: &[Duration], percent: usize) -> f64 {
+    load::percentile(sorted, percent).as_secs_f64() * 1e3
 }

@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 use tokio::process::{Child, Command};
 use windlass_tests::process::Process;
-use windlass_tests::{paths, wait};
+use windlass_tests::{delivery, paths, wait};
 
 use crate::server::Server;
 
@@ -268,9 +268,7 @@ impl Ready {
         };
         let mut bytes = std::fs::read(plugin)?;
         bytes.extend_from_slice(&new_section());
-        let next = plugin.with_extension("next");
-        std::fs::write(&next, bytes)?;
-        std::fs::rename(&next, plugin)?;
+        delivery::replace(plugin, |next| Ok(std::fs::write(next, bytes)?))?;
         Ok(running)
     }
 }

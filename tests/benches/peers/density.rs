@@ -12,9 +12,8 @@ use windlass_tests::process::mebibytes;
 
 use crate::cases::Figures;
 use crate::contender::{Ready, Running};
-use crate::load::AT_ONCE;
+use crate::load::{self, AT_ONCE};
 use crate::server::{NAMESPACE, Server};
-use crate::steady;
 
 /// How many Pods there are, and how many `ConfigMap`s.
 const CACHED: usize = 1_000;
@@ -36,7 +35,7 @@ pub(crate) async fn fill(operators: usize) -> anyhow::Result<Server> {
     stream::iter(0..operators).map(Ok).try_for_each_concurrent(AT_ONCE, define).await?;
     let (pods, maps) = (server.objects.api("Pod")?, server.objects.api("ConfigMap")?);
     let cache = async |number: usize| {
-        pods.create(&post, &serde_json::from_value(steady::pod(number))?).await?;
+        pods.create(&post, &serde_json::from_value(load::pod(number))?).await?;
         maps.create(&post, &serde_json::from_value(map(number))?).await?;
         anyhow::Ok(())
     };

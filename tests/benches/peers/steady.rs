@@ -30,7 +30,7 @@ pub(crate) async fn fill(count: usize) -> anyhow::Result<Server> {
     stream::iter(&apps).map(Ok).try_for_each_concurrent(AT_ONCE, |app| bring_about(&server.objects, app)).await?;
     let pods = server.objects.api("Pod")?;
     let create = async |number: usize| {
-        pods.create(&PostParams::default(), &serde_json::from_value(pod(number))?).await?;
+        pods.create(&PostParams::default(), &serde_json::from_value(load::pod(number))?).await?;
         anyhow::Ok(())
     };
     stream::iter(0..count * PODS).map(Ok).try_for_each_concurrent(AT_ONCE, create).await?;
@@ -84,22 +84,6 @@ fn status(app: &Value) -> Value {
     json!({"observedGeneration": generation, "readyReplicas": 0, "phase": "Pending", "conditions": conditions})
 }
 
-/// A Pod, with what the server adds some 4 KB.
-pub(crate) fn pod(number: usize) -> Value {
-    let labels = json!({"app": format!("app-{}", number / 10), "tier": "web", "pod-template-hash": "7c9d6f5b8"});
-    let variables: Vec<_> =
-        (0..12).map(|variable| json!({"name": format!("VARIABLE_{variable}"), "value": format!("{number}")})).collect();
-    let container = json!({
-        "name": "web", "image": "nginx:1.27", "env": variables, "ports": [{"containerPort": 8080}],
-        "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}},
-        "readinessProbe": {"httpGet": {"path": "/healthz", "port": 8080}},
-    });
-    json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("pod-{number:06}"), "labels": labels},
-        "spec": {"containers": [container], "nodeName": format!("node-{}", number % 100)},
-    })
-}
-
 /// Starts a contender, waits until it is at rest, watches it so for a while, and ends it.
 pub(crate) async fn run(server: &Server, ready: &Ready, round: u32) -> anyhow::Result<(Figures, Counts)> {
     let before = server.counts().await?;
@@ -107,8 +91,7 @@ pub(crate) async fn run(server: &Server, ready: &Ready, round: u32) -> anyhow::R
     let process = running.process()?;
     let at_rest = process.at_rest(PATIENCE).await?.duration_since(running.began);
     let cpu_start = process.cpu()?;
-    tokio::time::sleep(REST).await;
-    let at_rest_cpu = process.cpu()?.saturating_sub(cpu_start);
+    let at_rest_cpu = process.cpu_over(REST).await?;
     let memory = process.memory()?;
     running.stop().await?;
     let counts = server.counts().await?.since(&before, &[]);

@@ -38,6 +38,22 @@ impl Watched {
         Ok(Self { host, address, heard })
     }
 
+    /// The same with so many `controllers`, once all of them are at work, and how long that took.
+    pub(crate) async fn with_controllers(
+        server: &Server,
+        plugins: &Path,
+        controllers: usize,
+        more: &[&str],
+    ) -> anyhow::Result<(Self, Duration)> {
+        let began = Instant::now();
+        let mut host = Self::start(server, plugins, more).await?;
+        let mut last = began;
+        for _ in 0..controllers {
+            last = host.hears(|line| line.contains("controller started")).await?;
+        }
+        Ok((host, last - began))
+    }
+
     /// When the host says, from now on, what `is_it`.
     pub(crate) async fn hears(&mut self, is_it: impl Fn(&str) -> bool) -> anyhow::Result<Instant> {
         Ok(self.hears_line(is_it).await?.0)

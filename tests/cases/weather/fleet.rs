@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 use windlass_tests::host::Host;
-use windlass_tests::{admin, paths};
+use windlass_tests::{admin, delivery, paths};
 
 use super::form::Form;
 
@@ -156,7 +156,5 @@ fn write_version(plugin: &str, version: u8, plugins: &Path) -> anyhow::Result<()
         bytes.extend(NAME);
         bytes.push(version);
     }
-    let next = plugins.join(".next");
-    std::fs::write(&next, bytes)?;
-    Ok(std::fs::rename(next, plugins.join(file))?)
+    delivery::replace(&plugins.join(file), |next| Ok(std::fs::write(next, bytes)?))
 }
