@@ -189,25 +189,24 @@ fn checked(document: BuildFileDocument, problems: &mut DocumentProblems) -> Buil
         );
     }
     let known = language.as_ref().and_then(|language| Language::called(&language.value));
-    if language.is_none() && build.is_none() {
-        problems.whole(
+    match &language {
+        _ if build.is_some() => {}
+        None => problems.whole(
             "`language` is missing; or say how the plugin is built with `build: {command: \"...\", output: \"...\"}`"
                 .to_owned(),
-        );
-    }
-    if let Some(language) = &language
-        && known.is_none()
-        && build.is_none()
-    {
-        let names = || Language::KNOWN.into_iter().map(|(name, _)| name);
-        let hint = nearest(&language.value, names()).unwrap_or_else(|| names().collect::<Vec<_>>().join(", "));
-        problems.at(
-            language,
-            format!(
-                "windlass does not know how {:?} is built ({hint}): say so with `build: {{command: \"...\", output: \"...\"}}`",
-                language.value
-            ),
-        );
+        ),
+        Some(language) if known.is_none() => {
+            let names = || Language::KNOWN.into_iter().map(|(name, _)| name);
+            let hint = nearest(&language.value, names()).unwrap_or_else(|| names().collect::<Vec<_>>().join(", "));
+            problems.at(
+                language,
+                format!(
+                    "windlass does not know how {:?} is built ({hint}): say so with `build: {{command: \"...\", output: \"...\"}}`",
+                    language.value
+                ),
+            );
+        }
+        Some(_) => {}
     }
     if let Some(build) = &build {
         if build.value.command.trim().is_empty() {

@@ -273,7 +273,7 @@ async fn each_end_of_a_call_has_its_consequence_for_the_key() {
     for (result, fate, delay) in rows() {
         let mut table = Table::new(&cache);
         let what = format!("{result:?}");
-        let denied = what.contains("reason: NotGranted");
+        let denied = matches!(&result, CallResult::Failed(failures) if failures.contains(&api(ApiReason::NotGranted)));
         assert_eq!(table.play(result).await, expected(fate, delay), "{fate:?}: {what}");
         let told = [(denied, "NotGranted"), (fate == Fate::Reported, "ReconcileFailed")];
         let told: Vec<_> = told.into_iter().filter_map(|(is_told, reason)| is_told.then_some(reason)).collect();
