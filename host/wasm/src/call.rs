@@ -25,6 +25,7 @@ use crate::sandbox::Shared;
 use crate::state::{CallState, DescribeWorld, ReconcileWorld, World};
 use crate::timing::CallTime;
 use crate::trap::{self, Stopped};
+use crate::wasi;
 
 /// The callee, and the limits of the call.
 pub(crate) struct Callee<'a> {
@@ -56,6 +57,7 @@ impl Question for Describe {
 
     async fn ask(&self, instance: &Instance, store: &mut Store<CallState>) -> wasmtime::Result<String> {
         let manifest = instance.describe(store).await?;
+        wasi::end_lines(store.data_mut());
         store.data().said_nothing()?;
         Ok(manifest)
     }
@@ -117,6 +119,7 @@ impl Callee<'_> {
             });
             time.limited(call).await
         };
+        wasi::end_lines(store.data_mut());
         report_dropped_lines(store.data());
         self.counters.memory_used(store.data().meter.memory().most());
         let answer = ended(answer, store.data()).map(|answer| (answer, time.left()));

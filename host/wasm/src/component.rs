@@ -8,6 +8,7 @@ use wasmtime::component::Component;
 use crate::abi::AbiVersion;
 use crate::entry::EntryPoint;
 use crate::text::single_line;
+use crate::wasi::met_at;
 
 const PACKAGE: &str = "windlass:plugin/";
 const RECONCILER: &str = "windlass:plugin/reconciler@";
@@ -55,11 +56,12 @@ pub enum ComponentError {
         /// The exports.
         exports: Vec<String>,
     },
-    /// Imports of WASI.
+    /// Imports of another WASI than there is here.
     #[error(
-        "it imports {}: this version gives plugins no WASI; in Rust build for `wasm32-unknown-unknown`; componentize-py and \
-         componentize-qjs have `--stub-wasi`; other languages build a core module for wasip1, of which `windlass build` makes \
-         a component without WASI (`build.command` in windlass.yaml says how the module is built)", list(.imports)
+        "it imports {}, and this host gives plugins WASI 0.2 with the packages `cli`, `clocks`, `io`, `random`, `filesystem`, \
+         `sockets` and `http`: build it for that (`wasm32-wasip2`, or a core module for wasip1 with the adapter of WASI 0.2), or \
+         without WASI, which is smaller and faster: `windlass build` in the plugin's folder makes a component of any core module \
+         for wasip1 or wasm32-unknown-unknown", list(.imports)
     )]
     Wasi {
         /// The imports.
@@ -75,7 +77,7 @@ pub enum ComponentError {
         imports: Vec<String>,
     },
     /// Imports of something else.
-    #[error("it imports {}, which a plugin cannot be given: it gets the interfaces of `windlass:plugin` only",
+    #[error("it imports {}, which a plugin cannot be given: it gets the interfaces of `windlass:plugin` and WASI 0.2 only",
         list(.imports))]
     UnknownImports {
         /// The imports.
@@ -133,6 +135,7 @@ fn check_names(imports: Vec<&str>, entry: EntryPoint) -> Result<(), ComponentErr
     if let Some(name) = ours.iter().find(|name| !is_known(name)) {
         return Err(ComponentError::OtherVersion { found: shown(name) });
     }
+    let foreign: Vec<&str> = foreign.into_iter().filter(|name| met_at(name).is_none()).collect();
     if foreign.is_empty() {
         let acts = |name: &&str| !OF_COMPOSERS.iter().any(|interface| is_interface(name, interface));
         let acting: Vec<&str> = ours.into_iter().filter(|name| entry == EntryPoint::Composer && acts(name)).collect();

@@ -12,6 +12,7 @@ use crate::counters::Counters;
 use crate::meter::Meter;
 use crate::request::Replay;
 use crate::text::single_line;
+use crate::wasi_state::WasiState;
 
 /// How much is kept of what `describe` says.
 const SAID_BYTES: usize = 2 << 10;
@@ -25,6 +26,12 @@ pub(crate) struct CallState {
     /// The last thing that the guest logged as an error, or the first that `describe` did: with a trap behind it, the
     /// reason of the trap.
     pub(crate) last_error: Option<String>,
+    /// Where `describe` said it.
+    said_by: Option<&'static str>,
+    /// The time that has passed for the guest, because it slept, where time otherwise stands still.
+    slept: Duration,
+    /// None: it has not used WASI.
+    wasi: Option<Box<WasiState>>,
 }
 
 /// The world to which the imports give access.
@@ -46,6 +53,26 @@ impl World {
             Self::Describe(_) | Self::Parked => None,
             Self::Reconcile(world) => Some(&world.call),
             Self::Compose(world) => Some(&world.call),
+        }
+    }
+
+    /// Where time stands still: when. None: it is real.
+    fn told_now(&self) -> Option<Duration> {
+        match self {
+            Self::Describe(world) => Some(world.now),
+            Self::Reconcile(world) => world.replayed.as_ref().map(|replayed| replayed.now),
+            Self::Compose(world) => Some(world.now),
+            Self::Parked => Some(Duration::ZERO),
+        }
+    }
+
+    /// Fills `bytes` from the source of the call.
+    pub(crate) fn fill_random(&mut self, bytes: &mut [u8]) {
+        match self {
+            Self::Describe(world) => world.random.fill_bytes(bytes),
+            Self::Reconcile(world) => world.fill_random(bytes),
+            Self::Compose(world) => world.random.fill_bytes(bytes),
+            Self::Parked => rand::rng().fill_bytes(bytes),
         }
     }
 
@@ -103,17 +130,14 @@ impl ReconcileWorld {
         Self { ports, call, host, counters, latest: Duration::ZERO, replayed: replayed.map(Box::new) }
     }
 
-    /// The time since 1970, never less than it was before in this call.
-    pub(crate) fn now(&mut self) -> Duration {
-        if let Some(replayed) = &self.replayed {
-            return replayed.now;
-        }
+    /// The real time since 1970, never less than it was before in this call.
+    fn real_now(&mut self) -> Duration {
         self.latest = self.latest.max(now());
         self.latest
     }
 
     /// Fills `bytes` with what nobody can guess, unless the call can be made again.
-    pub(crate) fn fill_random(&mut self, bytes: &mut [u8]) {
+    fn fill_random(&mut self, bytes: &mut [u8]) {
         match &mut self.replayed {
             Some(replayed) => replayed.random.fill_bytes(bytes),
             None => rand::rng().fill_bytes(bytes),
@@ -136,12 +160,50 @@ pub(crate) struct ForbiddenImport {
 
 impl CallState {
     pub(crate) fn new(meter: Meter, world: World) -> Self {
-        Self { meter, world, waiting_in: None, last_error: None }
+        let (waiting_in, last_error, said_by) = (None, None, None);
+        Self { meter, world, waiting_in, last_error, said_by, slept: Duration::ZERO, wasi: None }
     }
 
     /// Lets go of all that the call had, so that nothing holds on to it while the instance waits for the next.
     pub(crate) fn park(&mut self) {
         (self.world, self.waiting_in, self.last_error) = (World::Parked, None, None);
+    }
+
+    /// The guest's knowledge of the time since 1970.
+    pub(crate) fn now(&mut self) -> Duration {
+        match (self.world.told_now(), &mut self.world) {
+            (Some(told), _) => told + self.slept,
+            (None, World::Reconcile(world)) => world.real_now(),
+            (None, _) => unreachable!("it is told"),
+        }
+    }
+
+    /// The guest's clock that never goes back, in nanoseconds.
+    pub(crate) fn monotonic(&mut self) -> u64 {
+        let now = match self.world.told_now() {
+            Some(told) => told + self.slept,
+            None => self.wasi().epoch.elapsed(),
+        };
+        u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Has `time` pass for the guest at once, where time stands still otherwise. Or not, where it is real.
+    pub(crate) fn passes_at_once(&mut self, time: Duration) -> bool {
+        let is_told = self.world.told_now().is_some();
+        if is_told {
+            self.slept = self.slept.saturating_add(time);
+        }
+        is_told
+    }
+
+    /// Its use of WASI.
+    pub(crate) fn wasi(&mut self) -> &mut WasiState {
+        self.wasi.get_or_insert_default()
+    }
+
+    /// Its use of WASI, if it has used it.
+    pub(crate) fn used_wasi(&mut self) -> Option<&mut WasiState> {
+        self.wasi.as_deref_mut()
     }
 
     /// Where the guest calls `import`: counts it, and gives what it may act upon. Nothing but `reconcile` may.
@@ -165,8 +227,19 @@ impl CallState {
         self.last_error = Some(message);
     }
 
-    /// Keeps the beginning of what is logged for nobody.
-    pub(crate) fn note_said(&mut self, message: &str) {
+    /// Keeps the end of what it writes to its standard error, as [`note_error`](Self::note_error) does: a runtime's words
+    /// of a panic are several lines.
+    pub(crate) fn note_stderr(&mut self, line: &str) {
+        let noted = self.last_error.get_or_insert_default();
+        noted.push_str(if noted.is_empty() { "" } else { " " });
+        noted.push_str(line);
+        let over = noted.len().saturating_sub(SAID_BYTES);
+        noted.drain(..noted.ceil_char_boundary(over));
+    }
+
+    /// Keeps the beginning of what is logged for nobody, by `import`.
+    pub(crate) fn note_said(&mut self, import: &'static str, message: &str) {
+        self.said_by.get_or_insert(import);
         let said = self.last_error.get_or_insert_default();
         if said.len() < SAID_BYTES {
             said.push_str(if said.is_empty() { "" } else { " " });
@@ -176,9 +249,6 @@ impl CallState {
 
     /// `describe` has ended. It may not have logged.
     pub(crate) fn said_nothing(&self) -> wasmtime::Result<()> {
-        match self.last_error {
-            Some(_) => Err(ForbiddenImport { export: "describe", import: "log.log" }.into()),
-            None => Ok(()),
-        }
+        self.said_by.map_or(Ok(()), |import| Err(ForbiddenImport { export: "describe", import }.into()))
     }
 }

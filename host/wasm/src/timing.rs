@@ -105,6 +105,14 @@ impl CallTime {
         output
     }
 
+    /// Waits for `rest`, which is the call's own wish to wait: the same, but it tells nothing of others.
+    pub(crate) async fn resting_for(&self, rest: impl Future<Output = ()>) {
+        let waiting = self.0.cpu_permit.give_up();
+        rest.await;
+        let _stopped = StoppedClock::of(self);
+        waiting.over().await;
+    }
+
     /// Runs `call` until it ends. None: it had not when its time was over.
     pub(crate) async fn limited<F: Future + Unpin>(&self, mut call: F) -> Option<F::Output> {
         loop {

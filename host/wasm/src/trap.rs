@@ -8,6 +8,7 @@ use crate::abi::v0_1_0::WrongEntryPoint;
 use crate::limits::{Limit, Overrun};
 use crate::state::{CallState, ForbiddenImport};
 use crate::text::single_line;
+use crate::wasi_state::WasiError;
 
 /// Frames of the guest's stack that a message shows.
 const FRAMES: usize = 6;
@@ -68,6 +69,9 @@ fn cause(error: &wasmtime::Error, state: &CallState) -> (&'static str, String) {
     }
     if let Some(forbidden) = error.downcast_ref::<ForbiddenImport>() {
         return ("forbidden-import", forbidden.to_string());
+    }
+    if let Some(wasi) = error.downcast_ref::<WasiError>() {
+        return (wasi.reason(), wasi.to_string());
     }
     if let Some(trap) = error.downcast_ref::<Trap>() {
         return ("trap", format!("the plugin trapped: {trap}"));

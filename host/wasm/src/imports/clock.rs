@@ -1,16 +1,11 @@
 //! `clock`: the real time in `reconcile`, that of its beginning in `compose`, a fixed one in `describe`.
 
 use crate::abi::v0_1_0::bindings::windlass::plugin::clock::{Host, Instant};
-use crate::state::{CallState, World};
+use crate::state::CallState;
 
 impl Host for CallState {
     fn now(&mut self) -> wasmtime::Result<Instant> {
-        let now = match &mut self.world {
-            World::Describe(world) => world.now,
-            World::Reconcile(world) => world.now(),
-            World::Compose(world) => world.now,
-            World::Parked => std::time::Duration::ZERO,
-        };
+        let now = self.now();
         // Until 2106.
         let seconds = u32::try_from(now.as_secs()).unwrap_or(u32::MAX);
         Ok(Instant { seconds, nanoseconds: now.subsec_nanos() })

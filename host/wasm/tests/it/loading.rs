@@ -93,8 +93,8 @@ async fn a_composer_is_given_nothing_that_acts() {
         let message = load_error("guest", &composer(&import)).await;
         assert_says(&message, &["is a composer", &import, "write a reconciler"]);
     }
-    let wasi = load_error("guest", &composer("wasi:sockets/tcp@0.2.0")).await;
-    assert_says(&wasi, &["wasi:sockets/tcp@0.2.0", "no WASI"]);
+    let wasi = load_error("guest", &composer("wasi:sockets/tcp@0.3.0")).await;
+    assert_says(&wasi, &["wasi:sockets/tcp@0.3.0", "WASI 0.2"]);
     let fits = load_error("guest", &composer("windlass:plugin/log@0.1.0")).await;
     assert_says(&fits, &["does not fit the interface", "describe"]);
 }
@@ -113,8 +113,12 @@ fn importing(name: &str) -> Vec<u8> {
 
 #[tokio::test]
 async fn imports_that_cannot_be_given_are_named() {
-    let wasi = load_error("guest", &importing("wasi:sockets/tcp@0.2.0")).await;
-    assert_says(&wasi, &["wasi:sockets/tcp@0.2.0", "no WASI", "wasm32-unknown-unknown"]);
+    for name in ["wasi:sockets/tcp@0.3.0", "wasi:cli/stdout@0.2.0-rc-2023-11-10", "wasi:keyvalue/store@0.2.0"] {
+        assert_says(
+            &load_error("guest", &importing(name)).await,
+            &[name, "WASI 0.2", "wasip1", "wasm32-unknown-unknown"],
+        );
+    }
     let unknown = load_error("guest", &importing("evil:corp/anything@6.6.6")).await;
     assert_says(&unknown, &["evil:corp/anything@6.6.6", "cannot be given"]);
 }

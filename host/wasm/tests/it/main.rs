@@ -17,4 +17,5 @@ mod outside;
 mod reading;
 mod reuse;
 mod threads;
+mod wasi;
 mod wit;

@@ -101,15 +101,40 @@ impl Core {
 
     /// The component.
     pub(crate) fn component(&self) -> Vec<u8> {
+        self.encoded("", &[])
+    }
+
+    /// The component, by a stock toolchain's adapter from wasip1 to WASI 0.2.
+    pub(crate) fn adapted(&self) -> Vec<u8> {
+        use wasi_preview1_component_adapter_provider::{
+            WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
+        };
+        self.encoded("", &[(WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER)])
+    }
+
+    /// The component, with what `wasi` has in the text of WIT: a world `test:guest/wasi`, and packages of its own.
+    pub(crate) fn with_wasi(&self, wasi: &str) -> Vec<u8> {
+        self.encoded(wasi, &[])
+    }
+
+    fn encoded(&self, wasi: &str, adapters: &[(&str, &[u8])]) -> Vec<u8> {
         let mut module = wat::parse_str(self.text()).expect("the guest's text is well-formed");
         let mut resolve = Resolve::default();
         // A benchmark of another crate makes guests, too.
         let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|directory| directory.join("wit"));
         let wit = above.find(|wit| wit.is_dir()).expect("wit/ is in the project");
-        let (package, _) = resolve.push_dir(&wit).expect("wit/ is well-formed");
-        let world = resolve.select_world(&[package], Some("reconciler-plugin")).expect("the world is there");
+        let (mut package, _) = resolve.push_dir(&wit).expect("wit/ is well-formed");
+        let mut world = "reconciler-plugin";
+        if !wasi.is_empty() {
+            package = resolve.push_str("wasi.wit", wasi).expect("the text is well-formed");
+            world = "wasi";
+        }
+        let world = resolve.select_world(&[package], Some(world)).expect("the world is there");
         embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).expect("the world is embedded");
-        let encoder = ComponentEncoder::default().module(&module).expect("the module fits the world");
+        let mut encoder = ComponentEncoder::default().module(&module).expect("the module fits the world");
+        for (name, adapter) in adapters {
+            encoder = encoder.adapter(name, adapter).expect("the adapter fits");
+        }
         encoder.validate(false).encode().expect("the component is encoded")
     }
 

@@ -1,0 +1,46 @@
+//! The lines of a guest in the host's log: events of `tracing` with target `windlass::plugin`, and what the host knows beside
+//! them. Each counts against the budgets of its call and of its plugin; more are dropped and counted.
+
+use tracing::Level;
+use windlass_core::ports::CallContext;
+
+use crate::state::CallState;
+
+/// Logs `message`, which is one line, with `fields`.
+pub(crate) fn log(state: &mut CallState, level: Level, message: &str, fields: Option<&str>) {
+    let bytes = message.len() + fields.map_or(0, str::len);
+    if state.meter.log_line(bytes) {
+        let is_within = state.world.counters().is_none_or(|plugin| plugin.log_line(state.meter.limits(), bytes));
+        match state.world.call() {
+            Some(call) if is_within => emit(call, level, message, fields),
+            _ => state.meter.drop_log_line(),
+        }
+    }
+}
+
+/// The level of an event is part of its type, hence a match.
+fn emit(call: &CallContext, level: Level, message: &str, fields: Option<&str>) {
+    macro_rules! at {
+        ($level:expr) => {
+            tracing::event!(
+                target: "windlass::plugin",
+                // It says itself what the span of the worker, in whose place it runs, would add.
+                parent: None,
+                $level,
+                plugin = &*call.principal.plugin,
+                controller = &*call.controller,
+                key = %call.primary_key,
+                trace_id = &*call.trace_id,
+                fields,
+                "{message}"
+            )
+        };
+    }
+    match level {
+        Level::TRACE => at!(Level::TRACE),
+        Level::DEBUG => at!(Level::DEBUG),
+        Level::INFO => at!(Level::INFO),
+        Level::WARN => at!(Level::WARN),
+        Level::ERROR => at!(Level::ERROR),
+    }
+}

@@ -1,0 +1,43 @@
+//! The names of WASI that there are here, and what a component meets there.
+
+/// The packages of WASI 0.2, each with the words for what a component meets there.
+const PACKAGES: [(&str, &str); 7] = [
+    ("cli", "no arguments, environment or terminal; what it prints is logged; `exit` fails the call"),
+    ("clocks", "the host's clocks; in `describe` and `compose` they stand still"),
+    ("io", "the streams and waits of the others; a wait counts against the call's deadline"),
+    ("random", "the host's randomness; in `describe` and `compose` it follows from a seed"),
+    ("filesystem", "no directory: nothing can be opened"),
+    ("sockets", "refused: no address can be connected to or resolved"),
+    ("http", "refused: a plugin has `windlass:plugin/http` for granted hosts"),
+];
+
+/// What a component meets at the import `name`. None: it is not of the WASI that this host gives.
+#[must_use]
+pub fn met_at(name: &str) -> Option<&'static str> {
+    let (package, rest) = name.strip_prefix("wasi:")?.split_once('/')?;
+    let version = semver::Version::parse(rest.split_once('@')?.1).ok()?;
+    let is_given = version.major == 0 && version.minor == 2 && version.pre.is_empty();
+    PACKAGES.iter().find(|(name, _)| is_given && *name == package).map(|(_, meets)| *meets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_component_meets_is_known_for_all_of_0_2_and_for_nothing_else() {
+        for name in ["wasi:cli/stdout@0.2.0", "wasi:http/types@0.2.12", "wasi:io/poll@0.2.99"] {
+            assert!(met_at(name).is_some(), "{name}");
+        }
+        for name in [
+            "wasi:cli/stdout@0.3.0",
+            "wasi:cli/stdout@0.2.0-rc-2023-11-10",
+            "wasi:keyvalue/store@0.2.0",
+            "wasi:cli/stdout",
+            "wasi:cli@0.2.0",
+            "windlass:plugin/log@0.2.0",
+        ] {
+            assert_eq!(met_at(name), None, "{name}");
+        }
+    }
+}

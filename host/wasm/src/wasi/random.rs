@@ -1,0 +1,50 @@
+//! `wasi:random`: the randomness of the call. There is no worse one to be had for less.
+
+use super::bindings::wasi::random::{insecure, insecure_seed, random};
+use crate::limits::{Limit, Overrun};
+use crate::state::CallState;
+
+impl CallState {
+    fn random_bytes(&mut self, length: u64) -> wasmtime::Result<Vec<u8>> {
+        let limit = self.meter.limits().random_bytes;
+        let length = u32::try_from(length).unwrap_or(u32::MAX);
+        if length > limit {
+            return Err(Overrun::bytes(Limit::RandomBytes, limit as usize).into());
+        }
+        let mut bytes = vec![0; length as usize];
+        self.world.fill_random(&mut bytes);
+        Ok(bytes)
+    }
+
+    fn random_u64(&mut self) -> u64 {
+        let mut bytes = [0; 8];
+        self.world.fill_random(&mut bytes);
+        u64::from_le_bytes(bytes)
+    }
+}
+
+impl random::Host for CallState {
+    fn get_random_bytes(&mut self, length: u64) -> wasmtime::Result<Vec<u8>> {
+        self.random_bytes(length)
+    }
+
+    fn get_random_u64(&mut self) -> wasmtime::Result<u64> {
+        Ok(self.random_u64())
+    }
+}
+
+impl insecure::Host for CallState {
+    fn get_insecure_random_bytes(&mut self, length: u64) -> wasmtime::Result<Vec<u8>> {
+        self.random_bytes(length)
+    }
+
+    fn get_insecure_random_u64(&mut self) -> wasmtime::Result<u64> {
+        Ok(self.random_u64())
+    }
+}
+
+impl insecure_seed::Host for CallState {
+    fn insecure_seed(&mut self) -> wasmtime::Result<(u64, u64)> {
+        Ok((self.random_u64(), self.random_u64()))
+    }
+}

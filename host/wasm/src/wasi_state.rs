@@ -1,0 +1,187 @@
+//! The host's knowledge of a guest that uses WASI: its handles, and what it has written to its standard streams without
+//! ending the line. `wasi` works with it; who uses no WASI has none of it.
+
+use std::time::Instant;
+
+use slab::Slab;
+
+/// More handles than a runtime needs, and few enough to be nothing.
+const MOST_HANDLES: usize = 4_096;
+
+/// The end of a call at WASI. It travels through wasmtime as the cause of the trap.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum WasiError {
+    /// `exit`, whatever the code: nobody waits for the end of a process here.
+    #[error("the plugin ended itself with exit code {0}, and a call ends with an answer")]
+    Exit(u8),
+    /// Each costs the host memory.
+    #[error(
+        "the plugin was stopped: it has more than {MOST_HANDLES} handles of WASI (streams, pollables) at once; it must drop \
+         those that it has done with"
+    )]
+    Handles,
+    /// A trap by WASI's own words.
+    #[error("the plugin was stopped: it polls an empty list, which nothing would ever end")]
+    EmptyPoll,
+    /// Nothing stands behind the import, and its type has no way to say so.
+    #[error("the plugin was stopped: it calls `{0}`, and a plugin has no files, sockets or HTTP by WASI")]
+    Refused(String),
+    /// What no component can do that was checked.
+    #[error("the plugin was stopped: it uses a handle of WASI that it does not have")]
+    NoHandle,
+}
+
+impl WasiError {
+    /// A fixed label.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self {
+            Self::Exit(_) => "exit",
+            Self::Handles | Self::EmptyPoll | Self::Refused(_) | Self::NoHandle => "wasi",
+        }
+    }
+}
+
+/// The other side of a handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Item {
+    /// Standard input: at its end.
+    Input,
+    /// A stream to write to.
+    Output(Output),
+    /// Ready from this time of the monotonic clock on, in nanoseconds.
+    Pollable(u64),
+    /// Nothing: an object of an interface that is only refused.
+    Nothing,
+}
+
+/// A standard stream to write to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Output {
+    Stdout,
+    Stderr,
+}
+
+/// The state of one instance; it outlives a call if the instance does.
+#[derive(Debug)]
+pub(crate) struct WasiState {
+    handles: Slab<Item>,
+    stdout: Unended,
+    stderr: Unended,
+    /// The beginning of the monotonic clock, where time is real.
+    pub(crate) epoch: Instant,
+}
+
+impl Default for WasiState {
+    fn default() -> Self {
+        let (stdout, stderr) = (Unended::default(), Unended::default());
+        Self { handles: Slab::new(), stdout, stderr, epoch: Instant::now() }
+    }
+}
+
+impl WasiState {
+    /// A handle of `item`.
+    pub(crate) fn give(&mut self, item: Item) -> Result<u32, WasiError> {
+        if self.handles.len() >= MOST_HANDLES {
+            return Err(WasiError::Handles);
+        }
+        u32::try_from(self.handles.insert(item)).map_err(|_| WasiError::Handles)
+    }
+
+    /// The other side of `handle`.
+    pub(crate) fn item(&self, handle: u32) -> Result<Item, WasiError> {
+        self.handles.get(handle as usize).copied().ok_or(WasiError::NoHandle)
+    }
+
+    /// The guest has dropped `handle`.
+    pub(crate) fn take_back(&mut self, handle: u32) -> Result<(), WasiError> {
+        self.handles.try_remove(handle as usize).map(drop).ok_or(WasiError::NoHandle)
+    }
+
+    /// The text of `stream` since its last line's end.
+    pub(crate) fn unended(&mut self, stream: Output) -> &mut Unended {
+        match stream {
+            Output::Stdout => &mut self.stdout,
+            Output::Stderr => &mut self.stderr,
+        }
+    }
+}
+
+/// Text whose line has not ended, never more than a line may have.
+#[derive(Debug, Default)]
+pub(crate) struct Unended(Vec<u8>);
+
+impl Unended {
+    /// Adds `bytes`, and returns the lines that have ended: at a line feed, or at `limit` bytes, the most that a line may
+    /// have. Empty lines are left out.
+    pub(crate) fn add(&mut self, bytes: &[u8], limit: usize) -> Vec<String> {
+        let limit = limit.max(4);
+        let mut lines = Vec::new();
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let mut part = part;
+            while self.0.len() + part.len() > limit {
+                let (fits, rest) = part.split_at(limit - self.0.len());
+                self.0.extend_from_slice(fits);
+                part = rest;
+                let kept = self.0.split_off(last_boundary(&self.0));
+                lines.extend(self.end());
+                self.0 = kept;
+            }
+            self.0.extend_from_slice(part);
+            if part.ends_with(b"\n") {
+                lines.extend(self.end());
+            }
+        }
+        lines
+    }
+
+    /// The line as it is, which ends here. None: it is empty.
+    pub(crate) fn end(&mut self) -> Option<String> {
+        let bytes = std::mem::take(&mut self.0);
+        let text = String::from_utf8_lossy(&bytes);
+        let line = text.trim_end();
+        (!line.is_empty()).then(|| line.to_owned())
+    }
+}
+
+/// Where the last character of `bytes` begins, if it may go on behind them; else their end.
+fn last_boundary(bytes: &[u8]) -> usize {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        _ => bytes.len(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_at_line_feeds_and_the_rest_waits() {
+        let mut text = Unended::default();
+        assert_eq!(text.add(b"one\r\ntwo\n\nthr", 100), ["one", "two"]);
+        assert_eq!(text.add(b"ee", 100), [""; 0]);
+        assert_eq!(text.add(b"\nfour", 100), ["three"]);
+        assert_eq!((text.end(), text.end()), (Some("four".to_owned()), None));
+    }
+
+    #[test]
+    fn a_line_without_end_is_cut_between_characters_at_the_most_that_a_line_may_have() {
+        let mut text = Unended::default();
+        assert_eq!(text.add("aaaaaüüüü".as_bytes(), 6), ["aaaaa", "üüü"]);
+        assert_eq!(text.end().as_deref(), Some("ü"));
+        assert_eq!(text.add(&[0xff; 9], 4).len(), 2, "what is no text has no boundaries");
+        assert!(text.0.len() <= 4);
+    }
+
+    #[test]
+    fn a_handle_that_was_given_back_makes_room_for_another() {
+        let mut state = WasiState::default();
+        for _ in 0..MOST_HANDLES {
+            state.give(Item::Nothing).expect("there is room");
+        }
+        assert_eq!(state.give(Item::Input), Err(WasiError::Handles));
+        state.take_back(7).expect("it was given");
+        let handle = state.give(Item::Input).expect("there is room again");
+        assert_eq!((state.item(handle), state.take_back(u32::MAX)), (Ok(Item::Input), Err(WasiError::NoHandle)));
+    }
+}

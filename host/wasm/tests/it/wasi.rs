@@ -1,0 +1,249 @@
+//! Components with WASI 0.2, as stock toolchains leave them behind: they run with nothing behind the imports, and get
+//! no further than others.
+//!
+//! Two kinds of guests: modules for wasip1 with the standard adapter, and such that call WASI 0.2 itself, in the
+//! canonical ABI's own terms. Each checks what it is answered, and traps if it is something else.
+
+use crate::support;
+
+use std::time::Duration;
+
+use support::guests::Core;
+use support::ports::quiet;
+use support::{called, limits, load, load_error, patient, reconcile, sandbox, trapped};
+use windlass_core::outcome::CallResult;
+use windlass_wasm::{CallLimits, Limits, Replay};
+
+/// A world with all of WASI that does something, in the version `version`.
+fn wasi(version: &str) -> String {
+    let given = include_str!("../../wasi.wit").replace("0.2.12", version);
+    let world = "package test:guest;\nworld wasi {\n  include windlass:plugin/reconciler-plugin@0.1.0;\n  include windlass:wasi/given;\n}\n";
+    let given = given.replace("package windlass:wasi;\n", "package windlass:wasi {\n").replacen(
+        "\npackage wasi:cli",
+        "}\n\npackage wasi:cli",
+        1,
+    );
+    format!("{world}{given}")
+}
+
+/// A guest that calls WASI of `version` itself: `imports` are of core functions.
+fn direct(version: &str, imports: &str, reconcile: &str) -> Vec<u8> {
+    let core =
+        Core { imports: imports.replace("VERSION", version), reconcile: reconcile.to_owned(), ..Core::default() };
+    core.with_wasi(&wasi(version))
+}
+
+/// A guest for wasip1 that checks that each call in `checks` answers so.
+fn adapted(imports: &[(&str, &str)], checks: &[(&str, u32)]) -> Core {
+    let import = |(name, signature): &(&str, &str)| {
+        format!(r#"(import "wasi_snapshot_preview1" "{name}" (func ${name} {signature} (result i32)))"#)
+    };
+    let check = |(call, answer): &(&str, u32)| format!("(if (i32.ne {call} (i32.const {answer})) (then unreachable))");
+    Core {
+        imports: imports.iter().map(import).collect(),
+        reconcile: checks.iter().map(check).collect(),
+        // The adapter has a page of its own.
+        pages: 8,
+        ..Core::default()
+    }
+}
+
+const FD_WRITE: (&str, &str) = ("fd_write", "(param i32 i32 i32 i32)");
+/// A list of one text, of 12 bytes at 1200; the answer goes to 1300.
+const TEXT: &str = r#"(data (i32.const 1100) "\b0\04\00\00\0c\00\00\00") (data (i32.const 1200) "hello\nworld!")"#;
+const EBADF: u32 = 8;
+
+/// Asserts that `bytes` loads and a call of it ends well.
+async fn assert_done(bytes: &[u8]) {
+    let plugin = load(&sandbox(Limits::default()), "guest", bytes).await.expect("it loads");
+    assert_eq!(reconcile(&plugin, &quiet()).await, CallResult::Done);
+}
+
+/// How a call of `bytes` is stopped.
+async fn stopped(bytes: &[u8], limits: Limits) -> (&'static str, String) {
+    let plugin = load(&sandbox(limits), "guest", bytes).await.expect("it loads");
+    trapped(reconcile(&plugin, &quiet()).await)
+}
+
+#[tokio::test]
+async fn a_module_with_the_standard_adapter_finds_an_empty_world() {
+    let imports = [
+        ("args_sizes_get", "(param i32 i32)"),
+        ("environ_sizes_get", "(param i32 i32)"),
+        ("fd_prestat_get", "(param i32 i32)"),
+        ("path_open", "(param i32 i32 i32 i32 i32 i64 i64 i32 i32)"),
+        ("fd_read", "(param i32 i32 i32 i32)"),
+        ("random_get", "(param i32 i32)"),
+        ("clock_time_get", "(param i32 i64 i32)"),
+    ];
+    let checks = [
+        ("(call $args_sizes_get (i32.const 1300) (i32.const 1304))", 0),
+        ("(i32.load (i32.const 1300))", 0),
+        ("(call $environ_sizes_get (i32.const 1300) (i32.const 1304))", 0),
+        ("(i32.load (i32.const 1300))", 0),
+        ("(call $fd_prestat_get (i32.const 3) (i32.const 1300))", EBADF),
+        (
+            "(call $path_open (i32.const 3) (i32.const 0) (i32.const 2050) (i32.const 9) (i32.const 0) (i64.const 0)
+             (i64.const 0) (i32.const 0) (i32.const 1300))",
+            EBADF,
+        ),
+        // Standard input is at its end.
+        ("(call $fd_read (i32.const 0) (i32.const 1100) (i32.const 1) (i32.const 1300))", 0),
+        ("(i32.load (i32.const 1300))", 0),
+        ("(call $random_get (i32.const 1300) (i32.const 8))", 0),
+        ("(call $clock_time_get (i32.const 0) (i64.const 1) (i32.const 1300))", 0),
+        ("(call $clock_time_get (i32.const 1) (i64.const 1) (i32.const 1300))", 0),
+    ];
+    assert_done(&Core { items: TEXT.into(), ..adapted(&imports, &checks) }.adapted()).await;
+}
+
+#[tokio::test]
+async fn what_a_runtime_says_on_standard_error_explains_its_trap() {
+    let write = "(call $fd_write (i32.const 2) (i32.const 1100) (i32.const 1) (i32.const 1300))";
+    let core = Core { items: TEXT.into(), ..adapted(&[FD_WRITE], &[(write, 0)]) };
+    let core = Core { reconcile: format!("{} unreachable", core.reconcile), ..core };
+    let (reason, message) = stopped(&core.adapted(), Limits::default()).await;
+    assert_eq!(reason, "trap");
+    assert!(message.contains("it had logged: hello world!"), "{message}");
+}
+
+#[tokio::test]
+async fn what_describe_prints_is_refused_with_its_words() {
+    let write = "(drop (call $fd_write (i32.const 1) (i32.const 1100) (i32.const 1) (i32.const 1300)))";
+    let core = Core { items: TEXT.into(), describe: write.into(), ..adapted(&[FD_WRITE], &[]) };
+    let message = load_error("guest", &core.adapted()).await;
+    for part in ["`describe` calls `wasi:cli/stdout`", "hello world!"] {
+        assert!(message.contains(part), "{part:?} is missing in: {message}");
+    }
+}
+
+#[tokio::test]
+async fn exit_is_a_failure_of_the_call_with_its_code() {
+    let exit = r#"(import "wasi:cli/exit@VERSION" "exit-with-code" (func $exit (param i32)))"#;
+    let (reason, message) = stopped(&direct("0.2.12", exit, "(call $exit (i32.const 7))"), Limits::default()).await;
+    assert_eq!((reason, message.contains("exit code 7")), ("exit", true), "{message}");
+    let exit = r#"(import "wasi:cli/exit@VERSION" "exit" (func $exit (param i32)))"#;
+    let (reason, message) = stopped(&direct("0.2.12", exit, "(call $exit (i32.const 0))"), Limits::default()).await;
+    assert_eq!((reason, message.contains("exit code 0")), ("exit", true), "{message}");
+}
+
+const SLEEP: &str = r#"
+    (import "wasi:clocks/monotonic-clock@VERSION" "subscribe-duration" (func $after (param i64) (result i32)))
+    (import "wasi:clocks/monotonic-clock@VERSION" "now" (func $now (result i64)))
+    (import "wasi:io/poll@VERSION" "[method]pollable.block" (func $block (param i32)))
+    (import "wasi:io/poll@VERSION" "[resource-drop]pollable" (func $drop (param i32)))"#;
+
+/// Sleeps so many seconds, and traps if less has passed.
+fn sleep(seconds: u64) -> String {
+    let nanoseconds = seconds * 1_000_000_000;
+    format!(
+        "(global.set $began (call $now))
+         (call $block (call $after (i64.const {nanoseconds})))
+         (if (i64.lt_u (i64.sub (call $now) (global.get $began)) (i64.const {nanoseconds})) (then unreachable))"
+    )
+}
+
+fn sleeping(version: &str, describe: u64, reconcile: u64) -> Vec<u8> {
+    let core = Core {
+        imports: SLEEP.replace("VERSION", version),
+        items: "(global $began (mut i64) (i64.const 0))".into(),
+        describe: sleep(describe),
+        reconcile: sleep(reconcile),
+        ..Core::default()
+    };
+    core.with_wasi(&wasi(version))
+}
+
+#[tokio::test]
+async fn a_sleep_takes_its_time_and_none_where_time_stands_still() {
+    // A describe sleeps an hour, a call a second; and so does a call that is made again, which sleeps an hour.
+    let plugin = load(&sandbox(patient()), "guest", &sleeping("0.2.0", 3_600, 1)).await.expect("it loads at once");
+    assert_eq!(called(&plugin, &quiet(), None).await.result, CallResult::Done);
+    let plugin = load(&sandbox(patient()), "guest", &sleeping("0.2.12", 0, 3_600)).await.expect("it loads");
+    let replay = Some(Replay { now: Duration::from_secs(1_000_000_000), seed: [7; 32] });
+    let limits = CallLimits { replay, ..CallLimits::default() };
+    let call = support::call_of(&plugin, &windlass_core::object::ObjectKey::namespaced("prod", "shop"));
+    assert_eq!(support::call_with(&plugin, &quiet(), call, None, limits).await.result, CallResult::Done);
+}
+
+#[tokio::test]
+async fn a_sleep_beyond_the_deadline_is_the_plugins_own_overrun() {
+    let (reason, message) = stopped(&sleeping("0.2.12", 0, 3_600), limits()).await;
+    assert_eq!(reason, "deadline");
+    assert!(message.contains("it was waiting for `wasi:io/poll`"), "{message}");
+}
+
+#[tokio::test]
+async fn a_poll_tells_which_are_ready_and_an_empty_one_would_never_end() {
+    let imports = format!(r#"{SLEEP} (import "wasi:io/poll@VERSION" "poll" (func $poll (param i32 i32 i32)))"#);
+    // Of a wait of an hour and none at all the second is ready.
+    let polls = "(i32.store (i32.const 1100) (call $after (i64.const 3600000000000)))
+        (i32.store (i32.const 1104) (call $after (i64.const 0)))
+        (call $poll (i32.const 1100) (i32.const 2) (i32.const 1200))
+        (if (i32.ne (i32.load (i32.const 1204)) (i32.const 1)) (then unreachable))
+        (if (i32.ne (i32.load (i32.load (i32.const 1200))) (i32.const 1)) (then unreachable))";
+    assert_done(&direct("0.2.3", &imports, polls)).await;
+    let nothing = "(call $poll (i32.const 1100) (i32.const 0) (i32.const 1200))";
+    let (reason, message) = stopped(&direct("0.2.12", &imports, nothing), Limits::default()).await;
+    assert_eq!((reason, message.contains("empty list")), ("wasi", true), "{message}");
+}
+
+#[tokio::test]
+async fn handles_without_end_stop_the_guest() {
+    let imports = r#"(import "wasi:cli/stdout@VERSION" "get-stdout" (func $stdout (result i32)))
+        (import "wasi:io/streams@VERSION" "[resource-drop]output-stream" (func $drop (param i32)))"#;
+    let kept = "(loop $more (drop (call $stdout)) (br $more))";
+    let (reason, message) = stopped(&direct("0.2.12", imports, kept), Limits::default()).await;
+    assert_eq!((reason, message.contains("4096 handles")), ("wasi", true), "{message}");
+    let dropped = "(local.set 0 (i32.const 10000)) (loop $more (call $drop (call $stdout))
+        (br_if $more (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))";
+    assert_done(&direct("0.2.12", imports, dropped)).await;
+}
+
+#[tokio::test]
+async fn randomness_is_bounded_as_the_plugins_own_is() {
+    let imports = r#"(import "wasi:random/random@VERSION" "get-random-bytes" (func $random (param i64 i32)))"#;
+    assert_done(&direct("0.2.12", imports, "(call $random (i64.const 32) (i32.const 1100))")).await;
+    let much = "(call $random (i64.const 0x7fffffffffffffff) (i32.const 1100))";
+    assert_eq!(stopped(&direct("0.2.12", imports, much), Limits::default()).await.0, "random-bytes");
+}
+
+#[tokio::test]
+async fn sockets_are_there_and_refuse() {
+    let text = "package test:guest;
+        world wasi {
+          include windlass:plugin/reconciler-plugin@0.1.0;
+          import wasi:sockets/instance-network@0.2.7;
+          import wasi:sockets/tcp-create-socket@0.2.7;
+          import wasi:sockets/later@0.2.7;
+        }
+        package wasi:sockets@0.2.7 {
+          interface network { resource network; enum error-code { unknown, access-denied, timeout } }
+          interface instance-network { use network.{network}; instance-network: func() -> network; }
+          interface tcp { resource tcp-socket { is-listening: func() -> bool; } }
+          interface tcp-create-socket {
+            use network.{error-code};
+            use tcp.{tcp-socket};
+            create-tcp-socket: func(family: u8) -> result<tcp-socket, error-code>;
+          }
+          interface later { number: func() -> u32; }
+        }";
+    let imports = r#"(import "wasi:sockets/instance-network@0.2.7" "instance-network" (func $network (result i32)))
+        (import "wasi:sockets/network@0.2.7" "[resource-drop]network" (func $drop (param i32)))
+        (import "wasi:sockets/later@0.2.7" "number" (func $number (result i32)))
+        (import "wasi:sockets/tcp-create-socket@0.2.7" "create-tcp-socket" (func $create (param i32 i32)))"#;
+    let guest = |reconcile: &str| {
+        let core = Core { imports: imports.into(), reconcile: reconcile.into(), ..Core::default() };
+        core.with_wasi(text)
+    };
+    // The second case of the error: access denied.
+    let refused = "(call $drop (call $network)) (call $create (i32.const 0) (i32.const 1100))
+        (if (i32.ne (i32.load8_u (i32.const 1100)) (i32.const 1)) (then unreachable))
+        (if (i32.ne (i32.load8_u (i32.const 1104)) (i32.const 1)) (then unreachable))";
+    assert_done(&guest(refused)).await;
+    let (reason, message) = stopped(&guest("(drop (call $number))"), Limits::default()).await;
+    assert_eq!(reason, "wasi");
+    assert!(message.contains("wasi:sockets/later@0.2.7#number"), "{message}");
+    let kept = "(loop $more (drop (call $network)) (br $more))";
+    assert_eq!(stopped(&guest(kept), Limits::default()).await.0, "wasi");
+}
