@@ -138,7 +138,7 @@ fn text(plugin: &Plugin, made: &InspectedFile, given: &PolicyLayers, review: &Po
         Some(_) => given.file.display().to_string(),
     };
     let mut text = format!(
-        "{} {}\n  file     {}\n  sha256   {}\n  bytes    {}, and {} of machine code\n  abi      {}, {}\n{}  imports  {}\n  policy   \
+        "{} {}\n  file     {}\n  sha256   {}\n  bytes    {}, and {} of machine code\n  abi      {}, {}\n{}  imports  {}\n{}  policy   \
          {policy}\n{}",
         manifest.name,
         manifest.version,
@@ -150,6 +150,7 @@ fn text(plugin: &Plugin, made: &InspectedFile, given: &PolicyLayers, review: &Po
         entry(plugin),
         made::origin(&made.contents),
         plugin.imports().join(", "),
+        made::wasi(plugin.imports()),
         made::needs(&made.needs),
     );
     text.push_str("\nasks for:\n");
@@ -248,6 +249,7 @@ fn json(plugin: &Plugin, made: &InspectedFile, given: &PolicyLayers, review: &Po
         "abi": plugin.abi().to_string(),
         "entry": entry(plugin),
         "imports": plugin.imports(),
+        "wasi": made::wasi_json(plugin.imports()),
         "policy": given.policy.as_ref().map(|policy| json!({"file": given.file, "paused": policy.paused})),
         "granted": review.is_complete(),
         "asks": {

@@ -19,9 +19,10 @@ const NAME_BYTES: usize = 80;
 
 /// Marks of languages, by how a name begins. Tools that are themselves written in another language, as interpreters
 /// are, come first.
-const SPEAKS: [(&str, &str); 10] = [
+const SPEAKS: [(&str, &str); 11] = [
     ("componentize-py", "Python"),
     ("libpython", "Python"),
+    ("ComponentizeJS", "JavaScript"),
     ("componentize-qjs", "JavaScript"),
     ("componentize_qjs", "JavaScript"),
     ("go cmd/compile", "Go"),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use windlass_wasm::{Contents, FileKind, MadeWith, Need, Unit};
+use windlass_wasm::{Contents, FileKind, MadeWith, Need, Unit, wasi_met_at};
 
 use crate::cli::limits::shown;
 
@@ -15,6 +15,28 @@ const INTERFACES: &str = "windlass:plugin/";
 pub(super) fn origin(contents: &Contents) -> String {
     let language = contents.language().unwrap_or_else(|| "unknown: nothing in the file tells it".to_owned());
     format!("  language {language}\n  tools    {}\n", listed(&tools(contents)))
+}
+
+/// The lines for what of WASI it imports, a package each, and what it meets there. None: it imports no WASI.
+pub(super) fn wasi(imports: &[String]) -> String {
+    let mut text = String::new();
+    let mut told = Vec::new();
+    for import in imports {
+        let Some(meets) = wasi_met_at(import) else { continue };
+        let package = import.split_once('/').map_or(&**import, |(package, _)| package);
+        if told.contains(&package) {
+            continue;
+        }
+        let _ = writeln!(text, "  {:<8} {package}: {meets}", if told.is_empty() { "wasi" } else { "" });
+        told.push(package);
+    }
+    text
+}
+
+/// The same, an import each.
+pub(super) fn wasi_json(imports: &[String]) -> Value {
+    let met = imports.iter().filter_map(|name| Some(json!({"import": name, "meets": wasi_met_at(name)?})));
+    met.collect::<Vec<_>>().into()
 }
 
 /// The lines for what the file needs of each limit.
@@ -33,7 +55,7 @@ pub(super) fn needs(needs: &[Need]) -> String {
 /// Describes a file that this host cannot load. The caller says why it cannot.
 pub(super) fn unloaded(file: &Path, contents: &Contents, of_limits: &[Need]) -> String {
     format!(
-        "{}: no plugin for this host\n  kind     {}\n  sha256   {}\n  bytes    {}\n  abi      {}\n{}  imports  {}\n  exports  {}\n{}",
+        "{}: no plugin for this host\n  kind     {}\n  sha256   {}\n  bytes    {}\n  abi      {}\n{}  imports  {}\n{}  exports  {}\n{}",
         file.display(),
         kind(contents.kind),
         contents.digest,
@@ -41,6 +63,7 @@ pub(super) fn unloaded(file: &Path, contents: &Contents, of_limits: &[Need]) -> 
         listed(&versions(contents)),
         origin(contents),
         listed(&contents.imports),
+        wasi(&contents.imports),
         listed(&contents.exports),
         needs(of_limits),
     )
@@ -56,6 +79,7 @@ pub(super) fn unloaded_json(file: &Path, contents: &Contents, of_limits: &[Need]
         "bytes": contents.bytes,
         "abi": versions(contents),
         "imports": contents.imports,
+        "wasi": wasi_json(&contents.imports),
         "exports": contents.exports,
     });
     add(&mut json, contents, of_limits);
@@ -108,6 +132,19 @@ fn listed<T: AsRef<str>>(all: &[T]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_package_of_wasi_is_told_once_with_what_it_meets() {
+        let imports =
+            ["windlass:plugin/log@0.1.0", "wasi:cli/exit@0.2.0", "wasi:cli/stdout@0.2.0", "wasi:http/types@0.2.3"];
+        let imports = imports.map(str::to_owned);
+        let text = wasi(&imports);
+        let lines: Vec<_> = text.lines().collect();
+        assert!(lines[0].starts_with("  wasi     wasi:cli: no arguments"), "{text}");
+        assert!(lines[1].starts_with("           wasi:http: refused"), "{text}");
+        assert_eq!((lines.len(), wasi_json(&imports)[1]["import"].as_str()), (2, Some("wasi:cli/stdout@0.2.0")));
+        assert_eq!(wasi(&imports[..1]), "");
+    }
 
     #[test]
     fn what_is_too_much_stands_out_and_each_limit_has_its_name() {
