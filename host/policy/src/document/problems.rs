@@ -1,15 +1,20 @@
 //! The problems of a document, gathered while it is read.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use serde::Deserialize;
+use serde_path_to_error::{Path as FieldPath, Segment, Track};
 use serde_saphyr::Spanned;
 use windlass_wasm::manifest::did_you_mean;
 
 use crate::PolicyError;
 use crate::problem::Problem;
+
 /// Problems that a message lists.
 const MOST_PROBLEMS: usize = 10;
+/// The field of a [`Spanned`] that has what was written. No document has a field of this name.
+const WRITTEN: &str = "value";
 
 /// The problems found in one document so far.
 #[derive(Default)]
@@ -28,11 +33,17 @@ impl DocumentProblems {
 
     /// Reads the YAML document `text`. None: it is not one, which is a problem.
     pub fn yaml<'a, T: Deserialize<'a>>(&mut self, text: &'a [u8]) -> Option<T> {
-        match serde_saphyr::from_slice_with_options(text, options()) {
+        let mut track = Track::new();
+        let read = serde_saphyr::with_deserializer_from_slice_with_options(text, options(), |yaml| {
+            T::deserialize(serde_path_to_error::Deserializer::new(yaml, &mut track))
+        });
+        match read {
             Ok(value) => Some(value),
             Err(error) => {
                 let line = error.location().map(|location| location.line());
-                self.0.push(Problem { line, what: explained(&error) });
+                let field = field(&track.path());
+                let what = explained(&error);
+                self.0.push(Problem { line, what: if field.is_empty() { what } else { format!("`{field}`: {what}") } });
                 None
             }
         }
@@ -50,6 +61,25 @@ impl DocumentProblems {
             _ => Err(PolicyError { path: path.to_owned(), problems: self.0 }),
         }
     }
+}
+
+/// The field that a problem is about, as one writes it: `build.output`, `rules[1].verbs`. Empty: the document as a whole.
+fn field(path: &FieldPath) -> String {
+    let mut field = String::new();
+    for segment in path {
+        match segment {
+            Segment::Seq { index } => {
+                // Writing to a text does not fail.
+                let _ = write!(field, "[{index}]");
+            }
+            Segment::Map { key } | Segment::Enum { variant: key } if key != WRITTEN => {
+                field.push_str(if field.is_empty() { "" } else { "." });
+                field.push_str(key);
+            }
+            Segment::Map { .. } | Segment::Enum { .. } | Segment::Unknown => {}
+        }
+    }
+    field
 }
 
 /// The parser's message in one line, with what was probably meant.

@@ -103,6 +103,19 @@ fn what_makes_no_sense_is_refused_with_what_to_write() {
 }
 
 #[test]
+fn a_value_of_the_wrong_type_is_told_with_its_field() {
+    for (from, to, line, field) in [
+        ("plugin: webapp", "plugin: [webapp]", ":3:", "`plugin`: "),
+        ("verbs: [get, patch]", "verbs: get", ":9:", "`rules[0].verbs`: "),
+        ("names: [shop]", "names: [[shop]]", ":11:", "`rules[0].names[0]`: "),
+        ("port: 8443", "port: many", ":14:", "`http[0].port`: "),
+    ] {
+        let said = wrong(from, to);
+        assert!(said.contains(&format!("webapp.policy.yaml{line} {field}")), "{to}: {said}");
+    }
+}
+
+#[test]
 fn a_file_that_is_no_yaml_says_where() {
     let said = read("apiVersion: windlass.dev/v1alpha1\nkind: [PluginPolicy\nplugin: webapp\n").expect_err("broken");
     assert!(said.contains("webapp.policy.yaml:"), "{said}");
