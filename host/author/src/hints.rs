@@ -8,7 +8,8 @@ type Hint = (&'static [&'static str], &'static str);
 const RUST: &[Hint] = &[
     (
         &["target may not be installed"],
-        "Rust's standard library for plugins is missing: rustup target add wasm32-unknown-unknown",
+        "the toolchain that cargo used, which `rustup show active-toolchain` in this folder names, lacks Rust's standard library for \
+         plugins: run `rustup target add wasm32-unknown-unknown` in this folder",
     ),
     (
         &["getrandom", "not supported"],
@@ -106,6 +107,11 @@ mod tests {
                 Language::Rust,
                 "error: the wasm*-unknown-unknown targets are not supported by default ... getrandom",
                 "random",
+            ),
+            (
+                Language::Rust,
+                "= note: the `wasm32-unknown-unknown` target may not be installed",
+                "`rustup target add wasm32-unknown-unknown` in this folder",
             ),
             (Language::Rust, "error: failed to run custom build command for `openssl-sys v0.9.1`", "pure Rust"),
             (Language::Python, "ModuleNotFoundError: No module named 'requests'", "pip install --target packages"),

@@ -1,5 +1,6 @@
 //! Looks for the tools that a plan needs, and says what is missing, what was found instead, and how to get it.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -71,6 +72,8 @@ impl ToolPaths {
     /// The program's output. Err: it does not work, and its message.
     async fn ask(&self, program: &Path, arguments: &[&str]) -> Result<String, String> {
         let mut command = Command::new(program);
+        // Without a backtrace: rustup's own would fill what is kept, and says nothing to an author.
+        command.env("RUST_BACKTRACE", "0").env("RUST_LIB_BACKTRACE", "0");
         command.args(arguments).current_dir(&self.folder).stdin(Stdio::null()).kill_on_drop(true);
         match tokio::time::timeout(PATIENCE, command.output()).await {
             Err(_) => Err(format!("it did not answer within {PATIENCE:?}")),
@@ -168,18 +171,53 @@ async fn rust_target(places: &ToolPaths) -> Option<Missing> {
     let there = std::fs::read_dir(directory.trim()).is_ok_and(|mut entries| {
         entries.any(|entry| entry.is_ok_and(|entry| entry.file_name().as_encoded_bytes().starts_with(b"libstd-")))
     });
-    let get = [
-        ("rustup", format!("rustup target add {RUST_TARGET}")),
-        ("Debian", "apt install libstd-rust-dev-wasm32 (for Debian's own rustc)".to_owned()),
-    ];
+    if there {
+        return None;
+    }
+    let (of, get) = match toolchain_of(Path::new(directory.trim())) {
+        // By its name: the folder may have another one than the place where the author types this.
+        Some(name) => (
+            format!("the toolchain {name}"),
+            vec![("rustup", format!("rustup target add {RUST_TARGET} --toolchain {name}"))],
+        ),
+        None => (
+            rustc.display().to_string(),
+            vec![
+                ("Debian", "apt install libstd-rust-dev-wasm32 (for Debian's own rustc)".to_owned()),
+                ("anywhere", "https://rustup.rs, with its rustc before this one on PATH".to_owned()),
+            ],
+        ),
+    };
     let get = get.into_iter().map(|(whence, how)| (whence.to_owned(), how)).collect();
-    let what = format!("Rust's standard library for {RUST_TARGET}, for {}", rustc.display());
-    (!there).then_some(Missing { what, lack: ToolLack::Absent, wanted: String::new(), get })
+    let what = format!("Rust's standard library for {RUST_TARGET}, of {of}");
+    Some(Missing { what, lack: ToolLack::Absent, wanted: String::new(), get })
+}
+
+/// The name of rustup's toolchain that has this directory of libraries. None: it is none of rustup's.
+fn toolchain_of(directory: &Path) -> Option<String> {
+    let mut parts = directory.components().map(|part| part.as_os_str().to_string_lossy());
+    parts.find(|part| part == "toolchains")?;
+    parts.next().map(Cow::into_owned)
+}
+
+/// The toolchain that rustup says it has not, in place of running a tool of it.
+fn absent_toolchain(said: &str) -> Option<&str> {
+    let (name, rest) = said.split_once("toolchain '")?.1.split_once('\'')?;
+    rest.trim_start().starts_with("is not installed").then_some(name)
 }
 
 impl Missing {
     fn tool(tool: &Tool, lack: ToolLack) -> Self {
-        let get = tool.get.iter().map(|(whence, how)| ((*whence).to_owned(), (*how).to_owned())).collect();
+        let toolchain = match &lack {
+            ToolLack::Broken { said, .. } => absent_toolchain(said),
+            ToolLack::Absent | ToolLack::Old { .. } => None,
+        };
+        let get = match toolchain {
+            Some(name) => {
+                vec![("rustup".to_owned(), format!("rustup toolchain install {name} --target {RUST_TARGET}"))]
+            }
+            None => tool.get.iter().map(|(whence, how)| ((*whence).to_owned(), (*how).to_owned())).collect(),
+        };
         let wanted = format!("{} or newer, tried with {}", tool.least, tool.tried);
         Self { what: tool.name.to_owned(), lack, wanted, get }
     }

@@ -71,13 +71,32 @@ async fn a_tool_that_does_not_work_is_told_with_what_it_says() {
 async fn rust_without_its_target_is_told_which_to_add() {
     let rustc = |directory: &str| format!("echo {directory}");
     let cargo = ("cargo", "echo cargo 1.95.0");
-    let bare = machine(&[cargo, ("rustc", &rustc("/nowhere"))]);
-    let complaint = said("rust", &bare).await;
-    assert!(complaint.contains("rustup target add wasm32-unknown-unknown"), "{complaint}");
+    for (directory, of, how) in [
+        (
+            "/home/me/.rustup/toolchains/1.95.0-x86_64/lib/rustlib/wasm32-unknown-unknown/lib",
+            "of the toolchain 1.95.0-x86_64: not found",
+            "rustup: rustup target add wasm32-unknown-unknown --toolchain 1.95.0-x86_64\n",
+        ),
+        ("/usr/lib/rustlib/wasm32-unknown-unknown/lib", "/bin/rustc: not found", "apt install libstd-rust-dev-wasm32"),
+    ] {
+        let complaint = said("rust", &machine(&[cargo, ("rustc", &rustc(directory))])).await;
+        assert!(complaint.contains(of) && complaint.contains(how), "{complaint}");
+    }
     let whole = tempfile::tempdir().expect("a directory");
     fs::write(whole.path().join("libstd-1.rlib"), "").expect("it is written");
     let whole_machine = machine(&[cargo, ("rustc", &rustc(&whole.path().display().to_string()))]);
     assert_eq!(said("rust", &whole_machine).await, "");
+}
+
+#[tokio::test]
+async fn rust_without_its_toolchain_is_told_which_to_install_and_not_where_rustup_was() {
+    let rustup = "echo \"error: toolchain '1.95.0-x86_64' is not installed\" >&2
+        [ \"$RUST_BACKTRACE$RUST_LIB_BACKTRACE\" = 00 ] || echo 'Stack backtrace: 0: std::rt' >&2
+        exit 1";
+    let complaint = said("rust", &machine(&[("cargo", rustup), ("rustc", rustup)])).await;
+    assert!(complaint.contains("does not work: error: toolchain '1.95.0-x86_64' is not installed;"), "{complaint}");
+    let how = "    rustup: rustup toolchain install 1.95.0-x86_64 --target wasm32-unknown-unknown\n";
+    assert!(complaint.ends_with(how) && !complaint.contains("rustup.rs"), "{complaint}");
 }
 
 #[tokio::test]
