@@ -5,6 +5,7 @@
 //! which commands) → `tools` (are they there?) → `run` (the compiler) → `finish` (a component, checked, in its place).
 
 pub mod build;
+pub mod documents;
 mod facts;
 pub mod file;
 mod finish;

@@ -10,14 +10,12 @@ use windlass_core::object::ObjectKind;
 use windlass_kube::Discovery;
 use windlass_kube::client::Connection;
 
-use windlass_policy::regular::read_whole;
+use super::documents::{self, DocumentsError};
 
 /// Those files, in this order: a sample is of the kind that the CRD defines.
-pub(crate) const FILES: [&str; 2] = ["crd.yaml", "sample.yaml"];
+pub(crate) const FILES: [&str; 2] = [documents::CRD, "sample.yaml"];
 /// The field manager that owns their fields.
 const MANAGER: &str = "windlass-dev";
-/// More than anyone writes.
-const LARGEST: u64 = 4 << 20;
 /// How long a kind may take to be served after its definition was created.
 const SERVED: Duration = Duration::from_secs(10);
 /// How often it is looked for.
@@ -26,26 +24,19 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// Why an object is not as its file says.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ObjectsError {
-    #[error("{}: cannot be read: {source}", path.display())]
-    Unreadable { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Unread(#[from] DocumentsError),
     #[error("{}: {message}", path.display())]
     Wrong { path: PathBuf, message: String },
 }
 
 /// Applies all objects of `file`. What there is none of is not there, and nothing is done. Returns what was applied, for people.
 pub(crate) async fn apply(connection: &Connection, file: &Path) -> Result<Vec<String>, ObjectsError> {
-    let bytes = match read_whole(file, LARGEST) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(vec![]),
-        Err(source) => return Err(ObjectsError::Unreadable { path: file.to_owned(), source }),
-    };
+    let documents = documents::read(file)?;
     let wrong = |message: String| ObjectsError::Wrong { path: file.to_owned(), message };
-    let text = String::from_utf8(bytes).map_err(|error| wrong(error.to_string()))?;
-    let documents: Vec<Value> = serde_saphyr::from_multiple(&text)
-        .map_err(|error| wrong(error.without_snippet().to_string().split_whitespace().collect::<Vec<_>>().join(" ")))?;
     let discovery = Discovery::new(connection.client.clone());
     let mut applied = Vec::new();
-    for object in documents.iter().filter(|object| !object.is_null()) {
+    for object in &documents {
         applied.push(one(connection, &discovery, object).await.map_err(wrong)?);
     }
     Ok(applied)

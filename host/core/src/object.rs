@@ -34,6 +34,29 @@ impl ObjectKind {
     pub fn version(&self) -> &str {
         self.api_version.rsplit_once('/').map_or(&self.api_version, |(_, version)| version)
     }
+
+    /// True if an API server could serve a kind of this name, as far as its letters tell.
+    #[must_use]
+    pub fn is_well_formed(&self) -> bool {
+        let is_of_groups = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+        (1..=63).contains(&self.kind.len())
+            && self.kind.bytes().all(|byte| byte.is_ascii_alphanumeric())
+            && self.group().len() <= 253
+            && self.group().bytes().all(is_of_groups)
+    }
+}
+
+/// The resource that a kind probably has, in the plural that people form: `Policy` → `policies`, `Ingress` → `ingresses`,
+/// `Widget` → `widgets`. Only a cluster knows for certain.
+#[must_use]
+pub fn plural(kind: &str) -> String {
+    let word = kind.to_lowercase();
+    let vowel = |letter: char| "aeiou".contains(letter);
+    match word.strip_suffix('y') {
+        Some(stem) if !stem.ends_with(vowel) => format!("{stem}ies"),
+        _ if ["s", "x", "z", "ch", "sh"].iter().any(|end| word.ends_with(end)) => format!("{word}es"),
+        _ => format!("{word}s"),
+    }
 }
 
 impl fmt::Display for ObjectKind {
@@ -211,6 +234,29 @@ mod tests {
     fn a_kind_of_another_group_is_split_at_the_slash() {
         let deployment = ObjectKind::new("apps/v1", "Deployment");
         assert_eq!((deployment.group(), deployment.version()), ("apps", "v1"));
+    }
+
+    #[test]
+    fn plurals_are_guessed_as_people_form_them() {
+        for (kind, expected) in [
+            ("Widget", "widgets"),
+            ("Policy", "policies"),
+            ("Gateway", "gateways"),
+            ("Mesh", "meshes"),
+            ("Class", "classes"),
+        ] {
+            assert_eq!(plural(kind), expected);
+        }
+    }
+
+    #[test]
+    fn a_kind_that_no_server_can_have_is_told_from_its_letters() {
+        let is_well_formed = |version: &str, kind: &str| ObjectKind::new(version, kind).is_well_formed();
+        assert!(is_well_formed("v1", "Pod") && is_well_formed("my-group.example.com/v1", "Shop2"));
+        for (version, kind) in [("v1", ""), ("v1", "a b"), ("Batch/v1", "Job"), ("a/b/v1", "Job")] {
+            assert!(!is_well_formed(version, kind), "{version} {kind}");
+        }
+        assert!(!is_well_formed("v1", &"K".repeat(64)));
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! A manifest's requests in the words of policies: rules over resources, each with its reason.
 //!
 //! Manifests name kinds and policies resources. Which belong together only a cluster knows for certain; without one, they are
-//! looked up among those that every cluster has and those that the plugin brings, and guessed where that does not help.
+//! looked up among those that every cluster has, those that the plugin brings and those that its author's folder defines, and
+//! guessed where that does not help.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
 use windlass_core::grants::Rule;
-use windlass_core::object::ObjectKind;
+use windlass_core::object::{ObjectKind, plural};
 use windlass_kube::Discovery;
 use windlass_kube::discovery::SweepError;
 use windlass_wasm::Manifest;
@@ -80,48 +82,16 @@ const WELL_KNOWN: &[(&str, &str, &str, bool)] = &[
     ("storage.k8s.io", "VolumeAttachment", "volumeattachments", false),
 ];
 
-/// The resource names of kinds: by the manifest's own definitions, by the table, or by guess.
-#[must_use]
-pub fn named(manifest: &Manifest, kind: &ObjectKind) -> ResourceName {
-    let table = || {
-        let found = WELL_KNOWN.iter().find(|(group, name, ..)| *group == kind.group() && **name == *kind.kind);
-        found.map(|(_, _, plural, namespaced)| ((*plural).to_owned(), *namespaced))
-    };
-    match brought(manifest, kind).or_else(table) {
-        Some((plural, namespaced)) => ResourceName { plural, namespaced, guessed: false },
-        None => ResourceName { plural: plural(&kind.kind), namespaced: true, guessed: true },
-    }
-}
-
-/// A kind as the manifest's definitions have it.
-fn brought(manifest: &Manifest, kind: &ObjectKind) -> Option<(String, bool)> {
-    manifest.crds.iter().find_map(|crd| {
-        let spec = crd.get("spec")?;
-        let is_it = spec["group"] == kind.group() && spec["names"]["kind"] == *kind.kind;
-        let plural = spec["names"]["plural"].as_str()?;
-        is_it.then(|| (plural.to_owned(), spec["scope"] != "Cluster"))
-    })
-}
-
-/// As people form plurals of kinds: `Policy` → `policies`, `Ingress` → `ingresses`, `Widget` → `widgets`.
-#[must_use]
-pub fn plural(kind: &str) -> String {
-    let word = kind.to_lowercase();
-    let vowel = |letter: char| "aeiou".contains(letter);
-    match word.strip_suffix('y') {
-        Some(stem) if !stem.ends_with(vowel) => format!("{stem}ies"),
-        _ if ["s", "x", "z", "ch", "sh"].iter().any(|end| word.ends_with(end)) => format!("{word}es"),
-        _ => format!("{word}s"),
-    }
-}
-
-/// The kinds and resources that a manifest names, as a cluster serves them. The default knows nothing.
+/// The kinds and resources that a manifest names, as a cluster serves them and definitions have them. The default knows
+/// nothing.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterNames {
     /// By the kind's text.
     kinds: BTreeMap<String, ResourceName>,
     /// By group and plural, whether the objects live in namespaces.
     scopes: BTreeMap<(String, String), bool>,
+    /// Of custom resources that the cluster may not have yet.
+    definitions: Vec<Value>,
 }
 
 impl ClusterNames {
@@ -145,6 +115,56 @@ impl ClusterNames {
         }
         Ok(names)
     }
+
+    /// The same names, and those of `definitions` where no cluster knows better: objects of kind `CustomResourceDefinition`.
+    #[must_use]
+    pub fn with_definitions(self, definitions: Vec<Value>) -> Self {
+        Self { definitions, ..self }
+    }
+
+    /// The resource name of a kind: by the cluster, by a definition, by the table, or by guess.
+    fn name(&self, manifest: &Manifest, kind: &ObjectKind) -> ResourceName {
+        if let Some(served) = self.kinds.get(&kind.to_string()) {
+            return served.clone();
+        }
+        let is_it = |definition: &Definition<'_>| definition.group == kind.group() && definition.kind == &*kind.kind;
+        let defined = self.defined(manifest).find(is_it).map(|it| (it.plural, it.namespaced));
+        let table = || {
+            let found = WELL_KNOWN.iter().find(|(group, name, ..)| *group == kind.group() && **name == *kind.kind);
+            found.map(|(_, _, plural, namespaced)| (*plural, *namespaced))
+        };
+        match defined.or_else(table) {
+            Some((plural, namespaced)) => ResourceName { plural: plural.to_owned(), namespaced, guessed: false },
+            None => ResourceName { plural: plural(&kind.kind), namespaced: true, guessed: true },
+        }
+    }
+
+    /// What the plugin brings, and what else is defined.
+    fn defined<'a>(&'a self, manifest: &'a Manifest) -> impl Iterator<Item = Definition<'a>> {
+        let brought = manifest.crds.iter().filter_map(|crd| crd.get("spec"));
+        brought.chain(self.definitions.iter().filter_map(|crd| crd.get("spec"))).filter_map(Definition::of)
+    }
+}
+
+/// How a custom resource is called.
+struct Definition<'a> {
+    group: &'a str,
+    kind: &'a str,
+    plural: &'a str,
+    namespaced: bool,
+}
+
+impl<'a> Definition<'a> {
+    /// None: `spec` is that of no whole definition.
+    fn of(spec: &'a Value) -> Option<Self> {
+        let names = spec.get("names")?;
+        Some(Self {
+            group: spec["group"].as_str()?,
+            kind: names["kind"].as_str()?,
+            plural: names["plural"].as_str()?,
+            namespaced: spec["scope"] != "Cluster",
+        })
+    }
 }
 
 fn watches(controller: &Controller) -> impl Iterator<Item = &Watch> {
@@ -157,8 +177,7 @@ pub fn asks(manifest: &Manifest, names: &ClusterNames) -> Vec<Ask> {
     let mut asks: Vec<Ask> = Vec::new();
     for controller in &manifest.controllers {
         for access in controller.implied_access() {
-            let name =
-                names.kinds.get(&access.kind.to_string()).cloned().unwrap_or_else(|| named(manifest, &access.kind));
+            let name = names.name(manifest, &access.kind);
             let subresource = access.subresource.map(|subresource| format!("/{subresource}")).unwrap_or_default();
             let rule = Rule {
                 groups: vec![access.kind.group().to_owned()],
@@ -188,13 +207,10 @@ fn scope(manifest: &Manifest, rule: &Rule, names: &ClusterNames) -> (bool, bool)
     let groups: BTreeSet<&str> = rule.groups.iter().map(String::as_str).collect();
     let resources: BTreeSet<&str> = rule.resources.iter().filter_map(|name| name.split('/').next()).collect();
     let table = WELL_KNOWN.iter().map(|(group, _, plural, namespaced)| (*group, *plural, *namespaced));
-    let brought = manifest.crds.iter().filter_map(|crd| {
-        let spec = crd.get("spec")?;
-        Some((spec["group"].as_str()?, spec["names"]["plural"].as_str()?, spec["scope"] != "Cluster"))
-    });
+    let defined = names.defined(manifest).map(|it| (it.group, it.plural, it.namespaced));
     let served = names.scopes.iter().map(|((group, plural), namespaced)| (&**group, &**plural, *namespaced));
     let mut scopes = BTreeMap::new();
-    for (group, plural, namespaced) in served.chain(table).chain(brought) {
+    for (group, plural, namespaced) in served.chain(table).chain(defined) {
         if groups.contains(group) && resources.contains(plural) {
             scopes.entry((group, plural)).or_insert(namespaced);
         }
@@ -302,6 +318,43 @@ mod tests {
     }
 
     #[test]
+    fn without_a_cluster_a_definition_of_the_authors_folder_tells_the_name_and_the_scope() {
+        let manifest = serde_json::json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "a", "version": "0.1.0",
+            "controllers": [{"name": "a", "primary": {"apiVersion": "example.com/v1", "kind": "Tenancy"}}],
+            "permissions": [{"apiGroups": ["example.com"], "resources": ["tenants/finalizers"], "verbs": ["update"]}],
+        });
+        let manifest = Manifest::from_json(&manifest.to_string()).expect("valid");
+        let definition = |group: &str| {
+            serde_json::json!({
+                "spec": {"group": group, "scope": "Cluster", "names": {"kind": "Tenancy", "plural": "tenants"}},
+            })
+        };
+        let said = |group: &str| -> Vec<_> {
+            let names = ClusterNames::default().with_definitions(vec![serde_json::json!({}), definition(group)]);
+            let asks = asks(&manifest, &names);
+            asks.iter().map(|ask| (ask.rule.resources.join(","), ask.rule.cluster, ask.guessed)).collect()
+        };
+        let named = |resource: &str, cluster, guessed| (resource.to_owned(), cluster, guessed);
+        assert_eq!(
+            said("example.com"),
+            [
+                named("tenants", true, false),
+                named("tenants/status", true, false),
+                named("tenants/finalizers", true, false)
+            ]
+        );
+        assert_eq!(
+            said("other.com"),
+            [
+                named("tenancies", false, true),
+                named("tenancies/status", false, true),
+                named("tenants/finalizers", false, true)
+            ]
+        );
+    }
+
+    #[test]
     fn a_resource_is_known_by_its_group_too() {
         let manifest = manifest();
         let asked = |group: &str| Rule {
@@ -363,18 +416,5 @@ mod tests {
         assert_eq!(scopes(&ClusterNames::default()), [(false, true), (false, false), (false, true)]);
         let asked = ClusterNames::asked(&manifest, &Discovery::new(client)).await.expect("it tells");
         assert_eq!(scopes(&asked), [(true, false), (false, false), (false, true)]);
-    }
-
-    #[test]
-    fn plurals_are_guessed_as_people_form_them() {
-        for (kind, expected) in [
-            ("Widget", "widgets"),
-            ("Policy", "policies"),
-            ("Gateway", "gateways"),
-            ("Mesh", "meshes"),
-            ("Class", "classes"),
-        ] {
-            assert_eq!(plural(kind), expected);
-        }
     }
 }

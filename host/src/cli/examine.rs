@@ -10,6 +10,7 @@ use windlass_kube::client::{self, ConnectError, ConnectOptions};
 use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
 
 use super::limits::LimitArgs;
+use windlass_author::documents;
 use windlass_policy::asks::{self, Ask, ClusterNames};
 use windlass_runtime::POLICY_SUFFIX;
 
@@ -19,8 +20,8 @@ const UNASKED: Duration = Duration::from_secs(3);
 /// The cluster to ask for the resource names of kinds.
 #[derive(Debug, Args)]
 pub(super) struct ClusterArgs {
-    /// The kubeconfig of a cluster that serves what the plugin names. Default: kubectl's; without a cluster, what Windlass does
-    /// not know is guessed.
+    /// The kubeconfig of a cluster that serves what the plugin names. Default: kubectl's; without a cluster, what neither Windlass
+    /// nor the folder's crd.yaml knows is guessed.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// The context of the kubeconfig.
@@ -48,7 +49,11 @@ impl ClusterArgs {
             Some(cluster) => ClusterNames::asked(manifest, &cluster).await?,
             None => ClusterNames::default(),
         };
-        Ok(asks::asks(manifest, &names))
+        let definitions = documents::definitions_of(plugin.path()).unwrap_or_else(|error| {
+            eprintln!("windlass: what it defines is not known: {error}");
+            vec![]
+        });
+        Ok(asks::asks(manifest, &names.with_definitions(definitions)))
     }
 
     /// None: there is no cluster to ask. A cluster named by a flag must answer.

@@ -2,7 +2,7 @@
 
 use windlass_wasm::manifest::is_dns_label;
 
-use windlass_policy::asks::plural;
+use windlass_core::object::plural;
 
 /// The plural of the kind is the name of a resource, and those have 63 characters at most.
 const LONGEST: usize = 50;
