@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::grants::resource_name;
-use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
+use windlass_core::grants::{Access, resource_name};
+use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef, plural};
 use windlass_core::ports::CallContext;
 
 use crate::client::api_error::Subject;
@@ -33,7 +33,8 @@ impl Resolver<'_> {
     /// itself.
     pub(crate) async fn object(self, mut reference: ObjectRef, subresource: &str) -> Result<Target, ApiError> {
         self.subject.object = Some(reference.clone());
-        let resource = self.resource(&reference.kind).await?;
+        let namespace = reference.key.namespace.as_ref().or(self.call.primary_key.namespace.as_ref());
+        let resource = self.resource(&reference.kind, subresource, namespace).await?;
         self.subject.resource = resource_name(resource.group(), &resource.plural, subresource);
         self.settle_namespace(&mut reference, &resource)?;
         self.subject.object = Some(reference.clone());
@@ -55,7 +56,7 @@ impl Resolver<'_> {
         namespace: Option<&Arc<str>>,
         name: Option<&str>,
     ) -> Result<Arc<Resource>, ApiError> {
-        let resource = self.resource(kind).await?;
+        let resource = self.resource(kind, "", namespace).await?;
         self.subject.resource = resource_name(resource.group(), &resource.plural, "");
         if let (false, Some(namespace)) = (resource.namespaced, namespace) {
             return Err(self.not_namespaced(&resource, namespace));
@@ -70,14 +71,48 @@ impl Resolver<'_> {
         Ok(resource)
     }
 
-    async fn resource(&self, kind: &ObjectKind) -> Result<Arc<Resource>, ApiError> {
-        let principal = &self.call.principal;
-        if !principal.grants().concern_group(kind.group()) {
+    /// The resource of `kind`; `subresource` and `namespace` are for what a denial says.
+    async fn resource(
+        &self,
+        kind: &ObjectKind,
+        subresource: &str,
+        namespace: Option<&Arc<str>>,
+    ) -> Result<Arc<Resource>, ApiError> {
+        if !self.call.principal.grants().concern_group(kind.group()) {
             // Before the server is asked: a plugin may invent as many kinds as it likes.
+            self.check_ungranted_group(kind, subresource, namespace)?;
+        }
+        self.discovery.resolve(kind).await.map_err(|error| self.undiscovered(&error))
+    }
+
+    /// Refuses a kind of a group that no rule is about. The server is not asked for its resource, so the rule that would be
+    /// needed names a guess.
+    fn check_ungranted_group(
+        &self,
+        kind: &ObjectKind,
+        subresource: &str,
+        namespace: Option<&Arc<str>>,
+    ) -> Result<(), ApiError> {
+        let principal = &self.call.principal;
+        if !kind.is_well_formed() {
             let message = format!("the plugin {} is granted nothing in the group of {kind}", principal.plugin);
             return Err(self.subject.refuse(ApiReason::NotGranted, message));
         }
-        self.discovery.resolve(kind).await.map_err(|error| self.undiscovered(&error))
+        namespace.map_or(Ok(()), |namespace| self.check_segment("namespace", namespace))?;
+        let (resource, key) = (plural(&kind.kind), namespace.map(|it| ObjectKey::namespaced(it.clone(), "")));
+        let access = Access {
+            verb: self.subject.verb,
+            group: kind.group(),
+            resource: &resource,
+            subresource,
+            namespaced: namespace.is_some() || self.call.primary_key.namespace.is_some(),
+            key: key.as_ref(),
+        };
+        principal.check(&access).map_err(|denial| {
+            let guessed = format!("no rule is about the group of {kind}, so {resource:?} is guessed from the kind");
+            let message = format!("the plugin {} may not: {guessed}; {denial}", principal.plugin);
+            self.subject.refuse(ApiReason::NotGranted, message)
+        })
     }
 
     /// Names from a body end in the path as well. Grants are asked about the key, so the path must not lead elsewhere,

@@ -303,14 +303,30 @@ async fn nothing_is_sent_for_a_plugin_whose_lease_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_of_a_group_without_any_grant_is_not_even_looked_up() {
+async fn a_kind_of_a_group_without_any_grant_is_not_even_looked_up_and_its_rule_is_a_guess() {
     let rule =
         Rule { groups: vec![String::new()], resources: vec!["*".into()], verbs: vec!["*".into()], ..Rule::default() };
     let script = Script::default();
     let writer = Writer::new(script.client(), Discovery::new(script.client()));
-    let invented = r#"{"apiVersion":"invented.example.com/v1","kind":"Thing","metadata":{"name":"c"}}"#;
-    let error = writer.write(Arc::new(call_with(vec![rule])), create(invented)).await.expect_err("refused");
-    assert!(error.reason == ApiReason::NotGranted && error.message.contains("invented.example.com"), "{error}");
+    let call = Arc::new(call_with(vec![rule]));
+    let refused = async |kind: &str| {
+        let object = json!({"apiVersion": "invented.example.com/v1", "kind": kind, "metadata": {"name": "c"}});
+        let error = writer.write(call.clone(), create(&object.to_string())).await.expect_err("refused");
+        assert_eq!(error.reason, ApiReason::NotGranted, "{error}");
+        error.message
+    };
+    let said = refused("Policy").await;
+    for words in [
+        "\"policies\" is guessed from the kind",
+        r#"missing: rules: - {apiGroups: ["invented.example.com"], resources: ["policies"], verbs: ["create"], namespaces: ["prod"]}"#,
+    ] {
+        assert!(said.contains(words), "{words:?} is not in: {said}");
+    }
+    let denials = call.principal.grants.denials().snapshot();
+    assert!(denials.len() == 1 && denials[0].resource == "policies.invented.example.com", "{denials:?}");
+    // No server has such a kind, and none that a plugin thinks up is counted.
+    let said = refused(&"Thing".repeat(1000)).await;
+    assert!(!said.contains("missing") && call.principal.grants.denials().snapshot().len() == 1, "{said}");
     assert!(script.asked().is_empty(), "{:?}", script.asked());
 }
 
