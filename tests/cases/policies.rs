@@ -176,7 +176,7 @@ async fn what_is_revoked_is_denied_to_the_next_call_and_a_revoked_watch_ends() -
 
     scene.grant("", &[WEBAPPS, SERVICES])?;
     let said = host.says("one of its watches was revoked").await?;
-    assert!(said.contains("list deployments.apps"), "{said}");
+    assert!(said.contains("list, watch deployments.apps"), "{said}");
     host.says("waiting: the controller starts when it is granted").await?;
     std::fs::remove_file(scene.plugins.path().join("webapp.policy.yaml"))?;
     host.says("the policy is gone").await?;

@@ -134,7 +134,27 @@ impl Grants {
         }
         let lacking = self.lacking(|allowance| allowance.allows(access));
         let cause = self.always_denied(access).unwrap_or(Cause::NoRule(lacking));
-        Err(Denial { access: access.to_string(), cause, missing: missing_rule(access) })
+        Err(Denial { access: access.to_string(), cause, missing: missing_rule(access, &[access.verb]) })
+    }
+
+    /// What of `verbs` may not be done with what `access` is about, whatever its own verb. Verbs that are denied for the same
+    /// cause are one denial.
+    #[must_use]
+    pub fn denied_verbs(&self, verbs: &[&str], access: &Access<'_>) -> Vec<Denial> {
+        let mut denied: Vec<(Cause, Vec<&str>)> = Vec::new();
+        for verb in verbs {
+            let Err(Denial { cause, .. }) = self.check(&Access { verb, ..*access }) else { continue };
+            match denied.iter_mut().find(|(its, _)| *its == cause) {
+                Some((_, verbs)) => verbs.push(verb),
+                None => denied.push((cause, vec![verb])),
+            }
+        }
+        let denial = |(cause, verbs): (Cause, Vec<&str>)| Denial {
+            access: Access { verb: &verbs.join(", "), ..*access }.to_string(),
+            cause,
+            missing: missing_rule(access, &verbs),
+        };
+        denied.into_iter().map(denial).collect()
     }
 
     /// Whether the definition `name` may be installed or updated.

@@ -68,7 +68,7 @@ pub struct Denial {
     pub access: String,
     /// Why not.
     pub cause: Cause,
-    /// The rule that a policy would need, in YAML: `rules: [{…}]` without its brackets.
+    /// The rules that a policy would need, in YAML: `rules:` and its items, all in one line.
     pub missing: String,
 }
 
@@ -91,15 +91,39 @@ impl fmt::Display for Denial {
     }
 }
 
-/// The rule that would allow `access`, as an item of `rules` in a policy. It names no object: a plugin that may work on one
-/// of a namespace mostly needs others too, and names are easily added.
-pub(super) fn missing_rule(access: &Access<'_>) -> String {
-    let Access { verb, group, .. } = access;
+impl Denial {
+    /// The same for several requests for the API, where those of one cause are one denial that names all rules. So whoever
+    /// mends it need not ask again for each.
+    #[must_use]
+    pub fn merged(denials: impl IntoIterator<Item = Self>) -> Vec<Self> {
+        let mut merged: Vec<Self> = Vec::new();
+        for denial in denials {
+            let Some(other) = merged.iter_mut().find(|other| other.cause == denial.cause) else {
+                merged.push(denial);
+                continue;
+            };
+            let item = denial.missing.strip_prefix(RULES).unwrap_or(&denial.missing);
+            if !other.missing.contains(item) {
+                other.access = format!("{} and {}", other.access, denial.access);
+                other.missing = format!("{} {item}", other.missing);
+            }
+        }
+        merged
+    }
+}
+
+/// Begins what is missing, before its items.
+const RULES: &str = "rules: ";
+
+/// The rule that would allow `verbs` on what `access` is about, as an item of `rules` in a policy. It names no object: a plugin
+/// that may work on one of a namespace mostly needs others too, and names are easily added.
+pub(super) fn missing_rule(access: &Access<'_>, verbs: &[&str]) -> String {
+    let group = access.group;
     let path = access.path();
     let place = match access.namespace() {
         Some(namespace) => format!(", namespaces: [{namespace:?}]"),
         None if access.namespaced => String::new(),
         None => ", cluster: true".to_owned(),
     };
-    format!("rules: - {{apiGroups: [{group:?}], resources: [{path:?}], verbs: [{verb:?}]{place}}}")
+    format!("{RULES}- {{apiGroups: [{group:?}], resources: [{path:?}], verbs: {verbs:?}{place}}}")
 }

@@ -24,6 +24,26 @@ fn what_no_rule_names_is_denied() {
 }
 
 #[test]
+fn what_is_denied_for_one_cause_is_one_denial_with_all_rules() {
+    let policy = Allowance { rules: vec![Rule { verbs: vec!["get".into()], ..rule() }], ..Allowance::default() };
+    let all = || vec!["*".to_owned()];
+    let everything = Rule { groups: all(), resources: all(), verbs: all(), ..Rule::default() };
+    let grants = Grants::new(vec![everything]).bounded(Layer::Policy, Arc::new(policy));
+    let key = ObjectKey::namespaced("prod", "shop");
+    let everywhere = Access { key: None, ..patch(&key, "") };
+    let services = Access { group: "", resource: "services", ..everywhere };
+    let verbs = ["get", "list", "watch"];
+    let denials = [&everywhere, &services, &services].map(|access| grants.denied_verbs(&verbs, access));
+    let merged = Denial::merged(denials.into_iter().flatten());
+    let said: Vec<_> = merged.iter().map(ToString::to_string).collect();
+    let expected = "nothing in its policy allows it to list, watch deployments.apps and get, list, watch services; missing: rules: \
+        - {apiGroups: [\"apps\"], resources: [\"deployments\"], verbs: [\"list\", \"watch\"]} \
+        - {apiGroups: [\"\"], resources: [\"services\"], verbs: [\"get\", \"list\", \"watch\"]}";
+    assert_eq!(said, [expected]);
+    assert!(grants.denied_verbs(&["get"], &everywhere).is_empty());
+}
+
+#[test]
 fn only_named_groups_are_of_any_concern() {
     let grants = Grants::new(vec![rule()]);
     assert!(grants.concern_group("apps") && !grants.concern_group("") && !grants.concern_group("invented"));

@@ -8,6 +8,7 @@ pub(crate) mod resolve;
 pub(crate) mod reviews;
 
 use std::convert::Infallible;
+use std::fmt;
 use std::sync::Arc;
 
 use tokio::sync::{Notify, oneshot};
@@ -25,6 +26,8 @@ use crate::policies::{Bounds, Changes, Policies, Standing};
 const MOST_NAMESPACES: usize = 256;
 /// The verbs that a watch needs.
 const VERBS: [&str; 2] = ["list", "watch"];
+/// Watches that are not granted and are told with their rules.
+const MOST_TOLD: usize = 20;
 
 /// One list and watch that a controller needs.
 #[derive(Clone, Debug)]
@@ -56,17 +59,19 @@ impl Needed {
         resource_name(self.resource.group(), &self.resource.plural, "")
     }
 
-    fn check(&self, grants: &Grants) -> Result<(), Denial> {
-        VERBS.into_iter().try_for_each(|verb| {
-            grants.check(&Access {
-                verb,
-                group: self.resource.group(),
-                resource: &self.resource.plural,
-                subresource: "",
-                namespaced: self.resource.namespaced,
-                key: self.key.as_ref(),
-            })
-        })
+    fn is_granted(&self, grants: &Grants) -> bool {
+        VERBS.into_iter().all(|verb| grants.allows(&self.access(verb)))
+    }
+
+    fn access<'a>(&'a self, verb: &'a str) -> Access<'a> {
+        Access {
+            verb,
+            group: self.resource.group(),
+            resource: &self.resource.plural,
+            subresource: "",
+            namespaced: self.resource.namespaced,
+            key: self.key.as_ref(),
+        }
     }
 }
 
@@ -99,7 +104,7 @@ pub(crate) fn narrowed(grants: &Grants, mut resolved: Resolved) -> Resolved {
 /// Of a watch over all namespaces where only some are granted, one for each of those. What is granted, or not granted at all,
 /// stays as it is.
 fn narrow(grants: &Grants, resource: &Arc<Resource>, spec: &WatchSpec) -> Vec<WatchSpec> {
-    let is_granted = |spec: &WatchSpec| Needed::of(resource, spec).check(grants).is_ok();
+    let is_granted = |spec: &WatchSpec| Needed::of(resource, spec).is_granted(grants);
     if !resource.namespaced || spec.namespace.is_some() || is_granted(spec) {
         return vec![spec.clone()];
     }
@@ -109,9 +114,28 @@ fn narrow(grants: &Grants, resource: &Arc<Resource>, spec: &WatchSpec) -> Vec<Wa
     if granted.is_empty() { vec![spec.clone()] } else { granted }
 }
 
-/// The first of `needed` that is not granted.
-pub(crate) fn denied(grants: &Grants, needed: &[Needed]) -> Option<Denial> {
-    needed.iter().find_map(|needed| needed.check(grants).err())
+/// Watches that are not granted: all of them, so that nobody finds out one after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DeniedWatches {
+    denials: Vec<Denial>,
+    /// Those that are not among `denials`, for there are too many.
+    further: usize,
+}
+
+impl fmt::Display for DeniedWatches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let told: Vec<_> = self.denials.iter().map(ToString::to_string).collect();
+        f.write_str(&told.join("; "))?;
+        if self.further > 0 { write!(f, "; and {} further watches are not granted", self.further) } else { Ok(()) }
+    }
+}
+
+/// Those of `needed` that are not granted. None: all are.
+pub(crate) fn denied(grants: &Grants, needed: &[Needed]) -> Option<DeniedWatches> {
+    let denied: Vec<_> = needed.iter().filter(|needed| !needed.is_granted(grants)).collect();
+    let told = denied.iter().take(MOST_TOLD);
+    let denials = Denial::merged(told.flat_map(|needed| grants.denied_verbs(&VERBS, &needed.access(""))));
+    (!denied.is_empty()).then(|| DeniedWatches { denials, further: denied.len().saturating_sub(MOST_TOLD) })
 }
 
 /// A controller that may run, and under which terms.
@@ -141,7 +165,7 @@ pub(crate) enum Revoked {
     /// There is no policy any more.
     All,
     /// One of its watches is not granted any more.
-    Watch(Denial),
+    Watch(DeniedWatches),
     /// Its watches are granted in other namespaces than before.
     Scope,
     /// It is to act as another account.
@@ -239,15 +263,48 @@ mod tests {
         }
     }
 
-    fn terms(policies: &Policies) -> Terms {
-        let resource = Arc::new(Resource {
-            kind: ObjectKind::new("v1", "ConfigMap"),
-            plural: "configmaps".to_owned(),
+    fn resource(kind: &str, plural: &str) -> Arc<Resource> {
+        Arc::new(Resource {
+            kind: ObjectKind::new("v1", kind),
+            plural: plural.to_owned(),
             namespaced: true,
             subresources: vec![],
             verbs: vec![],
             comparable: false,
-        });
+        })
+    }
+
+    fn needing(resource: &Arc<Resource>, namespace: Option<&str>) -> Needed {
+        let spec = WatchSpec { namespace: namespace.map(Arc::from), ..WatchSpec::all(resource.kind.clone()) };
+        Needed::of(resource, &spec)
+    }
+
+    #[test]
+    fn all_that_is_not_granted_of_all_watches_is_told_at_once() {
+        let may_list = Rule {
+            groups: vec![String::new()],
+            resources: vec!["configmaps".to_owned()],
+            verbs: vec!["list".to_owned()],
+            ..Rule::default()
+        };
+        let grants = Grants::new(vec![may_list]);
+        let (maps, secrets) = (resource("ConfigMap", "configmaps"), resource("Secret", "secrets"));
+        let needed = [needing(&maps, None), needing(&secrets, Some("prod"))];
+        let said = denied(&grants, &needed).expect("not granted").to_string();
+        assert_eq!(
+            said,
+            "nothing in its manifest allows it to watch configmaps and list, watch secrets in prod; missing: rules: \
+             - {apiGroups: [\"\"], resources: [\"configmaps\"], verbs: [\"watch\"]} \
+             - {apiGroups: [\"\"], resources: [\"secrets\"], verbs: [\"list\", \"watch\"], namespaces: [\"prod\"]}"
+        );
+        let many: Vec<_> = (0..30).map(|at| needing(&secrets, Some(&format!("n{at}")))).collect();
+        let said = denied(&grants, &many).expect("not granted").to_string();
+        assert!(said.contains("\"n19\"") && said.ends_with("; and 10 further watches are not granted"), "{said}");
+        assert!(!said.contains("\"n20\""), "{said}");
+    }
+
+    fn terms(policies: &Policies) -> Terms {
+        let resource = resource("ConfigMap", "configmaps");
         let spec = WatchSpec::all(resource.kind.clone());
         let needed = vec![Needed::of(&resource, &spec)];
         let all = || vec!["*".to_owned()];
