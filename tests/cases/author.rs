@@ -68,7 +68,7 @@ async fn a_new_plugin_in_rust_runs_and_what_its_author_changes_takes_over() -> a
         std::fs::copy(paths::root().join(file), folder.join(file))?;
     }
     let (code, out, errors) = build(&folder).await?;
-    ensure!(code == Some(0) && out.contains("my-shop.policy.yaml grants all that it asks for"), "{out}{errors}");
+    ensure!(code == Some(0) && out.ends_with("my-shop.policy.yaml grants all that it asks for\n"), "{out}{errors}");
 
     let environment = for_cargo()?;
     let environment: Vec<_> = environment.iter().map(|(name, value)| (*name, value.as_os_str())).collect();
@@ -127,6 +127,24 @@ async fn the_same_plugin_again_leaves_the_file_alone() -> anyhow::Result<()> {
     let (code, out, _) = build(folder.path()).await?;
     ensure!(code == Some(0) && out.contains("the same as before"), "{out}");
     assert_eq!(std::fs::metadata(&built)?.modified()?, first);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_build_names_what_the_policy_lacks_and_what_the_plugin_does_not_need() -> anyhow::Result<()> {
+    let folder = folder_of("webapp", &webapp()?)?;
+    let granted = windlass(&["grant", &paths::plugins()?.join("webapp.wasm").to_string_lossy(), "-o", "-"]).await?;
+    let (granted, errors) = texts(&granted);
+    ensure!(granted.contains("rules:\n") && granted.contains("\"webapps\""), "{granted}{errors}");
+    let left_over = "rules:\n- {apiGroups: [batch], resources: [jobs], verbs: [get]}\n";
+    let policy = granted.replacen("rules:\n", left_over, 1).replacen(", \"delete\"]", "]", 1);
+    std::fs::write(folder.path().join("webapp.policy.yaml"), policy)?;
+    let (code, out, errors) = build(folder.path()).await?;
+    let expected = "webapp.policy.yaml lacks, of what it asks for:\n    rules:\n    - apiGroups: [\"apps\"]";
+    ensure!(code == Some(0) && out.contains(expected), "{out}{errors}");
+    let expected = "warning     webapp.policy.yaml grants what the plugin does not ask for; take it away:\n    \
+        - apiGroups: [\"batch\"]\n      resources: [\"jobs\"]\n      verbs: [\"get\"]\n";
+    ensure!(out.ends_with(expected), "{out}{errors}");
     Ok(())
 }
 

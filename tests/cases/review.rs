@@ -134,6 +134,24 @@ async fn inspect_tells_a_pipeline_what_a_plugin_asks_has_and_lacks() -> anyhow::
     assert_eq!(json["asks"]["rules"][0]["lacks"], Value::Array(vec![]));
     assert!(json["language"] == "Rust" && json["compiledBytes"].as_u64().is_some_and(|bytes| bytes > 0), "{json}");
 
+    // Narrowed on purpose is not lacking, but for who asks.
+    let narrow = lacking.replace("verbs:", "namespaces: [prod]\n  verbs:");
+    std::fs::write(&policy, format!("{head}{narrow}"))?;
+    let narrowed = run(&["inspect", &plugin]).await?;
+    assert_eq!(narrowed.code, Some(0), "{}{}", narrowed.printed, narrowed.said);
+    assert!(
+        narrowed.printed.contains("  narrowed get list watch \"webapps.") && !narrowed.printed.contains("LACKS"),
+        "{}",
+        narrowed.printed
+    );
+    let json: Value = serde_json::from_str(&run(&["inspect", &plugin, "-o", "json"]).await?.printed)?;
+    assert!(json["granted"] == false && json["narrowed"] == true, "{json}");
+    let strict = run(&["inspect", &plugin, "--require-all"]).await?;
+    assert!(strict.code == Some(1) && strict.printed.contains("LACKS"), "{}{}", strict.printed, strict.said);
+    let kept = run(&["grant", &plugin]).await?;
+    assert!(kept.code == Some(0) && kept.said.contains("narrowed"), "{}{}", kept.printed, kept.said);
+    std::fs::write(&policy, format!("{head}{lacking}"))?;
+
     let elsewhere = tempfile::tempdir()?;
     let directory = elsewhere.path().to_string_lossy();
     assert_eq!(run(&["inspect", &plugin, "--policy-dir", &directory]).await?.code, Some(1));

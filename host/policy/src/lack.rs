@@ -10,6 +10,17 @@ const MOST_CELLS: usize = 1 << 16;
 /// How much longer than the rule its lacking parts may be together, before the rule is said to lack as a whole.
 const MOST_LONGER: usize = 64;
 
+/// The part of `asked` that not all of `layers` cover.
+pub(crate) fn of_layers(asked: &Rule, layers: &[&Allowance]) -> Vec<Rule> {
+    let mut lacking: Vec<Rule> = Vec::new();
+    for rule in layers.iter().flat_map(|layer| of_rule(asked, layer)) {
+        if !lacking.contains(&rule) {
+            lacking.push(rule);
+        }
+    }
+    lacking
+}
+
 /// The part of `asked` that `allowed` does not cover: for each group of resources and places, the verbs that lack.
 ///
 /// The rule may be a stranger's and multiply out to billions of combinations. So values of a dimension that the same rules
@@ -148,7 +159,7 @@ fn allows(rule: &Rule, asked: &Rule, dimension: Dimension, value: &str) -> bool 
 }
 
 /// Whether `rule` and `asked` have anything in common in each dimension. If not, it cannot help.
-fn touches(rule: &Rule, asked: &Rule) -> bool {
+pub(crate) fn touches(rule: &Rule, asked: &Rule) -> bool {
     Dimension::ALL.into_iter().all(|dimension| {
         let rule = along(rule, dimension);
         values(asked, dimension).into_iter().any(|value| allows(&rule, asked, dimension, value))

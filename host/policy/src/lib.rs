@@ -6,10 +6,12 @@ pub mod asks;
 pub mod document;
 pub mod draft;
 mod lack;
+mod narrowed;
 pub mod problem;
 pub mod regular;
 pub mod review;
 mod sensitive;
+pub mod superfluous;
 
 use std::sync::Arc;
 

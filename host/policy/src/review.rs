@@ -5,13 +5,13 @@ use windlass_wasm::Plugin;
 
 use super::asks::Ask;
 use super::draft::{push_http, push_rule};
-use super::{lack, sensitive};
+use super::{lack, narrowed, sensitive};
 
 /// All that a plugin asks for, and what of it is lacking.
 #[derive(Debug)]
 pub struct PolicyReview {
     /// Rules, each with the rules that are lacking.
-    pub rules: Vec<Reviewed<Ask, Vec<Rule>>>,
+    pub rules: Vec<Reviewed<Ask, LackingRules>>,
     /// HTTP requests, each with what of it is lacking.
     pub http: Vec<Reviewed<HttpRule, Option<HttpRule>>>,
     /// Definitions by name, and whether each is lacking.
@@ -29,6 +29,23 @@ pub struct Reviewed<T, L> {
     pub lacks: L,
     /// Why it is sensitive.
     pub sensitive: Vec<&'static str>,
+}
+
+/// The part of a rule that is not granted.
+#[derive(Debug)]
+pub struct LackingRules {
+    /// All of it.
+    pub all: Vec<Rule>,
+    /// The part that lacks also in the namespace where it has most: a verb, a resource, a namespace that its manifest names.
+    pub missing: Vec<Rule>,
+}
+
+impl LackingRules {
+    /// True if it is granted for fewer namespaces or names than the plugin asks for, and lacks nothing else.
+    #[must_use]
+    pub fn is_narrowed(&self) -> bool {
+        self.missing.is_empty() && !self.all.is_empty()
+    }
 }
 
 /// Compares what `plugin` asks for with what the layers of the operator all allow; none allow nothing.
@@ -59,26 +76,36 @@ fn each<T, L>(
     asked.into_iter().map(|asked| Reviewed { lacks: lacks(&asked), sensitive: sensitive(&asked), asked }).collect()
 }
 
-fn lacking_rules(asked: &Rule, layers: &[&Allowance]) -> Vec<Rule> {
-    let mut lacking: Vec<Rule> = Vec::new();
-    for rule in layers.iter().flat_map(|layer| lack::of_rule(asked, layer)) {
-        if !lacking.contains(&rule) {
-            lacking.push(rule);
-        }
-    }
-    lacking
+fn lacking_rules(asked: &Rule, layers: &[&Allowance]) -> LackingRules {
+    LackingRules { all: lack::of_layers(asked, layers), missing: narrowed::missing(asked, layers) }
 }
 
 impl PolicyReview {
-    /// True if nothing is lacking.
+    /// True if everything is granted.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.lacking().is_empty()
     }
 
-    /// The rules that a policy lacks, in its own form; empty: none.
+    /// True if nothing is missing, and what is not granted was narrowed.
+    #[must_use]
+    pub fn is_narrowed(&self) -> bool {
+        self.missing().is_empty() && !self.is_complete()
+    }
+
+    /// All that is not granted, in a policy's own form; empty: nothing.
     #[must_use]
     pub fn lacking(&self) -> String {
+        self.listed(|rules| &rules.all)
+    }
+
+    /// The same without what was narrowed.
+    #[must_use]
+    pub fn missing(&self) -> String {
+        self.listed(|rules| &rules.missing)
+    }
+
+    fn listed(&self, of: fn(&LackingRules) -> &[Rule]) -> String {
         let mut text = String::new();
         let mut section = |name: &str, items: String| {
             if !items.is_empty() {
@@ -88,7 +115,7 @@ impl PolicyReview {
             }
         };
         let mut items = String::new();
-        for rule in self.rules.iter().flat_map(|reviewed| &reviewed.lacks) {
+        for rule in self.rules.iter().flat_map(|reviewed| of(&reviewed.lacks)) {
             push_rule(&mut items, rule);
         }
         section("rules", std::mem::take(&mut items));

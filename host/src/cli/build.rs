@@ -13,8 +13,11 @@ use windlass_wasm::{EntryPoint, Limits, Manifest, Plugin, Sandbox, SandboxOption
 
 use super::limits::LimitArgs;
 use windlass_author::build::{self, BuildRequest, Built};
+use windlass_author::documents;
 use windlass_policy::asks::{self, ClusterNames};
+use windlass_policy::draft::push_rule;
 use windlass_policy::review::review;
+use windlass_policy::superfluous;
 use windlass_runtime::{POLICY_SUFFIX, read_policy};
 
 /// Exit code: the sources do not make a plugin.
@@ -136,7 +139,7 @@ fn imports(plugin: &Plugin) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// Says whether the folder's policy grants all that the plugin asks for.
+/// Says whether the folder's policy grants all that the plugin asks for, and what else it grants.
 fn rights(plugin: &Plugin, folder: &Path) -> String {
     let name = plugin.name();
     let file = format!("{name}{POLICY_SUFFIX}");
@@ -148,13 +151,31 @@ fn rights(plugin: &Plugin, folder: &Path) -> String {
         Ok(policy) => policy,
         Err(error) => return error,
     };
-    let asks = asks::asks(plugin.manifest(), &ClusterNames::default());
-    let review = review(plugin, asks, &[&policy.allowance]);
-    if review.is_complete() {
-        return format!("{file} grants all that it asks for");
+    let definitions = match documents::definitions(folder) {
+        Ok(definitions) => definitions,
+        Err(error) => return format!("what the plugin needs of {file} is not known: {error}"),
+    };
+    let asks = asks::asks(plugin.manifest(), &ClusterNames::default().with_definitions(definitions));
+    let mut superfluous = String::new();
+    for rule in superfluous::of_policy(&policy.allowance, &asks) {
+        push_rule(&mut superfluous, &rule);
     }
-    let lacking: String = review.lacking().lines().fold(String::new(), |text, line| text + "\n    " + line);
-    format!("{file} lacks, of what it asks for:{lacking}")
+    let review = review(plugin, asks, &[&policy.allowance]);
+    let mut text = match review.missing() {
+        missing if !missing.is_empty() => format!("{file} lacks, of what it asks for:{}", indented(&missing)),
+        _ if review.is_narrowed() => format!("{file} grants what it asks for, narrowed to fewer namespaces or names"),
+        _ => format!("{file} grants all that it asks for"),
+    };
+    if !superfluous.is_empty() {
+        let rules = indented(&superfluous);
+        let _ = write!(text, "\n  warning     {file} grants what the plugin does not ask for; take it away:{rules}");
+    }
+    text
+}
+
+/// Each line on a line of its own below what comes before.
+fn indented(lines: &str) -> String {
+    lines.lines().fold(String::new(), |text, line| text + "\n    " + line)
 }
 
 #[cfg(test)]

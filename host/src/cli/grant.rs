@@ -46,8 +46,14 @@ impl GrantArgs {
         }
         if output.exists() {
             let file = output.display();
+            let mut is_narrowed = false;
             let news = match read_policy(&output, plugin.name()) {
-                Ok(policy) => review(&plugin, asks, &[&policy.allowance]).lacking(),
+                Ok(policy) => {
+                    let review = review(&plugin, asks, &[&policy.allowance]);
+                    is_narrowed = review.is_narrowed();
+                    // What replaces it is as wide as the plugin asks.
+                    if self.force { review.lacking() } else { review.missing() }
+                }
                 Err(error) if self.force => {
                     eprintln!("windlass: what is there cannot be read, and is replaced: {error}");
                     String::new()
@@ -57,7 +63,8 @@ impl GrantArgs {
             let said = if news.is_empty() { String::new() } else { format!("# not in {file} so far:\n{news}") };
             super::print(&said).context("cannot write to standard output")?;
             if !self.force && news.is_empty() {
-                eprintln!("{file} is there already and grants all that {} asks for", plugin.name());
+                let narrowed = if is_narrowed { ", narrowed to fewer namespaces or names" } else { "" };
+                eprintln!("{file} is there already and grants all that {} asks for{narrowed}", plugin.name());
                 return Ok(ExitCode::SUCCESS);
             }
             if !self.force {

@@ -43,6 +43,9 @@ pub(super) struct InspectArgs {
     /// The host's ceiling, a file of kind `PluginCeiling`.
     #[arg(long, value_name = "FILE")]
     ceiling: Option<PathBuf>,
+    /// Exit with 1 also if a policy or the ceiling has narrowed what the plugin asks for to fewer namespaces or names.
+    #[arg(long)]
+    require_all: bool,
     /// The output format.
     #[arg(long, short, value_enum, default_value = "text")]
     output: OutputFormat,
@@ -64,6 +67,14 @@ struct PolicyLayers {
     /// None: there is no such file.
     policy: Option<Policy>,
     ceiling: Option<Arc<Allowance>>,
+    /// What was narrowed lacks, too.
+    require_all: bool,
+}
+
+impl PolicyLayers {
+    fn lacking(&self, review: &PolicyReview) -> String {
+        if self.require_all { review.lacking() } else { review.missing() }
+    }
 }
 
 impl InspectArgs {
@@ -78,7 +89,7 @@ impl InspectArgs {
         }
     }
 
-    /// True if the plugin lacks nothing.
+    /// True if the plugin lacks nothing, or nothing but what was narrowed.
     async fn inspect(self) -> anyhow::Result<bool> {
         let limits = self.limits.limits()?;
         let contents = Contents::read(&self.plugin, &limits)?;
@@ -107,13 +118,13 @@ impl InspectArgs {
         let granted: &Allowance = policy.as_ref().map_or(&nothing, |policy| &*policy.allowance);
         let layers: Vec<&Allowance> = std::iter::once(granted).chain(ceiling.as_deref()).collect();
         let review = review(&plugin, asks, &layers);
-        let given = PolicyLayers { file, policy, ceiling };
+        let given = PolicyLayers { file, policy, ceiling, require_all: self.require_all };
         match self.output {
             OutputFormat::Text => super::print(&text(&plugin, &made, &given, &review)),
             OutputFormat::Json => super::print_json(&json(&plugin, &made, &given, &review)),
         }
         .context(UNPRINTED)?;
-        Ok(review.is_complete())
+        Ok(given.lacking(&review).is_empty())
     }
 
     /// Describes a file that this host cannot load as a plugin, so that its author can see why.
@@ -155,21 +166,18 @@ fn text(plugin: &Plugin, made: &InspectedFile, given: &PolicyLayers, review: &Po
     );
     text.push_str("\nasks for:\n");
     for Reviewed { asked, lacks, sensitive } in &review.rules {
-        line(&mut text, lacks.is_empty(), &rule_line(&asked.rule), sensitive);
+        let word = if lacks.is_narrowed() && !given.require_all { "narrowed" } else { has(lacks.all.is_empty()) };
+        line(&mut text, word, &rule_line(&asked.rule), sensitive);
     }
     for Reviewed { asked, lacks, sensitive } in &review.http {
-        line(&mut text, lacks.is_none(), &http_line(asked), sensitive);
+        line(&mut text, has(lacks.is_none()), &http_line(asked), sensitive);
     }
     for (what, list) in [("install", &review.crds), ("keep the finalizer", &review.finalizers)] {
         for Reviewed { asked, lacks, sensitive } in list {
-            line(&mut text, !lacks, &format!("{what} {asked:?}"), sensitive);
+            line(&mut text, has(!lacks), &format!("{what} {asked:?}"), sensitive);
         }
     }
-    if review.is_complete() {
-        text.push_str("\nlacks nothing\n");
-    } else {
-        let _ = write!(text, "\nlacks, as it would stand in the policy{}:\n{}", above(given), review.lacking());
-    }
+    text.push_str(&conclusion(given, review));
     text
 }
 
@@ -186,10 +194,29 @@ fn above(given: &PolicyLayers) -> &'static str {
     if given.ceiling.is_some() { " or in the ceiling" } else { "" }
 }
 
-fn line(text: &mut String, granted: bool, what: &str, sensitive: &[&str]) {
-    let _ = writeln!(text, "  {} {what}", if granted { "has  " } else { "LACKS" });
+/// What lacks, and how to add it.
+fn conclusion(given: &PolicyLayers, review: &PolicyReview) -> String {
+    let lacking = given.lacking(review);
+    if !lacking.is_empty() {
+        return format!("\nlacks, as it would stand in the policy{}:\n{lacking}", above(given));
+    }
+    if review.is_narrowed() {
+        "\nlacks nothing; narrowed is what it may do in fewer namespaces, or with fewer names, than it asks for (`--require-all` \
+         calls that lacking)\n"
+            .to_owned()
+    } else {
+        "\nlacks nothing\n".to_owned()
+    }
+}
+
+fn has(granted: bool) -> &'static str {
+    if granted { "has" } else { "LACKS" }
+}
+
+fn line(text: &mut String, word: &str, what: &str, sensitive: &[&str]) {
+    let _ = writeln!(text, "  {word:<8} {what}");
     for why in sensitive {
-        let _ = writeln!(text, "          sensitive: {why}");
+        let _ = writeln!(text, "             sensitive: {why}");
     }
 }
 
@@ -229,8 +256,10 @@ fn json(plugin: &Plugin, made: &InspectedFile, given: &PolicyLayers, review: &Po
         rule["why"] = json!(it.asked.why);
         rule["guessed"] = json!(it.asked.guessed);
         rule["sensitive"] = json!(it.sensitive);
-        rule["granted"] = json!(it.lacks.is_empty());
-        rule["lacks"] = it.lacks.iter().map(rule_json).collect();
+        rule["granted"] = json!(it.lacks.all.is_empty());
+        rule["narrowed"] = json!(it.lacks.is_narrowed());
+        rule["lacks"] = it.lacks.all.iter().map(rule_json).collect();
+        rule["missing"] = it.lacks.missing.iter().map(rule_json).collect();
         rule
     });
     let http = review.http.iter().map(|it| {
@@ -252,6 +281,7 @@ fn json(plugin: &Plugin, made: &InspectedFile, given: &PolicyLayers, review: &Po
         "wasi": made::wasi_json(plugin.imports()),
         "policy": given.policy.as_ref().map(|policy| json!({"file": given.file, "paused": policy.paused})),
         "granted": review.is_complete(),
+        "narrowed": review.is_narrowed(),
         "asks": {
             "rules": rules.collect::<Vec<_>>(),
             "http": http.collect::<Vec<_>>(),

@@ -142,7 +142,10 @@ enum Command {
     Grant(grant::GrantArgs),
     /// Show what a plugin is, what it asks for, and which of that its policy grants.
     ///
-    /// Exit codes: 0, the policy grants all that the plugin asks for; 1, it lacks something; 2, `inspect` could not find out.
+    /// A right is narrowed if the policy grants it for fewer namespaces or names than the plugin asks for.
+    ///
+    /// Exit codes: 0, the plugin lacks nothing; 1, it lacks something, or with --require-all something was narrowed; 2, `inspect`
+    /// could not find out.
     #[command(after_help = "Examples:\n  windlass inspect plugins/webapp.wasm\n  \
         windlass inspect webapp.wasm --policy-dir policies -o json | jq .asks.rules")]
     Inspect(inspect::InspectArgs),

@@ -1,0 +1,149 @@
+//! Tells what a plugin lacks from what an operator has narrowed.
+//!
+//! A host narrows a watch of all namespaces to those where it is granted, so a plugin works in fewer than it asks for. It does
+//! not work without a verb or a resource, nor without a namespace or a name that its manifest itself names.
+
+use windlass_core::grants::{Allowance, Rule};
+
+use super::document::VERBS;
+use super::lack;
+
+/// Namespaces that are tried for one rule: as many as a host narrows a watch to.
+const MOST_NAMESPACES: usize = 256;
+/// Verbs of requests about all objects of a place, which no rule with names allows.
+const OF_COLLECTIONS: [&str; 3] = ["list", "watch", "deletecollection"];
+
+/// The part of `asked` that lacks also where most of it is granted: in that one namespace, and for the names that rules have.
+/// Empty: nothing lacks, or it is only narrowed.
+pub(crate) fn missing(asked: &Rule, layers: &[&Allowance]) -> Vec<Rule> {
+    let layers: Vec<_> = layers.iter().map(|layer| for_some_name(asked, layer)).collect();
+    let layers: Vec<_> = layers.iter().collect();
+    let everywhere = lack::of_layers(asked, &layers);
+    if everywhere.is_empty() || asked.cluster || !asked.namespaces.is_empty() {
+        return everywhere;
+    }
+    let mut least = everywhere;
+    for namespace in namespaces(asked, &layers).into_iter().take(MOST_NAMESPACES) {
+        let there = lack::of_layers(&Rule { namespaces: vec![namespace], ..asked.clone() }, &layers);
+        if there.is_empty() {
+            return there;
+        }
+        if size(&there) < size(&least) {
+            least = there;
+        }
+    }
+    least.into_iter().map(|rule| Rule { namespaces: vec![], ..rule }).collect()
+}
+
+/// The rules of `layer` as if they had no names, as far as a name can be part of a request: who asks for all names may be given
+/// some.
+fn for_some_name(asked: &Rule, layer: &Allowance) -> Allowance {
+    let mut rules = layer.rules.clone();
+    if asked.names.is_empty() {
+        rules.extend(layer.rules.iter().filter(|rule| !rule.names.is_empty()).map(of_all_names));
+    }
+    Allowance { rules, ..Allowance::default() }
+}
+
+fn of_all_names(rule: &Rule) -> Rule {
+    let has = |verb: &&&str| rule.verbs.iter().any(|its| its == "*" || its == **verb);
+    let of_objects = VERBS.iter().filter(|verb| **verb != "*" && !OF_COLLECTIONS.contains(*verb));
+    let verbs = of_objects.filter(has).map(|verb| (*verb).to_owned()).collect();
+    Rule { verbs, names: vec![], ..rule.clone() }
+}
+
+/// The namespaces that rules about the same things name, each once.
+fn namespaces(asked: &Rule, layers: &[&Allowance]) -> Vec<String> {
+    let mut namespaces = Vec::new();
+    for rule in layers.iter().flat_map(|layer| &layer.rules).filter(|rule| !rule.namespaces.is_empty()) {
+        if lack::touches(rule, &Rule { namespaces: rule.namespaces.clone(), ..asked.clone() }) {
+            namespaces.extend(rule.namespaces.iter().cloned());
+        }
+    }
+    namespaces.sort_unstable();
+    namespaces.dedup();
+    namespaces
+}
+
+/// How many combinations of a group, a resource and a verb the rules have.
+fn size(rules: &[Rule]) -> usize {
+    let of = |rule: &Rule| rule.groups.len().saturating_mul(rule.resources.len()).saturating_mul(rule.verbs.len());
+    rules.iter().map(of).fold(0, usize::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(items: &[&str]) -> Vec<String> {
+        items.iter().map(|item| (*item).to_owned()).collect()
+    }
+
+    fn rule(verbs: &[&str], namespaces: &[&str]) -> Rule {
+        Rule {
+            groups: list(&["apps"]),
+            resources: list(&["deployments"]),
+            verbs: list(verbs),
+            namespaces: list(namespaces),
+            names: vec![],
+            cluster: false,
+        }
+    }
+
+    fn layer(rules: &[Rule]) -> Allowance {
+        Allowance { rules: rules.to_vec(), ..Allowance::default() }
+    }
+
+    fn missing_of(asked: &Rule, rules: &[Rule]) -> Vec<Rule> {
+        missing(asked, &[&layer(rules)])
+    }
+
+    #[test]
+    fn fewer_namespaces_than_all_are_narrowed_and_a_verb_is_missing() {
+        let asked = rule(&["list", "watch", "patch"], &[]);
+        assert!(missing_of(&asked, std::slice::from_ref(&asked)).is_empty());
+        assert!(missing_of(&asked, &[rule(&["*"], &["a"])]).is_empty());
+        assert_eq!(missing_of(&asked, &[rule(&["list", "watch"], &["a"])]), [rule(&["patch"], &[])]);
+        assert_eq!(missing_of(&asked, &[]), [asked.clone()]);
+        // Where most is granted tells what is missing.
+        let more_in_b = [rule(&["list"], &["a"]), rule(&["list", "watch"], &["b"])];
+        assert_eq!(missing_of(&asked, &more_in_b), [rule(&["patch"], &[])]);
+        // What all namespaces have, one has too.
+        assert!(missing_of(&asked, &[rule(&["list", "watch"], &[]), rule(&["patch"], &["a"])]).is_empty());
+        let of_others = Rule { resources: list(&["services"]), ..rule(&["*"], &["a"]) };
+        assert_eq!(missing_of(&asked, &[of_others]), [asked]);
+    }
+
+    #[test]
+    fn a_namespace_that_the_manifest_names_is_missing() {
+        assert_eq!(
+            missing_of(&rule(&["list"], &["a", "b"]), &[rule(&["list"], &["a"])]),
+            [rule(&["list"], &["b"])],
+            "its watch would not begin"
+        );
+    }
+
+    #[test]
+    fn layers_that_have_no_namespace_in_common_leave_nothing() {
+        let asked = rule(&["list", "watch"], &[]);
+        let of = |namespaces: &[&str]| layer(&[rule(&["*"], namespaces)]);
+        assert!(missing(&asked, &[&of(&["a", "b"]), &of(&["b", "c"])]).is_empty());
+        assert_eq!(missing(&asked, &[&of(&["a"]), &of(&["c"])]), std::slice::from_ref(&asked));
+    }
+
+    #[test]
+    fn fewer_names_narrow_what_is_about_one_object_and_no_list() {
+        let asked = rule(&["get", "list", "patch"], &[]);
+        let named = Rule { names: list(&["shop"]), ..rule(&["*"], &["a"]) };
+        assert_eq!(missing_of(&asked, std::slice::from_ref(&named)), [rule(&["list"], &[])]);
+        assert!(missing_of(&asked, &[named, rule(&["list"], &[])]).is_empty());
+        let of_cluster = |rule: Rule| Rule { cluster: true, ..rule };
+        let nodes = of_cluster(rule(&["patch"], &[]));
+        assert!(missing_of(&nodes, &[Rule { names: list(&["n"]), ..nodes.clone() }]).is_empty());
+        assert_eq!(
+            missing_of(&nodes, &[rule(&["*"], &[])]),
+            std::slice::from_ref(&nodes),
+            "it says no `cluster: true`"
+        );
+    }
+}
