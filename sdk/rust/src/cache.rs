@@ -4,9 +4,10 @@ use serde::de::DeserializeOwned;
 
 use crate::bindings::windlass::plugin::{cache, types};
 use crate::error::Error;
+use crate::json;
 use crate::native::cache as host;
 use crate::object::{ObjectKind, ObjectRef};
-use crate::pages::{self, Page, Pages, parse};
+use crate::pages::{self, Page, Pages};
 
 const WHAT: &str = "a cached object";
 
@@ -40,7 +41,7 @@ pub fn get_many_fields<T: DeserializeOwned>(targets: &[ObjectRef], pointers: &[&
 }
 
 fn read<T: DeserializeOwned>(answer: Result<Option<String>, types::ApiError>) -> Result<Option<T>, Error> {
-    Ok(answer?.map(|text| parse(WHAT, &text)).transpose()?)
+    Ok(answer?.map(|text| json::read(WHAT, &text)).transpose()?)
 }
 
 /// Lists the objects of a kind, by default all that the watch sees.

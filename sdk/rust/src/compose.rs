@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::bindings::composer::exports::windlass::plugin::composer;
 use crate::error::JsonError;
 use crate::events::Event;
+use crate::json::read;
 use crate::object::ObjectRef;
 use crate::request::{Request, milliseconds};
 
@@ -50,7 +51,7 @@ impl CompositionRequest {
 
     /// The object whose children the composer computes.
     pub fn parent<T: DeserializeOwned>(&self) -> Result<T, JsonError> {
-        from_json("the parent", &self.parent)
+        read("the parent", &self.parent)
     }
 
     /// The children of a kind: objects of the owned kinds whose controller is the parent.
@@ -75,7 +76,7 @@ impl CompositionRequest {
 
     /// The operator's configuration of the plugin, which the manifest's schema accepts.
     pub fn config<T: DeserializeOwned>(&self) -> Result<T, JsonError> {
-        from_json("the configuration", &self.config)
+        read("the configuration", &self.config)
     }
 }
 
@@ -123,8 +124,8 @@ fn of_kind<T: DeserializeOwned>(
 ) -> Result<Vec<T>, JsonError> {
     let mut found = Vec::new();
     for text in objects {
-        if from_json::<Head>(what, text)?.is_of(api_version, kind) {
-            found.push(from_json(what, text)?);
+        if read::<Head>(what, text)?.is_of(api_version, kind) {
+            found.push(read(what, text)?);
         }
     }
     Ok(found)
@@ -136,8 +137,8 @@ fn named<T: DeserializeOwned>(
     target: &ObjectRef,
 ) -> Result<Option<T>, JsonError> {
     for text in objects {
-        if from_json::<Head>(what, text)?.is(target) {
-            return from_json(what, text).map(Some);
+        if read::<Head>(what, text)?.is(target) {
+            return read(what, text).map(Some);
         }
     }
     Ok(None)
@@ -211,12 +212,12 @@ impl Composition {
 
     /// The children, for a test to compare.
     pub fn children(&self) -> Result<Vec<serde_json::Value>, JsonError> {
-        self.children.iter().map(|text| from_json("a child", text)).collect()
+        self.children.iter().map(|text| read("a child", text)).collect()
     }
 
     /// The new status, for a test to compare.
     pub fn new_status<T: DeserializeOwned>(&self) -> Result<Option<T>, JsonError> {
-        self.status.as_deref().map(|text| from_json("the status", text)).transpose()
+        self.status.as_deref().map(|text| read("the status", text)).transpose()
     }
 
     /// The events, for a test to compare.
@@ -237,10 +238,6 @@ impl TryFrom<Composition> for composer::Composition {
 
 fn to_json<T: Serialize + ?Sized>(what: &'static str, value: &T) -> Result<String, JsonError> {
     serde_json::to_string(value).map_err(|error| JsonError::new(what, error))
-}
-
-fn from_json<T: DeserializeOwned>(what: &'static str, text: &str) -> Result<T, JsonError> {
-    serde_json::from_str(text).map_err(|error| JsonError::new(what, error))
 }
 
 #[cfg(test)]

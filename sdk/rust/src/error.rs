@@ -121,7 +121,7 @@ impl From<ApiError> for types::ApiError {
     }
 }
 
-/// JSON that does not fit the plugin's types, read or written.
+/// JSON that does not fit the plugin's types, read or written. It names the value by its path: `.spec.ports[0].name`.
 #[derive(Debug)]
 pub struct JsonError {
     what: &'static str,
@@ -131,27 +131,36 @@ pub struct JsonError {
 /// Marks serde's error as a mismatch with a plugin's own types. This also works where a transparent error reveals
 /// nothing of a [`JsonError`] but its source.
 #[derive(Debug)]
-pub(crate) struct Misfit(serde_json::Error);
+pub(crate) struct Misfit {
+    message: String,
+    cause: serde_json::Error,
+}
 
 impl fmt::Display for Misfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        f.write_str(&self.message)
     }
 }
 
 impl std::error::Error for Misfit {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.0)
+        Some(&self.cause)
     }
 }
 
 impl JsonError {
-    pub(crate) fn new(what: &'static str, source: serde_json::Error) -> Self {
-        Self { what, source: Misfit(source) }
+    /// A value that cannot be written.
+    pub(crate) fn new(what: &'static str, cause: serde_json::Error) -> Self {
+        Self { what, source: Misfit { message: cause.to_string(), cause } }
+    }
+
+    /// A document that cannot be read, for what the message says.
+    pub(crate) fn reading(what: &'static str, message: String, cause: serde_json::Error) -> Self {
+        Self { what, source: Misfit { message, cause } }
     }
 
     pub(crate) fn cause(&self) -> &serde_json::Error {
-        &self.source.0
+        &self.source.cause
     }
 }
 

@@ -513,9 +513,8 @@ mod tests {
 
     #[test]
     fn an_object_of_another_shape_is_a_terminal_failure() {
-        let source = serde_json::from_str::<u8>("\"text\"").unwrap_err();
-        let failures = Failures::from(JsonError::new("the primary", source));
-        let Some(Failure::Terminal(message)) = failures.iter().next() else { panic!("{failures:?}") };
-        assert!(message.starts_with("the primary: invalid type"), "{message}");
+        let error = crate::json::read::<[u8; 1]>("the primary", r#"["text"]"#).unwrap_err();
+        let expected = "the primary: [0]: text where a whole number is wanted";
+        assert_eq!(Failures::from(error), Failures::terminal(expected));
     }
 }

@@ -27,6 +27,7 @@ use serde::de::DeserializeOwned;
 use crate::bindings::windlass::plugin::http;
 use crate::error::JsonError;
 use crate::failure::Failures;
+use crate::json::misfit;
 use crate::request::milliseconds;
 
 pub use http::{Body, HttpReason};
@@ -180,8 +181,9 @@ impl Response {
 
     /// The JSON body, as any type.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, HttpError> {
+        let text = self.text().unwrap_or_default();
         serde_json::from_slice(self.bytes())
-            .map_err(|error| JsonError::new("the body of an HTTP response", error).into())
+            .map_err(|error| JsonError::reading("the body of an HTTP response", misfit(text, &error), error).into())
     }
 
     /// Makes a status other than 200 to 299 an error.

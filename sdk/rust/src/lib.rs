@@ -52,6 +52,7 @@ mod error;
 pub mod events;
 mod failure;
 pub mod http;
+mod json;
 pub mod live;
 pub mod log;
 pub mod manifest;

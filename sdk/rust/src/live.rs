@@ -7,9 +7,10 @@ use serde::de::DeserializeOwned;
 
 use crate::bindings::windlass::plugin::{live, types};
 use crate::error::Error;
+use crate::json;
 use crate::native::live as host;
 use crate::object::{ObjectKind, ObjectRef};
-use crate::pages::{self, Page, Pages, parse};
+use crate::pages::{self, Page, Pages};
 
 const WHAT: &str = "an object";
 
@@ -21,7 +22,7 @@ pub type Objects<T> = pages::Objects<Query, T>;
 
 /// Reads one object. None: it does not exist.
 pub fn get<T: DeserializeOwned>(target: &ObjectRef) -> Result<Option<T>, Error> {
-    Ok(host::get(target)?.map(|text| parse(WHAT, &text)).transpose()?)
+    Ok(host::get(target)?.map(|text| json::read(WHAT, &text)).transpose()?)
 }
 
 /// Lists the objects of a kind, by default all.

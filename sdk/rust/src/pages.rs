@@ -6,7 +6,8 @@ use std::marker::PhantomData;
 use serde::de::DeserializeOwned;
 
 use crate::bindings::windlass::plugin::types;
-use crate::error::{Error, JsonError};
+use crate::error::Error;
+use crate::json;
 
 /// A query that is answered in pages. Each source has its own, so that a plugin imports only what it reads from.
 pub trait Pages {
@@ -34,7 +35,7 @@ pub struct Page<T> {
 
 pub(crate) fn page<Q: Pages, T: DeserializeOwned>(query: &Q) -> Result<Page<T>, Error> {
     let types::Page { items, next_token } = query.fetch()?;
-    let items = items.iter().map(|text| parse(Q::WHAT, text)).collect::<Result<_, _>>()?;
+    let items = items.iter().map(|text| json::read(Q::WHAT, text)).collect::<Result<_, _>>()?;
     Ok(Page { items, next_token })
 }
 
@@ -69,7 +70,7 @@ impl<Q: Pages, T: DeserializeOwned> Iterator for Objects<Q, T> {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             if let Some(text) = self.fetched.pop_front() {
-                let object = parse(Q::WHAT, &text);
+                let object = json::read(Q::WHAT, &text);
                 if object.is_err() {
                     self.fetched.clear();
                     self.next_page = None;
@@ -82,10 +83,6 @@ impl<Q: Pages, T: DeserializeOwned> Iterator for Objects<Q, T> {
             }
         }
     }
-}
-
-pub(crate) fn parse<T: DeserializeOwned>(what: &'static str, text: &str) -> Result<T, JsonError> {
-    serde_json::from_str(text).map_err(|error| JsonError::new(what, error))
 }
 
 #[cfg(test)]

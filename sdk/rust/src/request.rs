@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 
 use crate::bindings::windlass::plugin::types;
 use crate::error::JsonError;
+use crate::json;
 
 pub use crate::bindings::exports::windlass::plugin::reconciler::Outcome;
 
@@ -73,8 +74,7 @@ impl Request {
 
     /// The primary as cached when the call began. None: it is not in the watch's scope, usually because it is gone.
     pub fn object<T: DeserializeOwned>(&self) -> Result<Option<T>, JsonError> {
-        let parse = |text| serde_json::from_str(text).map_err(|error| JsonError::new("the primary", error));
-        self.object.as_deref().map(parse).transpose()
+        self.object.as_deref().map(|text| json::read("the primary", text)).transpose()
     }
 
     /// The primary as JSON text.

@@ -19,6 +19,7 @@ use serde::de::DeserializeOwned;
 
 use crate::bindings::windlass::plugin::{types, writes};
 use crate::error::{Error, JsonError};
+use crate::json;
 use crate::native::writes as host;
 use crate::object::ObjectRef;
 
@@ -340,7 +341,7 @@ pub struct Written(String);
 impl Written {
     /// The object as any type.
     pub fn object<T: DeserializeOwned>(&self) -> Result<T, JsonError> {
-        serde_json::from_str(&self.0).map_err(|error| JsonError::new("a written object", error))
+        json::read("a written object", &self.0)
     }
 
     /// The object as JSON text.

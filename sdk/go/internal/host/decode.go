@@ -16,11 +16,11 @@ func Decode(document string, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader([]byte(document)))
 	kind := reflect.TypeOf(into)
 	if kind == nil || !mayHold(kind) {
-		return decoder.Decode(into)
+		return placed(decoder.Decode(into))
 	}
 	decoder.UseNumber()
 	if err := decoder.Decode(into); err != nil {
-		return err
+		return placed(err)
 	}
 	switch into := into.(type) {
 	case *map[string]any:

@@ -57,6 +57,40 @@ func TestNumbersWithinStructsAreExactToo(t *testing.T) {
 	}
 }
 
+func TestAValueOfAnotherTypeIsNamedByItsPath(t *testing.T) {
+	type port struct {
+		Number int8 `json:"number"`
+	}
+	type spec struct {
+		Message string   `json:"message"`
+		Ports   []port   `json:"ports"`
+		Labels  struct{} `json:"labels"`
+		Open    bool     `json:"open"`
+		Weight  float64  `json:"weight"`
+		Anyhow  any      `json:"anyhow"`
+	}
+	for document, said := range map[string]string{
+		`{"spec": {"message": 7}}`:                ".spec.message: a number where text is wanted",
+		`{"spec": {"message": [true]}}`:           ".spec.message: a list where text is wanted",
+		`{"spec": {"ports": "80"}}`:               ".spec.ports: text where a list is wanted",
+		`{"spec": {"ports": [{"number": "80"}]}}`: ".spec.ports.number: text where a whole number is wanted",
+		`{"spec": {"ports": [{"number": 300}]}}`:  ".spec.ports.number: 300 where int8 is wanted",
+		`{"spec": {"labels": true}}`:              ".spec.labels: a boolean where an object is wanted",
+		`{"spec": {"open": {}, "anyhow": 1}}`:     ".spec.open: an object where a boolean is wanted",
+		`{"spec": {"weight": "1"}}`:               ".spec.weight: text where a number is wanted",
+		`7`:                                       "a number where an object is wanted",
+	} {
+		var object struct {
+			Spec spec `json:"spec"`
+		}
+		err := Decode(document, &object)
+		var mismatch *json.UnmarshalTypeError
+		if err == nil || err.Error() != said || !errors.As(err, &mismatch) {
+			t.Errorf("%s: %v", document, err)
+		}
+	}
+}
+
 type embedded struct {
 	Any    any
 	hidden any
