@@ -30,9 +30,11 @@
 //! ```
 //!
 //! It is simpler than an API server. An apply takes over every field and drops none, a strategic patch is a merge
-//! patch, nothing is validated or defaulted, and lists come on one page. Cache reads and live reads see the same
-//! objects.
+//! patch, and lists come on one page. Cache reads and live reads see the same objects. Objects are validated and
+//! defaulted if the test [defines](Host::define) their kind. With an object goes what it controls.
 
+mod definitions;
+mod forms;
 pub(crate) mod functions;
 mod objects;
 mod selector;
@@ -46,6 +48,7 @@ use serde_json::json;
 
 use crate::bindings::windlass::plugin::http as wit;
 use crate::bindings::windlass::plugin::log::Level;
+use crate::bindings::windlass::plugin::writes::Propagation;
 use crate::clock::Timestamp;
 use crate::error::ApiReason;
 use crate::events::Event;
@@ -53,6 +56,7 @@ use crate::http::{Body, HttpReason};
 use crate::object::ObjectRef;
 use crate::request::Request;
 
+use definitions::Definitions;
 pub use objects::Write;
 
 thread_local! {
@@ -93,6 +97,7 @@ type Key = (String, String, Option<String>, String);
 #[derive(Debug)]
 struct State {
     objects: BTreeMap<Key, serde_json::Value>,
+    definitions: Definitions,
     /// The object whose controller reference `owned` adds.
     primary: Option<serde_json::Value>,
     /// The fields of indexes, by the name of the index.
@@ -114,6 +119,7 @@ impl Default for State {
     fn default() -> Self {
         Self {
             objects: BTreeMap::new(),
+            definitions: Definitions::default(),
             primary: None,
             indexes: HashMap::new(),
             failing: Vec::new(),
@@ -214,9 +220,23 @@ impl Host {
         self.with(|state| state.find(target).cloned())
     }
 
-    /// Removes an object from the cluster.
+    /// Removes an object from the cluster, and with it what it controls.
     pub fn remove(&mut self, target: &ObjectRef) {
-        self.with(|state| state.objects.retain(|key, _| *key != objects::key_of(target)));
+        self.with(|state| state.remove(target, Propagation::Background));
+    }
+
+    /// Defines kinds by `CustomResourceDefinitions` in YAML, usually the folder's:
+    /// `host.define(include_str!("../crd.yaml"))`.
+    ///
+    /// From now on objects of these kinds get their defaults, and a write of one that does not fit fails as
+    /// [`ApiReason::Invalid`], with the paths in its message. A field that the kind does not have does not fit, as for an API
+    /// server with strict field validation; a write with another `field_validation` keeps it. Not checked are `pattern`,
+    /// `format`, `allOf` and its like, list types, and rules in CEL.
+    ///
+    /// # Panics
+    /// If there is no definition in it.
+    pub fn define(&mut self, yaml: &str) {
+        self.with(|state| state.definitions.add(yaml));
     }
 
     /// From now on, makes every request fail that applies this verb to objects of this kind. Verbs are `get`, `list`,

@@ -1,13 +1,15 @@
 //! The objects of a [`Host`](super::Host), and what requests do to them.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use super::forms::{json_patch, merge, projected};
 use super::{Key, State, selector};
 use crate::bindings::windlass::plugin::cache::ListQuery;
 use crate::bindings::windlass::plugin::owners::Claimed;
 use crate::bindings::windlass::plugin::types::{ApiError, Page};
 use crate::bindings::windlass::plugin::writes::{
-    DeleteOptions, DeleteWrite, ObjectWrite, Operation, PatchType, PatchWrite, WriteOptions,
+    DeleteOptions, DeleteWrite, FieldValidation, ObjectWrite, Operation, PatchType, PatchWrite, Propagation,
+    WriteOptions,
 };
 use crate::error::ApiReason;
 use crate::object::{ObjectKind, ObjectRef};
@@ -82,6 +84,7 @@ impl State {
     /// Stores an object, complete with the fields that a server adds.
     pub(super) fn put(&mut self, mut object: Value) -> Value {
         self.version += 1;
+        self.definitions.fill(&mut object);
         let target = reference(&object);
         let is_named = !target.api_version.is_empty() && !target.kind.is_empty() && !target.name.is_empty();
         assert!(is_named, "an object has apiVersion, kind and metadata.name: {object}");
@@ -95,6 +98,26 @@ impl State {
         }
         self.objects.insert(key_of(&target), object.clone());
         object
+    }
+
+    /// Takes an object away, and with it what it controls, as the garbage collector does.
+    pub(super) fn remove(&mut self, target: &ObjectRef, propagation: Propagation) {
+        let Some(gone) = self.objects.remove(&key_of(target)) else { return };
+        let owner = &gone["metadata"]["uid"];
+        let children = self.objects.values().filter(|object| controller(object) == Some(owner));
+        for mut object in children.cloned().collect::<Vec<_>>() {
+            if propagation == Propagation::Orphan {
+                if let Some(owners) = object["metadata"]["ownerReferences"].as_array_mut() {
+                    owners.retain(|reference| reference["uid"] != *owner);
+                }
+                self.put(object);
+            } else if has_finalizers(&object) {
+                object["metadata"]["deletionTimestamp"] = json!(self.now.to_string());
+                self.put(object);
+            } else {
+                self.remove(&reference(&object), Propagation::Background);
+            }
+        }
     }
 
     pub(super) fn find(&self, target: &ObjectRef) -> Option<&Value> {
@@ -251,13 +274,21 @@ impl State {
             target.name = format!("{prefix}{}", self.version + 1);
             object["metadata"]["name"] = json!(target.name);
         }
-        Ok(Some(self.keep(object, options).to_string()))
+        self.keep(object, options, &Asked { verb, target: &target })
     }
 
-    /// Stores the result of a write, unless it was a dry run.
-    fn keep(&mut self, mut object: Value, options: &WriteOptions) -> Value {
+    /// Stores the result of a write, unless it was a dry run, and answers with it.
+    fn keep(&mut self, mut object: Value, options: &WriteOptions, asked: &Asked) -> Result<Option<String>, ApiError> {
         if options.owned {
             self.own(&mut object);
+        }
+        self.definitions.fill(&mut object);
+        let subresource = options.subresource.as_ref().map(|subresource| &*subresource.name);
+        let is_strict = options.field_validation == FieldValidation::Strict;
+        let misfits = self.definitions.misfits(&object, subresource, is_strict);
+        if !misfits.is_empty() {
+            let message = format!("the object does not fit its definition: {}", misfits.join("; "));
+            return Err(ApiError { message, ..refused(ApiReason::Invalid, asked) });
         }
         let before = self.objects.get(&key_of(&reference(&object)));
         if let Some(before) = before
@@ -265,7 +296,17 @@ impl State {
         {
             object["metadata"]["generation"] = json!(before["metadata"]["generation"].as_i64().unwrap_or(1) + 1);
         }
-        if options.dry_run { object } else { self.put(object) }
+        if options.dry_run {
+            return Ok(Some(object.to_string()));
+        }
+        let waited =
+            before.is_some_and(|before| !before["metadata"]["deletionTimestamp"].is_null() && has_finalizers(before));
+        let is_last = waited && !has_finalizers(&object);
+        let kept = self.put(object);
+        if is_last {
+            self.remove(&reference(&kept), Propagation::Background);
+        }
+        Ok(Some(kept.to_string()))
     }
 
     fn patch(&mut self, write: &PatchWrite) -> Result<Option<String>, ApiError> {
@@ -284,7 +325,7 @@ impl State {
                 }
             }
         }
-        Ok(Some(self.keep(object, options).to_string()))
+        self.keep(object, options, &asked)
     }
 
     fn delete(&mut self, target: &ObjectRef, options: &DeleteOptions) -> Result<Option<String>, ApiError> {
@@ -301,14 +342,14 @@ impl State {
         self.check(&asked)?;
         let Some(mut object) = self.find(target).cloned() else { return Err(refused(ApiReason::NotFound, &asked)) };
         check_version(Some(&object), options.resource_version.as_deref(), &asked)?;
-        let waits = object["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty());
+        let waits = has_finalizers(&object);
         if waits {
             object["metadata"]["deletionTimestamp"] = json!(self.now.to_string());
         }
         match (waits, options.dry_run) {
             (true, false) => return Ok(Some(self.put(object).to_string())),
             (true, true) => return Ok(Some(object.to_string())),
-            (false, false) => self.objects.retain(|key, _| *key != key_of(target)),
+            (false, false) => self.remove(target, options.propagation),
             (false, true) => {}
         }
         Ok(None)
@@ -323,73 +364,11 @@ fn check_version(found: Option<&Value>, wanted: Option<&str>, asked: &Asked) -> 
     }
 }
 
+fn has_finalizers(object: &Value) -> bool {
+    object["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty())
+}
+
 fn controller(object: &Value) -> Option<&Value> {
     let owners = object["metadata"]["ownerReferences"].as_array()?;
     owners.iter().find(|owner| owner["controller"] == true).map(|owner| &owner["uid"])
-}
-
-/// Merges `patch` into `object`. A null removes its field, unless nulls are kept, as an apply keeps them.
-fn merge(object: &mut Value, patch: &Value, keeps_nulls: bool) {
-    let (Value::Object(patch), true) = (patch, object.is_object() || object.is_null()) else {
-        *object = patch.clone();
-        return;
-    };
-    if object.is_null() {
-        *object = Value::Object(Map::new());
-    }
-    let Some(fields) = object.as_object_mut() else { return };
-    for (key, value) in patch {
-        if value.is_null() && !keeps_nulls {
-            fields.remove(key);
-        } else {
-            merge(fields.entry(key).or_insert(Value::Null), value, keeps_nulls);
-        }
-    }
-}
-
-/// Carries out one operation of a JSON patch. None: it does not apply.
-fn json_patch(object: &mut Value, operation: &Value) -> Option<()> {
-    let path = operation["path"].as_str()?;
-    let (parent, last) = path.rsplit_once('/')?;
-    let last = last.replace("~1", "/").replace("~0", "~");
-    if operation["op"] == "test" {
-        return (object.pointer(path) == Some(&operation["value"])).then_some(());
-    }
-    let value = operation["value"].clone();
-    match (object.pointer_mut(parent)?, operation["op"].as_str()?) {
-        (Value::Object(fields), "add") => drop(fields.insert(last, value)),
-        (Value::Object(fields), "replace") => *fields.get_mut(&last)? = value,
-        (Value::Object(fields), "remove") => drop(fields.remove(&last)?),
-        (Value::Array(elements), "add") if last == "-" => elements.push(value),
-        (Value::Array(elements), "add") => {
-            let at = last.parse().ok().filter(|at| *at <= elements.len())?;
-            elements.insert(at, value);
-        }
-        (Value::Array(elements), "replace") => *elements.get_mut(last.parse::<usize>().ok()?)? = value,
-        (Value::Array(elements), "remove") => {
-            let at = last.parse().ok().filter(|at| *at < elements.len())?;
-            elements.remove(at);
-        }
-        _ => return None,
-    }
-    Some(())
-}
-
-/// The part of an object that a read with `fields` returns.
-fn projected(object: &Value, fields: Option<&[String]>) -> Value {
-    let Some(fields) = fields else { return object.clone() };
-    let mut part = json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": {}});
-    for name in ["name", "namespace", "uid", "resourceVersion"] {
-        if let Some(value) = object["metadata"].get(name) {
-            part["metadata"][name] = value.clone();
-        }
-    }
-    for pointer in fields {
-        if let Some(value) = object.pointer(pointer) {
-            let wrap = |value, name: &str| json!({name.replace("~1", "/").replace("~0", "~"): value});
-            let nested = pointer.rsplit('/').filter(|name| !name.is_empty()).fold(value.clone(), wrap);
-            merge(&mut part, &nested, true);
-        }
-    }
-    part
 }

@@ -54,6 +54,115 @@ fn writes_end_as_an_api_server_ends_them() {
     assert_eq!(host.object(&target("m")), None);
 }
 
+/// A kind in YAML as authors write it, with comments, blocks and flows.
+const CRD: &str = "
+# The kind Shop.
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: shops.example.com}
+spec:
+  group: example.com
+  names: {kind: Shop, plural: shops}
+  versions:
+  - name: v1
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            required: [n]
+            properties:
+              n: {type: integer, minimum: 1, maximum: 9}
+              size: {type: string, enum: [small, large], default: small}
+              port: {x-kubernetes-int-or-string: true}
+              name: {type: string, minLength: 2, nullable: true}
+              labels: {type: object, additionalProperties: {type: string}}
+              extra: {type: object, x-kubernetes-preserve-unknown-fields: true}
+              parts: {type: array, maxItems: 2, items: {type: object, properties: {on: {type: boolean, default: true}}}}
+          status: {type: object, properties: {ready: {type: boolean}}}
+";
+
+fn in_prod(name: &str, spec: &Value) -> Value {
+    json!({"apiVersion": "example.com/v1", "kind": "Shop", "metadata": {"name": name, "namespace": "prod"}, "spec": spec})
+}
+
+#[test]
+fn an_object_that_does_not_fit_its_definition_is_refused_with_the_paths() {
+    let mut host = Host::new();
+    host.define(CRD);
+    for (spec, expected) in [
+        (json!({}), ".spec.n: is required"),
+        (json!({"n": "1"}), ".spec.n: text where a whole number is wanted"),
+        (json!({"n": 1.5}), ".spec.n: a number where a whole number is wanted"),
+        (json!({"n": 10}), ".spec.n: 10 is too large for the maximum 9"),
+        (json!({"n": 0}), ".spec.n: 0 is too small for the minimum 1"),
+        (json!({"n": 1, "sise": "small"}), ".spec.sise: there is no such field"),
+        (json!({"n": 1, "size": "huge"}), r#".spec.size: "huge" is not one of "small", "large""#),
+        (json!({"n": 1, "port": true}), ".spec.port: a boolean where a whole number or text is wanted"),
+        (json!({"n": 1, "name": "a"}), ".spec.name: its size is 1, and minLength is 2"),
+        (json!({"n": 1, "labels": {"a": 1}}), ".spec.labels.a: a whole number where text is wanted"),
+        (json!({"n": 1, "parts": [{}, {"on": "x"}]}), ".spec.parts[1].on: text where a boolean is wanted"),
+        (json!({"n": 1, "parts": [{}, {}, {}]}), ".spec.parts: its size is 3, and maxItems is 2"),
+    ] {
+        let crate::Error::Api(error) = writes::create(&in_prod("b", &spec)).send().unwrap_err() else { panic!() };
+        assert_eq!(error.reason, ApiReason::Invalid);
+        assert_eq!(error.message, format!("the object does not fit its definition: {expected}"));
+    }
+    assert_eq!(host.object(&ObjectRef::namespaced("example.com/v1", "Shop", "prod", "b")), None);
+    writes::create(&map("of-a-kind-that-is-not-defined")).send().unwrap();
+}
+
+#[test]
+fn defaults_are_filled_in_and_what_a_definition_leaves_open_is_kept() {
+    let mut host = Host::new();
+    host.define(CRD);
+    let spec = json!({"n": 1.0, "size": null, "port": "http", "name": null, "extra": {"a": 1}, "parts": [{}]});
+    let written: Value = writes::apply(&in_prod("b", &spec)).send().unwrap().object().unwrap();
+    let filled =
+        json!({"n": 1.0, "size": "small", "port": "http", "name": null, "extra": {"a": 1}, "parts": [{"on": true}]});
+    assert_eq!(written["spec"], filled);
+    host.put(&in_prod("c", &json!({"n": 2})));
+    let kept = host.object(&ObjectRef::namespaced("example.com/v1", "Shop", "prod", "c")).unwrap();
+    assert_eq!(kept["spec"], json!({"n": 2, "size": "small"}));
+}
+
+#[test]
+fn of_a_write_to_the_status_only_the_status_is_judged() {
+    let mut host = Host::new();
+    host.define(CRD);
+    host.put(&in_prod("b", &json!({})));
+    let target = ObjectRef::namespaced("example.com/v1", "Shop", "prod", "b");
+    writes::apply_status(&target, &json!({"ready": true})).send().unwrap();
+    let refused = writes::apply_status(&target, &json!({"redy": true})).send().unwrap_err();
+    assert!(refused.to_string().contains(".status.redy: there is no such field"), "{refused}");
+}
+
+#[test]
+fn with_an_object_goes_what_it_controls() {
+    let mut host = Host::new();
+    host.request("shops", &shop());
+    let owner = ObjectRef::namespaced("example.com/v1", "Shop", "prod", "a");
+    let controlled = |uid: &str, name: &str, finalizers: &[&str]| {
+        let owners = json!([{"uid": uid, "controller": true, "name": "x", "apiVersion": "v1", "kind": "X"}]);
+        let mut map = map(name);
+        map["metadata"]["ownerReferences"] = owners;
+        map["metadata"]["uid"] = json!(name);
+        map["metadata"]["finalizers"] = json!(finalizers);
+        map
+    };
+    host.put(&controlled("u-1", "child", &[]));
+    host.put(&controlled("child", "grandchild", &[]));
+    host.put(&controlled("u-1", "waits", &["example.com/x"]));
+    host.put(&controlled("other", "not-ours", &[]));
+    writes::delete(owner).send().unwrap();
+    assert_eq!((host.object(&target("child")), host.object(&target("grandchild"))), (None, None));
+    assert!(host.object(&target("not-ours")).is_some());
+    assert!(host.object(&target("waits")).unwrap()["metadata"]["deletionTimestamp"].is_string());
+    writes::merge(target("waits"), &json!({"metadata": {"finalizers": []}})).send().unwrap();
+    assert_eq!(host.object(&target("waits")), None);
+}
+
 #[test]
 fn a_request_that_is_to_fail_fails_with_its_class_until_it_is_not_to() {
     let mut host = Host::new();
