@@ -42,16 +42,27 @@ func filled(t *testing.T, template, sdk string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fill := strings.NewReplacer("{{name}}", "my-shop", "{{Kind}}", "MyShop", "{{module}}", "my_shop", "{{plural}}", "myshops", "=> ./sdk", "=> "+sdk)
-	for _, file := range files {
-		name, is := strings.CutSuffix(file.Name(), ".tmpl")
-		text, err := os.ReadFile(filepath.Join(template, file.Name()))
-		if err != nil || !is {
-			t.Fatalf("%s: %v", file.Name(), err)
+	fill := strings.NewReplacer(
+		"{{name}}", "my-shop", "{{Kind}}", "MyShop", "{{module}}", "my_shop", "{{plural}}", "myshops", "{{singular}}", "myshop",
+		"=> ./sdk", "=> "+sdk,
+	)
+	write := func(from, name string) {
+		text, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
 		}
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(fill.Replace(string(text))), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
+	for _, file := range files {
+		name, is := strings.CutSuffix(file.Name(), ".tmpl")
+		if !is {
+			t.Fatalf("%s is no template", file.Name())
+		}
+		write(filepath.Join(template, file.Name()), name)
+	}
+	// What folders of all languages have.
+	write("../../host/author/src/new/common/crd.yaml", "crd.yaml")
 	return folder
 }

@@ -8,9 +8,10 @@
 //		if writes := host.Writes(); len(writes) != 1 || writes[0].Verb != "apply" { … }
 //	}
 //
-// It keeps objects in a map and carries writes out in a simple way: there are no schemas, defaults, admission or
-// garbage collection, and an apply knows no field managers. It records the calls of the SDK's packages. These use this
-// host until the test ends, so tests that use it cannot be parallel.
+// It keeps objects in a map and carries writes out in a simple way: there is no admission, and an apply knows no field
+// managers. Objects are validated and defaulted if the test defines their kind (see [Host.Define]). With an object goes
+// what it controls. The host records the calls of the SDK's packages. These use it until the test ends, so tests that use
+// it cannot be parallel.
 package windlasstest
 
 import (
@@ -40,15 +41,16 @@ type Host struct {
 	// HTTP answers requests; nil: each is refused as not granted.
 	HTTP func(http.Request) (http.Response, error)
 
-	mutex    sync.Mutex
-	config   string
-	objects  map[windlass.Ref]windlass.Object
-	version  int64
-	failures []failure
-	writes   []Write
-	events   []Event
-	lines    []Line
-	metrics  []Metric
+	mutex       sync.Mutex
+	config      string
+	definitions definitions
+	objects     map[windlass.Ref]windlass.Object
+	version     int64
+	failures    []failure
+	writes      []Write
+	events      []Event
+	lines       []Line
+	metrics     []Metric
 }
 
 // Write is a write that was asked for, carried out or not.
@@ -97,7 +99,8 @@ type failure struct {
 func New(t testing.TB) *Host {
 	t.Helper()
 	double := &Host{
-		Time: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Seed: 1, config: "{}", objects: map[windlass.Ref]windlass.Object{},
+		Time: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Seed: 1, config: "{}", definitions: definitions{},
+		objects: map[windlass.Ref]windlass.Object{},
 	}
 	// It refuses parallel tests.
 	t.Setenv("WINDLASSTEST", "1")
@@ -122,16 +125,17 @@ func (host *Host) Put(objects ...any) {
 		if ref.Name == "" || ref.Kind == "" || ref.APIVersion == "" {
 			panic(fmt.Sprintf("windlasstest: an object has no apiVersion, kind or metadata.name: %v", kept))
 		}
+		fill(host.definitions.schema(kept), kept)
 		host.stamp(kept)
 		host.objects[ref] = kept
 	}
 }
 
-// Remove removes an object.
+// Remove removes an object, and with it what it controls.
 func (host *Host) Remove(target windlass.Ref) {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()
-	delete(host.objects, key(target))
+	host.drop(target, false)
 }
 
 // Configure gives the plugin a configuration.

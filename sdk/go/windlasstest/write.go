@@ -2,6 +2,7 @@ package windlasstest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -85,21 +86,27 @@ func (memory *memory) carryOut(write Write, operation host.Operation) (windlass.
 		}
 	}
 	if operation.Verb == host.Delete || subresource == "eviction" {
-		return memory.remove(target, kept, operation.Delete.DryRun || write.Options.DryRun), nil
+		orphans := operation.Delete.Propagation == host.Orphan
+		return memory.remove(target, kept, orphans, operation.Delete.DryRun || write.Options.DryRun), nil
 	}
 	object, err := changed(kept, write, operation)
 	if err != nil {
 		return refuse(windlass.Invalid, err.Error())
 	}
+	fill(memory.definitions.schema(object), object)
+	isStrict := write.Options.FieldValidation == host.Strict
+	if misfits := memory.definitions.misfits(object, subresource, isStrict); len(misfits) > 0 {
+		return refuse(windlass.Invalid, "the object does not fit its definition: "+strings.Join(misfits, "; "))
+	}
 	return memory.keep(target, kept, object, write.Options), nil
 }
 
 // remove returns what is left of a deleted object: as it is, if finalizers hold it.
-func (memory *memory) remove(target windlass.Ref, kept windlass.Object, dryRun bool) windlass.Object {
+func (memory *memory) remove(target windlass.Ref, kept windlass.Object, orphans, dryRun bool) windlass.Object {
 	finalizers, _ := metadata(kept)["finalizers"].([]any)
 	if len(finalizers) == 0 {
 		if !dryRun {
-			delete(memory.objects, key(target))
+			memory.drop(target, orphans)
 		}
 		return nil
 	}
@@ -109,6 +116,34 @@ func (memory *memory) remove(target windlass.Ref, kept windlass.Object, dryRun b
 		memory.objects[key(target)] = left
 	}
 	return left
+}
+
+// drop takes an object away, and with it what it controls, as the garbage collector does.
+func (host *Host) drop(target windlass.Ref, orphans bool) {
+	gone, has := host.objects[key(target)]
+	if !has {
+		return
+	}
+	delete(host.objects, key(target))
+	uid := metadata(gone)["uid"]
+	for ref, object := range host.objects {
+		if owner := controller(object); owner == nil || owner["uid"] != uid {
+			continue
+		}
+		meta := metadata(object)
+		finalizers, _ := meta["finalizers"].([]any)
+		switch {
+		case orphans:
+			owners, _ := meta["ownerReferences"].([]any)
+			meta["ownerReferences"] = slices.DeleteFunc(owners, func(owner any) bool {
+				return owner.(windlass.Object)["uid"] == uid
+			})
+		case len(finalizers) > 0:
+			meta["deletionTimestamp"] = host.Time.Format(time.RFC3339)
+		default:
+			host.drop(ref, false)
+		}
+	}
 }
 
 // changed is what a write makes of an object.
@@ -178,7 +213,7 @@ func (memory *memory) keep(target windlass.Ref, before, object windlass.Object, 
 	}
 	memory.stamp(object)
 	if finalizers, _ := meta["finalizers"].([]any); meta["deletionTimestamp"] != nil && len(finalizers) == 0 {
-		delete(memory.objects, key(target))
+		memory.drop(target, false)
 		return object
 	}
 	if !options.DryRun {
