@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
+import tempfile
 import unittest
 from pathlib import Path
 
-READMES = sorted((Path(__file__).parent.parent / "templates").glob("*/README.md.tmpl"))
+SDK = Path(__file__).parent.parent
+READMES = sorted((SDK / "templates").glob("*/README.md.tmpl"))
+#: What folders of all languages have.
+CRD = SDK / "../../host/author/src/new/common/crd.yaml"
+PLACES = {"name": "my-shop", "Kind": "MyShop", "plural": "myshops", "singular": "myshop", "module": "my_shop"}
+
+
+def filled(text: str) -> str:
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: PLACES.get(place[1], place[0]), text)
 
 
 class ReadmeTest(unittest.TestCase):
@@ -20,6 +33,19 @@ class ReadmeTest(unittest.TestCase):
         for readme in READMES:
             for name in ("`{{name}}.policy.yaml`", "`windlass.yaml`"):
                 self.assertIn(f"| {name} |", readme.read_text())
+
+
+class TestsTest(unittest.TestCase):
+    def test_the_tests_of_the_templates_pass(self) -> None:
+        for readme in READMES:
+            with self.subTest(readme.parent.name), tempfile.TemporaryDirectory() as folder:
+                for template in readme.parent.glob("*.tmpl"):
+                    Path(folder, template.stem).write_text(filled(template.read_text()))
+                Path(folder, "crd.yaml").write_text(filled(CRD.read_text()))
+                environment = {**os.environ, "PYTHONPATH": str(SDK)}
+                command = [sys.executable, "-m", "unittest"]
+                tested = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+                self.assertEqual(tested.returncode, 0, tested.stderr)
 
 
 if __name__ == "__main__":

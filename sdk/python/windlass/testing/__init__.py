@@ -12,8 +12,8 @@
                 with self.assertRaises(windlass.ApiError):
                     host.reconcile(app.reconcile, shop)
 
-It is no API server: an apply merges, nothing is validated or garbage-collected, and every declared or undeclared kind is in the cache. For
-the whole, `windlass dev` runs the plugin on a real one.
+It is no API server: an apply merges, and every declared or undeclared kind is in the cache. Objects are validated and defaulted if the test
+defines their kind: `Host(crds=…)`. With an object goes what it controls. For the whole, `windlass dev` runs the plugin on a real one.
 """
 
 from __future__ import annotations

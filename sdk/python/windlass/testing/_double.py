@@ -31,8 +31,10 @@ _LEVELS = ("trace", "debug", "info", "warn", "error")
 class Host(Store):
     """The host, in memory. A context manager: within it, the modules of `windlass` ask this one."""
 
-    def __init__(self, *objects: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, *objects: Mapping[str, Any], config: Mapping[str, Any] | None = None, crds: str | None = None) -> None:
         super().__init__()
+        if crds is not None:
+            self.define(crds)
         #: Every write that was asked for, in order; those of a batch one by one.
         self.writes: list[Write] = []
         #: Every event that was emitted.
@@ -78,6 +80,18 @@ class Host(Store):
         """Puts objects there, as they are but for what a server would add: UID, version, generation."""
         for obj in objects:
             self._store(copy.deepcopy(dict(obj)))
+
+    def define(self, crds: str) -> None:
+        """Defines kinds by CustomResourceDefinitions in YAML, usually the folder's: `Path("crd.yaml").read_text()`.
+
+        From now on objects of these kinds get their defaults, and a write of one that does not fit fails as `Reason.INVALID`, with the
+        paths in its message. A field that the kind does not have does not fit, as for an API server with strict field validation; a
+        write with another `field_validation` keeps it. Not checked are `format`, `allOf` and its like, list types, and rules in CEL."""
+        self._definitions.add(crds)
+
+    def remove(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> None:
+        """Takes an object away, and with it what it controls."""
+        self._drop((api_version, kind, namespace, name))
 
     def get(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> Object:
         """An object that is there; `KeyError` if it is not."""
@@ -135,11 +149,17 @@ class Host(Store):
         deleting: bool | None = None,
         controller: str = "test",
     ) -> Composition:
-        """Composes a parent. The configuration is this host's."""
+        """Composes a parent. The configuration is this host's. What does not fit a defined kind is refused as a write of it would be."""
         asked = composition_request(
             parent, children=children, related=related, config=self.configuration, deleting=deleting, controller=controller
         )
-        return function(asked)
+        composition = function(asked)
+        for child in composition.children if self._definitions else ():
+            self._admitted(child, "apply", ObjectRef.of(child), WriteOptions())
+        if self._definitions and composition.status is not None:
+            of_parent = {**parent, "status": composition.status}
+            self._admitted(of_parent, "apply", ObjectRef.of(parent), WriteOptions(subresource="status"))
+        return composition
 
     # --- What a plugin asks for: see `_host.Host` ---
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from .._errors import ApiError, Reason
 from .._host import Operation, Query, WriteOptions
-from .._objects import Object, ObjectRef, is_controlled_by, owner_reference
+from .._objects import Object, ObjectRef, controller_of, is_controlled_by, owner_reference
 from .._text import encode
 from ..clock import Timestamp
+from ._definitions import Definitions
 from ._forms import applied, json_patched, merge_patched, selected
 
 Key = tuple[str, str, str | None, str]
@@ -26,11 +27,13 @@ class Store:
         #: The object that is reconciled: the owner of what is written with `owned`.
         self.primary: Object | None = None
         self._version = 0
+        self._definitions = Definitions()
 
     def _error(self, reason: Reason, message: str, verb: str, target: ObjectRef) -> ApiError:
         return ApiError(reason, message, verb=verb, resource=target.kind.lower() + "s", object=target)
 
     def _store(self, obj: Object) -> Object:
+        self._definitions.fill(obj)
         metadata = obj["metadata"]
         self._version += 1
         key = (obj["apiVersion"], obj["kind"], metadata.get("namespace"), metadata["name"])
@@ -41,6 +44,15 @@ class Store:
         metadata.setdefault("generation", 1)
         self.objects[key] = obj
         return obj
+
+    def _admitted(self, obj: Any, verb: str, target: ObjectRef, options: WriteOptions) -> Object:
+        """A copy of an object with its defaults. It is refused if it does not fit its definition."""
+        admitted: Object = copy.deepcopy(obj)
+        self._definitions.fill(admitted)
+        misfits = self._definitions.misfits(admitted, options.subresource, strict=options.field_validation == "strict")
+        if misfits:
+            raise self._error(Reason.INVALID, f"the object does not fit its definition: {'; '.join(misfits)}", verb, target)
+        return admitted
 
     def _write(self, operation: Operation, target: ObjectRef, body: Any, known: Object | None) -> Object:
         verb, options = operation.verb, operation.options or WriteOptions()
@@ -58,6 +70,7 @@ class Store:
             new = copy.deepcopy(body)
             if known is not None:
                 new["metadata"] = {**{key: known["metadata"][key] for key in ("uid", "generation")}, **new["metadata"]}
+        new = self._admitted(new, verb, target, options)
         changed = known is None or new != known
         if options.dry_run:
             return dict(new)
@@ -70,19 +83,36 @@ class Store:
         stored = self._store(new)
         if options.owned:
             self._own(stored)
+        if known is not None and _waits(known) and known["metadata"].get("deletionTimestamp") and not _waits(stored):
+            self._drop(key_of(target))
         return stored
 
     def _delete(self, known: Object | None, target: ObjectRef, operation: Operation) -> str | None:
         if known is None:
             raise self._error(Reason.NOT_FOUND, "the object does not exist", "delete", target)
         dry_run = operation.deletion is not None and operation.deletion.dry_run
-        if known["metadata"].get("finalizers"):
+        if _waits(known):
             deleted = copy.deepcopy(known) if dry_run else known
             deleted["metadata"]["deletionTimestamp"] = str(self.clock)
             return encode(deleted)
         if not dry_run:
-            del self.objects[key_of(target)]
+            self._drop(key_of(target), orphans=operation.deletion is not None and operation.deletion.propagation == "orphan")
         return None
+
+    def _drop(self, key: Key, *, orphans: bool = False) -> None:
+        """Takes an object away, and with it what it controls, as the garbage collector does."""
+        gone = self.objects.pop(key, None)
+        if gone is None:
+            return
+        for owned, obj in list(self.objects.items()):
+            if not is_controlled_by(obj, gone):
+                continue
+            if orphans:
+                obj["metadata"]["ownerReferences"].remove(controller_of(obj))
+            elif _waits(obj):
+                obj["metadata"]["deletionTimestamp"] = str(self.clock)
+            else:
+                self._drop(owned)
 
     def _own(self, obj: Object) -> None:
         if self.primary is None:
@@ -99,6 +129,10 @@ class Store:
             and selected(metadata.get("labels") or {}, query.label_selector or "")
             and (not query.owned or (self.primary is not None and is_controlled_by(obj, self.primary)))
         )
+
+
+def _waits(obj: Object) -> bool:
+    return bool(obj["metadata"].get("finalizers"))
 
 
 def key_of(target: ObjectRef) -> Key:

@@ -1,0 +1,159 @@
+"""Kinds that a test defines: what the double refuses, fills in and collects."""
+
+from __future__ import annotations
+
+import json
+import unittest
+
+from windlass import ApiError, Object, ObjectRef, Reason, testing, writes
+from windlass.testing._yaml import documents
+
+CRD = r"""
+# The kind Shop, in YAML as authors and controller-gen write it.
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  annotations:
+    controller-gen.kubebuilder.io/version: v0.16.1
+  creationTimestamp: null
+  name: shops.example.com
+spec:
+  group: example.com
+  names: {kind: Shop, plural: shops}   # and no short name
+  versions:
+  - name: v1
+    additionalPrinterColumns:
+    - {name: Ready, type: string, jsonPath: '.status.conditions[?(@.type=="Ready")].status'}
+    schema:
+      openAPIV3Schema:
+        description: |-
+          A shop: what is sold where.
+
+          # This is no comment, and that is no key:
+        type: object
+        properties:
+          "spec":
+            description: What is asked for, in a text that goes on
+              in the next line.
+            type: object
+            required:
+            - n
+            properties:
+              n: {type: integer, minimum: 1, maximum: 9}
+              size:
+                type: string
+                enum: [small, "large",
+                  'on sale']
+                default: small
+              port: {x-kubernetes-int-or-string: true}
+              name: {type: string, minLength: 2, nullable: true}
+              labels: {type: object, additionalProperties: {type: string}}
+              extra: {type: object, x-kubernetes-preserve-unknown-fields: true}
+              parts:
+                type: array
+                maxItems: 2
+                items:
+                  type: object
+                  properties:
+                    'on':
+                      type: boolean
+                      default: true
+          status: {type: object, properties: {ready: {type: boolean}}}
+---
+# Nothing.
+"""
+
+WRONG = {
+    '{}': '.spec.n: is required',
+    '{"n": "1"}': '.spec.n: text where a whole number is wanted',
+    '{"n": 1.5}': '.spec.n: a number where a whole number is wanted',
+    '{"n": 10}': '.spec.n: 10 is too large for the maximum 9',
+    '{"n": 0}': '.spec.n: 0 is too small for the minimum 1',
+    '{"n": 1, "sise": "small"}': '.spec.sise: there is no such field',
+    '{"n": 1, "size": "huge"}': '.spec.size: "huge" is not one of "small", "large", "on sale"',
+    '{"n": 1, "port": true}': '.spec.port: a boolean where a whole number or text is wanted',
+    '{"n": 1, "name": "a"}': '.spec.name: its size is 1, and minLength is 2',
+    '{"n": 1, "labels": {"a": 1}}': '.spec.labels.a: a whole number where text is wanted',
+    '{"n": 1, "parts": [{}, {"on": "x"}]}': '.spec.parts[1].on: text where a boolean is wanted',
+    '{"n": 1, "parts": [{}, {}, {}]}': '.spec.parts: its size is 3, and maxItems is 2',
+}
+
+
+def shop(spec: Object, name: str = "a") -> Object:
+    return {"apiVersion": "example.com/v1", "kind": "Shop", "metadata": {"name": name, "namespace": "prod"}, "spec": spec}
+
+
+def pod(name: str, owner: str, *finalizers: str) -> Object:
+    owners = [{"apiVersion": "v1", "kind": "X", "name": "x", "uid": owner, "controller": True}]
+    metadata = {"name": name, "namespace": "prod", "uid": name, "ownerReferences": owners, "finalizers": list(finalizers)}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+
+
+SHOP = ObjectRef("example.com/v1", "Shop", "a", "prod")
+
+
+class DefinitionsTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.host = self.enterContext(testing.Host(crds=CRD))
+
+    def test_an_object_that_does_not_fit_its_definition_is_refused_with_the_paths(self) -> None:
+        for spec, told in WRONG.items():
+            with self.subTest(spec), self.assertRaises(ApiError) as raised:
+                writes.create(shop(json.loads(spec)))
+            self.assertIs(raised.exception.reason, Reason.INVALID)
+            self.assertEqual(raised.exception.message, f"the object does not fit its definition: {told}")
+        self.assertEqual(self.host.objects, {})
+        writes.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "prod"}, "sise": 1})
+
+    def test_defaults_are_filled_in_and_what_a_definition_leaves_open_is_kept(self) -> None:
+        spec = '{"n": 1, "size": null, "port": "http", "name": null, "extra": {"a": 1}, "parts": [{}]}'
+        filled = '{"n": 1, "size": "small", "port": "http", "name": null, "extra": {"a": 1}, "parts": [{"on": true}]}'
+        self.assertEqual(writes.apply(shop(json.loads(spec)))["spec"], json.loads(filled))
+        self.host.add(shop({"n": 2}, "b"))
+        self.assertEqual(self.host.get("example.com/v1", "Shop", "b", "prod")["spec"], {"n": 2, "size": "small"})
+        writes.create(shop({"n": 1, "sise": 1}, "c"), field_validation="ignore")
+
+    def test_of_a_write_to_the_status_only_the_status_is_judged(self) -> None:
+        self.host.add(shop({}))
+        writes.apply_status(SHOP, {"ready": True})
+        with self.assertRaisesRegex(ApiError, ".status.redy: there is no such field"):
+            writes.apply_status(SHOP, {"redy": True})
+
+    def test_with_an_object_goes_what_it_controls(self) -> None:
+        self.host.add({**shop({"n": 1}), "metadata": {"name": "a", "namespace": "prod", "uid": "u-1"}})
+        self.host.add(pod("child", "u-1"), pod("grandchild", "child"), pod("waits", "u-1", "example.com/x"), pod("other", "u-2"))
+        writes.delete(SHOP)
+        self.assertEqual([name for _, _, _, name in self.host.objects], ["waits", "other"])
+        self.assertIn("deletionTimestamp", self.host.get("v1", "Pod", "waits", "prod")["metadata"])
+        writes.patch(ObjectRef("v1", "Pod", "waits", "prod"), {"metadata": {"finalizers": []}})
+        self.host.remove("v1", "Pod", "other", "prod")
+        self.assertEqual(self.host.objects, {})
+
+    def test_what_is_orphaned_stays_without_its_owner(self) -> None:
+        self.host.add({**shop({"n": 1}), "metadata": {"name": "a", "namespace": "prod", "uid": "u-1"}})
+        self.host.add(pod("child", "u-1"))
+        writes.delete(SHOP, propagation="orphan")
+        self.assertEqual(self.host.get("v1", "Pod", "child", "prod")["metadata"]["ownerReferences"], [])
+
+
+class YamlTest(unittest.TestCase):
+    def test_what_is_no_definition_or_not_understood_is_refused_with_its_line(self) -> None:
+        for text, told in {
+            "kind: ConfigMap": "no CustomResourceDefinition",
+            "spec:\n  a: &x 1": "line 2: anchors, aliases and tags",
+            "a: [1,\n  2": "line 2: a value does not end",
+            "a: {b c}": "line 1: the key b c has no value",
+            "a: 1\nb": "line 2: b does not belong",
+        }.items():
+            with self.subTest(text), self.assertRaisesRegex(ValueError, told):
+                testing.Host(crds=text)
+
+    def test_scalars_are_what_they_stand_for(self) -> None:
+        text = "- 1\n- -1.5e3\n- 'it''s'\n- \"a\\tb # c\"\n- no # comment\n- ~\n- >\n  a\n  b\n- |\n  a\n   b\n-\n  c: d\n- http://x\n"
+        self.assertEqual(documents(text), [[1, -1500.0, "it's", "a\tb # c", "no", None, "a b\n", "a\n b\n", {"c": "d"}, "http://x"]])
+        self.assertEqual(documents('{"a": [1]}'), [{"a": [1]}])
+
+
+if __name__ == "__main__":
+    unittest.main()
