@@ -12,6 +12,8 @@ export type TestObject = KubernetesObject | { apiVersion: string; kind: string; 
 export interface TestHostOptions {
   /** The objects of the cluster. */
   objects?: TestObject[];
+  /** What {@link TestHost.define} is given: `readFileSync('crd.yaml', 'utf8')`. */
+  crds?: string;
   /** The operator's configuration. Default: `{}`. */
   config?: object;
   /** The time. Default: 2026-01-01T00:00:00Z. It stands still. */
@@ -49,21 +51,21 @@ export interface TestHttpFailure {
 export interface TestRequest {
   /** The primary. Left out: it is gone. */
   object?: TestObject | undefined;
-  controller?: string;
-  namespace?: string;
-  name?: string;
-  uid?: string;
+  controller?: string | undefined;
+  namespace?: string | undefined;
+  name?: string | undefined;
+  uid?: string | undefined;
   /** Default: whether the object has a `deletionTimestamp`. */
-  deleting?: boolean;
-  attempt?: number;
-  traceId?: string;
+  deleting?: boolean | undefined;
+  attempt?: number | undefined;
+  traceId?: string | undefined;
 }
 
 /** A composer's request of a test. */
 export interface TestCompositionRequest extends Omit<TestRequest, 'object'> {
   parent: TestObject;
-  children?: TestObject[];
-  related?: TestObject[];
+  children?: TestObject[] | undefined;
+  related?: TestObject[] | undefined;
 }
 
 /** One thing that went wrong, as the host is told of it. One of the three is there. */
@@ -79,9 +81,10 @@ export interface Result extends Outcome {
   failures: Failure[];
 }
 
-/** What came of a composer's call. Of one that failed there are only the failures. */
+/** What came of a composer's call. One that failed has answered nothing but the failures. */
 export interface CompositionResult extends Partial<Omit<Composition, 'children' | 'status'>> {
-  children?: KubernetesObject[];
+  /** Empty if it failed. */
+  children: KubernetesObject[];
   status?: any;
   /** Empty if nothing failed. */
   failures: Failure[];
@@ -120,8 +123,9 @@ export interface Failing {
  * assert.equal(host.writes[0].object.kind, 'ConfigMap');
  * ```
  *
- * It is no API server: it checks no schema, an apply merges and replaces lists whole, and nothing but the plugin's own
- * writes changes an object. What the manifest does not watch, the cache does not hold, as in the host.
+ * It is no API server: an apply merges and replaces lists whole, and nothing but the plugin's own writes changes an
+ * object. Objects are validated and defaulted if the test defines their kind. With an object goes what it controls. What
+ * the manifest does not watch, the cache does not hold, as in the host.
  */
 export class TestHost {
   constructor(options?: TestHostOptions);
@@ -141,13 +145,22 @@ export class TestHost {
   metrics: Array<{ type: 'counter' | 'gauge' | 'histogram'; name: string; value: number; labels: Record<string, string> }>;
   /** All HTTP requests. */
   requests: TestHttpRequest[];
+  /**
+   * Defines kinds by CustomResourceDefinitions in YAML, usually the folder's `crd.yaml`.
+   *
+   * From now on objects of these kinds get their defaults, and a write of one that does not fit fails with `invalid`, with the
+   * paths in its message; an answer of a composer that does not fit is an error of `compose`. A field that the kind does not
+   * have does not fit, as for an API server with strict field validation; a write with another `fieldValidation` keeps it. Not
+   * checked are `format`, `allOf` and its like, list types, and rules in CEL.
+   */
+  define(yaml: string): void;
   /** Puts an object into the cluster, in place of the one of its name, whose uid it keeps if it has none. */
   put(object: TestObject): KubernetesObject;
   /** An object of the cluster. */
   get<T = any>(target: ObjectRef): T | undefined;
   /** The objects of a kind. */
   list<T = any>(kind: ObjectKind): T[];
-  /** Takes an object out of the cluster. */
+  /** Takes an object out of the cluster, and with it what it controls. */
   remove(target: ObjectRef): void;
   /** Has the next request fail that fits. Each call of this is for one request. */
   failNext(

@@ -8,7 +8,7 @@ import { answers } from './testing/answers.js';
 import { Store } from './testing/store.js';
 import { apiErrorFrom, known } from './wire.js';
 
-const OPTIONS = ['objects', 'config', 'now', 'seed', 'fetch'];
+const OPTIONS = ['objects', 'crds', 'config', 'now', 'seed', 'fetch'];
 const REQUEST = ['object', 'controller', 'namespace', 'name', 'uid', 'deleting', 'attempt', 'traceId'];
 const COMPOSITION = [...REQUEST.slice(1), 'parent', 'children', 'related'];
 
@@ -23,12 +23,17 @@ export class TestHost {
   #failing = [];
 
   constructor(options) {
-    const { objects = [], config = {}, now, seed = 1, fetch } = known(options, OPTIONS, 'the options of TestHost');
+    const { objects = [], crds, config = {}, now, seed = 1, fetch } = known(options, OPTIONS, 'the options of TestHost');
     this.now = now ?? new Date('2026-01-01T00:00:00Z');
     this.config = config;
     this.fetch = fetch;
     this.seed = seed;
+    if (crds !== undefined) this.define(crds);
     for (const object of objects) this.put(object);
+  }
+
+  define(yaml) {
+    this.#store.define(yaml);
   }
 
   put(object) {
@@ -71,17 +76,25 @@ export class TestHost {
       related: texts(related),
       config: stringify(this.config, 'the configuration'),
     };
-    return this.#during(plugin, parent, () => {
-      const { children, status, requeueAfterMs, ...composed } = plugin.compose(asked);
-      const answer = { children: children.map(parse), ...composed, failures: [] };
+    const composed = this.#during(plugin, parent, () => {
+      const { children, status, requeueAfterMs, ...others } = plugin.compose(asked);
+      const answer = { children: children.map(parse), ...others, failures: [] };
       if (status !== undefined) answer.status = parse(status);
+      this.#judge(answer, parent);
       if (requeueAfterMs !== undefined) answer.requeueAfterMs = requeueAfterMs;
       return answer;
     });
+    return { children: [], ...composed };
   }
 
   run(call) {
     return this.#during(undefined, undefined, call);
+  }
+
+  /** Throws if an answer of a composer does not fit the definitions: the host's write of it would be refused. */
+  #judge({ children, status }, parent) {
+    for (const child of children) this.#store.admitted(child);
+    if (status !== undefined) this.#store.admitted({ ...parent, status }, { subresource: { name: 'status' } });
   }
 
   #during(plugin, primary, call) {

@@ -2,6 +2,7 @@
 // and replaces lists whole.
 
 import { ownerReference } from '../objects.js';
+import { Definitions } from './definitions.js';
 import { selects } from './selector.js';
 
 /** Why the store refuses a write. */
@@ -20,7 +21,12 @@ const keyOf = ({ apiVersion, kind, namespace, name }) => [apiVersion, kind, name
 
 export class Store {
   #objects = new Map();
+  #definitions = new Definitions();
   #version = 0;
+
+  define(yaml) {
+    this.#definitions.add(yaml);
+  }
 
   get(target) {
     const found = this.#objects.get(keyOf(target));
@@ -30,6 +36,7 @@ export class Store {
   /** Keeps an object, with the fields that a server would give it. */
   put(object) {
     this.#version += 1;
+    this.#definitions.fill(object);
     const key = keyOf(identity(object));
     object.metadata.uid ??= this.#objects.get(key)?.metadata.uid ?? `uid-${this.#version}`;
     object.metadata.resourceVersion = String(this.#version);
@@ -37,8 +44,25 @@ export class Store {
     return object;
   }
 
-  remove(target) {
+  /** Takes an object away, and with it what it controls, as the garbage collector does. */
+  remove(target, { orphans = false } = {}) {
+    const gone = this.#objects.get(keyOf(target));
     this.#objects.delete(keyOf(target));
+    const controlled = gone === undefined ? [] : [...this.#objects.values()].filter((object) => isControlled(object, gone));
+    for (const { metadata, ...object } of controlled) {
+      if (orphans) metadata.ownerReferences = metadata.ownerReferences.filter(({ uid }) => uid !== gone.metadata.uid);
+      else if (waits({ metadata })) metadata.deletionTimestamp ??= '2026-01-01T00:00:00Z';
+      else this.remove(identity({ metadata, ...object }));
+    }
+  }
+
+  /** A copy of an object with its defaults. It is refused if it does not fit its definition. */
+  admitted(object, { subresource, fieldValidation = 'strict' } = {}) {
+    const admitted = structuredClone(object);
+    this.#definitions.fill(admitted);
+    const misfits = this.#definitions.misfits(admitted, { subresource: subresource?.name, isStrict: fieldValidation === 'strict' });
+    if (misfits.length > 0) throw new Refusal('invalid', `the object does not fit its definition: ${misfits.join('; ')}`);
+    return admitted;
   }
 
   list({ apiVersion, kind, namespace, labelSelector, owner, index, indexes = [] }) {
@@ -85,7 +109,11 @@ export class Store {
     if (options.subresource?.name === 'status') after = { ...before, status: after.status };
     else if (options.subresource?.name === 'scale') after = merged(before, { spec: { replicas: after.spec.replicas } });
     else if (options.subresource !== undefined) return object ?? before;
-    return options.dryRun ? after : structuredClone(this.put(structuredClone(after)));
+    after = this.admitted(after, options);
+    if (options.dryRun) return after;
+    const written = structuredClone(this.put(after));
+    if (before !== undefined && waits(before) && before.metadata.deletionTimestamp !== undefined && !waits(written)) this.remove(about);
+    return written;
   }
 
   #before(op, about, { subresource, resourceVersion }) {
@@ -101,13 +129,13 @@ export class Store {
     return before;
   }
 
-  #delete(before, { dryRun }) {
+  #delete(before, { dryRun, propagation }) {
     if (dryRun) return before;
-    if (before.metadata.finalizers?.length > 0) {
+    if (waits(before)) {
       before.metadata.deletionTimestamp ??= '2026-01-01T00:00:00Z';
       return structuredClone(this.put(before));
     }
-    this.remove(identity(before));
+    this.remove(identity(before), { orphans: propagation === 'orphan' });
     return undefined;
   }
 }
@@ -115,6 +143,10 @@ export class Store {
 function ownedBy(primary, { metadata, ...object }) {
   const others = (metadata.ownerReferences ?? []).filter(({ uid }) => uid !== primary.metadata.uid);
   return { ...object, metadata: { ...metadata, ownerReferences: [...others, ownerReference(primary)] } };
+}
+
+function waits({ metadata }) {
+  return metadata.finalizers?.length > 0;
 }
 
 function isControlled(object, { metadata }) {
