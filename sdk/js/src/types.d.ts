@@ -33,25 +33,26 @@ export interface OwnerReference {
 
 /** The part of an object that all kinds share. */
 export interface ObjectMeta {
-  name?: string;
+  name?: string | undefined;
   /** What the server makes a name of. */
-  generateName?: string;
+  generateName?: string | undefined;
   /** Left out for a cluster-scoped object. */
-  namespace?: string;
+  namespace?: string | undefined;
   /** The incarnation of the name. */
-  uid?: string;
+  uid?: string | undefined;
   /** The version, an opaque text. */
-  resourceVersion?: string;
+  resourceVersion?: string | undefined;
   /** Counts the changes of what was asked for, where the kind has one. */
-  generation?: number;
-  creationTimestamp?: string;
+  generation?: number | undefined;
+  creationTimestamp?: string | undefined;
   /** Since when the object is being deleted. */
-  deletionTimestamp?: string;
-  labels?: Record<string, string>;
-  annotations?: Record<string, string>;
-  ownerReferences?: OwnerReference[];
-  finalizers?: string[];
-  [field: string]: unknown;
+  deletionTimestamp?: string | undefined;
+  labels?: Record<string, string> | undefined;
+  annotations?: Record<string, string> | undefined;
+  ownerReferences?: OwnerReference[] | undefined;
+  finalizers?: string[] | undefined;
+  // Any, since an interface of a plugin's own or of another package fits no index signature of `unknown`.
+  [field: string]: any;
 }
 
 /**
@@ -73,7 +74,7 @@ export interface CustomObject<Spec, Status = unknown> {
   metadata: ObjectMeta & { name: string };
   spec: Spec;
   /** What is, as it was written last. Left out before it was first written. */
-  status?: Status;
+  status?: Status | undefined;
 }
 
 /** What can be written: an object, or fields of one. */

@@ -1,0 +1,44 @@
+// Compiled by tsc, never run: tests as authors write them, in strict mode.
+
+import { type CustomObject, defineComposer, defineReconciler, type KubernetesObject, type Manifest, sibling } from 'windlass';
+import { type CompositionResult, TestHost, type TestObject } from 'windlass/testing';
+
+type Shop = CustomObject<{ message: string }, { ready: boolean }>;
+
+/** Types of the author's own, which say nothing of other fields. */
+interface Metadata {
+  name: string;
+  namespace?: string;
+}
+
+interface Deployment {
+  apiVersion: string;
+  kind: string;
+  metadata: Metadata;
+  spec: { replicas: number };
+}
+
+declare const manifest: Manifest;
+const reconciler = defineReconciler<Shop>({ manifest, reconcile() {} });
+const composer = defineComposer<Shop>({ manifest, compose: () => ({ children: [] }) });
+
+const shop: Shop = { apiVersion: 'example.com/v1', kind: 'Shop', metadata: { name: 'a', namespace: 'prod' }, spec: { message: 'hello' } };
+const deployment: Deployment = { apiVersion: 'apps/v1', kind: 'Deployment', metadata: { name: 'a' }, spec: { replicas: 1 } };
+
+const host = new TestHost({ crds: '', objects: [shop, deployment], now: new Date(0) });
+
+// What names another object may have no namespace.
+const { apiVersion, kind, ...metadata } = sibling(shop, 'v1', 'ConfigMap');
+const child: TestObject = { apiVersion, kind, metadata };
+host.put(child);
+host.reconcile(reconciler, { object: shop, namespace: shop.metadata.namespace, uid: shop.metadata.uid });
+host.reconcile(reconciler, { object: { ...shop, status: host.get<Shop>(sibling(shop, shop.apiVersion, shop.kind))?.status } });
+
+// The children are there without a question, and empty if the composer failed.
+const composed: CompositionResult = host.compose(composer, { parent: shop, children: [child], related: [deployment] });
+export const kinds: string[] = composed.children.map((each) => each.kind);
+export const [first]: KubernetesObject[] = composed.children;
+export const replicas: number | undefined = first?.['spec'].replicas;
+export const ready: boolean = composed.status.ready;
+export const reasons: Array<string | undefined> = composed.failures.map(({ api }) => api?.reason);
+export const written: unknown[] = host.writes.map(({ object, target }) => object?.kind ?? target?.kind);
