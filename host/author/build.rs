@@ -27,6 +27,9 @@ struct Reads {
     there: &'static str,
 }
 
+/// The guide for authors, which lies beside the SDKs here and in the SDK with an author. READMEs link to it.
+const GUIDE: &str = "GUIDE.md";
+
 /// The other languages' bindings are committed, or made from what `windlass build` brings.
 const READS_INTERFACE: Reads =
     Reads { sdk: "rust", file: "src/bindings.rs", here: r#"path: "../../wit""#, there: r#"path: "wit""# };
@@ -47,6 +50,7 @@ fn main() -> io::Result<()> {
         if *name == READS_INTERFACE.sdk {
             bring_interface(&repository.join("wit"), &made, &mut files)?;
         }
+        bring_guide(&sources, name, &made, &mut files)?;
         let templates = folder.join("templates");
         let templates = if templates.is_dir() {
             look_at(&templates);
@@ -83,6 +87,19 @@ fn bring_interface(wit: &Path, made: &Path, files: &mut Vec<Embedded>) -> io::Re
     look_at(wit);
     let is_wit = |path: &Path, _| path.extension().is_some_and(|extension| extension == "wit");
     files.extend(embedded(wit, &is_wit)?.into_iter().map(|(path, text)| (Path::new("wit").join(path), text)));
+    Ok(())
+}
+
+/// Adds the guide to an SDK, and has its README link to it there.
+fn bring_guide(sources: &Path, sdk: &str, made: &Path, files: &mut Vec<Embedded>) -> io::Result<()> {
+    let (_, text) = files.iter_mut().find(|(path, _)| path == Path::new("README.md")).expect("an SDK has its README");
+    let (original, link) = (fs::read_to_string(&*text)?, format!("](../{GUIDE}"));
+    assert!(original.contains(&link), "{} has no link to the guide for authors", text.display());
+    *text = made.join(format!("{sdk}-README.md"));
+    fs::write(&*text, original.replace(&link, &format!("]({GUIDE}")))?;
+    let guide = sources.join(GUIDE);
+    look_at(&guide);
+    files.push((GUIDE.into(), guide));
     Ok(())
 }
 

@@ -63,6 +63,40 @@ fn every_folder_has_what_an_author_needs() {
 }
 
 #[test]
+fn every_link_of_a_made_folder_leads_to_a_file_of_it() {
+    for (language, kind) in all() {
+        let files = made(language, kind);
+        for page in files.iter().filter(|file| file.path.extension().is_some_and(|extension| extension == "md")) {
+            let folder = page.path.parent().unwrap_or(Path::new(""));
+            for link in links(&String::from_utf8_lossy(&page.content)) {
+                let (path, anchor) = link.split_once('#').unwrap_or((link.as_str(), ""));
+                let target = if path.is_empty() { page.path.clone() } else { folder.join(path) };
+                let there = files.iter().find(|file| file.path == target);
+                let leads = |there: &TemplateFile| {
+                    anchor.is_empty()
+                        || headings(&String::from_utf8_lossy(&there.content)).any(|heading| heading == anchor)
+                };
+                assert!(there.is_some_and(leads), "{language}: {} links to {link}", page.path.display());
+            }
+        }
+        assert!(links(&text(&files, "README.md")).contains(&"sdk/GUIDE.md".to_owned()), "{language}");
+    }
+}
+
+/// The targets of a page's links within its folder.
+fn links(markdown: &str) -> Vec<String> {
+    let prose = markdown.split("```").step_by(2);
+    let targets = prose.flat_map(|prose| prose.split("](").skip(1)).filter_map(|rest| rest.split(')').next());
+    targets.filter(|target| !target.starts_with("https://")).map(str::to_owned).collect()
+}
+
+/// The anchors of a page's headings.
+fn headings(markdown: &str) -> impl Iterator<Item = String> {
+    let titles = markdown.lines().filter_map(|line| line.strip_prefix('#'));
+    titles.map(|title| title.trim_start_matches('#').trim().to_lowercase().replace(' ', "-"))
+}
+
+#[test]
 fn what_is_made_is_ignored_whatever_the_template_says() {
     for (template, ignored) in [
         ("", "/build\n/.windlass\n"),
