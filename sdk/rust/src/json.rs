@@ -9,34 +9,61 @@ use crate::error::JsonError;
 
 /// Reads a document, which errors name by `what`.
 pub(crate) fn read<T: DeserializeOwned>(what: &'static str, text: &str) -> Result<T, JsonError> {
-    serde_json::from_str(text).map_err(|error| JsonError::reading(what, misfit(text, &error), error))
+    serde_json::from_str(text).map_err(|error| refused(what, text, error))
+}
+
+/// Once for all types.
+#[cold]
+#[inline(never)]
+fn refused(what: &'static str, text: &str, error: serde_json::Error) -> JsonError {
+    JsonError::reading(what, misfit(text, &error), error)
 }
 
 /// The error of reading `text`: `.spec.message: a number where text is wanted`.
 pub(crate) fn misfit(text: &str, error: &serde_json::Error) -> String {
-    let whole = error.to_string();
+    let mut reason = error.to_string();
     if !error.is_data() || error.line() == 0 {
-        return whole;
+        return reason;
     }
-    let reason = whole.rsplit_once(" at line ").map_or(&*whole, |(reason, _)| reason);
-    let before: usize = text.split_inclusive('\n').take(error.line() - 1).map(str::len).sum();
-    let path = path_at(text, before + error.column());
-    let reason = type_mismatch(reason).unwrap_or_else(|| reason.to_owned());
-    if path.is_empty() { reason } else { format!("{path}: {reason}") }
+    let (line, column) = (error.line(), error.column());
+    let place = format!(" at line {line} column {column}").len();
+    reason.truncate(reason.len().saturating_sub(place));
+    let mut said = path_at(text, line_start(text, line) + column);
+    if !said.is_empty() {
+        said.push_str(": ");
+    }
+    let words = match type_mismatch(&reason) {
+        Some((found, wanted)) => [found, " where ", wanted, " is wanted"],
+        None => [&*reason, "", "", ""],
+    };
+    for word in words {
+        said.push_str(word);
+    }
+    said
 }
 
-/// Serde's words for a value of another type, in those of JSON, and without the value: it may be a Secret's.
-fn type_mismatch(reason: &str) -> Option<String> {
-    let (found, wanted) = reason.strip_prefix("invalid type: ")?.rsplit_once(", expected ")?;
-    let found = match found.split(' ').next()? {
-        "integer" => "a number",
-        "floating" => "a fraction",
-        "string" => "text",
-        "boolean" => "a boolean",
-        "sequence" => "a list",
-        "map" => "an object",
-        other => other,
-    };
+/// Where a line begins, counted from one.
+fn line_start(text: &str, line: usize) -> usize {
+    let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
+    ends.take(line - 1).last().unwrap_or(0)
+}
+
+/// What is there and what is wanted, if that is another type: serde's words in those of JSON, and without the value, which
+/// may be a Secret's. (What searches for a text would make each component a kilobyte larger.)
+fn type_mismatch(reason: &str) -> Option<(&str, &str)> {
+    const EXPECTED: &str = ", expected ";
+    const FOUND: [(&str, &str); 6] = [
+        ("integer", "a number"),
+        ("floating", "a fraction"),
+        ("string", "text"),
+        ("boolean", "a boolean"),
+        ("sequence", "a list"),
+        ("map", "an object"),
+    ];
+    let reason = reason.strip_prefix("invalid type: ")?;
+    let at = (0..reason.len()).rev().find(|&at| reason.as_bytes()[at..].starts_with(EXPECTED.as_bytes()))?;
+    let (found, wanted) = (&reason[..at], &reason[at + EXPECTED.len()..]);
+    let found = FOUND.iter().find(|(begin, _)| found.starts_with(begin)).map_or(found, |(_, words)| words);
     let wanted = match wanted {
         "a string" | "a borrowed string" => "text",
         "a sequence" => "a list",
@@ -46,7 +73,7 @@ fn type_mismatch(reason: &str) -> Option<String> {
         structure if structure.starts_with("struct ") => "an object",
         other => other,
     };
-    Some(format!("{found} where {wanted} is wanted"))
+    Some((found, wanted))
 }
 
 /// An object or a list that the reader is in, by what it has come to there.
@@ -82,7 +109,11 @@ fn path_at(text: &str, end: usize) -> String {
         }
         at += 1;
     }
-    steps.iter().map(step_text).collect()
+    let mut path = String::new();
+    for step in &steps {
+        push(&mut path, step);
+    }
+    path
 }
 
 /// The text in quotes that `rest` begins with.
@@ -97,16 +128,20 @@ fn quoted(rest: &str) -> &str {
     end.map_or(rest, |end| &rest[..=end])
 }
 
-fn step_text(step: &Step) -> String {
-    match step {
-        Step::Field("") => String::new(),
-        Step::Field(key) => {
-            let name = key.trim_matches('"');
-            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
-            if !name.is_empty() && name.bytes().all(is_plain) { format!(".{name}") } else { format!("[{key}]") }
-        }
-        Step::Item(index) => format!("[{index}]"),
+fn push(path: &mut String, step: &Step) {
+    let (begin, name, end) = match step {
+        Step::Field("") => return,
+        Step::Field(key) if is_plain(&key[1..key.len() - 1]) => (".", &key[1..key.len() - 1], ""),
+        Step::Field(key) => ("[", *key, "]"),
+        Step::Item(index) => ("[", &*index.to_string(), "]"),
+    };
+    for part in [begin, name, end] {
+        path.push_str(part);
     }
+}
+
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
 #[cfg(test)]
