@@ -48,7 +48,7 @@ fn line_start(text: &str, line: usize) -> usize {
     ends.take(line - 1).last().unwrap_or(0)
 }
 
-/// What is there and what is wanted, if that is another type: serde's words in those of JSON, and without the value, which
+/// The type that is there and the one that is wanted, if they differ: serde's words in those of JSON, and without the value, which
 /// may be a Secret's. (What searches for a text would make each component a kilobyte larger.)
 fn type_mismatch(reason: &str) -> Option<(&str, &str)> {
     const EXPECTED: &str = ", expected ";

@@ -42,7 +42,7 @@ impl Definitions {
         }
     }
 
-    /// What is wrong with an object, as an API server judges it with strict field validation. Of a write to its status
+    /// The faults of an object, as an API server judges it with strict field validation. Of a write to its status
     /// only that is judged.
     pub(super) fn misfits(&self, object: &Value, subresource: Option<&str>, refuses_unknown: bool) -> Vec<String> {
         let mut found = Misfits { refuses_unknown, texts: Vec::new() };
