@@ -1,4 +1,4 @@
-//! What a server makes of patches and projections, without the objects that it has.
+//! Patches and projections, as a server makes them, without the objects that it has.
 
 use serde_json::{Map, Value, json};
 
