@@ -44,6 +44,7 @@ func filled(t *testing.T, template, sdk string) string {
 	}
 	fill := strings.NewReplacer(
 		"{{name}}", "my-shop", "{{Kind}}", "MyShop", "{{module}}", "my_shop", "{{plural}}", "myshops", "{{singular}}", "myshop",
+		"{{group}}", "example.com", "{{version}}", "v1",
 		"=> ./sdk", "=> "+sdk,
 	)
 	write := func(from, name string) {

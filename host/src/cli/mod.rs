@@ -99,9 +99,9 @@ enum Command {
     ///
     /// The folder has sources and tests, the SDK, a CRD and a sample object, a policy, and windlass.yaml, which says how to build
     /// the plugin.
-    #[command(
-        after_help = "Examples:\n  windlass new go my-shop\n  windlass new python quotas --composite --dir work/quotas"
-    )]
+    #[command(after_help = "Examples:\n  windlass new go my-shop\n  \
+        windlass new go my-cron-job --kind CronJob --group batch.example.com --version v1alpha1\n  \
+        windlass new python quotas --composite --dir work/quotas")]
     New(new::NewArgs),
     /// Build a plugin from the sources in a folder.
     ///

@@ -9,20 +9,30 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use windlass_author::file::PluginKind;
-use windlass_author::new::{self, NameError, Names, WriteError};
+use windlass_author::new::{self, ApiWish, NameError, Names, WriteError};
 
 /// Exit code: nothing was made.
 const FAILED: u8 = 2;
 
-/// Arguments of `windlass new`.
+/// Arguments of `windlass new`. Its --version is that of the API, as kubebuilder's is.
 #[derive(Debug, Args)]
+#[command(disable_version_flag = true)]
 pub(super) struct NewArgs {
     /// The plugin's language.
     #[arg(value_name = "LANGUAGE", value_parser = PossibleValuesParser::new(new::languages()))]
     language: String,
-    /// The plugin's name, such as my-shop. The kind of its objects is then `MyShop`, of example.com/v1.
+    /// The plugin's name, such as my-shop.
     #[arg(value_name = "NAME")]
     name: String,
+    /// The kind of the plugin's objects, such as `CronJob`. Default: as the plugin's name, so of my-shop `MyShop`.
+    #[arg(long, value_name = "KIND")]
+    kind: Option<String>,
+    /// The API group of that kind, such as shops.example.com.
+    #[arg(long, value_name = "GROUP", default_value = "example.com")]
+    group: String,
+    /// The version of that kind, such as v1 or v1alpha1.
+    #[arg(long, value_name = "VERSION", default_value = "v1")]
+    version: String,
     /// Make a composer, which only computes children and status from an object, instead of a reconciler.
     #[arg(long)]
     composite: bool,
@@ -57,13 +67,21 @@ impl NewArgs {
     }
 
     fn make(self) -> Result<String, NewError> {
-        let names = Names::of(&self.name)?;
+        let wish = ApiWish { kind: self.kind, group: Some(self.group), version: Some(self.version) };
+        let names = Names::of(&self.name, &wish)?;
         let kind = if self.composite { PluginKind::Composer } else { PluginKind::Reconciler };
         let files = new::files(&self.language, kind, &names);
         let files = files.ok_or_else(|| NewError::NoTemplate { language: self.language.clone(), kind })?;
         let folder = self.dir.unwrap_or_else(|| names.name.clone().into());
         new::write(&folder, &files)?;
-        let mut text = format!("made {}: a {} for {} objects\n", folder.display(), kind.as_str(), names.kind);
+        let mut text = format!(
+            "made {}: a {} for {} objects of {}/{}\n",
+            folder.display(),
+            kind.as_str(),
+            names.kind,
+            names.group,
+            names.version
+        );
         text.push_str("next:\n");
         for step in new::next_steps(&self.language, &folder, &names) {
             // Writing into a text cannot fail.

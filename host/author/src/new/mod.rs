@@ -8,7 +8,7 @@ mod write;
 
 use std::path::{Path, PathBuf};
 
-pub use self::names::{NameError, Names};
+pub use self::names::{ApiWish, NameError, Names};
 pub use self::write::{WriteError, write};
 use super::file::{Language, PluginKind};
 

@@ -11,9 +11,10 @@ const TAKEN: [&str; 12] =
     ["true", "false", "null", "yes", "no", "on", "off", "y", "n", "windlass", "windlass-sdk", "sdk"];
 
 /// Kinds that mean something else in the sources of a template, whose type for the primary has the kind's name.
-const TAKEN_KINDS: [&str; 40] = [
+const TAKEN_KINDS: [&str; 48] = [
     "Api",
     "ApiError",
+    "ApiReason",
     "Box",
     "Cache",
     "Composer",
@@ -24,10 +25,13 @@ const TAKEN_KINDS: [&str; 40] = [
     "Config",
     "ConfigMap",
     "Controller",
+    "CustomObject",
     "Default",
+    "Deserialize",
     "Error",
     "Events",
     "Failures",
+    "Host",
     "Log",
     "Manifest",
     "Metadata",
@@ -39,15 +43,19 @@ const TAKEN_KINDS: [&str; 40] = [
     "Outcome",
     "Owners",
     "Plugin",
+    "Predicate",
     "Primary",
     "Reconciler",
     "Request",
     "Result",
+    "Self",
     "Serde",
+    "Serialize",
     "Some",
     "Spec",
     "Status",
     "String",
+    "Timestamp",
     "Value",
     "Vec",
     "Watch",
@@ -68,6 +76,36 @@ pub enum NameError {
         "{0:?} cannot name a plugin: it means something else in YAML, to the SDK or in the sources that it would stand in. Take another name, such as `my-{0}`"
     )]
     Taken(String),
+    /// It has not the form of a kind.
+    #[error(
+        "{0:?} cannot be a kind: up to {LONGEST} letters and digits, beginning with a capital letter, such as `CronJob`"
+    )]
+    Kind(String),
+    /// It is a name of the template's own sources.
+    #[error("the kind {0:?} means something else in the sources of a template: take another, such as `My{0}`")]
+    TakenKind(String),
+    /// It has not the form of a CRD's group.
+    #[error(
+        "{0:?} cannot be an API group: lower-case letters, digits and dashes in at least two parts, such as `shops.example.com`"
+    )]
+    Group(String),
+    /// It belongs to Kubernetes.
+    #[error("the API group {0:?} is Kubernetes' own: take one of a domain of yours, such as `shops.example.com`")]
+    KubernetesGroup(String),
+    /// It has not the form of a version.
+    #[error("{0:?} cannot be an API version: it is written as `v1`, `v2beta1` or `v1alpha1`")]
+    Version(String),
+}
+
+/// The API of a plugin's objects, as far as its author says. The rest follows from the plugin's name.
+#[derive(Clone, Debug, Default)]
+pub struct ApiWish {
+    /// `MyShop` by default, of the plugin `my-shop`.
+    pub kind: Option<String>,
+    /// `example.com` by default.
+    pub group: Option<String>,
+    /// `v1` by default.
+    pub version: Option<String>,
 }
 
 /// The names of a plugin: what templates are filled with.
@@ -83,11 +121,15 @@ pub struct Names {
     pub singular: String,
     /// `myshops`
     pub plural: String,
+    /// `example.com`
+    pub group: String,
+    /// `v1`
+    pub version: String,
 }
 
 impl Names {
-    /// Those of the plugin `name`.
-    pub fn of(name: &str) -> Result<Self, NameError> {
+    /// Those of the plugin `name`, whose objects are of the API `wish`.
+    pub fn of(name: &str, wish: &ApiWish) -> Result<Self, NameError> {
         let is_form =
             is_dns_label(name) && name.len() <= LONGEST && name.starts_with(|first: char| first.is_ascii_lowercase());
         if !is_form {
@@ -96,32 +138,80 @@ impl Names {
         if TAKEN.contains(&name) {
             return Err(NameError::Taken(name.to_owned()));
         }
-        let kind: String = name.split('-').map(capitalised).collect();
+        let kind = match &wish.kind {
+            Some(kind) => {
+                check_kind(kind)?;
+                kind.clone()
+            }
+            None => name.split('-').map(capitalised).collect(),
+        };
         if TAKEN_KINDS.contains(&&*kind) {
-            return Err(NameError::Taken(name.to_owned()));
+            let is_given = wish.kind.is_some();
+            return Err(if is_given { NameError::TakenKind(kind) } else { NameError::Taken(name.to_owned()) });
         }
+        let group = wish.group.as_deref().unwrap_or("example.com");
+        check_group(group)?;
+        let version = wish.version.as_deref().unwrap_or("v1");
+        check_version(version)?;
         Ok(Self {
             name: name.to_owned(),
             module: name.replace('-', "_"),
             singular: kind.to_lowercase(),
             plural: plural(&kind),
             kind,
+            group: group.to_owned(),
+            version: version.to_owned(),
         })
     }
 
     /// `text` with the names in their places.
     #[must_use]
     pub fn fill(&self, text: &str) -> String {
-        let Self { name, kind, module, singular, plural } = self;
+        let Self { name, kind, module, singular, plural, group, version } = self;
         let places = [
             ("{{name}}", name),
             ("{{Kind}}", kind),
             ("{{module}}", module),
             ("{{singular}}", singular),
             ("{{plural}}", plural),
+            ("{{group}}", group),
+            ("{{version}}", version),
         ];
         places.into_iter().fold(text.to_owned(), |text, (place, name)| text.replace(place, name))
     }
+}
+
+fn check_kind(kind: &str) -> Result<(), NameError> {
+    let is_form = kind.len() <= LONGEST
+        && kind.starts_with(|first: char| first.is_ascii_uppercase())
+        && kind.chars().all(|letter| letter.is_ascii_alphanumeric());
+    if is_form { Ok(()) } else { Err(NameError::Kind(kind.to_owned())) }
+}
+
+/// As a server checks the group of a CRD.
+fn check_group(group: &str) -> Result<(), NameError> {
+    // The plural stands before it in the CRD's name.
+    let is_form = group.len() <= 253 - 64 && group.contains('.') && group.split('.').all(is_dns_label);
+    if !is_form {
+        return Err(NameError::Group(group.to_owned()));
+    }
+    let is_of = |domain: &str| group == domain || group.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'));
+    if is_of("k8s.io") || is_of("kubernetes.io") {
+        return Err(NameError::KubernetesGroup(group.to_owned()));
+    }
+    Ok(())
+}
+
+/// By Kubernetes' convention, by which kubectl tells the newest version.
+fn check_version(version: &str) -> Result<(), NameError> {
+    let is_number = |text: &str| {
+        !text.starts_with('0') && (1..=3).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let is_form = version.strip_prefix('v').is_some_and(|rest| {
+        let stages = ["alpha", "beta"].into_iter().find_map(|stage| rest.split_once(stage));
+        stages.map_or_else(|| is_number(rest), |(major, minor)| is_number(major) && is_number(minor))
+    });
+    if is_form { Ok(()) } else { Err(NameError::Version(version.to_owned())) }
 }
 
 fn capitalised(word: &str) -> String {
@@ -133,13 +223,17 @@ fn capitalised(word: &str) -> String {
 mod tests {
     use super::*;
 
+    fn of(name: &str) -> Result<Names, NameError> {
+        Names::of(name, &ApiWish::default())
+    }
+
     #[test]
     fn all_names_follow_from_one() {
-        let names = Names::of("my-2nd-policy").expect("a name");
-        let Names { name, kind, module, singular, plural } = &names;
+        let names = of("my-2nd-policy").expect("a name");
+        let Names { name, kind, module, singular, plural, group, version } = &names;
         assert_eq!(
-            [name, kind, module, singular, plural],
-            ["my-2nd-policy", "My2ndPolicy", "my_2nd_policy", "my2ndpolicy", "my2ndpolicies"]
+            [name, kind, module, singular, plural, group, version],
+            ["my-2nd-policy", "My2ndPolicy", "my_2nd_policy", "my2ndpolicy", "my2ndpolicies", "example.com", "v1"]
         );
         assert_eq!(names.fill("{{Kind}} of {{name}}: {{plural}}"), "My2ndPolicy of my-2nd-policy: my2ndpolicies");
     }
@@ -148,20 +242,55 @@ mod tests {
     fn what_cannot_be_a_name_is_refused_with_an_example() {
         let long = "a".repeat(51);
         for bad in ["", "Shop", "my_shop", "-shop", "shop-", "2nd", "a.b", "../x", "ünder", &long] {
-            let said = Names::of(bad).expect_err(bad).to_string();
+            let said = of(bad).expect_err(bad).to_string();
             assert!(said.contains("my-shop"), "{said}");
         }
         for taken in TAKEN {
-            assert_eq!(Names::of(taken), Err(NameError::Taken(taken.into())));
+            assert_eq!(of(taken), Err(NameError::Taken(taken.into())));
         }
         for taken in ["status", "spec", "api-error", "object-ref", "serde"] {
-            assert_eq!(
-                Names::of(taken),
-                Err(NameError::Taken(taken.into())),
-                "its kind is a name of the templates' own"
-            );
+            assert_eq!(of(taken), Err(NameError::Taken(taken.into())), "its kind is a name of the templates' own");
         }
-        let longest = Names::of(&"y".repeat(50)).expect("it fits");
+        let longest = of(&"y".repeat(50)).expect("it fits");
         assert!(longest.plural.len() <= 63);
+    }
+
+    #[test]
+    fn an_author_may_say_the_api_of_the_objects() {
+        let wish = ApiWish {
+            kind: Some("CronJob".into()),
+            group: Some("batch.example.dev".into()),
+            version: Some("v1alpha1".into()),
+        };
+        let names = Names::of("my-cron-job", &wish).expect("names");
+        let filled = names.fill("{{name}}: {{plural}}.{{group}}, {{singular}}, {{group}}/{{version}} {{Kind}}");
+        assert_eq!(filled, "my-cron-job: cronjobs.batch.example.dev, cronjob, batch.example.dev/v1alpha1 CronJob");
+        let only_kind = Names::of("status", &ApiWish { kind: Some("Report".into()), ..ApiWish::default() });
+        assert_eq!(only_kind.expect("its own kind is no matter then").group, "example.com");
+    }
+
+    #[test]
+    fn what_cannot_be_an_api_is_refused_with_an_example() {
+        let kind = |kind: &str| ApiWish { kind: Some(kind.into()), ..ApiWish::default() };
+        let group = |group: &str| ApiWish { group: Some(group.into()), ..ApiWish::default() };
+        let version = |version: &str| ApiWish { version: Some(version.into()), ..ApiWish::default() };
+        for (wishes, says) in [
+            (["", "cronJob", "Cron-Job", "Größe", "2Job"].map(kind).to_vec(), "such as `CronJob`"),
+            (["Spec", "Self", "Predicate"].map(kind).to_vec(), "means something else"),
+            (
+                ["", "apps", "Shops.example.com", "a..b", "example.com/v1"].map(group).to_vec(),
+                "such as `shops.example.com`",
+            ),
+            (["batch.k8s.io", "x.kubernetes.io"].map(group).to_vec(), "Kubernetes' own"),
+            (["", "1", "v0", "v1.2", "v1gamma1", "valpha1", "v1beta", "V1"].map(version).to_vec(), "`v2beta1`"),
+        ] {
+            for wish in wishes {
+                let said = Names::of("shop", &wish).expect_err(says).to_string();
+                assert!(said.contains(says), "{wish:?}: {said}");
+            }
+        }
+        for right in ["v1", "v12", "v1alpha1", "v2beta10"].map(version) {
+            assert!(Names::of("shop", &right).is_ok(), "{right:?}");
+        }
     }
 }

@@ -6,9 +6,12 @@ use super::*;
 use crate::file;
 use windlass_policy::document;
 
+fn names() -> Names {
+    Names::of("my-policy", &ApiWish::default()).expect("a name")
+}
+
 fn made(language: &str, kind: PluginKind) -> Vec<TemplateFile> {
-    files(language, kind, &Names::of("my-policy").expect("a name"))
-        .unwrap_or_else(|| panic!("{language} has no template"))
+    files(language, kind, &names()).unwrap_or_else(|| panic!("{language} has no template"))
 }
 
 fn text(files: &[TemplateFile], path: &str) -> String {
@@ -32,9 +35,18 @@ fn no_placeholder_is_left_and_no_file_comes_twice() {
         assert_eq!(paths.len(), files.len(), "{language}");
         for TemplateFile { path, content } in files.iter().filter(|file| !file.path.starts_with("sdk")) {
             let text = String::from_utf8_lossy(content);
-            for place in
-                ["{{name", "{{Kind", "{{module", "{{plural", "{{singular", "{{language", "{{plugin", "{{instances"]
-            {
+            for place in [
+                "{{name",
+                "{{Kind",
+                "{{module",
+                "{{plural",
+                "{{singular",
+                "{{language",
+                "{{plugin",
+                "{{instances",
+                "{{group",
+                "{{version",
+            ] {
                 assert!(!text.contains(place), "{language}: {} has {place}", path.display());
                 assert!(!path.to_string_lossy().contains(place), "{language}: {}", path.display());
             }
@@ -127,8 +139,34 @@ fn the_build_file_and_the_policy_are_read_by_their_own_readers() {
 }
 
 #[test]
+fn the_api_that_an_author_names_is_that_of_the_whole_folder() {
+    let wish = ApiWish {
+        kind: Some("CronJob".into()),
+        group: Some("batch.example.dev".into()),
+        version: Some("v1alpha1".into()),
+    };
+    let names = Names::of("my-policy", &wish).expect("names");
+    for (language, kind) in all() {
+        let files = files(language, kind, &names).expect("a template");
+        let mut of_the_api = Vec::new();
+        for TemplateFile { path, content } in files.iter().filter(|file| !file.path.starts_with("sdk")) {
+            let text = String::from_utf8_lossy(content);
+            for former in ["example.com/v1", "MyPolicy", "mypolic"] {
+                assert!(!text.contains(former), "{language}: {} says {former}", path.display());
+            }
+            if text.contains("batch.example.dev/v1alpha1") {
+                of_the_api.push(path.display().to_string());
+            }
+        }
+        assert!(of_the_api.len() >= 2, "{language}: the sample and the sources, not {of_the_api:?}");
+        assert!(text(&files, "crd.yaml").contains("name: cronjobs.batch.example.dev"));
+        assert!(text(&files, "my-policy.policy.yaml").contains("apiGroups: [\"batch.example.dev\"]"));
+    }
+}
+
+#[test]
 fn the_sample_is_of_the_kind_that_is_defined() {
-    let names = Names::of("my-policy").expect("a name");
+    let names = names();
     let yaml = |text: &str| -> serde_json::Value { serde_saphyr::from_str(&names.fill(text)).expect("YAML") };
     let (crd, sample) = (yaml(COMMON[1].1), yaml(COMMON[2].1));
     let definition = windlass_kube::Definition::read(crd.as_object().expect("an object")).expect("a definition");
