@@ -30,9 +30,7 @@ impl FollowedFolder {
     /// The steps before the host starts: the objects, and a first build. Changes meanwhile show in the result.
     pub async fn begin(&self) -> SourceWatcher {
         let sources = SourceWatcher::follow(&self.folder, &self.file.sdk, &self.file.watch);
-        for name in objects::FILES {
-            self.apply(&self.folder.join(name)).await;
-        }
+        self.apply_from(0).await;
         self.build().await;
         sources
     }
@@ -49,8 +47,9 @@ impl FollowedFolder {
     async fn changed(&mut self, changed: &[PathBuf], sources: &mut SourceWatcher) {
         let is_own = |path: &Path, name: &str| path == self.folder.join(name);
         let is_object = |path: &PathBuf| objects::FILES.iter().any(|name| is_own(path, name));
-        for path in changed.iter().filter(|path| is_object(path)) {
-            self.apply(path).await;
+        // A sample that was refused because of the definition fits it now, or not any more.
+        if let Some(first) = objects::FILES.iter().position(|name| changed.iter().any(|path| is_own(path, name))) {
+            self.apply_from(first).await;
         }
         if changed.iter().any(|path| is_own(path, file::NAME)) {
             match file::read(&self.folder) {
@@ -73,11 +72,16 @@ impl FollowedFolder {
         }
     }
 
-    async fn apply(&self, path: &Path) {
-        match objects::apply(&self.connection, path).await {
-            Ok(applied) if applied.is_empty() => {}
-            Ok(applied) => tracing::info!(target: "windlass::build", "applied {}", applied.join(", ")),
-            Err(error) => tracing::error!(target: "windlass::build", "not applied: {error}"),
+    /// Applies the files of objects in their order, from this one on. Samples wait for a definition that is refused.
+    async fn apply_from(&self, first: usize) {
+        for name in &objects::FILES[first..] {
+            match objects::apply(&self.connection, &self.folder.join(name)).await {
+                Ok(applied) if applied.is_empty() => {}
+                Ok(applied) => tracing::info!(target: "windlass::build", "applied {}", applied.join(", ")),
+                Err(error) => {
+                    return tracing::error!(target: "windlass::build", "not applied: {error}; mend it and save");
+                }
+            }
         }
     }
 

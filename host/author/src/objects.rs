@@ -18,6 +18,8 @@ pub(crate) const FILES: [&str; 2] = [documents::CRD, "sample.yaml"];
 const MANAGER: &str = "windlass-dev";
 /// How long a kind may take to be served after its definition was created.
 const SERVED: Duration = Duration::from_secs(10);
+/// Where definitions are.
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// How often it is looked for.
 const AGAIN: Duration = Duration::from_millis(100);
 
@@ -48,7 +50,7 @@ async fn one(connection: &Connection, discovery: &Discovery, object: &Value) -> 
     let (api_version, kind) = (field("apiVersion", &object["apiVersion"])?, field("kind", &object["kind"])?);
     let name = field("metadata.name", &object["metadata"]["name"])?;
     let object_kind = ObjectKind { api_version: api_version.as_str().into(), kind: kind.as_str().into() };
-    let resource = served(discovery, &object_kind).await?;
+    let resource = served(connection, discovery, &object_kind).await?;
     let namespace = text(&object["metadata"]["namespace"]).unwrap_or_else(|| connection.default_namespace.clone());
     let root = if api_version.contains('/') { "apis" } else { "api" };
     let within = if resource.namespaced { format!("namespaces/{namespace}/") } else { String::new() };
@@ -73,28 +75,95 @@ fn told(error: &kube::Error) -> String {
     }
 }
 
-/// The resource of a kind, which may have been defined just now.
-async fn served(discovery: &Discovery, kind: &ObjectKind) -> Result<std::sync::Arc<windlass_kube::Resource>, String> {
+/// The resource of a kind. It is waited for only if a definition of it is there, which may have come just now.
+async fn served(
+    connection: &Connection,
+    discovery: &Discovery,
+    kind: &ObjectKind,
+) -> Result<std::sync::Arc<windlass_kube::Resource>, String> {
     let end = Instant::now() + SERVED;
     loop {
-        match discovery.resolve(kind).await {
+        let error = match discovery.resolve(kind).await {
             Ok(resource) => return Ok(resource),
-            Err(error) if Instant::now() > end => return Err(error.to_string()),
-            Err(_) => {
-                discovery.invalidate(kind.group());
-                sleep(AGAIN).await;
-            }
+            Err(error) => error,
+        };
+        if Instant::now() > end || !is_defined(connection, kind).await {
+            return Err(error.to_string());
         }
+        discovery.invalidate(kind.group());
+        sleep(AGAIN).await;
     }
+}
+
+/// Whether a definition in the server is of this kind and version. If that cannot be found out, it may be.
+async fn is_defined(connection: &Connection, kind: &ObjectKind) -> bool {
+    let Ok(request) = Request::get(DEFINITIONS).body(vec![]) else { return true };
+    let definitions: Result<Value, _> = connection.client.request(request).await;
+    definitions.map_or(true, |list| list["items"].as_array().is_none_or(|all| all.iter().any(|it| defines(it, kind))))
+}
+
+fn defines(definition: &Value, kind: &ObjectKind) -> bool {
+    let spec = &definition["spec"];
+    let api_version = |version: &Value| Some(format!("{}/{}", spec["group"].as_str()?, version["name"].as_str()?));
+    let mut versions = spec["versions"].as_array().into_iter().flatten();
+    spec["names"]["kind"] == *kind.kind && versions.any(|it| api_version(it).as_deref() == Some(&*kind.api_version))
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::timeout;
+    use windlass_apiserver::{ApiServer, Config};
+    use windlass_kube::client::{self, ConnectOptions};
+
     use super::*;
 
     #[test]
     fn a_refusal_is_told_in_the_servers_words_alone() {
         let status = kube::core::Status::failure("spec.message: Invalid value", "Invalid");
         assert_eq!(told(&kube::Error::Api(Box::new(status))), "spec.message: Invalid value");
+    }
+
+    #[test]
+    fn a_definition_defines_its_kind_in_its_versions() {
+        let definition = serde_json::json!({
+            "spec": {"group": "example.com", "names": {"kind": "Shop"}, "versions": [{"name": "v1"}, {"name": "v2"}]}
+        });
+        let is_of = |api_version, kind| defines(&definition, &ObjectKind::new(api_version, kind));
+        assert!(is_of("example.com/v1", "Shop") && is_of("example.com/v2", "Shop"));
+        assert!(!is_of("example.com/v3", "Shop") && !is_of("example.com/v1", "Stop") && !is_of("v1", "Shop"));
+        assert!(!defines(&serde_json::json!({}), &ObjectKind::new("v1", "Shop")));
+    }
+
+    /// The time is the world's: the server is.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_sample_that_nothing_defines_is_refused_at_once_and_waits_for_what_does() {
+        let at = tempfile::tempdir().expect("a directory");
+        let put = |name: &str, text: &str| {
+            let path = at.path().join(name);
+            std::fs::write(&path, text).expect("it is written");
+            path
+        };
+        let server = ApiServer::start(Config::default()).await.expect("a server");
+        let kubeconfig = Some(put("kubeconfig", &server.kubeconfig()));
+        let connection = client::connect(&ConnectOptions { kubeconfig, ..ConnectOptions::default() }).await;
+        let connection = connection.expect("a connection");
+        let sample = put("sample.yaml", "apiVersion: example.com/v1\nkind: Shop\nmetadata: {name: a}\n");
+        let refused = timeout(SERVED / 2, apply(&connection, &sample)).await.expect("nothing is waited for");
+        let refused = refused.expect_err("nothing defines it").to_string();
+        assert!(refused.contains("sample.yaml") && refused.contains("does not serve"), "{refused}");
+        let definition = "\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: shops.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {kind: Shop, plural: shops}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+";
+        apply(&connection, &put("crd.yaml", definition)).await.expect("a definition");
+        assert_eq!(apply(&connection, &sample).await.expect("it is served by now"), ["Shop a"]);
+        server.shutdown().await;
     }
 }
