@@ -2,6 +2,9 @@
 
 pub(crate) mod brief;
 mod lines;
+mod repeats;
+mod source_map;
+mod stack;
 
 use std::io::IsTerminal;
 
@@ -9,6 +12,7 @@ use anyhow::{Context, bail};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
+use self::brief::{Brief, BriefOptions};
 use self::lines::{Lines, SpanFields};
 
 /// The format of log lines.
@@ -23,7 +27,7 @@ pub(crate) enum LogFormat {
 }
 
 /// Starts logging. `filter` is in `tracing`'s syntax, such as `info` or `windlass=debug,info`.
-pub(crate) fn start(format: LogFormat, filter: &str) -> anyhow::Result<()> {
+pub(crate) fn start(format: LogFormat, filter: &str, brief: BriefOptions) -> anyhow::Result<()> {
     // kube's own layer would log an error for each answer that the host handles; a filter that names it still wins.
     let no_filter = || format!("--log-level {filter:?} is not a filter such as `info` or `windlass_kube=debug,info`");
     if let Some(word) = no_level(filter) {
@@ -35,7 +39,7 @@ pub(crate) fn start(format: LogFormat, filter: &str) -> anyhow::Result<()> {
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
     match format {
         LogFormat::Json => builder.with_ansi(false).fmt_fields(SpanFields).event_format(Lines::Json).init(),
-        LogFormat::Brief => builder.with_ansi(false).event_format(brief::Brief::new()).init(),
+        LogFormat::Brief => builder.with_ansi(false).event_format(Brief::new(brief)).init(),
         LogFormat::Text => {
             let is_terminal = std::io::stderr().is_terminal();
             builder.with_ansi(is_terminal).fmt_fields(SpanFields).event_format(Lines::Text).init();

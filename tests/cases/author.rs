@@ -82,6 +82,14 @@ async fn a_new_plugin_in_rust_runs_and_what_its_author_changes_takes_over() -> a
     edit(&source, r#""message": object.spec.message"#, r#""message": object.spec.message.to_uppercase()"#)?;
     message(&objects, "HELLO, WORLD").await.with_context(|| host.log())?;
 
+    // A panic is told by the names of the author's functions, and then counted.
+    edit(&source, "/// The ConfigMap that an object asks for.\nfn", "#[inline(never)]\nfn")?;
+    edit(&source, "    json!({\n", "    assert_ne!(object.spec.message, \"panic\");\n    json!({\n")?;
+    edit(&folder.join("sample.yaml"), "Hello, world", "panic")?;
+    host.says_within(BUILT, &["in my_shop::config_map"]).await?;
+    host.says_within(BUILT, &["the same again, "]).await?;
+    edit(&folder.join("sample.yaml"), "panic", "Hello, world")?;
+
     // What does not compile leaves what runs.
     edit(&source, "fn config_map(", "fn config map(")?;
     host.says_within(BUILT, &["the build failed: mend it and save; what was built before goes on"]).await?;

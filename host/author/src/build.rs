@@ -24,7 +24,12 @@ pub struct BuildRequest {
     pub out: Option<PathBuf>,
     /// Show the commands.
     pub verbose: bool,
+    /// Its stacks name the functions and lines of the sources, for which it may be larger.
+    pub traceable: bool,
 }
+
+/// Where the source map of what a traceable build has put into its place is, below the folder, if its language has one.
+pub const SOURCE_MAP: &str = "build/.windlass/source.map";
 
 /// A plugin that was built.
 #[derive(Debug)]
@@ -110,7 +115,7 @@ pub async fn build(wish: &BuildRequest, sandbox: &Sandbox) -> Result<Built, Buil
     let folder = wish.folder.canonicalize().map_err(no_folder)?;
     let file = file::read(&folder)?;
     let facts = Facts::of(&folder, file).map_err(|source| BuildError::Work { path: folder.clone(), source })?;
-    let plan = language::plan(&facts);
+    let plan = language::plan(&facts, wish.traceable);
     let tools = gather(&plan, &facts.file, &folder).await?;
     let work = folder.join(WORK);
     let at_work = |source| BuildError::Work { path: work.clone(), source };
@@ -128,6 +133,9 @@ pub async fn build(wish: &BuildRequest, sandbox: &Sandbox) -> Result<Built, Buil
     let name = &facts.file.name;
     let out = wish.out.clone().unwrap_or_else(|| folder.join("build").join(format!("{name}.wasm")));
     let finished = finish::finish(&built, name, &work, &out, sandbox).await?;
+    if let Some(map) = &plan.source_map {
+        std::fs::rename(folder.join(map), folder.join(SOURCE_MAP)).map_err(at_work)?;
+    }
     Ok(Built { plugin: finished.plugin, path: finished.path, changed: finished.changed, took: began.elapsed() })
 }
 

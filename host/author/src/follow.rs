@@ -24,6 +24,8 @@ pub struct FollowedFolder {
     pub sandbox: Sandbox,
     /// The API server that the objects go to.
     pub connection: Connection,
+    /// Show the commands of a build.
+    pub verbose: bool,
 }
 
 impl FollowedFolder {
@@ -86,7 +88,7 @@ impl FollowedFolder {
     }
 
     async fn build(&self) {
-        let wish = BuildRequest { folder: self.folder.clone(), out: None, verbose: false };
+        let wish = BuildRequest { folder: self.folder.clone(), out: None, verbose: self.verbose, traceable: true };
         tracing::info!(target: "windlass::build", "building {}", self.file.name);
         match build::build(&wish, &self.sandbox).await {
             Ok(Built { plugin, changed, took, .. }) => {

@@ -12,6 +12,8 @@ pub(crate) struct BuildPlan {
     pub steps: Vec<BuildStep>,
     /// Where the module or component is then.
     pub output: BuildOutput,
+    /// A source map that the steps write too, below the folder.
+    pub source_map: Option<PathBuf>,
 }
 
 /// Where what was built is.

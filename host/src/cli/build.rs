@@ -56,7 +56,7 @@ impl BuildArgs {
                 return Ok(ExitCode::from(FAILED));
             }
         };
-        let wish = BuildRequest { folder: self.folder, out: self.out, verbose: self.verbose };
+        let wish = BuildRequest { folder: self.folder, out: self.out, verbose: self.verbose, traceable: false };
         match build::build(&wish, &sandbox).await {
             Ok(built) => {
                 let text = summary(&built, &wish.folder);

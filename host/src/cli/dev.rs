@@ -7,12 +7,14 @@ use anyhow::Context;
 use clap::Args;
 use tokio_util::sync::CancellationToken;
 use windlass_apiserver::{ApiServer, Config};
+use windlass_author::build;
 use windlass_author::file::{self, BuildFile};
 use windlass_author::follow::FollowedFolder;
 use windlass_kube::client::{self, ConnectOptions, Connection};
 use windlass_runtime::{GrantMode, LeaseMode, POLICY_SUFFIX, Settings};
 
 use super::{PluginArgs, shutdown};
+use crate::telemetry::brief::BriefOptions;
 
 /// The file of the API server's kubeconfig, relative to the plugin's folder or the current directory.
 const KUBECONFIG: &str = ".windlass/kubeconfig";
@@ -31,6 +33,10 @@ pub(super) struct DevArgs {
     /// Write the API server's kubeconfig to this file. Default: .windlass/kubeconfig in the plugin's folder, or here with --plugins.
     #[arg(long, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
+    /// Show the commands of a build, and in the brief log also each repetition of a failure and the writes that were skipped because
+    /// they would change nothing.
+    #[arg(long, short)]
+    verbose: bool,
 }
 
 fn loopback(text: &str) -> Result<SocketAddr, String> {
@@ -46,6 +52,13 @@ impl DevArgs {
     /// True if this builds a plugin from its folder.
     pub(super) fn is_in_folder(&self) -> bool {
         self.plugins.plugins.is_none()
+    }
+
+    /// How much the brief log shows.
+    pub(super) fn brief_options(&self) -> BriefOptions {
+        let folder = self.folder.as_deref().unwrap_or(Path::new("."));
+        let source_map = self.is_in_folder().then(|| folder.join(build::SOURCE_MAP));
+        BriefOptions { verbose: self.verbose, source_map }
     }
 
     pub(super) async fn run(mut self) -> anyhow::Result<()> {
@@ -74,7 +87,8 @@ impl DevArgs {
             None => windlass_runtime::run(connection, settings, stop).await.map_err(anyhow::Error::from),
             Some(sandbox) => {
                 let (folder, file) = folder.context("a sandbox is for a folder")?;
-                let followed = FollowedFolder { folder, file, sandbox, connection: connection.clone() };
+                let followed =
+                    FollowedFolder { folder, file, sandbox, connection: connection.clone(), verbose: self.verbose };
                 serve(followed, connection, settings, stop).await
             }
         };

@@ -34,6 +34,7 @@ use self::features::FeatureGateArgs;
 use self::leases::LeaseArgs;
 use self::limits::LimitArgs;
 use self::size::ByteSize;
+use crate::telemetry::brief::BriefOptions;
 use crate::telemetry::{self, LogFormat};
 
 /// The first argument that makes this program the host's compiler. Users do not type it, so [`Command`] does not have it.
@@ -250,6 +251,14 @@ impl Command {
             _ => LogFormat::Text,
         }
     }
+
+    /// How much the brief log shows, if that is the format.
+    fn brief_options(&self) -> BriefOptions {
+        match self {
+            Self::Dev(args) => args.brief_options(),
+            _ => BriefOptions::default(),
+        }
+    }
 }
 
 impl Cli {
@@ -260,7 +269,7 @@ impl Cli {
             LogFormat::Brief => telemetry::brief::FILTER,
             LogFormat::Text | LogFormat::Json => "info",
         });
-        telemetry::start(format, filter)?;
+        telemetry::start(format, filter, self.command.brief_options())?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .thread_name("windlass")

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tracing::field::{Field, Visit};
@@ -14,6 +16,9 @@ use tracing_subscriber::registry::LookupSpan;
 use windlass_core::deceptive;
 
 use super::lines::{own_field, own_fields};
+use super::repeats::{Repeats, Telling};
+use super::source_map::SourceMap;
+use super::stack;
 
 /// The default filter. It adds calls and events, which a host's log does not have by default.
 pub(crate) const FILTER: &str = "info,windlass::dispatch=debug,windlass::events=debug";
@@ -21,14 +26,59 @@ pub(crate) const FILTER: &str = "info,windlass::dispatch=debug,windlass::events=
 /// Fields that an author who watches one plugin does not need.
 const LEFT_OUT: [&str; 7] = ["plugin", "digest", "replica", "trace_id", "controller", "message", "source"];
 
+/// How often a failed call is told that fails again in the same way, in seconds; and an exception that was logged, since a failed
+/// call mostly follows it.
+const CALL_AGAIN: u64 = 10;
+const EXCEPTION_AGAIN: u64 = 60;
+
+/// Where the lines of a stack begin: below the text of their line. A line of the log begins with its time.
+const INDENT: &str = "                 ";
+
+/// How much of the log a reader wants to see.
+#[derive(Debug, Default)]
+pub(crate) struct BriefOptions {
+    /// Each repetition of a failure, and writes that were skipped.
+    pub(crate) verbose: bool,
+    /// The source map of what runs, which may come and change.
+    pub(crate) source_map: Option<PathBuf>,
+}
+
 /// The format.
 pub(crate) struct Brief {
     colours: bool,
+    options: BriefOptions,
+    told: Mutex<Repeats>,
 }
 
 impl Brief {
-    pub(crate) fn new() -> Self {
-        Self { colours: std::io::stderr().is_terminal() }
+    pub(crate) fn new(options: BriefOptions) -> Self {
+        Self { colours: std::io::stderr().is_terminal(), options, told: Mutex::default() }
+    }
+
+    /// The line of an event at `now`. None: it says nothing new.
+    fn told(&self, target: &str, level: Level, fields: &BTreeMap<&'static str, String>, now: u64) -> Option<BriefLine> {
+        let read_map = || {
+            let text = std::fs::read_to_string(self.options.source_map.as_ref()?).ok()?;
+            SourceMap::read(&text)
+        };
+        if self.options.verbose {
+            return Some(line(target, level, fields, &read_map));
+        }
+        if target == "windlass::audit" && text_of(fields, "outcome") == "skipped" {
+            return None;
+        }
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if target == "windlass::build" {
+            told.forget();
+        }
+        let Some((failure, every)) = failure(target, fields) else {
+            return Some(line(target, level, fields, &read_map));
+        };
+        match told.tell(failure, now, every) {
+            Telling::InFull => Some(line(target, level, fields, &read_map)),
+            Telling::Again { times, first } if every < u64::MAX => Some(again(level, fields, times, first)),
+            Telling::Again { .. } | Telling::NotNow => None,
+        }
     }
 }
 
@@ -42,24 +92,72 @@ where
         event.record(&mut fields);
         let spans = ctx.event_scope().into_iter().flatten();
         for span in spans {
-            if let Some(key) = span.extensions().get::<FormattedFields<N>>().and_then(|text| value_in(text, "key")) {
-                fields.0.entry("key").or_insert(key);
+            let extensions = span.extensions();
+            let Some(text) = extensions.get::<FormattedFields<N>>() else { continue };
+            for name in ["key", "plugin"] {
+                if let Some(value) = value_in(text, name) {
+                    fields.0.entry(name).or_insert(value);
+                }
             }
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let line = line(event.metadata().target(), *event.metadata().level(), &fields.0);
+        let Some(line) = self.told(event.metadata().target(), *event.metadata().level(), &fields.0, now) else {
+            return Ok(());
+        };
         let (on, off) = if self.colours { (line.colour, "\x1b[0m") } else { ("", "") };
-        let (hours, minutes, seconds) = (now / 3600 % 24, now / 60 % 60, now % 60);
-        writeln!(writer, "{hours:02}:{minutes:02}:{seconds:02} {on}{:5}{off} {}", line.what, line.text)
+        writeln!(writer, "{} {on}{:5}{off} {}", time_of_day(now), line.what, line.text)?;
+        line.stack.iter().try_for_each(|frame| writeln!(writer, "{INDENT}{frame}"))
     }
 }
 
-/// One line without the time.
+fn time_of_day(seconds: u64) -> String {
+    format!("{:02}:{:02}:{:02}", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60)
+}
+
+/// The failure of a plugin that an event tells of, as far as it is the same each time, and how often it may be told again.
+/// None: it tells of none.
+fn failure(target: &str, fields: &BTreeMap<&'static str, String>) -> Option<(String, u64)> {
+    let field = |name| text_of(fields, name);
+    let (what, every) = match (target, field("message")) {
+        // The line with the reason is told again.
+        ("windlass::dispatch", "called") if is_failed(field("result")) => (field("result"), u64::MAX),
+        (_, CALL_FAILED) => (field("error"), CALL_AGAIN),
+        ("windlass::plugin", message) if has_exception(field("fields")) => (message, EXCEPTION_AGAIN),
+        _ => return None,
+    };
+    Some((format!("{every} {} {what}", field("plugin")), every))
+}
+
+/// The message of dispatch about each call that fails and is tried again.
+const CALL_FAILED: &str = "the call failed; the key is tried again";
+
+fn is_failed(result: &str) -> bool {
+    result.starts_with("Failed") || result.starts_with("Trapped")
+}
+
+/// Whether an SDK wrote the line about a panic or an exception that nobody has caught.
+fn has_exception(fields: &str) -> bool {
+    !fields.is_empty() && own_fields(fields).iter().any(|(name, _)| name == "stack" || name == "panic")
+}
+
+/// `default/hello the same again, 12 times since 09:12:31: index out of bounds`
+fn again(level: Level, fields: &BTreeMap<&'static str, String>, times: u64, first: u64) -> BriefLine {
+    let (what, colour) = warned(level).unwrap_or(("host", DIM));
+    let said = format!("the same again, {times} times since {}:", time_of_day(first));
+    let error = Some(text_of(fields, "error")).filter(|error| !error.is_empty()).unwrap_or(text_of(fields, "message"));
+    let (error, _) = stack::of_trap(error);
+    let text = spaced(&[text_of(fields, "key"), &said, error]);
+    BriefLine { what, colour, text: escaped("", &text), stack: vec![] }
+}
+
+/// An event without the time.
 #[derive(Debug, PartialEq, Eq)]
 struct BriefLine {
     what: &'static str,
     colour: &'static str,
     text: String,
+    /// Lines below it.
+    stack: Vec<String>,
 }
 
 const RED: &str = "\x1b[31m";
@@ -70,14 +168,28 @@ const MAGENTA: &str = "\x1b[35m";
 const CYAN: &str = "\x1b[36m";
 const DIM: &str = "\x1b[2m";
 
-fn line(target: &str, level: Level, fields: &BTreeMap<&'static str, String>) -> BriefLine {
-    let field = |name| fields.get(name).map_or("", String::as_str);
-    let message = field("message");
-    let warned = match level {
+fn warned(level: Level) -> Option<(&'static str, &'static str)> {
+    match level {
         Level::ERROR => Some(("ERROR", RED)),
         Level::WARN => Some(("WARN", YELLOW)),
         _ => None,
-    };
+    }
+}
+
+fn text_of<'a>(fields: &'a BTreeMap<&'static str, String>, name: &str) -> &'a str {
+    fields.get(name).map_or("", String::as_str)
+}
+
+fn line(
+    target: &str,
+    level: Level,
+    fields: &BTreeMap<&'static str, String>,
+    read_map: &dyn Fn() -> Option<SourceMap>,
+) -> BriefLine {
+    let field = |name| text_of(fields, name);
+    let message = field("message");
+    let warned = warned(level);
+    let mut stack = Vec::new();
     let (what, colour, text) = match target {
         "windlass::audit" => {
             let colour = if field("outcome") == "committed" { GREEN } else { RED };
@@ -85,7 +197,8 @@ fn line(target: &str, level: Level, fields: &BTreeMap<&'static str, String>) -> 
         }
         "windlass::plugin" => {
             let (what, colour) = warned.unwrap_or(("log", CYAN));
-            (what, colour, spaced(&[field("key"), message, &own(field("fields"))]))
+            let own = own(field("fields"), |text| stack = stack::of_field(text, message, read_map().as_ref()));
+            (what, colour, spaced(&[field("key"), message, &own]))
         }
         "windlass::events" => {
             let note = format!("{} {}: {}", field("kind"), field("reason"), field("note"));
@@ -98,10 +211,11 @@ fn line(target: &str, level: Level, fields: &BTreeMap<&'static str, String>) -> 
         }
         _ => {
             let (what, colour) = warned.unwrap_or(("host", DIM));
-            (what, colour, spaced(&[field("key"), message, &rest(fields)]))
+            (what, colour, spaced(&[field("key"), message, &rest(fields, &mut stack)]))
         }
     };
-    BriefLine { what, colour, text: escaped(target, &text) }
+    let stack = stack.iter().map(|frame| escaped("", frame)).collect();
+    BriefLine { what, colour, text: escaped(target, &text), stack }
 }
 
 /// `text` without what could forge a line: it quotes plugins, objects and their names. A tool's output has lines of its own.
@@ -110,10 +224,17 @@ fn escaped(target: &str, text: &str) -> String {
     if target == "windlass::build" { escaped.into_owned() } else { escaped.replace('\n', "\\n") }
 }
 
-/// The fields that a plugin said itself.
-fn own(fields: &str) -> String {
-    let fields = if fields.is_empty() { vec![] } else { own_fields(fields) };
-    fields.iter().map(own_field).collect::<Vec<_>>().join(" ")
+/// The fields that a plugin said itself, but for a stack of several lines, which is told by itself.
+fn own(fields: &str, mut stack: impl FnMut(&str)) -> String {
+    let mut shown = Vec::new();
+    for field in if fields.is_empty() { vec![] } else { own_fields(fields) } {
+        if field.0 == "stack" && field.1.contains("\\n") {
+            stack(&field.1);
+        } else {
+            shown.push(own_field(&field));
+        }
+    }
+    shown.join(" ")
 }
 
 /// `default/hello patch configmaps default/hello: committed, 201, in 4 ms`
@@ -165,9 +286,17 @@ fn rounded(elapsed: &str) -> String {
     number.parse::<f64>().map_or_else(|_| elapsed.to_owned(), |number| format!("{number:.1} {unit}"))
 }
 
-fn rest(fields: &BTreeMap<&'static str, String>) -> String {
-    let shown = fields.iter().filter(|(name, _)| !LEFT_OUT.contains(name) && **name != "key");
-    shown.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+/// The other fields; the frames of a trap go to `stack`.
+fn rest(fields: &BTreeMap<&'static str, String>, stack: &mut Vec<String>) -> String {
+    let mut shown = Vec::new();
+    for (name, value) in fields.iter().filter(|(name, _)| !LEFT_OUT.contains(name) && **name != "key") {
+        let mut value = value.as_str();
+        if *name == "error" {
+            (value, *stack) = stack::of_trap(value);
+        }
+        shown.push(format!("{name}={value}"));
+    }
+    shown.join(" ")
 }
 
 fn spaced(parts: &[&str]) -> String {
@@ -201,8 +330,8 @@ mod tests {
 
     fn told(target: &str, level: Level, fields: &[(&'static str, &str)]) -> String {
         let fields = fields.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        let line = line(target, level, &fields);
-        format!("{} {}", line.what, line.text)
+        let line = line(target, level, &fields, &|| None);
+        [format!("{} {}", line.what, line.text)].into_iter().chain(line.stack).collect::<Vec<_>>().join("\n")
     }
 
     #[test]
@@ -312,6 +441,92 @@ mod tests {
         ];
         let reads = "write default/hello patch configmaps default/hello: withheld, would change: data.a: 1 → 2";
         assert_eq!(told("windlass::audit", Level::INFO, &fields), reads);
+    }
+
+    /// The second of an event, its target, level and fields.
+    type TimedEvent<'a> = (u64, &'a str, Level, &'a [(&'static str, &'a str)]);
+
+    /// The log's lines of these events: the seconds at which they come, their targets, levels and fields.
+    fn said(brief: &Brief, events: &[TimedEvent<'_>]) -> Vec<String> {
+        let said = |(now, target, level, fields): &TimedEvent<'_>| {
+            let fields = fields.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+            brief.told(target, *level, &fields, *now).map(|line| format!("{} {}", line.what, line.text))
+        };
+        events.iter().filter_map(said).collect()
+    }
+
+    /// The log's lines of three attempts of a plugin that panics, at these seconds.
+    fn panics(brief: &Brief, seconds: [u64; 3]) -> Vec<String> {
+        let of = |second| {
+            said(
+                brief,
+                &[
+                    (
+                        second,
+                        "windlass::plugin",
+                        Level::ERROR,
+                        &[("key", "a/b"), ("message", "boom"), ("fields", r#"[["panic","true"]]"#)],
+                    ),
+                    (
+                        second,
+                        "windlass::dispatch",
+                        Level::DEBUG,
+                        &[("key", "a/b"), ("message", "called"), ("result", "Trapped { }"), ("elapsed", "1ms")],
+                    ),
+                    (
+                        second,
+                        "windlass_runtime::dispatch",
+                        Level::WARN,
+                        &[
+                            ("key", "a/b"),
+                            ("message", CALL_FAILED),
+                            ("attempt", "0"),
+                            ("error", "the plugin trapped: x; in f"),
+                        ],
+                    ),
+                ],
+            )
+        };
+        seconds.into_iter().flat_map(of).collect()
+    }
+
+    #[test]
+    fn a_panic_that_comes_again_is_told_once_and_counted() {
+        let brief = Brief::new(BriefOptions::default());
+        let first = [
+            "ERROR a/b boom panic=true".to_owned(),
+            "call a/b was ended after 1.0 ms".to_owned(),
+            format!("WARN a/b {CALL_FAILED} attempt=0 error=the plugin trapped: x"),
+        ];
+        let counted = "WARN a/b the same again, 3 times since 00:01:40: the plugin trapped: x".to_owned();
+        assert_eq!(panics(&brief, [100, 101, 110]), [&first[..], &[counted]].concat());
+        let built = said(&brief, &[(111, "windlass::build", Level::INFO, &[("message", "built")])]);
+        assert_eq!(built, ["build built"]);
+        assert_eq!(panics(&brief, [112, 112, 112]), first, "another build may fail otherwise, or not at all");
+        let verbose = Brief::new(BriefOptions { verbose: true, source_map: None });
+        assert_eq!(panics(&verbose, [1, 1, 1]).len(), 9);
+    }
+
+    #[test]
+    fn writes_that_were_skipped_are_told_if_asked_for() {
+        let skipped = [(1, "windlass::audit", Level::INFO, &[("outcome", "skipped"), ("primary", "a/b")][..])];
+        assert_eq!(said(&Brief::new(BriefOptions::default()), &skipped), Vec::<String>::new());
+        let verbose = Brief::new(BriefOptions { verbose: true, source_map: None });
+        assert_eq!(said(&verbose, &skipped).len(), 1);
+    }
+
+    #[test]
+    fn what_an_author_logs_is_told_each_time() {
+        let event = (1, "windlass::plugin", Level::ERROR, &[("message", "cannot reach it")][..]);
+        assert_eq!(said(&Brief::new(BriefOptions::default()), &[event, event]).len(), 2);
+    }
+
+    #[test]
+    fn the_frames_of_a_stack_have_lines_of_their_own_that_forge_none() {
+        let fields = r#"[["stack","Error: no\\n    at f (plugin.js:1:2)\\n12:00:00 write default/x"],["a","1"]]"#;
+        let told = told("windlass::plugin", Level::ERROR, &[("message", "no"), ("fields", fields)]);
+        assert_eq!(told, "ERROR no a=1\nat f (plugin.js:1:2)\n12:00:00 write default/x", "they are written further in");
+        assert!(INDENT.starts_with("        "));
     }
 
     #[test]

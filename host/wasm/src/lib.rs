@@ -21,6 +21,7 @@ mod cpu;
 mod digest;
 mod engine;
 mod entry;
+mod frames;
 pub mod host_runtime;
 mod imports;
 mod limits;

@@ -5,15 +5,12 @@ use std::fmt::Write as _;
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 
 use crate::abi::v0_1_0::WrongEntryPoint;
+use crate::frames;
 use crate::limits::{Limit, Overrun};
 use crate::state::{CallState, ForbiddenImport};
 use crate::text::single_line;
 use crate::wasi_state::WasiError;
 
-/// Frames of the guest's stack that a message shows.
-const FRAMES: usize = 6;
-/// How much of a function's name, which the guest's author chose.
-const FRAME_BYTES: usize = 120;
 /// How much of what the guest logged before.
 const LOGGED_BYTES: usize = 2 << 10;
 
@@ -51,7 +48,7 @@ pub(crate) fn stopped(error: &wasmtime::Error, state: &CallState) -> Stopped {
         let _ = write!(message, "; it had logged: {}", single_line(logged, LOGGED_BYTES));
     }
     if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
-        message.push_str(&frames(backtrace));
+        message.push_str(&frames::told(backtrace));
     }
     Stopped { reason, message }
 }
@@ -106,21 +103,4 @@ fn overrun(error: &wasmtime::Error, state: &CallState) -> Option<Overrun> {
     let is_describe = state.meter.time().overrun().limit == Limit::DescribeDeadline;
     let limit = if is_describe { Limit::Manifest } else { Limit::Transfer };
     exhausted.then(|| Overrun::bytes(limit, limits.transfer_bytes))
-}
-
-fn frames(backtrace: &WasmBacktrace) -> String {
-    let mut text = String::new();
-    for (index, frame) in backtrace.frames().iter().take(FRAMES).enumerate() {
-        text.push_str(if index == 0 { "; in " } else { " ← " });
-        match frame.func_name() {
-            Some(name) => text.push_str(&single_line(name, FRAME_BYTES)),
-            None => {
-                let _ = write!(text, "function {}", frame.func_index());
-            }
-        }
-    }
-    if backtrace.frames().len() > FRAMES {
-        text.push_str(" ← …");
-    }
-    text
 }

@@ -35,5 +35,10 @@ pub(super) fn plan(facts: &Facts) -> BuildPlan {
         &core_module(),
     ];
     let arguments = fixed.into_iter().map(str::to_owned).chain(facts.c_sources.iter().cloned());
-    BuildPlan { needs, steps: vec![BuildStep::of(&ZIG, arguments)], output: BuildOutput::File(core_module().into()) }
+    BuildPlan {
+        needs,
+        steps: vec![BuildStep::of(&ZIG, arguments)],
+        output: BuildOutput::File(core_module().into()),
+        source_map: None,
+    }
 }

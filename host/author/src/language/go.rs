@@ -40,5 +40,5 @@ pub(super) fn plan(facts: &Facts) -> BuildPlan {
         ],
     );
     step.environment = vec![("GOOS", "wasip1"), ("GOARCH", "wasm"), ("CGO_ENABLED", "0")];
-    BuildPlan { needs, steps: vec![step], output: BuildOutput::File(core_module().into()) }
+    BuildPlan { needs, steps: vec![step], output: BuildOutput::File(core_module().into()), source_map: None }
 }

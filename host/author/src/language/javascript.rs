@@ -48,7 +48,7 @@ static TSC: Tool = Tool {
     get: &[("npm", "npm install --save-dev typescript")],
 };
 
-pub(super) fn plan(facts: &Facts, source: &str, is_typed: bool) -> BuildPlan {
+pub(super) fn plan(facts: &Facts, source: &str, is_typed: bool, traceable: bool) -> BuildPlan {
     let mut needs = paths(facts, &[source, "package.json"]);
     needs.extend([BuildNeed::Tool(&NODE), BuildNeed::Tool(&ESBUILD), BuildNeed::Tool(&COMPONENTIZE_QJS)]);
     let bundle = format!("{WORK}/plugin.js");
@@ -58,22 +58,26 @@ pub(super) fn plan(facts: &Facts, source: &str, is_typed: bool) -> BuildPlan {
         needs.push(BuildNeed::Tool(&TSC));
         steps.push(BuildStep::of(&TSC, ["--noEmit"]));
     }
-    steps.push(BuildStep::of(
-        &ESBUILD,
-        [
-            source,
-            "--bundle",
-            "--format=esm",
-            "--target=es2022",
-            "--external:windlass:*",
-            "--log-level=warning",
-            &format!("--outfile={bundle}"),
-        ],
-    ));
+    let outfile = format!("--outfile={bundle}");
+    let mut arguments = vec![
+        source,
+        "--bundle",
+        "--format=esm",
+        "--target=es2022",
+        "--external:windlass:*",
+        "--log-level=warning",
+        &outfile,
+    ];
+    if traceable {
+        // Beside the bundle, which stays as it is.
+        arguments.extend(["--sourcemap=external", "--sources-content=false"]);
+    }
+    steps.push(BuildStep::of(&ESBUILD, arguments));
     let (wit, component) = (wit(), component());
     steps.push(BuildStep::of(
         &COMPONENTIZE_QJS,
         ["-w", &wit, "-j", &bundle, "-n", facts.kind().world(), "--sync", "--stub-wasi", "-o", &component],
     ));
-    BuildPlan { needs, steps, output: BuildOutput::File(component.into()) }
+    let source_map = traceable.then(|| format!("{bundle}.map").into());
+    BuildPlan { needs, steps, output: BuildOutput::File(component.into()), source_map }
 }

@@ -17,17 +17,17 @@ use super::plan::{BuildNeed, BuildOutput, BuildPlan, BuildStep, Program};
 /// Where packages of Python's are, if there are any: componentize-py looks for no requirements.
 pub(crate) const PACKAGES: &str = "packages";
 
-/// How the plugin in a folder is built.
-pub(crate) fn plan(facts: &Facts) -> BuildPlan {
+/// How the plugin in a folder is built. Traceable: with what its stacks need to name functions and lines of the sources.
+pub(crate) fn plan(facts: &Facts, traceable: bool) -> BuildPlan {
     if let Some(own) = &facts.file.own {
         return own_plan(own);
     }
     match facts.file.language {
-        Language::Rust => rust::plan(facts),
+        Language::Rust => rust::plan(facts, traceable),
         Language::Go => go::plan(facts),
         Language::Python => python::plan(facts),
-        Language::JavaScript => javascript::plan(facts, "plugin.js", false),
-        Language::TypeScript => javascript::plan(facts, "plugin.ts", true),
+        Language::JavaScript => javascript::plan(facts, "plugin.js", false, traceable),
+        Language::TypeScript => javascript::plan(facts, "plugin.ts", true, traceable),
         Language::C => c::plan(facts),
         // A file that says neither is refused when it is read.
         Language::Other => unreachable!("the build file says how it is built"),
@@ -36,7 +36,7 @@ pub(crate) fn plan(facts: &Facts) -> BuildPlan {
 
 fn own_plan(own: &OwnBuild) -> BuildPlan {
     let step = BuildStep { program: Program::Shell, arguments: vec![own.command.clone()], environment: vec![] };
-    BuildPlan { needs: vec![], steps: vec![step], output: BuildOutput::File(own.output.clone()) }
+    BuildPlan { needs: vec![], steps: vec![step], output: BuildOutput::File(own.output.clone()), source_map: None }
 }
 
 /// The module that a language's compiler writes.

@@ -30,5 +30,6 @@ pub(super) fn plan(facts: &Facts) -> BuildPlan {
         needs,
         steps: vec![BuildStep::of(&COMPONENTIZE_PY, arguments)],
         output: BuildOutput::File(component.clone().into()),
+        source_map: None,
     }
 }

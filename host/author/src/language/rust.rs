@@ -19,10 +19,15 @@ static CARGO: Tool = Tool {
     ],
 };
 
-pub(super) fn plan(facts: &Facts) -> BuildPlan {
+pub(super) fn plan(facts: &Facts, traceable: bool) -> BuildPlan {
     let mut needs = paths(facts, &["Cargo.toml"]);
     needs.extend([BuildNeed::Tool(&CARGO), BuildNeed::RustTarget]);
     // Where it puts the module is the workspace's and the environment's to say, so it is asked.
     let arguments = ["build", "--release", "--target", TARGET, "--message-format", "json-render-diagnostics"];
-    BuildPlan { needs, steps: vec![BuildStep::of(&CARGO, arguments)], output: BuildOutput::SaidByCargo }
+    let mut step = BuildStep::of(&CARGO, arguments);
+    if traceable {
+        // The profile of a new folder leaves out names too.
+        step.environment = vec![("CARGO_PROFILE_RELEASE_STRIP", "debuginfo")];
+    }
+    BuildPlan { needs, steps: vec![step], output: BuildOutput::SaidByCargo, source_map: None }
 }

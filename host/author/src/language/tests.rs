@@ -83,7 +83,7 @@ fn every_language_is_built_by_its_own_compiler() {
             BuildOutput::File("build/.windlass/core.wasm".into()),
         ),
     ] {
-        let plan = plan(&facts(&format!("name: shop\nlanguage: {language}\n")));
+        let plan = plan(&facts(&format!("name: shop\nlanguage: {language}\n")), false);
         assert_eq!((tools(&plan), commands(&plan)), (needs.to_vec(), runs.iter().map(ToString::to_string).collect()));
         assert_eq!(plan.output, output);
     }
@@ -92,7 +92,7 @@ fn every_language_is_built_by_its_own_compiler() {
 #[test]
 fn a_composer_is_built_for_its_own_world() {
     for language in ["python", "js", "ts"] {
-        let plan = plan(&facts(&format!("name: shop\nlanguage: {language}\nplugin: composer\n")));
+        let plan = plan(&facts(&format!("name: shop\nlanguage: {language}\nplugin: composer\n")), false);
         assert!(commands(&plan).iter().any(|line| line.contains("composer-plugin")), "{language}");
         assert!(!commands(&plan).iter().any(|line| line.contains("reconciler-plugin")), "{language}");
     }
@@ -101,7 +101,7 @@ fn a_composer_is_built_for_its_own_world() {
 #[test]
 fn types_are_checked_where_their_checker_is_installed() {
     let typescript = |has_typescript| {
-        let plan = plan(&Facts { has_typescript, ..facts("name: shop\nlanguage: ts\n") });
+        let plan = plan(&Facts { has_typescript, ..facts("name: shop\nlanguage: ts\n") }, false);
         (tools(&plan), commands(&plan).remove(0))
     };
     assert_eq!(typescript(true), (vec!["node", "esbuild", "componentize-qjs", "tsc"], "tsc --noEmit".into()));
@@ -110,17 +110,30 @@ fn types_are_checked_where_their_checker_is_installed() {
 
 #[test]
 fn packages_of_python_are_beside_the_sources() {
-    let plan = plan(&Facts { has_packages: true, ..facts("name: shop\nlanguage: python\nsdk: ../sdk\n") });
+    let plan = plan(&Facts { has_packages: true, ..facts("name: shop\nlanguage: python\nsdk: ../sdk\n") }, false);
     assert!(commands(&plan)[0].contains(" -p . -p ../sdk -p packages app "), "{:?}", commands(&plan));
 }
 
 #[test]
 fn the_authors_own_command_comes_before_what_is_usual() {
     for language in ["zig", "go"] {
-        let plan = plan(&facts(&format!(
-            "name: shop\nlanguage: {language}\nbuild: {{command: \"make x\", output: x.wasm}}\n"
-        )));
+        let own = format!("name: shop\nlanguage: {language}\nbuild: {{command: \"make x\", output: x.wasm}}\n");
+        let plan = plan(&facts(&own), false);
         assert_eq!((tools(&plan), commands(&plan)), (vec![], vec!["sh -c make x".to_owned()]));
         assert_eq!(plan.output, BuildOutput::File("x.wasm".into()));
+    }
+}
+
+#[test]
+fn what_dev_builds_keeps_the_names_and_places_of_the_sources() {
+    for (language, says) in
+        [("rust", "CARGO_PROFILE_RELEASE_STRIP=debuginfo cargo build "), ("ts", " --sourcemap=external ")]
+    {
+        let says_so = |traceable| {
+            let plan = plan(&facts(&format!("name: shop\nlanguage: {language}\n")), traceable);
+            (commands(&plan).iter().any(|line| line.contains(says)), plan.source_map)
+        };
+        let map = (language == "ts").then(|| "build/.windlass/plugin.js.map".into());
+        assert_eq!((says_so(true), says_so(false)), ((true, map), (false, None)), "{language}");
     }
 }

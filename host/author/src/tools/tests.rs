@@ -29,7 +29,7 @@ async fn said(language: &str, machine: &tempfile::TempDir) -> String {
     }
     let text = format!("name: shop\nlanguage: {language}\n");
     let file = file::parse(Path::new(file::NAME), text.as_bytes()).expect("a build file");
-    let plan = language::plan(&Facts::of(&folder, file).expect("it can be read"));
+    let plan = language::plan(&Facts::of(&folder, file).expect("it can be read"), false);
     let places = ToolPaths::of(&folder, Some(machine.path().join("bin").as_os_str()));
     match Toolbox::gather(&plan.needs, &places).await {
         Ok(_) => String::new(),
@@ -127,7 +127,7 @@ async fn sources_that_are_not_there_are_missing_too() {
     let folder = machine.path().join("bare");
     fs::create_dir_all(&folder).expect("it is made");
     let file = file::parse(Path::new(file::NAME), b"name: shop\nlanguage: go\nsdk: ../sdk/go\n").expect("a build file");
-    let plan = language::plan(&Facts::of(&folder, file).expect("it can be read"));
+    let plan = language::plan(&Facts::of(&folder, file).expect("it can be read"), false);
     let places = ToolPaths::of(&folder, Some(machine.path().join("bin").as_os_str()));
     let missing = Toolbox::gather(&plan.needs, &places).await.expect_err("nothing is there");
     let said: String = missing.iter().map(ToString::to_string).collect();

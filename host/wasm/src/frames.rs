@@ -1,0 +1,100 @@
+//! The guest's stack in a few words, for the message of a trap: the author's own functions first, by the names that they have in
+//! the sources. What panics, the language's runtime and the SDK are counted.
+
+use std::fmt::Write as _;
+
+use wasmtime::WasmBacktrace;
+
+use crate::text::single_line;
+
+/// Frames that a message shows.
+const SHOWN: usize = 6;
+/// How much of a function's name, which the guest's author chose.
+const NAME_BYTES: usize = 120;
+
+/// Crates whose functions are no author's: Rust's standard library and what panics with it, the SDK and the bindings below it.
+const OTHER_CRATES: [&str; 7] = ["std", "core", "alloc", "__rustc", "compiler_builtins", "windlass_sdk", "wit_bindgen"];
+/// How functions begin that have no crate and are no author's: the entry points, the SDK for C, what languages start with.
+const OTHER_PREFIXES: [&str; 7] =
+    ["windlass_", "windlass:", "exports_windlass_", "__", "rust_", "cabi_", "_initialize"];
+/// C's library, where it traps.
+const OTHER_FUNCTIONS: [&str; 5] = ["abort", "exit", "memcpy", "memmove", "memset"];
+
+/// The frames of `backtrace`, innermost first, to follow a message; nothing, if there are none.
+pub(crate) fn told(backtrace: &WasmBacktrace) -> String {
+    let name = |frame: &wasmtime::FrameInfo| match frame.func_name() {
+        Some(name) => single_line(&readable(name), NAME_BYTES),
+        None => format!("function {}", frame.func_index()),
+    };
+    in_words(&backtrace.frames().iter().map(name).collect::<Vec<_>>())
+}
+
+/// A function's name as its source has it: Rust's linker leaves mangled ones, with a hash at their end.
+fn readable(name: &str) -> String {
+    format!("{:#}", rustc_demangle::demangle(name))
+}
+
+fn in_words(names: &[String]) -> String {
+    let (own, others): (Vec<_>, Vec<_>) = names.iter().partition(|name| is_the_authors(name));
+    // Without the names of the author's functions there are only those in which it ended.
+    let (shown, others) = if own.is_empty() { (others, 0) } else { (own, others.len()) };
+    let mut text = String::new();
+    for (index, name) in shown.iter().take(SHOWN).enumerate() {
+        text.push_str(if index == 0 { "; in " } else { " ← " });
+        text.push_str(name);
+    }
+    if shown.len() > SHOWN {
+        text.push_str(" ← …");
+    }
+    if others > 0 {
+        // Writing to a String cannot fail.
+        let _ = write!(text, " (and {others} of the SDK and the runtime)");
+    }
+    text
+}
+
+fn is_the_authors(name: &str) -> bool {
+    // `<shop::Plugin as windlass_sdk::Reconciler>::reconcile` is the plugin's, and `<core::option::Option<…>>::unwrap` is not.
+    let path = name.trim_start_matches(['<', '&', '*', '(', '[']);
+    match path.split_once("::") {
+        Some((first, _)) => !OTHER_CRATES.contains(&first),
+        None => !OTHER_PREFIXES.iter().any(|prefix| path.starts_with(prefix)) && !OTHER_FUNCTIONS.contains(&path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told_of(names: &[&str]) -> String {
+        in_words(&names.iter().map(|name| readable(name)).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn the_authors_functions_come_first_and_what_panics_is_counted() {
+        let names = [
+            "__rustc::rust_panic",
+            "_ZN4core9panicking9panic_fmt17h0123456789abcdefE",
+            "_ZN4core9panicking18panic_bounds_check17h0123456789abcdefE",
+            "_ZN4shop5scale17h0123456789abcdefE",
+            "_ZN57_$LT$shop..Plugin$u20$as$u20$windlass_sdk..Reconciler$GT$9reconcile17h0123456789abcdefE",
+            "windlass_sdk::entry::reconcile",
+            "windlass:plugin/reconciler@0.1.0#reconcile",
+        ];
+        let reads = "; in shop::scale ← <shop::Plugin as windlass_sdk::Reconciler>::reconcile \
+                     (and 5 of the SDK and the runtime)";
+        assert_eq!(told_of(&names), reads);
+    }
+
+    #[test]
+    fn without_names_the_innermost_functions_are_told() {
+        assert_eq!(told_of(&["function 179", "function 3"]), "; in function 179 ← function 3");
+        assert_eq!(told_of(&["core::panicking::panic", "abort"]), "; in core::panicking::panic ← abort");
+        assert_eq!(told_of(&[]), "");
+    }
+
+    #[test]
+    fn a_long_stack_is_cut() {
+        assert_eq!(told_of(&["f"; 9]), "; in f ← f ← f ← f ← f ← f ← …");
+    }
+}
