@@ -11,8 +11,14 @@ use std::time::Duration;
 use support::guests::Core;
 use support::ports::quiet;
 use support::{called, limits, load, load_error, patient, reconcile, sandbox, trapped};
+use wasi_preview1_component_adapter_provider::{
+    WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
+};
 use windlass_core::outcome::CallResult;
 use windlass_wasm::{CallLimits, Limits, Replay};
+
+/// The adapter of stock toolchains, from wasip1 to WASI 0.2.
+const ADAPTER: (&str, &[u8]) = (WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER);
 
 /// A world with all of WASI that does something, in the version `version`.
 fn wasi(version: &str) -> String {
@@ -94,7 +100,7 @@ async fn a_module_with_the_standard_adapter_finds_an_empty_world() {
         ("(call $clock_time_get (i32.const 0) (i64.const 1) (i32.const 1300))", 0),
         ("(call $clock_time_get (i32.const 1) (i64.const 1) (i32.const 1300))", 0),
     ];
-    assert_done(&Core { items: TEXT.into(), ..adapted(&imports, &checks) }.adapted()).await;
+    assert_done(&Core { items: TEXT.into(), ..adapted(&imports, &checks) }.adapted_by(ADAPTER)).await;
 }
 
 #[tokio::test]
@@ -102,7 +108,7 @@ async fn what_a_runtime_says_on_standard_error_explains_its_trap() {
     let write = "(call $fd_write (i32.const 2) (i32.const 1100) (i32.const 1) (i32.const 1300))";
     let core = Core { items: TEXT.into(), ..adapted(&[FD_WRITE], &[(write, 0)]) };
     let core = Core { reconcile: format!("{} unreachable", core.reconcile), ..core };
-    let (reason, message) = stopped(&core.adapted(), Limits::default()).await;
+    let (reason, message) = stopped(&core.adapted_by(ADAPTER), Limits::default()).await;
     assert_eq!(reason, "trap");
     assert!(message.contains("it had logged: hello world!"), "{message}");
 }
@@ -111,7 +117,7 @@ async fn what_a_runtime_says_on_standard_error_explains_its_trap() {
 async fn what_describe_prints_is_refused_with_its_words() {
     let write = "(drop (call $fd_write (i32.const 1) (i32.const 1100) (i32.const 1) (i32.const 1300)))";
     let core = Core { items: TEXT.into(), describe: write.into(), ..adapted(&[FD_WRITE], &[]) };
-    let message = load_error("guest", &core.adapted()).await;
+    let message = load_error("guest", &core.adapted_by(ADAPTER)).await;
     for part in ["`describe` calls `wasi:cli/stdout`", "hello world!"] {
         assert!(message.contains(part), "{part:?} is missing in: {message}");
     }

@@ -104,12 +104,9 @@ impl Core {
         self.encoded("", &[])
     }
 
-    /// The component, by a stock toolchain's adapter from wasip1 to WASI 0.2.
-    pub(crate) fn adapted(&self) -> Vec<u8> {
-        use wasi_preview1_component_adapter_provider::{
-            WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
-        };
-        self.encoded("", &[(WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER)])
+    /// The component, with `adapter` in the place of the imports of `name`.
+    pub(crate) fn adapted_by(&self, (name, adapter): (&str, &[u8])) -> Vec<u8> {
+        self.encoded("", &[(name, adapter)])
     }
 
     /// The component, with what `wasi` has in the text of WIT: a world `test:guest/wasi`, and packages of its own.
