@@ -137,8 +137,8 @@ impl Grants {
         Err(Denial { access: access.to_string(), cause, missing: missing_rule(access, &[access.verb]) })
     }
 
-    /// What of `verbs` may not be done with what `access` is about, whatever its own verb. Verbs that are denied for the same
-    /// cause are one denial.
+    /// The denials of `verbs` on the target of `access`, whatever its own verb. Verbs that are denied for the same cause are
+    /// one denial.
     #[must_use]
     pub fn denied_verbs(&self, verbs: &[&str], access: &Access<'_>) -> Vec<Denial> {
         let mut denied: Vec<(Cause, Vec<&str>)> = Vec::new();

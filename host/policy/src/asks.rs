@@ -139,7 +139,7 @@ impl ClusterNames {
         }
     }
 
-    /// What the plugin brings, and what else is defined.
+    /// The definitions that the plugin brings, and all others.
     fn defined<'a>(&'a self, manifest: &'a Manifest) -> impl Iterator<Item = Definition<'a>> {
         let brought = manifest.crds.iter().filter_map(|crd| crd.get("spec"));
         brought.chain(self.definitions.iter().filter_map(|crd| crd.get("spec"))).filter_map(Definition::of)

@@ -67,7 +67,7 @@ struct PolicyLayers {
     /// None: there is no such file.
     policy: Option<Policy>,
     ceiling: Option<Arc<Allowance>>,
-    /// What was narrowed lacks, too.
+    /// Narrowed rights are missing ones, too.
     require_all: bool,
 }
 
@@ -194,7 +194,7 @@ fn above(given: &PolicyLayers) -> &'static str {
     if given.ceiling.is_some() { " or in the ceiling" } else { "" }
 }
 
-/// What lacks, and how to add it.
+/// The rights that are missing, and how to add them.
 fn conclusion(given: &PolicyLayers, review: &PolicyReview) -> String {
     let lacking = given.lacking(review);
     if !lacking.is_empty() {

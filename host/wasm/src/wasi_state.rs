@@ -26,7 +26,7 @@ pub(crate) enum WasiError {
     /// Nothing stands behind the import, and its type has no way to say so.
     #[error("the plugin was stopped: it calls `{0}`, and a plugin has no files, sockets or HTTP by WASI")]
     Refused(String),
-    /// What no component can do that was checked.
+    /// An impossible thing for a component that was checked.
     #[error("the plugin was stopped: it uses a handle of WASI that it does not have")]
     NoHandle,
 }

@@ -11,7 +11,7 @@ const PACKAGES: [(&str, &str); 7] = [
     ("http", "refused: a plugin has `windlass:plugin/http` for granted hosts"),
 ];
 
-/// What a component meets at the import `name`. None: it is not of the WASI that this host gives.
+/// The words for what a component meets at the import `name`. None: it is not of the WASI that this host gives.
 #[must_use]
 pub fn met_at(name: &str) -> Option<&'static str> {
     let (package, rest) = name.strip_prefix("wasi:")?.split_once('/')?;
