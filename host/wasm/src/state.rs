@@ -166,7 +166,8 @@ impl CallState {
 
     /// Lets go of all that the call had, so that nothing holds on to it while the instance waits for the next.
     pub(crate) fn park(&mut self) {
-        (self.world, self.waiting_in, self.last_error) = (World::Parked, None, None);
+        (self.world, self.waiting_in, self.last_error, self.said_by) = (World::Parked, None, None, None);
+        self.slept = Duration::ZERO;
     }
 
     /// The guest's knowledge of the time since 1970.
@@ -182,7 +183,8 @@ impl CallState {
     pub(crate) fn monotonic(&mut self) -> u64 {
         let now = match self.world.told_now() {
             Some(told) => told + self.slept,
-            None => self.wasi().epoch.elapsed(),
+            // Not from zero on, which some runtimes take for a clock that is broken.
+            None => Duration::from_secs(1) + self.wasi().epoch.elapsed(),
         };
         u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
     }
@@ -204,6 +206,11 @@ impl CallState {
     /// Its use of WASI, if it has used it.
     pub(crate) fn used_wasi(&mut self) -> Option<&mut WasiState> {
         self.wasi.as_deref_mut()
+    }
+
+    /// Whether it has left many handles of WASI to the next call, which would have to stop for them.
+    pub(crate) fn keeps_handles(&self) -> bool {
+        self.wasi.as_ref().is_some_and(|wasi| wasi.keeps_handles())
     }
 
     /// Where the guest calls `import`: counts it, and gives what it may act upon. Nothing but `reconcile` may.

@@ -68,7 +68,7 @@ fn cause(error: &wasmtime::Error, state: &CallState) -> (&'static str, String) {
         return ("forbidden-import", forbidden.to_string());
     }
     if let Some(wasi) = error.downcast_ref::<WasiError>() {
-        return (wasi.reason(), wasi.to_string());
+        return (wasi.reason(), single_line(&wasi.to_string(), CAUSE_BYTES));
     }
     if let Some(trap) = error.downcast_ref::<Trap>() {
         return ("trap", format!("the plugin trapped: {trap}"));

@@ -6,7 +6,9 @@ use std::time::Instant;
 use slab::Slab;
 
 /// More handles than a runtime needs, and few enough to be nothing.
-const MOST_HANDLES: usize = 4_096;
+pub(crate) const MOST_HANDLES: usize = 4_096;
+/// Bytes that a guest may write at a time; its toolchains' buffers are smaller.
+pub(crate) const WRITTEN_AT_ONCE: usize = 64 << 10;
 
 /// The end of a call at WASI. It travels through wasmtime as the cause of the trap.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,6 +25,15 @@ pub(crate) enum WasiError {
     /// A trap by WASI's own words.
     #[error("the plugin was stopped: it polls an empty list, which nothing would ever end")]
     EmptyPoll,
+    /// More than `check-write` permits, which is a trap by WASI's own words.
+    #[error("the plugin was stopped: it writes more than {WRITTEN_AT_ONCE} bytes to a stream at once")]
+    TooMuch,
+    /// Others wait for what it would keep.
+    #[error(
+        "the plugin was stopped: it sleeps while it has memory that is kept back for calls that cannot go on; answer with a later \
+         time instead (`requeue-after`)"
+    )]
+    Rests,
     /// Nothing stands behind the import, and its type has no way to say so.
     #[error("the plugin was stopped: it calls `{0}`, and a plugin has no files, sockets or HTTP by WASI")]
     Refused(String),
@@ -36,7 +47,7 @@ impl WasiError {
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::Exit(_) => "exit",
-            Self::Handles | Self::EmptyPoll | Self::Refused(_) | Self::NoHandle => "wasi",
+            Self::Handles | Self::EmptyPoll | Self::TooMuch | Self::Rests | Self::Refused(_) | Self::NoHandle => "wasi",
         }
     }
 }
@@ -97,6 +108,11 @@ impl WasiState {
         self.handles.try_remove(handle as usize).map(drop).ok_or(WasiError::NoHandle)
     }
 
+    /// Whether more than half of its handles are in use, between two calls.
+    pub(crate) fn keeps_handles(&self) -> bool {
+        self.handles.len() > MOST_HANDLES / 2
+    }
+
     /// The text of `stream` since its last line's end.
     pub(crate) fn unended(&mut self, stream: Output) -> &mut Unended {
         match stream {
@@ -111,11 +127,10 @@ impl WasiState {
 pub(crate) struct Unended(Vec<u8>);
 
 impl Unended {
-    /// Adds `bytes`, and returns the lines that have ended: at a line feed, or at `limit` bytes, the most that a line may
-    /// have. Empty lines are left out.
-    pub(crate) fn add(&mut self, bytes: &[u8], limit: usize) -> Vec<String> {
+    /// Adds `bytes`, and hands each line that has ended to `tell`: at a line feed, or at `limit` bytes, the most that a line
+    /// may have. Empty lines are left out.
+    pub(crate) fn add(&mut self, bytes: &[u8], limit: usize, mut tell: impl FnMut(String)) {
         let limit = limit.max(4);
-        let mut lines = Vec::new();
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             let mut part = part;
             while self.0.len() + part.len() > limit {
@@ -123,15 +138,14 @@ impl Unended {
                 self.0.extend_from_slice(fits);
                 part = rest;
                 let kept = self.0.split_off(last_boundary(&self.0));
-                lines.extend(self.end());
+                self.end().into_iter().for_each(&mut tell);
                 self.0 = kept;
             }
             self.0.extend_from_slice(part);
             if part.ends_with(b"\n") {
-                lines.extend(self.end());
+                self.end().into_iter().for_each(&mut tell);
             }
         }
-        lines
     }
 
     /// The line as it is, which ends here. None: it is empty.
@@ -155,21 +169,27 @@ fn last_boundary(bytes: &[u8]) -> usize {
 mod tests {
     use super::*;
 
+    fn lines(text: &mut Unended, bytes: &[u8], limit: usize) -> Vec<String> {
+        let mut lines = Vec::new();
+        text.add(bytes, limit, |line| lines.push(line));
+        lines
+    }
+
     #[test]
     fn lines_end_at_line_feeds_and_the_rest_waits() {
         let mut text = Unended::default();
-        assert_eq!(text.add(b"one\r\ntwo\n\nthr", 100), ["one", "two"]);
-        assert_eq!(text.add(b"ee", 100), [""; 0]);
-        assert_eq!(text.add(b"\nfour", 100), ["three"]);
+        assert_eq!(lines(&mut text, b"one\r\ntwo\n\nthr", 100), ["one", "two"]);
+        assert_eq!(lines(&mut text, b"ee", 100), [""; 0]);
+        assert_eq!(lines(&mut text, b"\nfour", 100), ["three"]);
         assert_eq!((text.end(), text.end()), (Some("four".to_owned()), None));
     }
 
     #[test]
     fn a_line_without_end_is_cut_between_characters_at_the_most_that_a_line_may_have() {
         let mut text = Unended::default();
-        assert_eq!(text.add("aaaaaüüüü".as_bytes(), 6), ["aaaaa", "üüü"]);
+        assert_eq!(lines(&mut text, "aaaaaüüüü".as_bytes(), 6), ["aaaaa", "üüü"]);
         assert_eq!(text.end().as_deref(), Some("ü"));
-        assert_eq!(text.add(&[0xff; 9], 4).len(), 2, "what is no text has no boundaries");
+        assert_eq!(lines(&mut text, &[0xff; 9], 4).len(), 2, "what is no text has no boundaries");
         assert!(text.0.len() <= 4);
     }
 

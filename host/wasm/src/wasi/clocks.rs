@@ -7,7 +7,7 @@ use wasmtime::component::Resource;
 use super::bindings::wasi::clocks::{monotonic_clock, wall_clock};
 use super::bindings::wasi::io::poll::Pollable;
 use crate::state::CallState;
-use crate::wasi_state::Item;
+use crate::wasi_state::{Item, WasiError};
 
 impl wall_clock::Host for CallState {
     fn now(&mut self) -> wasmtime::Result<wall_clock::Datetime> {
@@ -40,13 +40,19 @@ impl monotonic_clock::Host for CallState {
 }
 
 /// Waits until the monotonic clock shows `when`: not at all where time stands still, for it passes at once then.
-pub(super) async fn wait_until(state: &mut CallState, when: u64) {
+pub(super) async fn wait_until(state: &mut CallState, when: u64) -> wasmtime::Result<()> {
     let left = Duration::from_nanos(when.saturating_sub(state.monotonic()));
     if left.is_zero() || state.passes_at_once(left) {
-        return;
+        return Ok(());
+    }
+    // After each it queues for its CPU permit with its clock stopped, so they are counted.
+    state.meter.host_call()?;
+    if state.meter.memory().has_kept_back() {
+        return Err(WasiError::Rests.into());
     }
     let time = state.meter.time().clone();
     state.waiting_in = Some("wasi:io/poll");
     time.resting_for(tokio::time::sleep(left)).await;
     state.waiting_in = None;
+    Ok(())
 }

@@ -8,10 +8,8 @@ use super::bindings::wasi::io::streams::{self, InputStream, OutputStream, Stream
 use super::cli::print;
 use super::clocks::wait_until;
 use crate::state::CallState;
-use crate::wasi_state::{Item, Output, WasiError};
+use crate::wasi_state::{Item, MOST_HANDLES, Output, WRITTEN_AT_ONCE, WasiError};
 
-/// Bytes that a guest may write at a time; its toolchains' buffers are smaller.
-const WRITTEN_AT_ONCE: u64 = 64 << 10;
 /// A piece of the zeroes that a guest has written.
 const ZEROES: [u8; 4_096] = [0; 4_096];
 
@@ -52,9 +50,12 @@ impl error::HostError for CallState {
 
 impl poll::Host for CallState {
     async fn poll(&mut self, pollables: Vec<Resource<Pollable>>) -> wasmtime::Result<Vec<u32>> {
+        if pollables.len() > MOST_HANDLES {
+            return Err(WasiError::Handles.into());
+        }
         let due: Vec<u64> = pollables.iter().map(|pollable| self.due(pollable)).collect::<Result<_, _>>()?;
         let first = due.iter().copied().min().ok_or(WasiError::EmptyPoll)?;
-        wait_until(self, first).await;
+        wait_until(self, first).await?;
         let now = self.monotonic().max(first);
         Ok((0..).zip(due).filter(|(_, due)| *due <= now).map(|(index, _)| index).collect())
     }
@@ -67,8 +68,7 @@ impl poll::HostPollable for CallState {
 
     async fn block(&mut self, pollable: Resource<Pollable>) -> wasmtime::Result<()> {
         let due = self.due(&pollable)?;
-        wait_until(self, due).await;
-        Ok(())
+        wait_until(self, due).await
     }
 
     fn drop(&mut self, pollable: Resource<Pollable>) -> wasmtime::Result<()> {
@@ -106,11 +106,14 @@ impl streams::HostInputStream for CallState {
 
 impl streams::HostOutputStream for CallState {
     fn check_write(&mut self, _: Resource<OutputStream>) -> wasmtime::Result<Result<u64, StreamError>> {
-        Ok(Ok(WRITTEN_AT_ONCE))
+        Ok(Ok(WRITTEN_AT_ONCE as u64))
     }
 
     fn write(&mut self, stream: Resource<OutputStream>, contents: Vec<u8>) -> Written {
         let output = self.output(&stream)?;
+        if contents.len() > WRITTEN_AT_ONCE {
+            return Err(WasiError::TooMuch.into());
+        }
         print(self, output, &contents);
         Ok(Ok(()))
     }
@@ -133,8 +136,10 @@ impl streams::HostOutputStream for CallState {
 
     fn write_zeroes(&mut self, stream: Resource<OutputStream>, length: u64) -> Written {
         let output = self.output(&stream)?;
-        // No more than may be written: a guest must not have the host work without end.
-        let mut left = usize::try_from(length.min(WRITTEN_AT_ONCE)).unwrap_or(0);
+        let mut left = usize::try_from(length).unwrap_or(usize::MAX);
+        if left > WRITTEN_AT_ONCE {
+            return Err(WasiError::TooMuch.into());
+        }
         while left > 0 {
             let piece = left.min(ZEROES.len());
             print(self, output, &ZEROES[..piece]);

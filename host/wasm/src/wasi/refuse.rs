@@ -3,11 +3,20 @@
 //! A toolchain has its programs import these whether they use them or not. What to answer follows from the types that
 //! the component brings along: an error that means "not permitted" where there is one, an empty list, no value. Only
 //! where a type leaves no such answer is the guest stopped. So nothing here need be written for each of their functions.
+//!
+//! The component is not trusted: what it says of its imports is bounded before anything is made of it.
+
+use std::sync::Arc;
 
 use wasmtime::StoreContextMut;
 use wasmtime::component::types::{ComponentFunc, ComponentItem, Type};
-use wasmtime::component::{Component, Linker, LinkerInstance, Resource, ResourceType, Val};
+use wasmtime::component::{Component, Linker, LinkerInstance, Resource, ResourceAny, ResourceType, Val};
 
+use super::bindings::wasi::cli::terminal_input::TerminalInput;
+use super::bindings::wasi::cli::terminal_output::TerminalOutput;
+use super::bindings::wasi::io::error::Error;
+use super::bindings::wasi::io::poll::Pollable;
+use super::bindings::wasi::io::streams::{InputStream, OutputStream};
 use super::met::met_at;
 use crate::state::CallState;
 use crate::wasi_state::{Item, WasiError};
@@ -20,19 +29,40 @@ const UNSTABLE: [&str; 1] = ["wasi:clocks/timezone@"];
 /// The cases of WASI's error types that say so, the best first.
 const REFUSALS: [&str; 5] = ["not-permitted", "access-denied", "HTTP-request-denied", "forbidden", "not-supported"];
 
+/// Functions and types of all imported interfaces together: WASI 0.2 has some 400, with HTTP.
+const MOST_ITEMS: usize = 2_048;
+/// The longest name of one.
+const NAME_BYTES: usize = 120;
+/// Types within the types of their parameters.
+const MOST_TYPES: usize = 100_000;
+
 /// An object of an interface that is only refused.
 struct Nothing;
+
+/// The component says that WASI has what it does not have.
+#[derive(Debug, thiserror::Error)]
+#[error("it imports more of WASI than there is: {0}")]
+struct NotWasi(&'static str);
 
 /// Defines in `linker` what `component` imports and is only refused.
 pub(super) fn define(linker: &mut Linker<CallState>, component: &Component) -> wasmtime::Result<()> {
     let engine = linker.engine().clone();
     // Of all imports up to here: an interface names again what it takes from another, and that is defined there.
     let mut known = Vec::new();
+    let (mut items, mut types) = (0, 0);
     for (name, import) in component.component_type().imports(&engine) {
         let ComponentItem::ComponentInstance(instance) = import.ty else { continue };
+        items += instance.exports(&engine).len();
+        if items > MOST_ITEMS {
+            return Err(NotWasi("thousands of functions").into());
+        }
         let is_refused = met_at(name).is_some() && !is_given(name);
+        let interface: Arc<str> = if is_refused { name.into() } else { Arc::default() };
         let mut defined = if is_refused { Some(linker.instance(name)?) } else { None };
         for (item, export) in instance.exports(&engine) {
+            if is_refused && name.len().max(item.len()) > NAME_BYTES {
+                return Err(NotWasi("longer names").into());
+            }
             match (export.ty, &mut defined) {
                 (ComponentItem::Resource(ty), defined) if !known.contains(&ty) => {
                     known.push(ty);
@@ -40,7 +70,12 @@ pub(super) fn define(linker: &mut Linker<CallState>, component: &Component) -> w
                         define_resource(defined, item)?;
                     }
                 }
-                (ComponentItem::ComponentFunc(_), Some(defined)) => define_function(defined, name, item)?,
+                (ComponentItem::ComponentFunc(ty), Some(defined)) => {
+                    for (_, parameter) in ty.params() {
+                        check(&parameter, false, &mut types)?;
+                    }
+                    define_function(defined, &interface, item)?;
+                }
                 _ => {}
             }
         }
@@ -52,18 +87,50 @@ fn is_given(name: &str) -> bool {
     GIVEN.iter().any(|package| name.starts_with(package)) && !UNSTABLE.iter().any(|unstable| name.starts_with(unstable))
 }
 
+/// Refuses types whose values take the host far more memory than wasmtime charges the guest for: many sets of flags, each of
+/// which is a list of names. `types` counts what was looked at.
+fn check(ty: &Type, is_repeated: bool, types: &mut usize) -> Result<(), NotWasi> {
+    *types += 1;
+    if *types > MOST_TYPES {
+        return Err(NotWasi("types without end"));
+    }
+    match ty {
+        Type::Flags(_) if is_repeated => Err(NotWasi("lists of flags")),
+        Type::List(list) => check(&list.ty(), true, types),
+        Type::Record(record) => record.fields().try_for_each(|field| check(&field.ty, is_repeated, types)),
+        Type::Tuple(tuple) => tuple.types().try_for_each(|ty| check(&ty, is_repeated, types)),
+        Type::Variant(variant) => {
+            variant.cases().filter_map(|case| case.ty).try_for_each(|ty| check(&ty, is_repeated, types))
+        }
+        Type::Option(option) => check(&option.ty(), is_repeated, types),
+        Type::Result(result) => {
+            result.ok().into_iter().chain(result.err()).try_for_each(|ty| check(&ty, is_repeated, types))
+        }
+        Type::Map(_) | Type::FixedLengthList(_) | Type::Future(_) | Type::Stream(_) | Type::ErrorContext => {
+            Err(NotWasi("types of later versions"))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn define_resource(linker: &mut LinkerInstance<'_, CallState>, name: &str) -> wasmtime::Result<()> {
     linker.resource(name, ResourceType::host::<Nothing>(), |mut store, handle| {
         Ok(store.data_mut().wasi().take_back(handle)?)
     })
 }
 
-fn define_function(linker: &mut LinkerInstance<'_, CallState>, interface: &str, name: &str) -> wasmtime::Result<()> {
-    let called = format!("{interface}#{name}");
-    linker.func_new(name, move |mut store, ty, _, results| {
+fn define_function(
+    linker: &mut LinkerInstance<'_, CallState>,
+    interface: &Arc<str>,
+    name: &str,
+) -> wasmtime::Result<()> {
+    let (interface, function) = (interface.clone(), Box::<str>::from(name));
+    linker.func_new(name, move |mut store, ty, parameters, results| {
         store.data_mut().meter.host_call()?;
+        parameters.iter().try_for_each(|parameter| let_go(&mut store, parameter))?;
         for (result, ty) in results.iter_mut().zip(answers(&ty)) {
-            *result = refusal(&mut store, &ty)?.ok_or_else(|| WasiError::Refused(called.clone()))?;
+            let refused = || WasiError::Refused(format!("{interface}#{function}"));
+            *result = refusal(&mut store, &ty)?.ok_or_else(refused)?;
         }
         Ok(())
     })
@@ -71,6 +138,35 @@ fn define_function(linker: &mut LinkerInstance<'_, CallState>, interface: &str, 
 
 fn answers(ty: &ComponentFunc) -> Vec<Type> {
     ty.results().collect()
+}
+
+/// Gives the handles within a parameter back: wasmtime counts those that were lent, and the others are ours now.
+fn let_go(store: &mut StoreContextMut<'_, CallState>, value: &Val) -> wasmtime::Result<()> {
+    match value {
+        Val::Resource(handle) => let_handle_go(store, *handle),
+        Val::List(values) | Val::Tuple(values) => values.iter().try_for_each(|value| let_go(store, value)),
+        Val::Record(fields) => fields.iter().try_for_each(|(_, value)| let_go(store, value)),
+        Val::Option(Some(value)) | Val::Variant(_, Some(value)) | Val::Result(Ok(Some(value)) | Err(Some(value))) => {
+            let_go(store, value)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn let_handle_go(store: &mut StoreContextMut<'_, CallState>, handle: ResourceAny) -> wasmtime::Result<()> {
+    macro_rules! of_any {
+        ($($resource:ty),*) => {
+            $(if handle.ty() == ResourceType::host::<$resource>() {
+                let number = handle.try_into_resource::<$resource>(&mut *store)?.rep();
+                if handle.owned() {
+                    store.data_mut().wasi().take_back(number)?;
+                }
+                return Ok(());
+            })*
+        };
+    }
+    of_any!(Nothing, Pollable, InputStream, OutputStream, Error, TerminalInput, TerminalOutput);
+    Err(WasiError::NoHandle.into())
 }
 
 /// The value of type `ty` that says no. None: it has none.
@@ -83,9 +179,14 @@ fn refusal(store: &mut StoreContextMut<'_, CallState>, ty: &Type) -> wasmtime::R
         Type::List(_) => Some(Val::List(vec![])),
         Type::Option(_) => Some(Val::Option(None)),
         Type::Bool => Some(Val::Bool(false)),
-        Type::Own(_) => {
+        Type::Own(ty) if *ty == ResourceType::host::<Nothing>() => {
             let handle = store.data_mut().wasi().give(Item::Nothing)?;
             Some(Val::Resource(Resource::<Nothing>::new_own(handle).try_into_resource_any(store)?))
+        }
+        // Of what never comes: it is ready, and then there is an error.
+        Type::Own(ty) if *ty == ResourceType::host::<Pollable>() => {
+            let handle = store.data_mut().wasi().give(Item::Pollable(0))?;
+            Some(Val::Resource(Resource::<Pollable>::new_own(handle).try_into_resource_any(store)?))
         }
         _ => None,
     })

@@ -253,3 +253,85 @@ async fn sockets_are_there_and_refuse() {
     let kept = "(loop $more (drop (call $network)) (br $more))";
     assert_eq!(stopped(&guest(kept), Limits::default()).await.0, "wasi");
 }
+
+#[tokio::test]
+async fn handles_that_are_handed_to_what_refuses_are_given_back() {
+    let text = "package test:guest;
+        world wasi {
+          include windlass:plugin/reconciler-plugin@0.1.0;
+          import wasi:http/types@0.2.1;
+        }
+        package wasi:http@0.2.1 {
+          interface types {
+            variant header-error { invalid-syntax, forbidden, immutable }
+            resource fields { constructor(); append: func(name: string) -> result<_, header-error>; }
+            resource outgoing-request { constructor(headers: fields); set-scheme: func(of: option<borrow<fields>>) -> result; }
+          }
+        }";
+    let imports = r#"(import "wasi:http/types@0.2.1" "[constructor]fields" (func $fields (result i32)))
+        (import "wasi:http/types@0.2.1" "[method]fields.append" (func $append (param i32 i32 i32 i32)))
+        (import "wasi:http/types@0.2.1" "[resource-drop]fields" (func $drop-fields (param i32)))
+        (import "wasi:http/types@0.2.1" "[constructor]outgoing-request" (func $request (param i32) (result i32)))
+        (import "wasi:http/types@0.2.1" "[method]outgoing-request.set-scheme" (func $scheme (param i32 i32 i32) (result i32)))
+        (import "wasi:http/types@0.2.1" "[resource-drop]outgoing-request" (func $drop-request (param i32)))"#;
+    // More often than there are handles: lend one, lend another within an option, give one away.
+    let calls = "(local.set 0 (i32.const 4500)) (loop $more
+        (global.set $lent (call $fields))
+        (call $append (global.get $lent) (i32.const 2048) (i32.const 2) (i32.const 1100))
+        (if (i32.ne (i32.load8_u (i32.const 1100)) (i32.const 1)) (then unreachable))
+        (if (i32.ne (i32.load8_u (i32.const 1101)) (i32.const 1)) (then unreachable))
+        (global.set $request (call $request (call $fields)))
+        (if (i32.ne (call $scheme (global.get $request) (i32.const 1) (global.get $lent)) (i32.const 1)) (then unreachable))
+        (call $drop-fields (global.get $lent))
+        (call $drop-request (global.get $request))
+        (br_if $more (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))";
+    let core = Core {
+        imports: imports.into(),
+        items: "(global $lent (mut i32) (i32.const 0)) (global $request (mut i32) (i32.const 0))".into(),
+        reconcile: calls.into(),
+        ..Core::default()
+    };
+    let sandbox = sandbox(Limits { host_calls: 100_000, ..Limits::default() });
+    let plugin = load(&sandbox, "guest", &core.with_wasi(text)).await.expect("it loads");
+    assert_eq!(reconcile(&plugin, &quiet()).await, CallResult::Done);
+}
+
+#[tokio::test]
+async fn what_a_component_says_of_wasi_is_bounded() {
+    let importing = |interface: &str, imports: &str| {
+        let text = format!(
+            "package test:guest; world wasi {{ include windlass:plugin/reconciler-plugin@0.1.0; import wasi:http/types@0.2.0; }}
+             package wasi:http@0.2.0 {{ interface types {{ {interface} }} }}"
+        );
+        Core { imports: imports.to_owned(), ..Core::default() }.with_wasi(&text)
+    };
+    let import = |name: &str, signature: &str| {
+        format!(r#"(import "wasi:http/types@0.2.0" "{name}" (func ${name} {signature}))"#)
+    };
+    let names: Vec<_> = (0..2_100).map(|at| format!("n{at}")).collect();
+    let functions = names.join(": func(); ") + ": func();";
+    let long = "a".repeat(121);
+    for (interface, imports, said) in [
+        (
+            "flags many { a, b } all: func(of: list<many>);".to_owned(),
+            import("all", "(param i32 i32)"),
+            "lists of flags",
+        ),
+        (format!("{long}: func();"), import(&long, ""), "longer names"),
+        (functions, names.iter().map(|name| import(name, "")).collect(), "thousands of functions"),
+    ] {
+        let message = load_error("guest", &importing(&interface, &imports)).await;
+        assert!(message.contains(&format!("more of WASI than there is: {said}")), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn more_than_check_write_permits_is_not_written() {
+    let imports = r#"(import "wasi:cli/stdout@VERSION" "get-stdout" (func $stdout (result i32)))
+        (import "wasi:io/streams@VERSION" "[method]output-stream.write" (func $write (param i32 i32 i32 i32)))"#;
+    let write =
+        |length: u32| format!("(call $write (call $stdout) (i32.const 0) (i32.const {length}) (i32.const 1100))");
+    assert_done(&direct("0.2.12", imports, &write(65_536))).await;
+    let (reason, message) = stopped(&direct("0.2.12", imports, &write(65_537)), Limits::default()).await;
+    assert_eq!((reason, message.contains("at once")), ("wasi", true), "{message}");
+}
