@@ -1,4 +1,4 @@
-//! Reads the YAML files of an author's folder that hold objects. [`super::objects`] applies them; `build`, `inspect` and `grant`
+//! Reads the YAML files of an author's folder that hold objects. `objects` applies them; `build`, `inspect` and `grant`
 //! learn from the definitions what the author's kinds are called.
 
 use std::io::ErrorKind;

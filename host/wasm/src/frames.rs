@@ -12,8 +12,10 @@ const SHOWN: usize = 6;
 /// How much of a function's name, which the guest's author chose.
 const NAME_BYTES: usize = 120;
 
-/// Crates whose functions are no author's: Rust's standard library and what panics with it, the SDK and the bindings below it.
-const OTHER_CRATES: [&str; 7] = ["std", "core", "alloc", "__rustc", "compiler_builtins", "windlass_sdk", "wit_bindgen"];
+/// Crates of Rust's standard library and of what panics with it.
+const RUSTS_CRATES: [&str; 5] = ["std", "core", "alloc", "__rustc", "compiler_builtins"];
+/// The SDK, and the bindings below it.
+const SDKS_CRATES: [&str; 2] = ["windlass_sdk", "wit_bindgen"];
 /// How functions begin that have no crate and are no author's: the entry points, the SDK for C, what languages start with.
 const OTHER_PREFIXES: [&str; 7] =
     ["windlass_", "windlass:", "exports_windlass_", "__", "rust_", "cabi_", "_initialize"];
@@ -35,9 +37,12 @@ fn readable(name: &str) -> String {
 }
 
 fn in_words(names: &[String]) -> String {
-    let (own, others): (Vec<_>, Vec<_>) = names.iter().partition(|name| is_the_authors(name));
-    // Without the names of the author's functions there are only those in which it ended.
-    let (shown, others) = if own.is_empty() { (others, 0) } else { (own, others.len()) };
+    // The author's own; where they were built into their callers, the SDK's that called them; else those in which it ended.
+    let is_rusts = |name: &String| name.split_once("::").is_some_and(|(first, _)| RUSTS_CRATES.contains(&first));
+    let shown = |is_shown: &dyn Fn(&String) -> bool| names.iter().filter(|name| is_shown(name)).collect::<Vec<_>>();
+    let choices: [&dyn Fn(&String) -> bool; 3] = [&|name| is_the_authors(name), &|name| !is_rusts(name), &|_| true];
+    let shown = choices.into_iter().map(shown).find(|shown| !shown.is_empty()).unwrap_or_default();
+    let others = names.len() - shown.len();
     let mut text = String::new();
     for (index, name) in shown.iter().take(SHOWN).enumerate() {
         text.push_str(if index == 0 { "; in " } else { " ← " });
@@ -57,7 +62,7 @@ fn is_the_authors(name: &str) -> bool {
     // `<shop::Plugin as windlass_sdk::Reconciler>::reconcile` is the plugin's, and `<core::option::Option<…>>::unwrap` is not.
     let path = name.trim_start_matches(['<', '&', '*', '(', '[']);
     match path.split_once("::") {
-        Some((first, _)) => !OTHER_CRATES.contains(&first),
+        Some((first, _)) => !RUSTS_CRATES.contains(&first) && !SDKS_CRATES.contains(&first),
         None => !OTHER_PREFIXES.iter().any(|prefix| path.starts_with(prefix)) && !OTHER_FUNCTIONS.contains(&path),
     }
 }
@@ -89,7 +94,12 @@ mod tests {
     #[test]
     fn without_names_the_innermost_functions_are_told() {
         assert_eq!(told_of(&["function 179", "function 3"]), "; in function 179 ← function 3");
-        assert_eq!(told_of(&["core::panicking::panic", "abort"]), "; in core::panicking::panic ← abort");
+        let inlined =
+            ["core::panicking::panic", "windlass_sdk::entry::reconcile", "windlass:plugin/reconciler@0.1.0#reconcile"];
+        let reads = "; in windlass_sdk::entry::reconcile ← windlass:plugin/reconciler@0.1.0#reconcile (and 1 of the SDK and the runtime)";
+        assert_eq!(told_of(&inlined), reads);
+        assert_eq!(told_of(&["core::panicking::panic"]), "; in core::panicking::panic");
+        assert_eq!(told_of(&["core::panicking::panic", "abort"]), "; in abort (and 1 of the SDK and the runtime)");
         assert_eq!(told_of(&[]), "");
     }
 
