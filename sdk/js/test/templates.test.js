@@ -15,7 +15,15 @@ const names = existsSync(templates) ? readdirSync(templates) : [];
 // What folders of all languages have.
 const crd = join(sdk, '../../host/author/src/new/common/crd.yaml');
 
-const PLACES = { name: 'my-shop', Kind: 'MyShop', plural: 'myshops', singular: 'myshop', module: 'my_shop' };
+const PLACES = {
+  name: 'my-shop',
+  Kind: 'MyShop',
+  plural: 'myshops',
+  singular: 'myshop',
+  module: 'my_shop',
+  group: 'example.com',
+  version: 'v1',
+};
 
 function filled(text) {
   return text.replace(/\{\{(\w+)\}\}/g, (place, name) => PLACES[name] ?? place);

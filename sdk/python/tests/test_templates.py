@@ -14,7 +14,10 @@ SDK = Path(__file__).parent.parent
 READMES = sorted((SDK / "templates").glob("*/README.md.tmpl"))
 #: What folders of all languages have.
 CRD = SDK / "../../host/author/src/new/common/crd.yaml"
-PLACES = {"name": "my-shop", "Kind": "MyShop", "plural": "myshops", "singular": "myshop", "module": "my_shop"}
+PLACES = {
+    "name": "my-shop", "Kind": "MyShop", "plural": "myshops", "singular": "myshop", "module": "my_shop",
+    "group": "example.com", "version": "v1",
+}
 
 
 def filled(text: str) -> str:
