@@ -2,6 +2,7 @@ package windlasstest
 
 import (
 	"fmt"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -10,61 +11,14 @@ import (
 	"windlass.dev/sdk/writes"
 )
 
-const crd = `
-# The kind Shop, in YAML as authors and controller-gen write it.
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata:
-  annotations:
-    controller-gen.kubebuilder.io/version: v0.16.1
-  creationTimestamp: null
-  name: shops.example.com
-spec:
-  group: example.com
-  names: {kind: Shop, plural: shops}   # and no short name
-  versions:
-  - name: v1
-    additionalPrinterColumns:
-    - {name: Ready, type: string, jsonPath: '.status.conditions[?(@.type=="Ready")].status'}
-    schema:
-      openAPIV3Schema:
-        description: |-
-          A shop: what is sold where.
-
-          # This is no comment, and that is no key:
-        type: object
-        properties:
-          "spec":
-            description: What is asked for, in a text that goes on
-              in the next line.
-            type: object
-            required:
-            - n
-            properties:
-              n: {type: integer, minimum: 1, maximum: 9}
-              size:
-                type: string
-                enum: [small, "large",
-                  'on sale']
-                default: small
-              port: {x-kubernetes-int-or-string: true}
-              name: {type: string, minLength: 2, nullable: true}
-              labels: {type: object, additionalProperties: {type: string}}
-              extra: {type: object, x-kubernetes-preserve-unknown-fields: true}
-              parts:
-                type: array
-                maxItems: 2
-                items:
-                  type: object
-                  properties:
-                    'on':
-                      type: boolean
-                      default: true
-          status: {type: object, properties: {ready: {type: boolean}}}
----
-# Nothing.
-`
+// shared reads a file that the tests of all SDKs have in common.
+func shared(t *testing.T, name string) string {
+	text, err := os.ReadFile("../../cases/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
 
 var shopRef = windlass.Ref{APIVersion: "example.com/v1", Kind: "Shop", Namespace: "prod", Name: "a"}
 
@@ -76,24 +30,12 @@ func shopWith(spec any) windlass.Object {
 
 func TestAnObjectThatDoesNotFitItsDefinitionIsRefusedWithThePaths(t *testing.T) {
 	host := New(t)
-	host.Define(crd)
-	for spec, told := range map[string]string{
-		`{}`:                                   `.spec.n: is required`,
-		`{"n": "1"}`:                           `.spec.n: text where a whole number is wanted`,
-		`{"n": 1.5}`:                           `.spec.n: a number where a whole number is wanted`,
-		`{"n": 10}`:                            `.spec.n: 10 is too large for the maximum 9`,
-		`{"n": 0}`:                             `.spec.n: 0 is too small for the minimum 1`,
-		`{"n": 1, "sise": "small"}`:            `.spec.sise: there is no such field`,
-		`{"n": 1, "size": "huge"}`:             `.spec.size: "huge" is not one of "small", "large", "on sale"`,
-		`{"n": 1, "port": true}`:               `.spec.port: a boolean where a whole number or text is wanted`,
-		`{"n": 1, "name": "a"}`:                `.spec.name: its size is 1, and minLength is 2`,
-		`{"n": 1, "labels": {"a": 1}}`:         `.spec.labels.a: a whole number where text is wanted`,
-		`{"n": 1, "parts": [{}, {"on": "x"}]}`: `.spec.parts[1].on: text where a boolean is wanted`,
-		`{"n": 1, "parts": [{}, {}, {}]}`:      `.spec.parts: its size is 3, and maxItems is 2`,
-	} {
-		_, err := writes.Create(shopWith(parsed(spec)))
+	host.Define(shared(t, "shop.crd.yaml"))
+	for _, misfit := range parsed(shared(t, "misfits.json")).([]any) {
+		spec, told := misfit.(windlass.Object)["spec"], misfit.(windlass.Object)["told"].(string)
+		_, err := writes.Create(shopWith(spec))
 		if !windlass.Is(err, windlass.Invalid) || !strings.HasSuffix(err.Error(), ": the object does not fit its definition: "+told) {
-			t.Errorf("%s: %v", spec, err)
+			t.Errorf("%v: %v", spec, err)
 		}
 	}
 	if host.Object(shopRef) != nil {
@@ -106,7 +48,7 @@ func TestAnObjectThatDoesNotFitItsDefinitionIsRefusedWithThePaths(t *testing.T) 
 
 func TestDefaultsAreFilledInAndWhatADefinitionLeavesOpenIsKept(t *testing.T) {
 	host := New(t)
-	host.Define(crd)
+	host.Define(shared(t, "shop.crd.yaml"))
 	written, err := writes.Apply(shopWith(parsed(`{"n": 1, "size": null, "port": "http", "name": null, "extra": {"a": 1}, "parts": [{}]}`)))
 	if err != nil || !reflect.DeepEqual(written["spec"], parsed(`{"n": 1, "size": "small", "port": "http", "name": null, "extra": {"a": 1}, "parts": [{"on": true}]}`)) {
 		t.Errorf("%v, %v", written["spec"], err)
@@ -122,7 +64,7 @@ func TestDefaultsAreFilledInAndWhatADefinitionLeavesOpenIsKept(t *testing.T) {
 
 func TestOfAWriteToTheStatusOnlyTheStatusIsJudged(t *testing.T) {
 	host := New(t)
-	host.Define(crd)
+	host.Define(shared(t, "shop.crd.yaml"))
 	host.Put(shopWith(windlass.Object{}))
 	if err := writes.ApplyStatus(shopRef, windlass.Object{"ready": true}); err != nil {
 		t.Error(err)

@@ -1,79 +1,14 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { defineComposer, isApiError, writes } from 'windlass';
 import { TestHost } from 'windlass/testing';
 import { documents } from '../src/testing/yaml.js';
 
-const CRD = String.raw`
-# The kind Shop, in YAML as authors and controller-gen write it.
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata:
-  annotations:
-    controller-gen.kubebuilder.io/version: v0.16.1
-  creationTimestamp: null
-  name: shops.example.com
-spec:
-  group: example.com
-  names: {kind: Shop, plural: shops}   # and no short name
-  versions:
-  - name: v1
-    additionalPrinterColumns:
-    - {name: Ready, type: string, jsonPath: '.status.conditions[?(@.type=="Ready")].status'}
-    schema:
-      openAPIV3Schema:
-        description: |-
-          A shop: what is sold where.
-
-          # This is no comment, and that is no key:
-        type: object
-        properties:
-          "spec":
-            description: What is asked for, in a text that goes on
-              in the next line.
-            type: object
-            required:
-            - n
-            properties:
-              n: {type: integer, minimum: 1, maximum: 9}
-              size:
-                type: string
-                enum: [small, "large",
-                  'on sale']
-                default: small
-              port: {x-kubernetes-int-or-string: true}
-              name: {type: string, minLength: 2, nullable: true}
-              labels: {type: object, additionalProperties: {type: string}}
-              extra: {type: object, x-kubernetes-preserve-unknown-fields: true}
-              parts:
-                type: array
-                maxItems: 2
-                items:
-                  type: object
-                  properties:
-                    'on':
-                      type: boolean
-                      default: true
-          status: {type: object, properties: {ready: {type: boolean}}}
----
-# Nothing.
-`;
-
-const WRONG = [
-  [{}, '.spec.n: is required'],
-  [{"n": "1"}, '.spec.n: text where a whole number is wanted'],
-  [{"n": 1.5}, '.spec.n: a number where a whole number is wanted'],
-  [{"n": 10}, '.spec.n: 10 is too large for the maximum 9'],
-  [{"n": 0}, '.spec.n: 0 is too small for the minimum 1'],
-  [{"n": 1, "sise": "small"}, '.spec.sise: there is no such field'],
-  [{"n": 1, "size": "huge"}, '.spec.size: "huge" is not one of "small", "large", "on sale"'],
-  [{"n": 1, "port": true}, '.spec.port: a boolean where a whole number or text is wanted'],
-  [{"n": 1, "name": "a"}, '.spec.name: its size is 1, and minLength is 2'],
-  [{"n": 1, "labels": {"a": 1}}, '.spec.labels.a: a whole number where text is wanted'],
-  [{"n": 1, "parts": [{}, {"on": "x"}]}, '.spec.parts[1].on: text where a boolean is wanted'],
-  [{"n": 1, "parts": [{}, {}, {}]}, '.spec.parts: its size is 3, and maxItems is 2'],
-];
+// The same for the tests of all SDKs.
+const cases = (file) => readFileSync(new URL(`../../cases/${file}`, import.meta.url), 'utf8');
+const CRD = cases('shop.crd.yaml');
+const WRONG = JSON.parse(cases('misfits.json'));
 
 const named = (apiVersion, kind, name) => ({ apiVersion, kind, name, namespace: 'prod' });
 const SHOP = named('example.com/v1', 'Shop', 'a');
@@ -89,7 +24,7 @@ function pod(name, owner, ...finalizers) {
 
 test('an object that does not fit its definition is refused with the paths', () => {
   const host = new TestHost({ crds: CRD });
-  for (const [spec, told] of WRONG) {
+  for (const { spec, told } of WRONG) {
     const isRefused = (error) => isApiError(error, 'invalid') && error.message.endsWith(`the object does not fit its definition: ${told}`);
     assert.throws(() => host.run(() => writes.create(shop(spec))), isRefused, told);
   }

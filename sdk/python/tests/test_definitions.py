@@ -4,80 +4,15 @@ from __future__ import annotations
 
 import json
 import unittest
+from pathlib import Path
 
 from windlass import ApiError, Object, ObjectRef, Reason, testing, writes
 from windlass.testing._yaml import documents
 
-CRD = r"""
-# The kind Shop, in YAML as authors and controller-gen write it.
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata:
-  annotations:
-    controller-gen.kubebuilder.io/version: v0.16.1
-  creationTimestamp: null
-  name: shops.example.com
-spec:
-  group: example.com
-  names: {kind: Shop, plural: shops}   # and no short name
-  versions:
-  - name: v1
-    additionalPrinterColumns:
-    - {name: Ready, type: string, jsonPath: '.status.conditions[?(@.type=="Ready")].status'}
-    schema:
-      openAPIV3Schema:
-        description: |-
-          A shop: what is sold where.
-
-          # This is no comment, and that is no key:
-        type: object
-        properties:
-          "spec":
-            description: What is asked for, in a text that goes on
-              in the next line.
-            type: object
-            required:
-            - n
-            properties:
-              n: {type: integer, minimum: 1, maximum: 9}
-              size:
-                type: string
-                enum: [small, "large",
-                  'on sale']
-                default: small
-              port: {x-kubernetes-int-or-string: true}
-              name: {type: string, minLength: 2, nullable: true}
-              labels: {type: object, additionalProperties: {type: string}}
-              extra: {type: object, x-kubernetes-preserve-unknown-fields: true}
-              parts:
-                type: array
-                maxItems: 2
-                items:
-                  type: object
-                  properties:
-                    'on':
-                      type: boolean
-                      default: true
-          status: {type: object, properties: {ready: {type: boolean}}}
----
-# Nothing.
-"""
-
-WRONG = {
-    '{}': '.spec.n: is required',
-    '{"n": "1"}': '.spec.n: text where a whole number is wanted',
-    '{"n": 1.5}': '.spec.n: a number where a whole number is wanted',
-    '{"n": 10}': '.spec.n: 10 is too large for the maximum 9',
-    '{"n": 0}': '.spec.n: 0 is too small for the minimum 1',
-    '{"n": 1, "sise": "small"}': '.spec.sise: there is no such field',
-    '{"n": 1, "size": "huge"}': '.spec.size: "huge" is not one of "small", "large", "on sale"',
-    '{"n": 1, "port": true}': '.spec.port: a boolean where a whole number or text is wanted',
-    '{"n": 1, "name": "a"}': '.spec.name: its size is 1, and minLength is 2',
-    '{"n": 1, "labels": {"a": 1}}': '.spec.labels.a: a whole number where text is wanted',
-    '{"n": 1, "parts": [{}, {"on": "x"}]}': '.spec.parts[1].on: text where a boolean is wanted',
-    '{"n": 1, "parts": [{}, {}, {}]}': '.spec.parts: its size is 3, and maxItems is 2',
-}
+#: The same for the tests of all SDKs.
+CASES = Path(__file__).parents[2] / "cases"
+CRD = (CASES / "shop.crd.yaml").read_text()
+WRONG = json.loads((CASES / "misfits.json").read_text())
 
 
 def shop(spec: Object, name: str = "a") -> Object:
@@ -98,11 +33,11 @@ class DefinitionsTest(unittest.TestCase):
         self.host = self.enterContext(testing.Host(crds=CRD))
 
     def test_an_object_that_does_not_fit_its_definition_is_refused_with_the_paths(self) -> None:
-        for spec, told in WRONG.items():
-            with self.subTest(spec), self.assertRaises(ApiError) as raised:
-                writes.create(shop(json.loads(spec)))
+        for case in WRONG:
+            with self.subTest(case["told"]), self.assertRaises(ApiError) as raised:
+                writes.create(shop(case["spec"]))
             self.assertIs(raised.exception.reason, Reason.INVALID)
-            self.assertEqual(raised.exception.message, f"the object does not fit its definition: {told}")
+            self.assertEqual(raised.exception.message, f"the object does not fit its definition: {case['told']}")
         self.assertEqual(self.host.objects, {})
         writes.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "prod"}, "sise": 1})
 
