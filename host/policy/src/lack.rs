@@ -214,21 +214,7 @@ mod tests {
     use proptest::sample::subsequence;
 
     use super::*;
-
-    fn list(items: &[&str]) -> Vec<String> {
-        items.iter().map(|item| (*item).to_owned()).collect()
-    }
-
-    fn rule(verbs: &[&str], namespaces: &[&str]) -> Rule {
-        Rule {
-            groups: list(&["apps"]),
-            resources: list(&["deployments"]),
-            verbs: list(verbs),
-            namespaces: list(namespaces),
-            names: vec![],
-            cluster: false,
-        }
-    }
+    use crate::examples::{list, rule};
 
     fn lacking(asked: &Rule, allowed: Rule) -> Vec<Rule> {
         of_rule(asked, &Allowance { rules: vec![allowed], ..Allowance::default() })

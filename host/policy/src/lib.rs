@@ -5,6 +5,8 @@
 pub mod asks;
 pub mod document;
 pub mod draft;
+#[cfg(test)]
+mod examples;
 mod lack;
 mod narrowed;
 pub mod problem;

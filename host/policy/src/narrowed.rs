@@ -74,21 +74,7 @@ fn size(rules: &[Rule]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn list(items: &[&str]) -> Vec<String> {
-        items.iter().map(|item| (*item).to_owned()).collect()
-    }
-
-    fn rule(verbs: &[&str], namespaces: &[&str]) -> Rule {
-        Rule {
-            groups: list(&["apps"]),
-            resources: list(&["deployments"]),
-            verbs: list(verbs),
-            namespaces: list(namespaces),
-            names: vec![],
-            cluster: false,
-        }
-    }
+    use crate::examples::{list, rule};
 
     fn layer(rules: &[Rule]) -> Allowance {
         Allowance { rules: rules.to_vec(), ..Allowance::default() }

@@ -38,10 +38,7 @@ fn as_wide_as(rule: &Rule, ask: &Ask) -> Rule {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn list(items: &[&str]) -> Vec<String> {
-        items.iter().map(|item| (*item).to_owned()).collect()
-    }
+    use crate::examples::list;
 
     fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Rule {
         Rule {

@@ -1,0 +1,19 @@
+//! Rules that several tests begin with.
+
+use windlass_core::grants::Rule;
+
+pub(crate) fn list(items: &[&str]) -> Vec<String> {
+    items.iter().map(|item| (*item).to_owned()).collect()
+}
+
+/// Of Deployments.
+pub(crate) fn rule(verbs: &[&str], namespaces: &[&str]) -> Rule {
+    Rule {
+        groups: list(&["apps"]),
+        resources: list(&["deployments"]),
+        verbs: list(verbs),
+        namespaces: list(namespaces),
+        names: vec![],
+        cluster: false,
+    }
+}
