@@ -79,11 +79,7 @@ fn embedded(folder: &Path, wanted: &dyn Fn(&Path, bool) -> bool) -> io::Result<V
 /// Adds the interface to an SDK, and what reads it there in the place of what reads it here.
 fn bring_interface(wit: &Path, made: &Path, files: &mut Vec<Embedded>) -> io::Result<()> {
     let Reads { file, here, there, .. } = READS_INTERFACE;
-    let (_, text) = files.iter_mut().find(|(path, _)| path == Path::new(file)).expect("an SDK has its bindings");
-    let original = fs::read_to_string(&*text)?;
-    assert!(original.contains(here), "{} does not say {here}: host/author/build.rs knows it otherwise", text.display());
-    *text = made.join("bindings.rs");
-    fs::write(&*text, original.replace(here, there))?;
+    reword(files, file, (here, there), made.join("bindings.rs"))?;
     look_at(wit);
     let is_wit = |path: &Path, _| path.extension().is_some_and(|extension| extension == "wit");
     files.extend(embedded(wit, &is_wit)?.into_iter().map(|(path, text)| (Path::new("wit").join(path), text)));
@@ -92,15 +88,22 @@ fn bring_interface(wit: &Path, made: &Path, files: &mut Vec<Embedded>) -> io::Re
 
 /// Adds the guide to an SDK, and has its README link to it there.
 fn bring_guide(sources: &Path, sdk: &str, made: &Path, files: &mut Vec<Embedded>) -> io::Result<()> {
-    let (_, text) = files.iter_mut().find(|(path, _)| path == Path::new("README.md")).expect("an SDK has its README");
-    let (original, link) = (fs::read_to_string(&*text)?, format!("](../{GUIDE}"));
-    assert!(original.contains(&link), "{} has no link to the guide for authors", text.display());
-    *text = made.join(format!("{sdk}-README.md"));
-    fs::write(&*text, original.replace(&link, &format!("]({GUIDE}")))?;
+    let links = (format!("](../{GUIDE}"), format!("]({GUIDE}"));
+    reword(files, "README.md", (&links.0, &links.1), made.join(format!("{sdk}-README.md")))?;
     let guide = sources.join(GUIDE);
     look_at(&guide);
     files.push((GUIDE.into(), guide));
     Ok(())
+}
+
+/// Has an SDK's `file` say `there` to an author where it says `here` in this repository, by a copy that is `made`.
+fn reword(files: &mut [Embedded], file: &str, (here, there): (&str, &str), made: PathBuf) -> io::Result<()> {
+    let found = files.iter_mut().find(|(path, _)| path == Path::new(file));
+    let (_, text) = found.unwrap_or_else(|| panic!("an SDK has no {file}"));
+    let original = fs::read_to_string(&*text)?;
+    assert!(original.contains(here), "{} does not say {here}: host/author/build.rs knows it otherwise", text.display());
+    *text = made;
+    fs::write(&*text, original.replace(here, there))
 }
 
 /// Has cargo run this again when it changes, or anything below it comes, goes or changes.

@@ -18,10 +18,10 @@ pub(crate) const FILES: [&str; 2] = [documents::CRD, "sample.yaml"];
 const MANAGER: &str = "windlass-dev";
 /// How long a kind may take to be served after its definition was created.
 const SERVED: Duration = Duration::from_secs(10);
-/// Where definitions are.
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// How often it is looked for.
 const AGAIN: Duration = Duration::from_millis(100);
+/// Where definitions are.
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// Why an object is not as its file says.
 #[derive(Debug, thiserror::Error)]

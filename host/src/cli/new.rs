@@ -28,10 +28,10 @@ pub(super) struct NewArgs {
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
     /// The API group of that kind, such as shops.example.com.
-    #[arg(long, value_name = "GROUP", default_value = "example.com")]
+    #[arg(long, value_name = "GROUP", default_value = ApiWish::GROUP)]
     group: String,
     /// The version of that kind, such as v1 or v1alpha1.
-    #[arg(long, value_name = "VERSION", default_value = "v1")]
+    #[arg(long, value_name = "VERSION", default_value = ApiWish::VERSION)]
     version: String,
     /// Make a composer, which only computes children and status from an object, instead of a reconciler.
     #[arg(long)]
@@ -67,7 +67,7 @@ impl NewArgs {
     }
 
     fn make(self) -> Result<String, NewError> {
-        let wish = ApiWish { kind: self.kind, group: Some(self.group), version: Some(self.version) };
+        let wish = ApiWish { kind: self.kind, group: self.group, version: self.version };
         let names = Names::of(&self.name, &wish)?;
         let kind = if self.composite { PluginKind::Composer } else { PluginKind::Reconciler };
         let files = new::files(&self.language, kind, &names);

@@ -98,14 +98,27 @@ pub enum NameError {
 }
 
 /// The API of a plugin's objects, as far as its author says. The rest follows from the plugin's name.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ApiWish {
-    /// `MyShop` by default, of the plugin `my-shop`.
+    /// None: as the plugin's name, so `MyShop` of the plugin `my-shop`.
     pub kind: Option<String>,
-    /// `example.com` by default.
-    pub group: Option<String>,
-    /// `v1` by default.
-    pub version: Option<String>,
+    /// The group.
+    pub group: String,
+    /// The version.
+    pub version: String,
+}
+
+impl ApiWish {
+    /// The group of whoever does not say.
+    pub const GROUP: &str = "example.com";
+    /// And the version.
+    pub const VERSION: &str = "v1";
+}
+
+impl Default for ApiWish {
+    fn default() -> Self {
+        Self { kind: None, group: Self::GROUP.to_owned(), version: Self::VERSION.to_owned() }
+    }
 }
 
 /// The names of a plugin: what templates are filled with.
@@ -149,18 +162,16 @@ impl Names {
             let is_given = wish.kind.is_some();
             return Err(if is_given { NameError::TakenKind(kind) } else { NameError::Taken(name.to_owned()) });
         }
-        let group = wish.group.as_deref().unwrap_or("example.com");
-        check_group(group)?;
-        let version = wish.version.as_deref().unwrap_or("v1");
-        check_version(version)?;
+        check_group(&wish.group)?;
+        check_version(&wish.version)?;
         Ok(Self {
             name: name.to_owned(),
             module: name.replace('-', "_"),
             singular: kind.to_lowercase(),
             plural: plural(&kind),
             kind,
-            group: group.to_owned(),
-            version: version.to_owned(),
+            group: wish.group.clone(),
+            version: wish.version.clone(),
         })
     }
 
@@ -257,11 +268,8 @@ mod tests {
 
     #[test]
     fn an_author_may_say_the_api_of_the_objects() {
-        let wish = ApiWish {
-            kind: Some("CronJob".into()),
-            group: Some("batch.example.dev".into()),
-            version: Some("v1alpha1".into()),
-        };
+        let wish =
+            ApiWish { kind: Some("CronJob".into()), group: "batch.example.dev".into(), version: "v1alpha1".into() };
         let names = Names::of("my-cron-job", &wish).expect("names");
         let filled = names.fill("{{name}}: {{plural}}.{{group}}, {{singular}}, {{group}}/{{version}} {{Kind}}");
         assert_eq!(filled, "my-cron-job: cronjobs.batch.example.dev, cronjob, batch.example.dev/v1alpha1 CronJob");
@@ -272,8 +280,8 @@ mod tests {
     #[test]
     fn what_cannot_be_an_api_is_refused_with_an_example() {
         let kind = |kind: &str| ApiWish { kind: Some(kind.into()), ..ApiWish::default() };
-        let group = |group: &str| ApiWish { group: Some(group.into()), ..ApiWish::default() };
-        let version = |version: &str| ApiWish { version: Some(version.into()), ..ApiWish::default() };
+        let group = |group: &str| ApiWish { group: group.into(), ..ApiWish::default() };
+        let version = |version: &str| ApiWish { version: version.into(), ..ApiWish::default() };
         for (wishes, says) in [
             (["", "cronJob", "Cron-Job", "Größe", "2Job"].map(kind).to_vec(), "such as `CronJob`"),
             (["Spec", "Self", "Predicate"].map(kind).to_vec(), "means something else"),

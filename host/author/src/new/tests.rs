@@ -140,11 +140,7 @@ fn the_build_file_and_the_policy_are_read_by_their_own_readers() {
 
 #[test]
 fn the_api_that_an_author_names_is_that_of_the_whole_folder() {
-    let wish = ApiWish {
-        kind: Some("CronJob".into()),
-        group: Some("batch.example.dev".into()),
-        version: Some("v1alpha1".into()),
-    };
+    let wish = ApiWish { kind: Some("CronJob".into()), group: "batch.example.dev".into(), version: "v1alpha1".into() };
     let names = Names::of("my-policy", &wish).expect("names");
     for (language, kind) in all() {
         let files = files(language, kind, &names).expect("a template");
