@@ -30,6 +30,8 @@ const LEFT_OUT: [&str; 7] = ["plugin", "digest", "replica", "trace_id", "control
 /// call mostly follows it.
 const CALL_AGAIN: u64 = 10;
 const EXCEPTION_AGAIN: u64 = 60;
+/// Or what another line tells of again.
+const NEVER_AGAIN: u64 = u64::MAX;
 
 /// Where the lines of a stack begin: below the text of their line. A line of the log begins with its time.
 const INDENT: &str = "                 ";
@@ -76,8 +78,8 @@ impl Brief {
         };
         match told.tell(failure, now, every) {
             Telling::InFull => Some(line(target, level, fields, &read_map)),
-            Telling::Again { times, first } if every < u64::MAX => Some(again(level, fields, times, first)),
-            Telling::Again { .. } | Telling::NotNow => None,
+            Telling::Again { times, first } => Some(again(level, fields, times, first)),
+            Telling::NotNow => None,
         }
     }
 }
@@ -120,7 +122,7 @@ fn failure(target: &str, fields: &BTreeMap<&'static str, String>) -> Option<(Str
     let field = |name| text_of(fields, name);
     let (what, every) = match (target, field("message")) {
         // The line with the reason is told again.
-        ("windlass::dispatch", "called") if is_failed(field("result")) => (field("result"), u64::MAX),
+        ("windlass::dispatch", "called") if is_failed(field("result")) => (field("result"), NEVER_AGAIN),
         (_, CALL_FAILED) => (field("error"), CALL_AGAIN),
         ("windlass::plugin", message) if has_exception(field("fields")) => (message, EXCEPTION_AGAIN),
         _ => return None,
@@ -239,7 +241,7 @@ fn own(fields: &str, mut stack: impl FnMut(&str)) -> String {
 
 /// `default/hello patch configmaps default/hello: committed, 201, in 4 ms`
 fn write(fields: &BTreeMap<&'static str, String>) -> String {
-    let field = |name| fields.get(name).map_or("", String::as_str);
+    let field = |name| text_of(fields, name);
     if field("outcome") == "withheld" {
         return withheld(fields);
     }
@@ -253,7 +255,7 @@ fn write(fields: &BTreeMap<&'static str, String>) -> String {
 
 /// `default/hello patch configmaps default/hello: withheld, would change: data.a: 1 → 2`
 fn withheld(fields: &BTreeMap<&'static str, String>) -> String {
-    let field = |name| fields.get(name).map_or("", String::as_str);
+    let field = |name| text_of(fields, name);
     let object = format!("{}:", field("object"));
     let colon = if field("difference").is_empty() { "" } else { ":" };
     let would = format!("withheld, would {}{colon}", field("would"));
@@ -264,7 +266,7 @@ fn withheld(fields: &BTreeMap<&'static str, String>) -> String {
 
 /// `default/hello done in 3.1 ms, again after 10s`
 fn call(fields: &BTreeMap<&'static str, String>) -> String {
-    let field = |name| fields.get(name).map_or("", String::as_str);
+    let field = |name| text_of(fields, name);
     let result = field("result");
     let (variant, rest) = result.split_once([' ', '(']).unwrap_or((result, ""));
     let took = rounded(field("elapsed"));
