@@ -9,6 +9,7 @@ use tokio::runtime::Handle;
 use windlass_core::ports::{CallContext, Ports};
 
 use crate::counters::Counters;
+use crate::limits::{Limit, Overrun};
 use crate::meter::Meter;
 use crate::request::Replay;
 use crate::text::single_line;
@@ -30,6 +31,8 @@ pub(crate) struct CallState {
     said_by: Option<&'static str>,
     /// The time that has passed for the guest, because it slept, where time otherwise stands still.
     slept: Duration,
+    /// The real time that the guest was told last.
+    latest: Duration,
     /// None: it has not used WASI.
     wasi: Option<Box<WasiState>>,
 }
@@ -107,7 +110,6 @@ pub(crate) struct ReconcileWorld {
     /// Where what the guest asks for is carried out.
     pub(crate) host: Handle,
     pub(crate) counters: Arc<Counters>,
-    latest: Duration,
     /// Of a call that is to be as another was. None: time and chance are real.
     replayed: Option<Box<Replayed>>,
 }
@@ -127,13 +129,7 @@ impl ReconcileWorld {
         replay: Option<Replay>,
     ) -> Self {
         let replayed = replay.map(|Replay { now, seed }| Replayed { now, random: StdRng::from_seed(seed) });
-        Self { ports, call, host, counters, latest: Duration::ZERO, replayed: replayed.map(Box::new) }
-    }
-
-    /// The real time since 1970, never less than it was before in this call.
-    fn real_now(&mut self) -> Duration {
-        self.latest = self.latest.max(now());
-        self.latest
+        Self { ports, call, host, counters, replayed: replayed.map(Box::new) }
     }
 
     /// Fills `bytes` with what nobody can guess, unless the call can be made again.
@@ -161,21 +157,35 @@ pub(crate) struct ForbiddenImport {
 impl CallState {
     pub(crate) fn new(meter: Meter, world: World) -> Self {
         let (waiting_in, last_error, said_by) = (None, None, None);
-        Self { meter, world, waiting_in, last_error, said_by, slept: Duration::ZERO, wasi: None }
+        let (slept, latest) = (Duration::ZERO, Duration::ZERO);
+        Self { meter, world, waiting_in, last_error, said_by, slept, latest, wasi: None }
     }
 
     /// Lets go of all that the call had, so that nothing holds on to it while the instance waits for the next.
     pub(crate) fn park(&mut self) {
         (self.world, self.waiting_in, self.last_error, self.said_by) = (World::Parked, None, None, None);
-        self.slept = Duration::ZERO;
+        (self.slept, self.latest) = (Duration::ZERO, Duration::ZERO);
     }
 
-    /// The guest's knowledge of the time since 1970.
+    /// The guest's knowledge of the time since 1970: never less than it was before in this call.
     pub(crate) fn now(&mut self) -> Duration {
-        match (self.world.told_now(), &mut self.world) {
-            (Some(told), _) => told + self.slept,
-            (None, World::Reconcile(world)) => world.real_now(),
-            (None, _) => unreachable!("it is told"),
+        if let Some(told) = self.world.told_now() {
+            return told + self.slept;
+        }
+        self.latest = self.latest.max(now());
+        self.latest
+    }
+
+    /// So many bytes from the source of the call, if that is no more than a guest may have at once.
+    pub(crate) fn random_bytes(&mut self, length: u64) -> Result<Vec<u8>, Overrun> {
+        let limit = self.meter.limits().random_bytes as usize;
+        match usize::try_from(length) {
+            Ok(length) if length <= limit => {
+                let mut bytes = vec![0; length];
+                self.world.fill_random(&mut bytes);
+                Ok(bytes)
+            }
+            _ => Err(Overrun::bytes(Limit::RandomBytes, limit)),
         }
     }
 

@@ -2,7 +2,6 @@
 //! `describe`.
 
 use crate::abi::v0_1_0::bindings::windlass::plugin::random::Host;
-use crate::limits::{Limit, Overrun};
 use crate::state::CallState;
 
 impl Host for CallState {
@@ -13,12 +12,6 @@ impl Host for CallState {
     }
 
     fn get_bytes(&mut self, length: u32) -> wasmtime::Result<Vec<u8>> {
-        let limit = self.meter.limits().random_bytes;
-        if length > limit {
-            return Err(Overrun::bytes(Limit::RandomBytes, limit as usize).into());
-        }
-        let mut bytes = vec![0; length as usize];
-        self.world.fill_random(&mut bytes);
-        Ok(bytes)
+        Ok(self.random_bytes(length.into())?)
     }
 }

@@ -83,16 +83,24 @@ impl streams::HostInputStream for CallState {
         Ok(Err(StreamError::Closed))
     }
 
-    fn blocking_read(&mut self, _: Resource<InputStream>, _: u64) -> wasmtime::Result<Result<Vec<u8>, StreamError>> {
-        Ok(Err(StreamError::Closed))
+    fn blocking_read(
+        &mut self,
+        stream: Resource<InputStream>,
+        length: u64,
+    ) -> wasmtime::Result<Result<Vec<u8>, StreamError>> {
+        self.read(stream, length)
     }
 
     fn skip(&mut self, _: Resource<InputStream>, _: u64) -> wasmtime::Result<Result<u64, StreamError>> {
         Ok(Err(StreamError::Closed))
     }
 
-    fn blocking_skip(&mut self, _: Resource<InputStream>, _: u64) -> wasmtime::Result<Result<u64, StreamError>> {
-        Ok(Err(StreamError::Closed))
+    fn blocking_skip(
+        &mut self,
+        stream: Resource<InputStream>,
+        length: u64,
+    ) -> wasmtime::Result<Result<u64, StreamError>> {
+        self.skip(stream, length)
     }
 
     fn subscribe(&mut self, _: Resource<InputStream>) -> wasmtime::Result<Resource<Pollable>> {
@@ -164,11 +172,11 @@ impl streams::HostOutputStream for CallState {
 
     fn blocking_splice(
         &mut self,
-        _: Resource<OutputStream>,
-        _: Resource<InputStream>,
-        _: u64,
+        stream: Resource<OutputStream>,
+        source: Resource<InputStream>,
+        length: u64,
     ) -> wasmtime::Result<Result<u64, StreamError>> {
-        Ok(Err(StreamError::Closed))
+        self.splice(stream, source, length)
     }
 
     fn drop(&mut self, stream: Resource<OutputStream>) -> wasmtime::Result<()> {

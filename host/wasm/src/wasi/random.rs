@@ -1,21 +1,9 @@
 //! `wasi:random`: the randomness of the call. There is no worse one to be had for less.
 
 use super::bindings::wasi::random::{insecure, insecure_seed, random};
-use crate::limits::{Limit, Overrun};
 use crate::state::CallState;
 
 impl CallState {
-    fn random_bytes(&mut self, length: u64) -> wasmtime::Result<Vec<u8>> {
-        let limit = self.meter.limits().random_bytes;
-        let length = u32::try_from(length).unwrap_or(u32::MAX);
-        if length > limit {
-            return Err(Overrun::bytes(Limit::RandomBytes, limit as usize).into());
-        }
-        let mut bytes = vec![0; length as usize];
-        self.world.fill_random(&mut bytes);
-        Ok(bytes)
-    }
-
     fn random_u64(&mut self) -> u64 {
         let mut bytes = [0; 8];
         self.world.fill_random(&mut bytes);
@@ -25,7 +13,7 @@ impl CallState {
 
 impl random::Host for CallState {
     fn get_random_bytes(&mut self, length: u64) -> wasmtime::Result<Vec<u8>> {
-        self.random_bytes(length)
+        Ok(self.random_bytes(length)?)
     }
 
     fn get_random_u64(&mut self) -> wasmtime::Result<u64> {
@@ -35,7 +23,7 @@ impl random::Host for CallState {
 
 impl insecure::Host for CallState {
     fn get_insecure_random_bytes(&mut self, length: u64) -> wasmtime::Result<Vec<u8>> {
-        self.random_bytes(length)
+        Ok(self.random_bytes(length)?)
     }
 
     fn get_insecure_random_u64(&mut self) -> wasmtime::Result<u64> {

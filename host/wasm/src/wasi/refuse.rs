@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use wasmtime::StoreContextMut;
-use wasmtime::component::types::{ComponentFunc, ComponentItem, Type};
+use wasmtime::component::types::{ComponentItem, Type};
 use wasmtime::component::{Component, Linker, LinkerInstance, Resource, ResourceAny, ResourceType, Val};
 
 use super::bindings::wasi::cli::terminal_input::TerminalInput;
@@ -128,16 +128,12 @@ fn define_function(
     linker.func_new(name, move |mut store, ty, parameters, results| {
         store.data_mut().meter.host_call()?;
         parameters.iter().try_for_each(|parameter| let_go(&mut store, parameter))?;
-        for (result, ty) in results.iter_mut().zip(answers(&ty)) {
+        for (result, ty) in results.iter_mut().zip(ty.results()) {
             let refused = || WasiError::Refused(format!("{interface}#{function}"));
             *result = refusal(&mut store, &ty)?.ok_or_else(refused)?;
         }
         Ok(())
     })
-}
-
-fn answers(ty: &ComponentFunc) -> Vec<Type> {
-    ty.results().collect()
 }
 
 /// Gives the handles within a parameter back: wasmtime counts those that were lent, and the others are ours now.

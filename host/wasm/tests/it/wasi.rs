@@ -6,16 +6,18 @@
 
 use crate::support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use support::guests::Core;
 use support::ports::quiet;
-use support::{called, limits, load, load_error, patient, reconcile, sandbox, trapped};
+use support::{call_of, call_with, called, limits, load, load_error, patient, reconcile, sandbox, trapped};
 use wasi_preview1_component_adapter_provider::{
     WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
 };
+use windlass_core::object::ObjectKey;
 use windlass_core::outcome::CallResult;
-use windlass_wasm::{CallLimits, Limits, Replay};
+use windlass_wasm::{CallLimits, Instances, Limits, Plugin, Replay};
 
 /// The adapter of stock toolchains, from wasip1 to WASI 0.2.
 const ADAPTER: (&str, &[u8]) = (WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER);
@@ -63,6 +65,14 @@ const EBADF: u32 = 8;
 async fn assert_done(bytes: &[u8]) {
     let plugin = load(&sandbox(Limits::default()), "guest", bytes).await.expect("it loads");
     assert_eq!(reconcile(&plugin, &quiet()).await, CallResult::Done);
+}
+
+/// A call at a time that is told, in an instance that has served others if there is one.
+async fn replayed(plugin: &Arc<Plugin>) -> CallResult {
+    let replay = Some(Replay { now: Duration::from_secs(1_000_000_000), seed: [7; 32] });
+    let limits = CallLimits { replay, instances: Instances::Reuse, ..CallLimits::default() };
+    let call = call_of(plugin, &ObjectKey::namespaced("prod", "shop"));
+    call_with(plugin, &quiet(), call, None, limits).await.result
 }
 
 /// How a call of `bytes` is stopped.
@@ -166,10 +176,7 @@ async fn a_sleep_takes_its_time_and_none_where_time_stands_still() {
     let plugin = load(&sandbox(patient()), "guest", &sleeping("0.2.0", 3_600, 1)).await.expect("it loads at once");
     assert_eq!(called(&plugin, &quiet(), None).await.result, CallResult::Done);
     let plugin = load(&sandbox(patient()), "guest", &sleeping("0.2.12", 0, 3_600)).await.expect("it loads");
-    let replay = Some(Replay { now: Duration::from_secs(1_000_000_000), seed: [7; 32] });
-    let limits = CallLimits { replay, ..CallLimits::default() };
-    let call = support::call_of(&plugin, &windlass_core::object::ObjectKey::namespaced("prod", "shop"));
-    assert_eq!(support::call_with(&plugin, &quiet(), call, None, limits).await.result, CallResult::Done);
+    assert_eq!(replayed(&plugin).await, CallResult::Done);
 }
 
 #[tokio::test]
@@ -177,6 +184,35 @@ async fn a_sleep_beyond_the_deadline_is_the_plugins_own_overrun() {
     let (reason, message) = stopped(&sleeping("0.2.12", 0, 3_600), limits()).await;
     assert_eq!(reason, "deadline");
     assert!(message.contains("it was waiting for `wasi:io/poll`"), "{message}");
+}
+
+#[tokio::test]
+async fn each_wait_counts_as_a_call_of_the_host() {
+    let waits = "(loop $more (call $block (call $after (i64.const 1000000))) (br $more))";
+    let limits = Limits { host_calls: 3, ..patient() };
+    assert_eq!(stopped(&direct("0.2.12", SLEEP, waits), limits).await.0, "host-calls");
+}
+
+#[tokio::test]
+async fn a_sleep_where_time_stands_still_is_over_in_the_next_call_of_the_same_instance() {
+    let clock = r#"(import "wasi:clocks/wall-clock@0.2.12" "now" (func $time (param i32)))"#;
+    let core = Core {
+        imports: format!("{}{clock}", SLEEP.replace("VERSION", "0.2.12")),
+        items: "(global $calls (mut i32) (i32.const 0))".into(),
+        reconcile: "(call $time (i32.const 1200))
+            (if (i64.ne (i64.load (i32.const 1200)) (i64.const 1000000000)) (then unreachable))
+            (call $block (call $after (i64.const 3600000000000)))
+            (call $time (i32.const 1200))
+            (if (i64.ne (i64.load (i32.const 1200)) (i64.const 1000003600)) (then unreachable))
+            ;; The third call needs an instance that has served two.
+            (global.set $calls (i32.add (global.get $calls) (i32.const 1)))
+            (if (i32.eq (global.get $calls) (i32.const 3)) (then unreachable))"
+            .into(),
+        ..Core::default()
+    };
+    let plugin = load(&sandbox(Limits::default()), "guest", &core.with_wasi(&wasi("0.2.12"))).await.expect("it loads");
+    assert_eq!((replayed(&plugin).await, replayed(&plugin).await), (CallResult::Done, CallResult::Done));
+    assert_eq!(trapped(replayed(&plugin).await).0, "trap", "it was the same instance");
 }
 
 #[tokio::test]
@@ -204,6 +240,10 @@ async fn handles_without_end_stop_the_guest() {
     let dropped = "(local.set 0 (i32.const 10000)) (loop $more (call $drop (call $stdout))
         (br_if $more (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))";
     assert_done(&direct("0.2.12", imports, dropped)).await;
+    // An instance that has kept many serves no other call, which would have to stop for them.
+    let many = dropped.replace("10000", "3000").replace("(call $drop (call $stdout))", "(drop (call $stdout))");
+    let plugin = load(&sandbox(Limits::default()), "guest", &direct("0.2.12", imports, &many)).await.expect("it loads");
+    assert_eq!((replayed(&plugin).await, replayed(&plugin).await), (CallResult::Done, CallResult::Done));
 }
 
 #[tokio::test]
