@@ -85,7 +85,7 @@ func (progress *progress) note(err error) {
 	if progress.problem == nil {
 		progress.problem = lastingProblem(err)
 	}
-	if errors.As(err, new(errNameTaken)) {
+	if errors.As(err, new(*errNameTaken)) {
 		progress.isNameTaken = true
 	} else {
 		progress.failures = append(progress.failures, err)
@@ -103,7 +103,7 @@ func ensure(app *WebApp, child Child) (object, error) {
 	case Leave:
 		return cached, nil
 	case NameTaken:
-		return nil, errNameTaken{child.target}
+		return nil, &errNameTaken{child.target}
 	}
 	if cached != nil {
 		if err := cut(child, cached); err != nil {

@@ -38,13 +38,13 @@ func specProblem(spec Spec) *Problem {
 // errNameTaken: the name of a child belongs to someone else.
 type errNameTaken struct{ child windlass.Ref }
 
-func (err errNameTaken) Error() string {
+func (err *errNameTaken) Error() string {
 	return fmt.Sprintf("%s exists and is not this WebApp's", err.child)
 }
 
 // lastingProblem is what stays until someone does something. What passes by itself is retried, and is no problem: nil.
 func lastingProblem(err error) *Problem {
-	if taken := (errNameTaken{}); errors.As(err, &taken) {
+	if taken := (*errNameTaken)(nil); errors.As(err, &taken) {
 		return &Problem{"NameTaken", taken.Error()}
 	}
 	for _, reason := range []windlass.Reason{windlass.Invalid, windlass.Forbidden, windlass.NotGranted, windlass.TooLarge} {
@@ -110,22 +110,24 @@ func phaseOf(app *WebApp, isReady bool) Phase {
 }
 
 func conditionsOf(app *WebApp, rollout rollout, isReady bool, problem *Problem) []conditions.Condition {
-	condition := func(name string, holds bool, reason, message string) conditions.Condition {
-		return conditions.Condition{Type: name, Status: conditions.Status(holds), Reason: reason, Message: message}
+	var told []conditions.Condition
+	tell := func(name string, holds bool, reason, message string) {
+		told = append(told, conditions.Condition{Type: name, Status: conditions.Status(holds), Reason: reason, Message: message})
 	}
 	if problem != nil {
-		return []conditions.Condition{
-			condition(ready, false, problem.reason, problem.message), condition(progressing, false, problem.reason, problem.message),
-		}
+		tell(ready, false, problem.reason, problem.message)
+		tell(progressing, false, problem.reason, problem.message)
+		return told
 	}
-	count := fmt.Sprintf("%d of %d replicas are ready", rollout.readyReplicas, app.Spec.Replicas)
 	readyReason := "ReplicasNotReady"
 	if isReady {
 		readyReason = "ReplicasReady"
 	}
-	isProgressing := condition(progressing, true, "RollingOut", "the Deployment is on its way to this spec")
+	tell(ready, isReady, readyReason, fmt.Sprintf("%d of %d replicas are ready", rollout.readyReplicas, app.Spec.Replicas))
 	if rollout.isComplete {
-		isProgressing = condition(progressing, false, "RolledOut", "the Deployment runs this spec")
+		tell(progressing, false, "RolledOut", "the Deployment runs this spec")
+	} else {
+		tell(progressing, true, "RollingOut", "the Deployment is on its way to this spec")
 	}
-	return []conditions.Condition{condition(ready, isReady, readyReason, count), isProgressing}
+	return told
 }

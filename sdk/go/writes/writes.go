@@ -96,7 +96,7 @@ func Scale(target windlass.Ref, replicas int32, options ...Option) error {
 // Evict deletes a Pod unless a disruption budget forbids it now, which is an error of the class windlass.TooManyRequests.
 func Evict(pod windlass.Ref, options ...Option) error {
 	eviction := map[string]any{
-		"apiVersion": "policy/v1", "kind": "Eviction", "metadata": name{pod.Name, pod.Namespace},
+		"apiVersion": "policy/v1", "kind": "Eviction", "metadata": named(pod),
 	}
 	if pod.UID != "" {
 		eviction["deleteOptions"] = map[string]any{"preconditions": map[string]any{"uid": pod.UID}}
@@ -105,9 +105,13 @@ func Evict(pod windlass.Ref, options ...Option) error {
 	return send(operation(host.Create, eviction, append([]Option{Subresource("eviction"), Of(pod)}, options...)), host.Host.Create).Err
 }
 
-type name struct {
-	Name      string `json:"name"`
-	Namespace string `json:"namespace,omitempty"`
+// named is the metadata of an object of which only the name is said.
+func named(object windlass.Ref) windlass.Object {
+	metadata := windlass.Object{"name": object.Name}
+	if object.Namespace != "" {
+		metadata["namespace"] = object.Namespace
+	}
+	return metadata
 }
 
 // MergePatch changes an object by a JSON merge patch (RFC 7386) and returns it as T.
@@ -159,12 +163,7 @@ func Application(fields any, options ...Option) Operation {
 
 // Status is an ApplyStatus for Batch.
 func Status(target windlass.Ref, status any, options ...Option) Operation {
-	fields := struct {
-		APIVersion string `json:"apiVersion"`
-		Kind       string `json:"kind"`
-		Metadata   name   `json:"metadata"`
-		Status     any    `json:"status"`
-	}{target.APIVersion, target.Kind, name{target.Name, target.Namespace}, status}
+	fields := windlass.Object{"apiVersion": target.APIVersion, "kind": target.Kind, "metadata": named(target), "status": status}
 	return operation(host.Apply, fields, append([]Option{Subresource("status"), Force()}, options...))
 }
 

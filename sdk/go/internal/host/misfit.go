@@ -2,68 +2,64 @@ package host
 
 import (
 	"encoding/json"
-	"errors"
 	"reflect"
 	"strings"
 )
 
 // misfit is a value that does not fit the plugin's type, in the words of JSON: encoding/json names types of Go, and the struct in
 // place of the path.
-type misfit struct{ *json.UnmarshalTypeError }
-
-func (err misfit) Error() string {
-	what, wanted := found(err.Value), wanted(err.Type)
-	if number, is := strings.CutPrefix(err.Value, "number "); is {
-		// One that the type has no room for.
-		what, wanted = number, err.Type.String()
-	}
-	said := what + " where " + wanted + " is wanted"
-	if err.Field == "" {
-		return said
-	}
-	return "." + err.Field + ": " + said
+type misfit struct {
+	said  string
+	cause error
 }
 
-func (err misfit) Unwrap() error { return err.UnmarshalTypeError }
+func (err *misfit) Error() string { return err.said }
+func (err *misfit) Unwrap() error { return err.cause }
 
 // placed is an error of encoding/json that names a value by its path.
 func placed(err error) error {
-	var mismatch *json.UnmarshalTypeError
-	if errors.As(err, &mismatch) {
-		return misfit{mismatch}
+	mismatch, is := err.(*json.UnmarshalTypeError)
+	if !is {
+		return err
 	}
-	return err
+	found, wanted := words[kindOf(mismatch.Value)], words[mismatch.Type.Kind()]
+	number, isNumber := strings.CutPrefix(mismatch.Value, "number ")
+	if isNumber {
+		// One that the type has no room for.
+		found = number
+	}
+	if isNumber || wanted == "" {
+		wanted = mismatch.Type.String()
+	}
+	said := found + " where " + wanted + " is wanted"
+	if mismatch.Field != "" {
+		said = "." + mismatch.Field + ": " + said
+	}
+	return &misfit{said, err}
 }
 
-func found(value string) string {
-	switch value {
-	case "string":
-		return "text"
-	case "bool":
-		return "a boolean"
-	case "array":
-		return "a list"
-	case "object":
-		return "an object"
+// kindOf is the kind that stands for what encoding/json calls a value.
+func kindOf(value string) reflect.Kind {
+	switch value[0] {
+	case 's':
+		return reflect.String
+	case 'b':
+		return reflect.Bool
+	case 'a':
+		return reflect.Slice
+	case 'o':
+		return reflect.Map
 	}
-	return "a " + value
+	return reflect.Float64
 }
 
-func wanted(kind reflect.Type) string {
-	switch kind.Kind() {
-	case reflect.String:
-		return "text"
-	case reflect.Bool:
-		return "a boolean"
-	case reflect.Slice, reflect.Array:
-		return "a list"
-	case reflect.Map, reflect.Struct:
-		return "an object"
-	case reflect.Float32, reflect.Float64:
-		return "a number"
-	}
-	if kind.Kind() >= reflect.Int && kind.Kind() <= reflect.Uintptr {
-		return "a whole number"
-	}
-	return kind.String()
+const whole = "a whole number"
+
+// words are those for a kind. As a table they take a kilobyte less of each component than as cases.
+var words = [...]string{
+	reflect.String: "text", reflect.Bool: "a boolean", reflect.Slice: "a list", reflect.Array: "a list",
+	reflect.Map: "an object", reflect.Struct: "an object", reflect.Float32: "a number", reflect.Float64: "a number",
+	reflect.Int: whole, reflect.Int8: whole, reflect.Int16: whole, reflect.Int32: whole, reflect.Int64: whole,
+	reflect.Uint: whole, reflect.Uint8: whole, reflect.Uint16: whole, reflect.Uint32: whole, reflect.Uint64: whole,
+	reflect.UnsafePointer: "",
 }
