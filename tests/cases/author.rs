@@ -158,7 +158,7 @@ async fn a_build_names_what_the_policy_lacks_and_what_the_plugin_does_not_need()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_plugin_is_refused_in_the_authors_terms_and_replaces_nothing() -> anyhow::Result<()> {
-    let newer = replaced(&webapp()?, b"windlass:plugin/reconciler@0.1.0", b"windlass:plugin/reconciler@9.1.0");
+    let newer = replaced(&webapp()?, b"windlass:plugin/reconciler@0.2.0", b"windlass:plugin/reconciler@9.1.0");
     for (name, component, says) in [
         ("shop", webapp()?, "its manifest says that its name is \"webapp\", and windlass.yaml says \"shop\""),
         ("webapp", newer, "it is built for `windlass:plugin/reconciler@9.1.0`"),

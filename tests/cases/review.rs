@@ -113,8 +113,8 @@ async fn inspect_tells_a_pipeline_what_a_plugin_asks_has_and_lacks() -> anyhow::
     for words in [
         "none (",
         "LACKS",
-        "windlass:plugin/cache@0.1.0",
-        "abi      0.1.0, reconciler",
+        "windlass:plugin/cache@0.2.0",
+        "abi      0.2.0, reconciler",
         "sha256",
         "lacks, as it would stand",
         "language Rust",

@@ -31,7 +31,7 @@ pub(crate) const FILES: &[(&str, &str)] = files![
 
 /// The world of the adapter: what it asks of the host.
 const ADAPTER: &str = "package windlass:adapter;
-world adapter { import windlass:plugin/log@0.1.0; }
+world adapter { import windlass:plugin/log@0.2.0; }
 ";
 
 /// An interface that a plugin exports: what kind of plugin it is.
@@ -56,15 +56,15 @@ impl Interface {
 
     pub(crate) fn world(self) -> &'static str {
         match self {
-            Self::Reconciler => "windlass:plugin/reconciler-plugin@0.1.0",
-            Self::Composer => "windlass:plugin/composer-plugin@0.1.0",
+            Self::Reconciler => "windlass:plugin/reconciler-plugin@0.2.0",
+            Self::Composer => "windlass:plugin/composer-plugin@0.2.0",
         }
     }
 }
 
 impl fmt::Display for Interface {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}0.1.0", self.stem())
+        write!(out, "{}0.2.0", self.stem())
     }
 }
 

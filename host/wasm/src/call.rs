@@ -13,7 +13,7 @@ use wasmtime::{Store, UpdateDeadline};
 use windlass_core::fair::CpuPermit;
 use windlass_core::outcome::CallResult;
 
-use crate::abi::v0_1_0::{self, Instance};
+use crate::abi::v0_2_0::{self, Instance};
 use crate::counters::Counters;
 use crate::cpu::CpuTime;
 use crate::limits::{Limit, Limits, Overrun};
@@ -30,7 +30,7 @@ use crate::wasi;
 /// The callee, and the limits of the call.
 pub(crate) struct Callee<'a> {
     pub(crate) shared: &'a Shared,
-    pub(crate) code: &'a v0_1_0::LinkedPlugin,
+    pub(crate) code: &'a v0_2_0::LinkedPlugin,
     pub(crate) counters: &'a Arc<Counters>,
     pub(crate) instances: Instances,
     pub(crate) limits: Arc<Limits>,
@@ -74,7 +74,7 @@ impl Question for Request {
 /// Calls `describe` in `world`.
 pub(crate) async fn describe(
     shared: &Shared,
-    code: &v0_1_0::LinkedPlugin,
+    code: &v0_2_0::LinkedPlugin,
     world: DescribeWorld,
 ) -> Result<String, Stopped> {
     let limits = Arc::new(shared.limits.of_describe());

@@ -38,7 +38,7 @@ pub enum ComponentError {
     #[error(
         "it exports no `windlass:plugin/reconciler@{}` or `windlass:plugin/composer@{0}`, so it is not a plugin{}; a \
          plugin targets the WIT world `windlass:plugin/reconciler-plugin` or `windlass:plugin/composer-plugin`",
-        AbiVersion::V0_1_0, exported(.exports)
+        AbiVersion::V0_2_0, exported(.exports)
     )]
     NoExport {
         /// The exports that it has.
@@ -47,8 +47,17 @@ pub enum ComponentError {
     /// Built for another version of the interface.
     #[error("it is built for `{found}`, and this host has version {} of the interface: {}", supported(), advice(.found))]
     OtherVersion {
-        /// The export, or the import.
+        /// The export.
         found: String,
+    },
+    /// Parts of it were built against different versions of the interface.
+    #[error(
+        "it mixes versions of the interface: it exports a plugin of version {}, and imports {}. A part of it was built with \
+         another SDK than the rest: build all of it with one, from an empty build folder", supported(), list(.imports)
+    )]
+    MixedVersions {
+        /// The imports of another version than its export.
+        imports: Vec<String>,
     },
     /// Not clear what to call.
     #[error("it exports {}: a plugin exports exactly one of them", .exports.join(" and "))]
@@ -132,8 +141,9 @@ pub(crate) fn check_imports(engine: &Engine, component: &Component, entry: Entry
 
 fn check_names(imports: Vec<&str>, entry: EntryPoint) -> Result<(), ComponentError> {
     let (ours, foreign): (Vec<&str>, Vec<&str>) = imports.into_iter().partition(|name| name.starts_with(PACKAGE));
-    if let Some(name) = ours.iter().find(|name| !is_known(name)) {
-        return Err(ComponentError::OtherVersion { found: shown(name) });
+    let others: Vec<&str> = ours.iter().copied().filter(|name| !is_known(name)).collect();
+    if !others.is_empty() {
+        return Err(ComponentError::MixedVersions { imports: names(others.into_iter()) });
     }
     let foreign: Vec<&str> = foreign.into_iter().filter(|name| met_at(name).is_none()).collect();
     if foreign.is_empty() {
@@ -216,15 +226,15 @@ mod tests {
     #[test]
     fn the_version_is_chosen_by_the_exact_name_of_an_export() {
         let chosen = |entry: &str| choose_entry(&["init", entry]);
-        assert_eq!(chosen("windlass:plugin/reconciler@0.1.0"), Ok((EntryPoint::Reconciler, AbiVersion::V0_1_0)));
-        assert_eq!(chosen("windlass:plugin/composer@0.1.0"), Ok((EntryPoint::Composer, AbiVersion::V0_1_0)));
+        assert_eq!(chosen("windlass:plugin/reconciler@0.2.0"), Ok((EntryPoint::Reconciler, AbiVersion::V0_2_0)));
+        assert_eq!(chosen("windlass:plugin/composer@0.2.0"), Ok((EntryPoint::Composer, AbiVersion::V0_2_0)));
     }
 
     #[test]
     fn another_version_names_both() {
-        let newer = choose_entry(&["windlass:plugin/reconciler@0.2.0"]).expect_err("unknown").to_string();
+        let newer = choose_entry(&["windlass:plugin/reconciler@0.3.0"]).expect_err("unknown").to_string();
         assert!(
-            newer.contains("reconciler@0.2.0") && newer.contains("0.1.0") && newer.contains("newer windlass"),
+            newer.contains("reconciler@0.3.0") && newer.contains("0.2.0") && newer.contains("newer windlass"),
             "{newer}"
         );
         let older = choose_entry(&["windlass:plugin/composer@0.0.9"]).expect_err("unknown").to_string();
@@ -232,28 +242,31 @@ mod tests {
     }
 
     #[test]
-    fn imports_of_another_version_name_it_before_anything_else_is_said_of_them() {
+    fn imports_of_another_version_than_the_export_are_named_before_anything_else_is_said_of_them() {
         let of = |names: &[&str]| check_names(names.to_vec(), EntryPoint::Composer).map_err(|error| error.to_string());
-        let newer = of(&["windlass:plugin/types@0.1.0", "windlass:plugin/live@0.2.0", "wasi:cli/run@0.2.0"]);
-        let newer = newer.expect_err("it is not known");
-        assert!(newer.contains("`windlass:plugin/live@0.2.0`") && newer.contains("newer windlass"), "{newer}");
-        assert_eq!(of(&["windlass:plugin/types@0.1.0", "windlass:plugin/log@0.1.0"]), Ok(()));
+        let mixed = of(&["windlass:plugin/log@0.1.0", "windlass:plugin/clock@0.2.0", "windlass:plugin/live@0.1.0"]);
+        let mixed = mixed.expect_err("its parts do not fit each other");
+        for part in ["version 0.2.0", "`windlass:plugin/log@0.1.0`, `windlass:plugin/live@0.1.0`", "with one"] {
+            assert!(mixed.contains(part), "{part} is missing in {mixed}");
+        }
+        assert!(!mixed.contains("clock"), "{mixed}");
+        assert_eq!(of(&["windlass:plugin/types@0.2.0", "windlass:plugin/log@0.2.0"]), Ok(()));
     }
 
     #[test]
     fn two_entries_are_told_from_no_entry() {
-        let both = choose_entry(&["windlass:plugin/composer@0.1.0", "windlass:plugin/reconciler@0.1.0"]);
+        let both = choose_entry(&["windlass:plugin/composer@0.2.0", "windlass:plugin/reconciler@0.2.0"]);
         assert!(matches!(both, Err(ComponentError::Ambiguous { .. })));
         let none = choose_entry(&["wasi:cli/run@0.2.0"]).expect_err("no entry").to_string();
-        for part in ["wasi:cli/run@0.2.0", "reconciler@0.1.0", "composer@0.1.0"] {
+        for part in ["wasi:cli/run@0.2.0", "reconciler@0.2.0", "composer@0.2.0"] {
             assert!(none.contains(part), "{part} is missing in {none}");
         }
     }
 
     #[test]
     fn an_interface_is_meant_by_its_whole_name() {
-        assert!(is_interface("windlass:plugin/log@0.1.0", "log"));
-        assert!(!is_interface("windlass:plugin/logs@0.1.0", "log"));
-        assert!(!is_interface("other:plugin/log@0.1.0", "log"));
+        assert!(is_interface("windlass:plugin/log@0.2.0", "log"));
+        assert!(!is_interface("windlass:plugin/logs@0.2.0", "log"));
+        assert!(!is_interface("other:plugin/log@0.2.0", "log"));
     }
 }

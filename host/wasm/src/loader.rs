@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 use serde_json::Value;
 use tokio::runtime::Handle;
 
-use crate::abi::v0_1_0;
+use crate::abi::v0_2_0;
 use crate::component::{check_imports, entry, imports};
 use crate::load_error::{LoadError, LoadProblem, explained};
 use crate::manifest::{Manifest, ManifestError, is_dns_label};
@@ -122,7 +122,7 @@ fn plugin_name(path: &Path) -> Result<String, LoadProblem> {
 }
 
 /// Calls `describe` in both worlds, and returns what both answered.
-async fn describe(shared: &Arc<Shared>, code: &v0_1_0::LinkedPlugin) -> Result<Value, LoadProblem> {
+async fn describe(shared: &Arc<Shared>, code: &v0_2_0::LinkedPlugin) -> Result<Value, LoadProblem> {
     let mut answers = Vec::with_capacity(WORLDS.len());
     for (now, seed) in WORLDS {
         let world = DescribeWorld { now, random: StdRng::seed_from_u64(seed) };

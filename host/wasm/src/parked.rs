@@ -14,7 +14,7 @@ use windlass_core::confidential::Confidential;
 use windlass_core::grants::Grants;
 use windlass_core::ports::CallContext;
 
-use crate::abi::v0_1_0::Instance;
+use crate::abi::v0_2_0::Instance;
 use crate::counters::Counters;
 use crate::memory::IdleMemory;
 use crate::state::CallState;

@@ -9,7 +9,7 @@ use windlass_core::compose::Composition;
 use windlass_core::outcome::CallResult;
 use windlass_core::ports::{CallContext, Ports};
 
-use crate::abi::{AbiVersion, v0_1_0};
+use crate::abi::{AbiVersion, v0_2_0};
 use crate::call::{self, Callee};
 use crate::counters::{Counters, PluginStats};
 use crate::cpu::CpuTime;
@@ -81,7 +81,7 @@ pub struct Plugin {
 
 /// The code to call.
 #[derive(Clone)]
-pub(crate) struct Code(pub(crate) v0_1_0::LinkedPlugin);
+pub(crate) struct Code(pub(crate) v0_2_0::LinkedPlugin);
 
 impl std::fmt::Debug for Code {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
 use wasmtime::{Engine, PoolingAllocatorMetrics};
 
-use crate::abi::v0_1_0;
+use crate::abi::v0_2_0;
 use crate::artefacts::Artefacts;
 use crate::compile::Compiler;
 use crate::engine::{self, EngineError};
@@ -123,7 +123,7 @@ impl Sandbox {
         };
         let lot = Arc::new(ParkingLot::new(parked as usize, MOST_PARKED_OF_ONE));
         let memory = GuestMemory::new(limits.guest_memory(), limits.memory_bytes, lot.clone());
-        let linker = v0_1_0::linker(&engine).map_err(SandboxError::Imports)?;
+        let linker = v0_2_0::linker(&engine).map_err(SandboxError::Imports)?;
         let threads = threads.max(1);
         let ticker = Arc::new(Ticker::start(engine.clone(), threads).map_err(SandboxError::Threads)?);
         let guests = match runtime {
@@ -195,7 +195,7 @@ fn open_cache(path: &Path, engine: &Engine) -> Option<Artefacts> {
 pub(crate) struct Shared {
     pub(crate) limits: Arc<Limits>,
     pub(crate) engine: Engine,
-    pub(crate) linker: v0_1_0::Linker,
+    pub(crate) linker: v0_2_0::Linker,
     pub(crate) memory: Arc<GuestMemory>,
     pub(crate) lot: Arc<ParkingLot>,
     pub(crate) compiler: Compiler,

@@ -79,13 +79,13 @@ bool exports_windlass_plugin_composer_compose(exports_windlass_plugin_composer_c
 void __wasm_export_exports_windlass_plugin_composer_describe_post_return(uint8_t *answer);
 void __wasm_export_exports_windlass_plugin_composer_compose_post_return(uint8_t *answer);
 
-__attribute__((__export_name__("cabi_post_windlass:plugin/composer@0.1.0#describe"))) void
+__attribute__((__export_name__("cabi_post_windlass:plugin/composer@0.2.0#describe"))) void
 __wasm_export_exports_windlass_plugin_composer_describe_post_return(uint8_t *answer) {
     (void)answer;
     windlass_memory_clear();
 }
 
-__attribute__((__export_name__("cabi_post_windlass:plugin/composer@0.1.0#compose"))) void
+__attribute__((__export_name__("cabi_post_windlass:plugin/composer@0.2.0#compose"))) void
 __wasm_export_exports_windlass_plugin_composer_compose_post_return(uint8_t *answer) {
     (void)answer;
     windlass_memory_clear();

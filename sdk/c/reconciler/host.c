@@ -369,13 +369,13 @@ bool exports_windlass_plugin_reconciler_reconcile(exports_windlass_plugin_reconc
 void __wasm_export_exports_windlass_plugin_reconciler_describe_post_return(uint8_t *answer);
 void __wasm_export_exports_windlass_plugin_reconciler_reconcile_post_return(uint8_t *answer);
 
-__attribute__((__export_name__("cabi_post_windlass:plugin/reconciler@0.1.0#describe"))) void
+__attribute__((__export_name__("cabi_post_windlass:plugin/reconciler@0.2.0#describe"))) void
 __wasm_export_exports_windlass_plugin_reconciler_describe_post_return(uint8_t *answer) {
     (void)answer;
     windlass_memory_clear();
 }
 
-__attribute__((__export_name__("cabi_post_windlass:plugin/reconciler@0.1.0#reconcile"))) void
+__attribute__((__export_name__("cabi_post_windlass:plugin/reconciler@0.2.0#reconcile"))) void
 __wasm_export_exports_windlass_plugin_reconciler_reconcile_post_return(uint8_t *answer) {
     (void)answer;
     windlass_memory_clear();

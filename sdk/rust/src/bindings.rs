@@ -22,11 +22,11 @@ pub mod composer {
         runtime_path: "::windlass_sdk::bindings::wit_bindgen::rt",
         additional_derives: [PartialEq],
         with: {
-            "windlass:plugin/types@0.1.0": ::windlass_sdk::bindings::windlass::plugin::types,
-            "windlass:plugin/log@0.1.0": ::windlass_sdk::bindings::windlass::plugin::log,
-            "windlass:plugin/clock@0.1.0": ::windlass_sdk::bindings::windlass::plugin::clock,
-            "windlass:plugin/random@0.1.0": ::windlass_sdk::bindings::windlass::plugin::random,
-            "windlass:plugin/config@0.1.0": ::windlass_sdk::bindings::windlass::plugin::config,
+            "windlass:plugin/types@0.2.0": ::windlass_sdk::bindings::windlass::plugin::types,
+            "windlass:plugin/log@0.2.0": ::windlass_sdk::bindings::windlass::plugin::log,
+            "windlass:plugin/clock@0.2.0": ::windlass_sdk::bindings::windlass::plugin::clock,
+            "windlass:plugin/random@0.2.0": ::windlass_sdk::bindings::windlass::plugin::random,
+            "windlass:plugin/config@0.2.0": ::windlass_sdk::bindings::windlass::plugin::config,
         },
     });
 }

@@ -111,7 +111,7 @@ fn rust() -> anyhow::Result<Vec<u8>> {
 
 /// A guest that reads the same `ConfigMap` again and again, and cannot go on where that fails.
 fn reading() -> Vec<u8> {
-    let imports = r#"(import "windlass:plugin/cache@0.1.0" "get"
+    let imports = r#"(import "windlass:plugin/cache@0.2.0" "get"
         (func $get (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#;
     let get = "(call $get (i32.const 2048) (i32.const 2) (i32.const 2050) (i32.const 9) (i32.const 1) (i32.const 3000) (i32.const 4)
         (i32.const 3004) (i32.const 4) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)

@@ -214,7 +214,7 @@ fn write(name: &str, directory: &Path) -> anyhow::Result<()> {
     let labelled = format!(r#"{primary},"labelSelector":"hostile=true""#);
     let manifest =
         MANIFEST.replacen(r#""name":"guest""#, &format!(r#""name":"{name}""#), 1).replacen(primary, &labelled, 1);
-    let imports = r#"(import "windlass:plugin/cache@0.1.0" "get"
+    let imports = r#"(import "windlass:plugin/cache@0.2.0" "get"
         (func $get (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#;
     // It asks to be called again at once: in the answer at 512, after the byte of the result, stands that of the outcome.
     let again = r#"(data (i32.const 516) "\01")"#;

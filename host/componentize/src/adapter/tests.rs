@@ -40,7 +40,7 @@ impl Plugin {
             let line = (level, text_of(text, length).expect("UTF-8"), fields);
             caller.data_mut().push(line);
         };
-        linker.func_wrap("windlass:plugin/log@0.1.0", "log", log)?;
+        linker.func_wrap("windlass:plugin/log@0.2.0", "log", log)?;
         let instance = linker.instantiate(&mut store, &module)?;
         Ok(Self { store, memory, instance })
     }

@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn each_package_of_wasi_is_told_once_with_what_it_meets() {
         let imports =
-            ["windlass:plugin/log@0.1.0", "wasi:cli/exit@0.2.0", "wasi:cli/stdout@0.2.0", "wasi:http/types@0.2.3"];
+            ["windlass:plugin/log@0.2.0", "wasi:cli/exit@0.2.0", "wasi:cli/stdout@0.2.0", "wasi:http/types@0.2.3"];
         let imports = imports.map(str::to_owned);
         let text = wasi(&imports);
         let lines: Vec<_> = text.lines().collect();

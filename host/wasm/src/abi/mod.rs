@@ -1,26 +1,26 @@
 //! The versions of the WIT package that this host speaks, one module each. Behaviour lives in the newest; an older one
 //! converts its types and delegates.
 
-pub(crate) mod v0_1_0;
+pub(crate) mod v0_2_0;
 
 use std::fmt;
 
 /// A version of `windlass:plugin`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AbiVersion {
-    /// `windlass:plugin@0.1.0`
-    V0_1_0,
+    /// `windlass:plugin@0.2.0`
+    V0_2_0,
 }
 
 impl AbiVersion {
     /// All versions that this host speaks.
-    pub const ALL: [Self; 1] = [Self::V0_1_0];
+    pub const ALL: [Self; 1] = [Self::V0_2_0];
 
     /// The version as WIT writes it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::V0_1_0 => "0.1.0",
+            Self::V0_2_0 => "0.2.0",
         }
     }
 }

@@ -12,7 +12,7 @@ use windlass_core::outcome::CallResult;
 use windlass_core::ports::CallContext;
 
 use super::{Callee, Question, check_size};
-use crate::abi::v0_1_0::Instance;
+use crate::abi::v0_2_0::Instance;
 use crate::counters::Counters;
 use crate::memory::Held;
 use crate::request::{CompositionRequest, Replay, Request};

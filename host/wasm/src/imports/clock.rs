@@ -1,6 +1,6 @@
 //! `clock`: the real time in `reconcile`, that of its beginning in `compose`, a fixed one in `describe`.
 
-use crate::abi::v0_1_0::bindings::windlass::plugin::clock::{Host, Instant};
+use crate::abi::v0_2_0::bindings::windlass::plugin::clock::{Host, Instant};
 use crate::state::CallState;
 
 impl Host for CallState {

@@ -1,6 +1,6 @@
 //! `config`: the operator's configuration of the plugin, as it was when the call began; empty in `describe`.
 
-use crate::abi::v0_1_0::bindings::windlass::plugin::config::Host;
+use crate::abi::v0_2_0::bindings::windlass::plugin::config::Host;
 use crate::state::CallState;
 
 impl Host for CallState {

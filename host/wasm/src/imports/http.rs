@@ -4,8 +4,8 @@
 
 use windlass_core::http::{HttpBody, HttpError as CoreError, HttpReason as CoreReason, HttpRequest, HttpResponse};
 
-use crate::abi::v0_1_0::bindings::windlass::plugin::http::{Body, Host, HttpError, HttpReason, Request, Response};
-use crate::abi::v0_1_0::convert::milliseconds;
+use crate::abi::v0_2_0::bindings::windlass::plugin::http::{Body, Host, HttpError, HttpReason, Request, Response};
+use crate::abi::v0_2_0::convert::milliseconds;
 use crate::imports::{RAISE_RESPONSE, elsewhere, make_room};
 use crate::state::CallState;
 

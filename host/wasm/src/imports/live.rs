@@ -3,9 +3,9 @@
 use windlass_core::error::ApiReason;
 use windlass_core::ports::LiveQuery;
 
-use crate::abi::v0_1_0::bindings::windlass::plugin::live::{Host, ListQuery};
-use crate::abi::v0_1_0::bindings::windlass::plugin::types::{ApiError, ObjectRef, Page};
-use crate::abi::v0_1_0::convert::{self, Malformed};
+use crate::abi::v0_2_0::bindings::windlass::plugin::live::{Host, ListQuery};
+use crate::abi::v0_2_0::bindings::windlass::plugin::types::{ApiError, ObjectRef, Page};
+use crate::abi::v0_2_0::convert::{self, Malformed};
 use crate::imports::{RAISE_RESPONSE, elsewhere, make_room, malformed, refused, too_large};
 use crate::limits::Value;
 use crate::state::CallState;

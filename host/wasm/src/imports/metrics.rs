@@ -2,7 +2,7 @@
 
 use windlass_core::ports::MetricChange;
 
-use crate::abi::v0_1_0::bindings::windlass::plugin::metrics::Host;
+use crate::abi::v0_2_0::bindings::windlass::plugin::metrics::Host;
 use crate::state::CallState;
 
 impl Host for CallState {

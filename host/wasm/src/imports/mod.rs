@@ -15,8 +15,8 @@ mod writes;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::panics;
 
-use crate::abi::v0_1_0::bindings::windlass::plugin::types;
-use crate::abi::v0_1_0::convert;
+use crate::abi::v0_2_0::bindings::windlass::plugin::types;
+use crate::abi::v0_2_0::convert;
 use crate::host_runtime::{NotDone, begin_here, run_on};
 use crate::state::CallState;
 use crate::trap::HostFailed;

@@ -3,9 +3,9 @@
 
 use windlass_core::object::ObjectRef;
 
-use crate::abi::v0_1_0::bindings::windlass::plugin::owners::{Claimed, Host};
-use crate::abi::v0_1_0::bindings::windlass::plugin::types::{ApiError, ObjectKind};
-use crate::abi::v0_1_0::convert;
+use crate::abi::v0_2_0::bindings::windlass::plugin::owners::{Claimed, Host};
+use crate::abi::v0_2_0::bindings::windlass::plugin::types::{ApiError, ObjectKind};
+use crate::abi::v0_2_0::convert;
 use crate::imports::{RAISE_RESPONSE, elsewhere, make_room, malformed, too_large};
 use crate::state::CallState;
 

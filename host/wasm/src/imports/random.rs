@@ -1,7 +1,7 @@
 //! `random`: secure in `reconcile`, from a seed that follows from the request in `compose`, from a fixed one in
 //! `describe`.
 
-use crate::abi::v0_1_0::bindings::windlass::plugin::random::Host;
+use crate::abi::v0_2_0::bindings::windlass::plugin::random::Host;
 use crate::state::CallState;
 
 impl Host for CallState {

@@ -4,11 +4,11 @@ use windlass_core::error::{ApiError as CoreError, ApiReason};
 use windlass_core::ports::Written;
 use windlass_core::write::Operation;
 
-use crate::abi::v0_1_0::bindings::windlass::plugin::types::{ApiError, ObjectRef};
-use crate::abi::v0_1_0::bindings::windlass::plugin::writes::{
+use crate::abi::v0_2_0::bindings::windlass::plugin::types::{ApiError, ObjectRef};
+use crate::abi::v0_2_0::bindings::windlass::plugin::writes::{
     self as wit, DeleteOptions, DeleteWrite, Host, ObjectWrite, PatchType, PatchWrite, WriteOptions,
 };
-use crate::abi::v0_1_0::convert;
+use crate::abi::v0_2_0::convert;
 use crate::imports::{RAISE_RESPONSE, begun_here, make_room, malformed, refused, too_large};
 use crate::limits::Value;
 use crate::state::CallState;

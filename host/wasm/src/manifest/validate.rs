@@ -10,7 +10,7 @@ use super::{
     Controller, HttpHost, Index, IndexSource, Manifest, Mapping, Metric, MetricType, Permission, Predicate, Projection,
     Watch,
 };
-use crate::abi::v0_1_0::convert::object_kind;
+use crate::abi::v0_2_0::convert::object_kind;
 use crate::text::single_line;
 
 /// How many of anything: far beyond what makes sense, far below what hurts.

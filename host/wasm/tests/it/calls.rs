@@ -70,7 +70,7 @@ async fn a_call_is_small_until_it_is_at_work() {
 
 #[tokio::test]
 async fn a_name_that_would_lead_elsewhere_never_reaches_a_port() {
-    let import = r#"(import "windlass:plugin/cache@0.1.0" "get"
+    let import = r#"(import "windlass:plugin/cache@0.2.0" "get"
         (func $get (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#;
     let get = |name_at: u32, name_length: u32| {
         format!(
@@ -94,7 +94,7 @@ async fn a_name_that_would_lead_elsewhere_never_reaches_a_port() {
 
 #[tokio::test]
 async fn reads_of_one_call_share_what_it_may_return() {
-    let import = r#"(import "windlass:plugin/cache@0.1.0" "get-many" (func $get (param i32 i32 i32 i32 i32 i32)))"#;
+    let import = r#"(import "windlass:plugin/cache@0.2.0" "get-many" (func $get (param i32 i32 i32 i32 i32 i32)))"#;
     // Two times `v1 ConfigMap` named `v1`; the answers are 100 bytes each, the first byte is 1 for an error.
     let target = r"\00\08\00\00\02\00\00\00\02\08\00\00\09\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\08\00\00\02\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00";
     let read = "(call $get (i32.const 3072) (i32.const 2) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 1024))

@@ -11,7 +11,7 @@ use windlass_core::outcome::CallResult;
 use windlass_wasm::Limits;
 
 /// Reads `v1 ConfigMap` of the name at an address; the answer is at 1024, its first byte 1 for an error.
-const GET: &str = r#"(import "windlass:plugin/live@0.1.0" "get"
+const GET: &str = r#"(import "windlass:plugin/live@0.2.0" "get"
     (func $get (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#;
 /// As much of the name as `v1`.
 const NAME: (u32, u32) = (2048, 2);
@@ -80,7 +80,7 @@ async fn a_live_answer_that_does_not_fit_is_an_error() {
 
 #[tokio::test]
 async fn a_claim_reaches_the_port_and_its_result_the_guest() {
-    let import = r#"(import "windlass:plugin/owners@0.1.0" "claim" (func $claim (param i32 i32 i32 i32 i32 i32 i32)))"#;
+    let import = r#"(import "windlass:plugin/owners@0.2.0" "claim" (func $claim (param i32 i32 i32 i32 i32 i32 i32)))"#;
     let claim = |selector_length: u32| {
         format!(
             "(call $claim (i32.const 2048) (i32.const 2) (i32.const 2050) (i32.const 9) (i32.const 2048)

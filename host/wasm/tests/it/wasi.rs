@@ -25,7 +25,7 @@ const ADAPTER: (&str, &[u8]) = (WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSH
 /// A world with all of WASI that does something, in the version `version`.
 fn wasi(version: &str) -> String {
     let given = include_str!("../../wasi.wit").replace("0.2.12", version);
-    let world = "package test:guest;\nworld wasi {\n  include windlass:plugin/reconciler-plugin@0.1.0;\n  include windlass:wasi/given;\n}\n";
+    let world = "package test:guest;\nworld wasi {\n  include windlass:plugin/reconciler-plugin@0.2.0;\n  include windlass:wasi/given;\n}\n";
     let given = given.replace("package windlass:wasi;\n", "package windlass:wasi {\n").replacen(
         "\npackage wasi:cli",
         "}\n\npackage wasi:cli",
@@ -258,7 +258,7 @@ async fn randomness_is_bounded_as_the_plugins_own_is() {
 async fn sockets_are_there_and_refuse() {
     let text = "package test:guest;
         world wasi {
-          include windlass:plugin/reconciler-plugin@0.1.0;
+          include windlass:plugin/reconciler-plugin@0.2.0;
           import wasi:sockets/instance-network@0.2.7;
           import wasi:sockets/tcp-create-socket@0.2.7;
           import wasi:sockets/later@0.2.7;
@@ -298,7 +298,7 @@ async fn sockets_are_there_and_refuse() {
 async fn handles_that_are_handed_to_what_refuses_are_given_back() {
     let text = "package test:guest;
         world wasi {
-          include windlass:plugin/reconciler-plugin@0.1.0;
+          include windlass:plugin/reconciler-plugin@0.2.0;
           import wasi:http/types@0.2.1;
         }
         package wasi:http@0.2.1 {
@@ -340,7 +340,7 @@ async fn handles_that_are_handed_to_what_refuses_are_given_back() {
 async fn what_a_component_says_of_wasi_is_bounded() {
     let importing = |interface: &str, imports: &str| {
         let text = format!(
-            "package test:guest; world wasi {{ include windlass:plugin/reconciler-plugin@0.1.0; import wasi:http/types@0.2.0; }}
+            "package test:guest; world wasi {{ include windlass:plugin/reconciler-plugin@0.2.0; import wasi:http/types@0.2.0; }}
              package wasi:http@0.2.0 {{ interface types {{ {interface} }} }}"
         );
         Core { imports: imports.to_owned(), ..Core::default() }.with_wasi(&text)

@@ -86,7 +86,7 @@ impl Default for Core {
 
 /// The import that [`CLAIM`] calls.
 pub(crate) const CLAIM_IMPORT: &str =
-    r#"(import "windlass:plugin/owners@0.1.0" "claim" (func $claim (param i32 i32 i32 i32 i32 i32 i32)))"#;
+    r#"(import "windlass:plugin/owners@0.2.0" "claim" (func $claim (param i32 i32 i32 i32 i32 i32 i32)))"#;
 
 /// Claims objects: a call of the host that the test's port may keep waiting.
 pub(crate) const CLAIM: &str =
@@ -156,10 +156,10 @@ impl Core {
                 (local.set $at (i32.and (i32.add (global.get $heap) (i32.const 7)) (i32.const -8)))
                 (global.set $heap (i32.add (local.get $at) (local.get 3)))
                 (local.get $at))
-              (func (export "windlass:plugin/reconciler@0.1.0#describe") (result i32)
+              (func (export "windlass:plugin/reconciler@0.2.0#describe") (result i32)
                 {describe}
                 (i32.const 16))
-              (func (export "windlass:plugin/reconciler@0.1.0#reconcile") (param i32) (result i32)
+              (func (export "windlass:plugin/reconciler@0.2.0#reconcile") (param i32) (result i32)
                 {reconcile}
                 (i32.const 512)))"#
         )

@@ -3,39 +3,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Imported Functions from `windlass:plugin/log@0.1.0`
+// Imported Functions from `windlass:plugin/log@0.2.0`
 
-__attribute__((__import_module__("windlass:plugin/log@0.1.0"), __import_name__("log")))
+__attribute__((__import_module__("windlass:plugin/log@0.2.0"), __import_name__("log")))
 extern void __wasm_import_windlass_plugin_log_log(int32_t, uint8_t *, size_t, uint8_t *, size_t);
 
-// Imported Functions from `windlass:plugin/clock@0.1.0`
+// Imported Functions from `windlass:plugin/clock@0.2.0`
 
-__attribute__((__import_module__("windlass:plugin/clock@0.1.0"), __import_name__("now")))
+__attribute__((__import_module__("windlass:plugin/clock@0.2.0"), __import_name__("now")))
 extern void __wasm_import_windlass_plugin_clock_now(uint8_t *);
 
-// Imported Functions from `windlass:plugin/random@0.1.0`
+// Imported Functions from `windlass:plugin/random@0.2.0`
 
-__attribute__((__import_module__("windlass:plugin/random@0.1.0"), __import_name__("get-u32")))
+__attribute__((__import_module__("windlass:plugin/random@0.2.0"), __import_name__("get-u32")))
 extern int32_t __wasm_import_windlass_plugin_random_get_u32(void);
 
-__attribute__((__import_module__("windlass:plugin/random@0.1.0"), __import_name__("get-bytes")))
+__attribute__((__import_module__("windlass:plugin/random@0.2.0"), __import_name__("get-bytes")))
 extern void __wasm_import_windlass_plugin_random_get_bytes(int32_t, uint8_t *);
 
-// Imported Functions from `windlass:plugin/config@0.1.0`
+// Imported Functions from `windlass:plugin/config@0.2.0`
 
-__attribute__((__import_module__("windlass:plugin/config@0.1.0"), __import_name__("get")))
+__attribute__((__import_module__("windlass:plugin/config@0.2.0"), __import_name__("get")))
 extern void __wasm_import_windlass_plugin_config_get(uint8_t *);
 
-// Exported Functions from `windlass:plugin/composer@0.1.0`
+// Exported Functions from `windlass:plugin/composer@0.2.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_windlass:plugin/composer@0.1.0#describe")))
+__attribute__((__weak__, __export_name__("cabi_post_windlass:plugin/composer@0.2.0#describe")))
 void __wasm_export_exports_windlass_plugin_composer_describe_post_return(uint8_t * arg0) {
   if ((*((size_t*) (arg0 + sizeof(void*)))) > 0) {
     free(*((uint8_t **) (arg0 + 0)));
   }
 }
 
-__attribute__((__weak__, __export_name__("cabi_post_windlass:plugin/composer@0.1.0#compose")))
+__attribute__((__weak__, __export_name__("cabi_post_windlass:plugin/composer@0.2.0#compose")))
 void __wasm_export_exports_windlass_plugin_composer_compose_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -529,7 +529,7 @@ void windlass_plugin_config_get(windlass_plugin_config_json_t *ret) {
   *ret = (composer_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
 }
 
-__attribute__((__export_name__("windlass:plugin/composer@0.1.0#describe")))
+__attribute__((__export_name__("windlass:plugin/composer@0.2.0#describe")))
 uint8_t * __wasm_export_exports_windlass_plugin_composer_describe(void) {
   exports_windlass_plugin_composer_json_t ret;
   exports_windlass_plugin_composer_describe(&ret);
@@ -539,7 +539,7 @@ uint8_t * __wasm_export_exports_windlass_plugin_composer_describe(void) {
   return ptr;
 }
 
-__attribute__((__export_name__("windlass:plugin/composer@0.1.0#compose")))
+__attribute__((__export_name__("windlass:plugin/composer@0.2.0#compose")))
 uint8_t * __wasm_export_exports_windlass_plugin_composer_compose(uint8_t * arg) {
   composer_plugin_option_string_t option;
   switch ((int32_t) *((uint8_t*) (arg + (2*sizeof(void*))))) {

@@ -299,26 +299,26 @@ typedef struct {
   } val;
 } exports_windlass_plugin_composer_result_composition_list_failure_t;
 
-// Imported Functions from `windlass:plugin/log@0.1.0`
+// Imported Functions from `windlass:plugin/log@0.2.0`
 // Writes a line. The host adds the plugin, the controller, the object and the trace.
 extern void windlass_plugin_log_log(windlass_plugin_log_level_t level, composer_plugin_string_t *message, composer_plugin_list_tuple2_string_string_t *fields);
 
-// Imported Functions from `windlass:plugin/clock@0.1.0`
+// Imported Functions from `windlass:plugin/clock@0.2.0`
 // The time. It never goes back within a call; in `describe` and `compose` it stands still. The two runs of
 // `describe` see different times.
 extern void windlass_plugin_clock_now(windlass_plugin_clock_instant_t *ret);
 
-// Imported Functions from `windlass:plugin/random@0.1.0`
+// Imported Functions from `windlass:plugin/random@0.2.0`
 // Four random bytes as a number.
 extern uint32_t windlass_plugin_random_get_u32(void);
 // As many random bytes as asked for.
 extern void windlass_plugin_random_get_bytes(uint32_t length, composer_plugin_list_u8_t *ret);
 
-// Imported Functions from `windlass:plugin/config@0.1.0`
+// Imported Functions from `windlass:plugin/config@0.2.0`
 // A document that the manifest's schema accepts; `{}` if there is none, and in `describe`.
 extern void windlass_plugin_config_get(windlass_plugin_config_json_t *ret);
 
-// Exported Functions from `windlass:plugin/composer@0.1.0`
+// Exported Functions from `windlass:plugin/composer@0.2.0`
 void exports_windlass_plugin_composer_describe(exports_windlass_plugin_composer_json_t *ret);
 bool exports_windlass_plugin_composer_compose(exports_windlass_plugin_composer_composition_request_t *request, exports_windlass_plugin_composer_composition_t *ret, exports_windlass_plugin_composer_list_failure_t *err);
 

@@ -3,104 +3,104 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Imported Functions from `windlass:plugin/cache@0.1.0`
+// Imported Functions from `windlass:plugin/cache@0.2.0`
 
-__attribute__((__import_module__("windlass:plugin/cache@0.1.0"), __import_name__("get")))
+__attribute__((__import_module__("windlass:plugin/cache@0.2.0"), __import_name__("get")))
 extern void __wasm_import_windlass_plugin_cache_get(uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("windlass:plugin/cache@0.1.0"), __import_name__("get-many")))
+__attribute__((__import_module__("windlass:plugin/cache@0.2.0"), __import_name__("get-many")))
 extern void __wasm_import_windlass_plugin_cache_get_many(uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("windlass:plugin/cache@0.1.0"), __import_name__("list")))
+__attribute__((__import_module__("windlass:plugin/cache@0.2.0"), __import_name__("list")))
 extern void __wasm_import_windlass_plugin_cache_list(uint8_t *, uint8_t *);
 
-// Imported Functions from `windlass:plugin/live@0.1.0`
+// Imported Functions from `windlass:plugin/live@0.2.0`
 
-__attribute__((__import_module__("windlass:plugin/live@0.1.0"), __import_name__("get")))
+__attribute__((__import_module__("windlass:plugin/live@0.2.0"), __import_name__("get")))
 extern void __wasm_import_windlass_plugin_live_get(uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("windlass:plugin/live@0.1.0"), __import_name__("list")))
+__attribute__((__import_module__("windlass:plugin/live@0.2.0"), __import_name__("list")))
 extern void __wasm_import_windlass_plugin_live_list(uint8_t *, uint8_t *);
 
-// Imported Functions from `windlass:plugin/writes@0.1.0`
+// Imported Functions from `windlass:plugin/writes@0.2.0`
 
-__attribute__((__import_module__("windlass:plugin/writes@0.1.0"), __import_name__("create")))
+__attribute__((__import_module__("windlass:plugin/writes@0.2.0"), __import_name__("create")))
 extern void __wasm_import_windlass_plugin_writes_create(uint8_t *, uint8_t *);
 
-__attribute__((__import_module__("windlass:plugin/writes@0.1.0"), __import_name__("update")))
+__attribute__((__import_module__("windlass:plugin/writes@0.2.0"), __import_name__("update")))
 extern void __wasm_import_windlass_plugin_writes_update(uint8_t *, uint8_t *);
 
-__attribute__((__import_module__("windlass:plugin/writes@0.1.0"), __import_name__("patch")))
+__attribute__((__import_module__("windlass:plugin/writes@0.2.0"), __import_name__("patch")))
 extern void __wasm_import_windlass_plugin_writes_patch(uint8_t *, uint8_t *);
 
-__attribute__((__import_module__("windlass:plugin/writes@0.1.0"), __import_name__("apply")))
+__attribute__((__import_module__("windlass:plugin/writes@0.2.0"), __import_name__("apply")))
 extern void __wasm_import_windlass_plugin_writes_apply(uint8_t *, uint8_t *);
 
-__attribute__((__import_module__("windlass:plugin/writes@0.1.0"), __import_name__("delete")))
+__attribute__((__import_module__("windlass:plugin/writes@0.2.0"), __import_name__("delete")))
 extern void __wasm_import_windlass_plugin_writes_delete(uint8_t *, uint8_t *);
 
-__attribute__((__import_module__("windlass:plugin/writes@0.1.0"), __import_name__("batch")))
+__attribute__((__import_module__("windlass:plugin/writes@0.2.0"), __import_name__("batch")))
 extern void __wasm_import_windlass_plugin_writes_batch(uint8_t *, size_t, uint8_t *);
 
-// Imported Functions from `windlass:plugin/owners@0.1.0`
+// Imported Functions from `windlass:plugin/owners@0.2.0`
 
-__attribute__((__import_module__("windlass:plugin/owners@0.1.0"), __import_name__("claim")))
+__attribute__((__import_module__("windlass:plugin/owners@0.2.0"), __import_name__("claim")))
 extern void __wasm_import_windlass_plugin_owners_claim(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-// Imported Functions from `windlass:plugin/events@0.1.0`
+// Imported Functions from `windlass:plugin/events@0.2.0`
 
-__attribute__((__import_module__("windlass:plugin/events@0.1.0"), __import_name__("emit")))
+__attribute__((__import_module__("windlass:plugin/events@0.2.0"), __import_name__("emit")))
 extern void __wasm_import_windlass_plugin_events_emit(uint8_t *);
 
-// Imported Functions from `windlass:plugin/log@0.1.0`
+// Imported Functions from `windlass:plugin/log@0.2.0`
 
-__attribute__((__import_module__("windlass:plugin/log@0.1.0"), __import_name__("log")))
+__attribute__((__import_module__("windlass:plugin/log@0.2.0"), __import_name__("log")))
 extern void __wasm_import_windlass_plugin_log_log(int32_t, uint8_t *, size_t, uint8_t *, size_t);
 
-// Imported Functions from `windlass:plugin/metrics@0.1.0`
+// Imported Functions from `windlass:plugin/metrics@0.2.0`
 
-__attribute__((__import_module__("windlass:plugin/metrics@0.1.0"), __import_name__("add")))
+__attribute__((__import_module__("windlass:plugin/metrics@0.2.0"), __import_name__("add")))
 extern void __wasm_import_windlass_plugin_metrics_add(uint8_t *, size_t, double, uint8_t *, size_t);
 
-__attribute__((__import_module__("windlass:plugin/metrics@0.1.0"), __import_name__("set")))
+__attribute__((__import_module__("windlass:plugin/metrics@0.2.0"), __import_name__("set")))
 extern void __wasm_import_windlass_plugin_metrics_set(uint8_t *, size_t, double, uint8_t *, size_t);
 
-__attribute__((__import_module__("windlass:plugin/metrics@0.1.0"), __import_name__("observe")))
+__attribute__((__import_module__("windlass:plugin/metrics@0.2.0"), __import_name__("observe")))
 extern void __wasm_import_windlass_plugin_metrics_observe(uint8_t *, size_t, double, uint8_t *, size_t);
 
-// Imported Functions from `windlass:plugin/config@0.1.0`
+// Imported Functions from `windlass:plugin/config@0.2.0`
 
-__attribute__((__import_module__("windlass:plugin/config@0.1.0"), __import_name__("get")))
+__attribute__((__import_module__("windlass:plugin/config@0.2.0"), __import_name__("get")))
 extern void __wasm_import_windlass_plugin_config_get(uint8_t *);
 
-// Imported Functions from `windlass:plugin/clock@0.1.0`
+// Imported Functions from `windlass:plugin/clock@0.2.0`
 
-__attribute__((__import_module__("windlass:plugin/clock@0.1.0"), __import_name__("now")))
+__attribute__((__import_module__("windlass:plugin/clock@0.2.0"), __import_name__("now")))
 extern void __wasm_import_windlass_plugin_clock_now(uint8_t *);
 
-// Imported Functions from `windlass:plugin/random@0.1.0`
+// Imported Functions from `windlass:plugin/random@0.2.0`
 
-__attribute__((__import_module__("windlass:plugin/random@0.1.0"), __import_name__("get-u32")))
+__attribute__((__import_module__("windlass:plugin/random@0.2.0"), __import_name__("get-u32")))
 extern int32_t __wasm_import_windlass_plugin_random_get_u32(void);
 
-__attribute__((__import_module__("windlass:plugin/random@0.1.0"), __import_name__("get-bytes")))
+__attribute__((__import_module__("windlass:plugin/random@0.2.0"), __import_name__("get-bytes")))
 extern void __wasm_import_windlass_plugin_random_get_bytes(int32_t, uint8_t *);
 
-// Imported Functions from `windlass:plugin/http@0.1.0`
+// Imported Functions from `windlass:plugin/http@0.2.0`
 
-__attribute__((__import_module__("windlass:plugin/http@0.1.0"), __import_name__("fetch")))
+__attribute__((__import_module__("windlass:plugin/http@0.2.0"), __import_name__("fetch")))
 extern void __wasm_import_windlass_plugin_http_fetch(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, int32_t, uint8_t *, size_t, int32_t, int32_t, uint8_t *);
 
-// Exported Functions from `windlass:plugin/reconciler@0.1.0`
+// Exported Functions from `windlass:plugin/reconciler@0.2.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_windlass:plugin/reconciler@0.1.0#describe")))
+__attribute__((__weak__, __export_name__("cabi_post_windlass:plugin/reconciler@0.2.0#describe")))
 void __wasm_export_exports_windlass_plugin_reconciler_describe_post_return(uint8_t * arg0) {
   if ((*((size_t*) (arg0 + sizeof(void*)))) > 0) {
     free(*((uint8_t **) (arg0 + 0)));
   }
 }
 
-__attribute__((__weak__, __export_name__("cabi_post_windlass:plugin/reconciler@0.1.0#reconcile")))
+__attribute__((__weak__, __export_name__("cabi_post_windlass:plugin/reconciler@0.2.0#reconcile")))
 void __wasm_export_exports_windlass_plugin_reconciler_reconcile_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -2373,7 +2373,7 @@ bool windlass_plugin_http_fetch(windlass_plugin_http_request_t *request, windlas
   }
 }
 
-__attribute__((__export_name__("windlass:plugin/reconciler@0.1.0#describe")))
+__attribute__((__export_name__("windlass:plugin/reconciler@0.2.0#describe")))
 uint8_t * __wasm_export_exports_windlass_plugin_reconciler_describe(void) {
   exports_windlass_plugin_reconciler_json_t ret;
   exports_windlass_plugin_reconciler_describe(&ret);
@@ -2383,7 +2383,7 @@ uint8_t * __wasm_export_exports_windlass_plugin_reconciler_describe(void) {
   return ptr;
 }
 
-__attribute__((__export_name__("windlass:plugin/reconciler@0.1.0#reconcile")))
+__attribute__((__export_name__("windlass:plugin/reconciler@0.2.0#reconcile")))
 uint8_t * __wasm_export_exports_windlass_plugin_reconciler_reconcile(uint8_t * arg) {
   reconciler_plugin_option_string_t option;
   switch ((int32_t) *((uint8_t*) (arg + (2*sizeof(void*))))) {

@@ -684,7 +684,7 @@ typedef struct {
   } val;
 } exports_windlass_plugin_reconciler_result_outcome_list_failure_t;
 
-// Imported Functions from `windlass:plugin/cache@0.1.0`
+// Imported Functions from `windlass:plugin/cache@0.2.0`
 // Reads one object, or the `fields` of it as in a list. None: it is not in the cache.
 extern bool windlass_plugin_cache_get(windlass_plugin_cache_object_ref_t *target, reconciler_plugin_list_string_t *maybe_fields, windlass_plugin_cache_option_json_t *ret, windlass_plugin_cache_api_error_t *err);
 // Reads several objects, in the order of the argument.
@@ -692,13 +692,13 @@ extern void windlass_plugin_cache_get_many(windlass_plugin_cache_list_object_ref
 // Lists objects, a page at a time.
 extern bool windlass_plugin_cache_list(windlass_plugin_cache_list_query_t *query, windlass_plugin_cache_page_t *ret, windlass_plugin_cache_api_error_t *err);
 
-// Imported Functions from `windlass:plugin/live@0.1.0`
+// Imported Functions from `windlass:plugin/live@0.2.0`
 // Reads one object. None: it does not exist. Without a namespace it is meant beside the primary.
 extern bool windlass_plugin_live_get(windlass_plugin_live_object_ref_t *target, windlass_plugin_live_option_json_t *ret, windlass_plugin_live_api_error_t *err);
 // Lists objects, a page at a time: at most 500 objects and 8 MiB, or `too-large`.
 extern bool windlass_plugin_live_list(windlass_plugin_live_list_query_t *query, windlass_plugin_live_page_t *ret, windlass_plugin_live_api_error_t *err);
 
-// Imported Functions from `windlass:plugin/writes@0.1.0`
+// Imported Functions from `windlass:plugin/writes@0.2.0`
 // Creates an object and returns it. `generateName` is allowed.
 extern bool windlass_plugin_writes_create(windlass_plugin_writes_json_t *object, windlass_plugin_writes_write_options_t *options, windlass_plugin_writes_json_t *ret, windlass_plugin_writes_api_error_t *err);
 // Replaces an object and returns it.
@@ -713,7 +713,7 @@ extern bool windlass_plugin_writes_delete(windlass_plugin_writes_object_ref_t *t
 // slowly and speeds up while they succeed. Only a delete returns none.
 extern void windlass_plugin_writes_batch(windlass_plugin_writes_list_operation_t *operations, windlass_plugin_writes_list_result_option_json_api_error_t *ret);
 
-// Imported Functions from `windlass:plugin/owners@0.1.0`
+// Imported Functions from `windlass:plugin/owners@0.2.0`
 // Makes the primary the controller of all matching objects of its namespace that have none, and gives up those that
 // it controls and that no longer match. Objects of other controllers are left alone. Attempts all and returns every
 // error. Afterwards `cache.list` with `owned` returns the objects.
@@ -723,16 +723,16 @@ extern void windlass_plugin_writes_batch(windlass_plugin_writes_list_operation_t
 // before it adopts anything; one that is being deleted neither adopts nor releases.
 extern bool windlass_plugin_owners_claim(windlass_plugin_owners_object_kind_t *kind, reconciler_plugin_string_t *label_selector, windlass_plugin_owners_claimed_t *ret, windlass_plugin_owners_list_api_error_t *err);
 
-// Imported Functions from `windlass:plugin/events@0.1.0`
+// Imported Functions from `windlass:plugin/events@0.2.0`
 // Sends an event later; it may be merged with others or dropped, and never fails the call. One about an object in
 // another namespace than the primary's is dropped, unless the primary is cluster-scoped.
 extern void windlass_plugin_events_emit(windlass_plugin_events_event_t *event);
 
-// Imported Functions from `windlass:plugin/log@0.1.0`
+// Imported Functions from `windlass:plugin/log@0.2.0`
 // Writes a line. The host adds the plugin, the controller, the object and the trace.
 extern void windlass_plugin_log_log(windlass_plugin_log_level_t level, reconciler_plugin_string_t *message, reconciler_plugin_list_tuple2_string_string_t *fields);
 
-// Imported Functions from `windlass:plugin/metrics@0.1.0`
+// Imported Functions from `windlass:plugin/metrics@0.2.0`
 // Adds to a counter.
 extern void windlass_plugin_metrics_add(reconciler_plugin_string_t *name, double value, reconciler_plugin_list_tuple2_string_string_t *labels);
 // Sets a gauge.
@@ -740,27 +740,27 @@ extern void windlass_plugin_metrics_set(reconciler_plugin_string_t *name, double
 // Adds a value to a histogram.
 extern void windlass_plugin_metrics_observe(reconciler_plugin_string_t *name, double value, reconciler_plugin_list_tuple2_string_string_t *labels);
 
-// Imported Functions from `windlass:plugin/config@0.1.0`
+// Imported Functions from `windlass:plugin/config@0.2.0`
 // A document that the manifest's schema accepts; `{}` if there is none, and in `describe`.
 extern void windlass_plugin_config_get(windlass_plugin_config_json_t *ret);
 
-// Imported Functions from `windlass:plugin/clock@0.1.0`
+// Imported Functions from `windlass:plugin/clock@0.2.0`
 // The time. It never goes back within a call; in `describe` and `compose` it stands still. The two runs of
 // `describe` see different times.
 extern void windlass_plugin_clock_now(windlass_plugin_clock_instant_t *ret);
 
-// Imported Functions from `windlass:plugin/random@0.1.0`
+// Imported Functions from `windlass:plugin/random@0.2.0`
 // Four random bytes as a number.
 extern uint32_t windlass_plugin_random_get_u32(void);
 // As many random bytes as asked for.
 extern void windlass_plugin_random_get_bytes(uint32_t length, reconciler_plugin_list_u8_t *ret);
 
-// Imported Functions from `windlass:plugin/http@0.1.0`
+// Imported Functions from `windlass:plugin/http@0.2.0`
 // Sends a request and reads the whole response. Any status is a response, not an error. Redirects are not followed: whoever
 // follows one sends another request, which is checked anew. Bodies are not decompressed. A fetch ends with its call.
 extern bool windlass_plugin_http_fetch(windlass_plugin_http_request_t *request, windlass_plugin_http_response_t *ret, windlass_plugin_http_http_error_t *err);
 
-// Exported Functions from `windlass:plugin/reconciler@0.1.0`
+// Exported Functions from `windlass:plugin/reconciler@0.2.0`
 void exports_windlass_plugin_reconciler_describe(exports_windlass_plugin_reconciler_json_t *ret);
 bool exports_windlass_plugin_reconciler_reconcile(exports_windlass_plugin_reconciler_request_t *request, exports_windlass_plugin_reconciler_outcome_t *ret, exports_windlass_plugin_reconciler_list_failure_t *err);
 

@@ -1,1 +1,1 @@
-export { now } from 'windlass:plugin/clock@0.1.0';
+export { now } from 'windlass:plugin/clock@0.2.0';

@@ -1,1 +1,1 @@
-export { emit } from 'windlass:plugin/events@0.1.0';
+export { emit } from 'windlass:plugin/events@0.2.0';

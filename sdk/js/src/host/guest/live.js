@@ -1,1 +1,1 @@
-export { get, list } from 'windlass:plugin/live@0.1.0';
+export { get, list } from 'windlass:plugin/live@0.2.0';

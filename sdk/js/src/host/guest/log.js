@@ -1,1 +1,1 @@
-export { log } from 'windlass:plugin/log@0.1.0';
+export { log } from 'windlass:plugin/log@0.2.0';

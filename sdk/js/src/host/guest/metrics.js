@@ -1,1 +1,1 @@
-export { add, set, observe } from 'windlass:plugin/metrics@0.1.0';
+export { add, set, observe } from 'windlass:plugin/metrics@0.2.0';

@@ -1,1 +1,1 @@
-export { getU32, getBytes } from 'windlass:plugin/random@0.1.0';
+export { getU32, getBytes } from 'windlass:plugin/random@0.2.0';

@@ -1,6 +1,6 @@
 // The prototype of the benchmark `languages`, on the bare bindings.
-import { get } from 'windlass:plugin/cache@0.1.0';
-import { apply } from 'windlass:plugin/writes@0.1.0';
+import { get } from 'windlass:plugin/cache@0.2.0';
+import { apply } from 'windlass:plugin/writes@0.2.0';
 
 const MANIFEST =
   '{"apiVersion":"windlass.dev/v1alpha1","kind":"PluginManifest","name":"prototype","version":"0.1.0","controllers":[{"name":"prototype","primary":{"apiVersion":"v1","kind":"ConfigMap"}}]}';

@@ -1,4 +1,4 @@
-//! `windlass:plugin@0.1.0`: the generated types, the linkers that give the imports, and the calls of the exports.
+//! `windlass:plugin@0.2.0`: the generated types, the linkers that give the imports, and the calls of the exports.
 
 pub(crate) mod convert;
 
