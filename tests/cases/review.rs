@@ -76,6 +76,23 @@ async fn the_policy_that_grant_writes_runs_on_a_real_kube_apiserver_once_it_was_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_policy_of_a_plugin_in_its_authors_build_folder_is_in_the_authors_folder() -> anyhow::Result<()> {
+    let (folder, built) = (tempfile::tempdir()?, plugin_directory()?);
+    let plugin = folder.path().join("build/webapp.wasm");
+    std::fs::create_dir(folder.path().join("build"))?;
+    std::fs::copy(built.path().join("webapp.wasm"), &plugin)?;
+    std::fs::write(folder.path().join("windlass.yaml"), "name: webapp\n")?;
+    let plugin = plugin.to_string_lossy();
+    let granted = windlass(&["grant", &plugin], folder.path()).await?;
+    assert_eq!(granted.code, Some(0), "{}", granted.said);
+    assert!(folder.path().join("webapp.policy.yaml").exists());
+    let inspected = windlass(&["inspect", &plugin], folder.path()).await?;
+    assert_eq!(inspected.code, Some(0), "{}{}", inspected.printed, inspected.said);
+    assert!(inspected.printed.contains("lacks nothing"), "{}", inspected.printed);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_policy_is_never_overwritten_unasked_and_what_it_lacks_is_shown() -> anyhow::Result<()> {
     let plugins = plugin_directory()?;
     let (plugin, policy) = (plugins.path().join("webapp.wasm"), plugins.path().join("webapp.policy.yaml"));

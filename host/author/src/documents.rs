@@ -60,11 +60,19 @@ pub fn definitions(folder: &Path) -> Result<Vec<Value>, DocumentsError> {
 /// The definitions beside the file of a `plugin`, or, of a plugin in its author's `build/`, those of the author's folder.
 pub fn definitions_of(plugin: &Path) -> Result<Vec<Value>, DocumentsError> {
     let plugin = plugin.canonicalize().unwrap_or_else(|_| plugin.to_owned());
-    let Some(beside) = plugin.parent() else { return Ok(vec![]) };
-    match beside.parent() {
-        Some(above) if beside.ends_with("build") && above.join(file::NAME).exists() => definitions(above),
-        _ => definitions(beside),
+    match (authors_folder(&plugin), plugin.parent()) {
+        (Some(folder), _) => definitions(&folder),
+        (None, Some(beside)) => definitions(beside),
+        (None, None) => Ok(vec![]),
     }
+}
+
+/// The folder of the author of a `plugin` that is in its `build/`. None: it is elsewhere.
+#[must_use]
+pub fn authors_folder(plugin: &Path) -> Option<PathBuf> {
+    let plugin = plugin.canonicalize().ok()?;
+    let built = plugin.parent().filter(|built| built.ends_with("build"))?;
+    Some(built.parent().filter(|folder| folder.join(file::NAME).exists())?.to_owned())
 }
 
 #[cfg(test)]
