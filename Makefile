@@ -10,7 +10,7 @@ MAKEFLAGS += --no-builtin-rules
 CARGO_TARGET_DIR ?= target
 
 # What `bench` and `bench-check` pass on.
-export QUICK CASES CONTENDERS ROUNDS SEED RECORD
+export QUICK CASES CONTENDERS ROUNDS SEED RECORD BUILD
 
 .PHONY: help setup build plugins guests conformance demo test soak fuzz bench bench-check clean
 
