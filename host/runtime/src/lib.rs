@@ -33,4 +33,4 @@ pub use observe::admin::ListenError;
 pub use plugins::directory::{AllowedError, DirectoryError};
 pub use plugins::leftovers::NamedKinds;
 pub use policies::{GrantMode, PoliciesError, PolicySettings, SUFFIX as POLICY_SUFFIX, read_ceiling, read_policy};
-pub use settings::{Settings, processors};
+pub use settings::{QUICK_FROM, Settings, processors};

@@ -57,6 +57,10 @@ pub struct Settings {
     pub features: Features,
 }
 
+/// Files of at least so many bytes are compiled in two steps. Smaller ones, as C and Rust make them, are compiled well in a
+/// quarter of a second.
+pub const QUICK_FROM: u64 = 1 << 20;
+
 impl Settings {
     /// The sandbox that runs plugins, on the threads of the tokio runtime that this is called on (ADR 19).
     pub(crate) fn sandbox(&self) -> Result<Sandbox, SandboxError> {
@@ -68,6 +72,7 @@ impl Settings {
             concurrent_calls: self.call_slots,
             compiler: self.compiler.clone(),
             cache: self.cache_dir.clone(),
+            quick_from: Some(QUICK_FROM),
             threads: Handle::current().metrics().num_workers(),
             runtime: Some(Handle::current()),
         };

@@ -49,7 +49,7 @@ pub(super) struct BuildArgs {
 
 impl BuildArgs {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let sandbox = match sandbox(&self.limits, self.cache_dir) {
+        let sandbox = match sandbox(&self.limits, self.cache_dir, None) {
             Ok(sandbox) => sandbox,
             Err(error) => {
                 eprintln!("windlass: {}", explained(&*error));
@@ -71,15 +71,16 @@ impl BuildArgs {
     }
 }
 
-/// The sandbox that loads the built plugin. It caches the compiled code for the host that runs the plugin.
-pub(super) fn sandbox(limits: &LimitArgs, cache: Option<PathBuf>) -> anyhow::Result<Sandbox> {
+/// The sandbox that loads the built plugin. It caches the compiled code for the host that runs the plugin, which is compiled
+/// quickly if the plugin's file is of `quick_from` bytes or more.
+pub(super) fn sandbox(limits: &LimitArgs, cache: Option<PathBuf>, quick_from: Option<u64>) -> anyhow::Result<Sandbox> {
     let (compiler, mut limits) = (super::compiler()?, limits.limits()?);
     if limits.compile_deadline == Limits::default().compile_deadline {
         // It is the author's own plugin, on a machine that has just compiled it.
         limits.compile_deadline = COMPILE_DEADLINE;
     }
     let cache = cache.or_else(windlass_wasm::default_cache_dir);
-    Ok(Sandbox::new(SandboxOptions { compiler, limits, cache, ..SandboxOptions::default() })?)
+    Ok(Sandbox::new(SandboxOptions { compiler, limits, cache, quick_from, ..SandboxOptions::default() })?)
 }
 
 /// A summary of the built plugin, in a few lines.

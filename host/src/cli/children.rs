@@ -100,7 +100,7 @@ impl ListChildrenArgs {
 
 /// The name of the plugin in `file`, and the kinds that it names.
 async fn version(file: &Path, limits: &LimitArgs) -> anyhow::Result<(String, NamedKinds)> {
-    let plugin = examine::load(file, limits).await?;
+    let plugin = examine::load(file, limits, None).await?;
     if plugin.entry() != EntryPoint::Composer {
         bail!(
             "{} is no composite plugin: it has no children by which its host could tell what it left",

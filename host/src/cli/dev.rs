@@ -11,7 +11,7 @@ use windlass_author::build;
 use windlass_author::file::{self, BuildFile};
 use windlass_author::follow::FollowedFolder;
 use windlass_kube::client::{self, ConnectOptions, Connection};
-use windlass_runtime::{GrantMode, LeaseMode, POLICY_SUFFIX, Settings};
+use windlass_runtime::{GrantMode, LeaseMode, POLICY_SUFFIX, QUICK_FROM, Settings};
 
 use super::{PluginArgs, shutdown};
 use crate::telemetry::brief::BriefOptions;
@@ -117,7 +117,8 @@ impl DevArgs {
         plugins.policy_dir.get_or_insert_with(|| folder.to_owned());
         // If there is a policy, try the plugin under it, as a cluster will.
         plugins.grants.get_or_insert(if has_policy { GrantMode::Policy } else { GrantMode::Manifest });
-        super::build::sandbox(&plugins.limits, plugins.cache_dir.clone())
+        // The host that runs it has better code made.
+        super::build::sandbox(&plugins.limits, plugins.cache_dir.clone(), Some(QUICK_FROM))
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use windlass_kube::Discovery;
 use windlass_kube::client::{self, ConnectError, ConnectOptions};
-use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
+use windlass_wasm::{Plugin, Sandbox, SandboxOptions, default_cache_dir};
 
 use super::limits::LimitArgs;
 use windlass_author::documents;
@@ -29,16 +29,21 @@ pub(super) struct ClusterArgs {
     context: Option<String>,
 }
 
-/// Loads a plugin without running it, and caches nothing.
-pub(super) async fn load(path: &Path, limits: &LimitArgs) -> anyhow::Result<Arc<Plugin>> {
+/// Loads a plugin without running it. Its compiled code is kept for the host that will run it: who reviews a file, or grants it
+/// what it asks for, mostly wants it to run soon.
+pub(super) async fn load(path: &Path, limits: &LimitArgs, cache: Option<PathBuf>) -> anyhow::Result<Arc<Plugin>> {
     let (compiler, limits) = (super::compiler()?, limits.limits()?);
-    let sandbox = Sandbox::new(SandboxOptions { compiler, limits, ..SandboxOptions::default() })?;
+    let cache = cache.or_else(default_cache_dir);
+    let sandbox = Sandbox::new(SandboxOptions { compiler, limits, cache, ..SandboxOptions::default() })?;
     Ok(sandbox.load(path).await?)
 }
 
-/// The default path of a plugin's policy.
+/// The default path of a plugin's policy: beside its file, or in the folder of its author, where `windlass dev` looks for it.
 pub(super) fn beside(plugin: &Plugin) -> PathBuf {
-    plugin.path().with_file_name(format!("{}{POLICY_SUFFIX}", plugin.name()))
+    let name = format!("{}{POLICY_SUFFIX}", plugin.name());
+    let beside = plugin.path().with_file_name(&name);
+    let authors = documents::authors_folder(plugin.path()).filter(|_| !beside.exists());
+    authors.map_or(beside, |folder| folder.join(name))
 }
 
 impl ClusterArgs {

@@ -28,6 +28,10 @@ pub(super) struct GrantArgs {
     /// Leave out `paused: true`: a host that follows the directory starts the plugin at once.
     #[arg(long)]
     in_force: bool,
+    /// The directory for compiled plugins, private to this user: give the one of the host that will run the plugin. Default:
+    /// `XDG_CACHE_HOME`/windlass, else ~/.cache/windlass.
+    #[arg(long, value_name = "DIR", env = "WINDLASS_CACHE_DIR")]
+    cache_dir: Option<PathBuf>,
     #[command(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
@@ -36,7 +40,7 @@ pub(super) struct GrantArgs {
 
 impl GrantArgs {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let plugin = examine::load(&self.plugin, &self.limits).await?;
+        let plugin = examine::load(&self.plugin, &self.limits, self.cache_dir).await?;
         let asks = self.cluster.asks(&plugin).await?;
         let text = draft(&plugin, &asks, self.in_force);
         let output = self.output.unwrap_or_else(|| examine::beside(&plugin));

@@ -49,6 +49,10 @@ pub(super) struct InspectArgs {
     /// The output format.
     #[arg(long, short, value_enum, default_value = "text")]
     output: OutputFormat,
+    /// The directory for compiled plugins, private to this user: give the one of the host that will run the plugin. Default:
+    /// `XDG_CACHE_HOME`/windlass, else ~/.cache/windlass.
+    #[arg(long, value_name = "DIR", env = "WINDLASS_CACHE_DIR")]
+    cache_dir: Option<PathBuf>,
     #[command(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
@@ -94,7 +98,7 @@ impl InspectArgs {
         let limits = self.limits.limits()?;
         let contents = Contents::read(&self.plugin, &limits)?;
         let made = InspectedFile { needs: contents.needs(&limits), contents };
-        let plugin = match examine::load(&self.plugin, &self.limits).await {
+        let plugin = match examine::load(&self.plugin, &self.limits, self.cache_dir.clone()).await {
             Ok(plugin) => plugin,
             Err(error) => {
                 self.print_unloaded(&made, &error)?;

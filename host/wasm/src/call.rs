@@ -30,7 +30,7 @@ use crate::wasi;
 /// The callee, and the limits of the call.
 pub(crate) struct Callee<'a> {
     pub(crate) shared: &'a Shared,
-    pub(crate) code: &'a v0_2_0::LinkedPlugin,
+    pub(crate) code: &'a Arc<v0_2_0::LinkedPlugin>,
     pub(crate) counters: &'a Arc<Counters>,
     pub(crate) instances: Instances,
     pub(crate) limits: Arc<Limits>,
@@ -74,7 +74,7 @@ impl Question for Request {
 /// Calls `describe` in `world`.
 pub(crate) async fn describe(
     shared: &Shared,
-    code: &v0_2_0::LinkedPlugin,
+    code: &Arc<v0_2_0::LinkedPlugin>,
     world: DescribeWorld,
 ) -> Result<String, Stopped> {
     let limits = Arc::new(shared.limits.of_describe());
@@ -132,7 +132,7 @@ impl Callee<'_> {
     /// An instance that waits for a call, else what a fresh one needs. Memory is waited for before the clock starts.
     async fn seat(&self, world: World) -> Seat {
         let lot = &self.shared.lot;
-        let terms = world.call().filter(|_| self.instances == Instances::Reuse).map(Terms::of);
+        let terms = world.call().filter(|_| self.instances == Instances::Reuse).map(|call| Terms::of(call, self.code));
         let parked = if let Some(terms) = &terms {
             lot.take(self.counters, terms)
         } else {

@@ -2,9 +2,10 @@
 
 use std::num::NonZeroUsize;
 
+use serde::{Deserialize, Serialize};
 use wasmtime::{
-    Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Strategy, WasmBacktraceDetails,
-    WasmFeatures,
+    Config, Enabled, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, Strategy,
+    WasmBacktraceDetails, WasmFeatures,
 };
 
 use crate::limits::Limits;
@@ -26,6 +27,16 @@ pub(crate) const MOST_OF_A_TABLE: usize = 40_000;
 
 /// The stack that the host's own code may need of a fibre's beyond the guest's.
 const HOST_STACK: usize = 1536 << 10;
+
+/// How much trouble the compiler takes. A call that stays within its limits has the same result, to the bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Effort {
+    /// Code that is there soon and is slower.
+    Quick,
+    /// The best code.
+    Full,
+}
 
 /// The engine cannot be made on this machine.
 #[derive(Debug, thiserror::Error)]
@@ -59,9 +70,14 @@ pub(crate) fn new(limits: &Limits, concurrent_calls: u32, parked: u32) -> Result
 }
 
 /// An engine that compiles what an engine of [`new`] with the same `limits` runs, and reserves nothing. The pool has no say
-/// in the code.
-pub(crate) fn for_compiling(limits: &Limits) -> Result<Engine, EngineError> {
-    Engine::new(&base(limits)).map_err(EngineError::Unsupported)
+/// in the code, and an engine runs code of either effort.
+pub(crate) fn for_compiling(limits: &Limits, effort: Effort) -> Result<Engine, EngineError> {
+    let mut config = base(limits);
+    if effort == Effort::Quick {
+        // The register allocator stays the thorough one: its authors do not stand in for the quick one's code.
+        config.cranelift_opt_level(OptLevel::None);
+    }
+    Engine::new(&config).map_err(EngineError::Unsupported)
 }
 
 fn base(limits: &Limits) -> Config {

@@ -2,7 +2,7 @@
 //! until all of it has gone well.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, RwLock};
 use std::time::Duration;
 
 use rand::SeedableRng as _;
@@ -34,7 +34,7 @@ impl Sandbox {
     /// Outside a tokio runtime.
     pub async fn load(&self, path: &Path) -> Result<Arc<Plugin>, LoadError> {
         let loaded = Box::pin(load(&self.shared, path)).await;
-        loaded.map(Arc::new).map_err(|problem| LoadError { path: path.to_owned(), problem })
+        loaded.map_err(|problem| LoadError { path: path.to_owned(), problem })
     }
 
     /// Loads the plugin `name` of the component with `digest` from the cache of compiled plugins, whatever is in the file
@@ -42,11 +42,11 @@ impl Sandbox {
     /// it may have been emptied, or the host be of another version.
     pub async fn load_digest(&self, name: &str, path: &Path, digest: &str) -> Result<Option<Arc<Plugin>>, LoadError> {
         let loaded = Box::pin(load_cached(&self.shared, name, path, digest)).await;
-        loaded.map(|plugin| plugin.map(Arc::new)).map_err(|problem| LoadError { path: path.to_owned(), problem })
+        loaded.map_err(|problem| LoadError { path: path.to_owned(), problem })
     }
 }
 
-async fn load(shared: &Arc<Shared>, path: &Path) -> Result<Plugin, LoadProblem> {
+async fn load(shared: &Arc<Shared>, path: &Path) -> Result<Arc<Plugin>, LoadProblem> {
     let name = plugin_name(path)?;
     let obtained = obtain(shared, path).await?;
     plugin(shared, name, path, obtained).await
@@ -57,7 +57,7 @@ async fn load_cached(
     name: &str,
     path: &Path,
     digest: &str,
-) -> Result<Option<Plugin>, LoadProblem> {
+) -> Result<Option<Arc<Plugin>>, LoadProblem> {
     if !digest::is_sha256(digest) {
         return Ok(None);
     }
@@ -68,12 +68,17 @@ async fn load_cached(
 }
 
 /// The plugin `name` of what was obtained.
-async fn plugin(shared: &Arc<Shared>, name: String, path: &Path, obtained: Obtained) -> Result<Plugin, LoadProblem> {
-    let Obtained { component, digest, size, manifest: known, kept } = obtained;
+async fn plugin(
+    shared: &Arc<Shared>,
+    name: String,
+    path: &Path,
+    obtained: Obtained,
+) -> Result<Arc<Plugin>, LoadProblem> {
+    let Obtained { component, digest, size, manifest: known, kept, unimproved } = obtained;
     let (entry, abi) = entry(&shared.engine, &component)?;
     check_imports(&shared.engine, &component, entry)?;
     let linked = shared.linker.link(&component, entry);
-    let code = linked.map_err(|error| LoadProblem::Link { abi, reason: explained(&error) })?;
+    let code = Arc::new(linked.map_err(|error| LoadProblem::Link { abi, reason: explained(&error) })?);
     let answer = match &known {
         Some(text) => serde_json::from_str(text).map_err(ManifestError::NotJson)?,
         None => describe(shared, &code).await?,
@@ -87,7 +92,7 @@ async fn plugin(shared: &Arc<Shared>, name: String, path: &Path, obtained: Obtai
     if *manifest.name != *name {
         return Err(LoadProblem::OtherName { manifest: manifest.name, file: name });
     }
-    Ok(Plugin {
+    let plugin = Arc::new(Plugin {
         name: name.into(),
         digest: digest.into(),
         path: path.to_owned(),
@@ -97,11 +102,16 @@ async fn plugin(shared: &Arc<Shared>, name: String, path: &Path, obtained: Obtai
         imports: imports(&shared.engine, &component),
         manifest,
         counters: Arc::default(),
-        code: Code(code),
-        kept,
+        code: RwLock::new(Code { linked: code, pinned: kept.pinned }),
+        was_cached: kept.found,
+        improvement: OnceLock::new(),
         host: Handle::current(),
         shared: shared.clone(),
-    })
+    });
+    if let Some(unimproved) = unimproved {
+        plugin.improve(unimproved);
+    }
+    Ok(plugin)
 }
 
 /// Keeps what `describe` answered, so that it need not be asked again for the same bytes.
@@ -122,7 +132,7 @@ fn plugin_name(path: &Path) -> Result<String, LoadProblem> {
 }
 
 /// Calls `describe` in both worlds, and returns what both answered.
-async fn describe(shared: &Arc<Shared>, code: &v0_2_0::LinkedPlugin) -> Result<Value, LoadProblem> {
+async fn describe(shared: &Arc<Shared>, code: &Arc<v0_2_0::LinkedPlugin>) -> Result<Value, LoadProblem> {
     let mut answers = Vec::with_capacity(WORLDS.len());
     for (now, seed) in WORLDS {
         let world = DescribeWorld { now, random: StdRng::seed_from_u64(seed) };

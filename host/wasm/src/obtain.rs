@@ -10,14 +10,19 @@ use std::time::Duration;
 use wasmtime::component::Component;
 
 use crate::artefacts::{Found, Pinned, from_compiler};
-use crate::compile::{CompileError, CompileFailure, compile};
+use crate::compile::{CompileError, CompileFailure, Haste, compile};
 use crate::component::{check_imports, check_preamble, entry};
 use crate::digest;
+use crate::engine::Effort;
+use crate::limits::Limits;
 use crate::load_error::{LoadProblem, explained};
 use crate::sandbox::{Shared, TaskError};
 
 /// For what is done beside compiling within its deadline: reading, hashing, writing.
 const BESIDE: Duration = Duration::from_secs(30);
+
+/// How much longer better code for a plugin that runs may take than code that is waited for.
+const PATIENCE: u32 = 4;
 
 /// A plugin's part of the cache of compiled plugins.
 #[derive(Debug)]
@@ -37,7 +42,13 @@ pub(crate) struct Obtained {
     /// The answer of `describe`, if it was asked before. None: it is to be asked.
     pub(crate) manifest: Option<String>,
     pub(crate) kept: Kept,
+    /// Of what was compiled quickly: what better code is made of.
+    pub(crate) unimproved: Option<Unimproved>,
 }
+
+/// The bytes of a component that was compiled quickly.
+#[derive(Debug)]
+pub(crate) struct Unimproved(Vec<u8>);
 
 /// The component in the file `path`.
 pub(crate) async fn obtain(shared: &Arc<Shared>, path: &Path) -> Result<Obtained, LoadProblem> {
@@ -62,7 +73,12 @@ pub(crate) async fn cached(shared: &Arc<Shared>, digest: &str) -> Result<Option<
     let Some(artefacts) = shared.artefacts.clone() else { return Ok(None) };
     let _permit = shared.readers.acquire().await.map_err(|_| TaskError::ShutDown)?;
     let (engine, digest) = (shared.engine.clone(), digest.to_owned());
-    let work = move || artefacts.find(&engine, &digest).map(|found| obtained(found, digest, true));
+    let work = move || {
+        // Without the file, what was compiled quickly stays so: better than nothing for who returns to it.
+        let efforts = [Effort::Full, Effort::Quick];
+        let found = efforts.into_iter().find_map(|effort| artefacts.find(&engine, &digest, effort));
+        found.map(|found| obtained(found, digest, true))
+    };
     Ok(shared.run_blocking(BESIDE, work).await?.flatten())
 }
 
@@ -73,14 +89,15 @@ async fn look_up(shared: &Arc<Shared>, path: &Path) -> Result<Option<Obtained>, 
     }
     let _permit = shared.readers.acquire().await.map_err(|_| TaskError::ShutDown)?;
     let (task, path) = (shared.clone(), path.to_owned());
-    let work = move || PluginFile::read(task, &path)?.found();
+    let work = move || PluginFile::read(task, &path)?.look_up();
     let late = || Err(LoadProblem::Host(format!("reading it and the cache had not ended after {BESIDE:?}")));
     shared.run_blocking(BESIDE, work).await?.unwrap_or_else(late)
 }
 
 fn obtained(found: Found, digest: String, was_there: bool) -> Obtained {
     let Found { component, size, manifest, pinned } = found;
-    Obtained { component, digest, size, manifest, kept: Kept { found: was_there, pinned: Some(pinned) } }
+    let kept = Kept { found: was_there, pinned: Some(pinned) };
+    Obtained { component, digest, size, manifest, kept, unimproved: None }
 }
 
 /// A file as it was read.
@@ -98,54 +115,109 @@ impl PluginFile {
         Ok(Self { shared, bytes, digest })
     }
 
-    /// The cache's knowledge of it: its code, or that it has none.
-    fn found(&self) -> Result<Option<Obtained>, LoadProblem> {
+    /// How it is compiled, if it must be.
+    fn effort(&self) -> Effort {
+        let is_large = self.shared.quick_from.is_some_and(|from| self.bytes.len() as u64 >= from);
+        if is_large { Effort::Quick } else { Effort::Full }
+    }
+
+    /// [`Self::found`], with its bytes where its code is not the best.
+    fn look_up(self) -> Result<Option<Obtained>, LoadProblem> {
+        let found = self.found()?;
+        Ok(found.map(|(obtained, effort)| self.with_bytes(obtained, effort)))
+    }
+
+    fn with_bytes(self, obtained: Obtained, effort: Effort) -> Obtained {
+        let unimproved = (effort == Effort::Quick).then_some(Unimproved(self.bytes));
+        Obtained { unimproved, ..obtained }
+    }
+
+    /// The cache's knowledge of it: its code, of which effort, or that it has none.
+    fn found(&self) -> Result<Option<(Obtained, Effort)>, LoadProblem> {
         let Self { shared, digest, .. } = self;
         let artefacts = shared.artefacts.as_deref();
-        if let Some(found) = artefacts.and_then(|them| them.find(&shared.engine, digest)) {
-            return Ok(Some(obtained(found, digest.clone(), true)));
+        let find = |effort| Some((artefacts?.find(&shared.engine, digest, effort)?, effort));
+        let quick = || if self.effort() == Effort::Quick { find(Effort::Quick) } else { None };
+        if let Some((found, effort)) = find(Effort::Full).or_else(quick) {
+            return Ok(Some((obtained(found, digest.clone(), true), effort)));
         }
-        shared.refusals.of(digest, artefacts).map_or(Ok(None), Err)
+        shared.refusals.of(digest, self.effort(), artefacts).map_or(Ok(None), Err)
     }
 
     fn compiled(self, cancelled: &UnixStream) -> Result<Obtained, LoadProblem> {
         // The same bytes may have been compiled for another file while this one waited.
-        if let Some(obtained) = self.found()? {
-            return Ok(obtained);
+        if let Some((obtained, effort)) = self.found()? {
+            return Ok(self.with_bytes(obtained, effort));
         }
-        let (shared, digest) = (self.shared.clone(), self.digest.clone());
-        self.compiled_anew(cancelled).inspect_err(|problem| {
-            shared.refusals.keep(&digest, problem, shared.artefacts.as_deref());
-        })
+        let (shared, effort) = (self.shared.clone(), self.effort());
+        let how = (effort, Haste::Awaited);
+        let obtained =
+            compiled(&shared, &shared.limits, &self.bytes, &self.digest, how, cancelled).inspect_err(|problem| {
+                shared.refusals.keep((&self.digest, effort), problem, shared.artefacts.as_deref());
+            })?;
+        Ok(self.with_bytes(obtained, effort))
     }
+}
 
-    fn compiled_anew(self, cancelled: &UnixStream) -> Result<Obtained, LoadProblem> {
-        let Self { shared, bytes, digest } = self;
-        let code =
-            compile(&shared.compiler, &shared.engine, &shared.limits, &bytes, cancelled).map_err(
-                |error| match error {
-                    CompileError::Invalid(why) => LoadProblem::Compile(why),
-                    CompileError::Failure(failure) => failure.into(),
-                    CompileError::Host(why) => LoadProblem::Host(why),
-                },
-            )?;
-        // Before it is kept: what needs more than calls may have is refused here.
-        let component = from_compiler(&shared.engine, &code).map_err(|error| {
-            let is_the_machines = error.chain().any(<dyn std::error::Error>::is::<std::io::Error>);
-            let why = explained(&error);
-            if is_the_machines { LoadProblem::Host(why) } else { LoadProblem::NoRoom(why) }
-        })?;
-        let size = bytes.len() as u64;
-        drop(bytes);
-        // What is no plugin is not worth a place on the disk.
-        let (entry, _) = entry(&shared.engine, &component)?;
-        check_imports(&shared.engine, &component, entry)?;
-        let kept = shared.artefacts.as_ref().and_then(|them| them.keep(&shared.engine, &digest, &code, size));
-        if let Some(found) = kept {
-            return Ok(obtained(found, digest, false));
-        }
-        Ok(Obtained { component, digest, size, manifest: None, kept: Kept { found: false, pinned: None } })
+/// Compiles a component, and keeps its code if there is a cache.
+fn compiled(
+    shared: &Shared,
+    limits: &Limits,
+    bytes: &[u8],
+    digest: &str,
+    (effort, haste): (Effort, Haste),
+    cancelled: &UnixStream,
+) -> Result<Obtained, LoadProblem> {
+    let code = compile(&shared.compiler, limits, (effort, haste), bytes, cancelled).map_err(|error| match error {
+        CompileError::Invalid(why) => LoadProblem::Compile(why),
+        CompileError::Failure(failure) => failure.into(),
+        CompileError::Host(why) => LoadProblem::Host(why),
+    })?;
+    // Before it is kept: what needs more than calls may have is refused here.
+    let component = from_compiler(&shared.engine, &code).map_err(|error| {
+        let is_the_machines = error.chain().any(<dyn std::error::Error>::is::<std::io::Error>);
+        let why = explained(&error);
+        if is_the_machines { LoadProblem::Host(why) } else { LoadProblem::NoRoom(why) }
+    })?;
+    // What is no plugin is not worth a place on the disk.
+    let (entry, _) = entry(&shared.engine, &component)?;
+    check_imports(&shared.engine, &component, entry)?;
+    let (size, digest) = (bytes.len() as u64, digest.to_owned());
+    let kept = shared.artefacts.as_ref().and_then(|them| them.keep(&shared.engine, (&digest, effort), &code, size));
+    if let Some(found) = kept {
+        return Ok(obtained(found, digest, false));
     }
+    let kept = Kept { found: false, pinned: None };
+    Ok(Obtained { component, digest, size, manifest: None, kept, unimproved: None })
+}
+
+/// Better code for the component with `digest`, which was compiled quickly: one component at a time, beside what is compiled for
+/// who waits.
+pub(crate) async fn improve(
+    shared: &Arc<Shared>,
+    Unimproved(bytes): Unimproved,
+    digest: Arc<str>,
+) -> Result<Obtained, LoadProblem> {
+    let _permit = shared.improvements.acquire().await.map_err(|_| TaskError::ShutDown)?;
+    let (_waiting, cancelled) = UnixStream::pair().map_err(|error| LoadProblem::Host(error.to_string()))?;
+    // Whoever needs the processors goes first, and processor time has a limit of its own.
+    let time = shared.limits.compile_deadline.saturating_mul(PATIENCE);
+    let (task, limits) = (shared.clone(), Limits { compile_deadline: time, ..(*shared.limits).clone() });
+    let how = (Effort::Full, Haste::Unhurried);
+    let work = move || {
+        let artefacts = task.artefacts.as_deref();
+        // Somebody else may have made it while this one waited, or have found that it cannot be made.
+        if let Some(found) = artefacts.and_then(|them| them.find(&task.engine, &digest, Effort::Full)) {
+            return Ok(obtained(found, digest.to_string(), true));
+        }
+        if let Some(problem) = task.refusals.of(&digest, Effort::Full, artefacts) {
+            return Err(problem);
+        }
+        compiled(&task, &limits, &bytes, &digest, how, &cancelled)
+            .inspect_err(|problem| task.refusals.keep((&digest, Effort::Full), problem, artefacts))
+    };
+    let late = || Err(CompileFailure::Deadline { limit: time }.into());
+    shared.run_blocking(time.saturating_add(BESIDE), work).await?.unwrap_or_else(late)
 }
 
 pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, LoadProblem> {

@@ -14,23 +14,31 @@ use windlass_core::confidential::Confidential;
 use windlass_core::grants::Grants;
 use windlass_core::ports::CallContext;
 
-use crate::abi::v0_2_0::Instance;
+use crate::abi::v0_2_0::{Instance, LinkedPlugin};
 use crate::counters::Counters;
 use crate::memory::IdleMemory;
 use crate::state::CallState;
 
 /// The operator's terms for a plugin: what it may know and do. An instance keeps things of a call under its terms, so
-/// it serves no call under others. (Mostly they are not just equal but the same, which is looked at first.)
-#[derive(Clone, PartialEq, Eq)]
+/// it serves no call under others. (Mostly they are not just equal but the same, which is looked at first.) And the code that
+/// it is an instance of: nobody goes back to slower code.
+#[derive(Clone)]
 pub(crate) struct Terms {
     config: Confidential,
     grants: Arc<Grants>,
+    code: Arc<LinkedPlugin>,
 }
 
 impl Terms {
-    /// Those of `call` now.
-    pub(crate) fn of(call: &CallContext) -> Self {
-        Self { config: call.config.clone(), grants: call.principal.grants() }
+    /// Those of `call` now, of `code`.
+    pub(crate) fn of(call: &CallContext, code: &Arc<LinkedPlugin>) -> Self {
+        Self { config: call.config.clone(), grants: call.principal.grants(), code: code.clone() }
+    }
+}
+
+impl PartialEq for Terms {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.code, &other.code) && self.config == other.config && self.grants == other.grants
     }
 }
 

@@ -1,22 +1,27 @@
 //! A loaded plugin: what it said of itself, and how to call it.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
+use futures::FutureExt as _;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio_util::task::AbortOnDropHandle;
 use windlass_core::compose::Composition;
 use windlass_core::outcome::CallResult;
 use windlass_core::ports::{CallContext, Ports};
 
 use crate::abi::{AbiVersion, v0_2_0};
+use crate::artefacts::Pinned;
 use crate::call::{self, Callee};
 use crate::counters::{Counters, PluginStats};
 use crate::cpu::CpuTime;
 use crate::entry::EntryPoint;
+use crate::load_error::LoadProblem;
 use crate::manifest::Manifest;
 use crate::memory::Held;
-use crate::obtain::Kept;
+use crate::obtain::{Obtained, Unimproved, improve};
 use crate::request::{CallLimits, CompositionRequest, Request};
 use crate::sandbox::{Shared, TaskError};
 use crate::trap::Stopped;
@@ -30,19 +35,22 @@ pub struct Called {
     pub cpu: Duration,
     /// Whether the plugin was called. If not, the host knew the result without it, which says nothing of the plugin.
     pub made: bool,
+    /// All has gone well, and the object, which is being deleted, is to stay all the same: its composer has not said that it may
+    /// go.
+    pub keeps_finalizer: bool,
 }
 
 impl Called {
     /// A call that was made, and used `cpu`.
     #[must_use]
     pub fn made(result: CallResult, cpu: Duration) -> Self {
-        Self { result, cpu, made: true }
+        Self { result, cpu, made: true, keeps_finalizer: false }
     }
 
     /// A call that was not made, because the host knew the result without it.
     #[must_use]
     pub fn not_made(result: CallResult) -> Self {
-        Self { result, cpu: Duration::ZERO, made: false }
+        Self { result, cpu: Duration::ZERO, made: false, keeps_finalizer: false }
     }
 }
 
@@ -72,20 +80,32 @@ pub struct Plugin {
     pub(crate) imports: Vec<String>,
     pub(crate) manifest: Manifest,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) code: Code,
-    pub(crate) kept: Kept,
+    pub(crate) code: RwLock<Code>,
+    pub(crate) was_cached: bool,
+    /// The task that has better code made, if there is better. It ends with the plugin.
+    pub(crate) improvement: OnceLock<Improvement>,
     /// Where what its calls ask for is carried out.
     pub(crate) host: Handle,
     pub(crate) shared: Arc<Shared>,
 }
 
-/// The code to call.
-#[derive(Clone)]
-pub(crate) struct Code(pub(crate) v0_2_0::LinkedPlugin);
+/// A task that has better code made.
+#[derive(Debug)]
+pub(crate) struct Improvement {
+    ended: watch::Receiver<bool>,
+    _task: AbortOnDropHandle<()>,
+}
+
+/// The code to call. Better code of the same component may take its place; a call goes on with what it began with.
+pub(crate) struct Code {
+    pub(crate) linked: Arc<v0_2_0::LinkedPlugin>,
+    /// Its hold on a file of the cache. None: it is not there.
+    pub(crate) pinned: Option<Arc<Pinned>>,
+}
 
 impl std::fmt::Debug for Code {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Code")
+        f.debug_struct("Code").field("pinned", &self.pinned).finish_non_exhaustive()
     }
 }
 
@@ -123,7 +143,8 @@ impl Plugin {
     /// The size of its machine code in bytes, with all that is loaded with it.
     #[must_use]
     pub fn compiled_size(&self) -> u64 {
-        let image = self.code.0.component().image_range();
+        let code = self.code();
+        let image = code.component().image_range();
         (image.end.addr() - image.start.addr()) as u64
     }
 
@@ -154,14 +175,14 @@ impl Plugin {
     /// Whether its code was found in the cache, and it was not compiled.
     #[must_use]
     pub fn was_cached(&self) -> bool {
-        self.kept.found
+        self.was_cached
     }
 
     /// Whether its code is in the cache, and can be loaded from there by
     /// [`Sandbox::load_digest`](crate::Sandbox::load_digest).
     #[must_use]
     pub fn is_cached(&self) -> bool {
-        self.kept.pinned.is_some()
+        self.code.read().unwrap_or_else(PoisonError::into_inner).pinned.is_some()
     }
 
     /// Its losses to limits since it was loaded.
@@ -196,7 +217,8 @@ impl Plugin {
         let world = crate::state::ReconcileWorld::new(ports, call, host, counters, limits.replay);
         let (plugin, metered) = (self.clone(), cpu.clone());
         let task = async move {
-            let callee = plugin.callee(&limits, &metered);
+            let code = plugin.code();
+            let callee = plugin.callee(&code, &limits, &metered);
             metered.metered(call::reconcile(&callee, &request, world)).await
         };
         let result = ended(self.shared.run(task).await).unwrap_or_else(|stopped| stopped);
@@ -214,7 +236,8 @@ impl Plugin {
         let world = call::compose::world(&request.request, call, self.counters.clone(), limits.replay);
         let (plugin, metered) = (self.clone(), cpu.clone());
         let task = async move {
-            let callee = plugin.callee(&limits, &metered);
+            let code = plugin.code();
+            let callee = plugin.callee(&code, &limits, &metered);
             metered.metered(call::compose::compose(&callee, &request, world)).await
         };
         match ended(self.shared.run(task).await) {
@@ -223,11 +246,60 @@ impl Plugin {
         }
     }
 
-    fn callee<'a>(&'a self, limits: &CallLimits, cpu: &'a CpuTime) -> Callee<'a> {
+    fn code(&self) -> Arc<v0_2_0::LinkedPlugin> {
+        self.code.read().unwrap_or_else(PoisonError::into_inner).linked.clone()
+    }
+
+    /// Has better code made of what was compiled quickly, and calls that from then on.
+    pub(crate) fn improve(self: &Arc<Self>, unimproved: Unimproved) {
+        let (plugin, shared) = (Arc::downgrade(self), self.shared.clone());
+        let (name, digest, entry) = (self.name.clone(), self.digest.clone(), self.entry);
+        let task = async move {
+            let began = Instant::now();
+            let better = improve(&shared, unimproved, digest).await.and_then(|obtained| {
+                let Obtained { component, kept, .. } = obtained;
+                let linked = shared.linker.link(&component, entry).map_err(|error| {
+                    LoadProblem::Host(format!("the better code does not link as the other did: {error:#}"))
+                })?;
+                Ok(Code { linked: Arc::new(linked), pinned: kept.pinned })
+            });
+            match better {
+                Ok(code) => {
+                    let Some(plugin) = plugin.upgrade() else { return };
+                    let former =
+                        std::mem::replace(&mut *plugin.code.write().unwrap_or_else(PoisonError::into_inner), code);
+                    // Its files are unmapped while nobody waits for the lock.
+                    drop(former);
+                    // They have the other code.
+                    shared.lot.forget(&plugin.counters);
+                    tracing::info!(plugin = %name, took = ?began.elapsed(), "better code takes the place of what was compiled quickly");
+                }
+                Err(error) => tracing::warn!(
+                    plugin = %name, %error,
+                    "it goes on with what was compiled quickly, which is slower: better code for it cannot be had"
+                ),
+            }
+        };
+        let (ending, ended) = watch::channel(false);
+        let task = task.map(move |()| ending.send_replace(true)).map(drop);
+        let task = AbortOnDropHandle::new(self.host.spawn(task));
+        // It is asked for once.
+        let _ = self.improvement.set(Improvement { ended, _task: task });
+    }
+
+    /// Waits until its code is as good as it gets: at once, if it was compiled well to begin with.
+    pub async fn improved(&self) {
+        let Some(task) = self.improvement.get() else { return };
+        let mut ended = task.ended.clone();
+        // An error is that the task is gone, which has ended then, too.
+        let _ = ended.wait_for(|ended| *ended).await;
+    }
+
+    fn callee<'a>(&'a self, code: &'a Arc<v0_2_0::LinkedPlugin>, limits: &CallLimits, cpu: &'a CpuTime) -> Callee<'a> {
         let shared = &*self.shared;
         Callee {
             shared,
-            code: &self.code.0,
+            code,
             counters: &self.counters,
             instances: limits.instances,
             limits: shared.limits.clone(),

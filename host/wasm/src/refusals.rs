@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::artefacts::Artefacts;
 use crate::compile::{CompileFailure, terms};
 use crate::component::ComponentError;
+use crate::engine::Effort;
 use crate::limits::Limits;
 use crate::load_error::LoadProblem;
 
@@ -24,8 +25,9 @@ const MOST: usize = 1_000;
 /// The refusals that are remembered within the limits of one sandbox.
 #[derive(Debug)]
 pub(crate) struct Refusals {
-    terms: String,
-    known: Mutex<HashMap<String, (Refused, Instant)>>,
+    /// Of each effort.
+    terms: [(Effort, String); 2],
+    known: Mutex<HashMap<(String, Effort), (Refused, Instant)>>,
 }
 
 /// Why.
@@ -65,20 +67,22 @@ impl From<Refused> for LoadProblem {
 
 impl Refusals {
     pub(crate) fn new(limits: &Limits) -> Self {
-        Self { terms: terms(limits), known: Mutex::default() }
+        let terms = [Effort::Full, Effort::Quick].map(|effort| (effort, terms(limits, effort)));
+        Self { terms, known: Mutex::default() }
     }
 
-    /// Why the component with `digest` is refused, if that was found not long ago: by this host, or by one with the
+    /// Why the component with `digest` is refused where it is compiled with `effort`, if that was found not long ago: by this host, or by one with the
     /// same cache.
-    pub(crate) fn of(&self, digest: &str, artefacts: Option<&Artefacts>) -> Option<LoadProblem> {
-        self.at(Instant::now(), digest, artefacts)
+    pub(crate) fn of(&self, digest: &str, effort: Effort, artefacts: Option<&Artefacts>) -> Option<LoadProblem> {
+        self.at(Instant::now(), (digest, effort), artefacts)
     }
 
-    fn at(&self, now: Instant, digest: &str, artefacts: Option<&Artefacts>) -> Option<LoadProblem> {
-        let here = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(digest).cloned();
+    fn at(&self, now: Instant, (digest, effort): (&str, Effort), artefacts: Option<&Artefacts>) -> Option<LoadProblem> {
+        let name = (digest.to_owned(), effort);
+        let here = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();
         let here = here.map(|(refused, since)| (refused, now.saturating_duration_since(since)));
         let kept = || {
-            let (text, age) = artefacts?.refusal(digest, &self.terms)?;
+            let (text, age) = artefacts?.refusal(digest, self.terms(effort))?;
             Some((serde_json::from_slice(&text).ok()?, age))
         };
         let (refused, age) = here.or_else(kept)?;
@@ -89,16 +93,20 @@ impl Refusals {
     }
 
     /// Remembers that the component with `digest` has this `problem`, if it is the bytes' own.
-    pub(crate) fn keep(&self, digest: &str, problem: &LoadProblem, artefacts: Option<&Artefacts>) {
+    pub(crate) fn keep(&self, (digest, effort): (&str, Effort), problem: &LoadProblem, artefacts: Option<&Artefacts>) {
         let Some(refused) = Refused::of(problem) else { return };
         if let (Some(artefacts), Ok(text)) = (artefacts, serde_json::to_vec(&refused)) {
-            artefacts.keep_refusal(digest, &self.terms, &text);
+            artefacts.keep_refusal(digest, self.terms(effort), &text);
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MOST {
             known.clear();
         }
-        known.insert(digest.to_owned(), (refused, Instant::now()));
+        known.insert((digest.to_owned(), effort), (refused, Instant::now()));
+    }
+
+    fn terms(&self, effort: Effort) -> &str {
+        self.terms.iter().find(|(of, _)| *of == effort).map_or("", |(_, terms)| terms)
     }
 }
 
@@ -116,10 +124,11 @@ mod tests {
         let of_the_bytes = [LoadProblem::Compile("no".to_owned()), LoadProblem::NoRoom("no".to_owned()), memory];
         for problem in of_the_bytes {
             let refusals = refusals();
-            assert!(refusals.of("a", None).is_none());
-            refusals.keep("a", &problem, None);
-            assert_eq!(refusals.of("a", None).expect("it is known").to_string(), problem.to_string());
-            assert!(refusals.of("b", None).is_none());
+            assert!(refusals.of("a", Effort::Full, None).is_none());
+            refusals.keep(("a", Effort::Full), &problem, None);
+            assert_eq!(refusals.of("a", Effort::Full, None).expect("it is known").to_string(), problem.to_string());
+            assert!(refusals.of("b", Effort::Full, None).is_none());
+            assert!(refusals.of("a", Effort::Quick, None).is_none(), "compiled otherwise it may fare otherwise");
         }
     }
 
@@ -129,26 +138,26 @@ mod tests {
         let killed = LoadProblem::Stopped(CompileFailure::Killed);
         for problem in [late, killed, LoadProblem::Host("no".to_owned()), LoadProblem::NotAFile] {
             let refusals = refusals();
-            refusals.keep("a", &problem, None);
-            assert!(refusals.of("a", None).is_none(), "{problem}");
+            refusals.keep(("a", Effort::Full), &problem, None);
+            assert!(refusals.of("a", Effort::Full, None).is_none(), "{problem}");
         }
     }
 
     #[test]
     fn what_was_refused_long_ago_is_tried_again() {
         let refusals = refusals();
-        refusals.keep("a", &LoadProblem::Compile("no".to_owned()), None);
+        refusals.keep(("a", Effort::Full), &LoadProblem::Compile("no".to_owned()), None);
         let later = Instant::now() + REMEMBERED;
-        assert!(refusals.at(later, "a", None).is_none());
+        assert!(refusals.at(later, ("a", Effort::Full), None).is_none());
     }
 
     #[test]
     fn no_more_is_remembered_than_fits() {
         let refusals = refusals();
         for number in 0..3 * MOST {
-            refusals.keep(&number.to_string(), &LoadProblem::Compile("no".to_owned()), None);
+            refusals.keep((&number.to_string(), Effort::Full), &LoadProblem::Compile("no".to_owned()), None);
         }
         assert!(refusals.known.lock().expect("not poisoned").len() <= MOST);
-        assert!(refusals.of(&(3 * MOST - 1).to_string(), None).is_some());
+        assert!(refusals.of(&(3 * MOST - 1).to_string(), Effort::Full, None).is_some());
     }
 }

@@ -52,14 +52,17 @@ pub struct SandboxOptions {
     pub compiler: Compiler,
     /// The directory where compiled plugins are kept. None: nowhere, and each is compiled whenever it is loaded.
     pub cache: Option<PathBuf>,
+    /// A file of at least so many bytes is compiled quickly first, so that the plugin runs soon, and then once more for better
+    /// code, which takes the place of the other while the plugin runs. None: every file is compiled once, and well.
+    pub quick_from: Option<u64>,
 }
 
 impl Default for SandboxOptions {
     /// A thread per core, and 32 calls at the same time. Plugins are compiled in this process, and not kept.
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-        let (compiler, cache) = (Compiler::InProcess, None);
-        Self { limits: Limits::default(), threads, runtime: None, concurrent_calls: 32, compiler, cache }
+        let (compiler, cache, quick_from) = (Compiler::InProcess, None, None);
+        Self { limits: Limits::default(), threads, runtime: None, concurrent_calls: 32, compiler, cache, quick_from }
     }
 }
 
@@ -109,7 +112,7 @@ impl Sandbox {
     /// half as many, and half of that, but no fewer than `least`. [`concurrent_calls`](Self::concurrent_calls) says how
     /// many.
     pub fn with_at_least(least: u32, options: SandboxOptions) -> Result<Self, SandboxError> {
-        let SandboxOptions { limits, threads, runtime, concurrent_calls, compiler, cache } = options;
+        let SandboxOptions { limits, threads, runtime, concurrent_calls, compiler, cache, quick_from } = options;
         let least = least.clamp(1, concurrent_calls.max(1));
         let mut concurrent_calls = concurrent_calls.max(1);
         let (engine, parked) = loop {
@@ -143,7 +146,9 @@ impl Sandbox {
             artefacts,
             refusals,
             readers: Semaphore::new(READERS),
+            quick_from,
             compilations: Semaphore::new(1),
+            improvements: Semaphore::new(1),
             guests,
             ticker,
             concurrent_calls,
@@ -205,6 +210,9 @@ pub(crate) struct Shared {
     pub(crate) readers: Semaphore,
     /// Compiling is parallel in itself and hungry for memory: one at a time.
     pub(crate) compilations: Semaphore,
+    /// The same of better code for plugins that run, which holds up nobody.
+    pub(crate) improvements: Semaphore,
+    pub(crate) quick_from: Option<u64>,
     guests: Guests,
     ticker: Arc<Ticker>,
     concurrent_calls: u32,

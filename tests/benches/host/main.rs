@@ -1,5 +1,6 @@
 //! Figures of the host as a whole: how soon a new file is at work (`swap`), what a thousand idle plugins cost (`idle`), how
-//! long a good plugin waits beside bad ones (`beside`), and how all that grows (`scale`).
+//! long a good plugin waits beside bad ones (`beside`), how soon a file of each language is at work that no cache knows (`fresh`),
+//! and how all that grows (`scale`).
 //!
 //! `make bench`, or by name: `cargo bench --workspace --bench host -- swap`. The `windlass` binary beside this program is what is
 //! measured. docs/benchmarks.md has recorded results.
@@ -7,6 +8,7 @@
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures the time of the world")]
 
 mod beside;
+mod fresh;
 // Guests of a few lines.
 #[allow(dead_code, reason = "the sandbox's tests make more of it")]
 #[path = "../../../host/wasm/tests/support/guests.rs"]
@@ -38,6 +40,9 @@ fn main() -> anyhow::Result<()> {
         }
         if wanted("beside") {
             beside::measure(Duration::from_secs(if quick { 1 } else { 4 })).await?;
+        }
+        if wanted("fresh") {
+            fresh::measure(if quick { 1 } else { 5 }).await?;
         }
         if wanted("scale") {
             scale::objects(if quick { &[200, 500] } else { &[10_000, 25_000, 50_000] }).await?;

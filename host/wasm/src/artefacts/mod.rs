@@ -19,6 +19,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use crate::digest;
+use crate::engine::Effort;
 
 use bounds::{Bounds, Cleaning};
 use directory::Directory;
@@ -82,9 +83,9 @@ impl Artefacts {
         self.directory.path()
     }
 
-    /// Finds the component with `digest`, if its code is here.
-    pub(crate) fn find(&self, engine: &Engine, digest: &str) -> Option<Found> {
-        let name = self.code_name(digest);
+    /// Finds the component with `digest`, if its code of this `effort` is here.
+    pub(crate) fn find(&self, engine: &Engine, digest: &str, effort: Effort) -> Option<Found> {
+        let name = self.code_name(digest, effort);
         let unsealed = self.unsealed(&name)?;
         let component = match native::from_cache(engine, &unsealed) {
             Ok(component) => component,
@@ -104,9 +105,19 @@ impl Artefacts {
     /// Keeps the code of the component with `digest`, whose file has `size` bytes, and returns it as it is found from
     /// now on: mapped from the file, so that the system may drop what is not used. None: it could not be kept, which is
     /// told of.
-    pub(crate) fn keep(&self, engine: &Engine, digest: &str, code: &[u8], size: u64) -> Option<Found> {
-        self.write(&self.code_name(digest), code, size)?;
-        self.find(engine, digest)
+    pub(crate) fn keep(
+        &self,
+        engine: &Engine,
+        (digest, effort): (&str, Effort),
+        code: &[u8],
+        size: u64,
+    ) -> Option<Found> {
+        self.write(&self.code_name(digest, effort), code, size)?;
+        if effort == Effort::Full {
+            // An error is that there is none.
+            let _ = self.directory.remove(&self.code_name(digest, Effort::Quick));
+        }
+        self.find(engine, digest, effort)
     }
 
     /// Keeps what `describe` of the component with `digest` answered.
@@ -180,8 +191,12 @@ impl Artefacts {
         }
     }
 
-    fn code_name(&self, digest: &str) -> String {
-        format!("{digest}.{}.code", self.engine)
+    fn code_name(&self, digest: &str, effort: Effort) -> String {
+        let effort = match effort {
+            Effort::Full => "",
+            Effort::Quick => "quick.",
+        };
+        format!("{digest}.{}.{effort}code", self.engine)
     }
 
     fn refusal_name(&self, digest: &str, terms: &str) -> String {

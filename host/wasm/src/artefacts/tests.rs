@@ -17,7 +17,7 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
-        let engine = engine::for_compiling(&Limits::default()).expect("an engine");
+        let engine = engine::for_compiling(&Limits::default(), Effort::Full).expect("an engine");
         let bytes = wat::parse_str("(component)").expect("well-formed");
         let code = engine.precompile_component(&bytes).expect("compiled");
         Self { directory: tempfile::tempdir().expect("a directory"), engine, code }
@@ -34,16 +34,16 @@ impl Fixture {
     /// A cache that has the component with [`digest`] 1.
     fn filled(&self) -> Artefacts {
         let artefacts = self.open();
-        artefacts.keep(&self.engine, &digest(1), &self.code, SIZE).expect("kept");
+        artefacts.keep(&self.engine, (&digest(1), Effort::Full), &self.code, SIZE).expect("kept");
         artefacts
     }
 
     fn code_file(&self, artefacts: &Artefacts) -> PathBuf {
-        self.path().join(artefacts.code_name(&digest(1)))
+        self.path().join(artefacts.code_name(&digest(1), Effort::Full))
     }
 
     fn finds(&self, artefacts: &Artefacts) -> bool {
-        artefacts.find(&self.engine, &digest(1)).is_some()
+        artefacts.find(&self.engine, &digest(1), Effort::Full).is_some()
     }
 }
 
@@ -65,9 +65,9 @@ fn what_was_kept_is_found_by_this_host_and_the_next() {
     let first = fixture.filled();
     first.keep_manifest(&digest(1), "{}");
     for artefacts in [first, fixture.open()] {
-        let found = artefacts.find(&fixture.engine, &digest(1)).expect("it is there");
+        let found = artefacts.find(&fixture.engine, &digest(1), Effort::Full).expect("it is there");
         assert_eq!((found.size, found.manifest.as_deref()), (SIZE, Some("{}")));
-        assert!(artefacts.find(&fixture.engine, &digest(2)).is_none());
+        assert!(artefacts.find(&fixture.engine, &digest(2), Effort::Full).is_none());
     }
 }
 
@@ -136,9 +136,9 @@ fn code_that_was_changed_cut_or_put_there_is_removed_and_not_run() {
 fn the_code_of_another_component_is_not_taken_for_this_ones() {
     let fixture = Fixture::new();
     let artefacts = fixture.filled();
-    let other = fixture.path().join(artefacts.code_name(&digest(2)));
+    let other = fixture.path().join(artefacts.code_name(&digest(2), Effort::Full));
     std::fs::rename(fixture.code_file(&artefacts), &other).expect("renamed");
-    assert!(artefacts.find(&fixture.engine, &digest(2)).is_none());
+    assert!(artefacts.find(&fixture.engine, &digest(2), Effort::Full).is_none());
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn another_engine_has_other_files() {
     let other = Engine::new(&config).expect("an engine");
     let ours = fixture.filled();
     let theirs = Artefacts::open(&fixture.path(), &other).expect("a cache");
-    assert!(theirs.find(&other, &digest(1)).is_none());
+    assert!(theirs.find(&other, &digest(1), Effort::Full).is_none());
     assert!(fixture.finds(&ours), "and they stay");
 }
 
@@ -173,7 +173,7 @@ fn another_engine_has_other_files() {
 fn the_pool_has_no_say_in_the_code() {
     let limits = Limits { memory_bytes: 1 << 20, table_elements: 7, ..Limits::default() };
     let pooling = engine::new(&limits, 3, 2).expect("an engine");
-    let compiling = engine::for_compiling(&Limits::default()).expect("an engine");
+    let compiling = engine::for_compiling(&Limits::default(), Effort::Full).expect("an engine");
     assert_eq!(engine_name(&pooling), engine_name(&compiling));
 }
 
@@ -200,7 +200,7 @@ fn what_another_program_keeps_in_the_directory_is_not_touched() {
     std::fs::write(&theirs, "theirs").expect("written");
     let bounds = Bounds { age: Duration::ZERO, interval: Duration::ZERO, bytes: 0 };
     let artefacts = Artefacts::bounded(&fixture.path(), &fixture.engine, bounds).expect("a cache");
-    drop(artefacts.keep(&fixture.engine, &digest(3), &fixture.code, SIZE));
+    drop(artefacts.keep(&fixture.engine, (&digest(3), Effort::Full), &fixture.code, SIZE));
     assert!(theirs.exists());
     // Least of all a key.
     let key = fixture.path().join("windlass-cache.key");
@@ -228,14 +228,16 @@ fn what_is_in_use_outlives_what_is_not() {
     let fixture = Fixture::new();
     let bounds = Bounds { age: Duration::from_hours(1), interval: Duration::ZERO, ..Bounds::default() };
     let artefacts = Artefacts::bounded(&fixture.path(), &fixture.engine, bounds).expect("a cache");
-    let in_use = artefacts.keep(&fixture.engine, &digest(1), &fixture.code, SIZE).expect("kept");
-    drop(artefacts.keep(&fixture.engine, &digest(2), &fixture.code, SIZE).expect("kept"));
+    let in_use = artefacts.keep(&fixture.engine, (&digest(1), Effort::Full), &fixture.code, SIZE).expect("kept");
+    drop(artefacts.keep(&fixture.engine, (&digest(2), Effort::Full), &fixture.code, SIZE).expect("kept"));
     for number in [1, 2] {
-        let file = std::fs::File::open(fixture.path().join(artefacts.code_name(&digest(number)))).expect("there");
+        let file = std::fs::File::open(fixture.path().join(artefacts.code_name(&digest(number), Effort::Full)))
+            .expect("there");
         file.set_modified(SystemTime::now() - Duration::from_hours(3)).expect("set");
     }
-    artefacts.keep(&fixture.engine, &digest(3), &fixture.code, SIZE).expect("kept");
-    let there = [1, 2, 3].map(|number| fixture.path().join(artefacts.code_name(&digest(number))).exists());
+    artefacts.keep(&fixture.engine, (&digest(3), Effort::Full), &fixture.code, SIZE).expect("kept");
+    let there =
+        [1, 2, 3].map(|number| fixture.path().join(artefacts.code_name(&digest(number), Effort::Full)).exists());
     assert_eq!(there, [true, false, true]);
     drop(in_use);
 }
@@ -244,9 +246,9 @@ fn what_is_in_use_outlives_what_is_not() {
 fn code_that_runs_goes_on_when_its_file_is_removed() {
     let fixture = Fixture::new();
     let artefacts = fixture.filled();
-    let found = artefacts.find(&fixture.engine, &digest(1)).expect("there");
+    let found = artefacts.find(&fixture.engine, &digest(1), Effort::Full).expect("there");
     std::fs::remove_dir_all(fixture.path()).expect("removed");
     assert_eq!(found.component.component_type().exports(&fixture.engine).count(), 0);
     // Keeping more fails, which is told once, and costs nothing else.
-    assert!(artefacts.keep(&fixture.engine, &digest(2), &fixture.code, SIZE).is_none());
+    assert!(artefacts.keep(&fixture.engine, (&digest(2), Effort::Full), &fixture.code, SIZE).is_none());
 }

@@ -13,7 +13,10 @@ use crate::limits::Limits;
 use crate::text::single_line;
 
 use super::compile_here;
-use super::order::{Order, Refusal, answer};
+use super::order::{Haste, Order, Refusal, answer};
+
+/// How nice a process is that nobody waits for.
+const UNHURRIED: i32 = 10;
 
 /// Standard input and output, and what the standard library keeps for itself.
 const FILES: u64 = 16;
@@ -53,6 +56,9 @@ fn die_with_the_host() -> io::Result<()> {
 fn bind(order: &Order) -> io::Result<()> {
     // If the machine runs out of memory, let it be this process that goes.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+    if order.haste == Haste::Unhurried {
+        rustix::process::nice(UNHURRIED)?;
+    }
     let limit = |resource, most: u64, grace: u64| {
         setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most.saturating_add(grace)) })
     };
@@ -78,7 +84,7 @@ fn mapped() -> u64 {
 
 fn compile(order: &Order, bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
     let limits = Limits { stack_bytes: order.stack_bytes, ..Limits::default() };
-    let engine: Engine = engine::for_compiling(&limits).map_err(|error| fell(&error.to_string()))?;
+    let engine: Engine = engine::for_compiling(&limits, order.effort).map_err(|error| fell(&error.to_string()))?;
     compile_here(&engine, order, bytes)
 }
 

@@ -20,10 +20,12 @@ use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
 
 use crate::digest;
+use crate::engine::{Effort, for_compiling};
 use crate::limits::{Limits, Value};
 use crate::text::single_line;
 
 pub use child::compile_child;
+pub(crate) use order::Haste;
 use order::{Order, Refusal};
 pub(crate) use size::Size;
 pub use size::TooMuch;
@@ -122,10 +124,10 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Names the limits within which a component is compiled and run: with others the same bytes may fare otherwise.
-pub(crate) fn terms(limits: &Limits) -> String {
+/// Names the limits within which a component is compiled and run, and how: with others the same bytes may fare otherwise.
+pub(crate) fn terms(limits: &Limits, effort: Effort) -> String {
     // Another version of ours may refuse other things.
-    let terms = format!("{} {}", env!("CARGO_PKG_VERSION"), Order::new(limits, 0).line());
+    let terms = format!("{} {}", env!("CARGO_PKG_VERSION"), Order::new(limits, (effort, Haste::Awaited), 0).line());
     let mut name = digest::sha256(terms.as_bytes());
     name.truncate(16);
     name
@@ -141,21 +143,24 @@ pub(crate) enum CompileError {
     Host(String),
 }
 
-/// Compiles `bytes` for `engine`. May block until `compile_deadline`; ends early when the other end of `cancelled` is
-/// closed.
+/// Compiles `bytes` for an engine within `limits`. May block until `compile_deadline`; ends early when the other end of
+/// `cancelled` is closed.
 pub(crate) fn compile(
     compiler: &Compiler,
-    engine: &Engine,
     limits: &Limits,
+    (effort, haste): (Effort, Haste),
     bytes: &[u8],
     cancelled: &UnixStream,
 ) -> Result<Vec<u8>, CompileError> {
-    let order = Order::new(limits, bytes.len());
+    let order = Order::new(limits, (effort, haste), bytes.len());
     let refusal = match compiler {
-        Compiler::InProcess => match compile_here(engine, &order, bytes) {
-            Ok(artefact) => return Ok(artefact),
-            Err(refusal) => refusal,
-        },
+        Compiler::InProcess => {
+            let engine = for_compiling(limits, effort).map_err(|error| CompileError::Host(error.to_string()))?;
+            match compile_here(&engine, &order, bytes) {
+                Ok(artefact) => return Ok(artefact),
+                Err(refusal) => refusal,
+            }
+        }
         Compiler::Process { program, arguments } => {
             let deadline = limits.compile_deadline;
             match process::run(program, arguments, &order, bytes, deadline, cancelled) {

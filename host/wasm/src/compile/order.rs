@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Read as _, Write};
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::MOST_OF_A_TABLE;
+use crate::engine::{Effort, MOST_OF_A_TABLE};
 use crate::limits::Limits;
 
 use super::size::TooMuch;
@@ -21,6 +21,8 @@ const HEADER_BYTES: usize = 9;
 pub(super) struct Order {
     pub(super) memory_bytes: u64,
     pub(super) cpu_seconds: u64,
+    pub(super) effort: Effort,
+    pub(super) haste: Haste,
     /// Of calls: a part of the engine's configuration.
     pub(super) stack_bytes: usize,
     pub(super) functions: u32,
@@ -37,11 +39,23 @@ pub(super) struct Order {
     bytes: usize,
 }
 
+/// Whether somebody waits for the code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Haste {
+    /// A plugin that does not run yet.
+    Awaited,
+    /// Nobody: it is better code for a plugin that runs. Whoever else needs the processors goes first.
+    Unhurried,
+}
+
 impl Order {
-    pub(super) fn new(limits: &Limits, bytes: usize) -> Self {
+    pub(super) fn new(limits: &Limits, (effort, haste): (Effort, Haste), bytes: usize) -> Self {
         Self {
             memory_bytes: limits.compile_memory_bytes,
             cpu_seconds: limits.compile_cpu.as_secs().max(1),
+            effort,
+            haste,
             stack_bytes: limits.stack_bytes,
             functions: limits.functions,
             function_bytes: limits.function_bytes,
@@ -122,7 +136,7 @@ mod tests {
 
     #[test]
     fn an_order_is_read_as_it_was_written_and_the_component_after_it() {
-        let order = Order::new(&Limits::default(), 3);
+        let order = Order::new(&Limits::default(), (Effort::Quick, Haste::Awaited), 3);
         let said = [order.line().as_bytes(), b"abc"].concat();
         let mut from = said.as_slice();
         assert_eq!(Order::read(&mut from).expect("an order"), order);
@@ -131,7 +145,7 @@ mod tests {
 
     #[test]
     fn half_a_component_is_none() {
-        let order = Order::new(&Limits::default(), 3);
+        let order = Order::new(&Limits::default(), (Effort::Quick, Haste::Awaited), 3);
         assert!(order.read_component(&mut b"ab".as_slice()).is_err());
     }
 

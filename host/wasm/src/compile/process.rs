@@ -18,7 +18,7 @@ use rustix::process::Signal;
 use crate::text::single_line;
 
 use super::CompileFailure;
-use super::order::{Order, Refusal, answered};
+use super::order::{Haste, Order, Refusal, answered};
 
 /// The most that the code of `component` bytes may be. Machine code is about three times as large as WebAssembly; images of
 /// memories come on top, which a few bytes can ask for, and which the host would have to hold.
@@ -51,7 +51,7 @@ pub(super) fn run(
 ) -> Result<Vec<u8>, Ended> {
     let until = Instant::now() + deadline;
     let host = |error: std::io::Error| Ended::Host(format!("the compiler's process: {error}"));
-    let mut process = Process(start(program, arguments).map_err(|error| {
+    let mut process = Process(start(program, arguments, order.haste).map_err(|error| {
         Ended::Host(format!("cannot start the compiler's process, {}: {error}", program.display()))
     })?);
     let line = order.line();
@@ -78,8 +78,11 @@ pub(super) fn run(
     }
 }
 
-fn start(program: &Path, arguments: &[OsString]) -> std::io::Result<Child> {
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(MOST_THREADS);
+fn start(program: &Path, arguments: &[OsString], haste: Haste) -> std::io::Result<Child> {
+    let threads = match haste {
+        Haste::Awaited => std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(MOST_THREADS),
+        Haste::Unhurried => 1,
+    };
     Command::new(program)
         .arg0("windlass")
         .args(arguments)
@@ -257,10 +260,16 @@ fn failure(status: ExitStatus, said: &str, order: &Order) -> CompileFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Effort;
     use crate::limits::Limits;
 
     fn failed(wait_status: i32, said: &str) -> &'static str {
-        failure(ExitStatus::from_raw(wait_status), said, &Order::new(&Limits::default(), 0)).reason()
+        failure(
+            ExitStatus::from_raw(wait_status),
+            said,
+            &Order::new(&Limits::default(), (Effort::Full, Haste::Awaited), 0),
+        )
+        .reason()
     }
 
     #[test]
@@ -276,7 +285,7 @@ mod tests {
     /// The fate of an order to `script`, within `deadline`.
     fn ordered(script: &str, bytes: &[u8], deadline: Duration, cancelled: &UnixStream) -> Result<Vec<u8>, Ended> {
         let arguments = ["-c".into(), script.into()];
-        let order = Order::new(&Limits::default(), bytes.len());
+        let order = Order::new(&Limits::default(), (Effort::Full, Haste::Awaited), bytes.len());
         run(Path::new("/bin/sh"), &arguments, &order, bytes, deadline, cancelled)
     }
 

@@ -185,10 +185,12 @@ fn defined(payload: &Payload<'_>) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compile::order::Haste;
+    use crate::engine::Effort;
     use crate::limits::{Limits, Setting};
 
     fn checked(text: &str, limits: &Limits) -> Result<(), TooMuch> {
-        check(&wat::parse_str(text).expect("well-formed"), &Order::new(limits, 0))
+        check(&wat::parse_str(text).expect("well-formed"), &Order::new(limits, (Effort::Full, Haste::Awaited), 0))
     }
 
     #[test]
@@ -256,6 +258,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_the_compilers_to_refuse() {
-        assert_eq!(check(b"\0asm\x0d\0\x01\0garbage", &Order::new(&Limits::default(), 0)), Ok(()));
+        assert_eq!(
+            check(b"\0asm\x0d\0\x01\0garbage", &Order::new(&Limits::default(), (Effort::Full, Haste::Awaited), 0)),
+            Ok(())
+        );
     }
 }

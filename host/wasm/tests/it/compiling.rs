@@ -338,6 +338,72 @@ async fn more_instances_than_a_call_has_room_for_are_refused_with_the_limit() {
     assert!(problem.to_string().contains("`--limit instances=N`"), "{problem}");
 }
 
+/// A sandbox that compiles every file quickly first, by `script`, whose first argument is the host's program.
+fn hasty(cache: &PluginDir, script: &str) -> Sandbox {
+    let arguments = ["-c".into(), script.into(), windlass().into()];
+    let compiler = Compiler::Process { program: "/bin/sh".into(), arguments: arguments.to_vec() };
+    let cache = Some(cache.path().join("cache"));
+    let options = SandboxOptions { compiler, cache, quick_from: Some(0), ..options(Limits::default()) };
+    Sandbox::new(options).expect("a sandbox")
+}
+
+/// How many files of the cache end so.
+fn kept(cache: &PluginDir, ending: &str) -> usize {
+    let files = std::fs::read_dir(cache.path().join("cache")).expect("readable");
+    files.filter(|file| file.as_ref().is_ok_and(|file| file.file_name().to_string_lossy().ends_with(ending))).count()
+}
+
+/// Lets the compiler of one effort pass, and ends that of the other.
+const QUICK_ONLY: &str = r#"IFS= read -r order
+case "$order" in *'"effort":"full"'*) exit 7;; esac
+{ printf '%s\n' "$order"; exec cat; } | "$0" compile-component"#;
+
+#[tokio::test]
+async fn what_was_compiled_quickly_runs_and_better_code_takes_its_place_while_it_does() {
+    let cache = PluginDir::new();
+    let sandbox = hasty(&cache, r#"exec "$0" compile-component"#);
+    let plugin = load(&sandbox, "webapp", &webapp()).await.expect("it loads");
+    let first = plugin.compiled_size();
+    assert!(matches!(reconcile(&plugin, &quiet()).await, CallResult::Done | CallResult::Failed(_)));
+    plugin.improved().await;
+    assert_ne!(plugin.compiled_size(), first);
+    assert!(matches!(reconcile(&plugin, &quiet()).await, CallResult::Done | CallResult::Failed(_)));
+    assert_eq!((kept(&cache, ".quick.code"), kept(&cache, ".code")), (0, 1), "only the better code is kept");
+    let again = load(&keeping(&cache), "webapp", &webapp()).await.expect("it loads");
+    assert!(again.was_cached());
+    assert_eq!(again.compiled_size(), plugin.compiled_size());
+}
+
+#[tokio::test]
+async fn a_plugin_goes_on_with_quick_code_if_better_code_cannot_be_had() {
+    let cache = PluginDir::new();
+    let sandbox = hasty(&cache, QUICK_ONLY);
+    let plugin = load(&sandbox, "webapp", &webapp()).await.expect("it loads");
+    plugin.improved().await;
+    assert!(matches!(reconcile(&plugin, &quiet()).await, CallResult::Done | CallResult::Failed(_)));
+    assert_eq!(kept(&cache, ".quick.code"), 1, "a restart need not compile it again");
+    let again = load(&sandbox, "webapp", &webapp()).await.expect("it loads");
+    assert!(again.was_cached());
+    // For who wants good code, quick code is none.
+    let thorough = load(&keeping(&cache), "webapp", &webapp()).await.expect("it loads");
+    assert!(!thorough.was_cached());
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn better_code_for_a_plugin_that_is_gone_is_made_no_further() {
+    let cache = PluginDir::new();
+    let process = cache.path().join("process");
+    let script = QUICK_ONLY.replace("exit 7", &format!("echo $$ >{}; exec sleep 600", process.display()));
+    let plugin = load(&hasty(&cache, &script), "webapp", &webapp()).await.expect("it loads");
+    let number = || std::fs::read_to_string(&process).unwrap_or_default().trim().to_owned();
+    support::until(|| !number().is_empty()).await;
+    let running = PathBuf::from("/proc").join(number());
+    assert!(running.exists());
+    drop(plugin);
+    support::until(|| !running.exists()).await;
+}
+
 /// The host's compiler, and how often it was started.
 struct Counted {
     directory: PluginDir,

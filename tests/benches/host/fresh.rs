@@ -1,0 +1,77 @@
+//! From a closed file that no cache knows to the first call, by language: what an author waits after each save, and an operator
+//! after each delivery. The debounce of 100 ms and the start of the watches are in it.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use windlass_tests::objects::documents;
+use windlass_tests::paths;
+use windlass_tests::server::{Kind, Server};
+
+use crate::milliseconds;
+use crate::support::process::Watched;
+
+/// The plugins, each with its bar in milliseconds.
+const PLUGINS: [(&str, u64); 5] =
+    [("webapp-c", 500), ("webapp", 500), ("webapp-go", 2_000), ("webapp-ts", 2_000), ("webapp-python", 5_000)];
+
+pub(crate) async fn measure(times: usize) -> anyhow::Result<()> {
+    for (name, bar) in PLUGINS {
+        let Some(file) = file(name)? else {
+            println!("file closed → first call, {name}: not built (make conformance)");
+            continue;
+        };
+        let (mut called, mut improved) = (Vec::new(), Vec::new());
+        for _ in 0..times {
+            let (first, better) = once(name, &file).await?;
+            called.push(first);
+            improved.extend(better);
+        }
+        called.sort_unstable();
+        improved.sort_unstable();
+        let better = match improved.last() {
+            Some(last) => format!("; better code after {:.0} ms at the most", milliseconds(*last)),
+            None => String::new(),
+        };
+        println!(
+            "file closed → first call, {name}, {} KB: median {:.0} ms, worst {:.0} ms of {times} (bar {bar} ms){better}",
+            file.metadata()?.len() / 1000,
+            milliseconds(called[called.len() / 2]),
+            milliseconds(called[called.len() - 1]),
+        );
+    }
+    Ok(())
+}
+
+/// None: it has not been built.
+fn file(name: &str) -> anyhow::Result<Option<PathBuf>> {
+    let directory = paths::plugins()?;
+    let places = [directory.join(format!("{name}.wasm")), directory.join(name).join(format!("{name}.wasm"))];
+    Ok(places.into_iter().find(|path| path.is_file()))
+}
+
+/// How long the first call took to come, and the better code, if the first was not the best.
+async fn once(name: &str, file: &PathBuf) -> anyhow::Result<(Duration, Option<Duration>)> {
+    let server = Server::start(Kind::Embedded).await?;
+    server.install_webapp().await?;
+    for object in documents(&paths::example("webapp.yaml"))? {
+        server.objects().apply(&object).await?;
+    }
+    let (plugins, cache) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    let its_own = format!("--cache-dir={}", cache.path().display());
+    let level = "--log-level=windlass::dispatch=debug,info";
+    let mut host = Watched::start(&server, plugins.path(), &[&its_own, level]).await?;
+    let next = plugins.path().join(".next");
+    std::fs::copy(file, &next)?;
+    // What is written under another name is noticed too, and must not begin the wait before the clock runs.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let closed = Instant::now();
+    std::fs::rename(&next, plugins.path().join(format!("{name}.wasm")))?;
+    let called = host.hears(|line| line.contains(" called elapsed=")).await?;
+    // `windlass_runtime::QUICK_FROM`
+    let is_large = file.metadata()?.len() >= 1 << 20;
+    let better =
+        if is_large { Some(host.hears(|line| line.contains("better code takes")).await? - closed) } else { None };
+    host.end().await?;
+    Ok((called - closed, better))
+}
