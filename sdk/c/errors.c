@@ -9,10 +9,24 @@ const char *windlass_reason_name(windlass_reason reason) {
     return names[reason <= WINDLASS_OTHER ? reason : WINDLASS_OTHER];
 }
 
+// The interface's longest duration.
+static uint32_t cut_ms(uint64_t milliseconds) {
+    return milliseconds > INT32_MAX ? INT32_MAX : (uint32_t)milliseconds;
+}
+
 const windlass_error *windlass_transient_text(windlass_text message) {
     windlass_error *error = windlass_alloc(sizeof *error);
     error->kind = WINDLASS_ERROR_TRANSIENT;
     error->message = windlass_text_copy(message);
+    return error;
+}
+
+const windlass_error *windlass_transient_text_after_ms(uint64_t milliseconds, windlass_text message) {
+    windlass_error *error = windlass_alloc(sizeof *error);
+    error->kind = WINDLASS_ERROR_TRANSIENT;
+    error->message = windlass_text_copy(message);
+    error->has_retry_after = true;
+    error->retry_after_ms = cut_ms(milliseconds);
     return error;
 }
 
@@ -29,6 +43,14 @@ const windlass_error *windlass_transient(const char *format, ...) {
     const char *message = windlass_format_list(format, arguments);
     va_end(arguments);
     return windlass_transient_text(windlass_text_of(message));
+}
+
+const windlass_error *windlass_transient_after_ms(uint64_t milliseconds, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    const char *message = windlass_format_list(format, arguments);
+    va_end(arguments);
+    return windlass_transient_text_after_ms(milliseconds, windlass_text_of(message));
 }
 
 const windlass_error *windlass_terminal(const char *format, ...) {
@@ -128,6 +150,14 @@ windlass_outcome windlass_fail_transient(windlass_failures *failures, const char
     return windlass_fail(failures, windlass_transient_text(windlass_text_of(message)));
 }
 
+windlass_outcome windlass_fail_transient_after_ms(windlass_failures *failures, uint64_t milliseconds, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    const char *message = windlass_format_list(format, arguments);
+    va_end(arguments);
+    return windlass_fail(failures, windlass_transient_text_after_ms(milliseconds, windlass_text_of(message)));
+}
+
 windlass_outcome windlass_fail_terminal(windlass_failures *failures, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -137,5 +167,5 @@ windlass_outcome windlass_fail_terminal(windlass_failures *failures, const char 
 }
 
 windlass_outcome windlass_requeue_after_ms(uint64_t milliseconds) {
-    return (windlass_outcome){true, milliseconds > INT32_MAX ? INT32_MAX : (uint32_t)milliseconds};
+    return (windlass_outcome){true, cut_ms(milliseconds)};
 }

@@ -1,4 +1,4 @@
-// What the host of a unit test does beside reads and writes: log, clock, chance, configuration, events, metrics and HTTP.
+// What the host of a unit test does beside reads and writes: log, clock, chance, configuration, triggers, events, metrics and HTTP.
 
 #ifndef __wasm__
 
@@ -20,6 +20,15 @@ void windlass_host_random_bytes(void *bytes, uint32_t length) {
     for (uint32_t i = 0; i < length; i++) {
         ((unsigned char *)bytes)[i] = (unsigned char)(windlass_host_random_u32() >> 24);
     }
+}
+
+windlass_triggers windlass_host_triggers(void) {
+    size_t count = windlass_fake.triggers.count;
+    windlass_trigger *triggers = windlass_alloc_array(count, sizeof *triggers);
+    for (size_t i = 0; i < count; i++) {
+        triggers[i] = *(const windlass_trigger *)windlass_fake.triggers.items[i];
+    }
+    return (windlass_triggers){triggers, count};
 }
 
 void windlass_host_emit(const windlass_event *event) {

@@ -1,4 +1,4 @@
-// What a unit test has planned: requests that fail, what comes of patches, and answers to HTTP requests.
+// What a unit test has planned: requests that fail, what comes of patches, answers to HTTP requests, and why calls are made.
 
 #ifndef __wasm__
 
@@ -38,6 +38,17 @@ void windlass_test_answer_http(uint16_t status, const char *body) {
     windlass_http_response *response = windlass_alloc(sizeof *response);
     *response = (windlass_http_response){.status = status, .body = windlass_text_copy(windlass_text(body))};
     windlass_fake_keep(&windlass_fake.answers, response);
+    windlass_memory_keep(before);
+}
+
+void windlass_test_add_trigger(const windlass_trigger *trigger) {
+    bool before = windlass_memory_keep(true);
+    windlass_trigger *copy = windlass_alloc(sizeof *copy);
+    copy->reason = windlass_text_copy(trigger->reason);
+    copy->watch = windlass_text_copy(trigger->watch);
+    copy->has_object = trigger->has_object;
+    copy->object = windlass_fake_ref(&trigger->object);
+    windlass_fake_keep(&windlass_fake.triggers, copy);
     windlass_memory_keep(before);
 }
 

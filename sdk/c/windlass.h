@@ -112,13 +112,19 @@ typedef struct windlass_error {
     windlass_text message;
     // If it is of the API.
     windlass_api_error api;
+    // If it is transient: not worth another attempt before so long has passed.
+    bool has_retry_after;
+    uint32_t retry_after_ms;
 } windlass_error;
 
 // Worth another attempt, after a backoff.
 const windlass_error *windlass_transient(const char *format, ...) WINDLASS_PRINTF(1, 2);
+// Worth another attempt, but not before so long has passed; the backoff may be longer. At most ten minutes count.
+const windlass_error *windlass_transient_after_ms(uint64_t milliseconds, const char *format, ...) WINDLASS_PRINTF(2, 3);
 // Not worth another attempt until something changes.
 const windlass_error *windlass_terminal(const char *format, ...) WINDLASS_PRINTF(1, 2);
 const windlass_error *windlass_transient_text(windlass_text message);
+const windlass_error *windlass_transient_text_after_ms(uint64_t milliseconds, windlass_text message);
 const windlass_error *windlass_terminal_text(windlass_text message);
 // An error of the API, for tests and for those who come by one on other ways.
 const windlass_error *windlass_api(const windlass_api_error *error);
@@ -150,11 +156,12 @@ windlass_outcome windlass_fail(windlass_failures *failures, const windlass_error
 // These do the same with an error that they make.
 windlass_outcome windlass_fail_api(windlass_failures *failures, const windlass_api_error *error);
 windlass_outcome windlass_fail_transient(windlass_failures *failures, const char *format, ...) WINDLASS_PRINTF(2, 3);
+windlass_outcome windlass_fail_transient_after_ms(windlass_failures *failures, uint64_t milliseconds, const char *format, ...) WINDLASS_PRINTF(3, 4);
 windlass_outcome windlass_fail_terminal(windlass_failures *failures, const char *format, ...) WINDLASS_PRINTF(2, 3);
 
 // --- A reconciler ---
 
-// Which object a call is about, and why now.
+// Which object a call is about.
 typedef struct windlass_request {
     // The controller's name in the manifest.
     windlass_text controller;
@@ -162,7 +169,7 @@ typedef struct windlass_request {
     windlass_text namespace;
     // The primary's.
     windlass_text name;
-    // The last known one.
+    // The last known one, also of a primary that has gone. None: the host has never seen it.
     windlass_text uid;
     // The primary as cached when the call began. NULL: it is not in the watch's scope, usually because it is gone. A composer finds
     // it as the parent.
@@ -220,6 +227,8 @@ typedef struct windlass_composition {
     uint32_t requeue_after_ms;
     // Says that no children at all is meant, so that existing ones may be pruned.
     bool allow_empty;
+    // Says of a parent that is being deleted that it may go. Only with the option `finalizer`.
+    bool finalized;
 } windlass_composition;
 
 typedef void windlass_compose(const windlass_composition_request *request, windlass_composition *composition, windlass_failures *failures);
@@ -489,6 +498,34 @@ const char *windlass_instant_text(windlass_instant instant);
 // The host's randomness; `rand`, `random` and `getentropy` are seeded from it in each call, and are no secret.
 uint32_t windlass_random_u32(void);
 void windlass_random_bytes(void *bytes, uint32_t length);
+
+// --- Why a call is made now: for a line of the log and for people ---
+//
+// A key is queued once, however much happens, so these are not all things that have happened: what a plugin does must not depend on
+// them. Only reconcilers have this.
+
+// One thing that has queued the key.
+typedef struct windlass_trigger {
+    // What happened, in CamelCase; later hosts may tell others.
+    // `Changed`: the object is new or has changed. `Deleted`: it has gone.
+    // `Start`: the controller has begun, or the first list of a watch has come. `Resync`: its time has come round.
+    // `RequeueAfter`: the call before has asked for it. `Retry`: it has failed.
+    // `Swap`: this is another build of the plugin. `Configuration`: its configuration or its grants have changed.
+    windlass_text reason;
+    // The name of the watch, if the manifest gives it one.
+    windlass_text watch;
+    // The object, as far as it was one.
+    bool has_object;
+    windlass_ref object;
+} windlass_trigger;
+
+typedef struct windlass_triggers {
+    windlass_trigger *items;
+    size_t count;
+} windlass_triggers;
+
+// What has queued the key since the call before, the oldest first, and at most eight.
+windlass_triggers windlass_triggers_list(void);
 
 // --- Conditions: lists in a status, in Kubernetes' form ---
 

@@ -23,6 +23,7 @@ static inline windlass_text lift_option(wire_option_text text) {
     return text.is_some ? lift(text.val) : WINDLASS_NONE;
 }
 
+// `cluster` stays none, and is not lifted either: there is one, which the host works on.
 static inline windlass_plugin_types_object_ref_t lower_ref(const windlass_ref *ref) {
     return (windlass_plugin_types_object_ref_t){
         .api_version = lower(ref->api_version),
@@ -62,21 +63,17 @@ static inline windlass_plugin_types_api_error_t lower_error(const windlass_api_e
     };
 }
 
+// An error of the API has what was said around it in its own message, so there is nothing to say before it.
 static inline windlass_plugin_types_failure_t lower_failure(const windlass_error *error) {
-    windlass_plugin_types_failure_t wire = {0};
-    switch (error->kind) {
-        case WINDLASS_ERROR_API:
-            wire.tag = WINDLASS_PLUGIN_TYPES_FAILURE_API;
-            wire.val.api = lower_error(&error->api);
-            break;
-        case WINDLASS_ERROR_TRANSIENT:
-            wire.tag = WINDLASS_PLUGIN_TYPES_FAILURE_TRANSIENT;
-            wire.val.transient = lower(error->message);
-            break;
-        case WINDLASS_ERROR_TERMINAL:
-            wire.tag = WINDLASS_PLUGIN_TYPES_FAILURE_TERMINAL;
-            wire.val.terminal = lower(error->message);
-            break;
+    bool is_api = error->kind == WINDLASS_ERROR_API;
+    windlass_plugin_types_failure_t wire = {
+        .message = lower(is_api ? WINDLASS_NONE : error->message),
+        .api = {.is_some = is_api},
+        .terminal = error->kind == WINDLASS_ERROR_TERMINAL,
+        .retry_after_ms = {.is_some = error->has_retry_after, .val = error->retry_after_ms},
+    };
+    if (is_api) {
+        wire.api.val = lower_error(&error->api);
     }
     return wire;
 }

@@ -83,6 +83,7 @@ void windlass_host_write(const windlass_operation *operation, windlass_text body
 void windlass_host_batch(const windlass_operation *operations, const windlass_text *bodies, size_t count, windlass_host_answer *answers);
 // The number of errors, which are put into an array of the call.
 size_t windlass_host_claim(windlass_text api_version, windlass_text kind, windlass_text selector, windlass_claimed *claimed, windlass_api_error **errors);
+windlass_triggers windlass_host_triggers(void);
 void windlass_host_emit(const windlass_event *event);
 void windlass_host_metric_value(windlass_host_metric what, windlass_text name, double value, const windlass_field *labels, size_t count);
 bool windlass_host_fetch(const windlass_http_request *request, windlass_http_response *response, windlass_http_error *error);

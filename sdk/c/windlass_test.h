@@ -73,6 +73,8 @@ windlass_json *windlass_test_object(const char *api_version, const char *kind, c
 void windlass_test_fail_next(const char *verb, const char *kind, windlass_reason reason);
 void windlass_test_set_now(windlass_instant now);
 void windlass_test_set_config(const char *config);
+// Adds to what `windlass_triggers_list` returns, in every call of the test: nothing, unless the test adds some.
+void windlass_test_add_trigger(const windlass_trigger *trigger);
 // What the next JSON or strategic merge patch of this kind makes of its object, as JSON: this host cannot apply these two itself, and
 // ends the call if the test has not said it.
 void windlass_test_answer_patch(const char *kind, const char *object);

@@ -27,6 +27,7 @@ typedef struct windlass_fake_host {
     // What the test has planned (test_plans.c).
     windlass_fake_list failures;
     windlass_fake_list patches;
+    windlass_fake_list triggers;
     windlass_fake_list answers;
     size_t answers_used;
     // The record.

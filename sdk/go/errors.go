@@ -2,6 +2,7 @@ package windlass
 
 import (
 	"errors"
+	"time"
 
 	"windlass.dev/sdk/internal/host"
 )
@@ -54,11 +55,32 @@ func Terminal(cause error) error {
 	if cause == nil {
 		return nil
 	}
-	return &host.Final{Cause: cause}
+	return &host.Marked{Cause: cause, Terminal: true}
 }
 
 // IsTerminal says whether err is, wraps or joins an error that Terminal has marked, or a malformed HTTP request.
 func IsTerminal(err error) bool {
-	var final *host.Final
-	return errors.As(err, &final)
+	for _, failure := range host.Failures(err) {
+		if failure.Terminal {
+			return true
+		}
+	}
+	return false
+}
+
+// RetryAfter marks an error as worth another attempt, but not before so long has passed. The backoff may be longer, and at
+// most ten minutes count. Nil stays nil.
+func RetryAfter(cause error, after time.Duration) error {
+	if cause == nil {
+		return nil
+	}
+	return &host.Marked{Cause: cause, RetryAfter: after}
+}
+
+// Delay is the longest time that RetryAfter has given to err, or to an error that it wraps or joins; zero: none.
+func Delay(err error) (delay time.Duration) {
+	for _, failure := range host.Failures(err) {
+		delay = max(delay, failure.RetryAfter)
+	}
+	return delay
 }

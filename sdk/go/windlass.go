@@ -18,14 +18,13 @@
 //
 //	func main() {}
 //
-// A plugin calls the host through the packages cache, live, writes, owners, events, metrics, config, clock, random and
-// http, named after the host's interfaces. It logs by log/slog and fmt.Println. Keep nothing between calls: each call
-// may get a fresh instance. Package windlasstest has a host for unit tests.
+// A plugin calls the host through the packages cache, live, writes, owners, events, metrics, config, clock, random, http
+// and triggers, named after the host's interfaces. It logs by log/slog and fmt.Println. Keep nothing between calls: each
+// call may get a fresh instance. Package windlasstest has a host for unit tests.
 package windlass
 
 import (
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"windlass.dev/sdk/internal/host"
@@ -39,7 +38,7 @@ type Request struct {
 	Namespace string
 	// Name is the primary's.
 	Name string
-	// UID is the last known one; empty: none was known.
+	// UID is the last known one, also of a primary that has gone; empty: the host has never seen it.
 	UID string
 	// Deleting says that the primary is being deleted and waits for its finalizers.
 	Deleting bool
@@ -58,10 +57,7 @@ func (request Request) Object(value any) (bool, error) {
 	if len(request.Raw) == 0 {
 		return false, nil
 	}
-	if err := Decode(request.Raw, value); err != nil {
-		return true, Terminal(fmt.Errorf("the primary is not as the plugin expects: %w", err))
-	}
-	return true, nil
+	return true, host.Expect("the primary", string(request.Raw), value)
 }
 
 // Outcome is the end of a reconcile that has not failed. The zero value is Done.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"testing"
 	"time"
@@ -51,6 +52,25 @@ func TestTheClassOfAnErrorIsSeenThroughWrapsAndJoins(t *testing.T) {
 	}
 	if windlass.Terminal(nil) != nil || windlass.IsTerminal(conflict) {
 		t.Error("what is not terminal")
+	}
+	later := windlass.RetryAfter(conflict, time.Minute)
+	if !windlass.IsConflict(later) || windlass.IsTerminal(later) || !windlass.IsTerminal(errors.Join(later, windlass.Terminal(conflict))) {
+		t.Error("what is terminal beside a delay")
+	}
+}
+
+func TestTheDelayOfAnErrorIsSeenThroughWrapsAndJoinsAndTheLongestCounts(t *testing.T) {
+	busy := windlass.RetryAfter(errors.New("a backup runs"), time.Minute)
+	if text := busy.Error(); text != "a backup runs" {
+		t.Error(text)
+	}
+	for _, err := range []error{busy, fmt.Errorf("while: %w", busy), errors.Join(busy, windlass.RetryAfter(io.EOF, time.Second), io.EOF)} {
+		if delay := windlass.Delay(err); delay != time.Minute {
+			t.Errorf("the delay of %v is %s", err, delay)
+		}
+	}
+	if windlass.RetryAfter(nil, time.Minute) != nil || windlass.Delay(nil) != 0 || windlass.Delay(windlass.Terminal(busy)) != 0 {
+		t.Error("what has none")
 	}
 }
 

@@ -26,6 +26,7 @@ use windlass_core::outcome::CallResult;
 use windlass_core::overlay::Overlay;
 use windlass_core::ports::{CallContext, Ports};
 use windlass_core::settle::Hold;
+use windlass_core::trigger::Triggers;
 use windlass_core::watch::WatchSpec;
 use windlass_kube::Subscription;
 use windlass_tests::paths;
@@ -142,6 +143,7 @@ fn context(plugin: &Arc<Plugin>, key: &ObjectKey) -> CallContext {
         primary_key: key.clone(),
         primary: None,
         trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
+        triggers: Triggers::default(),
         hold: Hold::detached(),
         overlay: Overlay::default(),
         cpu_permit: windlass_core::fair::CpuPermit::default(),

@@ -15,6 +15,7 @@ use windlass_core::overlay::{Overlay, WrittenState};
 use windlass_core::ports::{CallContext, Writes as _};
 use windlass_core::principal::{Principal, Role};
 use windlass_core::settle::{self, Settled};
+use windlass_core::trigger::Triggers;
 use windlass_core::write::{Operation, WriteOptions};
 use windlass_kube::{ConnectOptions, Discovery, Writer, client};
 use windlass_proxy::{Fault, Loss, Match, Verb};
@@ -60,6 +61,7 @@ impl Behind {
             primary_key: ObjectKey::namespaced(self.server.objects().namespace(), "primary"),
             primary: None,
             trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
+            triggers: Triggers::default(),
             hold,
             overlay: Overlay::default(),
             cpu_permit: windlass_core::fair::CpuPermit::default(),

@@ -24,6 +24,7 @@ pub(crate) const FILES: &[(&str, &str)] = files![
     "owners.wit",
     "random.wit",
     "reconciler.wit",
+    "triggers.wit",
     "types.wit",
     "world.wit",
     "writes.wit",

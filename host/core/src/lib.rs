@@ -49,6 +49,7 @@ pub mod settle;
 pub mod shared_budget;
 pub mod sharing;
 pub mod text;
+pub mod trigger;
 pub mod watch;
 pub mod withheld;
 pub mod write;

@@ -29,6 +29,13 @@ pub enum Failure {
     Api(ApiError),
     /// Worth another attempt.
     Transient(String),
+    /// Worth another attempt, but not before so long has passed.
+    TransientAfter {
+        /// The text for people.
+        message: String,
+        /// At most [`MAX_RETRY_AFTER`] counts.
+        after: Duration,
+    },
     /// Not worth another attempt until something changes.
     Terminal(String),
 }
@@ -37,7 +44,9 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Api(error) => error.fmt(f),
-            Self::Transient(message) | Self::Terminal(message) => f.write_str(message),
+            Self::Transient(message) | Self::TransientAfter { message, .. } | Self::Terminal(message) => {
+                f.write_str(message)
+            }
         }
     }
 }
@@ -108,7 +117,7 @@ pub enum Decision {
     Retry {
         /// Whether the attempt counts.
         retry: Retry,
-        /// The delay that the server asked for, at most [`MAX_RETRY_AFTER`].
+        /// The delay that the server or the plugin asked for, at most [`MAX_RETRY_AFTER`].
         at_least: Option<Duration>,
     },
     /// Forget it and tell people why: nothing will change until its objects do.
@@ -152,7 +161,7 @@ enum Class {
 fn classify(failure: &Failure, kind: &ObjectKind, key: &ObjectKey) -> Class {
     match failure {
         Failure::Terminal(_) => Class::Terminal,
-        Failure::Transient(_) => Class::Counted,
+        Failure::Transient(_) | Failure::TransientAfter { .. } => Class::Counted,
         Failure::Api(error) => match error.reason {
             // The operator has told a read-only host to change nothing, or does not grant it. No attempt changes that, and
             // no object is at fault. A change of the policies runs every primary.
@@ -175,10 +184,12 @@ fn concerns(error: &ApiError, kind: &ObjectKind, key: &ObjectKey) -> bool {
 }
 
 fn retry_after(failure: &Failure) -> Option<Duration> {
-    match failure {
-        Failure::Api(error) => error.retry_after.map(|delay| delay.min(MAX_RETRY_AFTER)),
+    let asked = match failure {
+        Failure::Api(error) => error.retry_after,
+        Failure::TransientAfter { after, .. } => Some(*after),
         Failure::Transient(_) | Failure::Terminal(_) => None,
-    }
+    };
+    asked.map(|delay| delay.min(MAX_RETRY_AFTER))
 }
 
 #[cfg(test)]
@@ -307,6 +318,8 @@ mod tests {
         let at_least = |seconds| Some(Duration::from_secs(seconds));
         let two = vec![after(ApiReason::TooManyRequests, 3), after(ApiReason::ServerError, 7)];
         assert_eq!(failed(two), Decision::Retry { retry: Retry::Uncounted, at_least: at_least(7) });
+        let own = Failure::TransientAfter { message: "a backup runs".into(), after: Duration::from_secs(30) };
+        assert_eq!(failed(vec![own]), Decision::Retry { retry: Retry::Counted, at_least: at_least(30) });
         let day = vec![after(ApiReason::TooManyRequests, 86_400)];
         assert_eq!(failed(day), Decision::Retry { retry: Retry::Uncounted, at_least: at_least(600) });
     }

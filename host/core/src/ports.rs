@@ -15,6 +15,7 @@ use crate::object::{Object, ObjectKey, ObjectKind, ObjectRef};
 use crate::overlay::Overlay;
 use crate::principal::Principal;
 use crate::settle::Hold;
+use crate::trigger::Triggers;
 use crate::write::Operation;
 
 pub use absent::Absent;
@@ -32,6 +33,8 @@ pub struct CallContext {
     pub primary_key: ObjectKey,
     /// The primary as cached when the call began. None: it is gone.
     pub primary: Option<Object>,
+    /// Why the key is reconciled now, as far as it is known.
+    pub triggers: Triggers,
     /// 32 hexadecimal digits, as in W3C Trace Context.
     pub trace_id: Arc<str>,
     /// Keeps the key from being processed again: a write that is on its way holds the context until it has settled,

@@ -102,6 +102,35 @@ async fn a_waiting_worker_wakes_when_a_delay_ends() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_knows_whether_its_time_had_come_until_it_is_done_or_goes_back() {
+    let queue = paused();
+    queue.add(1);
+    queue.add_after(1, Duration::from_secs(1));
+    assert_eq!(queue.get().await, Some(1));
+    assert!(!queue.was_due(&1), "somebody was sooner");
+    queue.done(&1);
+    assert_eq!(queue.get().await, Some(1));
+    assert!(queue.was_due(&1));
+    queue.give_back(&1);
+    assert_eq!(queue.get().await, Some(1));
+    assert!(queue.was_due(&1), "nothing has been done with it");
+    queue.done(&1);
+    queue.add(1);
+    assert_eq!(queue.get().await, Some(1));
+    assert!(!queue.was_due(&1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_has_failed_until_it_is_forgotten() {
+    let queue = paused();
+    assert!(!queue.has_failed(&1));
+    queue.add_rate_limited(1, Retry::Uncounted, None);
+    assert!(queue.has_failed(&1));
+    queue.forget(&1);
+    assert!(!queue.has_failed(&1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_sooner_key_wakes_a_worker_that_waits_for_a_later_one() {
     let queue = paused();
     queue.add_after(1, Duration::from_hours(1));

@@ -14,6 +14,7 @@ use windlass_core::overlay::Overlay;
 use windlass_core::ports::{CallContext, Writes as _};
 use windlass_core::principal::{Principal, Role};
 use windlass_core::settle::Hold;
+use windlass_core::trigger::Triggers;
 use windlass_core::write::Operation;
 use windlass_kube::Writer;
 use windlass_kube::sweep::{self, Carrier};
@@ -141,6 +142,7 @@ impl ManualChange<'_> {
             primary_key: carrier.key.clone(),
             primary: None,
             trace_id: format!("{:032x}", rand::random::<u128>()).into(),
+            triggers: Triggers::default(),
             hold: Hold::detached(),
             overlay: Overlay::default(),
             cpu_permit: windlass_core::fair::CpuPermit::default(),

@@ -38,6 +38,7 @@ static exports_windlass_plugin_composer_composition_t lower_composition(const wi
         .events = {events, composition->event_count},
         .requeue_after_ms = {.is_some = composition->requeue, .val = composition->requeue_after_ms},
         .allow_empty = composition->allow_empty,
+        .finalized = composition->finalized,
     };
     if (composition->status != NULL) {
         wire.status.val = lower(windlass_json_print(composition->status));

@@ -282,7 +282,22 @@ size_t windlass_host_claim(windlass_text api_version, windlass_text kind, windla
     return failed.len;
 }
 
-// --- Events, metrics, HTTP ---
+// --- Triggers, events, metrics, HTTP ---
+
+windlass_triggers windlass_host_triggers(void) {
+    windlass_plugin_triggers_list_trigger_t wire;
+    windlass_plugin_triggers_list(&wire);
+    windlass_trigger *triggers = windlass_alloc_array(wire.len, sizeof *triggers);
+    for (size_t i = 0; i < wire.len; i++) {
+        triggers[i].reason = lift(wire.ptr[i].reason);
+        triggers[i].watch = lift_option(wire.ptr[i].watch);
+        triggers[i].has_object = wire.ptr[i].object.is_some;
+        if (wire.ptr[i].object.is_some) {
+            triggers[i].object = lift_ref(&wire.ptr[i].object.val);
+        }
+    }
+    return (windlass_triggers){triggers, wire.len};
+}
 
 void windlass_host_emit(const windlass_event *event) {
     windlass_plugin_types_event_t wire = lower_event(event);
@@ -356,9 +371,9 @@ bool exports_windlass_plugin_reconciler_reconcile(exports_windlass_plugin_reconc
     if (failures.count == 0) {
         outcome = windlass_plugin_reconcile(&request, &failures);
     }
-    answer->tag = outcome.requeue ? EXPORTS_WINDLASS_PLUGIN_RECONCILER_OUTCOME_REQUEUE_AFTER
-                                  : EXPORTS_WINDLASS_PLUGIN_RECONCILER_OUTCOME_DONE;
-    answer->val.requeue_after = outcome.requeue_after_ms;
+    *answer = (exports_windlass_plugin_reconciler_outcome_t){
+        .requeue_after_ms = {.is_some = outcome.requeue, .val = outcome.requeue_after_ms},
+    };
     *failed = (exports_windlass_plugin_reconciler_list_failure_t){lower_failures(&failures), failures.count};
     windlass_call_end();
     return failures.count == 0;

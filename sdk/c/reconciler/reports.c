@@ -1,6 +1,10 @@
-// Events, metrics and HTTP.
+// Triggers, events, metrics and HTTP.
 
 #include "../windlass_internal.h"
+
+windlass_triggers windlass_triggers_list(void) {
+    return windlass_host_triggers();
+}
 
 void windlass_events_emit(const windlass_event *event) {
     windlass_host_emit(event);

@@ -143,6 +143,24 @@ WINDLASS_TEST(failures_are_collected_in_their_order) {
     WINDLASS_CHECK(failures.errors[21]->kind == WINDLASS_ERROR_API);
 }
 
+WINDLASS_TEST(a_transient_failure_keeps_its_delay_when_it_is_wrapped_and_joined_with_others) {
+    const windlass_error *error = windlass_transient_after_ms(5000, "%s is not ready", "the database");
+    WINDLASS_CHECK(error->kind == WINDLASS_ERROR_TRANSIENT && error->has_retry_after && error->retry_after_ms == 5000);
+    windlass_failures failures = {0};
+    windlass_fail_terminal(&failures, "%s", "never");
+    windlass_fail(&failures, windlass_wrap(windlass_wrap(error, "the schema"), "the shop"));
+    windlass_fail_transient_after_ms(&failures, 0, "attempt %d", 2);
+    windlass_fail_transient(&failures, "attempt %d", 3);
+    WINDLASS_CHECK(failures.count == 4);
+    WINDLASS_CHECK(failures.errors[0]->kind == WINDLASS_ERROR_TERMINAL && !failures.errors[0]->has_retry_after);
+    WINDLASS_CHECK_TEXT(failures.errors[1]->message, "the shop: the schema: the database is not ready");
+    WINDLASS_CHECK(failures.errors[1]->kind == WINDLASS_ERROR_TRANSIENT);
+    WINDLASS_CHECK(failures.errors[1]->has_retry_after && failures.errors[1]->retry_after_ms == 5000);
+    WINDLASS_CHECK_TEXT(failures.errors[2]->message, "attempt 2");
+    WINDLASS_CHECK(failures.errors[2]->has_retry_after && failures.errors[2]->retry_after_ms == 0);
+    WINDLASS_CHECK(failures.errors[3]->kind == WINDLASS_ERROR_TRANSIENT && !failures.errors[3]->has_retry_after);
+}
+
 WINDLASS_TEST(failures_stay_when_memory_is_released) {
     windlass_failures failures = {0};
     for (int i = 0; i < 100; i++) {
@@ -168,6 +186,7 @@ WINDLASS_TEST(failures_stay_when_memory_is_released) {
 WINDLASS_TEST(a_long_wait_is_cut) {
     WINDLASS_CHECK(windlass_requeue_after_ms(UINT64_MAX).requeue_after_ms == INT32_MAX);
     WINDLASS_CHECK(windlass_requeue_after_ms(5).requeue && !WINDLASS_DONE.requeue);
+    WINDLASS_CHECK(windlass_transient_text_after_ms(UINT64_MAX, windlass_text("late"))->retry_after_ms == INT32_MAX);
 }
 
 // --- Conditions, owners, time ---
@@ -386,6 +405,24 @@ WINDLASS_TEST(the_world_and_the_record_stay_when_memory_is_released) {
     windlass_ref pod = windlass_ref_of("v1", "Pod", WINDLASS_NONE, windlass_text("a"));
     windlass_json *object;
     WINDLASS_CHECK(windlass_is(windlass_live_get(&pod, &object), WINDLASS_TIMEOUT));
+}
+
+WINDLASS_TEST(a_call_has_the_triggers_that_the_test_gives_it) {
+    WINDLASS_CHECK(windlass_triggers_list().count == 0);
+    windlass_mark mark = windlass_memory_mark();
+    windlass_ref pod = windlass_ref_of("v1", "Pod", WINDLASS_NONE, windlass_text(windlass_format("%s", "a")));
+    windlass_test_add_trigger(&(windlass_trigger){.reason = windlass_text("Resync")});
+    windlass_test_add_trigger(&(windlass_trigger){
+        .reason = windlass_text("Changed"), .watch = windlass_text("pods"), .has_object = true, .object = pod});
+    overwrite(mark);
+    windlass_triggers triggers = windlass_triggers_list();
+    WINDLASS_CHECK(triggers.count == 2);
+    WINDLASS_CHECK_TEXT(triggers.items[0].reason, "Resync");
+    WINDLASS_CHECK(triggers.items[0].watch.data == NULL && !triggers.items[0].has_object);
+    WINDLASS_CHECK_TEXT(triggers.items[1].reason, "Changed");
+    WINDLASS_CHECK_TEXT(triggers.items[1].watch, "pods");
+    WINDLASS_CHECK(triggers.items[1].has_object);
+    WINDLASS_CHECK_TEXT(windlass_ref_text(&triggers.items[1].object), "Pod a");
 }
 
 static const char *const THING = WINDLASS_JSON({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"},

@@ -6,13 +6,14 @@ import (
 	"iter"
 
 	"windlass.dev/sdk"
+	"windlass.dev/sdk/internal/guest"
 	"windlass.dev/sdk/internal/host"
 )
 
 // Get reads one object into a new T, a struct or a map. Nil: it is not in the cache. With fields it reads only the
 // object's identity and the values at these JSON pointers.
 func Get[T any](target windlass.Ref, fields ...string) (*T, error) {
-	return host.Object[T](host.Get().CacheGet(target, fields))
+	return host.Object[T](guest.Host().CacheGet(target, fields))
 }
 
 // Read is one result of GetMany.
@@ -25,7 +26,7 @@ type Read[T any] struct {
 // GetMany reads several objects, in the order of the targets.
 func GetMany[T any](targets []windlass.Ref, fields ...string) []Read[T] {
 	results := make([]Read[T], len(targets))
-	for place, read := range host.Get().CacheGetMany(targets, fields) {
+	for place, read := range guest.Host().CacheGetMany(targets, fields) {
 		results[place].Object, results[place].Err = host.Object[T](read)
 	}
 	return results
@@ -71,7 +72,7 @@ func (query Query) read(token string) (host.Page, *host.APIError) {
 	if query.PageSize > 0 {
 		asked.Limit = uint32(query.PageSize)
 	}
-	return host.Get().CacheList(asked)
+	return guest.Host().CacheList(asked)
 }
 
 // All collects a list.

@@ -5,8 +5,8 @@ package clock
 import (
 	"time"
 
-	"windlass.dev/sdk/internal/host"
+	"windlass.dev/sdk/internal/guest"
 )
 
 // Now is the time, in UTC. It never goes back within a call; in a composer it stands still.
-func Now() time.Time { return host.Get().Now() }
+func Now() time.Time { return guest.Host().Now() }

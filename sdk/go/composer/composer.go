@@ -1,8 +1,8 @@
 // Package composer turns a function into a plugin. The function computes, from an object and the objects around it, the
 // children that should exist. The host applies, owns, prunes and reports them.
 //
-// A composer has log, clock, random and config, and no other package of the SDK: its answer depends on nothing but its
-// request.
+// A composer has log, clock, random and config, and no other package of the SDK that calls the host: its answer depends on
+// nothing but its request. One that calls another is not built.
 package composer
 
 import (
@@ -49,10 +49,7 @@ func (request Request) Config(value any) error {
 	if len(document) == 0 {
 		document = json.RawMessage("{}")
 	}
-	if err := windlass.Decode(document, value); err != nil {
-		return windlass.Terminal(fmt.Errorf("the configuration is not as the plugin expects: %w", err))
-	}
-	return nil
+	return host.Expect("the configuration", string(document), value)
 }
 
 // Children returns the children of a kind.
@@ -120,10 +117,7 @@ func one[T any](objects []json.RawMessage, target windlass.Ref) (*T, error) {
 }
 
 func read(document json.RawMessage, into any) error {
-	if err := windlass.Decode(document, into); err != nil {
-		return windlass.Terminal(fmt.Errorf("an object is not as the plugin expects: %w", err))
-	}
-	return nil
+	return host.Expect("an object", string(document), into)
 }
 
 // Composition is a composer's answer.
@@ -139,6 +133,8 @@ type Composition struct {
 	RequeueAfter time.Duration
 	// AllowEmpty says that an answer without children is intended, so that existing ones may be pruned.
 	AllowEmpty bool
+	// Finalized says of a parent that is being deleted that it may go. Only with the option Finalizer.
+	Finalized bool
 }
 
 // Event is an event about an object: the primary, if Regarding is nil.

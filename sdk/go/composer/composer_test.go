@@ -103,11 +103,12 @@ func TestACompositionIsAnsweredWhole(t *testing.T) {
 
 func TestWhatIsNoJSONFailsTheWholeComposition(t *testing.T) {
 	for _, wrong := range []Composition{{Children: []any{func() {}}}, {Status: func() {}}} {
-		if _, failures := called(t, wrong, nil); len(failures) != 1 || failures[0].Terminal == "" {
+		if _, failures := called(t, wrong, nil); len(failures) != 1 || !failures[0].Terminal {
 			t.Error(failures)
 		}
 	}
-	if _, failures := called(t, Composition{}, windlass.Terminal(context.Canceled)); failures[0].Terminal != "context canceled" {
+	_, failures := called(t, Composition{}, windlass.Terminal(context.Canceled))
+	if failures[0] != (host.Failure{Message: "context canceled", Terminal: true}) {
 		t.Error(failures)
 	}
 }

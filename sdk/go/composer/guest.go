@@ -17,16 +17,19 @@ import (
 )
 
 func init() {
-	host.Current = guest.Pure{}
 	entry.Ready()
-	export_windlass_plugin_composer.Description = func() string {
-		return guest.Call(func() string {
+	export_windlass_plugin_composer.Description = func() (document string) {
+		guest.Call(func() {
 			needed()
-			return entry.Describe(plugin)
+			document = entry.Describe(plugin)
 		})
+		return document
 	}
-	export_windlass_plugin_composer.Composer = func(of windlass_plugin_composer.CompositionRequest) export_windlass_plugin_composer.Result {
-		return guest.Call(func() export_windlass_plugin_composer.Result { return told(run(request(of))) })
+	export_windlass_plugin_composer.Composer = func(
+		of windlass_plugin_composer.CompositionRequest,
+	) (result export_windlass_plugin_composer.Result) {
+		guest.Call(func() { result = told(run(request(of))) })
+		return result
 	}
 }
 
@@ -52,13 +55,11 @@ func told(written answer, failures []host.Failure) export_windlass_plugin_compos
 		return wt.Err[windlass_plugin_composer.Composition](guest.Failures(failures))
 	}
 	composition := windlass_plugin_composer.Composition{
-		Children: host.Cleaned(written.children), Status: guest.Some(written.status), AllowEmpty: written.AllowEmpty,
+		Children: host.Cleaned(written.children), Status: guest.Some(written.status),
+		RequeueAfterMs: guest.Milliseconds(written.RequeueAfter), AllowEmpty: written.AllowEmpty, Finalized: written.Finalized,
 	}
 	for _, event := range written.Events {
 		composition.Events = append(composition.Events, guest.Event(event))
-	}
-	if written.RequeueAfter > 0 {
-		composition.RequeueAfterMs = wt.Some(guest.Milliseconds(written.RequeueAfter))
 	}
 	return wt.Ok[windlass_plugin_composer.Composition, []windlass_plugin_types.Failure](composition)
 }

@@ -3,6 +3,7 @@ package events
 
 import (
 	"windlass.dev/sdk"
+	"windlass.dev/sdk/internal/guest"
 	"windlass.dev/sdk/internal/host"
 )
 
@@ -29,5 +30,5 @@ func emit(event host.Event, options []Option) {
 	for _, option := range options {
 		option(&event)
 	}
-	host.Get().Emit(event)
+	guest.Host().Emit(event)
 }

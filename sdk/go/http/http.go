@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"windlass.dev/sdk/internal/guest"
 	"windlass.dev/sdk/internal/host"
 )
 
@@ -50,7 +51,7 @@ func Fetch(request Request) (Response, error) {
 		}
 		asked.Body, asked.IsText = []byte(request.Text), utf8.ValidString(request.Text)
 	}
-	response, failed := host.Get().Fetch(asked)
+	response, failed := guest.Host().Fetch(asked)
 	if failed != nil {
 		return Response{}, failed
 	}

@@ -6,12 +6,13 @@ import (
 	"iter"
 
 	"windlass.dev/sdk"
+	"windlass.dev/sdk/internal/guest"
 	"windlass.dev/sdk/internal/host"
 )
 
 // Get reads one object into a new T, a struct or a map. Nil: it does not exist.
 func Get[T any](target windlass.Ref) (*T, error) {
-	return host.Object[T](host.Get().LiveGet(target))
+	return host.Object[T](guest.Host().LiveGet(target))
 }
 
 // Query says what to list. All conditions must hold; an empty field is no condition.
@@ -48,5 +49,5 @@ func (query Query) read(token string) (host.Page, *host.APIError) {
 	if query.PageSize > 0 {
 		asked.Limit = uint32(query.PageSize)
 	}
-	return host.Get().LiveList(asked)
+	return guest.Host().LiveList(asked)
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"windlass.dev/sdk/internal/guest"
 	"windlass.dev/sdk/internal/host"
 )
 
@@ -36,7 +37,7 @@ type Field = host.Pair
 
 // Write writes a line.
 func Write(level Level, message string, fields ...Field) {
-	host.Get().Log(int(min(level, Error)), message, fields)
+	guest.Host().Log(int(min(level, Error)), message, fields)
 }
 
 // Handler forwards what is logged by log/slog: the level, the message and the attributes, whose groups are in their

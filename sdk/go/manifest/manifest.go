@@ -72,29 +72,23 @@ type Watch struct {
 	// Predicates are the changes that count, any of them; none: all. Deletions always count.
 	Predicates []Predicate `json:"predicates,omitempty"`
 	// UpdateStrategy is only for kinds that a composer owns.
-	UpdateStrategy UpdateStrategy `json:"updateStrategy,omitzero"`
+	UpdateStrategy UpdateStrategy `json:"updateStrategy,omitempty"`
 	// Mapping is for Controller.Watches, where it is required.
 	Mapping *Mapping `json:"mapping,omitempty"`
 }
 
 // UpdateStrategy is how a composer's children of a kind change.
-type UpdateStrategy struct{ word }
+type UpdateStrategy string
 
 // The strategies.
-var (
+const (
 	// InPlace applies them: the default.
-	InPlace = UpdateStrategy{word{"inPlace"}}
+	InPlace UpdateStrategy = "inPlace"
 	// Recreate deletes a child, and creates it anew when it has gone.
-	Recreate = UpdateStrategy{word{"recreate"}}
+	Recreate UpdateStrategy = "recreate"
 	// OnDelete leaves a child until somebody else deletes it.
-	OnDelete = UpdateStrategy{word{"onDelete"}}
+	OnDelete UpdateStrategy = "onDelete"
 )
-
-// word is one of a fixed set: code outside this package cannot make another.
-type word struct{ word string }
-
-// MarshalJSON writes it as a text.
-func (word word) MarshalJSON() ([]byte, error) { return json.Marshal(word.word) }
 
 // choice is one of a fixed set, with its arguments: code outside this package cannot make another.
 type choice struct {
@@ -277,16 +271,16 @@ type Metric struct {
 }
 
 // MetricType says what the values of a metric are.
-type MetricType struct{ word }
+type MetricType string
 
 // The types of metrics.
-var (
+const (
 	// Counter only grows.
-	Counter = MetricType{word{"counter"}}
+	Counter MetricType = "counter"
 	// Gauge goes up and down.
-	Gauge = MetricType{word{"gauge"}}
+	Gauge MetricType = "gauge"
 	// Histogram counts values by size.
-	Histogram = MetricType{word{"histogram"}}
+	Histogram MetricType = "histogram"
 )
 
 // Config is the configuration that an operator may give.
@@ -308,12 +302,12 @@ type HTTPAccess struct {
 }
 
 // Scheme is how a host is reached.
-type Scheme struct{ word }
+type Scheme string
 
 // The schemes.
-var (
+const (
 	// HTTPS is HTTP over TLS.
-	HTTPS = Scheme{word{"https"}}
+	HTTPS Scheme = "https"
 	// HTTP is HTTP in the clear.
-	HTTP = Scheme{word{"http"}}
+	HTTP Scheme = "http"
 )

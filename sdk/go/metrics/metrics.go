@@ -5,6 +5,7 @@ package metrics
 import (
 	"sort"
 
+	"windlass.dev/sdk/internal/guest"
 	"windlass.dev/sdk/internal/host"
 )
 
@@ -13,17 +14,17 @@ type Labels map[string]string
 
 // Add adds to a counter.
 func Add(name string, value float64, labels Labels) {
-	host.Get().MetricAdd(name, value, pairs(labels))
+	guest.Host().MetricAdd(name, value, pairs(labels))
 }
 
 // Set sets a gauge.
 func Set(name string, value float64, labels Labels) {
-	host.Get().MetricSet(name, value, pairs(labels))
+	guest.Host().MetricSet(name, value, pairs(labels))
 }
 
 // Observe adds a value to a histogram.
 func Observe(name string, value float64, labels Labels) {
-	host.Get().MetricObserve(name, value, pairs(labels))
+	guest.Host().MetricObserve(name, value, pairs(labels))
 }
 
 // pairs has an order, so that the same call says the same.

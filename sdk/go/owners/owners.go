@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"windlass.dev/sdk"
-	"windlass.dev/sdk/internal/host"
+	"windlass.dev/sdk/internal/guest"
 )
 
 // Claimed is the result of a claim.
@@ -23,7 +23,7 @@ type Claimed struct {
 // The selector must not be empty. A declared watch of the kind must have no selectors, because these would hide the
 // objects to release.
 func Claim(kind windlass.Kind, labelSelector string) (Claimed, error) {
-	adopted, released, failed := host.Get().Claim(kind, labelSelector)
+	adopted, released, failed := guest.Host().Claim(kind, labelSelector)
 	errs := make([]error, len(failed))
 	for place, err := range failed {
 		errs[place] = err

@@ -16,16 +16,19 @@ import (
 )
 
 func init() {
-	host.Current = guest.Full{}
 	entry.Ready()
-	export_windlass_plugin_reconciler.Description = func() string {
-		return guest.Call(func() string {
+	export_windlass_plugin_reconciler.Description = func() (document string) {
+		guest.Call(func() {
 			needed()
-			return entry.Describe(plugin)
+			document = entry.Describe(plugin)
 		})
+		return document
 	}
-	export_windlass_plugin_reconciler.Reconciler = func(of windlass_plugin_types.Request) export_windlass_plugin_reconciler.Result {
-		return guest.Call(func() export_windlass_plugin_reconciler.Result { return answer(run(guest.Request(of))) })
+	export_windlass_plugin_reconciler.Reconciler = func(
+		of windlass_plugin_types.Request,
+	) (result export_windlass_plugin_reconciler.Result) {
+		guest.Call(func() { result = answer(run(guest.Request(of))) })
+		return result
 	}
 }
 
@@ -33,9 +36,6 @@ func answer(outcome windlass.Outcome, failures []host.Failure) export_windlass_p
 	if failures != nil {
 		return wt.Err[windlass_plugin_reconciler.Outcome](guest.Failures(failures))
 	}
-	told := windlass_plugin_reconciler.MakeOutcomeDone()
-	if again := outcome.After(); again > 0 {
-		told = windlass_plugin_reconciler.MakeOutcomeRequeueAfter(guest.Milliseconds(again))
-	}
+	told := windlass_plugin_reconciler.Outcome{RequeueAfterMs: guest.Milliseconds(outcome.After())}
 	return wt.Ok[windlass_plugin_reconciler.Outcome, []windlass_plugin_types.Failure](told)
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // Func reconciles one object. Of an error the host is told each part (errors.Join), and how to retry by its class: a
-// windlass.APIError as it came, windlass.Terminal never, anything else after a backoff. A panic is such an error, with its stack in
-// the log. The context ends with the call, and so must all goroutines.
+// windlass.APIError as it came, windlass.Terminal never, windlass.RetryAfter not before its time, anything else after a backoff. A
+// panic is such an error, with its stack in the log. The context ends with the call, and so must all goroutines.
 type Func func(ctx context.Context, request windlass.Request) (windlass.Outcome, error)
 
 var (

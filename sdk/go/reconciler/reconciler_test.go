@@ -37,6 +37,12 @@ func TestAnOutcomeIsAnsweredAndAnErrorHasItsClass(t *testing.T) {
 	if len(failures) != 1 || failures[0].API == nil || failures[0].API.Reason != windlass.Conflict {
 		t.Error(failures)
 	}
+	_, failures = called(t, func(context.Context, windlass.Request) (windlass.Outcome, error) {
+		return windlass.Done, fmt.Errorf("the shop: %w", windlass.RetryAfter(errors.New("a backup runs"), time.Minute))
+	})
+	if len(failures) != 1 || failures[0] != (host.Failure{Message: "the shop: a backup runs", RetryAfter: time.Minute}) {
+		t.Error(failures)
+	}
 }
 
 func deepest(text string) { panic(text) }
@@ -47,7 +53,7 @@ func TestAPanicFailsTheCallAndItsStackIsInTheLog(t *testing.T) {
 		deepest("oh no")
 		return windlass.Done, nil
 	})
-	if len(failures) != 1 || failures[0].Transient != "the plugin panicked: oh no" {
+	if len(failures) != 1 || failures[0].Message != "the plugin panicked: oh no" {
 		t.Error(failures)
 	}
 	if line := double.Lines()[0]; line.Level != "error" || !strings.Contains(line.Fields["stack"], "deepest") {
@@ -64,7 +70,7 @@ func TestAnErrorThatPanicsWhenItIsToldFailsTheCallAsAnyPanic(t *testing.T) {
 	for _, err := range []error{none, fmt.Errorf("so: %w", none), errors.Join(&named{"one"}, none)} {
 		double := windlasstest.New(t)
 		_, failures := called(t, func(context.Context, windlass.Request) (windlass.Outcome, error) { return windlass.Done, err })
-		if len(failures) != 1 || !strings.HasPrefix(failures[0].Transient, "the plugin panicked: runtime error: invalid memory address") {
+		if len(failures) != 1 || !strings.HasPrefix(failures[0].Message, "the plugin panicked: runtime error: invalid memory address") {
 			t.Error(failures)
 		}
 		if line := double.Lines()[0]; line.Level != "error" || !strings.Contains(line.Fields["stack"], "(*named).Error") {

@@ -216,3 +216,5 @@ func (memory *memory) Fetch(request host.Request) (host.Response, *host.HTTPErro
 	}
 	return host.Response{}, failed
 }
+
+func (memory *memory) Triggers() []host.Trigger { return memory.Host.Triggers }

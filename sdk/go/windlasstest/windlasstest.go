@@ -27,7 +27,9 @@ import (
 	"windlass.dev/sdk"
 	"windlass.dev/sdk/http"
 	"windlass.dev/sdk/internal/entry"
+	"windlass.dev/sdk/internal/guest"
 	"windlass.dev/sdk/internal/host"
+	"windlass.dev/sdk/triggers"
 )
 
 // Host is a host in memory.
@@ -40,6 +42,8 @@ type Host struct {
 	Primary windlass.Ref
 	// HTTP answers requests; nil: each is refused as not granted.
 	HTTP func(http.Request) (http.Response, error)
+	// Triggers are what triggers.List returns.
+	Triggers []triggers.Trigger
 
 	mutex       sync.Mutex
 	config      string
@@ -104,11 +108,11 @@ func New(t testing.TB) *Host {
 	}
 	// It refuses parallel tests.
 	t.Setenv("WINDLASSTEST", "1")
-	before := host.Current
-	host.Current = &memory{double}
+	before := guest.Current
+	guest.Current = &memory{double}
 	restore := entry.Logged()
 	t.Cleanup(func() {
-		host.Current = before
+		guest.Current = before
 		restore()
 	})
 	return double

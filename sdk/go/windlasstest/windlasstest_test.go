@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"reflect"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"windlass.dev/sdk/metrics"
 	"windlass.dev/sdk/owners"
 	"windlass.dev/sdk/random"
+	"windlass.dev/sdk/triggers"
 	"windlass.dev/sdk/windlasstest"
 	"windlass.dev/sdk/writes"
 )
@@ -230,6 +232,16 @@ func TestTimeChanceAndConfigurationAreTheTests(t *testing.T) {
 	equal(t, "the error", err, nil)
 	_, err = config.Get[[]int]()
 	equal(t, "one that does not fit", windlass.IsTerminal(err), true)
+}
+
+func TestWhatHasQueuedTheKeyIsTheTests(t *testing.T) {
+	host := windlasstest.New(t)
+	equal(t, "the triggers of a test that sets none", len(triggers.List()), 0)
+	about := named("a")
+	host.Triggers = []triggers.Trigger{{Reason: "Changed", Watch: "settings", Object: &about}, {Reason: "Resync"}}
+	equal(t, "the triggers", triggers.List(), host.Triggers)
+	slog.Info("reconciling", "because", triggers.List())
+	equal(t, "their text", host.Lines()[0].Fields["because"], "[Changed ConfigMap prod/a Resync]")
 }
 
 func TestHTTPIsAnsweredByTheTest(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"windlass.dev/sdk"
+	"windlass.dev/sdk/internal/guest"
 	"windlass.dev/sdk/internal/host"
 )
 
@@ -68,29 +69,29 @@ func GracePeriod(period time.Duration) Option {
 
 // Create creates an object, a struct or a map, and returns its new state. generateName is allowed.
 func Create[T any](object T, options ...Option) (T, error) {
-	return returned[T](operation(host.Create, object, options), host.Host.Create)
+	return returned[T](operation(host.Create, object, options), guest.Imports.Create)
 }
 
 // Update replaces an object and returns its new state.
 func Update[T any](object T, options ...Option) (T, error) {
-	return returned[T](operation(host.Update, object, options), host.Host.Update)
+	return returned[T](operation(host.Update, object, options), guest.Imports.Update)
 }
 
 // Apply applies a set of fields, server-side and as the plugin's field manager, and returns the whole object. Give only
 // the fields that should be set: a field with a zero value is a field too (use `omitempty`, `omitzero`, or a map).
 func Apply[T any](fields T, options ...Option) (T, error) {
-	return returned[T](operation(host.Apply, fields, options), host.Host.Apply)
+	return returned[T](operation(host.Apply, fields, options), guest.Imports.Apply)
 }
 
 // ApplyStatus applies the status of an object, by force: it has no other writer.
 func ApplyStatus(target windlass.Ref, status any, options ...Option) error {
-	return send(Status(target, status, options...), host.Host.Apply).Err
+	return send(Status(target, status, options...), guest.Imports.Apply).Err
 }
 
 // Scale sets the number of replicas of an object of any kind that has a scale subresource.
 func Scale(target windlass.Ref, replicas int32, options ...Option) error {
 	patch := map[string]any{"spec": map[string]any{"replicas": replicas}}
-	return send(patched(target, host.Merge, patch, append([]Option{Subresource("scale")}, options...)), host.Host.Patch).Err
+	return send(patched(target, host.Merge, patch, append([]Option{Subresource("scale")}, options...)), guest.Imports.Patch).Err
 }
 
 // Evict deletes a Pod unless a disruption budget forbids it now, which is an error of the class windlass.TooManyRequests.
@@ -102,7 +103,8 @@ func Evict(pod windlass.Ref, options ...Option) error {
 		eviction["deleteOptions"] = map[string]any{"preconditions": map[string]any{"uid": pod.UID}}
 	}
 	pod.UID = ""
-	return send(operation(host.Create, eviction, append([]Option{Subresource("eviction"), Of(pod)}, options...)), host.Host.Create).Err
+	options = append([]Option{Subresource("eviction"), Of(pod)}, options...)
+	return send(operation(host.Create, eviction, options), guest.Imports.Create).Err
 }
 
 // named is the metadata of an object of which only the name is said.
@@ -116,12 +118,12 @@ func named(object windlass.Ref) windlass.Object {
 
 // MergePatch changes an object by a JSON merge patch (RFC 7386) and returns it as T.
 func MergePatch[T any](target windlass.Ref, patch any, options ...Option) (T, error) {
-	return returned[T](patched(target, host.Merge, patch, options), host.Host.Patch)
+	return returned[T](patched(target, host.Merge, patch, options), guest.Imports.Patch)
 }
 
 // JSONPatch changes an object by a JSON patch (RFC 6902) and returns it as T.
 func JSONPatch[T any](target windlass.Ref, patch []Step, options ...Option) (T, error) {
-	return returned[T](patched(target, host.JSON, patch, options), host.Host.Patch)
+	return returned[T](patched(target, host.JSON, patch, options), guest.Imports.Patch)
 }
 
 // Step is one operation of a JSON patch.
@@ -136,13 +138,13 @@ type Step struct {
 
 // StrategicPatch changes an object of a built-in kind by a strategic merge patch and returns it as T.
 func StrategicPatch[T any](target windlass.Ref, patch any, options ...Option) (T, error) {
-	return returned[T](patched(target, host.Strategic, patch, options), host.Host.Patch)
+	return returned[T](patched(target, host.Strategic, patch, options), guest.Imports.Patch)
 }
 
 // Delete deletes an object. It returns the object if it still exists because it waits for finalizers or its grace
 // period; empty: it is gone.
 func Delete(target windlass.Ref, options ...Option) (json.RawMessage, error) {
-	result := send(Deletion(target, options...), host.Host.Delete)
+	result := send(Deletion(target, options...), guest.Imports.Delete)
 	return result.Object, result.Err
 }
 
@@ -197,10 +199,7 @@ type Result struct {
 
 // Into decodes the object.
 func (result Result) Into(object any) error {
-	if err := windlass.Decode(result.Object, object); err != nil {
-		return windlass.Terminal(fmt.Errorf("a written object is not as the plugin expects: %w", err))
-	}
-	return nil
+	return host.Expect("a written object", string(result.Object), object)
 }
 
 // Batch carries operations out concurrently, in no order, and returns their results in the order given. It starts slowly
@@ -216,7 +215,7 @@ func Batch(operations ...Operation) []Result {
 		}
 		sent, places = append(sent, operation.Operation), append(places, place)
 	}
-	for at, read := range host.Get().Batch(sent) {
+	for at, read := range guest.Host().Batch(sent) {
 		results[places[at]] = result(read)
 	}
 	return results
@@ -244,11 +243,11 @@ func with(it host.Operation, options []Option) Operation {
 }
 
 // send carries an operation out by the host's function for it.
-func send(operation Operation, by func(host.Host, host.Operation) host.Read) Result {
+func send(operation Operation, by func(guest.Imports, host.Operation) host.Read) Result {
 	if operation.err != nil {
 		return Result{Err: operation.err}
 	}
-	return result(by(host.Get(), operation.Operation))
+	return result(by(guest.Host(), operation.Operation))
 }
 
 func result(read host.Read) Result {
@@ -259,7 +258,7 @@ func result(read host.Read) Result {
 }
 
 // returned is an object's state after an operation.
-func returned[T any](operation Operation, by func(host.Host, host.Operation) host.Read) (object T, err error) {
+func returned[T any](operation Operation, by func(guest.Imports, host.Operation) host.Read) (object T, err error) {
 	result := send(operation, by)
 	if result.Err == nil {
 		result.Err = result.Into(&object)

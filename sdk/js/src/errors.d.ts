@@ -82,8 +82,27 @@ export class ApiError extends Error {
 /** Not worth another attempt until something changes, such as a spec that makes no sense. */
 export class Terminal extends Error {}
 
-/** Worth another attempt after a backoff, as any error is, but expected: its stack is not logged. */
-export class Transient extends Error {}
+/** What a {@link Transient} may have beside its message. */
+export interface TransientOptions extends ErrorOptions {
+  /**
+   * How many milliseconds must pass before another attempt is worth it. The backoff may be longer, and at most ten minutes
+   * count. Left out: the backoff alone decides.
+   */
+  retryAfterMs?: number | undefined;
+}
+
+/**
+ * Worth another attempt after a backoff, as any error is, but expected: its stack is not logged.
+ *
+ * ```js
+ * throw new Transient('a backup runs', { retryAfterMs: 30_000 });
+ * ```
+ */
+export class Transient extends Error {
+  constructor(message?: string, options?: TransientOptions);
+  /** How many milliseconds must pass before another attempt is worth it. */
+  retryAfterMs?: number | undefined;
+}
 
 /** Why an HTTP request brought nothing, or (`status`) not what was wanted. */
 export type HttpReason =

@@ -1,6 +1,8 @@
 // The errors that tell the host how to go on.
 
 import { formatRef } from './objects.js';
+// That file imports this one too. Neither calls the other while it loads.
+import { optionalMilliseconds } from './wire.js';
 
 export class ApiError extends Error {
   constructor({ code, reason, statusReason, message, retryAfterMs, verb, resource, object }, options) {
@@ -22,7 +24,12 @@ export class ApiError extends Error {
 
 export class Terminal extends Error {}
 
-export class Transient extends Error {}
+export class Transient extends Error {
+  constructor(message, options) {
+    super(message, options);
+    this.retryAfterMs = optionalMilliseconds(options?.retryAfterMs, 'retryAfterMs');
+  }
+}
 
 export class HttpError extends Error {
   constructor(target, reason, detail, options) {

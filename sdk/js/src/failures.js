@@ -1,7 +1,7 @@
 // What the host is told of an error: its parts, each with its class.
 
 import { ApiError, Collected, HttpError, Terminal, Transient } from './errors.js';
-import { nameOf, optionalReference, shown, text } from './wire.js';
+import { nameOf, optionalMilliseconds, optionalReference, shown, text } from './wire.js';
 
 export const SILENT = 'an error without a message';
 export const UNREADABLE = 'an error that cannot be read';
@@ -11,9 +11,16 @@ export function failuresOf(error) {
   const uncaught = [];
   const failures = collect(error, uncaught, []);
   // Only an AggregateError that holds itself leaves nothing, and the host wants at least one.
-  if (failures.length === 0) failures.push({ tag: 'transient', val: messageOf(error) });
-  for (const failure of failures) failure.val ||= SILENT;
+  if (failures.length === 0) failures.push(failureOf(messageOf(error)));
+  for (const failure of failures) {
+    if (failure.api === undefined) failure.message ||= SILENT;
+  }
   return { failures, uncaught };
+}
+
+/** A failure as the interface has it: worth another attempt after a backoff, unless `more` says otherwise. */
+export function failureOf(message, more) {
+  return { message, api: undefined, terminal: false, retryAfterMs: undefined, ...more };
 }
 
 /** What an error is told as, with what the errors say that wrap it. Those above it, of which it is a part, are not told again. */
@@ -26,17 +33,22 @@ function collect(error, uncaught, above) {
 
 function failuresWithin(chain, uncaught, above) {
   const inner = chain.at(-1);
-  if (inner instanceof ApiError) return [{ tag: 'api', val: apiFailure(inner) }];
+  if (inner instanceof ApiError) return [failureOf('', { api: apiFailure(inner) })];
   const message = messageOf(inner, above);
   if (inner instanceof Terminal || (inner instanceof HttpError && inner.reason === 'invalid-request')) {
-    return [{ tag: 'terminal', val: message }];
+    return [failureOf(message, { terminal: true })];
   }
   if (isJoined(inner) && !hasClass(inner)) {
     if (above.includes(inner)) return [];
     return inner.errors.flatMap((part) => partOf(part, uncaught, [...above, ...chain], message));
   }
   if (!hasClass(inner) && !uncaught.includes(inner)) uncaught.push(inner);
-  return [{ tag: 'transient', val: message }];
+  return [failureOf(message, { retryAfterMs: delayOf(inner) })];
+}
+
+/** How long the next attempt has to wait. A plugin may have changed it, so it is checked. */
+function delayOf(error) {
+  return error instanceof Transient ? optionalMilliseconds(error.retryAfterMs, 'the retryAfterMs of a Transient') : undefined;
 }
 
 /** What one of joined errors is told as. What it says may throw; that is told in its place, once, and the others keep their classes. */
@@ -44,7 +56,7 @@ function partOf(part, uncaught, above, message, isFirst = true) {
   try {
     return surround(collect(part, uncaught, above), message, part);
   } catch (wrong) {
-    return isFirst ? partOf(wrong, uncaught, above, message, false) : surround([{ tag: 'transient', val: UNREADABLE }], message, UNREADABLE);
+    return isFirst ? partOf(wrong, uncaught, above, message, false) : surround([failureOf(UNREADABLE)], message, UNREADABLE);
   }
 }
 
@@ -55,11 +67,11 @@ function classified(error, above) {
   return last < 0 ? [error] : chain.slice(0, last + 1);
 }
 
-/** Puts failures into the text of an error that wraps what they were told of. */
+/** Puts failures into the text of an error that wraps what they were told of. For an API error that is the error's own text. */
 function surround(failures, outer, inner) {
   for (const failure of failures) {
-    if (failure.tag === 'api') failure.val.message = around(outer, inner, failure.val.message);
-    else failure.val = around(outer, inner, failure.val);
+    const told = failure.api ?? failure;
+    told.message = around(outer, inner, told.message);
   }
   return failures;
 }

@@ -1,7 +1,7 @@
 import * as host from '#host/http';
 import { HttpError } from './errors.js';
 import { parse, stringify } from './json.js';
-import { isRefusal, known, milliseconds, nameOf, pairs, text } from './wire.js';
+import { isRefusal, known, nameOf, optionalMilliseconds, pairs, text } from './wire.js';
 import { decode, encode } from './utf8.js';
 
 const INIT = ['method', 'headers', 'body', 'json', 'timeoutMs'];
@@ -13,7 +13,7 @@ export function fetch(url, init) {
     url: text(url, 'url'),
     headers: pairs(headers, 'headers'),
     body: bodyOf(body),
-    timeoutMs: timeoutMs === undefined || timeoutMs === null ? undefined : milliseconds(timeoutMs, 'timeoutMs'),
+    timeoutMs: optionalMilliseconds(timeoutMs, 'timeoutMs'),
   };
   if (json !== undefined) {
     request.body = { tag: 'text', val: stringify(json, 'the body of an HTTP request') };

@@ -13,6 +13,7 @@ export type * from './manifest.js';
 export type { Condition, NewCondition } from './conditions.js';
 export type { EventInput } from './events.js';
 export type { Instant } from './clock.js';
+export type { Trigger } from './triggers.js';
 /** Reads from the caches of the declared watches, which cost no request: nearly every read. */
 export * as cache from './cache.js';
 /** The host's clock. */
@@ -35,5 +36,7 @@ export * as metrics from './metrics.js';
 export * as owners from './owners.js';
 /** The host's randomness. */
 export * as random from './random.js';
+/** Why a call is made now, for people. */
+export * as triggers from './triggers.js';
 /** Changes to the API. The host settles each one, and holds the key until its caches have seen it. */
 export * as writes from './writes.js';

@@ -13,4 +13,5 @@ export * as log from './log.js';
 export * as metrics from './metrics.js';
 export * as owners from './owners.js';
 export * as random from './random.js';
+export * as triggers from './triggers.js';
 export * as writes from './writes.js';

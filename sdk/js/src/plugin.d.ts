@@ -2,7 +2,7 @@ import type { EventInput } from './events.js';
 import type { Manifest } from './manifest.js';
 import type { KubernetesObject, ObjectRef, Writable } from './types.js';
 
-/** Which object a call is about, and why now. */
+/** Which object a call is about. */
 export interface Request<T = KubernetesObject> {
   /** The controller's name in the manifest. */
   readonly controller: string;
@@ -10,7 +10,7 @@ export interface Request<T = KubernetesObject> {
   readonly namespace?: string;
   /** The primary's name. */
   readonly name: string;
-  /** The last known UID. */
+  /** The last known UID, also of a primary that has gone. Left out: the host has never seen it. */
   readonly uid?: string;
   /**
    * The primary as cached when the call began. Undefined: it is not in the watch's scope, usually because it is gone.
@@ -43,8 +43,8 @@ export interface ReconcilerDefinition<T> {
    * nothing when there is nothing to do. Nothing is kept between calls.
    *
    * What it throws tells the host how to go on: an {@link ApiError} by its class, also as the `cause` of another error;
-   * a {@link Terminal} not until something changes; an `AggregateError` each of its errors; anything else after a
-   * backoff, with its stack in the log.
+   * a {@link Terminal} not until something changes; a {@link Transient} after a backoff, but not before its
+   * `retryAfterMs`; an `AggregateError` each of its errors; anything else after a backoff, with its stack in the log.
    *
    * It must not be `async`: nothing waits for a promise.
    */
@@ -100,6 +100,8 @@ export interface Composition {
   requeueAfterMs?: number | undefined;
   /** Says that no children at all is meant, so that existing ones may be pruned. */
   allowEmpty?: boolean;
+  /** Says of a parent that is being deleted that it may go. Only with the option `finalizer`. */
+  finalized?: boolean;
 }
 
 /** What a composer is made of. */

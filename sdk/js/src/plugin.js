@@ -5,11 +5,11 @@ import * as host from '#host/log';
 import { begin } from './ambient.js';
 import { open } from './console.js';
 import { eventOf } from './event.js';
-import { failuresOf, messageOf, SILENT, stackOf, UNREADABLE } from './failures.js';
+import { failureOf, failuresOf, messageOf, SILENT, stackOf, UNREADABLE } from './failures.js';
 import { stringify } from './json.js';
 import { manifestText } from './manifest.js';
 import { CompositionRequest, Request } from './request.js';
-import { known, list, milliseconds, nameOf } from './wire.js';
+import { known, list, milliseconds, nameOf, optionalMilliseconds } from './wire.js';
 
 export function defineReconciler(definition) {
   const { manifest, reconcile } = known(definition, ['manifest', 'reconcile'], 'what defineReconciler is given');
@@ -61,31 +61,30 @@ function told(error, isFirst) {
       host.log('error', messageOf(exception) || SILENT, [['stack', stackOf(exception)]]);
     }
   } catch (wrong) {
-    failures ??= isFirst ? told(wrong) : [{ tag: 'transient', val: UNREADABLE }];
+    failures ??= isFirst ? told(wrong) : [failureOf(UNREADABLE)];
   }
   return failures;
 }
 
 function outcomeOf(answer) {
   refusePromise(answer, 'reconcile');
-  if (answer === undefined || answer === null) return { tag: 'done' };
-  const { requeueAfterMs } = known(answer, ['requeueAfterMs'], 'what reconcile returned');
-  if (requeueAfterMs === undefined) return { tag: 'done' };
-  return { tag: 'requeue-after', val: milliseconds(requeueAfterMs, 'requeueAfterMs') };
+  const { requeueAfterMs } = known(answer ?? undefined, ['requeueAfterMs'], 'what reconcile returned');
+  return { requeueAfterMs: optionalMilliseconds(requeueAfterMs, 'requeueAfterMs') };
 }
 
-const COMPOSITION = ['children', 'status', 'events', 'requeueAfterMs', 'allowEmpty'];
+const COMPOSITION = ['children', 'status', 'events', 'requeueAfterMs', 'allowEmpty', 'finalized'];
 
 function compositionOf(answer) {
   refusePromise(answer, 'compose');
   if (answer === undefined) throw new TypeError('compose returned nothing; to leave all as it is, return {children: []}');
-  const { children, status, events = [], requeueAfterMs, allowEmpty } = known(answer, COMPOSITION, 'what compose returned');
+  const { children, status, events = [], requeueAfterMs, allowEmpty, finalized } = known(answer, COMPOSITION, 'what compose returned');
   return {
     children: list(children ?? [], 'children').map((child, place) => stringify(child, `children[${place}]`)),
     status: status === undefined || status === null ? undefined : stringify(status, 'status'),
     events: list(events, 'events').map((event, place) => eventOf(event, `events[${place}]`)),
-    requeueAfterMs: requeueAfterMs === undefined || requeueAfterMs === null ? undefined : milliseconds(requeueAfterMs, 'requeueAfterMs'),
+    requeueAfterMs: optionalMilliseconds(requeueAfterMs, 'requeueAfterMs'),
     allowEmpty: allowEmpty === true,
+    finalized: finalized === true,
   };
 }
 

@@ -2,6 +2,7 @@ import type { ApiError, ApiReason, HttpReason } from './errors.js';
 import type { EventInput } from './events.js';
 import type { Level } from './log.js';
 import type { Composition, ComposerPlugin, Outcome, ReconcilerPlugin } from './plugin.js';
+import type { Trigger } from './triggers.js';
 import type { KubernetesObject, ObjectKind, ObjectMeta, ObjectRef } from './types.js';
 import type { DeleteOptions, PatchType, WriteOptions } from './writes.js';
 
@@ -22,6 +23,8 @@ export interface TestHostOptions {
   seed?: number;
   /** What answers HTTP requests. Without it none is granted. */
   fetch?: (request: TestHttpRequest) => TestHttpResponse | TestHttpFailure;
+  /** What `triggers.list` answers. Default: nothing. */
+  triggers?: Trigger[];
 }
 
 /** An HTTP request that the plugin sent. */
@@ -68,11 +71,13 @@ export interface TestCompositionRequest extends Omit<TestRequest, 'object'> {
   related?: TestObject[] | undefined;
 }
 
-/** One thing that went wrong, as the host is told of it. One of the three is there. */
+/** One thing that went wrong, as the host is told of it. One of the first three is there. */
 export interface Failure {
   api?: ApiError;
   transient?: string;
   terminal?: string;
+  /** How many milliseconds a transient one has the next attempt wait. */
+  retryAfterMs?: number;
 }
 
 /** What came of a call. */
@@ -135,6 +140,8 @@ export class TestHost {
   config: object;
   /** What answers HTTP requests. */
   fetch: TestHostOptions['fetch'];
+  /** What `triggers.list` answers. */
+  triggers: Trigger[];
   /** All writes that were sent, in order. */
   writes: Write[];
   /** All events that were emitted. */

@@ -8,7 +8,7 @@ import { answers } from './testing/answers.js';
 import { Store } from './testing/store.js';
 import { apiErrorFrom, known } from './wire.js';
 
-const OPTIONS = ['objects', 'crds', 'config', 'now', 'seed', 'fetch'];
+const OPTIONS = ['objects', 'crds', 'config', 'now', 'seed', 'fetch', 'triggers'];
 const REQUEST = ['object', 'controller', 'namespace', 'name', 'uid', 'deleting', 'attempt', 'traceId'];
 const COMPOSITION = [...REQUEST.slice(1), 'parent', 'children', 'related'];
 
@@ -23,11 +23,12 @@ export class TestHost {
   #failing = [];
 
   constructor(options) {
-    const { objects = [], crds, config = {}, now, seed = 1, fetch } = known(options, OPTIONS, 'the options of TestHost');
+    const { objects = [], crds, config = {}, now, seed = 1, fetch, triggers = [] } = known(options, OPTIONS, 'the options of TestHost');
     this.now = now ?? new Date('2026-01-01T00:00:00Z');
     this.config = config;
     this.fetch = fetch;
     this.seed = seed;
+    this.triggers = triggers;
     if (crds !== undefined) this.define(crds);
     for (const object of objects) this.put(object);
   }
@@ -61,8 +62,8 @@ export class TestHost {
     const primary = object === undefined ? undefined : this.put(object);
     const asked = requestOf(rest, primary);
     return this.#during(plugin, primary, () => {
-      const { tag, val } = plugin.reconcile(asked);
-      return tag === 'requeue-after' ? { requeueAfterMs: val, failures: [] } : { failures: [] };
+      const { requeueAfterMs } = plugin.reconcile(asked);
+      return requeueAfterMs === undefined ? { failures: [] } : { requeueAfterMs, failures: [] };
     });
   }
 
@@ -120,6 +121,8 @@ function requestOf({ controller = 'test', deleting, attempt = 0, traceId = 'test
   return { controller, namespace, name, uid, object, deleting: isGoing, attempt, traceId };
 }
 
-function failureFrom({ tag, val }) {
-  return { [tag]: tag === 'api' ? apiErrorFrom(val) : val };
+function failureFrom({ message, api, terminal, retryAfterMs }) {
+  if (api !== undefined) return { api: apiErrorFrom(api) };
+  if (terminal) return { terminal: message };
+  return retryAfterMs === undefined ? { transient: message } : { transient: message, retryAfterMs };
 }

@@ -34,6 +34,10 @@ export function milliseconds(value, what) {
   return Math.min(Math.ceil(value), LONGEST);
 }
 
+export function optionalMilliseconds(value, what) {
+  return value === undefined || value === null ? undefined : milliseconds(value, what);
+}
+
 export function number(value, what) {
   if (typeof value !== 'number') throw new TypeError(`${what} must be a number, not ${nameOf(value)}`);
   return value;
@@ -115,6 +119,8 @@ export function reference(value, what) {
     throw new TypeError(`${what} must be a reference to an object, not ${nameOf(value)}`);
   }
   return {
+    // There is one cluster.
+    cluster: undefined,
     apiVersion: text(value.apiVersion, `${what}.apiVersion`),
     kind: text(value.kind, `${what}.kind`),
     namespace: optionalText(value.namespace, `${what}.namespace`),
@@ -127,7 +133,7 @@ export function optionalReference(value, what) {
   return value === undefined || value === null ? undefined : reference(value, what);
 }
 
-/** A reference as the host gives it, without the fields that are none. */
+/** A reference as the host gives it, without the fields that are none, and without the cluster, of which there is one. */
 export function referenceFrom({ apiVersion, kind, namespace, name, uid }) {
   const found = { apiVersion, kind };
   if (namespace != null) found.namespace = namespace;

@@ -1,7 +1,7 @@
 import * as host from '#host/writes';
 import { parse, stringify } from './json.js';
 import { refOf } from './objects.js';
-import { apiErrorFrom, ask, known, list, milliseconds, oneOf, optionalReference, optionalText, reference, text, u32 } from './wire.js';
+import { apiErrorFrom, ask, known, list, oneOf, optionalMilliseconds, optionalReference, optionalText, reference, text, u32 } from './wire.js';
 
 // Most plugins do not look at what came back, and to parse it costs more than to write it. So it waits until it is asked for.
 class Written {
@@ -131,7 +131,7 @@ function deleteOptions(options) {
   return {
     resourceVersion: optionalText(resourceVersion, 'resourceVersion'),
     propagation: oneOf(propagation ?? 'background', ['background', 'foreground', 'orphan'], 'propagation'),
-    gracePeriodMs: gracePeriodMs === undefined || gracePeriodMs === null ? undefined : milliseconds(gracePeriodMs, 'gracePeriodMs'),
+    gracePeriodMs: optionalMilliseconds(gracePeriodMs, 'gracePeriodMs'),
     dryRun: dryRun === true,
   };
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
-  cache, clock, conditions, config, defineReconciler, events, hasFields, http, live, log, metrics, owners, random, writes,
+  cache, clock, conditions, config, defineReconciler, events, hasFields, http, live, log, metrics, owners, random, triggers, writes,
 } from 'windlass';
 import { TestHost } from 'windlass/testing';
 
@@ -133,6 +133,20 @@ test('events, metrics and configuration go over as they are', () => {
     ['counter', 2, { result: 'ok' }], ['gauge', 1.5, {}], ['histogram', 3, {}],
   ]);
   assert.deepEqual({ ...runs }, { name: 'runs_total', type: 'counter', help: 'Runs.', labels: ['result'] });
+});
+
+test('triggers are those that a test sets', () => {
+  const host = new TestHost();
+  assert.deepEqual(inCall(host, triggers.list), []);
+  host.triggers = [{ reason: 'Changed', watch: 'pods', object: { ...pods, namespace: 'prod', name: 'a', uid: 'u-2' } }, { reason: 'Resync' }];
+  assert.deepEqual(inCall(host, triggers.list), host.triggers);
+  assert.deepEqual(inCall(new TestHost({ triggers: [{ reason: 'Start' }] }), triggers.list), [{ reason: 'Start' }]);
+});
+
+test('what is none is in no trigger, and the one cluster in no reference', () => {
+  const object = { cluster: null, ...pods, namespace: null, name: 'a', uid: null };
+  const host = new TestHost({ triggers: [{ reason: 'Deleted', watch: null, object }, { reason: 'Retry', watch: null, object: null }] });
+  assert.deepEqual(inCall(host, triggers.list), [{ reason: 'Deleted', object: { ...pods, name: 'a' } }, { reason: 'Retry' }]);
 });
 
 test('HTTP is answered at once, with any status', () => {

@@ -47,6 +47,8 @@ test('an outcome is nothing or a time', () => {
   const outcome = (answer) => new TestHost().reconcile(plugin(() => answer), { object: shop() });
   assert.deepEqual(outcome(undefined), { failures: [] });
   assert.deepEqual(outcome({}), { failures: [] });
+  assert.deepEqual(outcome({ requeueAfterMs: null }), { failures: [] });
+  assert.deepEqual(outcome(requeueAfter(0)), { requeueAfterMs: 0, failures: [] });
   assert.deepEqual(outcome(requeueAfter(1.5)), { requeueAfterMs: 2, failures: [] });
   assert.deepEqual(outcome(requeueAfter(1e12)), { requeueAfterMs: 2 ** 31 - 1, failures: [] });
   assert.match(outcome({ requeueAfter: 5 }).failures[0].transient, /did you mean "requeueAfterMs"\?/);
@@ -62,6 +64,32 @@ test('an API error keeps its class, thrown as it is or as a cause', () => {
   const wrapped = new Error('the settings', { cause: new Error('the shop', { cause: refused('forbidden') }) });
   const [{ api }] = failuresOf(wrapped);
   assert.deepEqual([api.reason, api.message], ['forbidden', 'the settings: the shop: text']);
+});
+
+test('a transient failure may have a delay, which it keeps when it is wrapped and joined', () => {
+  const busy = new Transient('a backup runs', { retryAfterMs: 1500 });
+  const failure = { transient: 'a backup runs', retryAfterMs: 1500 };
+  assert.deepEqual(failuresOf(busy), [failure]);
+  assert.deepEqual(failuresOf(new Error('the disk', { cause: new Error('b', { cause: busy }) })), [
+    { transient: 'the disk: b: a backup runs', retryAfterMs: 1500 },
+  ]);
+  assert.deepEqual(failuresOf(new AggregateError([busy, new Transient('later'), new Terminal('never')], 'all')), [
+    { transient: 'all: a backup runs', retryAfterMs: 1500 }, { transient: 'all: later' }, { terminal: 'all: never' },
+  ]);
+  assert.deepEqual(failuresOf(new Transient('a backup runs', { retryAfterMs: 1499.5, cause: refused('conflict') })), [
+    { transient: 'a backup runs: patch pods: Why: text', retryAfterMs: 1500 },
+  ]);
+  assert.deepEqual(failuresOf(new Transient('long', { retryAfterMs: Infinity })), [{ transient: 'long', retryAfterMs: 2 ** 31 - 1 }]);
+  assert.deepEqual(failuresOf(new Transient('now', { retryAfterMs: 0 })), [{ transient: 'now', retryAfterMs: 0 }]);
+  assert.deepEqual(failuresOf(new Transient('later', { retryAfterMs: null })), [{ transient: 'later' }]);
+  assert.deepEqual(failuresOf(Object.assign(new Error('odd'), { retryAfterMs: 5 })), [{ transient: 'odd' }]);
+});
+
+test('a delay that is none is told, not trapped', () => {
+  assert.throws(() => new Transient('later', { retryAfterMs: -1 }), /^TypeError: retryAfterMs must be a number of milliseconds, not number -1$/);
+  assert.throws(() => new Transient('later', { retryAfter: 5 }), /the options of a Transient: there is no field "retryAfter"; did you mean "retryAfterMs"\?/);
+  const changed = Object.assign(new Transient('later'), { retryAfterMs: '5 s' });
+  assert.deepEqual(failuresOf(changed), [{ transient: 'TypeError: the retryAfterMs of a Transient must be a number of milliseconds, not string 5 s' }]);
 });
 
 test('joined errors are told one by one, each by its class', () => {
@@ -253,7 +281,7 @@ test('a composer answers children, status and events, and finds its objects by r
     compose: ({ parent, children, child, ...request }) => ({ children, status: { seen: parent.metadata.name } }),
   });
   const answer = new TestHost().compose(composer, { parent: shop(), children: [secret] });
-  assert.deepEqual(answer, { children: [secret], status: { seen: 'shop' }, events: [], allowEmpty: false, failures: [] });
+  assert.deepEqual(answer, { children: [secret], status: { seen: 'shop' }, events: [], allowEmpty: false, finalized: false, failures: [] });
   const finder = defineComposer({
     manifest,
     compose: (request) => ({ children: [], status: {

@@ -25,7 +25,8 @@ const composer = defineComposer<Shop>({ manifest, compose: () => ({ children: []
 const shop: Shop = { apiVersion: 'example.com/v1', kind: 'Shop', metadata: { name: 'a', namespace: 'prod' }, spec: { message: 'hello' } };
 const deployment: Deployment = { apiVersion: 'apps/v1', kind: 'Deployment', metadata: { name: 'a' }, spec: { replicas: 1 } };
 
-const host = new TestHost({ crds: '', objects: [shop, deployment], now: new Date(0) });
+const host = new TestHost({ crds: '', objects: [shop, deployment], now: new Date(0), triggers: [{ reason: 'Resync' }] });
+host.triggers = [{ reason: 'Changed', watch: 'shops', object: sibling(shop, shop.apiVersion, shop.kind) }];
 
 // What names another object may have no namespace.
 const { apiVersion, kind, ...metadata } = sibling(shop, 'v1', 'ConfigMap');
@@ -41,4 +42,5 @@ export const [first]: KubernetesObject[] = composed.children;
 export const replicas: number | undefined = first?.['spec'].replicas;
 export const ready: boolean = composed.status.ready;
 export const reasons: Array<string | undefined> = composed.failures.map(({ api }) => api?.reason);
+export const delays: Array<number | undefined> = composed.failures.map(({ retryAfterMs }) => retryAfterMs);
 export const written: unknown[] = host.writes.map(({ object, target }) => object?.kind ?? target?.kind);

@@ -1,6 +1,9 @@
 // Compiled by tsc, never run: what must type-check, and what must not.
 
-import { cache, conditions, type CustomObject, defineComposer, defineReconciler, http, type Manifest, metrics, requeueAfter, throwAll, writes } from 'windlass';
+import {
+  cache, conditions, type CustomObject, defineComposer, defineReconciler, http, type Manifest, metrics, type ObjectRef, requeueAfter, throwAll,
+  Transient, triggers, writes,
+} from 'windlass';
 
 type Shop = CustomObject<{ message: string }, { ready: boolean }>;
 
@@ -23,6 +26,7 @@ export const reconciler = defineReconciler<Shop>({
   manifest,
   reconcile({ object, deleting }) {
     if (object === undefined || deleting) return;
+    for (const { reason, watch, object: about } of triggers.list()) console.info(reason, { watch, name: about?.name });
     const text: string = object.spec.message;
     const settings = cache.get<{ data: Record<string, string> }>({ apiVersion: 'v1', kind: 'ConfigMap', name: text });
     const known: string | undefined = settings?.data['message'];
@@ -60,6 +64,14 @@ export const asynchronous = defineReconciler({ manifest, async reconcile() { ret
 
 // @ts-expect-error An option is misspelt.
 writes.apply({}, { onwed: true });
+
+export const busy = new Transient('a backup runs', { retryAfterMs: 30_000, cause: new Error('locked') });
+export const delay: number | undefined = busy.retryAfterMs;
+export const expected: Transient[] = [new Transient(), new Transient('later'), new Transient('later', { cause: busy })];
+export const about: ObjectRef | undefined = triggers.list()[0]?.object;
+
+// @ts-expect-error An option is misspelt.
+export const misspelt = new Transient('later', { retryAfter: 30_000 });
 
 // @ts-expect-error A label is missing.
 RUNS.add(1, {});

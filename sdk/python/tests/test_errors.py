@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import unittest
 
 import windlass
@@ -180,6 +181,42 @@ class FailuresOfTest(unittest.TestCase):
         self.assertEqual((failure.kind, failure.message), ("transient", "ZeroDivisionError: division by zero"))
         self.assertIs(failure.uncaught, error)
         self.assertIsNone(failures_of(Transient("too early"))[0].uncaught)
+
+    def test_a_transient_failure_keeps_its_delay_wrapped_and_in_a_group(self) -> None:
+        busy, soon = Transient("busy", retry_after=30), Transient("not yet", retry_after=datetime.timedelta(milliseconds=1500))
+        self.assertEqual((str(busy), busy.retry_after_ms, soon.retry_after_ms), ("busy", 30_000, 1500))
+        group = ExceptionGroup("both", [because("the shop", busy), Transient("later"), soon])
+        told = [(failure.kind, failure.message, failure.retry_after_ms) for failure in failures_of(because("so", group))]
+        self.assertEqual(
+            told,
+            [
+                ("transient", "so: both: the shop: busy", 30_000),
+                ("transient", "so: both: later", None),
+                ("transient", "so: both: not yet", 1500),
+            ],
+        )
+        with self.assertRaises(ExceptionGroup) as raised:
+            Failures([busy, Terminal("never"), conflict()]).raise_any()
+        self.assertEqual([failure.retry_after_ms for failure in failures_of(raised.exception)], [30_000, None, None])
+        busy.__cause__ = conflict()
+        [failure] = failures_of(busy)
+        self.assertEqual((failure.kind, failure.retry_after_ms), ("transient", 30_000))
+        self.assertEqual(failure.message, f"busy: {busy.__cause__}")
+
+    def test_a_transient_of_the_plugins_own_needs_no_delay_and_may_have_one(self) -> None:
+        class Bare(Transient):
+            def __init__(self) -> None:
+                pass
+
+        class Slow(Transient):
+            def __init__(self, name: str) -> None:
+                super().__init__(f"{name} is slow", retry_after=60)
+
+        self.assertIsNone(failures_of(Bare())[0].retry_after_ms)
+        [failure] = failures_of(Slow("shop"))
+        self.assertEqual((failure.message, failure.retry_after_ms), ("shop is slow", 60_000))
+        with self.assertRaises(TypeError):
+            Transient("busy", retry_after="30")  # type: ignore[arg-type]
 
     def test_only_a_malformed_http_request_is_not_worth_another_attempt(self) -> None:
         asked = windlass.http.Request("GET", "https://a.dev/x?token=secret")

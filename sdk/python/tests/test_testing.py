@@ -9,7 +9,7 @@ import unittest
 from typing import Any
 
 import windlass
-from windlass import ApiError, ObjectRef, Reason, cache, config, http, live, metrics, owners, random, testing, writes
+from windlass import ApiError, ObjectRef, Reason, cache, config, http, live, metrics, owners, random, testing, triggers, writes
 
 SHOP = {
     "apiVersion": "example.dev/v1",
@@ -140,6 +140,13 @@ class HostTest(unittest.TestCase):
             self.assertEqual((random.number(), random.bytes(3)), drawn)
         self.assertEqual(config.get(), {"registry": "r"})
 
+    def test_triggers_are_those_that_the_test_sets(self) -> None:
+        self.assertEqual(triggers.list(), [])
+        told = [triggers.Trigger("Changed", "pods", ref("a")), triggers.Trigger("Resync")]
+        self.host.triggers += told
+        self.assertEqual(triggers.list(), told)
+        self.assertEqual([str(trigger) for trigger in triggers.list()], ["Changed Pod prod/a", "Resync"])
+
     def test_http_answers_what_the_test_says(self) -> None:
         self.host.respond("POST", "https://a.dev/x", http.Response(201, [("a", "b")], '{"id": 7}'))
         response = http.post("https://a.dev/x", json={"size": 1}, headers={"x": "y"}, timeout=2).raise_for_status()
@@ -210,6 +217,8 @@ class NoHostTest(unittest.TestCase):
             cache.get(ref("a"))
         with self.assertRaisesRegex(RuntimeError, "windlass.writes.apply needs"):
             writes.apply(pod("a"))
+        with self.assertRaisesRegex(RuntimeError, "windlass.triggers.list needs"):
+            triggers.list()
         self.assertEqual(config.get(), {})
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from unittest import mock
 
 import windlass
-from windlass import ApiError, ObjectRef, Reason, _entry, _host, cache, events, http, live, metrics, owners, writes
+from windlass import ApiError, ObjectRef, Reason, _entry, _host, cache, events, http, live, metrics, owners, triggers, writes
 from windlass.manifest import Controller, Manifest, Watch
 
 MANIFEST = Manifest("shop", "0.1.0", controllers=[Controller("shop", primary=Watch("v1", "ConfigMap"))])
@@ -45,6 +45,9 @@ def bindings(calls: list[Any]) -> dict[str, ModuleType]:
     def enumeration(name: str, *members: str) -> Any:
         return enum.Enum(name, {member: at for at, member in enumerate(members)})
 
+    def told(reason: str, watch: str | None, target: Any) -> Any:
+        return SimpleNamespace(reason=reason, watch=watch, object=target)
+
     members: dict[str, dict[str, Any]] = {
         "types": {
             "ApiReason": lambda at: list(Reason)[at],
@@ -56,8 +59,11 @@ def bindings(calls: list[Any]) -> dict[str, ModuleType]:
             "PatchType": enumeration("PatchType", "MERGE", "JSON", "STRATEGIC"),
             "Propagation": enumeration("Propagation", "BACKGROUND", "FOREGROUND", "ORPHAN"),
         },
+        "triggers": {"list": lambda: [told("Changed", "pods", POD), told("Resync", None, None)]},
     }
-    names = ("cache", "clock", "config", "events", "http", "live", "log", "metrics", "owners", "random", "types", "writes")
+    names = (
+        "cache", "clock", "config", "events", "http", "live", "log", "metrics", "owners", "random", "triggers", "types", "writes"
+    )  # fmt: skip
     imports = {name: Bindings(name, calls, **members.get(name, {})) for name in names}
     modules: dict[str, ModuleType] = {f"wit_world.imports.{name}": module for name, module in imports.items()}
     modules["wit_world.imports"] = package("wit_world.imports", **imports)
@@ -125,6 +131,7 @@ class OutTest(WitTest):
         cache.get(POD, fields=["/spec"])
         cache.get(ObjectRef("v1", "Pod", "\ud800ü"))
         self.assertIs(self.calls[0][1], POD)
+        self.assertIsNone(self.calls[0][1].cluster)  # which the bindings ask for, too
         self.assertEqual(self.calls[0], ("get", POD, ["/spec"]))
         self.assertEqual(self.calls[1], ("get", ObjectRef("v1", "Pod", "\ufffdü"), None))
         self.calls.clear()
@@ -133,6 +140,20 @@ class OutTest(WitTest):
         _, target, options = self.calls[0]
         self.assertEqual((target, options[1], options[3:]), (POD, None, (1500, True)))
         self.assertEqual(self.calls[1], ("add", "runs", 1.0, []))
+
+    def test_an_outcome_says_when_to_run_again_if_at_all(self) -> None:
+        for answer, ms in ((None, None), (windlass.DONE, None), (windlass.requeue_after(1.5), 1500)):
+            with self.subTest(answer):
+                self.assertEqual(self.wit.outcome(answer), ("Outcome", ms))
+
+
+class InTest(WitTest):
+    def test_triggers_come_with_their_objects_where_they_have_any(self) -> None:
+        self.assertEqual(triggers.list(), [triggers.Trigger("Changed", "pods", POD), triggers.Trigger("Resync")])
+
+    def test_a_composer_has_no_triggers(self) -> None:
+        with mock.patch.object(self.wit, "triggers", None), self.assertRaisesRegex(RuntimeError, "windlass.triggers is for reconcilers"):
+            triggers.list()
 
 
 class CallTest(WitTest):
@@ -145,7 +166,7 @@ class CallTest(WitTest):
         windlass.reconciler(MANIFEST)(reconcile)
         export = sys.modules["app"].Reconciler
         asked = SimpleNamespace(
-            controller="shop", name="p", namespace=None, uid=None, object=None, deleting=False, attempt=0, trace_id=""
+            controller="shop", cluster=None, name="p", namespace=None, uid=None, object=None, deleting=False, attempt=0, trace_id=""
         )
         with self.assertRaises(Err) as raised:
             export.reconcile(object.__new__(export), asked)
@@ -154,13 +175,25 @@ class CallTest(WitTest):
 
     def test_an_api_error_is_told_field_by_field(self) -> None:
         error = ApiError(Reason.CONFLICT, "m", retry_after_ms=5, verb="get", resource="pods", object=POD)
-        [(form, told)] = self.failures(error)
-        self.assertEqual(form, "Failure_Api")
-        self.assertEqual(told, ("ApiError", 409, Reason.CONFLICT, "Conflict", "m", 5, "get", "pods", POD))
+        [failure] = self.failures(error)
+        told = ("ApiError", 409, Reason.CONFLICT, "Conflict", "m", 5, "get", "pods", POD)
+        self.assertEqual(failure, ("Failure", "", told, False, None))
+
+    def test_a_failure_is_told_with_its_class_and_its_delay(self) -> None:
+        never, later, soon = windlass.Terminal("never"), windlass.Transient("later"), windlass.Transient("soon", retry_after=1.5)
+        told = self.failures(ExceptionGroup("all", [never, later, soon]))
+        self.assertEqual(
+            told,
+            [
+                ("Failure", "all: never", None, True, None),
+                ("Failure", "all: later", None, False, None),
+                ("Failure", "all: soon", None, False, 1500),
+            ],
+        )
 
     def test_an_api_error_of_an_unknown_reason_is_one_of_another(self) -> None:
-        [(form, told)] = self.failures(ApiError("gone-fishing", "m"))  # type: ignore[arg-type]
-        self.assertEqual((form, told[2], told[3]), ("Failure_Api", Reason.OTHER, "GoneFishing"))
+        [(_, _, told, _, _)] = self.failures(ApiError("gone-fishing", "m"))  # type: ignore[arg-type]
+        self.assertEqual((told[2], told[3]), (Reason.OTHER, "GoneFishing"))
 
     def test_what_cannot_be_told_is_a_transient_failure_and_its_stack_is_in_the_log(self) -> None:
         half: Any = 1.5
@@ -171,8 +204,8 @@ class CallTest(WitTest):
         ):
             with self.subTest(what):
                 self.calls.clear()
-                [(form, message)] = self.failures(error)
-                self.assertEqual(form, "Failure_Transient")
+                [(_, message, *rest)] = self.failures(error)
+                self.assertEqual(rest, [None, False, None])
                 self.assertIn(what, message)
                 self.assertRegex(message, "^ApiError: .*Conflict")
                 [(_, level, line, [(_, stack)])] = self.calls
@@ -180,10 +213,19 @@ class CallTest(WitTest):
                 self.assertIn(what, line)
                 self.assertIn("raise error", stack)
 
+    def test_a_delay_that_cannot_be_told_is_none_and_its_stack_is_in_the_log(self) -> None:
+        error: Any = windlass.Transient("busy")
+        error.retry_after_ms = 1.5
+        [(_, message, *rest)] = self.failures(error)
+        self.assertEqual(rest, [None, False, None])
+        self.assertRegex(message, "^busy .*retry_after_ms of a Transient must be a whole number, and is 1.5")
+        self.assertEqual([call[0] for call in self.calls], ["log"])
+
     def test_a_member_that_cannot_be_told_takes_from_the_others_neither_class_nor_text(self) -> None:
         odd = ApiError(Reason.CONFLICT, "changed", code=65_536)
         told = self.failures(ExceptionGroup("all", [odd, windlass.Terminal("never"), ApiError(Reason.INVALID, "bad")]))
-        self.assertEqual([form for form, _ in told], ["Failure_Transient", "Failure_Terminal", "Failure_Api"])
+        classes = [(api is not None, terminal) for _, _, api, terminal, _ in told]
+        self.assertEqual(classes, [(False, False), (False, True), (True, False)])
         self.assertRegex(told[0][1], "^all: changed .the host cannot be told more: ValueError: code of an ApiError")
         self.assertEqual(told[1][1], "all: never")
 
@@ -192,8 +234,8 @@ class CallTest(WitTest):
             def __str__(self) -> str:
                 raise ValueError("no text")
 
-        [(form, message)] = self.failures(Mute())
-        self.assertEqual(form, "Failure_Transient")
+        [(_, message, *rest)] = self.failures(Mute())
+        self.assertEqual(rest, [None, False, None])
         self.assertIn("Mute: (its text cannot be had)", message)
 
 

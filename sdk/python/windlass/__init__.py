@@ -20,14 +20,14 @@ changed, and a manifest that says what it watches:
             return windlass.DONE  # the garbage collector takes what it owned
         ...
 
-What a plugin may do is in the modules `cache`, `live`, `writes`, `owners`, `events`, `metrics`, `config`, `clock`, `random`, `http`
-and `log`, named as the host's interfaces are. Logging is the standard `logging` and `print`. Nothing is kept between calls: each one
-may get a fresh instance. `windlass.testing` has a host for unit tests.
+What a plugin may do is in the modules `cache`, `live`, `writes`, `owners`, `events`, `metrics`, `config`, `clock`, `random`, `http`,
+`triggers` and `log`, named as the host's interfaces are. Logging is the standard `logging` and `print`. Nothing is kept between
+calls: each one may get a fresh instance. `windlass.testing` has a host for unit tests.
 """
 
 from __future__ import annotations
 
-from . import cache, clock, conditions, config, events, http, live, log, manifest, metrics, owners, random, writes
+from . import cache, clock, conditions, config, events, http, live, log, manifest, metrics, owners, random, triggers, writes
 from ._calls import (
     DONE,
     Composition,
@@ -56,5 +56,5 @@ __all__ = [
     "DONE", "ApiError", "Composition", "CompositionRequest", "Done", "Event", "Failure", "Failures", "NotAvailable", "Object", "ObjectKind",
     "ObjectRef", "Outcome", "Reason", "Request", "RequeueAfter", "Terminal", "Transient", "cache", "clock", "composer", "conditions",
     "config", "controller_of", "events", "failures_of", "has_fields", "http", "is_controlled_by", "live", "log", "manifest", "metrics",
-    "owner_reference", "owners", "random", "reconciler", "requeue_after", "sibling", "writes",
+    "owner_reference", "owners", "random", "reconciler", "requeue_after", "sibling", "triggers", "writes",
 ]  # fmt: skip

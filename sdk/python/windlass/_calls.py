@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ._objects import Object, ObjectRef
-from ._text import LONGEST_MS, decode
+from ._text import decode, milliseconds
 from .events import Event
 
 
 class Request:
-    """Which object a call is about, and why now."""
+    """Which object a call is about."""
 
     __slots__ = ("_object", "_text", "attempt", "controller", "deleting", "name", "namespace", "trace_id", "uid")
 
@@ -34,7 +34,7 @@ class Request:
         self.name = name
         #: None for a cluster-scoped primary.
         self.namespace = namespace
-        #: The last known UID.
+        #: The last known UID, also of a primary that has gone. None: the host has never seen it.
         self.uid = uid
         #: The primary is being deleted and waits for its finalizers.
         self.deleting = deleting
@@ -83,12 +83,6 @@ Outcome = Done | RequeueAfter | None
 def requeue_after(delay: float | datetime.timedelta) -> RequeueAfter:
     """Asks for another call after so many seconds, which is not a failure. At most 24 days; longer times are cut."""
     return RequeueAfter(milliseconds(delay))
-
-
-def milliseconds(delay: float | datetime.timedelta) -> int:
-    """A duration as the interface has it."""
-    seconds = delay.total_seconds() if isinstance(delay, datetime.timedelta) else delay
-    return min(max(round(seconds * 1000), 0), LONGEST_MS) if seconds < LONGEST_MS else LONGEST_MS
 
 
 class CompositionRequest:
@@ -170,3 +164,5 @@ class Composition:
     requeue_after: float | datetime.timedelta | None = None
     #: Says that no children at all is meant, so that existing ones may be pruned. Without it, the host deletes none.
     allow_empty: bool = False
+    #: Says of a parent that is being deleted that it may go. Only with the option `finalizer`.
+    finalized: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from types import TracebackType
 from typing import Literal
 
 from ._objects import ObjectRef
+from ._text import milliseconds
 
 
 class Reason(str, Enum):
@@ -126,7 +128,21 @@ class ApiError(Exception):
 
 class Transient(Exception):
     """Something that is worth another attempt, after a backoff. Any other exception is that too, but is logged with its stack,
-    as a mistake of the plugin."""
+    as a mistake of the plugin.
+
+    With `retry_after`, in seconds or as a `timedelta`, it is not worth one before so long has passed. The backoff may be longer,
+    and at most ten minutes count:
+
+        raise windlass.Transient("a backup runs", retry_after=30)
+    """
+
+    #: How many milliseconds to wait at least before trying again. None: as the backoff says.
+    retry_after_ms: int | None = None  # of the class, as a subclass need not call `__init__`
+
+    def __init__(self, *args: object, retry_after: float | datetime.timedelta | None = None) -> None:
+        super().__init__(*args)
+        if retry_after is not None:
+            self.retry_after_ms = milliseconds(retry_after)
 
 
 class Terminal(Exception):
@@ -149,6 +165,8 @@ class Failure:
     error: ApiError | None = None
     #: The exception, if it is a mistake of the plugin rather than one of this package's errors.
     uncaught: BaseException | None = None
+    #: How many milliseconds to wait at least before another attempt, if the kind is `transient` and the plugin has said so.
+    retry_after_ms: int | None = None
 
 
 def failures_of(error: BaseException) -> list[Failure]:
@@ -171,9 +189,10 @@ def _told(error: BaseException, above: list[BaseException]) -> list[Failure]:
     elif isinstance(link, ApiError):
         # The host says itself what was asked of which object.
         failures = [Failure("api", _noted(text_of(link.message), link), link)]
-    elif isinstance(link, (Terminal, Transient)):
-        kind: Literal["terminal", "transient"] = "terminal" if isinstance(link, Terminal) else "transient"
-        failures = [Failure(kind, _whole_text(link, _said(link), above))]
+    elif isinstance(link, Terminal):  # also one that is a Transient as well, as `http.InvalidRequest` is
+        failures = [Failure("terminal", _whole_text(link, _said(link), above))]
+    elif isinstance(link, Transient):
+        failures = [Failure("transient", _whole_text(link, _said(link), above), retry_after_ms=link.retry_after_ms)]
     else:
         return [Failure("transient", _whole_text(error, summary(error), above), uncaught=error)]
     for outer_link, inner in reversed(list(pairwise(chain))):

@@ -91,6 +91,7 @@ class Host(Protocol):
     def now(self) -> tuple[int, int]: ...
     def random_u32(self) -> int: ...
     def random_bytes(self, length: int) -> bytes: ...
+    def triggers_list(self) -> list[tuple[str, str | None, ObjectRef | None]]: ...
     def fetch(self, request: Any) -> tuple[int, Pairs, str | bytes]: ...
 
 
@@ -130,6 +131,9 @@ class NoHost:
 
     def fetch(self, request: Any) -> tuple[int, Pairs, str | bytes]:
         self._lacks("windlass.http")
+
+    def triggers_list(self) -> list[tuple[str, str | None, ObjectRef | None]]:
+        self._lacks("windlass.triggers.list")
 
     def log(self, level: int, message: str, fields: Pairs) -> None:
         name = ("trace", "debug", "info", "warn", "error")[level]

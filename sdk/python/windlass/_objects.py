@@ -30,6 +30,9 @@ class ObjectRef:
     namespace: str | None = None
     uid: str | None = None
 
+    # No field: the bindings take a reference as it is, and read this from it. There is one cluster.
+    cluster = None
+
     @classmethod
     def of(cls, obj: Mapping[str, Any]) -> ObjectRef:
         """Names an object by its `apiVersion`, `kind` and `metadata`, without its UID: see `with_uid`."""

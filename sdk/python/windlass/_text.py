@@ -6,6 +6,7 @@ holds no lone surrogates.
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 from math import isfinite
@@ -152,6 +153,12 @@ def number(value: int, what: str, largest: int = LARGEST) -> int:
 def number_or_none(value: int | None, what: str) -> int | None:
     """The same for an argument that may be left out."""
     return None if value is None else number(value, what)
+
+
+def milliseconds(delay: float | datetime.timedelta) -> int:
+    """A duration as the interface has it, of one in seconds or as a `timedelta`. What is too long is cut."""
+    seconds = delay.total_seconds() if isinstance(delay, datetime.timedelta) else delay
+    return min(max(round(seconds * 1000), 0), LONGEST_MS) if seconds < LONGEST_MS else LONGEST_MS
 
 
 def camel(name: str) -> str:

@@ -15,11 +15,11 @@ import wit_world
 from wit_world.imports import clock, config, log, random, types
 
 from . import _host
-from ._calls import Composition, CompositionRequest, Done, Outcome, RequeueAfter, Request, milliseconds
+from ._calls import Composition, CompositionRequest, Done, Outcome, RequeueAfter, Request
 from ._errors import ApiError, Collected, Failure, Reason
 from ._host import Operation, Pairs, Query, WriteOptions
 from ._objects import ObjectRef
-from ._text import encode, number, number_or_none, plain, text, text_or_none
+from ._text import encode, milliseconds, number, number_or_none, plain, text, text_or_none
 from .events import Event
 from .http import HttpReason, failed
 from .http import Request as HttpRequest
@@ -27,9 +27,9 @@ from .http import Request as HttpRequest
 Err = componentize_py_types.Err
 
 try:
-    from wit_world.imports import cache, events, http, live, metrics, owners, writes
+    from wit_world.imports import cache, events, http, live, metrics, owners, triggers, writes
 except ImportError:  # the world of composers
-    cache = events = http = live = metrics = owners = writes = None
+    cache = events = http = live = metrics = owners = triggers = writes = None
 
 _LEVELS = tuple(log.Level)
 _REASONS = tuple(Reason)
@@ -293,6 +293,10 @@ class WitHost:
     def random_bytes(self, length: int) -> bytes:
         return random.get_bytes(length)
 
+    def triggers_list(self) -> list[tuple[str, str | None, ObjectRef | None]]:
+        self._needs_reconciler(triggers, "triggers")
+        return [(trigger.reason, trigger.watch, _ref_of(trigger.object)) for trigger in triggers.list()]
+
     def fetch(self, request: HttpRequest) -> tuple[int, Pairs, str | bytes]:
         self._needs_reconciler(http, "http")
         body = None
@@ -366,9 +370,9 @@ def composition_request(asked: Any) -> CompositionRequest:
 
 
 try:
-    from wit_world.exports.reconciler import Outcome_Done, Outcome_RequeueAfter
+    from wit_world.exports import reconciler as _reconciler
 except ImportError:
-    Outcome_Done = Outcome_RequeueAfter = None
+    _reconciler = None
 
 try:
     from wit_world.exports import composer as _composer
@@ -379,9 +383,9 @@ except ImportError:
 def outcome(answer: Outcome) -> Any:
     """What a reconcile has returned, for the host."""
     if answer is None or isinstance(answer, Done):
-        return Outcome_Done()
+        return _reconciler.Outcome(None)
     if isinstance(answer, RequeueAfter):
-        return Outcome_RequeueAfter(number(answer.ms, "ms of a RequeueAfter"))
+        return _reconciler.Outcome(number(answer.ms, "ms of a RequeueAfter"))
     raise TypeError(f"reconcile returned {answer!r}; it returns nothing, or windlass.requeue_after(seconds)")
 
 
@@ -395,16 +399,16 @@ def composition(answer: Composition) -> Any:
         [_event(event) for event in answer.events],
         None if answer.requeue_after is None else milliseconds(answer.requeue_after),
         bool(answer.allow_empty),
+        bool(answer.finalized),
     )
 
 
 def failure(of: Failure) -> Any:
     """One thing that went wrong, as the bindings have it."""
     if of.error is not None:
-        return types.Failure_Api(_error_out(of.error, of.message))
-    if of.kind == "terminal":
-        return types.Failure_Terminal(plain(of.message))
-    return types.Failure_Transient(plain(of.message))
+        return types.Failure("", _error_out(of.error, of.message), False, None)
+    retry_after_ms = number_or_none(of.retry_after_ms, "retry_after_ms of a Transient")
+    return types.Failure(plain(of.message), None, of.kind == "terminal", retry_after_ms)
 
 
 def raised(failures: list[Any]) -> Exception:

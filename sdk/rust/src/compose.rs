@@ -162,6 +162,7 @@ pub struct Composition {
     events: Vec<Event>,
     requeue_after_ms: Option<u32>,
     allow_empty: bool,
+    finalized: bool,
     /// The first object that failed to serialize. The error waits here for the end of the call, so that building needs
     /// no error handling.
     error: Option<JsonError>,
@@ -210,6 +211,14 @@ impl Composition {
         self
     }
 
+    /// Says of a parent that is being deleted that it may go: the host takes the finalizer off once the rest of the answer has
+    /// been brought about. Only for controllers with [`finalizer`](crate::manifest::Controller::finalizer); without it, such a
+    /// parent is not composed.
+    pub fn finalized(mut self) -> Self {
+        self.finalized = true;
+        self
+    }
+
     /// The children, for a test to compare.
     pub fn children(&self) -> Result<Vec<serde_json::Value>, JsonError> {
         self.children.iter().map(|text| read("a child", text)).collect()
@@ -231,8 +240,8 @@ impl TryFrom<Composition> for composer::Composition {
     type Error = JsonError;
 
     fn try_from(composition: Composition) -> Result<Self, JsonError> {
-        let Composition { children, status, events, requeue_after_ms, allow_empty, error } = composition;
-        error.map_or(Ok(Self { children, status, events, requeue_after_ms, allow_empty }), Err)
+        let Composition { children, status, events, requeue_after_ms, allow_empty, finalized, error } = composition;
+        error.map_or(Ok(Self { children, status, events, requeue_after_ms, allow_empty, finalized }), Err)
     }
 }
 
@@ -292,13 +301,15 @@ mod tests {
             .status(&json!({"ready": true}))
             .event(Event::normal("Made", "Make", "a secret"))
             .requeue_after(Duration::from_secs(1))
-            .allow_empty();
+            .allow_empty()
+            .finalized();
         let expected = composer::Composition {
             children: vec![object("Secret", "shop").to_string()],
             status: Some(r#"{"ready":true}"#.into()),
             events: vec![Event::normal("Made", "Make", "a secret")],
             requeue_after_ms: Some(1_000),
             allow_empty: true,
+            finalized: true,
         };
         assert_eq!(composer::Composition::try_from(composition).unwrap(), expected);
     }

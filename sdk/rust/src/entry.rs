@@ -5,10 +5,11 @@ use std::panic;
 use std::sync::Once;
 
 use crate::bindings::composer::exports::windlass::plugin::composer;
+use crate::bindings::exports::windlass::plugin::reconciler;
 use crate::bindings::windlass::plugin::types;
 use crate::log::{self, Level};
 use crate::manifest::Manifest;
-use crate::{Composer, CompositionRequest, Failures, Outcome, Reconciler, Request};
+use crate::{Composer, CompositionRequest, Failures, Reconciler, Request};
 
 /// A reconciler's manifest as JSON.
 #[must_use]
@@ -18,9 +19,9 @@ pub fn describe<P: Reconciler>() -> String {
 }
 
 /// Runs a reconciler for one object.
-pub fn reconcile<P: Reconciler>(request: types::Request) -> Result<Outcome, Vec<types::Failure>> {
+pub fn reconcile<P: Reconciler>(request: types::Request) -> Result<reconciler::Outcome, Vec<types::Failure>> {
     report_panics();
-    P::reconcile(Request::from(request)).map_err(Failures::into)
+    P::reconcile(Request::from(request)).map(Into::into).map_err(Failures::into)
 }
 
 /// A composer's manifest as JSON.

@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::bindings::windlass::plugin::types;
 use crate::error::{ApiError, ApiReason, Error, JsonError, Misfit};
 use crate::http::{HttpError, HttpReason};
+use crate::request::milliseconds;
 use crate::texts;
 
 /// One thing that went wrong in a call.
@@ -15,6 +17,13 @@ pub enum Failure {
     Api(Box<ApiError>),
     /// Worth another attempt, after a backoff.
     Transient(String),
+    /// Worth another attempt, but not before so long has passed. The backoff may be longer.
+    TransientAfter {
+        /// The text for people.
+        message: String,
+        /// At most ten minutes count.
+        after: Duration,
+    },
     /// Not worth another attempt until something changes.
     Terminal(String),
 }
@@ -23,7 +32,7 @@ impl Failure {
     fn message_mut(&mut self) -> &mut String {
         match self {
             Self::Api(error) => &mut error.message,
-            Self::Transient(message) | Self::Terminal(message) => message,
+            Self::Transient(message) | Self::TransientAfter { message, .. } | Self::Terminal(message) => message,
         }
     }
 }
@@ -62,6 +71,12 @@ impl Failures {
     /// A failure that is worth another attempt, after a backoff.
     pub fn transient(message: impl Into<String>) -> Self {
         Self::one(Failure::Transient(message.into()))
+    }
+
+    /// A failure that is worth another attempt once so long has passed, if the backoff is not longer. At most ten minutes
+    /// count.
+    pub fn transient_after(message: impl Into<String>, after: Duration) -> Self {
+        Self::one(Failure::TransientAfter { message: message.into(), after })
     }
 
     /// A failure that is not worth another attempt until something changes.
@@ -251,7 +266,9 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Api(error) => error.fmt(f),
-            Self::Transient(message) | Self::Terminal(message) => f.write_str(message),
+            Self::Transient(message) | Self::TransientAfter { message, .. } | Self::Terminal(message) => {
+                f.write_str(message)
+            }
         }
     }
 }
@@ -281,10 +298,14 @@ impl std::error::Error for All {}
 
 impl From<Failures> for Vec<types::Failure> {
     fn from(failures: Failures) -> Self {
-        let convert = |failure| match failure {
-            Failure::Api(error) => types::Failure::Api((*error).into()),
-            Failure::Transient(message) => types::Failure::Transient(message),
-            Failure::Terminal(message) => types::Failure::Terminal(message),
+        let failure = |message| types::Failure { message, api: None, terminal: false, retry_after_ms: None };
+        let convert = |one| match one {
+            Failure::Api(error) => types::Failure { api: Some((*error).into()), ..failure(String::new()) },
+            Failure::Transient(message) => failure(message),
+            Failure::TransientAfter { message, after } => {
+                types::Failure { retry_after_ms: Some(milliseconds(after)), ..failure(message) }
+            }
+            Failure::Terminal(message) => types::Failure { terminal: true, ..failure(message) },
         };
         failures.0.0.into_iter().map(convert).collect()
     }

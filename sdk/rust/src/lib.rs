@@ -66,6 +66,7 @@ mod request;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 mod texts;
+pub mod triggers;
 pub mod writes;
 
 pub use compose::{Composition, CompositionRequest};
@@ -145,7 +146,7 @@ macro_rules! plugin {
                 fn reconcile(
                     request: $crate::bindings::windlass::plugin::types::Request,
                 ) -> ::std::result::Result<
-                    $crate::Outcome,
+                    $crate::bindings::exports::windlass::plugin::reconciler::Outcome,
                     ::std::vec::Vec<$crate::bindings::windlass::plugin::types::Failure>,
                 > {
                     $crate::entry::reconcile::<$plugin>(request)

@@ -3,10 +3,10 @@
 
 #[cfg(target_arch = "wasm32")]
 pub(crate) use crate::bindings::windlass::plugin::{
-    cache, clock, config, events, http, live, log, metrics, owners, random, writes,
+    cache, clock, config, events, http, live, log, metrics, owners, random, triggers, writes,
 };
 
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use crate::testing::functions::{
-    cache, clock, config, events, http, live, log, metrics, owners, random, writes,
+    cache, clock, config, events, http, live, log, metrics, owners, random, triggers, writes,
 };

@@ -27,7 +27,8 @@ impl ObjectRef {
 
     /// An object without a namespace.
     pub fn cluster_scoped(api_version: impl Into<String>, kind: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { api_version: api_version.into(), kind: kind.into(), namespace: None, name: name.into(), uid: None }
+        let (api_version, kind, name) = (api_version.into(), kind.into(), name.into());
+        Self { cluster: None, api_version, kind, namespace: None, name, uid: None }
     }
 
     /// Narrows the reference to one incarnation of the name.

@@ -5,17 +5,35 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::bindings::exports::windlass::plugin::reconciler;
 use crate::bindings::windlass::plugin::types;
 use crate::error::JsonError;
 use crate::json;
 
-pub use crate::bindings::exports::windlass::plugin::reconciler::Outcome;
+/// How a reconcile ended that has not failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing is left to do until something changes.
+    Done,
+    /// Run again after so many milliseconds, which is not a failure.
+    RequeueAfter(u32),
+}
 
 impl Outcome {
     /// Run again after this time; this is not a failure. At most 24 days; longer times are cut.
     #[must_use]
     pub fn requeue_after(delay: Duration) -> Self {
         Self::RequeueAfter(milliseconds(delay))
+    }
+}
+
+impl From<Outcome> for reconciler::Outcome {
+    fn from(outcome: Outcome) -> Self {
+        let requeue_after_ms = match outcome {
+            Outcome::Done => None,
+            Outcome::RequeueAfter(ms) => Some(ms),
+        };
+        Self { requeue_after_ms }
     }
 }
 
@@ -36,7 +54,7 @@ pub struct Request {
     pub namespace: Option<String>,
     /// The primary's name.
     pub name: String,
-    /// The last known UID.
+    /// The last known UID, also of a primary that has gone.
     pub uid: Option<String>,
     /// The primary is being deleted and waits for its finalizers.
     pub deleting: bool,
@@ -86,7 +104,9 @@ impl Request {
 
 impl From<types::Request> for Request {
     fn from(request: types::Request) -> Self {
-        let types::Request { controller, namespace, name, uid, object, deleting, attempt, trace_id } = request;
+        // There is one cluster.
+        let types::Request { controller, namespace, name, uid, object, deleting, attempt, trace_id, cluster: _ } =
+            request;
         Self { controller, namespace, name, uid, deleting, attempt, trace_id, object }
     }
 }

@@ -76,6 +76,7 @@ impl Prototype {
             let instance: ReconcilerPlugin = self.code.instantiate_async(&mut store).await?;
             let request = Request {
                 controller: "guest".to_owned(),
+                cluster: None,
                 namespace: Some("prod".to_owned()),
                 name: "shop".to_owned(),
                 uid: None,

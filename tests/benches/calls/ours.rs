@@ -10,6 +10,7 @@ use windlass_core::overlay::Overlay;
 use windlass_core::ports::CallContext;
 use windlass_core::principal::Principal;
 use windlass_core::settle::Hold;
+use windlass_core::trigger::Triggers;
 use windlass_core::watch::WatchSpec;
 use windlass_wasm::{CallLimits, Called, Plugin, Request, Sandbox, SandboxOptions};
 
@@ -119,6 +120,7 @@ impl Host {
             primary_key: key.clone(),
             primary: None,
             trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
+            triggers: Triggers::default(),
             hold: Hold::detached(),
             overlay: Overlay::default(),
             cpu_permit: windlass_core::fair::CpuPermit::default(),

@@ -15,6 +15,7 @@ use windlass_core::overlay::Overlay;
 use windlass_core::ports::{Absent, CallContext, Writes};
 use windlass_core::queue::{ItemExponential, Queue};
 use windlass_core::settle::Hold;
+use windlass_core::trigger::Triggers;
 use windlass_core::watch::WatchSpec;
 use windlass_core::write::{Operation, WriteOptions};
 use windlass_kube::{Discovery, Informers, Subscription, Writer, object_of};
@@ -153,6 +154,7 @@ fn call(kind: ObjectKind) -> Arc<CallContext> {
         primary_key: shop(),
         primary: None,
         trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
+        triggers: Triggers::default(),
         hold: Hold::detached(),
         overlay: Overlay::default(),
         cpu_permit: windlass_core::fair::CpuPermit::default(),

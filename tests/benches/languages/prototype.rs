@@ -101,6 +101,7 @@ impl Prototype {
             let instance: ReconcilerPlugin = self.code.instantiate(&mut store)?;
             let request = Request {
                 controller: "webapp".to_owned(),
+                cluster: None,
                 namespace: Some("prod".to_owned()),
                 name: "shop".to_owned(),
                 uid: None,

@@ -202,9 +202,36 @@ async fn waiting(kind: Kind) -> anyhow::Result<()> {
     stage.end().await
 }
 
+/// With a finalizer a parent is composed until its composer lets it go.
+async fn a_farewell(kind: Kind) -> anyhow::Result<()> {
+    let stage = Stage::with(kind, "ends").await?;
+    let [a, b] = ["a", "b"].map(|name| map(name, &json!({})));
+    let answer =
+        |last: Value, finalized: bool| json!({"children": [a, b], "lastChildren": last, "finalized": finalized});
+    stage.answer(answer(json!([b]), false)).await?;
+    let kept = stage.sees("ConfigMap", "b", |_| true).await?;
+    stage.sees("ConfigMap", "a", |_| true).await?;
+    let has_finalizer = |it: &Value| it["metadata"]["finalizers"] == json!(["windlass.dev/composer"]);
+    stage.sees("Composite", "shop", has_finalizer).await?;
+
+    stage.objects().delete("Composite", "shop").await?;
+    stage.gone("ConfigMap", "a").await?;
+    stage.settle("later").await?;
+    stage.sees("ConfigMap", "b", |it| it["metadata"]["uid"] == kept["metadata"]["uid"]).await?;
+    stage.sees("Composite", "shop", |it| it["metadata"]["deletionTimestamp"].is_string() && has_finalizer(it)).await?;
+
+    let spec = answer(json!([]), true);
+    stage.objects().merge("Composite", "shop", &json!({"spec": spec})).await?;
+    stage.gone("ConfigMap", "b").await?;
+    stage.gone("Composite", "shop").await?;
+    stage.end().await
+}
+
 on_both_servers! {
     a_life: children_are_made_changed_mended_and_pruned_on_the_embedded_server,
         children_are_made_changed_mended_and_pruned_on_a_real_kube_apiserver;
+    a_farewell: a_parent_with_a_finalizer_is_composed_until_it_may_go_on_the_embedded_server,
+        a_parent_with_a_finalizer_is_composed_until_it_may_go_on_a_real_kube_apiserver;
     emptiness: an_empty_answer_prunes_nothing_unless_it_says_so_on_the_embedded_server,
         an_empty_answer_prunes_nothing_unless_it_says_so_on_a_real_kube_apiserver;
     half_a_failure: a_child_that_cannot_be_applied_keeps_the_others_from_being_pruned_on_the_embedded_server,

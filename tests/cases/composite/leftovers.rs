@@ -10,11 +10,8 @@ use windlass_tests::wait::until;
 use windlass_tests::{marker, paths};
 
 use super::on_both_servers;
-use super::stage::{CREATED_BY, Stage, fixed_secret, map};
+use super::stage::{CREATED_BY, OWNS, Stage, fixed_secret, map};
 use crate::admin;
-
-/// The text before the kinds that the composer owns, in the component's bytes, and how many bytes they may have.
-const OWNS: (&[u8], usize) = (b"COMPOSER-OWNS=", 16);
 
 /// `windlass children ARGUMENTS`: whether it succeeded, and what it printed.
 async fn children(server: &Server, arguments: &[&str]) -> anyhow::Result<(bool, String)> {

@@ -3,13 +3,16 @@
 use anyhow::Context;
 use serde_json::{Value, json};
 use windlass_tests::host::Host;
+use windlass_tests::marker;
 use windlass_tests::objects::Objects;
-use windlass_tests::paths;
 use windlass_tests::server::{Kind, Server};
 use windlass_tests::wait::until;
 
 /// The label by which the host knows what it created.
 pub(crate) const CREATED_BY: &str = "windlass.dev/created-by";
+
+/// Where the guest's bytes name its version.
+pub(crate) const OWNS: (&[u8], usize) = (b"COMPOSER-OWNS=", 16);
 
 /// The stage of a story.
 pub(crate) struct Stage {
@@ -34,10 +37,15 @@ pub(crate) fn fixed_secret(name: &str, password: &str) -> Value {
 impl Stage {
     /// A host that is at work in a namespace of `kind`.
     pub(crate) async fn new(kind: Kind) -> anyhow::Result<Self> {
+        Self::with(kind, "all").await
+    }
+
+    /// The same with another version of the guest.
+    pub(crate) async fn with(kind: Kind, version: &str) -> anyhow::Result<Self> {
         let server = Server::start(kind).await?;
         install(server.objects()).await?;
         let plugins = tempfile::tempdir()?;
-        std::fs::copy(paths::guest("composer")?, plugins.path().join("composer.wasm"))?;
+        marker::write("composer", OWNS, version, &plugins.path().join("composer.wasm"))?;
         // Every failure is said, however many there are in a minute.
         let more = ["--grants=manifest", "--leases=none", "--log-level", "info,windlass::dispatch=debug"];
         let host = Host::run_with(server.kubeconfig(), server.objects().namespace(), plugins.path(), &more)?;

@@ -122,9 +122,17 @@ async fn time_goes_on_and_chance_differs(kind: Kind) -> anyhow::Result<()> {
             json!({"call": "random.get-bytes", "length": 32}),
             json!({"call": "random.get-bytes", "length": 0}),
             json!({"call": "config.get"}),
+            json!({"call": "triggers.list"}),
         ]
     };
     let (first, second) = (lab.run(steps()).await?, lab.run(steps()).await?);
+    for call in [&first, &second] {
+        let why = &call.ok(7)[0];
+        assert_eq!(
+            json!([why["reason"], why["object"]["kind"], why["object"]["name"]]),
+            json!(["Changed", "Probe", NAME])
+        );
+    }
     let after = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     let time = |call: &windlass_tests::probe::Call, step: u32| {
         let now = call.ok(step);

@@ -45,6 +45,7 @@ static void answer_spec(const windlass_json *spec, windlass_composition *composi
     composition->requeue = !windlass_json_is_null(windlass_json_get(spec, "requeueAfterMs"));
     composition->requeue_after_ms = number_in(spec, "requeueAfterMs", 0);
     composition->allow_empty = truth_in(spec, "allowEmpty");
+    composition->finalized = truth_in(spec, "finalized");
 }
 
 static void compose(

@@ -14,7 +14,10 @@ static void fail(windlass_failures *failures, const windlass_json *list, const c
     windlass_json_each(failure, list) {
         windlass_text transient = text_in(failure, "transient");
         windlass_text terminal = text_in(failure, "terminal");
-        if (transient.data != NULL) {
+        bool has_delay = !windlass_json_is_null(windlass_json_get(failure, "afterMs"));
+        if (transient.data != NULL && has_delay) {
+            add(failures, windlass_transient_text_after_ms(number_in(failure, "afterMs", 0), transient), message);
+        } else if (transient.data != NULL) {
             add(failures, windlass_transient_text(transient), message);
         } else if (terminal.data != NULL) {
             add(failures, windlass_terminal_text(terminal), message);

@@ -1,4 +1,4 @@
-// What else a plugin can ask for: `owners`, `events`, `metrics`, `http`; and what the SDK does with conditions and owners.
+// What else a plugin can ask for: `owners`, `triggers`, `events`, `metrics`, `http`; and what the SDK does with conditions and owners.
 
 #include "probe.h"
 
@@ -25,6 +25,18 @@ static struct answer claim(const windlass_json *step) {
         windlass_json_add(errors, error_shown(failures.errors[i]));
     }
     return (struct answer){NULL, windlass_object({"errors", errors})};
+}
+
+static windlass_json *triggers_shown(windlass_triggers triggers) {
+    windlass_json *list = windlass_empty_array();
+    for (size_t i = 0; i < triggers.count; i++) {
+        const windlass_trigger *trigger = &triggers.items[i];
+        windlass_json_add(list, windlass_object(
+            {"reason", windlass_string(trigger->reason)},
+            {"watch", windlass_string(trigger->watch)},
+            {"object", trigger->has_object ? ref_shown(&trigger->object) : NULL}));
+    }
+    return list;
 }
 
 static struct answer fetch(const windlass_json *step) {
@@ -99,6 +111,8 @@ static windlass_json *measure(windlass_text call, const windlass_json *step) {
 bool outside_call(windlass_text call, const windlass_json *step, struct answer *answer) {
     if (windlass_text_is(call, "owners.claim")) {
         *answer = claim(step);
+    } else if (windlass_text_is(call, "triggers.list")) {
+        *answer = good(triggers_shown(windlass_triggers_list()));
     } else if (windlass_text_is(call, "events.emit")) {
         windlass_event event = event_in(windlass_json_get(step, "event"));
         windlass_events_emit(&event);

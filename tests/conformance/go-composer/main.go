@@ -35,6 +35,7 @@ type parent struct {
 		Events         []event
 		RequeueAfterMs int64
 		AllowEmpty     bool
+		Finalized      bool
 	}
 }
 
@@ -79,6 +80,7 @@ func compose(_ context.Context, request composer.Request) (composer.Composition,
 		Events:       events(parent.Spec.Events),
 		RequeueAfter: time.Duration(parent.Spec.RequeueAfterMs) * time.Millisecond,
 		AllowEmpty:   parent.Spec.AllowEmpty,
+		Finalized:    parent.Spec.Finalized,
 	}, nil
 }
 

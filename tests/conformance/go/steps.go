@@ -18,6 +18,7 @@ import (
 	"windlass.dev/sdk/live"
 	"windlass.dev/sdk/metrics"
 	"windlass.dev/sdk/owners"
+	"windlass.dev/sdk/triggers"
 )
 
 // step is one with all that only a reconciler can be told.
@@ -168,6 +169,8 @@ func (step step) tell() (pure.Result, bool) {
 		metrics.Set(step.Name, number(step.Value), labels(step.Labels))
 	case "metrics.observe":
 		metrics.Observe(step.Name, number(step.Value), labels(step.Labels))
+	case "triggers.list":
+		return pure.Result{"ok": told(triggers.List())}, true
 	case "http.fetch":
 		return step.Request.fetch(), true
 	case "conditions.set":
@@ -207,6 +210,18 @@ func refs(of []windlass.Ref) []pure.Target {
 	all := make([]pure.Target, len(of))
 	for place, ref := range of {
 		all[place] = pure.TargetOf(ref)
+	}
+	return all
+}
+
+func told(of []triggers.Trigger) []any {
+	all := []any{}
+	for _, trigger := range of {
+		one := map[string]any{"reason": trigger.Reason, "watch": pure.Text(trigger.Watch)}
+		if trigger.Object != nil {
+			one["object"] = pure.TargetOf(*trigger.Object)
+		}
+		all = append(all, one)
 	}
 	return all
 }

@@ -21,7 +21,7 @@ const { calls, endings, resultOf } = languageSteps({
 });
 
 function compose(request) {
-  const { steps = [], children = [], events = [], requeueAfterMs, allowEmpty = false } = withoutNull(request.parent.spec ?? {});
+  const { steps = [], children = [], events = [], requeueAfterMs, allowEmpty = false, finalized = false } = withoutNull(request.parent.spec ?? {});
   const results = [];
   let ending = {};
   for (const { call, ...given } of steps) {
@@ -33,7 +33,7 @@ function compose(request) {
     results.push(outcome(() => (call === 'request' ? about(request) : calls[call](step)), resultOf));
   }
   const status = { results, children: names(request.children), related: names(request.related) };
-  return { children, status, events, requeueAfterMs, allowEmpty, ...ending };
+  return { children, status, events, requeueAfterMs, allowEmpty, finalized, ...ending };
 }
 
 function names(objects) {

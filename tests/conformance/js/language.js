@@ -52,8 +52,8 @@ export function languageSteps({ ApiError, clock, conditions, config, log, ownerR
     },
   };
 
-  function errorOf({ transient, terminal, api }) {
-    if (transient !== undefined) return new Transient(transient);
+  function errorOf({ transient, afterMs, terminal, api }) {
+    if (transient !== undefined) return new Transient(transient, { retryAfterMs: afterMs });
     return terminal !== undefined ? new Terminal(terminal) : new ApiError(api);
   }
 

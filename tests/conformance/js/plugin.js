@@ -2,7 +2,7 @@
 
 import {
   ApiError, cache, clock, conditions, config, defineReconciler, events, http, HttpError, live, log, metrics, ownerReference, owners,
-  random, requeueAfter, Terminal, Transient, writes,
+  random, requeueAfter, Terminal, Transient, triggers, writes,
 } from 'windlass';
 import { languageSteps, outcome, withoutNull } from './language.js';
 
@@ -90,6 +90,7 @@ const calls = {
   'metrics.set': ({ name, value, labels }) => metrics.set(name, value, labels),
   'metrics.observe': ({ name, value, labels }) => metrics.observe(name, value, labels),
   'http.fetch': ({ request }) => fetched(request),
+  'triggers.list': () => triggers.list(),
 };
 
 const endings = {

@@ -37,6 +37,7 @@ def compose(request: windlass.CompositionRequest) -> windlass.Composition:
         events=[_event(event) for event in spec.get("events") or []],
         requeue_after=None if requeue_after is None else requeue_after / 1000,
         allow_empty=bool(spec.get("allowEmpty")),
+        finalized=bool(spec.get("finalized")),
     )
 
 

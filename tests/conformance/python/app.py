@@ -6,7 +6,7 @@ from typing import Any
 
 import windlass
 from steps import COMMON, Carry, Ended, Named, Step, error_of, request_of, results_of, target_in, target_out
-from windlass import cache, events, http, live, metrics, owners, writes
+from windlass import cache, events, http, live, metrics, owners, triggers, writes
 from windlass.manifest import (
     Backoff,
     Controller,
@@ -242,6 +242,17 @@ def metric(step: Step) -> None:
     send(step["name"], step["value"], [(key, value) for key, value in step.get("labels") or []])
 
 
+def triggers_list(step: Step) -> Any:
+    return [
+        {
+            "reason": trigger.reason,
+            "watch": trigger.watch,
+            "object": None if trigger.object is None else target_out(trigger.object),
+        }
+        for trigger in triggers.list()
+    ]
+
+
 def fetch(step: Step) -> Any:
     asked = step["request"]
     body = asked.get("body")
@@ -285,6 +296,7 @@ STEPS: dict[str, Carry] = {
     "metrics.add": metric,
     "metrics.set": metric,
     "metrics.observe": metric,
+    "triggers.list": triggers_list,
     "http.fetch": fetch,
     "propagate": propagate,
     "wrap": wrap,

@@ -248,11 +248,12 @@ def fail(step: Step) -> None:
 
 
 def _failure(failure: dict[str, Any]) -> Exception:
-    [(kind, value)] = failure.items()
-    if kind == "transient":
-        return windlass.Transient(value)
-    if kind == "terminal":
-        return windlass.Terminal(value)
+    if "transient" in failure:
+        after = failure.get("afterMs")
+        return windlass.Transient(failure["transient"], retry_after=None if after is None else after / 1000)
+    if "terminal" in failure:
+        return windlass.Terminal(failure["terminal"])
+    value = failure["api"]
     return windlass.ApiError(
         windlass.Reason(value["reason"]),
         value["message"],

@@ -36,8 +36,11 @@ pub fn end(call: []const u8, step: sdk.Json, failures: *c.windlass_failures) Err
 fn add(failure: sdk.Json, failures: *c.windlass_failures, context: ?[*:0]const u8) void {
     const transient = sdk.textIn(failure, "transient");
     const terminal = sdk.textIn(failure, "terminal");
+    const after = sdk.numberIn(failure, "afterMs");
     const api = arguments.apiError;
-    const made = if (transient.data != null)
+    const made = if (transient.data != null and after != null)
+        c.windlass_transient_text_after_ms(after.?, transient)
+    else if (transient.data != null)
         c.windlass_transient_text(transient)
     else if (terminal.data != null)
         c.windlass_terminal_text(terminal)

@@ -25,7 +25,7 @@ const Call = enum {
     request, echo, state, language, stdout, stderr, connect, sleep, logger,
     @"cache.get", @"cache.get-many", @"cache.list", @"live.get", @"live.list",
     @"writes.create", @"writes.update", @"writes.apply", @"writes.patch", @"writes.delete", @"writes.batch",
-    @"owners.claim", @"events.emit", @"log.log", @"metrics.add", @"metrics.set", @"metrics.observe",
+    @"owners.claim", @"triggers.list", @"events.emit", @"log.log", @"metrics.add", @"metrics.set", @"metrics.observe",
     @"config.get", @"clock.now", @"language.now", @"random.bytes", @"language.random", @"language.order",
     @"http.fetch", @"conditions.set", @"owner-reference", @"open-file",
 };
@@ -67,6 +67,7 @@ fn plain(request: *const c.windlass_request, call: Call, step: Json) Json {
             const fields = arguments.pairs(sdk.get(step, "fields"));
             c.windlass_log_fields(level(step), sdk.textIn(step, "message"), fields.ptr, fields.len);
         },
+        .@"triggers.list" => return triggers(),
         .@"events.emit" => c.windlass_events_emit(&arguments.event(sdk.get(step, "event"))),
         .@"metrics.add", .@"metrics.set", .@"metrics.observe" => measure(call, step),
         .@"config.get" => return c.windlass_config_get(),
@@ -239,6 +240,17 @@ fn claim(step: Json) Answer {
     const errors = sdk.array();
     for (0..failures.count) |index| sdk.add(errors, arguments.errorShown(failures.errors[index]));
     return .{ .failed = value(.{ .errors = errors }) };
+}
+
+fn triggers() Json {
+    const told = c.windlass_triggers_list();
+    const list = sdk.array();
+    for (0..told.count) |index| {
+        const trigger = told.items[index];
+        const object = if (trigger.has_object) arguments.refShown(trigger.object) else value(null);
+        sdk.add(list, value(.{ .reason = trigger.reason, .watch = trigger.watch, .object = object }));
+    }
+    return list;
 }
 
 fn measure(call: Call, step: Json) void {

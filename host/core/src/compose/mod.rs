@@ -37,6 +37,8 @@ pub struct Composition {
     pub requeue_after: Option<Duration>,
     /// No children at all is meant.
     pub allow_empty: bool,
+    /// The parent, which is being deleted, may go.
+    pub finalized: bool,
 }
 
 /// How children of a kind change.

@@ -44,6 +44,18 @@ pub enum ChildStep<'a> {
     },
 }
 
+impl ChildStep<'_> {
+    /// Whether it is still taken for a parent that is being deleted. It gets nothing more, and takes nothing on: what came new
+    /// would go with it, or keep it.
+    #[must_use]
+    pub fn is_for_who_goes(&self) -> bool {
+        match self {
+            Self::Update { .. } | Self::Keep | Self::Wait { .. } => true,
+            Self::Create | Self::Replace { .. } | Self::Adopt { .. } | Self::Leave { .. } => false,
+        }
+    }
+}
+
 /// Decides about `child`, of which the cache has `observed`.
 #[must_use]
 pub fn step<'a>(parent: &CompositeParent, child: &Child, observed: Option<&'a ObservedChildren>) -> ChildStep<'a> {

@@ -47,6 +47,8 @@ pub(super) struct Working {
     pub(super) again: Option<Addition>,
     /// That it was woken meanwhile, so a park would come too late.
     pub(super) woken: bool,
+    /// That it had waited for its time.
+    pub(super) was_due: bool,
 }
 
 /// [`DirtyItem::due`] of a key that does not wait for its time.
@@ -69,6 +71,8 @@ pub(super) struct DirtyItem<K> {
     pub(super) failures: u8,
     /// Those of them that count against it.
     pub(super) counted: u16,
+    /// Whether its time has come since a worker had it last.
+    pub(super) was_due: bool,
 }
 
 impl<K> DirtyItem<K> {
@@ -159,6 +163,7 @@ impl<K: Key> Items<K> {
             due_turn: 0,
             failures: 0,
             counted: 0,
+            was_due: false,
         });
         slot
     }

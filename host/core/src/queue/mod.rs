@@ -101,6 +101,21 @@ impl<K: Key> Queue<K> {
         self.change(|state| state.num_requeues(hash, key))
     }
 
+    /// Whether `key` has failed since it was last forgotten, whoever is to blame.
+    #[must_use]
+    pub fn has_failed(&self, key: &K) -> bool {
+        let hash = self.hash(key);
+        self.shared.state.with(|state| state.has_failed(hash, key))
+    }
+
+    /// Whether `key`, which [`Queue::get`] returned, had waited for a time that has come, of [`Queue::add_after`] or of a
+    /// backoff. It may have been added besides.
+    #[must_use]
+    pub fn was_due(&self, key: &K) -> bool {
+        let hash = self.hash(key);
+        self.shared.state.with(|state| state.was_due(hash, key))
+    }
+
     /// Waits for a key. Until [`Queue::done`] or [`Queue::park`] is called with it, no other worker gets it. None: the
     /// queue is shut down, and nothing is left that could become ready.
     ///

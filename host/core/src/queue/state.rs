@@ -23,6 +23,15 @@ enum Phase {
     Closed,
 }
 
+/// A key that is taken for a worker.
+struct Taken<K> {
+    slot: u32,
+    /// Since when it waited.
+    since: u64,
+    was_due: bool,
+    key: K,
+}
+
 /// The whole state of a queue.
 pub(super) struct QueueState<K> {
     items: Items<K>,
@@ -124,7 +133,9 @@ impl<K: Key> QueueState<K> {
 
     /// Adds a key that waited for its time, as urgent as it was.
     fn add_again(&mut self, slot: u32, since: u64) {
-        let priority = self.items.get(slot).priority;
+        let item = self.items.get(slot);
+        item.was_due = true;
+        let priority = item.priority;
         self.add_slot(slot, Addition { priority, since });
     }
 
@@ -173,6 +184,10 @@ impl<K: Key> QueueState<K> {
         self.items.find(hash, key).map_or(0, |slot| u32::from(self.items.get(slot).counted))
     }
 
+    pub(super) fn has_failed(&mut self, hash: KeyHash, key: &K) -> bool {
+        self.items.find(hash, key).is_some_and(|slot| self.items.get(slot).failures > 0)
+    }
+
     /// Returns what a worker should do. It waits with `ticket` if it waited before, and can be woken by `waker`.
     pub(super) fn next(&mut self, ticket: Option<GetTicket>, waker: &Waker, now: u64) -> NextKey<K> {
         if let Some(ticket) = ticket {
@@ -180,7 +195,7 @@ impl<K: Key> QueueState<K> {
         }
         let now = self.pass(now);
         self.add_due(now);
-        let Some((slot, since, key)) = self.pop() else {
+        let Some(Taken { slot, since, was_due, key }) = self.pop() else {
             if self.ends() {
                 return NextKey::ShutDown;
             }
@@ -189,17 +204,18 @@ impl<K: Key> QueueState<K> {
         };
         self.metrics.queue_duration.observe(now.saturating_sub(since));
         self.depth -= 1;
-        self.working.push(Working { slot, since: now, again: None, woken: false });
+        self.working.push(Working { slot, since: now, again: None, woken: false, was_due });
         NextKey::Key(key)
     }
 
-    /// Takes the next ready key for a worker: its slot, since when it waited, and itself.
-    fn pop(&mut self) -> Option<(u32, u64, K)> {
+    /// Takes the next ready key for a worker.
+    fn pop(&mut self) -> Option<Taken<K>> {
         loop {
             let entry = self.ready.pop()?;
             if let Some(item) = self.items.ready(entry) {
                 item.stage = DirtyStage::Processing;
-                return Some((entry.slot, item.since, item.key.clone()));
+                let was_due = std::mem::take(&mut item.was_due);
+                return Some(Taken { slot: entry.slot, since: item.since, was_due, key: item.key.clone() });
             }
         }
     }
@@ -263,6 +279,7 @@ impl<K: Key> QueueState<K> {
     /// A key that goes back is as urgent as it was added meanwhile.
     fn raise(&mut self, work: &Working) {
         let item = self.items.get(work.slot);
+        item.was_due |= work.was_due;
         item.priority = work.again.map_or(item.priority, |again| item.priority.max(again.priority));
     }
 
@@ -369,6 +386,11 @@ impl<K: Key> QueueState<K> {
     pub(super) fn processing(&mut self) -> Vec<K> {
         let Self { working, items, .. } = self;
         working.iter().map(|working| items.get(working.slot).key.clone()).collect()
+    }
+
+    pub(super) fn was_due(&mut self, hash: KeyHash, key: &K) -> bool {
+        let slot = self.items.find(hash, key);
+        self.working.iter().any(|working| Some(working.slot) == slot && working.was_due)
     }
 
     pub(super) fn len(&self) -> usize {

@@ -22,6 +22,7 @@ use windlass_core::grants::{Allowance, Grants, LiveGrants, Rule};
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
 use windlass_core::ports::CallContext;
 use windlass_core::principal::{Principal, Role, ServiceAccount};
+use windlass_core::trigger::Triggers;
 use windlass_core::watch::WatchSpec;
 
 /// A request, as the server saw it.
@@ -310,6 +311,7 @@ pub(crate) fn call_with(rules: Vec<Rule>) -> CallContext {
         primary_key: key("shop"),
         primary: Some(object_of("shop", "u-shop")),
         trace_id: "0".repeat(32).into(),
+        triggers: Triggers::default(),
         hold: windlass_core::settle::Hold::detached(),
         overlay: windlass_core::overlay::Overlay::default(),
         cpu_permit: windlass_core::fair::CpuPermit::default(),

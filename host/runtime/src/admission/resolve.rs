@@ -96,7 +96,8 @@ fn watched(
         declared.first().map(|spec| WatchSpec { namespace: namespace.map(Into::into), ..spec.clone() })
     };
     let specs = namespaces.into_iter().filter_map(place).collect();
-    let route = Route { mapping, predicates: watch.core_predicates().into(), primary: primary.clone() };
+    let (kind, predicates) = (watch.object_kind(), watch.core_predicates().into());
+    let route = Route { kind, mapping, predicates, primary: primary.clone() };
     let definition = kinds::definition_of(resource);
     let resource = resource.clone();
     Ok(Watched { specs, resource, indexes: watch.core_indexes(), route, definition, is_primary: false })

@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use windlass_core::fair::CpuShare;
+use windlass_core::trigger::TriggerReason;
 use windlass_kube::{Budget, LiveReader};
 use windlass_wasm::Plugin;
 use windlass_wasm::manifest::Controller as Declared;
@@ -339,7 +340,7 @@ impl Controller {
             loss = gone => self.lose(running, loss, phases).await,
             () = fresh => {
                 if let Some(gone) = muted {
-                    running.dispatch.catch_up(gone);
+                    running.dispatch.catch_up(gone, TriggerReason::Start);
                 }
                 return Ok(StartedRound { running, active, beginning });
             }

@@ -3,25 +3,21 @@
 
 use std::time::Duration;
 
-use windlass_core::object::ObjectKey;
-use windlass_core::queue::{Priority, Queue};
 use windlass_core::retry::Period;
 
 /// How far a pause may be from its period, so that controllers that started together do not resync together.
 const JITTER: f64 = 0.1;
 
-/// Queues all of `primaries` again and again, about a `period` after the last time, until it is dropped.
-pub(crate) async fn resync(period: Duration, primaries: impl Fn() -> Vec<ObjectKey>, queue: &Queue<ObjectKey>) {
+/// Queues all primaries again and again, about a `period` after the last time, until it is dropped. `queue_all` does it, and
+/// returns how many there are.
+pub(crate) async fn resync(period: Duration, queue_all: impl Fn() -> usize) {
     let period = Period::fixed(period).jitter(1.0 - JITTER, 1.0 + JITTER);
     let mut took = Duration::ZERO;
     loop {
         tokio::time::sleep(period.pause(took, rand::random())).await;
         let began = tokio::time::Instant::now();
-        let keys = primaries();
-        tracing::debug!(keys = keys.len(), "resync");
-        for key in keys {
-            queue.add_with(key, Priority::BACKGROUND);
-        }
+        let keys = queue_all();
+        tracing::debug!(keys, "resync");
         took = began.elapsed();
     }
 }
@@ -31,7 +27,8 @@ mod tests {
     use std::sync::Arc;
 
     use tokio::time::Instant;
-    use windlass_core::queue::ItemExponential;
+    use windlass_core::object::ObjectKey;
+    use windlass_core::queue::{ItemExponential, Priority, Queue};
 
     use super::*;
     use crate::clock::SystemClock;
@@ -40,11 +37,18 @@ mod tests {
         ObjectKey::namespaced("prod", name)
     }
 
+    fn queued(queue: &Queue<ObjectKey>, names: &[&str]) -> usize {
+        for name in names {
+            queue.add_with(key(name), Priority::BACKGROUND);
+        }
+        names.len()
+    }
+
     #[tokio::test(start_paused = true)]
     async fn every_primary_runs_again_about_once_a_period() {
         let queue = Queue::new(Arc::new(SystemClock::new()), ItemExponential::default());
         let period = Duration::from_hours(10);
-        let looping = resync(period, || vec![key("a"), key("b")], &queue);
+        let looping = resync(period, || queued(&queue, &["a", "b"]));
         let work = async {
             for _ in 0..3 {
                 let before = Instant::now();
@@ -73,7 +77,7 @@ mod tests {
             queue.get().await
         };
         tokio::select! {
-            () = resync(Duration::from_secs(20), || vec![key("a")], &queue) => {}
+            () = resync(Duration::from_secs(20), || queued(&queue, &["a"])) => {}
             first = adding => assert_eq!(first, Some(key("changed"))),
         }
     }

@@ -7,11 +7,11 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::expectations::HeldKey;
 use windlass_core::features::Feature;
 use windlass_core::gate::Gate;
-use windlass_core::mapping::Primaries as _;
 use windlass_core::object::{Object, ObjectKey};
 use windlass_core::ports::Ports;
 use windlass_core::principal::{Principal, Role};
 use windlass_core::queue::{MaxOf, Queue};
+use windlass_core::trigger::TriggerReason;
 use windlass_core::watch::WatchSpec;
 use windlass_kube::{Claimer, Expecting, Followed, Readable, Reader, Subscription};
 use windlass_wasm::{CallLimits, EntryPoint};
@@ -88,17 +88,17 @@ impl Controller {
         configured.mark_unchanged();
         running.feed("configuration", move || {
             let dispatch = of_configuration.clone();
-            requeue_on_change(configured.clone(), move || dispatch.start_afresh())
+            requeue_on_change(configured.clone(), move || dispatch.start_afresh(TriggerReason::Configuration))
         });
         let of_grants = dispatch.clone();
         running.feed("regranted", move || {
             let (regranted, dispatch) = (regranted.clone(), of_grants.clone());
-            async move { admit::again(&regranted, || dispatch.start_afresh()).await }
+            async move { admit::again(&regranted, || dispatch.start_afresh(TriggerReason::Configuration)).await }
         });
-        let period = self.declared().options.resync();
+        let (period, of_resync) = (self.declared().options.resync(), dispatch.clone());
         running.feed("resync", move || {
-            let (primaries, queue) = (primaries.clone(), queue.clone());
-            async move { resync(period, || primaries.all(), &queue).await }
+            let dispatch = of_resync.clone();
+            async move { resync(period, || dispatch.queue_all(TriggerReason::Resync)).await }
         });
         if let Some(gate) = &dispatch.gate {
             self.look_after(&running, gate, watches);
@@ -285,7 +285,8 @@ impl Controller {
         });
         let owned = owned.collect();
         let related = watches.map(|(route, watches)| RelatedWatch { route, watches }).collect();
-        Box::new(Composite { plugin, observed_state: ObservedState { primaries: primaries.clone(), owned, related } })
+        let observed_state = ObservedState { primaries: primaries.clone(), owned, related };
+        Box::new(Composite { plugin, observed_state, finalizes: self.declared().options.finalizer })
     }
 
     /// Starts the workers.

@@ -71,6 +71,7 @@ impl Dispatch {
         }
         match decision {
             Decision::Leave(again) => {
+                self.memory().keep_triggers(key, &context.triggers);
                 if let Some(again) = again {
                     self.queue.add_after(key.clone(), again);
                 }

@@ -8,6 +8,7 @@ use futures::FutureExt;
 use windlass_core::mapping::{Mapping, Primaries as _};
 use windlass_core::object::ObjectKey;
 use windlass_core::queue::{Priority, Queue};
+use windlass_core::trigger::{Trigger, TriggerReason};
 use windlass_core::watch::{Tombstone, WatchEvent};
 use windlass_kube::Subscription;
 
@@ -79,6 +80,8 @@ impl<S: EventSource> Feeder<S> {
                 // What has happened by now is in the caches already, and each key that is queued now will see it.
                 skip_burst(&mut self.source);
             }
+            let trigger = Arc::new(self.route.trigger(event));
+            self.note(&keys, &trigger);
             for key in keys {
                 self.queue.add_with(key.clone(), priority);
                 // Whoever reads it finds the key in the queue, if not at work already.
@@ -86,11 +89,24 @@ impl<S: EventSource> Feeder<S> {
             }
         } else {
             tracing::error!(kind = %self.route.primary.kind, "an event cannot be mapped; every primary runs instead");
-            for key in self.primaries.all() {
+            let keys = self.primaries.all();
+            self.note(&keys, &Arc::new(TriggerReason::Changed.into()));
+            for key in keys {
                 self.queue.add_with(key, Priority::BACKGROUND);
             }
         }
         self.in_hand = None;
+    }
+
+    /// Notes for whoever is called about `keys` what queues them. Before they are queued: a worker may take them at once.
+    fn note(&self, keys: &[ObjectKey], trigger: &Arc<Trigger>) {
+        if keys.is_empty() {
+            return;
+        }
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        for key in keys {
+            memory.note(key, trigger);
+        }
     }
 
     /// Feeds the queue with the events that are there already: what comes later is another generation's.
@@ -148,6 +164,7 @@ mod tests {
 
     fn route() -> Route {
         Route {
+            kind: ObjectKind::new("example.com/v1", "Child"),
             mapping: Mapping::Label("for".into()),
             predicates: [].into(),
             primary: PrimaryKind { kind: ObjectKind::new("example.com/v1", "Parent"), namespaced: true },
@@ -239,6 +256,22 @@ mod tests {
             feeder.feed();
             let known = memory.lock().expect("no panic").uid_of_gone(&ObjectKey::namespaced("prod", "child"));
             assert_eq!(known.as_deref(), uid);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_that_is_queued_is_told_by_what_and_a_first_list_says_that_it_is_one() {
+        let applied = |initial| WatchEvent::Applied { old: None, new: labelled("a"), initial };
+        let cases = [(applied(true), "Start"), (applied(false), "Changed Child prod/child")];
+        for (event, expected) in cases.into_iter().chain([(gone("a"), "Deleted Child prod/child")]) {
+            let queue = Queue::new(Arc::new(PanickingClock(0.into())), ItemExponential::default());
+            let memory = Arc::<Mutex<KeyMemory>>::default();
+            let source = Scripted(vec![].into_iter());
+            let mut feeder = Feeder::new(source, route(), queue, Stores::default(), memory.clone());
+            feeder.in_hand = Some((event, 0));
+            feeder.feed();
+            let triggers = memory.lock().expect("no panic").take_triggers(&ObjectKey::namespaced("prod", "a"));
+            assert_eq!(triggers.to_string(), expected);
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use windlass_core::hot_loop::SlowMark;
 use windlass_core::object::{Object, ObjectKey};
+use windlass_core::trigger::{Trigger, Triggers};
 
 use super::setbacks::Setbacks;
 
@@ -20,6 +21,8 @@ pub(crate) struct KeyMemory {
     had_failed: HashSet<ObjectKey>,
     /// The uids of primaries that have gone.
     gone: HashMap<ObjectKey, Arc<str>>,
+    /// The triggers of the keys that are queued and have not been called about.
+    triggers: HashMap<ObjectKey, Triggers>,
 }
 
 impl KeyMemory {
@@ -68,6 +71,31 @@ impl KeyMemory {
     /// The uid that the primary of `key` had, which has gone. None: the host has not seen it go.
     pub(super) fn uid_of_gone(&self, key: &ObjectKey) -> Option<Arc<str>> {
         self.gone.get(key).cloned()
+    }
+
+    /// `key` is about to be queued, by `trigger`.
+    pub(crate) fn note(&mut self, key: &ObjectKey, trigger: &Arc<Trigger>) {
+        self.triggers.entry(key.clone()).or_default().note(trigger);
+    }
+
+    /// The triggers of `key` since they were last taken.
+    pub(crate) fn take_triggers(&mut self, key: &ObjectKey) -> Triggers {
+        let triggers = self.triggers.remove(key).unwrap_or_default();
+        if self.triggers.is_empty() {
+            // A start queues every key there is. The room for all of them is not needed again for long.
+            self.triggers = HashMap::new();
+        }
+        triggers
+    }
+
+    /// The call about `key` was not made: its `triggers` are for the next.
+    pub(super) fn keep_triggers(&mut self, key: &ObjectKey, triggers: &Triggers) {
+        if triggers.iter().next().is_none() {
+            return;
+        }
+        let mut all = triggers.clone();
+        all.extend(&self.triggers.remove(key).unwrap_or_default());
+        self.triggers.insert(key.clone(), all);
     }
 
     /// The keys that have failed: another configuration or another version of the plugin may do better.

@@ -37,13 +37,14 @@ use windlass_core::fair::{CallPermit, CpuPermit, CpuShare, LEAVES_THREAD_AFTER, 
 use windlass_core::gate::Gate;
 use windlass_core::hot_loop::SlowMark;
 use windlass_core::mapping::{Primaries as _, PrimaryKind};
-use windlass_core::object::{Object, ObjectKey};
+use windlass_core::object::{Object, ObjectKey, ObjectRef};
 use windlass_core::outcome::Retry;
 use windlass_core::overlay::Overlay;
 use windlass_core::ports::{CallContext, Ports};
 use windlass_core::principal::Principal;
 use windlass_core::queue::{Priority, Queue};
 use windlass_core::settle::{self, Hold};
+use windlass_core::trigger::{Trigger, TriggerReason, Triggers};
 use windlass_wasm::{CallLimits, CpuTime, Request};
 
 use self::middleware::slow_lane::SlowLaneKeys;
@@ -175,8 +176,10 @@ impl Dispatch {
                 "the API server answers again: what failed meanwhile runs now"
             );
         }
+        let trigger = Arc::new(TriggerReason::Retry.into());
         for key in keys {
             self.queue.forget(&key);
+            self.memory().note(&key, &trigger);
             self.queue.add(key);
         }
     }
@@ -252,7 +255,9 @@ impl Dispatch {
 
     async fn call(&self, key: &ObjectKey, trace_id: &str, hold: Hold) -> KeyEnd {
         if self.principal.grants().hides(key) {
-            self.memory().ends(key);
+            let mut memory = self.memory();
+            memory.ends(key);
+            memory.take_triggers(key);
             return KeyEnd::Done; // What lives beside the host is no plugin's affair, not even to look at.
         }
         let Some((permit, pass)) = self.permit().await else {
@@ -273,12 +278,17 @@ impl Dispatch {
             permit.unused();
             return KeyEnd::Done;
         };
-        if self.memory().begins(key, primary.as_ref()) {
+        let (triggers, is_other) = {
+            let mut memory = self.memory();
+            (self.triggers(&mut memory, key), memory.begins(key, primary.as_ref()))
+        };
+        if is_other {
             self.forget(key);
         }
-        let context = Arc::new(self.context(key, primary.clone(), trace_id, hold, permit.cpu_permit()));
+        let context = self.context(key, primary.clone(), trace_id, hold, permit.cpu_permit());
+        let context = Arc::new(CallContext { triggers, ..context });
         let request = self.request(key, primary.as_ref(), trace_id);
-        tracing::trace!(target: LOG, "begins");
+        tracing::trace!(target: LOG, triggers = %context.triggers, "begins");
         let started = Instant::now();
         let _active = self.status.call();
         // What the host does for the call on this thread is the plugin's to pay for, too: what a composing one observes.
@@ -315,6 +325,7 @@ impl Dispatch {
             primary_kind: self.primary.kind.clone(),
             primary_key: key.clone(),
             primary,
+            triggers: Triggers::default(),
             trace_id: trace_id.into(),
             hold,
             overlay: Overlay::default(),
@@ -327,30 +338,57 @@ impl Dispatch {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What has queued `key`, which is about to be called: what was noted, else that its time has come.
+    fn triggers(&self, memory: &mut KeyMemory, key: &ObjectKey) -> Triggers {
+        let mut triggers = memory.take_triggers(key);
+        // Of one that was left alone for a while, it is known why it was queued then.
+        if triggers.iter().next().is_none() && self.queue.was_due(key) {
+            let failed = self.queue.has_failed(key);
+            let reason = if failed { TriggerReason::Retry } else { TriggerReason::RequeueAfter };
+            triggers.note(&Arc::new(reason.into()));
+        }
+        triggers
+    }
+
     /// Queues every primary after all else, without its failures: something has changed that may have mended them.
-    pub(crate) fn start_afresh(&self) {
+    pub(crate) fn start_afresh(&self, reason: TriggerReason) {
         let failed = self.memory().forget_failed();
         for key in failed {
             self.forget(&key);
         }
-        for key in self.primaries.all() {
+        self.queue_all(reason);
+    }
+
+    /// Queues every primary after all else, for this `reason`. Returns how many there are.
+    pub(crate) fn queue_all(&self, reason: TriggerReason) -> usize {
+        let (keys, trigger) = (self.primaries.all(), Arc::new(reason.into()));
+        let queued = keys.len();
+        for key in keys {
+            self.memory().note(&key, &trigger);
             self.queue.add_with(key, Priority::BACKGROUND);
         }
+        queued
     }
 
     /// As [`Self::catch_up`], for a generation that takes the place of another.
     pub(crate) fn take_over(&self, gone: impl IntoIterator<Item = (ObjectKey, Arc<str>)>) {
         self.memory().passes_on();
-        self.catch_up(gone);
+        self.catch_up(gone, TriggerReason::Swap);
     }
 
-    /// Queues every primary, and those that have `gone`, with their uids: what the watches told until now was not kept.
-    pub(crate) fn catch_up(&self, gone: impl IntoIterator<Item = (ObjectKey, Arc<str>)>) {
+    /// Queues every primary, for this `reason`, and those that have `gone`, with their uids: what the watches told until now
+    /// was not kept.
+    pub(crate) fn catch_up(&self, gone: impl IntoIterator<Item = (ObjectKey, Arc<str>)>, reason: TriggerReason) {
         for (key, uid) in gone {
-            self.memory().goes(key.clone(), uid);
+            let object = Some(ObjectRef { kind: self.primary.kind.clone(), key: key.clone(), uid: Some(uid.clone()) });
+            let trigger = Trigger { reason: TriggerReason::Deleted, watch: None, object };
+            let mut memory = self.memory();
+            memory.note(&key, &Arc::new(trigger));
+            memory.goes(key.clone(), uid);
+            drop(memory);
             self.queue.add_with(key, Priority::CHANGE);
         }
-        self.start_afresh();
+        self.start_afresh(reason);
     }
 
     /// Forgets the failures of `key`: they say nothing of what is tried from now on.

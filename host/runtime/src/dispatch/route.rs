@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use windlass_core::mapping::{Mapping, Primaries, PrimaryKind};
-use windlass_core::object::{Object, ObjectKey};
+use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::predicate::{self, Predicate};
 use windlass_core::queue::Priority;
+use windlass_core::trigger::{Trigger, TriggerReason};
 use windlass_core::watch::{IndexSource, WatchEvent};
 use windlass_kube::{NotSynced, Store};
 
 /// How the events of one declared watch concern primaries.
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
+    /// The kind that is watched.
+    pub(crate) kind: ObjectKind,
     pub(crate) mapping: Mapping,
     pub(crate) predicates: Arc<[Predicate]>,
     pub(crate) primary: PrimaryKind,
@@ -70,6 +73,18 @@ impl Route {
         }
     }
 
+    /// What `event` tells those whose keys it queues. A first list tells all of them the same.
+    pub(crate) fn trigger(&self, event: &WatchEvent) -> Trigger {
+        let (reason, object) = match event {
+            WatchEvent::Applied { initial: true, .. } => return TriggerReason::Start.into(),
+            WatchEvent::Applied { new, .. } => (TriggerReason::Changed, new),
+            WatchEvent::Deleted(tombstone) => (TriggerReason::Deleted, &tombstone.last),
+        };
+        let uid = Some(object.header.uid.text());
+        let object = ObjectRef { kind: self.kind.clone(), key: object.header.key.clone(), uid };
+        Trigger { reason, watch: None, object: Some(object) }
+    }
+
     fn passes(&self, old: &Object, new: &Object) -> bool {
         match self.mapping {
             Mapping::Itself => predicate::passes_primary(&self.predicates, old, new),
@@ -124,6 +139,7 @@ mod tests {
 
     fn route(predicates: &[Predicate]) -> Route {
         Route {
+            kind: ObjectKind::new("example.com/v1", "Child"),
             mapping: Mapping::Label("for".into()),
             predicates: predicates.into(),
             primary: PrimaryKind { kind: ObjectKind::new("example.com/v1", "Parent"), namespaced: true },

@@ -6,6 +6,7 @@ mod outcomes;
 mod remembered;
 mod retired;
 mod settling;
+mod triggered;
 mod waiting;
 
 use std::convert::Infallible;
@@ -65,6 +66,8 @@ fn a_trace_id_has_the_form_of_w3c_trace_context() {
 /// A call, and the way to answer it. Dropped without an answer, the call panics.
 struct PlayedCall {
     request: Request,
+    /// The context's, as text.
+    triggers: String,
     answer: Answer,
 }
 
@@ -90,12 +93,12 @@ impl Reconcile for Played {
     fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
         let Call { request, context, .. } = call;
         let (sender, answered) = oneshot::channel();
-        let answer = Answer { sender, hold: context.hold.clone() };
-        self.0.send(PlayedCall { request, answer }).expect("the test listens");
+        let (triggers, answer) = (context.triggers.to_string(), Answer { sender, hold: context.hold.clone() });
+        self.0.send(PlayedCall { request, triggers, answer }).expect("the test listens");
         async {
             let result = answered.await.expect("told to panic");
             let made = !matches!(result, CallResult::NotCalled { .. });
-            Called { result, cpu: Duration::from_millis(1), made }
+            Called { result, cpu: Duration::from_millis(1), made, keeps_finalizer: false }
         }
         .boxed()
     }

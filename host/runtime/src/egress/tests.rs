@@ -16,6 +16,7 @@ use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::overlay::Overlay;
 use windlass_core::principal::{Principal, Role};
 use windlass_core::settle::Hold;
+use windlass_core::trigger::Triggers;
 
 use super::*;
 
@@ -72,6 +73,7 @@ impl Rules {
             primary_key: ObjectKey::namespaced("prod", "shop"),
             primary: None,
             trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
+            triggers: Triggers::default(),
             hold: Hold::detached(),
             overlay: Overlay::default(),
             cpu_permit: windlass_core::fair::CpuPermit::default(),

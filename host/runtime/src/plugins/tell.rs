@@ -10,6 +10,7 @@ use windlass_core::overlay::Overlay;
 use windlass_core::ports::{CallContext, Event, EventType, Events as _};
 use windlass_core::principal::{Principal, Role};
 use windlass_core::settle::Hold;
+use windlass_core::trigger::Triggers;
 use windlass_wasm::Plugin;
 
 use crate::host::Host;
@@ -187,6 +188,7 @@ fn event(host: &Host, plugin: &Arc<str>, runs: &str, note: &str) {
         primary_key: ObjectKey::namespaced(&**host.leadership.namespace(), &*lease),
         primary: None,
         trace_id: format!("{:032x}", rand::random::<u128>()).into(),
+        triggers: Triggers::default(),
         hold: Hold::detached(),
         overlay: Overlay::default(),
         cpu_permit: windlass_core::fair::CpuPermit::default(),

@@ -15,6 +15,7 @@ use windlass_core::overlay::Overlay;
 use windlass_core::ports::{Absent, CallContext, Ports, Writes, Written};
 use windlass_core::principal::{Principal, Role};
 use windlass_core::settle::Hold;
+use windlass_core::trigger::Triggers;
 use windlass_core::write::Operation;
 use windlass_wasm::{Called, Request};
 
@@ -157,6 +158,7 @@ pub(crate) fn call(primary: Option<Object>) -> (Request, Arc<CallContext>) {
         primary_key: key,
         primary,
         trace_id: "0".into(),
+        triggers: Triggers::default(),
         hold: Hold::detached(),
         overlay: Overlay::default(),
         cpu_permit: windlass_core::fair::CpuPermit::default(),

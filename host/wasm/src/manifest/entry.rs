@@ -34,11 +34,6 @@ fn check_reconciler(controller: &Controller, path: &str, problems: &mut Vec<Stri
 }
 
 fn check_composer(controller: &Controller, path: &str, problems: &mut Vec<String>) {
-    if controller.options.finalizer {
-        problems.push(format!(
-            "{path}.options.finalizer: a composer has nothing to clean up; its children go with their parent"
-        ));
-    }
     let mut seen = HashSet::<ObjectKind>::new();
     for (index, watch) in controller.owns.iter().enumerate() {
         let path = format!("{path}.owns[{index}]");
@@ -104,10 +99,10 @@ mod tests {
     }
 
     #[test]
-    fn a_composer_owns_a_kind_once_and_needs_no_finalizer() {
+    fn a_composer_owns_a_kind_once() {
         let secret = json!({"apiVersion": "v1", "kind": "Secret"});
         assert!(problems(EntryPoint::Composer, &json!({"owns": [secret, secret]})).contains("owned twice"));
         assert_eq!(problems(EntryPoint::Reconciler, &json!({"owns": [secret, secret]})), "");
-        assert!(problems(EntryPoint::Composer, &json!({"options": {"finalizer": true}})).contains("finalizer"));
+        assert_eq!(problems(EntryPoint::Composer, &json!({"options": {"finalizer": true}})), "");
     }
 }

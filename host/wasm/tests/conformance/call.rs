@@ -12,6 +12,7 @@ use windlass_core::overlay::Overlay;
 use windlass_core::ports::CallContext;
 use windlass_core::principal::{Principal, Role};
 use windlass_core::settle::Hold;
+use windlass_core::trigger::Triggers;
 use windlass_wasm::{CallLimits, Instances, Plugin, Replay, Request};
 
 use crate::languages::RUNTIME;
@@ -30,6 +31,7 @@ pub(crate) struct Call {
     pub(crate) object: Option<Arc<str>>,
     pub(crate) deleting: bool,
     pub(crate) attempt: u32,
+    pub(crate) triggers: Triggers,
     pub(crate) config: String,
     pub(crate) trace_id: Arc<str>,
     pub(crate) instances: Instances,
@@ -48,6 +50,7 @@ impl Call {
             object: Some(object.into()),
             deleting: false,
             attempt: 0,
+            triggers: Triggers::default(),
             config: "{}".to_owned(),
             // What is logged is found by it.
             trace_id: format!("{:032x}", CALLS.fetch_add(1, Ordering::Relaxed)).into(),
@@ -120,6 +123,7 @@ impl Call {
             primary_key: self.key(),
             primary: None,
             trace_id: self.trace_id.clone(),
+            triggers: self.triggers.clone(),
             hold: Hold::detached(),
             overlay: Overlay::default(),
             cpu_permit: windlass_core::fair::CpuPermit::default(),

@@ -8,6 +8,7 @@ use crate::call::{Call, Seen, primary};
 use crate::languages::Language;
 use crate::ports::in_order;
 use crate::verdict::{self, same, shown};
+use crate::wire;
 
 /// One line of the table. What a case does not say is as usual.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -40,13 +41,23 @@ pub(crate) struct RequestOf {
     uid: Option<String>,
     deleting: bool,
     attempt: u32,
+    /// Each with `reason` and, if there is one, `watch` and `object`.
+    triggers: Vec<Value>,
     has_object: bool,
 }
 
 impl Default for RequestOf {
     fn default() -> Self {
         let (namespace, uid) = (Some("prod".to_owned()), Some("u-1".to_owned()));
-        Self { namespace, name: "probe".to_owned(), uid, deleting: false, attempt: 0, has_object: true }
+        Self {
+            namespace,
+            name: "probe".to_owned(),
+            uid,
+            deleting: false,
+            attempt: 0,
+            triggers: vec![],
+            has_object: true,
+        }
     }
 }
 
@@ -61,7 +72,7 @@ pub(crate) fn cases(text: &str) -> Vec<Case> {
 impl Case {
     /// The call that it is about.
     pub(crate) fn call(&self) -> Call {
-        let RequestOf { namespace, name, uid, deleting, attempt, has_object } = self.request.clone();
+        let RequestOf { namespace, name, uid, deleting, attempt, triggers, has_object } = self.request.clone();
         let steps = self.text.clone().unwrap_or_else(|| self.steps.to_string());
         let call = Call::about(primary(&steps));
         Call {
@@ -70,6 +81,7 @@ impl Case {
             uid,
             deleting,
             attempt,
+            triggers: wire::triggers_of(&triggers),
             object: call.object.clone().filter(|_| has_object),
             config: self.config.as_ref().map_or_else(|| "{}".to_owned(), Value::to_string),
             ..call

@@ -75,6 +75,7 @@ fn shape(composition: &Composition) -> Value {
         "events": composition.events.iter().map(wire::event).collect::<Value>(),
         "requeueAfterMs": composition.requeue_after.map(|after| after.as_millis()),
         "allowEmpty": composition.allow_empty,
+        "finalized": composition.finalized,
     })
 }
 

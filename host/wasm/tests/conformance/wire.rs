@@ -9,6 +9,7 @@ use windlass_core::http::{HttpBody, HttpError, HttpReason, HttpRequest, HttpResp
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::outcome::{CallResult, Failure};
 use windlass_core::ports::{Event, EventType, ListQuery, LiveQuery};
+use windlass_core::trigger::{Trigger, TriggerReason, Triggers};
 use windlass_core::write::{FieldValidation, Operation, PatchType, Propagation, WriteOptions};
 
 macro_rules! names {
@@ -207,6 +208,19 @@ pub(crate) fn api_error_of(error: &Value) -> ApiError {
     }
 }
 
+/// What has queued the key, as a case writes it.
+pub(crate) fn triggers_of(all: &[Value]) -> Triggers {
+    const REASONS: [TriggerReason; 3] = [TriggerReason::Changed, TriggerReason::Deleted, TriggerReason::Resync];
+    let mut triggers = Triggers::default();
+    for trigger in all {
+        let reason = REASONS.into_iter().find(|reason| trigger["reason"] == reason.as_str());
+        let object = (!trigger["object"].is_null()).then(|| reference_of(&trigger["object"]));
+        let watch = trigger["watch"].as_str().map(Arc::from);
+        triggers.note(&Arc::new(Trigger { reason: reason.expect("a reason of a case"), watch, object }));
+    }
+    triggers
+}
+
 /// How a call ended.
 pub(crate) fn ended(result: &CallResult) -> Value {
     match result {
@@ -222,6 +236,7 @@ fn failure(failure: &Failure) -> Value {
     match failure {
         Failure::Api(error) => json!({"api": api_error(error)}),
         Failure::Transient(message) => json!({"transient": message}),
+        Failure::TransientAfter { message, after } => json!({"transient": message, "afterMs": milliseconds(*after)}),
         Failure::Terminal(message) => json!({"terminal": message}),
     }
 }

@@ -88,7 +88,7 @@ async fn a_composer_is_given_nothing_that_acts() {
         let export = r#"(instance $i) (export "windlass:plugin/composer@0.2.0" (instance $i))"#;
         wat::parse_str(format!(r#"(component (import "{import}" (instance)) {export})"#)).expect("well-formed")
     };
-    for interface in ["writes", "cache", "live", "owners", "events", "metrics", "http"] {
+    for interface in ["writes", "cache", "live", "owners", "events", "metrics", "http", "triggers"] {
         let import = format!("windlass:plugin/{interface}@0.2.0");
         let message = load_error("guest", &composer(&import)).await;
         assert_says(&message, &["is a composer", &import, "write a reconciler"]);

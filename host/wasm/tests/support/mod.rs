@@ -18,6 +18,7 @@ use windlass_core::overlay::Overlay;
 use windlass_core::ports::{CallContext, Ports};
 use windlass_core::principal::{Principal, Role};
 use windlass_core::settle::Hold;
+use windlass_core::trigger::Triggers;
 use windlass_wasm::{CallLimits, Called, Limits, LoadError, Plugin, Request, Sandbox, SandboxOptions};
 
 /// A sandbox of the smallest size that can show what is tested, with `limits`.
@@ -89,6 +90,7 @@ pub(crate) fn call_of(plugin: &Plugin, key: &ObjectKey) -> Arc<CallContext> {
         primary_key: key.clone(),
         primary: None,
         trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
+        triggers: Triggers::default(),
         hold: Hold::detached(),
         overlay: Overlay::default(),
         cpu_permit: windlass_core::fair::CpuPermit::default(),

@@ -66,40 +66,51 @@ void __wasm_export_exports_windlass_plugin_composer_compose_post_return(uint8_t 
       if (len0 > 0) {
         uint8_t *ptr1 = *((uint8_t **) (arg0 + (6*sizeof(void*))));
         for (size_t i2 = 0; i2 < len0; i2++) {
-          uint8_t *base = ptr1 + i2 * (33*sizeof(void*));
+          uint8_t *base = ptr1 + i2 * (39*sizeof(void*));
           (void) base;
           switch ((int32_t) (int32_t) *((uint8_t*) (base + 0))) {
             case 0: {
               break;
             }
             case 1: {
-              if ((*((size_t*) (base + (2*sizeof(void*))))) > 0) {
-                free(*((uint8_t **) (base + sizeof(void*))));
-              }
-              if ((*((size_t*) (base + (4*sizeof(void*))))) > 0) {
-                free(*((uint8_t **) (base + (3*sizeof(void*)))));
-              }
-              switch ((int32_t) (int32_t) *((uint8_t*) (base + (5*sizeof(void*))))) {
+              switch ((int32_t) (int32_t) *((uint8_t*) (base + sizeof(void*)))) {
                 case 0: {
                   break;
                 }
                 case 1: {
-                  if ((*((size_t*) (base + (7*sizeof(void*))))) > 0) {
-                    free(*((uint8_t **) (base + (6*sizeof(void*)))));
+                  if ((*((size_t*) (base + (3*sizeof(void*))))) > 0) {
+                    free(*((uint8_t **) (base + (2*sizeof(void*)))));
                   }
                   break;
                 }
               }
-              if ((*((size_t*) (base + (9*sizeof(void*))))) > 0) {
-                free(*((uint8_t **) (base + (8*sizeof(void*)))));
+              if ((*((size_t*) (base + (5*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (4*sizeof(void*)))));
               }
-              switch ((int32_t) (int32_t) *((uint8_t*) (base + (10*sizeof(void*))))) {
+              if ((*((size_t*) (base + (7*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (6*sizeof(void*)))));
+              }
+              switch ((int32_t) (int32_t) *((uint8_t*) (base + (8*sizeof(void*))))) {
                 case 0: {
                   break;
                 }
                 case 1: {
-                  if ((*((size_t*) (base + (12*sizeof(void*))))) > 0) {
-                    free(*((uint8_t **) (base + (11*sizeof(void*)))));
+                  if ((*((size_t*) (base + (10*sizeof(void*))))) > 0) {
+                    free(*((uint8_t **) (base + (9*sizeof(void*)))));
+                  }
+                  break;
+                }
+              }
+              if ((*((size_t*) (base + (12*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (11*sizeof(void*)))));
+              }
+              switch ((int32_t) (int32_t) *((uint8_t*) (base + (13*sizeof(void*))))) {
+                case 0: {
+                  break;
+                }
+                case 1: {
+                  if ((*((size_t*) (base + (15*sizeof(void*))))) > 0) {
+                    free(*((uint8_t **) (base + (14*sizeof(void*)))));
                   }
                   break;
                 }
@@ -107,38 +118,49 @@ void __wasm_export_exports_windlass_plugin_composer_compose_post_return(uint8_t 
               break;
             }
           }
-          switch ((int32_t) (int32_t) *((uint8_t*) (base + (13*sizeof(void*))))) {
+          switch ((int32_t) (int32_t) *((uint8_t*) (base + (16*sizeof(void*))))) {
             case 0: {
               break;
             }
             case 1: {
-              if ((*((size_t*) (base + (15*sizeof(void*))))) > 0) {
-                free(*((uint8_t **) (base + (14*sizeof(void*)))));
-              }
-              if ((*((size_t*) (base + (17*sizeof(void*))))) > 0) {
-                free(*((uint8_t **) (base + (16*sizeof(void*)))));
-              }
-              switch ((int32_t) (int32_t) *((uint8_t*) (base + (18*sizeof(void*))))) {
+              switch ((int32_t) (int32_t) *((uint8_t*) (base + (17*sizeof(void*))))) {
                 case 0: {
                   break;
                 }
                 case 1: {
-                  if ((*((size_t*) (base + (20*sizeof(void*))))) > 0) {
-                    free(*((uint8_t **) (base + (19*sizeof(void*)))));
+                  if ((*((size_t*) (base + (19*sizeof(void*))))) > 0) {
+                    free(*((uint8_t **) (base + (18*sizeof(void*)))));
                   }
                   break;
                 }
               }
-              if ((*((size_t*) (base + (22*sizeof(void*))))) > 0) {
-                free(*((uint8_t **) (base + (21*sizeof(void*)))));
+              if ((*((size_t*) (base + (21*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (20*sizeof(void*)))));
               }
-              switch ((int32_t) (int32_t) *((uint8_t*) (base + (23*sizeof(void*))))) {
+              if ((*((size_t*) (base + (23*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (22*sizeof(void*)))));
+              }
+              switch ((int32_t) (int32_t) *((uint8_t*) (base + (24*sizeof(void*))))) {
                 case 0: {
                   break;
                 }
                 case 1: {
-                  if ((*((size_t*) (base + (25*sizeof(void*))))) > 0) {
-                    free(*((uint8_t **) (base + (24*sizeof(void*)))));
+                  if ((*((size_t*) (base + (26*sizeof(void*))))) > 0) {
+                    free(*((uint8_t **) (base + (25*sizeof(void*)))));
+                  }
+                  break;
+                }
+              }
+              if ((*((size_t*) (base + (28*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (27*sizeof(void*)))));
+              }
+              switch ((int32_t) (int32_t) *((uint8_t*) (base + (29*sizeof(void*))))) {
+                case 0: {
+                  break;
+                }
+                case 1: {
+                  if ((*((size_t*) (base + (31*sizeof(void*))))) > 0) {
+                    free(*((uint8_t **) (base + (30*sizeof(void*)))));
                   }
                   break;
                 }
@@ -146,14 +168,14 @@ void __wasm_export_exports_windlass_plugin_composer_compose_post_return(uint8_t 
               break;
             }
           }
-          if ((*((size_t*) (base + (28*sizeof(void*))))) > 0) {
-            free(*((uint8_t **) (base + (27*sizeof(void*)))));
+          if ((*((size_t*) (base + (34*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + (33*sizeof(void*)))));
           }
-          if ((*((size_t*) (base + (30*sizeof(void*))))) > 0) {
-            free(*((uint8_t **) (base + (29*sizeof(void*)))));
+          if ((*((size_t*) (base + (36*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + (35*sizeof(void*)))));
           }
-          if ((*((size_t*) (base + (32*sizeof(void*))))) > 0) {
-            free(*((uint8_t **) (base + (31*sizeof(void*)))));
+          if ((*((size_t*) (base + (38*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + (37*sizeof(void*)))));
           }
         }
         free(ptr1);
@@ -165,43 +187,46 @@ void __wasm_export_exports_windlass_plugin_composer_compose_post_return(uint8_t 
       if (len3 > 0) {
         uint8_t *ptr4 = *((uint8_t **) (arg0 + sizeof(void*)));
         for (size_t i5 = 0; i5 < len3; i5++) {
-          uint8_t *base = ptr4 + i5 * (8+23*sizeof(void*));
+          uint8_t *base = ptr4 + i5 * (16+29*sizeof(void*));
           (void) base;
-          switch ((int32_t) (int32_t) *((uint8_t*) (base + 0))) {
+          if ((*((size_t*) (base + sizeof(void*)))) > 0) {
+            free(*((uint8_t **) (base + 0)));
+          }
+          switch ((int32_t) (int32_t) *((uint8_t*) (base + (2*sizeof(void*))))) {
             case 0: {
-              if ((*((size_t*) (base + (3*sizeof(void*))))) > 0) {
-                free(*((uint8_t **) (base + (2*sizeof(void*)))));
-              }
+              break;
+            }
+            case 1: {
               if ((*((size_t*) (base + (5*sizeof(void*))))) > 0) {
                 free(*((uint8_t **) (base + (4*sizeof(void*)))));
               }
-              if ((*((size_t*) (base + (8+7*sizeof(void*))))) > 0) {
-                free(*((uint8_t **) (base + (8+6*sizeof(void*)))));
+              if ((*((size_t*) (base + (7*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (6*sizeof(void*)))));
               }
               if ((*((size_t*) (base + (8+9*sizeof(void*))))) > 0) {
                 free(*((uint8_t **) (base + (8+8*sizeof(void*)))));
               }
-              switch ((int32_t) (int32_t) *((uint8_t*) (base + (8+10*sizeof(void*))))) {
+              if ((*((size_t*) (base + (8+11*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (8+10*sizeof(void*)))));
+              }
+              switch ((int32_t) (int32_t) *((uint8_t*) (base + (8+12*sizeof(void*))))) {
                 case 0: {
                   break;
                 }
                 case 1: {
-                  if ((*((size_t*) (base + (8+12*sizeof(void*))))) > 0) {
-                    free(*((uint8_t **) (base + (8+11*sizeof(void*)))));
-                  }
-                  if ((*((size_t*) (base + (8+14*sizeof(void*))))) > 0) {
-                    free(*((uint8_t **) (base + (8+13*sizeof(void*)))));
-                  }
-                  switch ((int32_t) (int32_t) *((uint8_t*) (base + (8+15*sizeof(void*))))) {
+                  switch ((int32_t) (int32_t) *((uint8_t*) (base + (8+13*sizeof(void*))))) {
                     case 0: {
                       break;
                     }
                     case 1: {
-                      if ((*((size_t*) (base + (8+17*sizeof(void*))))) > 0) {
-                        free(*((uint8_t **) (base + (8+16*sizeof(void*)))));
+                      if ((*((size_t*) (base + (8+15*sizeof(void*))))) > 0) {
+                        free(*((uint8_t **) (base + (8+14*sizeof(void*)))));
                       }
                       break;
                     }
+                  }
+                  if ((*((size_t*) (base + (8+17*sizeof(void*))))) > 0) {
+                    free(*((uint8_t **) (base + (8+16*sizeof(void*)))));
                   }
                   if ((*((size_t*) (base + (8+19*sizeof(void*))))) > 0) {
                     free(*((uint8_t **) (base + (8+18*sizeof(void*)))));
@@ -217,20 +242,22 @@ void __wasm_export_exports_windlass_plugin_composer_compose_post_return(uint8_t 
                       break;
                     }
                   }
+                  if ((*((size_t*) (base + (8+24*sizeof(void*))))) > 0) {
+                    free(*((uint8_t **) (base + (8+23*sizeof(void*)))));
+                  }
+                  switch ((int32_t) (int32_t) *((uint8_t*) (base + (8+25*sizeof(void*))))) {
+                    case 0: {
+                      break;
+                    }
+                    case 1: {
+                      if ((*((size_t*) (base + (8+27*sizeof(void*))))) > 0) {
+                        free(*((uint8_t **) (base + (8+26*sizeof(void*)))));
+                      }
+                      break;
+                    }
+                  }
                   break;
                 }
-              }
-              break;
-            }
-            case 1: {
-              if ((*((size_t*) (base + (2*sizeof(void*))))) > 0) {
-                free(*((uint8_t **) (base + sizeof(void*))));
-              }
-              break;
-            }
-            case 2: {
-              if ((*((size_t*) (base + (2*sizeof(void*))))) > 0) {
-                free(*((uint8_t **) (base + sizeof(void*))));
               }
               break;
             }
@@ -301,6 +328,7 @@ void composer_plugin_option_string_free(composer_plugin_option_string_t *ptr) {
 }
 
 void windlass_plugin_types_object_ref_free(windlass_plugin_types_object_ref_t *ptr) {
+  composer_plugin_option_string_free(&ptr->cluster);
   composer_plugin_string_free(&ptr->api_version);
   composer_plugin_string_free(&ptr->kind);
   composer_plugin_option_string_free(&ptr->namespace_);
@@ -328,21 +356,16 @@ void windlass_plugin_types_api_error_free(windlass_plugin_types_api_error_t *ptr
   windlass_plugin_types_option_object_ref_free(&ptr->object);
 }
 
-void windlass_plugin_types_failure_free(windlass_plugin_types_failure_t *ptr) {
-  switch ((int32_t) ptr->tag) {
-    case 0: {
-      windlass_plugin_types_api_error_free(&ptr->val.api);
-      break;
-    }
-    case 1: {
-      composer_plugin_string_free(&ptr->val.transient);
-      break;
-    }
-    case 2: {
-      composer_plugin_string_free(&ptr->val.terminal);
-      break;
-    }
+void windlass_plugin_types_option_api_error_free(windlass_plugin_types_option_api_error_t *ptr) {
+  if (ptr->is_some) {
+    windlass_plugin_types_api_error_free(&ptr->val);
   }
+}
+
+void windlass_plugin_types_failure_free(windlass_plugin_types_failure_t *ptr) {
+  composer_plugin_string_free(&ptr->message);
+  windlass_plugin_types_option_api_error_free(&ptr->api);
+  composer_plugin_option_u32_free(&ptr->retry_after_ms);
 }
 
 void windlass_plugin_types_option_json_free(windlass_plugin_types_option_json_t *ptr) {
@@ -353,6 +376,7 @@ void windlass_plugin_types_option_json_free(windlass_plugin_types_option_json_t 
 
 void windlass_plugin_types_request_free(windlass_plugin_types_request_t *ptr) {
   composer_plugin_string_free(&ptr->controller);
+  composer_plugin_option_string_free(&ptr->cluster);
   composer_plugin_option_string_free(&ptr->namespace_);
   composer_plugin_string_free(&ptr->name);
   composer_plugin_option_string_free(&ptr->uid);
@@ -554,18 +578,18 @@ uint8_t * __wasm_export_exports_windlass_plugin_composer_compose(uint8_t * arg) 
     }
   }
   composer_plugin_option_string_t option0;
-  switch ((int32_t) *((uint8_t*) (arg + (7*sizeof(void*))))) {
+  switch ((int32_t) *((uint8_t*) (arg + (5*sizeof(void*))))) {
     case 0: {
       option0.is_some = false;
       break;
     }
     case 1: {
       option0.is_some = true;
-      option0.val = (composer_plugin_string_t) { (uint8_t*)(*((uint8_t **) (arg + (8*sizeof(void*))))), (*((size_t*) (arg + (9*sizeof(void*))))) };
+      option0.val = (composer_plugin_string_t) { (uint8_t*)(*((uint8_t **) (arg + (6*sizeof(void*))))), (*((size_t*) (arg + (7*sizeof(void*))))) };
       break;
     }
   }
-  windlass_plugin_types_option_json_t option1;
+  composer_plugin_option_string_t option1;
   switch ((int32_t) *((uint8_t*) (arg + (10*sizeof(void*))))) {
     case 0: {
       option1.is_some = false;
@@ -577,26 +601,39 @@ uint8_t * __wasm_export_exports_windlass_plugin_composer_compose(uint8_t * arg) 
       break;
     }
   }
-  exports_windlass_plugin_composer_composition_request_t arg2 = (exports_windlass_plugin_composer_composition_request_t) {
+  windlass_plugin_types_option_json_t option2;
+  switch ((int32_t) *((uint8_t*) (arg + (13*sizeof(void*))))) {
+    case 0: {
+      option2.is_some = false;
+      break;
+    }
+    case 1: {
+      option2.is_some = true;
+      option2.val = (composer_plugin_string_t) { (uint8_t*)(*((uint8_t **) (arg + (14*sizeof(void*))))), (*((size_t*) (arg + (15*sizeof(void*))))) };
+      break;
+    }
+  }
+  exports_windlass_plugin_composer_composition_request_t arg3 = (exports_windlass_plugin_composer_composition_request_t) {
     (exports_windlass_plugin_composer_request_t) (windlass_plugin_types_request_t) {
       (composer_plugin_string_t) (composer_plugin_string_t) { (uint8_t*)(*((uint8_t **) (arg + 0))), (*((size_t*) (arg + sizeof(void*)))) },
       (composer_plugin_option_string_t) option,
-      (composer_plugin_string_t) (composer_plugin_string_t) { (uint8_t*)(*((uint8_t **) (arg + (5*sizeof(void*))))), (*((size_t*) (arg + (6*sizeof(void*))))) },
       (composer_plugin_option_string_t) option0,
-      (windlass_plugin_types_option_json_t) option1,
-      (bool) (int32_t) *((uint8_t*) (arg + (13*sizeof(void*)))),
-      (uint32_t) (uint32_t) (*((int32_t*) (arg + (4+13*sizeof(void*))))),
-      (composer_plugin_string_t) (composer_plugin_string_t) { (uint8_t*)(*((uint8_t **) (arg + (8+13*sizeof(void*))))), (*((size_t*) (arg + (8+14*sizeof(void*))))) },
+      (composer_plugin_string_t) (composer_plugin_string_t) { (uint8_t*)(*((uint8_t **) (arg + (8*sizeof(void*))))), (*((size_t*) (arg + (9*sizeof(void*))))) },
+      (composer_plugin_option_string_t) option1,
+      (windlass_plugin_types_option_json_t) option2,
+      (bool) (int32_t) *((uint8_t*) (arg + (16*sizeof(void*)))),
+      (uint32_t) (uint32_t) (*((int32_t*) (arg + (4+16*sizeof(void*))))),
+      (composer_plugin_string_t) (composer_plugin_string_t) { (uint8_t*)(*((uint8_t **) (arg + (8+16*sizeof(void*))))), (*((size_t*) (arg + (8+17*sizeof(void*))))) },
     },
-    (exports_windlass_plugin_composer_json_t) (composer_plugin_string_t) { (uint8_t*)(*((uint8_t **) (arg + (8+15*sizeof(void*))))), (*((size_t*) (arg + (8+16*sizeof(void*))))) },
-    (exports_windlass_plugin_composer_list_json_t) (exports_windlass_plugin_composer_list_json_t) { (exports_windlass_plugin_composer_json_t*)(*((uint8_t **) (arg + (8+17*sizeof(void*))))), (*((size_t*) (arg + (8+18*sizeof(void*))))) },
-    (exports_windlass_plugin_composer_list_json_t) (exports_windlass_plugin_composer_list_json_t) { (exports_windlass_plugin_composer_json_t*)(*((uint8_t **) (arg + (8+19*sizeof(void*))))), (*((size_t*) (arg + (8+20*sizeof(void*))))) },
-    (exports_windlass_plugin_composer_json_t) (composer_plugin_string_t) { (uint8_t*)(*((uint8_t **) (arg + (8+21*sizeof(void*))))), (*((size_t*) (arg + (8+22*sizeof(void*))))) },
+    (exports_windlass_plugin_composer_json_t) (composer_plugin_string_t) { (uint8_t*)(*((uint8_t **) (arg + (8+18*sizeof(void*))))), (*((size_t*) (arg + (8+19*sizeof(void*))))) },
+    (exports_windlass_plugin_composer_list_json_t) (exports_windlass_plugin_composer_list_json_t) { (exports_windlass_plugin_composer_json_t*)(*((uint8_t **) (arg + (8+20*sizeof(void*))))), (*((size_t*) (arg + (8+21*sizeof(void*))))) },
+    (exports_windlass_plugin_composer_list_json_t) (exports_windlass_plugin_composer_list_json_t) { (exports_windlass_plugin_composer_json_t*)(*((uint8_t **) (arg + (8+22*sizeof(void*))))), (*((size_t*) (arg + (8+23*sizeof(void*))))) },
+    (exports_windlass_plugin_composer_json_t) (composer_plugin_string_t) { (uint8_t*)(*((uint8_t **) (arg + (8+24*sizeof(void*))))), (*((size_t*) (arg + (8+25*sizeof(void*))))) },
   };
   exports_windlass_plugin_composer_result_composition_list_failure_t ret;
   exports_windlass_plugin_composer_composition_t ok;
   exports_windlass_plugin_composer_list_failure_t err;
-  ret.is_err = !exports_windlass_plugin_composer_compose(&arg2, &ok, &err);
+  ret.is_err = !exports_windlass_plugin_composer_compose(&arg3, &ok, &err);
   if (ret.is_err) {
     ret.val.err = err;
   }
@@ -606,27 +643,27 @@ uint8_t * __wasm_export_exports_windlass_plugin_composer_compose(uint8_t * arg) 
   free(arg);
   uint8_t *ptr = (uint8_t *) &RET_AREA;
   if ((ret).is_err) {
-    const exports_windlass_plugin_composer_list_failure_t *payload19 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
-    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload19).len;
-    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload19).ptr;
+    const exports_windlass_plugin_composer_list_failure_t *payload24 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
+    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload24).len;
+    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload24).ptr;
   } else {
     const exports_windlass_plugin_composer_composition_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
     *((size_t*)(ptr + (2*sizeof(void*)))) = ((*payload).children).len;
     *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) ((*payload).children).ptr;
     if (((*payload).status).is_some) {
-      const exports_windlass_plugin_composer_json_t *payload4 = &((*payload).status).val;
+      const exports_windlass_plugin_composer_json_t *payload5 = &((*payload).status).val;
       *((int8_t*)(ptr + (3*sizeof(void*)))) = 1;
-      *((size_t*)(ptr + (5*sizeof(void*)))) = (*payload4).len;
-      *((uint8_t **)(ptr + (4*sizeof(void*)))) = (uint8_t *) (*payload4).ptr;
+      *((size_t*)(ptr + (5*sizeof(void*)))) = (*payload5).len;
+      *((uint8_t **)(ptr + (4*sizeof(void*)))) = (uint8_t *) (*payload5).ptr;
     } else {
       *((int8_t*)(ptr + (3*sizeof(void*)))) = 0;
     }
     *((size_t*)(ptr + (7*sizeof(void*)))) = ((*payload).events).len;
     *((uint8_t **)(ptr + (6*sizeof(void*)))) = (uint8_t *) ((*payload).events).ptr;
     if (((*payload).requeue_after_ms).is_some) {
-      const uint32_t *payload18 = &((*payload).requeue_after_ms).val;
+      const uint32_t *payload23 = &((*payload).requeue_after_ms).val;
       *((int8_t*)(ptr + (8*sizeof(void*)))) = 1;
-      *((int32_t*)(ptr + (4+8*sizeof(void*)))) = (int32_t) (*payload18);
+      *((int32_t*)(ptr + (4+8*sizeof(void*)))) = (int32_t) (*payload23);
     } else {
       *((int8_t*)(ptr + (8*sizeof(void*)))) = 0;
     }

@@ -71,6 +71,8 @@ typedef struct {
 // One object. With a `uid`, it is that incarnation of the name only: when the name belongs to another one, a read
 // finds nothing and a write fails with `conflict`.
 typedef struct windlass_plugin_types_object_ref_t {
+  // None: the cluster that the host works on. There is no other today: naming one is an error.
+  composer_plugin_option_string_t   cluster;
   // Group and version, as in `object-kind`.
   composer_plugin_string_t   api_version;
   // As in `object-kind`.
@@ -153,37 +155,39 @@ typedef struct windlass_plugin_types_api_error_t {
   windlass_plugin_types_option_object_ref_t   object;
 } windlass_plugin_types_api_error_t;
 
+typedef struct {
+  bool is_some;
+  windlass_plugin_types_api_error_t val;
+} windlass_plugin_types_option_api_error_t;
+
 // One thing that went wrong in a call. A call attempts all its operations and reports all that failed.
 typedef struct windlass_plugin_types_failure_t {
-  uint8_t tag;
-  union {
-    windlass_plugin_types_api_error_t     api;
-    composer_plugin_string_t     transient;
-    composer_plugin_string_t     terminal;
-  } val;
+  // The text for people. With `api`: what goes before the error's own text, if anything, such as what was being done.
+  composer_plugin_string_t   message;
+  // The API error behind it, passed on as it came: the host knows from its reason how to retry.
+  windlass_plugin_types_option_api_error_t   api;
+  // Not worth another attempt until something changes.
+  bool   terminal;
+  // When another attempt is worth it at the earliest: the backoff may be longer. At most ten minutes count.
+  composer_plugin_option_u32_t   retry_after_ms;
 } windlass_plugin_types_failure_t;
-
-// An API error, passed on as it came: the host knows from its reason how to retry.
-#define WINDLASS_PLUGIN_TYPES_FAILURE_API 0
-// Worth another attempt, after a backoff.
-#define WINDLASS_PLUGIN_TYPES_FAILURE_TRANSIENT 1
-// Not worth another attempt until something changes.
-#define WINDLASS_PLUGIN_TYPES_FAILURE_TERMINAL 2
 
 typedef struct {
   bool is_some;
   windlass_plugin_types_json_t val;
 } windlass_plugin_types_option_json_t;
 
-// Which object a call is about, and why now.
+// Which object a call is about.
 typedef struct windlass_plugin_types_request_t {
   // The controller's name in the manifest.
   composer_plugin_string_t   controller;
+  // None: the cluster that the host works on, as today always.
+  composer_plugin_option_string_t   cluster;
   // None for a cluster-scoped primary.
   composer_plugin_option_string_t   namespace_;
   // The primary's name.
   composer_plugin_string_t   name;
-  // The last known UID.
+  // The last known UID, also of a primary that has gone. None: the host has never seen it.
   composer_plugin_option_string_t   uid;
   // The primary as cached when the call began. None: it is not in the watch's scope, usually because it is gone.
   windlass_plugin_types_option_json_t   object;
@@ -343,6 +347,8 @@ void composer_plugin_option_u32_free(composer_plugin_option_u32_t *ptr);
 void windlass_plugin_types_option_object_ref_free(windlass_plugin_types_option_object_ref_t *ptr);
 
 void windlass_plugin_types_api_error_free(windlass_plugin_types_api_error_t *ptr);
+
+void windlass_plugin_types_option_api_error_free(windlass_plugin_types_option_api_error_t *ptr);
 
 void windlass_plugin_types_failure_free(windlass_plugin_types_failure_t *ptr);
 

@@ -6,7 +6,7 @@
 // Imported Functions from `windlass:plugin/cache@0.2.0`
 
 __attribute__((__import_module__("windlass:plugin/cache@0.2.0"), __import_name__("get")))
-extern void __wasm_import_windlass_plugin_cache_get(uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *);
+extern void __wasm_import_windlass_plugin_cache_get(uint8_t *, uint8_t *);
 
 __attribute__((__import_module__("windlass:plugin/cache@0.2.0"), __import_name__("get-many")))
 extern void __wasm_import_windlass_plugin_cache_get_many(uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *);
@@ -17,7 +17,7 @@ extern void __wasm_import_windlass_plugin_cache_list(uint8_t *, uint8_t *);
 // Imported Functions from `windlass:plugin/live@0.2.0`
 
 __attribute__((__import_module__("windlass:plugin/live@0.2.0"), __import_name__("get")))
-extern void __wasm_import_windlass_plugin_live_get(uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *);
+extern void __wasm_import_windlass_plugin_live_get(int32_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *);
 
 __attribute__((__import_module__("windlass:plugin/live@0.2.0"), __import_name__("list")))
 extern void __wasm_import_windlass_plugin_live_list(uint8_t *, uint8_t *);
@@ -91,6 +91,11 @@ extern void __wasm_import_windlass_plugin_random_get_bytes(int32_t, uint8_t *);
 __attribute__((__import_module__("windlass:plugin/http@0.2.0"), __import_name__("fetch")))
 extern void __wasm_import_windlass_plugin_http_fetch(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, int32_t, uint8_t *, size_t, int32_t, int32_t, uint8_t *);
 
+// Imported Functions from `windlass:plugin/triggers@0.2.0`
+
+__attribute__((__import_module__("windlass:plugin/triggers@0.2.0"), __import_name__("list")))
+extern void __wasm_import_windlass_plugin_triggers_list(uint8_t *);
+
 // Exported Functions from `windlass:plugin/reconciler@0.2.0`
 
 __attribute__((__weak__, __export_name__("cabi_post_windlass:plugin/reconciler@0.2.0#describe")))
@@ -111,43 +116,46 @@ void __wasm_export_exports_windlass_plugin_reconciler_reconcile_post_return(uint
       if (len > 0) {
         uint8_t *ptr = *((uint8_t **) (arg0 + sizeof(void*)));
         for (size_t i = 0; i < len; i++) {
-          uint8_t *base = ptr + i * (8+23*sizeof(void*));
+          uint8_t *base = ptr + i * (16+29*sizeof(void*));
           (void) base;
-          switch ((int32_t) (int32_t) *((uint8_t*) (base + 0))) {
+          if ((*((size_t*) (base + sizeof(void*)))) > 0) {
+            free(*((uint8_t **) (base + 0)));
+          }
+          switch ((int32_t) (int32_t) *((uint8_t*) (base + (2*sizeof(void*))))) {
             case 0: {
-              if ((*((size_t*) (base + (3*sizeof(void*))))) > 0) {
-                free(*((uint8_t **) (base + (2*sizeof(void*)))));
-              }
+              break;
+            }
+            case 1: {
               if ((*((size_t*) (base + (5*sizeof(void*))))) > 0) {
                 free(*((uint8_t **) (base + (4*sizeof(void*)))));
               }
-              if ((*((size_t*) (base + (8+7*sizeof(void*))))) > 0) {
-                free(*((uint8_t **) (base + (8+6*sizeof(void*)))));
+              if ((*((size_t*) (base + (7*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (6*sizeof(void*)))));
               }
               if ((*((size_t*) (base + (8+9*sizeof(void*))))) > 0) {
                 free(*((uint8_t **) (base + (8+8*sizeof(void*)))));
               }
-              switch ((int32_t) (int32_t) *((uint8_t*) (base + (8+10*sizeof(void*))))) {
+              if ((*((size_t*) (base + (8+11*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (8+10*sizeof(void*)))));
+              }
+              switch ((int32_t) (int32_t) *((uint8_t*) (base + (8+12*sizeof(void*))))) {
                 case 0: {
                   break;
                 }
                 case 1: {
-                  if ((*((size_t*) (base + (8+12*sizeof(void*))))) > 0) {
-                    free(*((uint8_t **) (base + (8+11*sizeof(void*)))));
-                  }
-                  if ((*((size_t*) (base + (8+14*sizeof(void*))))) > 0) {
-                    free(*((uint8_t **) (base + (8+13*sizeof(void*)))));
-                  }
-                  switch ((int32_t) (int32_t) *((uint8_t*) (base + (8+15*sizeof(void*))))) {
+                  switch ((int32_t) (int32_t) *((uint8_t*) (base + (8+13*sizeof(void*))))) {
                     case 0: {
                       break;
                     }
                     case 1: {
-                      if ((*((size_t*) (base + (8+17*sizeof(void*))))) > 0) {
-                        free(*((uint8_t **) (base + (8+16*sizeof(void*)))));
+                      if ((*((size_t*) (base + (8+15*sizeof(void*))))) > 0) {
+                        free(*((uint8_t **) (base + (8+14*sizeof(void*)))));
                       }
                       break;
                     }
+                  }
+                  if ((*((size_t*) (base + (8+17*sizeof(void*))))) > 0) {
+                    free(*((uint8_t **) (base + (8+16*sizeof(void*)))));
                   }
                   if ((*((size_t*) (base + (8+19*sizeof(void*))))) > 0) {
                     free(*((uint8_t **) (base + (8+18*sizeof(void*)))));
@@ -163,20 +171,22 @@ void __wasm_export_exports_windlass_plugin_reconciler_reconcile_post_return(uint
                       break;
                     }
                   }
+                  if ((*((size_t*) (base + (8+24*sizeof(void*))))) > 0) {
+                    free(*((uint8_t **) (base + (8+23*sizeof(void*)))));
+                  }
+                  switch ((int32_t) (int32_t) *((uint8_t*) (base + (8+25*sizeof(void*))))) {
+                    case 0: {
+                      break;
+                    }
+                    case 1: {
+                      if ((*((size_t*) (base + (8+27*sizeof(void*))))) > 0) {
+                        free(*((uint8_t **) (base + (8+26*sizeof(void*)))));
+                      }
+                      break;
+                    }
+                  }
                   break;
                 }
-              }
-              break;
-            }
-            case 1: {
-              if ((*((size_t*) (base + (2*sizeof(void*))))) > 0) {
-                free(*((uint8_t **) (base + sizeof(void*))));
-              }
-              break;
-            }
-            case 2: {
-              if ((*((size_t*) (base + (2*sizeof(void*))))) > 0) {
-                free(*((uint8_t **) (base + sizeof(void*))));
               }
               break;
             }
@@ -221,6 +231,7 @@ void reconciler_plugin_option_string_free(reconciler_plugin_option_string_t *ptr
 }
 
 void windlass_plugin_types_object_ref_free(windlass_plugin_types_object_ref_t *ptr) {
+  reconciler_plugin_option_string_free(&ptr->cluster);
   reconciler_plugin_string_free(&ptr->api_version);
   reconciler_plugin_string_free(&ptr->kind);
   reconciler_plugin_option_string_free(&ptr->namespace_);
@@ -248,21 +259,16 @@ void windlass_plugin_types_api_error_free(windlass_plugin_types_api_error_t *ptr
   windlass_plugin_types_option_object_ref_free(&ptr->object);
 }
 
-void windlass_plugin_types_failure_free(windlass_plugin_types_failure_t *ptr) {
-  switch ((int32_t) ptr->tag) {
-    case 0: {
-      windlass_plugin_types_api_error_free(&ptr->val.api);
-      break;
-    }
-    case 1: {
-      reconciler_plugin_string_free(&ptr->val.transient);
-      break;
-    }
-    case 2: {
-      reconciler_plugin_string_free(&ptr->val.terminal);
-      break;
-    }
+void windlass_plugin_types_option_api_error_free(windlass_plugin_types_option_api_error_t *ptr) {
+  if (ptr->is_some) {
+    windlass_plugin_types_api_error_free(&ptr->val);
   }
+}
+
+void windlass_plugin_types_failure_free(windlass_plugin_types_failure_t *ptr) {
+  reconciler_plugin_string_free(&ptr->message);
+  windlass_plugin_types_option_api_error_free(&ptr->api);
+  reconciler_plugin_option_u32_free(&ptr->retry_after_ms);
 }
 
 void windlass_plugin_types_option_json_free(windlass_plugin_types_option_json_t *ptr) {
@@ -273,6 +279,7 @@ void windlass_plugin_types_option_json_free(windlass_plugin_types_option_json_t 
 
 void windlass_plugin_types_request_free(windlass_plugin_types_request_t *ptr) {
   reconciler_plugin_string_free(&ptr->controller);
+  reconciler_plugin_option_string_free(&ptr->cluster);
   reconciler_plugin_option_string_free(&ptr->namespace_);
   reconciler_plugin_string_free(&ptr->name);
   reconciler_plugin_option_string_free(&ptr->uid);
@@ -705,6 +712,33 @@ void windlass_plugin_http_result_response_http_error_free(windlass_plugin_http_r
   }
 }
 
+void windlass_plugin_triggers_object_ref_free(windlass_plugin_triggers_object_ref_t *ptr) {
+  windlass_plugin_types_object_ref_free(ptr);
+}
+
+void windlass_plugin_triggers_option_object_ref_free(windlass_plugin_triggers_option_object_ref_t *ptr) {
+  if (ptr->is_some) {
+    windlass_plugin_triggers_object_ref_free(&ptr->val);
+  }
+}
+
+void windlass_plugin_triggers_trigger_free(windlass_plugin_triggers_trigger_t *ptr) {
+  reconciler_plugin_string_free(&ptr->reason);
+  reconciler_plugin_option_string_free(&ptr->watch);
+  windlass_plugin_triggers_option_object_ref_free(&ptr->object);
+}
+
+void windlass_plugin_triggers_list_trigger_free(windlass_plugin_triggers_list_trigger_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    windlass_plugin_triggers_trigger_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      windlass_plugin_triggers_trigger_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
 void exports_windlass_plugin_reconciler_json_free(exports_windlass_plugin_reconciler_json_t *ptr) {
   windlass_plugin_types_json_free(ptr);
 }
@@ -718,11 +752,7 @@ void exports_windlass_plugin_reconciler_failure_free(exports_windlass_plugin_rec
 }
 
 void exports_windlass_plugin_reconciler_outcome_free(exports_windlass_plugin_reconciler_outcome_t *ptr) {
-  switch ((int32_t) ptr->tag) {
-    case 1: {
-      break;
-    }
-  }
+  reconciler_plugin_option_u32_free(&ptr->requeue_after_ms);
 }
 
 void exports_windlass_plugin_reconciler_list_failure_free(exports_windlass_plugin_reconciler_list_failure_t *ptr) {
@@ -773,139 +803,152 @@ void reconciler_plugin_string_free(reconciler_plugin_string_t *ret) {
 
 bool windlass_plugin_cache_get(windlass_plugin_cache_object_ref_t *target, reconciler_plugin_list_string_t *maybe_fields, windlass_plugin_cache_option_json_t *ret, windlass_plugin_cache_api_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
-  uint8_t ret_area[(8+23*sizeof(void*))];
+  uint8_t ret_area[(8+26*sizeof(void*))];
   reconciler_plugin_option_list_string_t fields;
   fields.is_some = maybe_fields != NULL;if (maybe_fields) {
     fields.val = *maybe_fields;
   }
-  int32_t option;
-  uint8_t * option1;
-  size_t option2;
-  if (((*target).namespace_).is_some) {
-    const reconciler_plugin_string_t *payload0 = &((*target).namespace_).val;
-    option = 1;
-    option1 = (uint8_t *) (*payload0).ptr;
-    option2 = (*payload0).len;
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  if (((*target).cluster).is_some) {
+    const reconciler_plugin_string_t *payload0 = &((*target).cluster).val;
+    *((int8_t*)(ptr + 0)) = 1;
+    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload0).len;
+    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload0).ptr;
   } else {
-    option = 0;
-    option1 = 0;
-    option2 = 0;
+    *((int8_t*)(ptr + 0)) = 0;
   }
-  int32_t option5;
-  uint8_t * option6;
-  size_t option7;
+  *((size_t*)(ptr + (4*sizeof(void*)))) = ((*target).api_version).len;
+  *((uint8_t **)(ptr + (3*sizeof(void*)))) = (uint8_t *) ((*target).api_version).ptr;
+  *((size_t*)(ptr + (6*sizeof(void*)))) = ((*target).kind).len;
+  *((uint8_t **)(ptr + (5*sizeof(void*)))) = (uint8_t *) ((*target).kind).ptr;
+  if (((*target).namespace_).is_some) {
+    const reconciler_plugin_string_t *payload2 = &((*target).namespace_).val;
+    *((int8_t*)(ptr + (7*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (9*sizeof(void*)))) = (*payload2).len;
+    *((uint8_t **)(ptr + (8*sizeof(void*)))) = (uint8_t *) (*payload2).ptr;
+  } else {
+    *((int8_t*)(ptr + (7*sizeof(void*)))) = 0;
+  }
+  *((size_t*)(ptr + (11*sizeof(void*)))) = ((*target).name).len;
+  *((uint8_t **)(ptr + (10*sizeof(void*)))) = (uint8_t *) ((*target).name).ptr;
   if (((*target).uid).is_some) {
     const reconciler_plugin_string_t *payload4 = &((*target).uid).val;
-    option5 = 1;
-    option6 = (uint8_t *) (*payload4).ptr;
-    option7 = (*payload4).len;
+    *((int8_t*)(ptr + (12*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (14*sizeof(void*)))) = (*payload4).len;
+    *((uint8_t **)(ptr + (13*sizeof(void*)))) = (uint8_t *) (*payload4).ptr;
   } else {
-    option5 = 0;
-    option6 = 0;
-    option7 = 0;
+    *((int8_t*)(ptr + (12*sizeof(void*)))) = 0;
   }
-  int32_t option10;
-  uint8_t * option11;
-  size_t option12;
   if ((fields).is_some) {
-    const reconciler_plugin_list_string_t *payload9 = &(fields).val;
-    option10 = 1;
-    option11 = (uint8_t *) (*payload9).ptr;
-    option12 = (*payload9).len;
+    const reconciler_plugin_list_string_t *payload6 = &(fields).val;
+    *((int8_t*)(ptr + (15*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (17*sizeof(void*)))) = (*payload6).len;
+    *((uint8_t **)(ptr + (16*sizeof(void*)))) = (uint8_t *) (*payload6).ptr;
   } else {
-    option10 = 0;
-    option11 = 0;
-    option12 = 0;
+    *((int8_t*)(ptr + (15*sizeof(void*)))) = 0;
   }
-  uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_windlass_plugin_cache_get((uint8_t *) ((*target).api_version).ptr, ((*target).api_version).len, (uint8_t *) ((*target).kind).ptr, ((*target).kind).len, option, option1, option2, (uint8_t *) ((*target).name).ptr, ((*target).name).len, option5, option6, option7, option10, option11, option12, ptr);
+  uint8_t *ptr7 = (uint8_t *) &ret_area;
+  __wasm_import_windlass_plugin_cache_get(ptr, ptr7);
   windlass_plugin_cache_result_option_json_api_error_t result;
-  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+  switch ((int32_t) *((uint8_t*) (ptr7 + 0))) {
     case 0: {
       result.is_err = false;
-      windlass_plugin_cache_option_json_t option13;
-      switch ((int32_t) *((uint8_t*) (ptr + sizeof(void*)))) {
+      windlass_plugin_cache_option_json_t option;
+      switch ((int32_t) *((uint8_t*) (ptr7 + sizeof(void*)))) {
         case 0: {
-          option13.is_some = false;
+          option.is_some = false;
           break;
         }
         case 1: {
-          option13.is_some = true;
-          option13.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          option.is_some = true;
+          option.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (2*sizeof(void*))))), (*((size_t*) (ptr7 + (3*sizeof(void*))))) };
           break;
         }
       }
 
-      result.val.ok = option13;
+      result.val.ok = option;
       break;
     }
     case 1: {
       result.is_err = true;
-      reconciler_plugin_option_u32_t option14;
-      switch ((int32_t) *((uint8_t*) (ptr + (6*sizeof(void*))))) {
+      reconciler_plugin_option_u32_t option8;
+      switch ((int32_t) *((uint8_t*) (ptr7 + (6*sizeof(void*))))) {
         case 0: {
-          option14.is_some = false;
+          option8.is_some = false;
           break;
         }
         case 1: {
-          option14.is_some = true;
-          option14.val = (uint32_t) (*((int32_t*) (ptr + (4+6*sizeof(void*)))));
+          option8.is_some = true;
+          option8.val = (uint32_t) (*((int32_t*) (ptr7 + (4+6*sizeof(void*)))));
           break;
         }
       }
-      windlass_plugin_types_option_object_ref_t option17;
-      switch ((int32_t) *((uint8_t*) (ptr + (8+10*sizeof(void*))))) {
+      windlass_plugin_types_option_object_ref_t option12;
+      switch ((int32_t) *((uint8_t*) (ptr7 + (8+10*sizeof(void*))))) {
         case 0: {
-          option17.is_some = false;
+          option12.is_some = false;
           break;
         }
         case 1: {
-          option17.is_some = true;
-          reconciler_plugin_option_string_t option15;
-          switch ((int32_t) *((uint8_t*) (ptr + (8+15*sizeof(void*))))) {
+          option12.is_some = true;
+          reconciler_plugin_option_string_t option9;
+          switch ((int32_t) *((uint8_t*) (ptr7 + (8+11*sizeof(void*))))) {
             case 0: {
-              option15.is_some = false;
+              option9.is_some = false;
               break;
             }
             case 1: {
-              option15.is_some = true;
-              option15.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+16*sizeof(void*))))), (*((size_t*) (ptr + (8+17*sizeof(void*))))) };
+              option9.is_some = true;
+              option9.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+12*sizeof(void*))))), (*((size_t*) (ptr7 + (8+13*sizeof(void*))))) };
               break;
             }
           }
-          reconciler_plugin_option_string_t option16;
-          switch ((int32_t) *((uint8_t*) (ptr + (8+20*sizeof(void*))))) {
+          reconciler_plugin_option_string_t option10;
+          switch ((int32_t) *((uint8_t*) (ptr7 + (8+18*sizeof(void*))))) {
             case 0: {
-              option16.is_some = false;
+              option10.is_some = false;
               break;
             }
             case 1: {
-              option16.is_some = true;
-              option16.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+21*sizeof(void*))))), (*((size_t*) (ptr + (8+22*sizeof(void*))))) };
+              option10.is_some = true;
+              option10.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+19*sizeof(void*))))), (*((size_t*) (ptr7 + (8+20*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option11;
+          switch ((int32_t) *((uint8_t*) (ptr7 + (8+23*sizeof(void*))))) {
+            case 0: {
+              option11.is_some = false;
+              break;
+            }
+            case 1: {
+              option11.is_some = true;
+              option11.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+24*sizeof(void*))))), (*((size_t*) (ptr7 + (8+25*sizeof(void*))))) };
               break;
             }
           }
 
-          option17.val = (windlass_plugin_types_object_ref_t) {
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+11*sizeof(void*))))), (*((size_t*) (ptr + (8+12*sizeof(void*))))) },
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+13*sizeof(void*))))), (*((size_t*) (ptr + (8+14*sizeof(void*))))) },
-            (reconciler_plugin_option_string_t) option15,
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+18*sizeof(void*))))), (*((size_t*) (ptr + (8+19*sizeof(void*))))) },
-            (reconciler_plugin_option_string_t) option16,
+          option12.val = (windlass_plugin_types_object_ref_t) {
+            (reconciler_plugin_option_string_t) option9,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+14*sizeof(void*))))), (*((size_t*) (ptr7 + (8+15*sizeof(void*))))) },
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+16*sizeof(void*))))), (*((size_t*) (ptr7 + (8+17*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option10,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+21*sizeof(void*))))), (*((size_t*) (ptr7 + (8+22*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option11,
           };
           break;
         }
       }
 
       result.val.err = (windlass_plugin_types_api_error_t) {
-        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr + sizeof(void*)))),
-        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr + (2+1*sizeof(void*)))),
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (4*sizeof(void*))))), (*((size_t*) (ptr + (5*sizeof(void*))))) },
-        (reconciler_plugin_option_u32_t) option14,
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+6*sizeof(void*))))), (*((size_t*) (ptr + (8+7*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+8*sizeof(void*))))), (*((size_t*) (ptr + (8+9*sizeof(void*))))) },
-        (windlass_plugin_types_option_object_ref_t) option17,
+        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr7 + sizeof(void*)))),
+        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr7 + (2+1*sizeof(void*)))),
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (2*sizeof(void*))))), (*((size_t*) (ptr7 + (3*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (4*sizeof(void*))))), (*((size_t*) (ptr7 + (5*sizeof(void*))))) },
+        (reconciler_plugin_option_u32_t) option8,
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+6*sizeof(void*))))), (*((size_t*) (ptr7 + (8+7*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+8*sizeof(void*))))), (*((size_t*) (ptr7 + (8+9*sizeof(void*))))) },
+        (windlass_plugin_types_option_object_ref_t) option12,
       };
       break;
     }
@@ -927,26 +970,26 @@ void windlass_plugin_cache_get_many(windlass_plugin_cache_list_object_ref_t *tar
     fields.val = *maybe_fields;
   }
   int32_t option;
-  uint8_t * option5;
-  size_t option6;
+  uint8_t * option7;
+  size_t option8;
   if ((fields).is_some) {
-    const reconciler_plugin_list_string_t *payload4 = &(fields).val;
+    const reconciler_plugin_list_string_t *payload6 = &(fields).val;
     option = 1;
-    option5 = (uint8_t *) (*payload4).ptr;
-    option6 = (*payload4).len;
+    option7 = (uint8_t *) (*payload6).ptr;
+    option8 = (*payload6).len;
   } else {
     option = 0;
-    option5 = 0;
-    option6 = 0;
+    option7 = 0;
+    option8 = 0;
   }
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_windlass_plugin_cache_get_many((uint8_t *) (*targets).ptr, (*targets).len, option, option5, option6, ptr);
+  __wasm_import_windlass_plugin_cache_get_many((uint8_t *) (*targets).ptr, (*targets).len, option, option7, option8, ptr);
   *ret = (windlass_plugin_cache_list_result_option_json_api_error_t) { (windlass_plugin_cache_result_option_json_api_error_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
 }
 
 bool windlass_plugin_cache_list(windlass_plugin_cache_list_query_t *query, windlass_plugin_cache_page_t *ret, windlass_plugin_cache_api_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
-  uint8_t ret_area[(8+23*sizeof(void*))];
+  uint8_t ret_area[(8+26*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
   *((size_t*)(ptr + sizeof(void*))) = (((*query).kind).api_version).len;
   *((uint8_t **)(ptr + 0)) = (uint8_t *) (((*query).kind).api_version).ptr;
@@ -1042,45 +1085,58 @@ bool windlass_plugin_cache_list(windlass_plugin_cache_list_query_t *query, windl
           break;
         }
       }
-      windlass_plugin_types_option_object_ref_t option15;
+      windlass_plugin_types_option_object_ref_t option16;
       switch ((int32_t) *((uint8_t*) (ptr11 + (8+10*sizeof(void*))))) {
         case 0: {
-          option15.is_some = false;
+          option16.is_some = false;
           break;
         }
         case 1: {
-          option15.is_some = true;
+          option16.is_some = true;
           reconciler_plugin_option_string_t option13;
-          switch ((int32_t) *((uint8_t*) (ptr11 + (8+15*sizeof(void*))))) {
+          switch ((int32_t) *((uint8_t*) (ptr11 + (8+11*sizeof(void*))))) {
             case 0: {
               option13.is_some = false;
               break;
             }
             case 1: {
               option13.is_some = true;
-              option13.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+16*sizeof(void*))))), (*((size_t*) (ptr11 + (8+17*sizeof(void*))))) };
+              option13.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+12*sizeof(void*))))), (*((size_t*) (ptr11 + (8+13*sizeof(void*))))) };
               break;
             }
           }
           reconciler_plugin_option_string_t option14;
-          switch ((int32_t) *((uint8_t*) (ptr11 + (8+20*sizeof(void*))))) {
+          switch ((int32_t) *((uint8_t*) (ptr11 + (8+18*sizeof(void*))))) {
             case 0: {
               option14.is_some = false;
               break;
             }
             case 1: {
               option14.is_some = true;
-              option14.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+21*sizeof(void*))))), (*((size_t*) (ptr11 + (8+22*sizeof(void*))))) };
+              option14.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+19*sizeof(void*))))), (*((size_t*) (ptr11 + (8+20*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option15;
+          switch ((int32_t) *((uint8_t*) (ptr11 + (8+23*sizeof(void*))))) {
+            case 0: {
+              option15.is_some = false;
+              break;
+            }
+            case 1: {
+              option15.is_some = true;
+              option15.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+24*sizeof(void*))))), (*((size_t*) (ptr11 + (8+25*sizeof(void*))))) };
               break;
             }
           }
 
-          option15.val = (windlass_plugin_types_object_ref_t) {
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+11*sizeof(void*))))), (*((size_t*) (ptr11 + (8+12*sizeof(void*))))) },
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+13*sizeof(void*))))), (*((size_t*) (ptr11 + (8+14*sizeof(void*))))) },
+          option16.val = (windlass_plugin_types_object_ref_t) {
             (reconciler_plugin_option_string_t) option13,
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+18*sizeof(void*))))), (*((size_t*) (ptr11 + (8+19*sizeof(void*))))) },
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+14*sizeof(void*))))), (*((size_t*) (ptr11 + (8+15*sizeof(void*))))) },
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+16*sizeof(void*))))), (*((size_t*) (ptr11 + (8+17*sizeof(void*))))) },
             (reconciler_plugin_option_string_t) option14,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+21*sizeof(void*))))), (*((size_t*) (ptr11 + (8+22*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option15,
           };
           break;
         }
@@ -1094,7 +1150,7 @@ bool windlass_plugin_cache_list(windlass_plugin_cache_list_query_t *query, windl
         (reconciler_plugin_option_u32_t) option12,
         (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+6*sizeof(void*))))), (*((size_t*) (ptr11 + (8+7*sizeof(void*))))) },
         (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+8*sizeof(void*))))), (*((size_t*) (ptr11 + (8+9*sizeof(void*))))) },
-        (windlass_plugin_types_option_object_ref_t) option15,
+        (windlass_plugin_types_option_object_ref_t) option16,
       };
       break;
     }
@@ -1110,12 +1166,12 @@ bool windlass_plugin_cache_list(windlass_plugin_cache_list_query_t *query, windl
 
 bool windlass_plugin_live_get(windlass_plugin_live_object_ref_t *target, windlass_plugin_live_option_json_t *ret, windlass_plugin_live_api_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
-  uint8_t ret_area[(8+23*sizeof(void*))];
+  uint8_t ret_area[(8+26*sizeof(void*))];
   int32_t option;
   uint8_t * option1;
   size_t option2;
-  if (((*target).namespace_).is_some) {
-    const reconciler_plugin_string_t *payload0 = &((*target).namespace_).val;
+  if (((*target).cluster).is_some) {
+    const reconciler_plugin_string_t *payload0 = &((*target).cluster).val;
     option = 1;
     option1 = (uint8_t *) (*payload0).ptr;
     option2 = (*payload0).len;
@@ -1127,8 +1183,8 @@ bool windlass_plugin_live_get(windlass_plugin_live_object_ref_t *target, windlas
   int32_t option5;
   uint8_t * option6;
   size_t option7;
-  if (((*target).uid).is_some) {
-    const reconciler_plugin_string_t *payload4 = &((*target).uid).val;
+  if (((*target).namespace_).is_some) {
+    const reconciler_plugin_string_t *payload4 = &((*target).namespace_).val;
     option5 = 1;
     option6 = (uint8_t *) (*payload4).ptr;
     option7 = (*payload4).len;
@@ -1137,81 +1193,107 @@ bool windlass_plugin_live_get(windlass_plugin_live_object_ref_t *target, windlas
     option6 = 0;
     option7 = 0;
   }
+  int32_t option10;
+  uint8_t * option11;
+  size_t option12;
+  if (((*target).uid).is_some) {
+    const reconciler_plugin_string_t *payload9 = &((*target).uid).val;
+    option10 = 1;
+    option11 = (uint8_t *) (*payload9).ptr;
+    option12 = (*payload9).len;
+  } else {
+    option10 = 0;
+    option11 = 0;
+    option12 = 0;
+  }
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_windlass_plugin_live_get((uint8_t *) ((*target).api_version).ptr, ((*target).api_version).len, (uint8_t *) ((*target).kind).ptr, ((*target).kind).len, option, option1, option2, (uint8_t *) ((*target).name).ptr, ((*target).name).len, option5, option6, option7, ptr);
+  __wasm_import_windlass_plugin_live_get(option, option1, option2, (uint8_t *) ((*target).api_version).ptr, ((*target).api_version).len, (uint8_t *) ((*target).kind).ptr, ((*target).kind).len, option5, option6, option7, (uint8_t *) ((*target).name).ptr, ((*target).name).len, option10, option11, option12, ptr);
   windlass_plugin_live_result_option_json_api_error_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
       result.is_err = false;
-      windlass_plugin_live_option_json_t option8;
+      windlass_plugin_live_option_json_t option13;
       switch ((int32_t) *((uint8_t*) (ptr + sizeof(void*)))) {
         case 0: {
-          option8.is_some = false;
+          option13.is_some = false;
           break;
         }
         case 1: {
-          option8.is_some = true;
-          option8.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          option13.is_some = true;
+          option13.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
       }
 
-      result.val.ok = option8;
+      result.val.ok = option13;
       break;
     }
     case 1: {
       result.is_err = true;
-      reconciler_plugin_option_u32_t option9;
+      reconciler_plugin_option_u32_t option14;
       switch ((int32_t) *((uint8_t*) (ptr + (6*sizeof(void*))))) {
         case 0: {
-          option9.is_some = false;
+          option14.is_some = false;
           break;
         }
         case 1: {
-          option9.is_some = true;
-          option9.val = (uint32_t) (*((int32_t*) (ptr + (4+6*sizeof(void*)))));
+          option14.is_some = true;
+          option14.val = (uint32_t) (*((int32_t*) (ptr + (4+6*sizeof(void*)))));
           break;
         }
       }
-      windlass_plugin_types_option_object_ref_t option12;
+      windlass_plugin_types_option_object_ref_t option18;
       switch ((int32_t) *((uint8_t*) (ptr + (8+10*sizeof(void*))))) {
         case 0: {
-          option12.is_some = false;
+          option18.is_some = false;
           break;
         }
         case 1: {
-          option12.is_some = true;
-          reconciler_plugin_option_string_t option10;
-          switch ((int32_t) *((uint8_t*) (ptr + (8+15*sizeof(void*))))) {
+          option18.is_some = true;
+          reconciler_plugin_option_string_t option15;
+          switch ((int32_t) *((uint8_t*) (ptr + (8+11*sizeof(void*))))) {
             case 0: {
-              option10.is_some = false;
+              option15.is_some = false;
               break;
             }
             case 1: {
-              option10.is_some = true;
-              option10.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+16*sizeof(void*))))), (*((size_t*) (ptr + (8+17*sizeof(void*))))) };
+              option15.is_some = true;
+              option15.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+12*sizeof(void*))))), (*((size_t*) (ptr + (8+13*sizeof(void*))))) };
               break;
             }
           }
-          reconciler_plugin_option_string_t option11;
-          switch ((int32_t) *((uint8_t*) (ptr + (8+20*sizeof(void*))))) {
+          reconciler_plugin_option_string_t option16;
+          switch ((int32_t) *((uint8_t*) (ptr + (8+18*sizeof(void*))))) {
             case 0: {
-              option11.is_some = false;
+              option16.is_some = false;
               break;
             }
             case 1: {
-              option11.is_some = true;
-              option11.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+21*sizeof(void*))))), (*((size_t*) (ptr + (8+22*sizeof(void*))))) };
+              option16.is_some = true;
+              option16.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+19*sizeof(void*))))), (*((size_t*) (ptr + (8+20*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option17;
+          switch ((int32_t) *((uint8_t*) (ptr + (8+23*sizeof(void*))))) {
+            case 0: {
+              option17.is_some = false;
+              break;
+            }
+            case 1: {
+              option17.is_some = true;
+              option17.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+24*sizeof(void*))))), (*((size_t*) (ptr + (8+25*sizeof(void*))))) };
               break;
             }
           }
 
-          option12.val = (windlass_plugin_types_object_ref_t) {
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+11*sizeof(void*))))), (*((size_t*) (ptr + (8+12*sizeof(void*))))) },
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+13*sizeof(void*))))), (*((size_t*) (ptr + (8+14*sizeof(void*))))) },
-            (reconciler_plugin_option_string_t) option10,
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+18*sizeof(void*))))), (*((size_t*) (ptr + (8+19*sizeof(void*))))) },
-            (reconciler_plugin_option_string_t) option11,
+          option18.val = (windlass_plugin_types_object_ref_t) {
+            (reconciler_plugin_option_string_t) option15,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+14*sizeof(void*))))), (*((size_t*) (ptr + (8+15*sizeof(void*))))) },
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+16*sizeof(void*))))), (*((size_t*) (ptr + (8+17*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option16,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+21*sizeof(void*))))), (*((size_t*) (ptr + (8+22*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option17,
           };
           break;
         }
@@ -1222,10 +1304,10 @@ bool windlass_plugin_live_get(windlass_plugin_live_object_ref_t *target, windlas
         (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr + (2+1*sizeof(void*)))),
         (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
         (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (4*sizeof(void*))))), (*((size_t*) (ptr + (5*sizeof(void*))))) },
-        (reconciler_plugin_option_u32_t) option9,
+        (reconciler_plugin_option_u32_t) option14,
         (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+6*sizeof(void*))))), (*((size_t*) (ptr + (8+7*sizeof(void*))))) },
         (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+8*sizeof(void*))))), (*((size_t*) (ptr + (8+9*sizeof(void*))))) },
-        (windlass_plugin_types_option_object_ref_t) option12,
+        (windlass_plugin_types_option_object_ref_t) option18,
       };
       break;
     }
@@ -1241,7 +1323,7 @@ bool windlass_plugin_live_get(windlass_plugin_live_object_ref_t *target, windlas
 
 bool windlass_plugin_live_list(windlass_plugin_live_list_query_t *query, windlass_plugin_live_page_t *ret, windlass_plugin_live_api_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
-  uint8_t ret_area[(8+23*sizeof(void*))];
+  uint8_t ret_area[(8+26*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
   *((size_t*)(ptr + sizeof(void*))) = (((*query).kind).api_version).len;
   *((uint8_t **)(ptr + 0)) = (uint8_t *) (((*query).kind).api_version).ptr;
@@ -1319,45 +1401,58 @@ bool windlass_plugin_live_list(windlass_plugin_live_list_query_t *query, windlas
           break;
         }
       }
-      windlass_plugin_types_option_object_ref_t option11;
+      windlass_plugin_types_option_object_ref_t option12;
       switch ((int32_t) *((uint8_t*) (ptr7 + (8+10*sizeof(void*))))) {
         case 0: {
-          option11.is_some = false;
+          option12.is_some = false;
           break;
         }
         case 1: {
-          option11.is_some = true;
+          option12.is_some = true;
           reconciler_plugin_option_string_t option9;
-          switch ((int32_t) *((uint8_t*) (ptr7 + (8+15*sizeof(void*))))) {
+          switch ((int32_t) *((uint8_t*) (ptr7 + (8+11*sizeof(void*))))) {
             case 0: {
               option9.is_some = false;
               break;
             }
             case 1: {
               option9.is_some = true;
-              option9.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+16*sizeof(void*))))), (*((size_t*) (ptr7 + (8+17*sizeof(void*))))) };
+              option9.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+12*sizeof(void*))))), (*((size_t*) (ptr7 + (8+13*sizeof(void*))))) };
               break;
             }
           }
           reconciler_plugin_option_string_t option10;
-          switch ((int32_t) *((uint8_t*) (ptr7 + (8+20*sizeof(void*))))) {
+          switch ((int32_t) *((uint8_t*) (ptr7 + (8+18*sizeof(void*))))) {
             case 0: {
               option10.is_some = false;
               break;
             }
             case 1: {
               option10.is_some = true;
-              option10.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+21*sizeof(void*))))), (*((size_t*) (ptr7 + (8+22*sizeof(void*))))) };
+              option10.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+19*sizeof(void*))))), (*((size_t*) (ptr7 + (8+20*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option11;
+          switch ((int32_t) *((uint8_t*) (ptr7 + (8+23*sizeof(void*))))) {
+            case 0: {
+              option11.is_some = false;
+              break;
+            }
+            case 1: {
+              option11.is_some = true;
+              option11.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+24*sizeof(void*))))), (*((size_t*) (ptr7 + (8+25*sizeof(void*))))) };
               break;
             }
           }
 
-          option11.val = (windlass_plugin_types_object_ref_t) {
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+11*sizeof(void*))))), (*((size_t*) (ptr7 + (8+12*sizeof(void*))))) },
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+13*sizeof(void*))))), (*((size_t*) (ptr7 + (8+14*sizeof(void*))))) },
+          option12.val = (windlass_plugin_types_object_ref_t) {
             (reconciler_plugin_option_string_t) option9,
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+18*sizeof(void*))))), (*((size_t*) (ptr7 + (8+19*sizeof(void*))))) },
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+14*sizeof(void*))))), (*((size_t*) (ptr7 + (8+15*sizeof(void*))))) },
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+16*sizeof(void*))))), (*((size_t*) (ptr7 + (8+17*sizeof(void*))))) },
             (reconciler_plugin_option_string_t) option10,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+21*sizeof(void*))))), (*((size_t*) (ptr7 + (8+22*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option11,
           };
           break;
         }
@@ -1371,7 +1466,7 @@ bool windlass_plugin_live_list(windlass_plugin_live_list_query_t *query, windlas
         (reconciler_plugin_option_u32_t) option8,
         (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+6*sizeof(void*))))), (*((size_t*) (ptr7 + (8+7*sizeof(void*))))) },
         (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+8*sizeof(void*))))), (*((size_t*) (ptr7 + (8+9*sizeof(void*))))) },
-        (windlass_plugin_types_option_object_ref_t) option11,
+        (windlass_plugin_types_option_object_ref_t) option12,
       };
       break;
     }
@@ -1387,7 +1482,7 @@ bool windlass_plugin_live_list(windlass_plugin_live_list_query_t *query, windlas
 
 bool windlass_plugin_writes_create(windlass_plugin_writes_json_t *object, windlass_plugin_writes_write_options_t *options, windlass_plugin_writes_json_t *ret, windlass_plugin_writes_api_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
-  uint8_t ret_area[(8+23*sizeof(void*))];
+  uint8_t ret_area[(8+26*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
   *((size_t*)(ptr + sizeof(void*))) = (*object).len;
   *((uint8_t **)(ptr + 0)) = (uint8_t *) (*object).ptr;
@@ -1399,27 +1494,35 @@ bool windlass_plugin_writes_create(windlass_plugin_writes_json_t *object, windla
     if (((*payload0).parent).is_some) {
       const windlass_plugin_writes_object_ref_t *payload2 = &((*payload0).parent).val;
       *((int8_t*)(ptr + (5*sizeof(void*)))) = 1;
-      *((size_t*)(ptr + (7*sizeof(void*)))) = ((*payload2).api_version).len;
-      *((uint8_t **)(ptr + (6*sizeof(void*)))) = (uint8_t *) ((*payload2).api_version).ptr;
-      *((size_t*)(ptr + (9*sizeof(void*)))) = ((*payload2).kind).len;
-      *((uint8_t **)(ptr + (8*sizeof(void*)))) = (uint8_t *) ((*payload2).kind).ptr;
-      if (((*payload2).namespace_).is_some) {
-        const reconciler_plugin_string_t *payload4 = &((*payload2).namespace_).val;
-        *((int8_t*)(ptr + (10*sizeof(void*)))) = 1;
-        *((size_t*)(ptr + (12*sizeof(void*)))) = (*payload4).len;
-        *((uint8_t **)(ptr + (11*sizeof(void*)))) = (uint8_t *) (*payload4).ptr;
+      if (((*payload2).cluster).is_some) {
+        const reconciler_plugin_string_t *payload4 = &((*payload2).cluster).val;
+        *((int8_t*)(ptr + (6*sizeof(void*)))) = 1;
+        *((size_t*)(ptr + (8*sizeof(void*)))) = (*payload4).len;
+        *((uint8_t **)(ptr + (7*sizeof(void*)))) = (uint8_t *) (*payload4).ptr;
       } else {
-        *((int8_t*)(ptr + (10*sizeof(void*)))) = 0;
+        *((int8_t*)(ptr + (6*sizeof(void*)))) = 0;
       }
-      *((size_t*)(ptr + (14*sizeof(void*)))) = ((*payload2).name).len;
-      *((uint8_t **)(ptr + (13*sizeof(void*)))) = (uint8_t *) ((*payload2).name).ptr;
-      if (((*payload2).uid).is_some) {
-        const reconciler_plugin_string_t *payload6 = &((*payload2).uid).val;
-        *((int8_t*)(ptr + (15*sizeof(void*)))) = 1;
-        *((size_t*)(ptr + (17*sizeof(void*)))) = (*payload6).len;
-        *((uint8_t **)(ptr + (16*sizeof(void*)))) = (uint8_t *) (*payload6).ptr;
+      *((size_t*)(ptr + (10*sizeof(void*)))) = ((*payload2).api_version).len;
+      *((uint8_t **)(ptr + (9*sizeof(void*)))) = (uint8_t *) ((*payload2).api_version).ptr;
+      *((size_t*)(ptr + (12*sizeof(void*)))) = ((*payload2).kind).len;
+      *((uint8_t **)(ptr + (11*sizeof(void*)))) = (uint8_t *) ((*payload2).kind).ptr;
+      if (((*payload2).namespace_).is_some) {
+        const reconciler_plugin_string_t *payload6 = &((*payload2).namespace_).val;
+        *((int8_t*)(ptr + (13*sizeof(void*)))) = 1;
+        *((size_t*)(ptr + (15*sizeof(void*)))) = (*payload6).len;
+        *((uint8_t **)(ptr + (14*sizeof(void*)))) = (uint8_t *) (*payload6).ptr;
       } else {
-        *((int8_t*)(ptr + (15*sizeof(void*)))) = 0;
+        *((int8_t*)(ptr + (13*sizeof(void*)))) = 0;
+      }
+      *((size_t*)(ptr + (17*sizeof(void*)))) = ((*payload2).name).len;
+      *((uint8_t **)(ptr + (16*sizeof(void*)))) = (uint8_t *) ((*payload2).name).ptr;
+      if (((*payload2).uid).is_some) {
+        const reconciler_plugin_string_t *payload8 = &((*payload2).uid).val;
+        *((int8_t*)(ptr + (18*sizeof(void*)))) = 1;
+        *((size_t*)(ptr + (20*sizeof(void*)))) = (*payload8).len;
+        *((uint8_t **)(ptr + (19*sizeof(void*)))) = (uint8_t *) (*payload8).ptr;
+      } else {
+        *((int8_t*)(ptr + (18*sizeof(void*)))) = 0;
       }
     } else {
       *((int8_t*)(ptr + (5*sizeof(void*)))) = 0;
@@ -1428,93 +1531,106 @@ bool windlass_plugin_writes_create(windlass_plugin_writes_json_t *object, windla
     *((int8_t*)(ptr + (2*sizeof(void*)))) = 0;
   }
   if (((*options).resource_version).is_some) {
-    const reconciler_plugin_string_t *payload8 = &((*options).resource_version).val;
-    *((int8_t*)(ptr + (18*sizeof(void*)))) = 1;
-    *((size_t*)(ptr + (20*sizeof(void*)))) = (*payload8).len;
-    *((uint8_t **)(ptr + (19*sizeof(void*)))) = (uint8_t *) (*payload8).ptr;
+    const reconciler_plugin_string_t *payload10 = &((*options).resource_version).val;
+    *((int8_t*)(ptr + (21*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (23*sizeof(void*)))) = (*payload10).len;
+    *((uint8_t **)(ptr + (22*sizeof(void*)))) = (uint8_t *) (*payload10).ptr;
   } else {
-    *((int8_t*)(ptr + (18*sizeof(void*)))) = 0;
+    *((int8_t*)(ptr + (21*sizeof(void*)))) = 0;
   }
-  *((int8_t*)(ptr + (21*sizeof(void*)))) = (*options).owned;
-  *((int8_t*)(ptr + (1+21*sizeof(void*)))) = (*options).force;
-  *((int8_t*)(ptr + (2+21*sizeof(void*)))) = (*options).dry_run;
-  *((int8_t*)(ptr + (3+21*sizeof(void*)))) = (int32_t) (*options).field_validation;
-  uint8_t *ptr9 = (uint8_t *) &ret_area;
-  __wasm_import_windlass_plugin_writes_create(ptr, ptr9);
+  *((int8_t*)(ptr + (24*sizeof(void*)))) = (*options).owned;
+  *((int8_t*)(ptr + (1+24*sizeof(void*)))) = (*options).force;
+  *((int8_t*)(ptr + (2+24*sizeof(void*)))) = (*options).dry_run;
+  *((int8_t*)(ptr + (3+24*sizeof(void*)))) = (int32_t) (*options).field_validation;
+  uint8_t *ptr11 = (uint8_t *) &ret_area;
+  __wasm_import_windlass_plugin_writes_create(ptr, ptr11);
   windlass_plugin_writes_result_json_api_error_t result;
-  switch ((int32_t) *((uint8_t*) (ptr9 + 0))) {
+  switch ((int32_t) *((uint8_t*) (ptr11 + 0))) {
     case 0: {
       result.is_err = false;
-      result.val.ok = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + sizeof(void*)))), (*((size_t*) (ptr9 + (2*sizeof(void*))))) };
+      result.val.ok = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + sizeof(void*)))), (*((size_t*) (ptr11 + (2*sizeof(void*))))) };
       break;
     }
     case 1: {
       result.is_err = true;
       reconciler_plugin_option_u32_t option;
-      switch ((int32_t) *((uint8_t*) (ptr9 + (6*sizeof(void*))))) {
+      switch ((int32_t) *((uint8_t*) (ptr11 + (6*sizeof(void*))))) {
         case 0: {
           option.is_some = false;
           break;
         }
         case 1: {
           option.is_some = true;
-          option.val = (uint32_t) (*((int32_t*) (ptr9 + (4+6*sizeof(void*)))));
+          option.val = (uint32_t) (*((int32_t*) (ptr11 + (4+6*sizeof(void*)))));
           break;
         }
       }
-      windlass_plugin_types_option_object_ref_t option12;
-      switch ((int32_t) *((uint8_t*) (ptr9 + (8+10*sizeof(void*))))) {
+      windlass_plugin_types_option_object_ref_t option15;
+      switch ((int32_t) *((uint8_t*) (ptr11 + (8+10*sizeof(void*))))) {
         case 0: {
-          option12.is_some = false;
+          option15.is_some = false;
           break;
         }
         case 1: {
-          option12.is_some = true;
-          reconciler_plugin_option_string_t option10;
-          switch ((int32_t) *((uint8_t*) (ptr9 + (8+15*sizeof(void*))))) {
+          option15.is_some = true;
+          reconciler_plugin_option_string_t option12;
+          switch ((int32_t) *((uint8_t*) (ptr11 + (8+11*sizeof(void*))))) {
             case 0: {
-              option10.is_some = false;
+              option12.is_some = false;
               break;
             }
             case 1: {
-              option10.is_some = true;
-              option10.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+16*sizeof(void*))))), (*((size_t*) (ptr9 + (8+17*sizeof(void*))))) };
+              option12.is_some = true;
+              option12.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+12*sizeof(void*))))), (*((size_t*) (ptr11 + (8+13*sizeof(void*))))) };
               break;
             }
           }
-          reconciler_plugin_option_string_t option11;
-          switch ((int32_t) *((uint8_t*) (ptr9 + (8+20*sizeof(void*))))) {
+          reconciler_plugin_option_string_t option13;
+          switch ((int32_t) *((uint8_t*) (ptr11 + (8+18*sizeof(void*))))) {
             case 0: {
-              option11.is_some = false;
+              option13.is_some = false;
               break;
             }
             case 1: {
-              option11.is_some = true;
-              option11.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+21*sizeof(void*))))), (*((size_t*) (ptr9 + (8+22*sizeof(void*))))) };
+              option13.is_some = true;
+              option13.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+19*sizeof(void*))))), (*((size_t*) (ptr11 + (8+20*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option14;
+          switch ((int32_t) *((uint8_t*) (ptr11 + (8+23*sizeof(void*))))) {
+            case 0: {
+              option14.is_some = false;
+              break;
+            }
+            case 1: {
+              option14.is_some = true;
+              option14.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+24*sizeof(void*))))), (*((size_t*) (ptr11 + (8+25*sizeof(void*))))) };
               break;
             }
           }
 
-          option12.val = (windlass_plugin_types_object_ref_t) {
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+11*sizeof(void*))))), (*((size_t*) (ptr9 + (8+12*sizeof(void*))))) },
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+13*sizeof(void*))))), (*((size_t*) (ptr9 + (8+14*sizeof(void*))))) },
-            (reconciler_plugin_option_string_t) option10,
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+18*sizeof(void*))))), (*((size_t*) (ptr9 + (8+19*sizeof(void*))))) },
-            (reconciler_plugin_option_string_t) option11,
+          option15.val = (windlass_plugin_types_object_ref_t) {
+            (reconciler_plugin_option_string_t) option12,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+14*sizeof(void*))))), (*((size_t*) (ptr11 + (8+15*sizeof(void*))))) },
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+16*sizeof(void*))))), (*((size_t*) (ptr11 + (8+17*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option13,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+21*sizeof(void*))))), (*((size_t*) (ptr11 + (8+22*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option14,
           };
           break;
         }
       }
 
       result.val.err = (windlass_plugin_types_api_error_t) {
-        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr9 + sizeof(void*)))),
-        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr9 + (2+1*sizeof(void*)))),
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (2*sizeof(void*))))), (*((size_t*) (ptr9 + (3*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (4*sizeof(void*))))), (*((size_t*) (ptr9 + (5*sizeof(void*))))) },
+        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr11 + sizeof(void*)))),
+        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr11 + (2+1*sizeof(void*)))),
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (2*sizeof(void*))))), (*((size_t*) (ptr11 + (3*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (4*sizeof(void*))))), (*((size_t*) (ptr11 + (5*sizeof(void*))))) },
         (reconciler_plugin_option_u32_t) option,
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+6*sizeof(void*))))), (*((size_t*) (ptr9 + (8+7*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+8*sizeof(void*))))), (*((size_t*) (ptr9 + (8+9*sizeof(void*))))) },
-        (windlass_plugin_types_option_object_ref_t) option12,
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+6*sizeof(void*))))), (*((size_t*) (ptr11 + (8+7*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+8*sizeof(void*))))), (*((size_t*) (ptr11 + (8+9*sizeof(void*))))) },
+        (windlass_plugin_types_option_object_ref_t) option15,
       };
       break;
     }
@@ -1530,7 +1646,7 @@ bool windlass_plugin_writes_create(windlass_plugin_writes_json_t *object, windla
 
 bool windlass_plugin_writes_update(windlass_plugin_writes_json_t *object, windlass_plugin_writes_write_options_t *options, windlass_plugin_writes_json_t *ret, windlass_plugin_writes_api_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
-  uint8_t ret_area[(8+23*sizeof(void*))];
+  uint8_t ret_area[(8+26*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
   *((size_t*)(ptr + sizeof(void*))) = (*object).len;
   *((uint8_t **)(ptr + 0)) = (uint8_t *) (*object).ptr;
@@ -1542,27 +1658,35 @@ bool windlass_plugin_writes_update(windlass_plugin_writes_json_t *object, windla
     if (((*payload0).parent).is_some) {
       const windlass_plugin_writes_object_ref_t *payload2 = &((*payload0).parent).val;
       *((int8_t*)(ptr + (5*sizeof(void*)))) = 1;
-      *((size_t*)(ptr + (7*sizeof(void*)))) = ((*payload2).api_version).len;
-      *((uint8_t **)(ptr + (6*sizeof(void*)))) = (uint8_t *) ((*payload2).api_version).ptr;
-      *((size_t*)(ptr + (9*sizeof(void*)))) = ((*payload2).kind).len;
-      *((uint8_t **)(ptr + (8*sizeof(void*)))) = (uint8_t *) ((*payload2).kind).ptr;
-      if (((*payload2).namespace_).is_some) {
-        const reconciler_plugin_string_t *payload4 = &((*payload2).namespace_).val;
-        *((int8_t*)(ptr + (10*sizeof(void*)))) = 1;
-        *((size_t*)(ptr + (12*sizeof(void*)))) = (*payload4).len;
-        *((uint8_t **)(ptr + (11*sizeof(void*)))) = (uint8_t *) (*payload4).ptr;
+      if (((*payload2).cluster).is_some) {
+        const reconciler_plugin_string_t *payload4 = &((*payload2).cluster).val;
+        *((int8_t*)(ptr + (6*sizeof(void*)))) = 1;
+        *((size_t*)(ptr + (8*sizeof(void*)))) = (*payload4).len;
+        *((uint8_t **)(ptr + (7*sizeof(void*)))) = (uint8_t *) (*payload4).ptr;
       } else {
-        *((int8_t*)(ptr + (10*sizeof(void*)))) = 0;
+        *((int8_t*)(ptr + (6*sizeof(void*)))) = 0;
       }
-      *((size_t*)(ptr + (14*sizeof(void*)))) = ((*payload2).name).len;
-      *((uint8_t **)(ptr + (13*sizeof(void*)))) = (uint8_t *) ((*payload2).name).ptr;
-      if (((*payload2).uid).is_some) {
-        const reconciler_plugin_string_t *payload6 = &((*payload2).uid).val;
-        *((int8_t*)(ptr + (15*sizeof(void*)))) = 1;
-        *((size_t*)(ptr + (17*sizeof(void*)))) = (*payload6).len;
-        *((uint8_t **)(ptr + (16*sizeof(void*)))) = (uint8_t *) (*payload6).ptr;
+      *((size_t*)(ptr + (10*sizeof(void*)))) = ((*payload2).api_version).len;
+      *((uint8_t **)(ptr + (9*sizeof(void*)))) = (uint8_t *) ((*payload2).api_version).ptr;
+      *((size_t*)(ptr + (12*sizeof(void*)))) = ((*payload2).kind).len;
+      *((uint8_t **)(ptr + (11*sizeof(void*)))) = (uint8_t *) ((*payload2).kind).ptr;
+      if (((*payload2).namespace_).is_some) {
+        const reconciler_plugin_string_t *payload6 = &((*payload2).namespace_).val;
+        *((int8_t*)(ptr + (13*sizeof(void*)))) = 1;
+        *((size_t*)(ptr + (15*sizeof(void*)))) = (*payload6).len;
+        *((uint8_t **)(ptr + (14*sizeof(void*)))) = (uint8_t *) (*payload6).ptr;
       } else {
-        *((int8_t*)(ptr + (15*sizeof(void*)))) = 0;
+        *((int8_t*)(ptr + (13*sizeof(void*)))) = 0;
+      }
+      *((size_t*)(ptr + (17*sizeof(void*)))) = ((*payload2).name).len;
+      *((uint8_t **)(ptr + (16*sizeof(void*)))) = (uint8_t *) ((*payload2).name).ptr;
+      if (((*payload2).uid).is_some) {
+        const reconciler_plugin_string_t *payload8 = &((*payload2).uid).val;
+        *((int8_t*)(ptr + (18*sizeof(void*)))) = 1;
+        *((size_t*)(ptr + (20*sizeof(void*)))) = (*payload8).len;
+        *((uint8_t **)(ptr + (19*sizeof(void*)))) = (uint8_t *) (*payload8).ptr;
+      } else {
+        *((int8_t*)(ptr + (18*sizeof(void*)))) = 0;
       }
     } else {
       *((int8_t*)(ptr + (5*sizeof(void*)))) = 0;
@@ -1571,93 +1695,106 @@ bool windlass_plugin_writes_update(windlass_plugin_writes_json_t *object, windla
     *((int8_t*)(ptr + (2*sizeof(void*)))) = 0;
   }
   if (((*options).resource_version).is_some) {
-    const reconciler_plugin_string_t *payload8 = &((*options).resource_version).val;
-    *((int8_t*)(ptr + (18*sizeof(void*)))) = 1;
-    *((size_t*)(ptr + (20*sizeof(void*)))) = (*payload8).len;
-    *((uint8_t **)(ptr + (19*sizeof(void*)))) = (uint8_t *) (*payload8).ptr;
+    const reconciler_plugin_string_t *payload10 = &((*options).resource_version).val;
+    *((int8_t*)(ptr + (21*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (23*sizeof(void*)))) = (*payload10).len;
+    *((uint8_t **)(ptr + (22*sizeof(void*)))) = (uint8_t *) (*payload10).ptr;
   } else {
-    *((int8_t*)(ptr + (18*sizeof(void*)))) = 0;
+    *((int8_t*)(ptr + (21*sizeof(void*)))) = 0;
   }
-  *((int8_t*)(ptr + (21*sizeof(void*)))) = (*options).owned;
-  *((int8_t*)(ptr + (1+21*sizeof(void*)))) = (*options).force;
-  *((int8_t*)(ptr + (2+21*sizeof(void*)))) = (*options).dry_run;
-  *((int8_t*)(ptr + (3+21*sizeof(void*)))) = (int32_t) (*options).field_validation;
-  uint8_t *ptr9 = (uint8_t *) &ret_area;
-  __wasm_import_windlass_plugin_writes_update(ptr, ptr9);
+  *((int8_t*)(ptr + (24*sizeof(void*)))) = (*options).owned;
+  *((int8_t*)(ptr + (1+24*sizeof(void*)))) = (*options).force;
+  *((int8_t*)(ptr + (2+24*sizeof(void*)))) = (*options).dry_run;
+  *((int8_t*)(ptr + (3+24*sizeof(void*)))) = (int32_t) (*options).field_validation;
+  uint8_t *ptr11 = (uint8_t *) &ret_area;
+  __wasm_import_windlass_plugin_writes_update(ptr, ptr11);
   windlass_plugin_writes_result_json_api_error_t result;
-  switch ((int32_t) *((uint8_t*) (ptr9 + 0))) {
+  switch ((int32_t) *((uint8_t*) (ptr11 + 0))) {
     case 0: {
       result.is_err = false;
-      result.val.ok = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + sizeof(void*)))), (*((size_t*) (ptr9 + (2*sizeof(void*))))) };
+      result.val.ok = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + sizeof(void*)))), (*((size_t*) (ptr11 + (2*sizeof(void*))))) };
       break;
     }
     case 1: {
       result.is_err = true;
       reconciler_plugin_option_u32_t option;
-      switch ((int32_t) *((uint8_t*) (ptr9 + (6*sizeof(void*))))) {
+      switch ((int32_t) *((uint8_t*) (ptr11 + (6*sizeof(void*))))) {
         case 0: {
           option.is_some = false;
           break;
         }
         case 1: {
           option.is_some = true;
-          option.val = (uint32_t) (*((int32_t*) (ptr9 + (4+6*sizeof(void*)))));
+          option.val = (uint32_t) (*((int32_t*) (ptr11 + (4+6*sizeof(void*)))));
           break;
         }
       }
-      windlass_plugin_types_option_object_ref_t option12;
-      switch ((int32_t) *((uint8_t*) (ptr9 + (8+10*sizeof(void*))))) {
+      windlass_plugin_types_option_object_ref_t option15;
+      switch ((int32_t) *((uint8_t*) (ptr11 + (8+10*sizeof(void*))))) {
         case 0: {
-          option12.is_some = false;
+          option15.is_some = false;
           break;
         }
         case 1: {
-          option12.is_some = true;
-          reconciler_plugin_option_string_t option10;
-          switch ((int32_t) *((uint8_t*) (ptr9 + (8+15*sizeof(void*))))) {
+          option15.is_some = true;
+          reconciler_plugin_option_string_t option12;
+          switch ((int32_t) *((uint8_t*) (ptr11 + (8+11*sizeof(void*))))) {
             case 0: {
-              option10.is_some = false;
+              option12.is_some = false;
               break;
             }
             case 1: {
-              option10.is_some = true;
-              option10.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+16*sizeof(void*))))), (*((size_t*) (ptr9 + (8+17*sizeof(void*))))) };
+              option12.is_some = true;
+              option12.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+12*sizeof(void*))))), (*((size_t*) (ptr11 + (8+13*sizeof(void*))))) };
               break;
             }
           }
-          reconciler_plugin_option_string_t option11;
-          switch ((int32_t) *((uint8_t*) (ptr9 + (8+20*sizeof(void*))))) {
+          reconciler_plugin_option_string_t option13;
+          switch ((int32_t) *((uint8_t*) (ptr11 + (8+18*sizeof(void*))))) {
             case 0: {
-              option11.is_some = false;
+              option13.is_some = false;
               break;
             }
             case 1: {
-              option11.is_some = true;
-              option11.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+21*sizeof(void*))))), (*((size_t*) (ptr9 + (8+22*sizeof(void*))))) };
+              option13.is_some = true;
+              option13.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+19*sizeof(void*))))), (*((size_t*) (ptr11 + (8+20*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option14;
+          switch ((int32_t) *((uint8_t*) (ptr11 + (8+23*sizeof(void*))))) {
+            case 0: {
+              option14.is_some = false;
+              break;
+            }
+            case 1: {
+              option14.is_some = true;
+              option14.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+24*sizeof(void*))))), (*((size_t*) (ptr11 + (8+25*sizeof(void*))))) };
               break;
             }
           }
 
-          option12.val = (windlass_plugin_types_object_ref_t) {
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+11*sizeof(void*))))), (*((size_t*) (ptr9 + (8+12*sizeof(void*))))) },
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+13*sizeof(void*))))), (*((size_t*) (ptr9 + (8+14*sizeof(void*))))) },
-            (reconciler_plugin_option_string_t) option10,
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+18*sizeof(void*))))), (*((size_t*) (ptr9 + (8+19*sizeof(void*))))) },
-            (reconciler_plugin_option_string_t) option11,
+          option15.val = (windlass_plugin_types_object_ref_t) {
+            (reconciler_plugin_option_string_t) option12,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+14*sizeof(void*))))), (*((size_t*) (ptr11 + (8+15*sizeof(void*))))) },
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+16*sizeof(void*))))), (*((size_t*) (ptr11 + (8+17*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option13,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+21*sizeof(void*))))), (*((size_t*) (ptr11 + (8+22*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option14,
           };
           break;
         }
       }
 
       result.val.err = (windlass_plugin_types_api_error_t) {
-        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr9 + sizeof(void*)))),
-        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr9 + (2+1*sizeof(void*)))),
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (2*sizeof(void*))))), (*((size_t*) (ptr9 + (3*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (4*sizeof(void*))))), (*((size_t*) (ptr9 + (5*sizeof(void*))))) },
+        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr11 + sizeof(void*)))),
+        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr11 + (2+1*sizeof(void*)))),
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (2*sizeof(void*))))), (*((size_t*) (ptr11 + (3*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (4*sizeof(void*))))), (*((size_t*) (ptr11 + (5*sizeof(void*))))) },
         (reconciler_plugin_option_u32_t) option,
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+6*sizeof(void*))))), (*((size_t*) (ptr9 + (8+7*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+8*sizeof(void*))))), (*((size_t*) (ptr9 + (8+9*sizeof(void*))))) },
-        (windlass_plugin_types_option_object_ref_t) option12,
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+6*sizeof(void*))))), (*((size_t*) (ptr11 + (8+7*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+8*sizeof(void*))))), (*((size_t*) (ptr11 + (8+9*sizeof(void*))))) },
+        (windlass_plugin_types_option_object_ref_t) option15,
       };
       break;
     }
@@ -1673,157 +1810,186 @@ bool windlass_plugin_writes_update(windlass_plugin_writes_json_t *object, windla
 
 bool windlass_plugin_writes_patch(windlass_plugin_writes_object_ref_t *target, windlass_plugin_writes_patch_type_t patch_type, windlass_plugin_writes_json_t *patch, windlass_plugin_writes_write_options_t *options, windlass_plugin_writes_json_t *ret, windlass_plugin_writes_api_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
-  uint8_t ret_area[(35*sizeof(void*))];
+  uint8_t ret_area[(41*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  *((size_t*)(ptr + sizeof(void*))) = ((*target).api_version).len;
-  *((uint8_t **)(ptr + 0)) = (uint8_t *) ((*target).api_version).ptr;
-  *((size_t*)(ptr + (3*sizeof(void*)))) = ((*target).kind).len;
-  *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) ((*target).kind).ptr;
+  if (((*target).cluster).is_some) {
+    const reconciler_plugin_string_t *payload0 = &((*target).cluster).val;
+    *((int8_t*)(ptr + 0)) = 1;
+    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload0).len;
+    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload0).ptr;
+  } else {
+    *((int8_t*)(ptr + 0)) = 0;
+  }
+  *((size_t*)(ptr + (4*sizeof(void*)))) = ((*target).api_version).len;
+  *((uint8_t **)(ptr + (3*sizeof(void*)))) = (uint8_t *) ((*target).api_version).ptr;
+  *((size_t*)(ptr + (6*sizeof(void*)))) = ((*target).kind).len;
+  *((uint8_t **)(ptr + (5*sizeof(void*)))) = (uint8_t *) ((*target).kind).ptr;
   if (((*target).namespace_).is_some) {
-    const reconciler_plugin_string_t *payload0 = &((*target).namespace_).val;
-    *((int8_t*)(ptr + (4*sizeof(void*)))) = 1;
-    *((size_t*)(ptr + (6*sizeof(void*)))) = (*payload0).len;
-    *((uint8_t **)(ptr + (5*sizeof(void*)))) = (uint8_t *) (*payload0).ptr;
+    const reconciler_plugin_string_t *payload2 = &((*target).namespace_).val;
+    *((int8_t*)(ptr + (7*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (9*sizeof(void*)))) = (*payload2).len;
+    *((uint8_t **)(ptr + (8*sizeof(void*)))) = (uint8_t *) (*payload2).ptr;
   } else {
-    *((int8_t*)(ptr + (4*sizeof(void*)))) = 0;
+    *((int8_t*)(ptr + (7*sizeof(void*)))) = 0;
   }
-  *((size_t*)(ptr + (8*sizeof(void*)))) = ((*target).name).len;
-  *((uint8_t **)(ptr + (7*sizeof(void*)))) = (uint8_t *) ((*target).name).ptr;
+  *((size_t*)(ptr + (11*sizeof(void*)))) = ((*target).name).len;
+  *((uint8_t **)(ptr + (10*sizeof(void*)))) = (uint8_t *) ((*target).name).ptr;
   if (((*target).uid).is_some) {
-    const reconciler_plugin_string_t *payload2 = &((*target).uid).val;
-    *((int8_t*)(ptr + (9*sizeof(void*)))) = 1;
-    *((size_t*)(ptr + (11*sizeof(void*)))) = (*payload2).len;
-    *((uint8_t **)(ptr + (10*sizeof(void*)))) = (uint8_t *) (*payload2).ptr;
+    const reconciler_plugin_string_t *payload4 = &((*target).uid).val;
+    *((int8_t*)(ptr + (12*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (14*sizeof(void*)))) = (*payload4).len;
+    *((uint8_t **)(ptr + (13*sizeof(void*)))) = (uint8_t *) (*payload4).ptr;
   } else {
-    *((int8_t*)(ptr + (9*sizeof(void*)))) = 0;
+    *((int8_t*)(ptr + (12*sizeof(void*)))) = 0;
   }
-  *((int8_t*)(ptr + (12*sizeof(void*)))) = (int32_t) patch_type;
-  *((size_t*)(ptr + (14*sizeof(void*)))) = (*patch).len;
-  *((uint8_t **)(ptr + (13*sizeof(void*)))) = (uint8_t *) (*patch).ptr;
+  *((int8_t*)(ptr + (15*sizeof(void*)))) = (int32_t) patch_type;
+  *((size_t*)(ptr + (17*sizeof(void*)))) = (*patch).len;
+  *((uint8_t **)(ptr + (16*sizeof(void*)))) = (uint8_t *) (*patch).ptr;
   if (((*options).subresource).is_some) {
-    const windlass_plugin_writes_subresource_t *payload4 = &((*options).subresource).val;
-    *((int8_t*)(ptr + (15*sizeof(void*)))) = 1;
-    *((size_t*)(ptr + (17*sizeof(void*)))) = ((*payload4).name).len;
-    *((uint8_t **)(ptr + (16*sizeof(void*)))) = (uint8_t *) ((*payload4).name).ptr;
-    if (((*payload4).parent).is_some) {
-      const windlass_plugin_writes_object_ref_t *payload6 = &((*payload4).parent).val;
-      *((int8_t*)(ptr + (18*sizeof(void*)))) = 1;
-      *((size_t*)(ptr + (20*sizeof(void*)))) = ((*payload6).api_version).len;
-      *((uint8_t **)(ptr + (19*sizeof(void*)))) = (uint8_t *) ((*payload6).api_version).ptr;
-      *((size_t*)(ptr + (22*sizeof(void*)))) = ((*payload6).kind).len;
-      *((uint8_t **)(ptr + (21*sizeof(void*)))) = (uint8_t *) ((*payload6).kind).ptr;
-      if (((*payload6).namespace_).is_some) {
-        const reconciler_plugin_string_t *payload8 = &((*payload6).namespace_).val;
-        *((int8_t*)(ptr + (23*sizeof(void*)))) = 1;
-        *((size_t*)(ptr + (25*sizeof(void*)))) = (*payload8).len;
-        *((uint8_t **)(ptr + (24*sizeof(void*)))) = (uint8_t *) (*payload8).ptr;
+    const windlass_plugin_writes_subresource_t *payload6 = &((*options).subresource).val;
+    *((int8_t*)(ptr + (18*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (20*sizeof(void*)))) = ((*payload6).name).len;
+    *((uint8_t **)(ptr + (19*sizeof(void*)))) = (uint8_t *) ((*payload6).name).ptr;
+    if (((*payload6).parent).is_some) {
+      const windlass_plugin_writes_object_ref_t *payload8 = &((*payload6).parent).val;
+      *((int8_t*)(ptr + (21*sizeof(void*)))) = 1;
+      if (((*payload8).cluster).is_some) {
+        const reconciler_plugin_string_t *payload10 = &((*payload8).cluster).val;
+        *((int8_t*)(ptr + (22*sizeof(void*)))) = 1;
+        *((size_t*)(ptr + (24*sizeof(void*)))) = (*payload10).len;
+        *((uint8_t **)(ptr + (23*sizeof(void*)))) = (uint8_t *) (*payload10).ptr;
       } else {
-        *((int8_t*)(ptr + (23*sizeof(void*)))) = 0;
+        *((int8_t*)(ptr + (22*sizeof(void*)))) = 0;
       }
-      *((size_t*)(ptr + (27*sizeof(void*)))) = ((*payload6).name).len;
-      *((uint8_t **)(ptr + (26*sizeof(void*)))) = (uint8_t *) ((*payload6).name).ptr;
-      if (((*payload6).uid).is_some) {
-        const reconciler_plugin_string_t *payload10 = &((*payload6).uid).val;
-        *((int8_t*)(ptr + (28*sizeof(void*)))) = 1;
-        *((size_t*)(ptr + (30*sizeof(void*)))) = (*payload10).len;
-        *((uint8_t **)(ptr + (29*sizeof(void*)))) = (uint8_t *) (*payload10).ptr;
+      *((size_t*)(ptr + (26*sizeof(void*)))) = ((*payload8).api_version).len;
+      *((uint8_t **)(ptr + (25*sizeof(void*)))) = (uint8_t *) ((*payload8).api_version).ptr;
+      *((size_t*)(ptr + (28*sizeof(void*)))) = ((*payload8).kind).len;
+      *((uint8_t **)(ptr + (27*sizeof(void*)))) = (uint8_t *) ((*payload8).kind).ptr;
+      if (((*payload8).namespace_).is_some) {
+        const reconciler_plugin_string_t *payload12 = &((*payload8).namespace_).val;
+        *((int8_t*)(ptr + (29*sizeof(void*)))) = 1;
+        *((size_t*)(ptr + (31*sizeof(void*)))) = (*payload12).len;
+        *((uint8_t **)(ptr + (30*sizeof(void*)))) = (uint8_t *) (*payload12).ptr;
       } else {
-        *((int8_t*)(ptr + (28*sizeof(void*)))) = 0;
+        *((int8_t*)(ptr + (29*sizeof(void*)))) = 0;
+      }
+      *((size_t*)(ptr + (33*sizeof(void*)))) = ((*payload8).name).len;
+      *((uint8_t **)(ptr + (32*sizeof(void*)))) = (uint8_t *) ((*payload8).name).ptr;
+      if (((*payload8).uid).is_some) {
+        const reconciler_plugin_string_t *payload14 = &((*payload8).uid).val;
+        *((int8_t*)(ptr + (34*sizeof(void*)))) = 1;
+        *((size_t*)(ptr + (36*sizeof(void*)))) = (*payload14).len;
+        *((uint8_t **)(ptr + (35*sizeof(void*)))) = (uint8_t *) (*payload14).ptr;
+      } else {
+        *((int8_t*)(ptr + (34*sizeof(void*)))) = 0;
       }
     } else {
-      *((int8_t*)(ptr + (18*sizeof(void*)))) = 0;
+      *((int8_t*)(ptr + (21*sizeof(void*)))) = 0;
     }
   } else {
-    *((int8_t*)(ptr + (15*sizeof(void*)))) = 0;
+    *((int8_t*)(ptr + (18*sizeof(void*)))) = 0;
   }
   if (((*options).resource_version).is_some) {
-    const reconciler_plugin_string_t *payload12 = &((*options).resource_version).val;
-    *((int8_t*)(ptr + (31*sizeof(void*)))) = 1;
-    *((size_t*)(ptr + (33*sizeof(void*)))) = (*payload12).len;
-    *((uint8_t **)(ptr + (32*sizeof(void*)))) = (uint8_t *) (*payload12).ptr;
+    const reconciler_plugin_string_t *payload16 = &((*options).resource_version).val;
+    *((int8_t*)(ptr + (37*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (39*sizeof(void*)))) = (*payload16).len;
+    *((uint8_t **)(ptr + (38*sizeof(void*)))) = (uint8_t *) (*payload16).ptr;
   } else {
-    *((int8_t*)(ptr + (31*sizeof(void*)))) = 0;
+    *((int8_t*)(ptr + (37*sizeof(void*)))) = 0;
   }
-  *((int8_t*)(ptr + (34*sizeof(void*)))) = (*options).owned;
-  *((int8_t*)(ptr + (1+34*sizeof(void*)))) = (*options).force;
-  *((int8_t*)(ptr + (2+34*sizeof(void*)))) = (*options).dry_run;
-  *((int8_t*)(ptr + (3+34*sizeof(void*)))) = (int32_t) (*options).field_validation;
-  uint8_t *ptr13 = (uint8_t *) &ret_area;
-  __wasm_import_windlass_plugin_writes_patch(ptr, ptr13);
+  *((int8_t*)(ptr + (40*sizeof(void*)))) = (*options).owned;
+  *((int8_t*)(ptr + (1+40*sizeof(void*)))) = (*options).force;
+  *((int8_t*)(ptr + (2+40*sizeof(void*)))) = (*options).dry_run;
+  *((int8_t*)(ptr + (3+40*sizeof(void*)))) = (int32_t) (*options).field_validation;
+  uint8_t *ptr17 = (uint8_t *) &ret_area;
+  __wasm_import_windlass_plugin_writes_patch(ptr, ptr17);
   windlass_plugin_writes_result_json_api_error_t result;
-  switch ((int32_t) *((uint8_t*) (ptr13 + 0))) {
+  switch ((int32_t) *((uint8_t*) (ptr17 + 0))) {
     case 0: {
       result.is_err = false;
-      result.val.ok = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + sizeof(void*)))), (*((size_t*) (ptr13 + (2*sizeof(void*))))) };
+      result.val.ok = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr17 + sizeof(void*)))), (*((size_t*) (ptr17 + (2*sizeof(void*))))) };
       break;
     }
     case 1: {
       result.is_err = true;
       reconciler_plugin_option_u32_t option;
-      switch ((int32_t) *((uint8_t*) (ptr13 + (6*sizeof(void*))))) {
+      switch ((int32_t) *((uint8_t*) (ptr17 + (6*sizeof(void*))))) {
         case 0: {
           option.is_some = false;
           break;
         }
         case 1: {
           option.is_some = true;
-          option.val = (uint32_t) (*((int32_t*) (ptr13 + (4+6*sizeof(void*)))));
+          option.val = (uint32_t) (*((int32_t*) (ptr17 + (4+6*sizeof(void*)))));
           break;
         }
       }
-      windlass_plugin_types_option_object_ref_t option16;
-      switch ((int32_t) *((uint8_t*) (ptr13 + (8+10*sizeof(void*))))) {
+      windlass_plugin_types_option_object_ref_t option21;
+      switch ((int32_t) *((uint8_t*) (ptr17 + (8+10*sizeof(void*))))) {
         case 0: {
-          option16.is_some = false;
+          option21.is_some = false;
           break;
         }
         case 1: {
-          option16.is_some = true;
-          reconciler_plugin_option_string_t option14;
-          switch ((int32_t) *((uint8_t*) (ptr13 + (8+15*sizeof(void*))))) {
+          option21.is_some = true;
+          reconciler_plugin_option_string_t option18;
+          switch ((int32_t) *((uint8_t*) (ptr17 + (8+11*sizeof(void*))))) {
             case 0: {
-              option14.is_some = false;
+              option18.is_some = false;
               break;
             }
             case 1: {
-              option14.is_some = true;
-              option14.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+16*sizeof(void*))))), (*((size_t*) (ptr13 + (8+17*sizeof(void*))))) };
+              option18.is_some = true;
+              option18.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr17 + (8+12*sizeof(void*))))), (*((size_t*) (ptr17 + (8+13*sizeof(void*))))) };
               break;
             }
           }
-          reconciler_plugin_option_string_t option15;
-          switch ((int32_t) *((uint8_t*) (ptr13 + (8+20*sizeof(void*))))) {
+          reconciler_plugin_option_string_t option19;
+          switch ((int32_t) *((uint8_t*) (ptr17 + (8+18*sizeof(void*))))) {
             case 0: {
-              option15.is_some = false;
+              option19.is_some = false;
               break;
             }
             case 1: {
-              option15.is_some = true;
-              option15.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+21*sizeof(void*))))), (*((size_t*) (ptr13 + (8+22*sizeof(void*))))) };
+              option19.is_some = true;
+              option19.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr17 + (8+19*sizeof(void*))))), (*((size_t*) (ptr17 + (8+20*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option20;
+          switch ((int32_t) *((uint8_t*) (ptr17 + (8+23*sizeof(void*))))) {
+            case 0: {
+              option20.is_some = false;
+              break;
+            }
+            case 1: {
+              option20.is_some = true;
+              option20.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr17 + (8+24*sizeof(void*))))), (*((size_t*) (ptr17 + (8+25*sizeof(void*))))) };
               break;
             }
           }
 
-          option16.val = (windlass_plugin_types_object_ref_t) {
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+11*sizeof(void*))))), (*((size_t*) (ptr13 + (8+12*sizeof(void*))))) },
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+13*sizeof(void*))))), (*((size_t*) (ptr13 + (8+14*sizeof(void*))))) },
-            (reconciler_plugin_option_string_t) option14,
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+18*sizeof(void*))))), (*((size_t*) (ptr13 + (8+19*sizeof(void*))))) },
-            (reconciler_plugin_option_string_t) option15,
+          option21.val = (windlass_plugin_types_object_ref_t) {
+            (reconciler_plugin_option_string_t) option18,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr17 + (8+14*sizeof(void*))))), (*((size_t*) (ptr17 + (8+15*sizeof(void*))))) },
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr17 + (8+16*sizeof(void*))))), (*((size_t*) (ptr17 + (8+17*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option19,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr17 + (8+21*sizeof(void*))))), (*((size_t*) (ptr17 + (8+22*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option20,
           };
           break;
         }
       }
 
       result.val.err = (windlass_plugin_types_api_error_t) {
-        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr13 + sizeof(void*)))),
-        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr13 + (2+1*sizeof(void*)))),
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (2*sizeof(void*))))), (*((size_t*) (ptr13 + (3*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (4*sizeof(void*))))), (*((size_t*) (ptr13 + (5*sizeof(void*))))) },
+        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr17 + sizeof(void*)))),
+        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr17 + (2+1*sizeof(void*)))),
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr17 + (2*sizeof(void*))))), (*((size_t*) (ptr17 + (3*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr17 + (4*sizeof(void*))))), (*((size_t*) (ptr17 + (5*sizeof(void*))))) },
         (reconciler_plugin_option_u32_t) option,
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+6*sizeof(void*))))), (*((size_t*) (ptr13 + (8+7*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+8*sizeof(void*))))), (*((size_t*) (ptr13 + (8+9*sizeof(void*))))) },
-        (windlass_plugin_types_option_object_ref_t) option16,
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr17 + (8+6*sizeof(void*))))), (*((size_t*) (ptr17 + (8+7*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr17 + (8+8*sizeof(void*))))), (*((size_t*) (ptr17 + (8+9*sizeof(void*))))) },
+        (windlass_plugin_types_option_object_ref_t) option21,
       };
       break;
     }
@@ -1839,7 +2005,7 @@ bool windlass_plugin_writes_patch(windlass_plugin_writes_object_ref_t *target, w
 
 bool windlass_plugin_writes_apply(windlass_plugin_writes_json_t *object, windlass_plugin_writes_write_options_t *options, windlass_plugin_writes_json_t *ret, windlass_plugin_writes_api_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
-  uint8_t ret_area[(8+23*sizeof(void*))];
+  uint8_t ret_area[(8+26*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
   *((size_t*)(ptr + sizeof(void*))) = (*object).len;
   *((uint8_t **)(ptr + 0)) = (uint8_t *) (*object).ptr;
@@ -1851,27 +2017,35 @@ bool windlass_plugin_writes_apply(windlass_plugin_writes_json_t *object, windlas
     if (((*payload0).parent).is_some) {
       const windlass_plugin_writes_object_ref_t *payload2 = &((*payload0).parent).val;
       *((int8_t*)(ptr + (5*sizeof(void*)))) = 1;
-      *((size_t*)(ptr + (7*sizeof(void*)))) = ((*payload2).api_version).len;
-      *((uint8_t **)(ptr + (6*sizeof(void*)))) = (uint8_t *) ((*payload2).api_version).ptr;
-      *((size_t*)(ptr + (9*sizeof(void*)))) = ((*payload2).kind).len;
-      *((uint8_t **)(ptr + (8*sizeof(void*)))) = (uint8_t *) ((*payload2).kind).ptr;
-      if (((*payload2).namespace_).is_some) {
-        const reconciler_plugin_string_t *payload4 = &((*payload2).namespace_).val;
-        *((int8_t*)(ptr + (10*sizeof(void*)))) = 1;
-        *((size_t*)(ptr + (12*sizeof(void*)))) = (*payload4).len;
-        *((uint8_t **)(ptr + (11*sizeof(void*)))) = (uint8_t *) (*payload4).ptr;
+      if (((*payload2).cluster).is_some) {
+        const reconciler_plugin_string_t *payload4 = &((*payload2).cluster).val;
+        *((int8_t*)(ptr + (6*sizeof(void*)))) = 1;
+        *((size_t*)(ptr + (8*sizeof(void*)))) = (*payload4).len;
+        *((uint8_t **)(ptr + (7*sizeof(void*)))) = (uint8_t *) (*payload4).ptr;
       } else {
-        *((int8_t*)(ptr + (10*sizeof(void*)))) = 0;
+        *((int8_t*)(ptr + (6*sizeof(void*)))) = 0;
       }
-      *((size_t*)(ptr + (14*sizeof(void*)))) = ((*payload2).name).len;
-      *((uint8_t **)(ptr + (13*sizeof(void*)))) = (uint8_t *) ((*payload2).name).ptr;
-      if (((*payload2).uid).is_some) {
-        const reconciler_plugin_string_t *payload6 = &((*payload2).uid).val;
-        *((int8_t*)(ptr + (15*sizeof(void*)))) = 1;
-        *((size_t*)(ptr + (17*sizeof(void*)))) = (*payload6).len;
-        *((uint8_t **)(ptr + (16*sizeof(void*)))) = (uint8_t *) (*payload6).ptr;
+      *((size_t*)(ptr + (10*sizeof(void*)))) = ((*payload2).api_version).len;
+      *((uint8_t **)(ptr + (9*sizeof(void*)))) = (uint8_t *) ((*payload2).api_version).ptr;
+      *((size_t*)(ptr + (12*sizeof(void*)))) = ((*payload2).kind).len;
+      *((uint8_t **)(ptr + (11*sizeof(void*)))) = (uint8_t *) ((*payload2).kind).ptr;
+      if (((*payload2).namespace_).is_some) {
+        const reconciler_plugin_string_t *payload6 = &((*payload2).namespace_).val;
+        *((int8_t*)(ptr + (13*sizeof(void*)))) = 1;
+        *((size_t*)(ptr + (15*sizeof(void*)))) = (*payload6).len;
+        *((uint8_t **)(ptr + (14*sizeof(void*)))) = (uint8_t *) (*payload6).ptr;
       } else {
-        *((int8_t*)(ptr + (15*sizeof(void*)))) = 0;
+        *((int8_t*)(ptr + (13*sizeof(void*)))) = 0;
+      }
+      *((size_t*)(ptr + (17*sizeof(void*)))) = ((*payload2).name).len;
+      *((uint8_t **)(ptr + (16*sizeof(void*)))) = (uint8_t *) ((*payload2).name).ptr;
+      if (((*payload2).uid).is_some) {
+        const reconciler_plugin_string_t *payload8 = &((*payload2).uid).val;
+        *((int8_t*)(ptr + (18*sizeof(void*)))) = 1;
+        *((size_t*)(ptr + (20*sizeof(void*)))) = (*payload8).len;
+        *((uint8_t **)(ptr + (19*sizeof(void*)))) = (uint8_t *) (*payload8).ptr;
+      } else {
+        *((int8_t*)(ptr + (18*sizeof(void*)))) = 0;
       }
     } else {
       *((int8_t*)(ptr + (5*sizeof(void*)))) = 0;
@@ -1880,93 +2054,106 @@ bool windlass_plugin_writes_apply(windlass_plugin_writes_json_t *object, windlas
     *((int8_t*)(ptr + (2*sizeof(void*)))) = 0;
   }
   if (((*options).resource_version).is_some) {
-    const reconciler_plugin_string_t *payload8 = &((*options).resource_version).val;
-    *((int8_t*)(ptr + (18*sizeof(void*)))) = 1;
-    *((size_t*)(ptr + (20*sizeof(void*)))) = (*payload8).len;
-    *((uint8_t **)(ptr + (19*sizeof(void*)))) = (uint8_t *) (*payload8).ptr;
+    const reconciler_plugin_string_t *payload10 = &((*options).resource_version).val;
+    *((int8_t*)(ptr + (21*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (23*sizeof(void*)))) = (*payload10).len;
+    *((uint8_t **)(ptr + (22*sizeof(void*)))) = (uint8_t *) (*payload10).ptr;
   } else {
-    *((int8_t*)(ptr + (18*sizeof(void*)))) = 0;
+    *((int8_t*)(ptr + (21*sizeof(void*)))) = 0;
   }
-  *((int8_t*)(ptr + (21*sizeof(void*)))) = (*options).owned;
-  *((int8_t*)(ptr + (1+21*sizeof(void*)))) = (*options).force;
-  *((int8_t*)(ptr + (2+21*sizeof(void*)))) = (*options).dry_run;
-  *((int8_t*)(ptr + (3+21*sizeof(void*)))) = (int32_t) (*options).field_validation;
-  uint8_t *ptr9 = (uint8_t *) &ret_area;
-  __wasm_import_windlass_plugin_writes_apply(ptr, ptr9);
+  *((int8_t*)(ptr + (24*sizeof(void*)))) = (*options).owned;
+  *((int8_t*)(ptr + (1+24*sizeof(void*)))) = (*options).force;
+  *((int8_t*)(ptr + (2+24*sizeof(void*)))) = (*options).dry_run;
+  *((int8_t*)(ptr + (3+24*sizeof(void*)))) = (int32_t) (*options).field_validation;
+  uint8_t *ptr11 = (uint8_t *) &ret_area;
+  __wasm_import_windlass_plugin_writes_apply(ptr, ptr11);
   windlass_plugin_writes_result_json_api_error_t result;
-  switch ((int32_t) *((uint8_t*) (ptr9 + 0))) {
+  switch ((int32_t) *((uint8_t*) (ptr11 + 0))) {
     case 0: {
       result.is_err = false;
-      result.val.ok = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + sizeof(void*)))), (*((size_t*) (ptr9 + (2*sizeof(void*))))) };
+      result.val.ok = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + sizeof(void*)))), (*((size_t*) (ptr11 + (2*sizeof(void*))))) };
       break;
     }
     case 1: {
       result.is_err = true;
       reconciler_plugin_option_u32_t option;
-      switch ((int32_t) *((uint8_t*) (ptr9 + (6*sizeof(void*))))) {
+      switch ((int32_t) *((uint8_t*) (ptr11 + (6*sizeof(void*))))) {
         case 0: {
           option.is_some = false;
           break;
         }
         case 1: {
           option.is_some = true;
-          option.val = (uint32_t) (*((int32_t*) (ptr9 + (4+6*sizeof(void*)))));
+          option.val = (uint32_t) (*((int32_t*) (ptr11 + (4+6*sizeof(void*)))));
           break;
         }
       }
-      windlass_plugin_types_option_object_ref_t option12;
-      switch ((int32_t) *((uint8_t*) (ptr9 + (8+10*sizeof(void*))))) {
+      windlass_plugin_types_option_object_ref_t option15;
+      switch ((int32_t) *((uint8_t*) (ptr11 + (8+10*sizeof(void*))))) {
         case 0: {
-          option12.is_some = false;
+          option15.is_some = false;
           break;
         }
         case 1: {
-          option12.is_some = true;
-          reconciler_plugin_option_string_t option10;
-          switch ((int32_t) *((uint8_t*) (ptr9 + (8+15*sizeof(void*))))) {
+          option15.is_some = true;
+          reconciler_plugin_option_string_t option12;
+          switch ((int32_t) *((uint8_t*) (ptr11 + (8+11*sizeof(void*))))) {
             case 0: {
-              option10.is_some = false;
+              option12.is_some = false;
               break;
             }
             case 1: {
-              option10.is_some = true;
-              option10.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+16*sizeof(void*))))), (*((size_t*) (ptr9 + (8+17*sizeof(void*))))) };
+              option12.is_some = true;
+              option12.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+12*sizeof(void*))))), (*((size_t*) (ptr11 + (8+13*sizeof(void*))))) };
               break;
             }
           }
-          reconciler_plugin_option_string_t option11;
-          switch ((int32_t) *((uint8_t*) (ptr9 + (8+20*sizeof(void*))))) {
+          reconciler_plugin_option_string_t option13;
+          switch ((int32_t) *((uint8_t*) (ptr11 + (8+18*sizeof(void*))))) {
             case 0: {
-              option11.is_some = false;
+              option13.is_some = false;
               break;
             }
             case 1: {
-              option11.is_some = true;
-              option11.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+21*sizeof(void*))))), (*((size_t*) (ptr9 + (8+22*sizeof(void*))))) };
+              option13.is_some = true;
+              option13.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+19*sizeof(void*))))), (*((size_t*) (ptr11 + (8+20*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option14;
+          switch ((int32_t) *((uint8_t*) (ptr11 + (8+23*sizeof(void*))))) {
+            case 0: {
+              option14.is_some = false;
+              break;
+            }
+            case 1: {
+              option14.is_some = true;
+              option14.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+24*sizeof(void*))))), (*((size_t*) (ptr11 + (8+25*sizeof(void*))))) };
               break;
             }
           }
 
-          option12.val = (windlass_plugin_types_object_ref_t) {
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+11*sizeof(void*))))), (*((size_t*) (ptr9 + (8+12*sizeof(void*))))) },
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+13*sizeof(void*))))), (*((size_t*) (ptr9 + (8+14*sizeof(void*))))) },
-            (reconciler_plugin_option_string_t) option10,
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+18*sizeof(void*))))), (*((size_t*) (ptr9 + (8+19*sizeof(void*))))) },
-            (reconciler_plugin_option_string_t) option11,
+          option15.val = (windlass_plugin_types_object_ref_t) {
+            (reconciler_plugin_option_string_t) option12,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+14*sizeof(void*))))), (*((size_t*) (ptr11 + (8+15*sizeof(void*))))) },
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+16*sizeof(void*))))), (*((size_t*) (ptr11 + (8+17*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option13,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+21*sizeof(void*))))), (*((size_t*) (ptr11 + (8+22*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option14,
           };
           break;
         }
       }
 
       result.val.err = (windlass_plugin_types_api_error_t) {
-        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr9 + sizeof(void*)))),
-        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr9 + (2+1*sizeof(void*)))),
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (2*sizeof(void*))))), (*((size_t*) (ptr9 + (3*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (4*sizeof(void*))))), (*((size_t*) (ptr9 + (5*sizeof(void*))))) },
+        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr11 + sizeof(void*)))),
+        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr11 + (2+1*sizeof(void*)))),
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (2*sizeof(void*))))), (*((size_t*) (ptr11 + (3*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (4*sizeof(void*))))), (*((size_t*) (ptr11 + (5*sizeof(void*))))) },
         (reconciler_plugin_option_u32_t) option,
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+6*sizeof(void*))))), (*((size_t*) (ptr9 + (8+7*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+8*sizeof(void*))))), (*((size_t*) (ptr9 + (8+9*sizeof(void*))))) },
-        (windlass_plugin_types_option_object_ref_t) option12,
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+6*sizeof(void*))))), (*((size_t*) (ptr11 + (8+7*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+8*sizeof(void*))))), (*((size_t*) (ptr11 + (8+9*sizeof(void*))))) },
+        (windlass_plugin_types_option_object_ref_t) option15,
       };
       break;
     }
@@ -1982,62 +2169,70 @@ bool windlass_plugin_writes_apply(windlass_plugin_writes_json_t *object, windlas
 
 bool windlass_plugin_writes_delete(windlass_plugin_writes_object_ref_t *target, windlass_plugin_writes_delete_options_t *options, windlass_plugin_writes_option_json_t *ret, windlass_plugin_writes_api_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
-  uint8_t ret_area[(8+23*sizeof(void*))];
+  uint8_t ret_area[(8+26*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  *((size_t*)(ptr + sizeof(void*))) = ((*target).api_version).len;
-  *((uint8_t **)(ptr + 0)) = (uint8_t *) ((*target).api_version).ptr;
-  *((size_t*)(ptr + (3*sizeof(void*)))) = ((*target).kind).len;
-  *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) ((*target).kind).ptr;
+  if (((*target).cluster).is_some) {
+    const reconciler_plugin_string_t *payload0 = &((*target).cluster).val;
+    *((int8_t*)(ptr + 0)) = 1;
+    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload0).len;
+    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload0).ptr;
+  } else {
+    *((int8_t*)(ptr + 0)) = 0;
+  }
+  *((size_t*)(ptr + (4*sizeof(void*)))) = ((*target).api_version).len;
+  *((uint8_t **)(ptr + (3*sizeof(void*)))) = (uint8_t *) ((*target).api_version).ptr;
+  *((size_t*)(ptr + (6*sizeof(void*)))) = ((*target).kind).len;
+  *((uint8_t **)(ptr + (5*sizeof(void*)))) = (uint8_t *) ((*target).kind).ptr;
   if (((*target).namespace_).is_some) {
-    const reconciler_plugin_string_t *payload0 = &((*target).namespace_).val;
-    *((int8_t*)(ptr + (4*sizeof(void*)))) = 1;
-    *((size_t*)(ptr + (6*sizeof(void*)))) = (*payload0).len;
-    *((uint8_t **)(ptr + (5*sizeof(void*)))) = (uint8_t *) (*payload0).ptr;
+    const reconciler_plugin_string_t *payload2 = &((*target).namespace_).val;
+    *((int8_t*)(ptr + (7*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (9*sizeof(void*)))) = (*payload2).len;
+    *((uint8_t **)(ptr + (8*sizeof(void*)))) = (uint8_t *) (*payload2).ptr;
   } else {
-    *((int8_t*)(ptr + (4*sizeof(void*)))) = 0;
+    *((int8_t*)(ptr + (7*sizeof(void*)))) = 0;
   }
-  *((size_t*)(ptr + (8*sizeof(void*)))) = ((*target).name).len;
-  *((uint8_t **)(ptr + (7*sizeof(void*)))) = (uint8_t *) ((*target).name).ptr;
+  *((size_t*)(ptr + (11*sizeof(void*)))) = ((*target).name).len;
+  *((uint8_t **)(ptr + (10*sizeof(void*)))) = (uint8_t *) ((*target).name).ptr;
   if (((*target).uid).is_some) {
-    const reconciler_plugin_string_t *payload2 = &((*target).uid).val;
-    *((int8_t*)(ptr + (9*sizeof(void*)))) = 1;
-    *((size_t*)(ptr + (11*sizeof(void*)))) = (*payload2).len;
-    *((uint8_t **)(ptr + (10*sizeof(void*)))) = (uint8_t *) (*payload2).ptr;
-  } else {
-    *((int8_t*)(ptr + (9*sizeof(void*)))) = 0;
-  }
-  if (((*options).resource_version).is_some) {
-    const reconciler_plugin_string_t *payload4 = &((*options).resource_version).val;
+    const reconciler_plugin_string_t *payload4 = &((*target).uid).val;
     *((int8_t*)(ptr + (12*sizeof(void*)))) = 1;
     *((size_t*)(ptr + (14*sizeof(void*)))) = (*payload4).len;
     *((uint8_t **)(ptr + (13*sizeof(void*)))) = (uint8_t *) (*payload4).ptr;
   } else {
     *((int8_t*)(ptr + (12*sizeof(void*)))) = 0;
   }
-  *((int8_t*)(ptr + (15*sizeof(void*)))) = (int32_t) (*options).propagation;
-  if (((*options).grace_period_ms).is_some) {
-    const uint32_t *payload6 = &((*options).grace_period_ms).val;
-    *((int8_t*)(ptr + (4+15*sizeof(void*)))) = 1;
-    *((int32_t*)(ptr + (8+15*sizeof(void*)))) = (int32_t) (*payload6);
+  if (((*options).resource_version).is_some) {
+    const reconciler_plugin_string_t *payload6 = &((*options).resource_version).val;
+    *((int8_t*)(ptr + (15*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (17*sizeof(void*)))) = (*payload6).len;
+    *((uint8_t **)(ptr + (16*sizeof(void*)))) = (uint8_t *) (*payload6).ptr;
   } else {
-    *((int8_t*)(ptr + (4+15*sizeof(void*)))) = 0;
+    *((int8_t*)(ptr + (15*sizeof(void*)))) = 0;
   }
-  *((int8_t*)(ptr + (12+15*sizeof(void*)))) = (*options).dry_run;
-  uint8_t *ptr7 = (uint8_t *) &ret_area;
-  __wasm_import_windlass_plugin_writes_delete(ptr, ptr7);
+  *((int8_t*)(ptr + (18*sizeof(void*)))) = (int32_t) (*options).propagation;
+  if (((*options).grace_period_ms).is_some) {
+    const uint32_t *payload8 = &((*options).grace_period_ms).val;
+    *((int8_t*)(ptr + (4+18*sizeof(void*)))) = 1;
+    *((int32_t*)(ptr + (8+18*sizeof(void*)))) = (int32_t) (*payload8);
+  } else {
+    *((int8_t*)(ptr + (4+18*sizeof(void*)))) = 0;
+  }
+  *((int8_t*)(ptr + (12+18*sizeof(void*)))) = (*options).dry_run;
+  uint8_t *ptr9 = (uint8_t *) &ret_area;
+  __wasm_import_windlass_plugin_writes_delete(ptr, ptr9);
   windlass_plugin_writes_result_option_json_api_error_t result;
-  switch ((int32_t) *((uint8_t*) (ptr7 + 0))) {
+  switch ((int32_t) *((uint8_t*) (ptr9 + 0))) {
     case 0: {
       result.is_err = false;
       windlass_plugin_writes_option_json_t option;
-      switch ((int32_t) *((uint8_t*) (ptr7 + sizeof(void*)))) {
+      switch ((int32_t) *((uint8_t*) (ptr9 + sizeof(void*)))) {
         case 0: {
           option.is_some = false;
           break;
         }
         case 1: {
           option.is_some = true;
-          option.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (2*sizeof(void*))))), (*((size_t*) (ptr7 + (3*sizeof(void*))))) };
+          option.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (2*sizeof(void*))))), (*((size_t*) (ptr9 + (3*sizeof(void*))))) };
           break;
         }
       }
@@ -2047,71 +2242,84 @@ bool windlass_plugin_writes_delete(windlass_plugin_writes_object_ref_t *target, 
     }
     case 1: {
       result.is_err = true;
-      reconciler_plugin_option_u32_t option8;
-      switch ((int32_t) *((uint8_t*) (ptr7 + (6*sizeof(void*))))) {
+      reconciler_plugin_option_u32_t option10;
+      switch ((int32_t) *((uint8_t*) (ptr9 + (6*sizeof(void*))))) {
         case 0: {
-          option8.is_some = false;
+          option10.is_some = false;
           break;
         }
         case 1: {
-          option8.is_some = true;
-          option8.val = (uint32_t) (*((int32_t*) (ptr7 + (4+6*sizeof(void*)))));
+          option10.is_some = true;
+          option10.val = (uint32_t) (*((int32_t*) (ptr9 + (4+6*sizeof(void*)))));
           break;
         }
       }
-      windlass_plugin_types_option_object_ref_t option11;
-      switch ((int32_t) *((uint8_t*) (ptr7 + (8+10*sizeof(void*))))) {
+      windlass_plugin_types_option_object_ref_t option14;
+      switch ((int32_t) *((uint8_t*) (ptr9 + (8+10*sizeof(void*))))) {
         case 0: {
-          option11.is_some = false;
+          option14.is_some = false;
           break;
         }
         case 1: {
-          option11.is_some = true;
-          reconciler_plugin_option_string_t option9;
-          switch ((int32_t) *((uint8_t*) (ptr7 + (8+15*sizeof(void*))))) {
+          option14.is_some = true;
+          reconciler_plugin_option_string_t option11;
+          switch ((int32_t) *((uint8_t*) (ptr9 + (8+11*sizeof(void*))))) {
             case 0: {
-              option9.is_some = false;
+              option11.is_some = false;
               break;
             }
             case 1: {
-              option9.is_some = true;
-              option9.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+16*sizeof(void*))))), (*((size_t*) (ptr7 + (8+17*sizeof(void*))))) };
+              option11.is_some = true;
+              option11.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+12*sizeof(void*))))), (*((size_t*) (ptr9 + (8+13*sizeof(void*))))) };
               break;
             }
           }
-          reconciler_plugin_option_string_t option10;
-          switch ((int32_t) *((uint8_t*) (ptr7 + (8+20*sizeof(void*))))) {
+          reconciler_plugin_option_string_t option12;
+          switch ((int32_t) *((uint8_t*) (ptr9 + (8+18*sizeof(void*))))) {
             case 0: {
-              option10.is_some = false;
+              option12.is_some = false;
               break;
             }
             case 1: {
-              option10.is_some = true;
-              option10.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+21*sizeof(void*))))), (*((size_t*) (ptr7 + (8+22*sizeof(void*))))) };
+              option12.is_some = true;
+              option12.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+19*sizeof(void*))))), (*((size_t*) (ptr9 + (8+20*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option13;
+          switch ((int32_t) *((uint8_t*) (ptr9 + (8+23*sizeof(void*))))) {
+            case 0: {
+              option13.is_some = false;
+              break;
+            }
+            case 1: {
+              option13.is_some = true;
+              option13.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+24*sizeof(void*))))), (*((size_t*) (ptr9 + (8+25*sizeof(void*))))) };
               break;
             }
           }
 
-          option11.val = (windlass_plugin_types_object_ref_t) {
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+11*sizeof(void*))))), (*((size_t*) (ptr7 + (8+12*sizeof(void*))))) },
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+13*sizeof(void*))))), (*((size_t*) (ptr7 + (8+14*sizeof(void*))))) },
-            (reconciler_plugin_option_string_t) option9,
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+18*sizeof(void*))))), (*((size_t*) (ptr7 + (8+19*sizeof(void*))))) },
-            (reconciler_plugin_option_string_t) option10,
+          option14.val = (windlass_plugin_types_object_ref_t) {
+            (reconciler_plugin_option_string_t) option11,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+14*sizeof(void*))))), (*((size_t*) (ptr9 + (8+15*sizeof(void*))))) },
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+16*sizeof(void*))))), (*((size_t*) (ptr9 + (8+17*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option12,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+21*sizeof(void*))))), (*((size_t*) (ptr9 + (8+22*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option13,
           };
           break;
         }
       }
 
       result.val.err = (windlass_plugin_types_api_error_t) {
-        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr7 + sizeof(void*)))),
-        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr7 + (2+1*sizeof(void*)))),
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (2*sizeof(void*))))), (*((size_t*) (ptr7 + (3*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (4*sizeof(void*))))), (*((size_t*) (ptr7 + (5*sizeof(void*))))) },
-        (reconciler_plugin_option_u32_t) option8,
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+6*sizeof(void*))))), (*((size_t*) (ptr7 + (8+7*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+8*sizeof(void*))))), (*((size_t*) (ptr7 + (8+9*sizeof(void*))))) },
-        (windlass_plugin_types_option_object_ref_t) option11,
+        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr9 + sizeof(void*)))),
+        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr9 + (2+1*sizeof(void*)))),
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (2*sizeof(void*))))), (*((size_t*) (ptr9 + (3*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (4*sizeof(void*))))), (*((size_t*) (ptr9 + (5*sizeof(void*))))) },
+        (reconciler_plugin_option_u32_t) option10,
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+6*sizeof(void*))))), (*((size_t*) (ptr9 + (8+7*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+8*sizeof(void*))))), (*((size_t*) (ptr9 + (8+9*sizeof(void*))))) },
+        (windlass_plugin_types_option_object_ref_t) option14,
       };
       break;
     }
@@ -2165,71 +2373,87 @@ bool windlass_plugin_owners_claim(windlass_plugin_owners_object_kind_t *kind, re
 
 void windlass_plugin_events_emit(windlass_plugin_events_event_t *event) {
   __attribute__((__aligned__(sizeof(void*))))
-  uint8_t ret_area[(33*sizeof(void*))];
+  uint8_t ret_area[(39*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
   if (((*event).regarding).is_some) {
     const windlass_plugin_types_object_ref_t *payload0 = &((*event).regarding).val;
     *((int8_t*)(ptr + 0)) = 1;
-    *((size_t*)(ptr + (2*sizeof(void*)))) = ((*payload0).api_version).len;
-    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) ((*payload0).api_version).ptr;
-    *((size_t*)(ptr + (4*sizeof(void*)))) = ((*payload0).kind).len;
-    *((uint8_t **)(ptr + (3*sizeof(void*)))) = (uint8_t *) ((*payload0).kind).ptr;
-    if (((*payload0).namespace_).is_some) {
-      const reconciler_plugin_string_t *payload2 = &((*payload0).namespace_).val;
-      *((int8_t*)(ptr + (5*sizeof(void*)))) = 1;
-      *((size_t*)(ptr + (7*sizeof(void*)))) = (*payload2).len;
-      *((uint8_t **)(ptr + (6*sizeof(void*)))) = (uint8_t *) (*payload2).ptr;
+    if (((*payload0).cluster).is_some) {
+      const reconciler_plugin_string_t *payload2 = &((*payload0).cluster).val;
+      *((int8_t*)(ptr + sizeof(void*))) = 1;
+      *((size_t*)(ptr + (3*sizeof(void*)))) = (*payload2).len;
+      *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*payload2).ptr;
     } else {
-      *((int8_t*)(ptr + (5*sizeof(void*)))) = 0;
+      *((int8_t*)(ptr + sizeof(void*))) = 0;
     }
-    *((size_t*)(ptr + (9*sizeof(void*)))) = ((*payload0).name).len;
-    *((uint8_t **)(ptr + (8*sizeof(void*)))) = (uint8_t *) ((*payload0).name).ptr;
-    if (((*payload0).uid).is_some) {
-      const reconciler_plugin_string_t *payload4 = &((*payload0).uid).val;
-      *((int8_t*)(ptr + (10*sizeof(void*)))) = 1;
-      *((size_t*)(ptr + (12*sizeof(void*)))) = (*payload4).len;
-      *((uint8_t **)(ptr + (11*sizeof(void*)))) = (uint8_t *) (*payload4).ptr;
+    *((size_t*)(ptr + (5*sizeof(void*)))) = ((*payload0).api_version).len;
+    *((uint8_t **)(ptr + (4*sizeof(void*)))) = (uint8_t *) ((*payload0).api_version).ptr;
+    *((size_t*)(ptr + (7*sizeof(void*)))) = ((*payload0).kind).len;
+    *((uint8_t **)(ptr + (6*sizeof(void*)))) = (uint8_t *) ((*payload0).kind).ptr;
+    if (((*payload0).namespace_).is_some) {
+      const reconciler_plugin_string_t *payload4 = &((*payload0).namespace_).val;
+      *((int8_t*)(ptr + (8*sizeof(void*)))) = 1;
+      *((size_t*)(ptr + (10*sizeof(void*)))) = (*payload4).len;
+      *((uint8_t **)(ptr + (9*sizeof(void*)))) = (uint8_t *) (*payload4).ptr;
     } else {
-      *((int8_t*)(ptr + (10*sizeof(void*)))) = 0;
+      *((int8_t*)(ptr + (8*sizeof(void*)))) = 0;
+    }
+    *((size_t*)(ptr + (12*sizeof(void*)))) = ((*payload0).name).len;
+    *((uint8_t **)(ptr + (11*sizeof(void*)))) = (uint8_t *) ((*payload0).name).ptr;
+    if (((*payload0).uid).is_some) {
+      const reconciler_plugin_string_t *payload6 = &((*payload0).uid).val;
+      *((int8_t*)(ptr + (13*sizeof(void*)))) = 1;
+      *((size_t*)(ptr + (15*sizeof(void*)))) = (*payload6).len;
+      *((uint8_t **)(ptr + (14*sizeof(void*)))) = (uint8_t *) (*payload6).ptr;
+    } else {
+      *((int8_t*)(ptr + (13*sizeof(void*)))) = 0;
     }
   } else {
     *((int8_t*)(ptr + 0)) = 0;
   }
   if (((*event).related).is_some) {
-    const windlass_plugin_types_object_ref_t *payload6 = &((*event).related).val;
-    *((int8_t*)(ptr + (13*sizeof(void*)))) = 1;
-    *((size_t*)(ptr + (15*sizeof(void*)))) = ((*payload6).api_version).len;
-    *((uint8_t **)(ptr + (14*sizeof(void*)))) = (uint8_t *) ((*payload6).api_version).ptr;
-    *((size_t*)(ptr + (17*sizeof(void*)))) = ((*payload6).kind).len;
-    *((uint8_t **)(ptr + (16*sizeof(void*)))) = (uint8_t *) ((*payload6).kind).ptr;
-    if (((*payload6).namespace_).is_some) {
-      const reconciler_plugin_string_t *payload8 = &((*payload6).namespace_).val;
-      *((int8_t*)(ptr + (18*sizeof(void*)))) = 1;
-      *((size_t*)(ptr + (20*sizeof(void*)))) = (*payload8).len;
-      *((uint8_t **)(ptr + (19*sizeof(void*)))) = (uint8_t *) (*payload8).ptr;
+    const windlass_plugin_types_object_ref_t *payload8 = &((*event).related).val;
+    *((int8_t*)(ptr + (16*sizeof(void*)))) = 1;
+    if (((*payload8).cluster).is_some) {
+      const reconciler_plugin_string_t *payload10 = &((*payload8).cluster).val;
+      *((int8_t*)(ptr + (17*sizeof(void*)))) = 1;
+      *((size_t*)(ptr + (19*sizeof(void*)))) = (*payload10).len;
+      *((uint8_t **)(ptr + (18*sizeof(void*)))) = (uint8_t *) (*payload10).ptr;
     } else {
-      *((int8_t*)(ptr + (18*sizeof(void*)))) = 0;
+      *((int8_t*)(ptr + (17*sizeof(void*)))) = 0;
     }
-    *((size_t*)(ptr + (22*sizeof(void*)))) = ((*payload6).name).len;
-    *((uint8_t **)(ptr + (21*sizeof(void*)))) = (uint8_t *) ((*payload6).name).ptr;
-    if (((*payload6).uid).is_some) {
-      const reconciler_plugin_string_t *payload10 = &((*payload6).uid).val;
-      *((int8_t*)(ptr + (23*sizeof(void*)))) = 1;
-      *((size_t*)(ptr + (25*sizeof(void*)))) = (*payload10).len;
-      *((uint8_t **)(ptr + (24*sizeof(void*)))) = (uint8_t *) (*payload10).ptr;
+    *((size_t*)(ptr + (21*sizeof(void*)))) = ((*payload8).api_version).len;
+    *((uint8_t **)(ptr + (20*sizeof(void*)))) = (uint8_t *) ((*payload8).api_version).ptr;
+    *((size_t*)(ptr + (23*sizeof(void*)))) = ((*payload8).kind).len;
+    *((uint8_t **)(ptr + (22*sizeof(void*)))) = (uint8_t *) ((*payload8).kind).ptr;
+    if (((*payload8).namespace_).is_some) {
+      const reconciler_plugin_string_t *payload12 = &((*payload8).namespace_).val;
+      *((int8_t*)(ptr + (24*sizeof(void*)))) = 1;
+      *((size_t*)(ptr + (26*sizeof(void*)))) = (*payload12).len;
+      *((uint8_t **)(ptr + (25*sizeof(void*)))) = (uint8_t *) (*payload12).ptr;
     } else {
-      *((int8_t*)(ptr + (23*sizeof(void*)))) = 0;
+      *((int8_t*)(ptr + (24*sizeof(void*)))) = 0;
+    }
+    *((size_t*)(ptr + (28*sizeof(void*)))) = ((*payload8).name).len;
+    *((uint8_t **)(ptr + (27*sizeof(void*)))) = (uint8_t *) ((*payload8).name).ptr;
+    if (((*payload8).uid).is_some) {
+      const reconciler_plugin_string_t *payload14 = &((*payload8).uid).val;
+      *((int8_t*)(ptr + (29*sizeof(void*)))) = 1;
+      *((size_t*)(ptr + (31*sizeof(void*)))) = (*payload14).len;
+      *((uint8_t **)(ptr + (30*sizeof(void*)))) = (uint8_t *) (*payload14).ptr;
+    } else {
+      *((int8_t*)(ptr + (29*sizeof(void*)))) = 0;
     }
   } else {
-    *((int8_t*)(ptr + (13*sizeof(void*)))) = 0;
+    *((int8_t*)(ptr + (16*sizeof(void*)))) = 0;
   }
-  *((int8_t*)(ptr + (26*sizeof(void*)))) = (int32_t) (*event).event_type;
-  *((size_t*)(ptr + (28*sizeof(void*)))) = ((*event).reason).len;
-  *((uint8_t **)(ptr + (27*sizeof(void*)))) = (uint8_t *) ((*event).reason).ptr;
-  *((size_t*)(ptr + (30*sizeof(void*)))) = ((*event).action).len;
-  *((uint8_t **)(ptr + (29*sizeof(void*)))) = (uint8_t *) ((*event).action).ptr;
-  *((size_t*)(ptr + (32*sizeof(void*)))) = ((*event).note).len;
-  *((uint8_t **)(ptr + (31*sizeof(void*)))) = (uint8_t *) ((*event).note).ptr;
+  *((int8_t*)(ptr + (32*sizeof(void*)))) = (int32_t) (*event).event_type;
+  *((size_t*)(ptr + (34*sizeof(void*)))) = ((*event).reason).len;
+  *((uint8_t **)(ptr + (33*sizeof(void*)))) = (uint8_t *) ((*event).reason).ptr;
+  *((size_t*)(ptr + (36*sizeof(void*)))) = ((*event).action).len;
+  *((uint8_t **)(ptr + (35*sizeof(void*)))) = (uint8_t *) ((*event).action).ptr;
+  *((size_t*)(ptr + (38*sizeof(void*)))) = ((*event).note).len;
+  *((uint8_t **)(ptr + (37*sizeof(void*)))) = (uint8_t *) ((*event).note).ptr;
   __wasm_import_windlass_plugin_events_emit(ptr);
 }
 
@@ -2373,6 +2597,14 @@ bool windlass_plugin_http_fetch(windlass_plugin_http_request_t *request, windlas
   }
 }
 
+void windlass_plugin_triggers_list(windlass_plugin_triggers_list_trigger_t *ret) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(2*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_windlass_plugin_triggers_list(ptr);
+  *ret = (windlass_plugin_triggers_list_trigger_t) { (windlass_plugin_triggers_trigger_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
+}
+
 __attribute__((__export_name__("windlass:plugin/reconciler@0.2.0#describe")))
 uint8_t * __wasm_export_exports_windlass_plugin_reconciler_describe(void) {
   exports_windlass_plugin_reconciler_json_t ret;
@@ -2398,18 +2630,18 @@ uint8_t * __wasm_export_exports_windlass_plugin_reconciler_reconcile(uint8_t * a
     }
   }
   reconciler_plugin_option_string_t option0;
-  switch ((int32_t) *((uint8_t*) (arg + (7*sizeof(void*))))) {
+  switch ((int32_t) *((uint8_t*) (arg + (5*sizeof(void*))))) {
     case 0: {
       option0.is_some = false;
       break;
     }
     case 1: {
       option0.is_some = true;
-      option0.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (arg + (8*sizeof(void*))))), (*((size_t*) (arg + (9*sizeof(void*))))) };
+      option0.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (arg + (6*sizeof(void*))))), (*((size_t*) (arg + (7*sizeof(void*))))) };
       break;
     }
   }
-  windlass_plugin_types_option_json_t option1;
+  reconciler_plugin_option_string_t option1;
   switch ((int32_t) *((uint8_t*) (arg + (10*sizeof(void*))))) {
     case 0: {
       option1.is_some = false;
@@ -2421,20 +2653,33 @@ uint8_t * __wasm_export_exports_windlass_plugin_reconciler_reconcile(uint8_t * a
       break;
     }
   }
-  exports_windlass_plugin_reconciler_request_t arg2 = (windlass_plugin_types_request_t) {
+  windlass_plugin_types_option_json_t option2;
+  switch ((int32_t) *((uint8_t*) (arg + (13*sizeof(void*))))) {
+    case 0: {
+      option2.is_some = false;
+      break;
+    }
+    case 1: {
+      option2.is_some = true;
+      option2.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (arg + (14*sizeof(void*))))), (*((size_t*) (arg + (15*sizeof(void*))))) };
+      break;
+    }
+  }
+  exports_windlass_plugin_reconciler_request_t arg3 = (windlass_plugin_types_request_t) {
     (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (arg + 0))), (*((size_t*) (arg + sizeof(void*)))) },
     (reconciler_plugin_option_string_t) option,
-    (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (arg + (5*sizeof(void*))))), (*((size_t*) (arg + (6*sizeof(void*))))) },
     (reconciler_plugin_option_string_t) option0,
-    (windlass_plugin_types_option_json_t) option1,
-    (bool) (int32_t) *((uint8_t*) (arg + (13*sizeof(void*)))),
-    (uint32_t) (uint32_t) (*((int32_t*) (arg + (4+13*sizeof(void*))))),
-    (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (arg + (8+13*sizeof(void*))))), (*((size_t*) (arg + (8+14*sizeof(void*))))) },
+    (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (arg + (8*sizeof(void*))))), (*((size_t*) (arg + (9*sizeof(void*))))) },
+    (reconciler_plugin_option_string_t) option1,
+    (windlass_plugin_types_option_json_t) option2,
+    (bool) (int32_t) *((uint8_t*) (arg + (16*sizeof(void*)))),
+    (uint32_t) (uint32_t) (*((int32_t*) (arg + (4+16*sizeof(void*))))),
+    (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (arg + (8+16*sizeof(void*))))), (*((size_t*) (arg + (8+17*sizeof(void*))))) },
   };
   exports_windlass_plugin_reconciler_result_outcome_list_failure_t ret;
   exports_windlass_plugin_reconciler_outcome_t ok;
   exports_windlass_plugin_reconciler_list_failure_t err;
-  ret.is_err = !exports_windlass_plugin_reconciler_reconcile(&arg2, &ok, &err);
+  ret.is_err = !exports_windlass_plugin_reconciler_reconcile(&arg3, &ok, &err);
   if (ret.is_err) {
     ret.val.err = err;
   }
@@ -2444,22 +2689,17 @@ uint8_t * __wasm_export_exports_windlass_plugin_reconciler_reconcile(uint8_t * a
   free(arg);
   uint8_t *ptr = (uint8_t *) &RET_AREA;
   if ((ret).is_err) {
-    const exports_windlass_plugin_reconciler_list_failure_t *payload5 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
-    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload5).len;
-    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload5).ptr;
+    const exports_windlass_plugin_reconciler_list_failure_t *payload6 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
+    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload6).len;
+    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload6).ptr;
   } else {
     const exports_windlass_plugin_reconciler_outcome_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
-    switch ((int32_t) (*payload).tag) {
-      case 0: {
-        *((int8_t*)(ptr + sizeof(void*))) = 0;
-        break;
-      }
-      case 1: {
-        const uint32_t *payload4 = &(*payload).val.requeue_after;
-        *((int8_t*)(ptr + sizeof(void*))) = 1;
-        *((int32_t*)(ptr + (4+1*sizeof(void*)))) = (int32_t) (*payload4);
-        break;
-      }
+    if (((*payload).requeue_after_ms).is_some) {
+      const uint32_t *payload5 = &((*payload).requeue_after_ms).val;
+      *((int8_t*)(ptr + sizeof(void*))) = 1;
+      *((int32_t*)(ptr + (4+1*sizeof(void*)))) = (int32_t) (*payload5);
+    } else {
+      *((int8_t*)(ptr + sizeof(void*))) = 0;
     }
   }
   return ptr;

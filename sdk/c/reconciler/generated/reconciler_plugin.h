@@ -34,6 +34,8 @@ typedef struct {
 // One object. With a `uid`, it is that incarnation of the name only: when the name belongs to another one, a read
 // finds nothing and a write fails with `conflict`.
 typedef struct windlass_plugin_types_object_ref_t {
+  // None: the cluster that the host works on. There is no other today: naming one is an error.
+  reconciler_plugin_option_string_t   cluster;
   // Group and version, as in `object-kind`.
   reconciler_plugin_string_t   api_version;
   // As in `object-kind`.
@@ -116,37 +118,39 @@ typedef struct windlass_plugin_types_api_error_t {
   windlass_plugin_types_option_object_ref_t   object;
 } windlass_plugin_types_api_error_t;
 
+typedef struct {
+  bool is_some;
+  windlass_plugin_types_api_error_t val;
+} windlass_plugin_types_option_api_error_t;
+
 // One thing that went wrong in a call. A call attempts all its operations and reports all that failed.
 typedef struct windlass_plugin_types_failure_t {
-  uint8_t tag;
-  union {
-    windlass_plugin_types_api_error_t     api;
-    reconciler_plugin_string_t     transient;
-    reconciler_plugin_string_t     terminal;
-  } val;
+  // The text for people. With `api`: what goes before the error's own text, if anything, such as what was being done.
+  reconciler_plugin_string_t   message;
+  // The API error behind it, passed on as it came: the host knows from its reason how to retry.
+  windlass_plugin_types_option_api_error_t   api;
+  // Not worth another attempt until something changes.
+  bool   terminal;
+  // When another attempt is worth it at the earliest: the backoff may be longer. At most ten minutes count.
+  reconciler_plugin_option_u32_t   retry_after_ms;
 } windlass_plugin_types_failure_t;
-
-// An API error, passed on as it came: the host knows from its reason how to retry.
-#define WINDLASS_PLUGIN_TYPES_FAILURE_API 0
-// Worth another attempt, after a backoff.
-#define WINDLASS_PLUGIN_TYPES_FAILURE_TRANSIENT 1
-// Not worth another attempt until something changes.
-#define WINDLASS_PLUGIN_TYPES_FAILURE_TERMINAL 2
 
 typedef struct {
   bool is_some;
   windlass_plugin_types_json_t val;
 } windlass_plugin_types_option_json_t;
 
-// Which object a call is about, and why now.
+// Which object a call is about.
 typedef struct windlass_plugin_types_request_t {
   // The controller's name in the manifest.
   reconciler_plugin_string_t   controller;
+  // None: the cluster that the host works on, as today always.
+  reconciler_plugin_option_string_t   cluster;
   // None for a cluster-scoped primary.
   reconciler_plugin_option_string_t   namespace_;
   // The primary's name.
   reconciler_plugin_string_t   name;
-  // The last known UID.
+  // The last known UID, also of a primary that has gone. None: the host has never seen it.
   reconciler_plugin_option_string_t   uid;
   // The primary as cached when the call began. None: it is not in the watch's scope, usually because it is gone.
   windlass_plugin_types_option_json_t   object;
@@ -652,6 +656,34 @@ typedef struct {
   } val;
 } windlass_plugin_http_result_response_http_error_t;
 
+typedef windlass_plugin_types_object_ref_t windlass_plugin_triggers_object_ref_t;
+
+typedef struct {
+  bool is_some;
+  windlass_plugin_triggers_object_ref_t val;
+} windlass_plugin_triggers_option_object_ref_t;
+
+// One thing that has queued the key.
+typedef struct windlass_plugin_triggers_trigger_t {
+  // What happened, in CamelCase; later hosts may tell others.
+  // 
+  // - `Changed`: `object` is new or has changed, `Deleted`: it has gone;
+  // - `Start`: the controller has begun, or the first list of a watch has come;
+  // - `Resync`: its time has come round;
+  // - `RequeueAfter`: the call before has asked for it; `Retry`: it has failed;
+  // - `Swap`: this is another build of the plugin; `Configuration`: its configuration or its grants have changed.
+  reconciler_plugin_string_t   reason;
+  // The name of the watch, if the manifest gives it one.
+  reconciler_plugin_option_string_t   watch;
+  // The object, as far as it was one.
+  windlass_plugin_triggers_option_object_ref_t   object;
+} windlass_plugin_triggers_trigger_t;
+
+typedef struct {
+  windlass_plugin_triggers_trigger_t *ptr;
+  size_t len;
+} windlass_plugin_triggers_list_trigger_t;
+
 typedef windlass_plugin_types_json_t exports_windlass_plugin_reconciler_json_t;
 
 typedef windlass_plugin_types_request_t exports_windlass_plugin_reconciler_request_t;
@@ -660,16 +692,9 @@ typedef windlass_plugin_types_failure_t exports_windlass_plugin_reconciler_failu
 
 // How a reconcile ended that has not failed.
 typedef struct exports_windlass_plugin_reconciler_outcome_t {
-  uint8_t tag;
-  union {
-    uint32_t     requeue_after;
-  } val;
+  // Run again after so many milliseconds, which is not a failure. None: nothing is left to do until something changes.
+  reconciler_plugin_option_u32_t   requeue_after_ms;
 } exports_windlass_plugin_reconciler_outcome_t;
-
-// Nothing is left to do until something changes.
-#define EXPORTS_WINDLASS_PLUGIN_RECONCILER_OUTCOME_DONE 0
-// Run again after so many milliseconds, which is not a failure.
-#define EXPORTS_WINDLASS_PLUGIN_RECONCILER_OUTCOME_REQUEUE_AFTER 1
 
 typedef struct {
   exports_windlass_plugin_reconciler_failure_t *ptr;
@@ -760,6 +785,10 @@ extern void windlass_plugin_random_get_bytes(uint32_t length, reconciler_plugin_
 // follows one sends another request, which is checked anew. Bodies are not decompressed. A fetch ends with its call.
 extern bool windlass_plugin_http_fetch(windlass_plugin_http_request_t *request, windlass_plugin_http_response_t *ret, windlass_plugin_http_http_error_t *err);
 
+// Imported Functions from `windlass:plugin/triggers@0.2.0`
+// What has queued the key since the call before, the oldest first, and at most eight.
+extern void windlass_plugin_triggers_list(windlass_plugin_triggers_list_trigger_t *ret);
+
 // Exported Functions from `windlass:plugin/reconciler@0.2.0`
 void exports_windlass_plugin_reconciler_describe(exports_windlass_plugin_reconciler_json_t *ret);
 bool exports_windlass_plugin_reconciler_reconcile(exports_windlass_plugin_reconciler_request_t *request, exports_windlass_plugin_reconciler_outcome_t *ret, exports_windlass_plugin_reconciler_list_failure_t *err);
@@ -779,6 +808,8 @@ void reconciler_plugin_option_u32_free(reconciler_plugin_option_u32_t *ptr);
 void windlass_plugin_types_option_object_ref_free(windlass_plugin_types_option_object_ref_t *ptr);
 
 void windlass_plugin_types_api_error_free(windlass_plugin_types_api_error_t *ptr);
+
+void windlass_plugin_types_option_api_error_free(windlass_plugin_types_option_api_error_t *ptr);
 
 void windlass_plugin_types_failure_free(windlass_plugin_types_failure_t *ptr);
 
@@ -909,6 +940,14 @@ void windlass_plugin_http_response_free(windlass_plugin_http_response_t *ptr);
 void windlass_plugin_http_http_error_free(windlass_plugin_http_http_error_t *ptr);
 
 void windlass_plugin_http_result_response_http_error_free(windlass_plugin_http_result_response_http_error_t *ptr);
+
+void windlass_plugin_triggers_object_ref_free(windlass_plugin_triggers_object_ref_t *ptr);
+
+void windlass_plugin_triggers_option_object_ref_free(windlass_plugin_triggers_option_object_ref_t *ptr);
+
+void windlass_plugin_triggers_trigger_free(windlass_plugin_triggers_trigger_t *ptr);
+
+void windlass_plugin_triggers_list_trigger_free(windlass_plugin_triggers_list_trigger_t *ptr);
 
 void exports_windlass_plugin_reconciler_json_free(exports_windlass_plugin_reconciler_json_t *ptr);
 

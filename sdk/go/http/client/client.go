@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"windlass.dev/sdk/internal/guest"
 	"windlass.dev/sdk/internal/host"
 )
 
@@ -103,7 +104,7 @@ func (Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if deadline, has := request.Context().Deadline(); has {
 		asked.Timeout = max(time.Until(deadline), time.Millisecond)
 	}
-	answer, failed := host.Get().Fetch(asked)
+	answer, failed := guest.Host().Fetch(asked)
 	if failed != nil {
 		return nil, failed
 	}

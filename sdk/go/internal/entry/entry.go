@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"strings"
 
 	"windlass.dev/sdk/internal/host"
@@ -36,7 +37,7 @@ func Logged() (restore func()) {
 func Describe(of manifest.Manifest) string {
 	document, err := json.Marshal(of)
 	if err != nil {
-		panic(fmt.Sprintf("the manifest cannot be written as JSON: %v", err))
+		panic("the manifest cannot be written as JSON: " + err.Error())
 	}
 	return string(document)
 }
@@ -79,7 +80,7 @@ func settle(others int) {
 		if turn == 100 {
 			left := runtime.NumGoroutine() - others
 			log.Write(log.Warn, "the plugin left goroutines behind, which go on in another call: wait for them, or have them end "+
-				"with the context", log.Field{Name: "goroutines", Value: fmt.Sprint(left)})
+				"with the context", log.Field{Name: "goroutines", Value: strconv.Itoa(left)})
 			return
 		}
 		runtime.Gosched()

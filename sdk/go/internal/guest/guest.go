@@ -13,8 +13,6 @@ import (
 	"windlass.dev/sdk"
 	"windlass.dev/sdk/internal/host"
 	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_clock"
-	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_config"
-	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_log"
 	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_random"
 	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_types"
 )
@@ -32,37 +30,17 @@ var lent [8192]byte
 
 // Call runs one call of the host: Go's clock begins at the host's time, its randomness at the host's seed, and what it prints is in
 // the log when it ends.
-func Call[T any](run func() T) T {
+func Call(run func()) {
 	seed := uint64(windlass_plugin_random.GetU32())<<32 | uint64(windlass_plugin_random.GetU32())
 	begin(now().UnixNano(), int64(seed), unsafe.Pointer(&lent), uint32(len(lent)))
 	defer end()
 	reseed(seed)
-	return run()
+	run()
 }
 
 func now() time.Time {
 	instant := windlass_plugin_clock.Now()
 	return time.Unix(int64(instant.Seconds), int64(instant.Nanoseconds)).UTC()
-}
-
-// Pure is the host of a composer, which has nothing but this.
-type Pure struct {
-	common
-	none
-}
-
-// common is what composers and reconcilers have. The reconcilers' host does not embed Pure: with it each of their components would hold
-// all of none.
-type common struct{}
-
-func (common) Now() time.Time                { return now() }
-func (common) Config() string                { return windlass_plugin_config.Get() }
-func (common) RandomUint32() uint32          { return windlass_plugin_random.GetU32() }
-func (common) RandomBytes(length int) []byte { return windlass_plugin_random.GetBytes(uint32(length)) }
-
-func (common) Log(level int, message string, fields []host.Pair) {
-	host.Clean(&message)
-	windlass_plugin_log.Log(uint8(level), message, tuples(fields))
 }
 
 func tuples(pairs []host.Pair) []wt.Tuple2[string, string] {
@@ -97,9 +75,12 @@ func someFields(fields []string) wt.Option[[]string] {
 	return wt.Some(host.Cleaned(fields))
 }
 
-// Milliseconds is at least one, and at most what every language can hold.
-func Milliseconds(duration time.Duration) uint32 {
-	return uint32(min(max(duration.Milliseconds(), 1), 1<<31-1))
+// Milliseconds are none for no time, and else at least one and at most what every language can hold.
+func Milliseconds(duration time.Duration) wt.Option[uint32] {
+	if duration <= 0 {
+		return wt.None[uint32]()
+	}
+	return wt.Some(uint32(min(max(duration.Milliseconds(), 1), 1<<31-1)))
 }
 
 func kind(of host.Kind) windlass_plugin_types.ObjectKind {
@@ -107,6 +88,7 @@ func kind(of host.Kind) windlass_plugin_types.ObjectKind {
 	return windlass_plugin_types.ObjectKind{ApiVersion: of.APIVersion, Kind: of.Kind}
 }
 
+// ref names no cluster: there is one.
 func ref(of host.Ref) windlass_plugin_types.ObjectRef {
 	host.Clean(&of.APIVersion, &of.Kind, &of.Name)
 	return windlass_plugin_types.ObjectRef{
@@ -127,40 +109,37 @@ func optionalRef(of *host.Ref) wt.Option[windlass_plugin_types.ObjectRef] {
 	return wt.Some(ref(*of))
 }
 
+func optionalRefOf(of wt.Option[windlass_plugin_types.ObjectRef]) *host.Ref {
+	if of.IsNone() {
+		return nil
+	}
+	return new(refOf(of.Some()))
+}
+
 func apiError(of windlass_plugin_types.ApiError) *host.APIError {
-	err := &host.APIError{
+	return &host.APIError{
 		Code: int(of.Code), Reason: host.Reason(of.Reason), StatusReason: of.StatusReason, Message: of.Message,
 		RetryAfter: time.Duration(of.RetryAfterMs.SomeOr(0)) * time.Millisecond, Verb: of.Verb, Resource: of.Resource,
+		Object: optionalRefOf(of.Object),
 	}
-	if of.Object.IsSome() {
-		object := refOf(of.Object.Some())
-		err.Object = &object
-	}
-	return err
 }
 
 // Failures are what went wrong, as the host is told.
 func Failures(of []host.Failure) []windlass_plugin_types.Failure {
 	all := make([]windlass_plugin_types.Failure, len(of))
 	for place, failure := range of {
-		host.Clean(&failure.Terminal, &failure.Transient)
-		switch {
-		case failure.API != nil:
-			err := failure.API
-			told := windlass_plugin_types.ApiError{
-				Code: uint16(err.Code), Reason: uint8(err.Reason), StatusReason: err.StatusReason, Message: err.Message,
-				Verb: err.Verb, Resource: err.Resource, Object: optionalRef(err.Object),
-			}
-			host.Clean(&told.StatusReason, &told.Message, &told.Verb, &told.Resource)
-			if err.RetryAfter > 0 {
-				told.RetryAfterMs = wt.Some(Milliseconds(err.RetryAfter))
-			}
-			all[place] = windlass_plugin_types.MakeFailureApi(told)
-		case failure.Terminal != "":
-			all[place] = windlass_plugin_types.MakeFailureTerminal(failure.Terminal)
-		default:
-			all[place] = windlass_plugin_types.MakeFailureTransient(failure.Transient)
+		host.Clean(&failure.Message)
+		told := windlass_plugin_types.Failure{
+			Message: failure.Message, Terminal: failure.Terminal, RetryAfterMs: Milliseconds(failure.RetryAfter),
 		}
+		if err := failure.API; err != nil {
+			host.Clean(&err.StatusReason, &err.Message, &err.Verb, &err.Resource)
+			told.Api = wt.Some(windlass_plugin_types.ApiError{
+				Code: uint16(err.Code), Reason: uint8(err.Reason), StatusReason: err.StatusReason, Message: err.Message,
+				RetryAfterMs: Milliseconds(err.RetryAfter), Verb: err.Verb, Resource: err.Resource, Object: optionalRef(err.Object),
+			})
+		}
+		all[place] = told
 	}
 	return all
 }

@@ -1,11 +1,11 @@
 package host
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
 	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -13,7 +13,7 @@ import (
 // if it is larger, and any other number a float64: as apimachinery does, and unlike encoding/json, which has no exact whole
 // numbers above 2⁵³.
 func Decode(document string, into any) error {
-	decoder := json.NewDecoder(bytes.NewReader([]byte(document)))
+	decoder := json.NewDecoder(strings.NewReader(document))
 	kind := reflect.TypeOf(into)
 	if kind == nil || !mayHold(kind) {
 		return placed(decoder.Decode(into))
@@ -29,6 +29,14 @@ func Decode(document string, into any) error {
 		return replace(into)
 	}
 	return settle(reflect.ValueOf(into))
+}
+
+// Expect decodes a document that the plugin expects to fit a type. One that does not fit stays so until someone changes it.
+func Expect(what, document string, into any) error {
+	if err := Decode(document, into); err != nil {
+		return &Marked{Cause: fmt.Errorf("%s is not as the plugin expects: %w", what, err), Terminal: true}
+	}
+	return nil
 }
 
 // number is what a json.Number is in Go.
@@ -169,8 +177,8 @@ func Object[T any](read Read) (*T, error) {
 		return nil, nil
 	}
 	object := new(T)
-	if err := Decode(read.Object, object); err != nil {
-		return nil, &Final{fmt.Errorf("an object is not as the plugin expects: %w", err)}
+	if err := Expect("an object", read.Object, object); err != nil {
+		return nil, err
 	}
 	return object, nil
 }

@@ -2,26 +2,33 @@ package host
 
 import (
 	"errors"
-	"fmt"
+	"reflect"
+	"time"
 )
 
-// Final is an error that must not be retried until something changes.
-type Final struct{ Cause error }
+// Marked is an error that says itself how it is retried, whatever it wraps.
+type Marked struct {
+	Cause error
+	// Terminal says that it is not, until something changes.
+	Terminal bool
+	// RetryAfter is when it is at the earliest; zero: after the backoff.
+	RetryAfter time.Duration
+}
 
-func (err *Final) Error() string { return err.Cause.Error() }
-func (err *Final) Unwrap() error { return err.Cause }
+func (err *Marked) Error() string { return err.Cause.Error() }
+func (err *Marked) Unwrap() error { return err.Cause }
 
 // Failures is the report of an error to the host: its parts, each with its class and the context that was added on the
 // way up. Joined errors are reported one by one, even below an error that wraps their join. An error that is neither an
-// APIError nor Final is retried.
+// APIError nor Marked is retried.
 func Failures(err error) []Failure { return tell(nil, err) }
 
 func tell(all []Failure, err error) []Failure {
-	parts := partsOf(err)
-	kind := fmt.Sprintf("%T", err)
-	switch {
-	case err == nil:
+	if err == nil {
 		return all
+	}
+	parts, kind := partsOf(err), nameOf(err)
+	switch {
 	case kind == "*errors.joinError":
 		// It says nothing of its own, and is not asked: it has the texts of all below it, so that errors joined one after another in a
 		// loop would cost the cube of their number.
@@ -70,16 +77,16 @@ func tellSum(all []Failure, outer string, parts []error) []Failure {
 
 func tellOne(all []Failure, err error) []Failure {
 	inner, before := errors.Unwrap(err), len(all)
-	final, api := own(err, inner)
+	marked, api := own(err, inner)
 	text := said(err)
-	if inner != nil && final == nil && api == nil {
+	if inner != nil && marked == nil && api == nil {
 		all = tell(all, inner)
 		surround(all[before:], text, said(inner))
 		return all
 	}
 	// It is one error, whatever it is made of.
 	text = around(text, said(inner), none, none)
-	if api != nil && final == nil {
+	if api != nil && marked == nil {
 		copied := *api
 		all = append(all, Failure{API: &copied})
 		surround(all[before:], text, api.Error())
@@ -87,51 +94,55 @@ func tellOne(all []Failure, err error) []Failure {
 	}
 	if text == "" {
 		// A failure without a text would be none.
-		text = fmt.Sprintf("an error of type %T without a text", err)
+		text = "an error of type " + nameOf(err) + " without a text"
 	}
-	if final != nil {
-		return append(all, Failure{Terminal: text})
+	failure := Failure{Message: text}
+	if marked != nil {
+		failure.Terminal, failure.RetryAfter = marked.Terminal, marked.RetryAfter
 	}
-	return append(all, Failure{Transient: text})
+	return append(all, failure)
 }
+
+// nameOf is the name of an error's type.
+func nameOf(err error) string { return reflect.TypeOf(err).String() }
 
 // own is what gives an error its class: itself, or what its As says that it is, unless that only looks it up in what the error
 // wraps. One that wraps none, or several as one, has the class of the first in it that has one.
-func own(err, inner error) (final *Final, api *APIError) {
+func own(err, inner error) (marked *Marked, api *APIError) {
 	as, can := err.(interface{ As(any) bool })
-	final, isFinal := err.(*Final)
+	marked, isMarked := err.(*Marked)
 	api, isAPI := err.(*APIError)
 	switch {
-	case isFinal || isAPI:
+	case isMarked || isAPI:
 	case inner == nil:
 		for _, part := range partsOf(err) {
-			if final, api = first(part); final != nil || api != nil {
-				return final, api
+			if marked, api = first(part); marked != nil || api != nil {
+				return marked, api
 			}
 		}
 		if can {
-			as.As(&final)
+			as.As(&marked)
 			as.As(&api)
 		}
 	case can:
-		var finalWithin *Final
+		var markedWithin *Marked
 		var apiWithin *APIError
-		if !as.As(&final) || errors.As(inner, &finalWithin) && finalWithin == final {
-			final = nil
+		if !as.As(&marked) || errors.As(inner, &markedWithin) && markedWithin == marked {
+			marked = nil
 		}
 		if !as.As(&api) || errors.As(inner, &apiWithin) && apiWithin == api {
 			api = nil
 		}
 	}
-	return final, api
+	return marked, api
 }
 
-func first(err error) (final *Final, api *APIError) {
+func first(err error) (marked *Marked, api *APIError) {
 	inner := errors.Unwrap(err)
-	if final, api = own(err, inner); final == nil && api == nil && inner != nil {
+	if marked, api = own(err, inner); marked == nil && api == nil && inner != nil {
 		return first(inner)
 	}
-	return final, api
+	return marked, api
 }
 
 // surround puts failures into the text of an error that wraps theirs. Most errors include the text of what they wrap,
@@ -150,14 +161,10 @@ func enclose(all []Failure, outer string, start, end int) {
 }
 
 func (failure *Failure) text() *string {
-	switch {
-	case failure.API != nil:
+	if failure.API != nil {
 		return &failure.API.Message
-	case failure.Transient != "":
-		return &failure.Transient
-	default:
-		return &failure.Terminal
 	}
+	return &failure.Message
 }
 
 // said is the text of an error. A nil pointer has none.

@@ -1,4 +1,4 @@
-// Package host is the seam between the SDK and what it runs in: the host's imports in a plugin, a double in unit tests.
+// Package host has what the SDK and the host say to each other, in the types of Go.
 package host
 
 import (
@@ -99,11 +99,16 @@ func (err *APIError) Error() string {
 	return asked + ": " + err.StatusReason + ": " + err.Message
 }
 
-// Failure is one thing that went wrong in a call: exactly one field is set.
+// Failure is one thing that went wrong in a call.
 type Failure struct {
-	API       *APIError
-	Transient string
-	Terminal  string
+	// API is the API error behind it, with the text; nil: there is none.
+	API *APIError
+	// Message is the text where there is no API.
+	Message string
+	// Terminal says that no attempt is worth it until something changes.
+	Terminal bool
+	// RetryAfter is when another attempt is worth it at the earliest; zero: after the backoff.
+	RetryAfter time.Duration
 }
 
 // CacheQuery is `cache.list-query`. Empty strings and nil are none.
@@ -255,13 +260,37 @@ type HTTPError struct {
 
 func (err *HTTPError) Error() string { return err.Message + " (" + err.Reason + ")" }
 
-// As says that a malformed request is Final: another attempt would be as malformed.
+// As says that a malformed request is terminal: another attempt would be as malformed.
 func (err *HTTPError) As(target any) bool {
-	final, is := target.(**Final)
+	marked, is := target.(**Marked)
 	if is = is && err != nil && err.Reason == "invalid-request"; is {
-		*final = &Final{err}
+		*marked = &Marked{Cause: err, Terminal: true}
 	}
 	return is
+}
+
+// Trigger is one thing that has queued the key of a call. As text it is its reason and its object, as in "Changed ConfigMap
+// prod/shop".
+type Trigger struct {
+	// Reason is what happened, in CamelCase. Later hosts may tell others.
+	//
+	//   - "Changed": the object is new or has changed; "Deleted": it has gone.
+	//   - "Start": the controller has begun, or the first list of a watch has come.
+	//   - "Resync": its time has come round.
+	//   - "RequeueAfter": the call before has asked for it; "Retry": it has failed.
+	//   - "Swap": this is another build of the plugin; "Configuration": its configuration or its grants have changed.
+	Reason string
+	// Watch is the name of the watch; empty: the manifest gives it none.
+	Watch string
+	// Object is nil if it was not about one.
+	Object *Ref
+}
+
+func (trigger Trigger) String() string {
+	if trigger.Object == nil {
+		return trigger.Reason
+	}
+	return trigger.Reason + " " + trigger.Object.String()
 }
 
 // Host is all that a plugin may call.
@@ -291,6 +320,7 @@ type Host interface {
 	RandomUint32() uint32
 	RandomBytes(length int) []byte
 	Fetch(request Request) (Response, *HTTPError)
+	Triggers() []Trigger
 }
 
 // Clean makes texts such as the interface can take: one that is not UTF-8 would end the call, and the instance with it. It takes
@@ -312,15 +342,4 @@ func Cleaned(texts []string) []string {
 		Clean(&texts[place])
 	}
 	return texts
-}
-
-// Current is the host that the SDK calls: in a plugin the imports, in a test what the test sets. Nil elsewhere.
-var Current Host
-
-// Get returns the host.
-func Get() Host {
-	if Current == nil {
-		panic("there is no Windlass host here: in a unit test, begin with windlasstest.New(t)")
-	}
-	return Current
 }

@@ -148,7 +148,7 @@ func TestADocumentThatDoesNotFitIsAnError(t *testing.T) {
 			t.Errorf("%s is taken for %v", document, object)
 		}
 	}
-	if _, err := Object[int](Read{Object: `"text"`}); !errors.As(err, new(*Final)) {
+	if _, err := Object[int](Read{Object: `"text"`}); !errors.As(err, new(*Marked)) {
 		t.Error(err)
 	}
 }
@@ -161,23 +161,23 @@ func TestAFailureHasTheClassOfItsErrorAndJoinedOnesAreToldOneByOne(t *testing.T)
 	sentinel := errors.New("sentinel")
 	both := told
 	both.Message = "sentinel: changed"
-	final := &Final{errors.New("no")}
+	final := terminal(errors.New("no"))
 	for _, each := range []struct {
 		err    error
 		wanted []Failure
 	}{
 		{nil, nil},
-		{errors.New("oh"), []Failure{{Transient: "oh"}}},
-		{errors.New(""), []Failure{{Transient: "an error of type *errors.errorString without a text"}}},
-		{final, []Failure{{Terminal: "no"}}},
-		{fmt.Errorf("so: %w", final), []Failure{{Terminal: "so: no"}}},
+		{errors.New("oh"), []Failure{{Message: "oh"}}},
+		{errors.New(""), []Failure{{Message: "an error of type *errors.errorString without a text"}}},
+		{final, []Failure{never("no")}},
+		{fmt.Errorf("so: %w", final), []Failure{never("so: no")}},
 		{conflict, []Failure{{API: &told}}},
 		{fmt.Errorf("while: %w", conflict), []Failure{{API: &wrapped}}},
 		{fmt.Errorf("%w: %w", sentinel, conflict), []Failure{{API: &both}}},
-		{errors.Join(conflict, nil, final, sentinel), []Failure{{API: &told}, {Terminal: "no"}, {Transient: "sentinel"}}},
-		{&HTTPError{Reason: "dns", Message: "oh"}, []Failure{{Transient: "oh (dns)"}}},
-		{fmt.Errorf("so: %w", &HTTPError{Reason: "invalid-request", Message: "no"}), []Failure{{Terminal: "so: no (invalid-request)"}}},
-		{&Final{errors.Join(errors.New("a"), conflict)}, []Failure{{Terminal: "a\n" + conflict.Error()}}},
+		{errors.Join(conflict, nil, final, sentinel), []Failure{{API: &told}, never("no"), {Message: "sentinel"}}},
+		{&HTTPError{Reason: "dns", Message: "oh"}, []Failure{{Message: "oh (dns)"}}},
+		{fmt.Errorf("so: %w", &HTTPError{Reason: "invalid-request", Message: "no"}), []Failure{never("so: no (invalid-request)")}},
+		{terminal(errors.Join(errors.New("a"), conflict)), []Failure{never("a\n" + conflict.Error())}},
 	} {
 		if got := Failures(each.err); !reflect.DeepEqual(got, each.wanted) {
 			t.Errorf("%v is told as %+v", each.err, got)
@@ -185,7 +185,6 @@ func TestAFailureHasTheClassOfItsErrorAndJoinedOnesAreToldOneByOne(t *testing.T)
 	}
 }
 
-// silent wraps errors and says nothing of them.
 var conflict = &APIError{Reason: Conflict, StatusReason: "Conflict", Message: "changed", Verb: "patch", Resource: "pods"}
 
 // api is conflict, as it is told with another text.
@@ -197,6 +196,12 @@ func told(err *APIError, message string) Failure {
 	return Failure{API: &copied}
 }
 
+// terminal is an error that is not retried, and never how it is told.
+func terminal(cause error) *Marked { return &Marked{Cause: cause, Terminal: true} }
+
+func never(message string) Failure { return Failure{Message: message, Terminal: true} }
+
+// silent wraps errors and says nothing of them.
 type silent struct {
 	text   string
 	causes []error
@@ -211,29 +216,29 @@ func (settings) Error() string     { return "cannot read the settings" }
 func (err settings) Unwrap() error { return err.error }
 
 func TestAFailureSaysWhatWasSaidAroundItsErrorAndNothingTwice(t *testing.T) {
-	final, sentinel := &Final{errors.New("no")}, errors.New("sentinel")
+	final, sentinel := terminal(errors.New("no")), errors.New("sentinel")
 	both := errors.Join(fmt.Errorf("the one: %w", conflict), errors.Join(final, sentinel))
 	for _, each := range []struct {
 		err    error
 		wanted []Failure
 	}{
 		{fmt.Errorf("both (%w), as before", both), []Failure{
-			api("both (the one: changed), as before"), {Terminal: "both (no), as before"}, {Transient: "both (sentinel), as before"},
+			api("both (the one: changed), as before"), never("both (no), as before"), {Message: "both (sentinel), as before"},
 		}},
 		{fmt.Errorf("all: %w", errors.Join(fmt.Errorf("both: %w", both))), []Failure{
-			api("all: both: the one: changed"), {Terminal: "all: both: no"}, {Transient: "all: both: sentinel"},
+			api("all: both: the one: changed"), never("all: both: no"), {Message: "all: both: sentinel"},
 		}},
-		{silent{"two things", []error{conflict, nil, final}}, []Failure{api("two things: changed"), {Terminal: "two things: no"}}},
+		{silent{"two things", []error{conflict, nil, final}}, []Failure{api("two things: changed"), never("two things: no")}},
 		{fmt.Errorf("so: %w", silent{"two things", []error{settings{conflict}, final}}), []Failure{
-			api("so: two things: cannot read the settings: changed"), {Terminal: "so: two things: no"},
+			api("so: two things: cannot read the settings: changed"), never("so: two things: no"),
 		}},
-		{silent{"nothing", []error{nil}}, []Failure{{Transient: "nothing"}}},
+		{silent{"nothing", []error{nil}}, []Failure{{Message: "nothing"}}},
 		{settings{conflict}, []Failure{api("cannot read the settings: changed")}},
 		{fmt.Errorf("so: %w", settings{fmt.Errorf("the shop: %w", conflict)}), []Failure{api("so: cannot read the settings: the shop: changed")}},
 		{fmt.Errorf("so (%s)%w", conflict.Message, settings{conflict}), []Failure{api("so (changed)cannot read the settings: changed")}},
 		{settings{fmt.Errorf("%.0w%s", conflict, "as ever: changed")}, []Failure{api("cannot read the settings: as ever: changed")}},
-		{settings{sentinel}, []Failure{{Transient: "cannot read the settings: sentinel"}}},
-		{settings{(*APIError)(nil)}, []Failure{{Transient: "cannot read the settings: an error of type *host.APIError without a text"}}},
+		{settings{sentinel}, []Failure{{Message: "cannot read the settings: sentinel"}}},
+		{settings{(*APIError)(nil)}, []Failure{{Message: "cannot read the settings: an error of type *host.APIError without a text"}}},
 	} {
 		if got := Failures(each.err); !reflect.DeepEqual(got, each.wanted) {
 			t.Errorf("%v is told as %+v", each.err, shown(got))
@@ -263,13 +268,13 @@ func TestWhatIsWrappedCountsAsSaidOnlyWhereItStandsOnItsOwn(t *testing.T) {
 		{"shop", "shop", "shop"},
 	} {
 		got := Failures(one{each.outer, errors.New(each.inner)})
-		if wanted := []Failure{{Transient: each.wanted}}; !reflect.DeepEqual(got, wanted) {
+		if wanted := []Failure{{Message: each.wanted}}; !reflect.DeepEqual(got, wanted) {
 			t.Errorf("%q around %q is told as %q", each.outer, each.inner, shown(got))
 		}
 	}
 	// Where it is said more than once, the last is the one that is wrapped: what is said around stands before.
 	got := Failures(one{"shop: shop", one{"shop", errors.New("closed")}})
-	if wanted := []Failure{{Transient: "shop: shop: closed"}}; !reflect.DeepEqual(got, wanted) {
+	if wanted := []Failure{{Message: "shop: shop: closed"}}; !reflect.DeepEqual(got, wanted) {
 		t.Error(shown(got))
 	}
 }
@@ -284,21 +289,21 @@ func (err one) Error() string { return err.text }
 func (err one) Unwrap() error { return err.cause }
 
 func TestWhatASumSaysOfItsOwnIsSaidOfEachPart(t *testing.T) {
-	final := &Final{errors.New("no")}
+	final := terminal(errors.New("no"))
 	parts := []error{conflict, nil, final}
 	for text, wanted := range map[string][]Failure{
-		"two things: " + conflict.Error() + "; no":               {api("two things: changed"), {Terminal: "two things: no"}},
-		"two things:\n* " + conflict.Error() + "\n* no\nas ever": {api("two things:\n* changed\nas ever"), {Terminal: "two things:\n* no\nas ever"}},
+		"two things: " + conflict.Error() + "; no":               {api("two things: changed"), never("two things: no")},
+		"two things:\n* " + conflict.Error() + "\n* no\nas ever": {api("two things:\n* changed\nas ever"), never("two things:\n* no\nas ever")},
 		// Nothing but the parts.
-		"[" + conflict.Error() + ", no]": {api("changed"), {Terminal: "no"}},
-		conflict.Error() + "\nno":        {api("changed"), {Terminal: "no"}},
+		"[" + conflict.Error() + ", no]": {api("changed"), never("no")},
+		conflict.Error() + "\nno":        {api("changed"), never("no")},
 		// Words between the parts may be said of either.
 		"the one: " + conflict.Error() + "; the other: no": {
-			api("the one: changed; the other: no"), {Terminal: "the one: " + conflict.Error() + "; the other: no"},
+			api("the one: changed; the other: no"), never("the one: " + conflict.Error() + "; the other: no"),
 		},
-		"first: no":          {api("first: no: changed"), {Terminal: "first: no"}},
-		"cannot do two":      {api("cannot do two: changed"), {Terminal: "cannot do two: no"}},
-		"no: it has changed": {api("no: it has changed: changed"), {Terminal: "no: it has changed"}},
+		"first: no":          {api("first: no: changed"), never("first: no")},
+		"cannot do two":      {api("cannot do two: changed"), never("cannot do two: no")},
+		"no: it has changed": {api("no: it has changed: changed"), never("no: it has changed")},
 	} {
 		if got := Failures(silent{text, parts}); !reflect.DeepEqual(got, wanted) {
 			t.Errorf("%q is told as %q", text, shown(got))
@@ -321,15 +326,15 @@ func (err aggregate) Error() string   { return fmt.Sprint([]error(err)) }
 func (err aggregate) Errors() []error { return err }
 
 func TestTheSumsOfLibrariesInUseAreToldPartByPart(t *testing.T) {
-	parts := []error{conflict, one{"the port", &Final{errors.New("no")}}}
+	parts := []error{conflict, one{"the port", terminal(errors.New("no"))}}
 	for _, each := range []struct {
 		err    error
 		wanted []Failure
 	}{
-		{&multi{parts}, []Failure{api("2 errors occurred: [changed]"), {Terminal: "2 errors occurred: [the port: no]"}}},
-		{aggregate(parts), []Failure{api("changed"), {Terminal: "the port: no"}}},
-		{fmt.Errorf("so: %w", aggregate(parts)), []Failure{api("so: changed"), {Terminal: "so: the port: no"}}},
-		{aggregate{}, []Failure{{Transient: "[]"}}},
+		{&multi{parts}, []Failure{api("2 errors occurred: [changed]"), never("2 errors occurred: [the port: no]")}},
+		{aggregate(parts), []Failure{api("changed"), never("the port: no")}},
+		{fmt.Errorf("so: %w", aggregate(parts)), []Failure{api("so: changed"), never("so: the port: no")}},
+		{aggregate{}, []Failure{{Message: "[]"}}},
 	} {
 		if got := Failures(each.err); !reflect.DeepEqual(got, each.wanted) {
 			t.Errorf("%v is told as %q", each.err, shown(got))
@@ -344,8 +349,8 @@ func TestErrorsJoinedInALoopAreToldWithoutATextOfEachJoin(t *testing.T) {
 	for number := range 5_000 {
 		message := fmt.Sprintf("object %d: no such thing", number)
 		errs = errors.Join(errs, errors.New(message))
-		wanted = append(wanted, Failure{Transient: message})
-		around = append(around, Failure{Transient: "some failed: " + message})
+		wanted = append(wanted, Failure{Message: message})
+		around = append(around, Failure{Message: "some failed: " + message})
 	}
 	if got := Failures(errs); !reflect.DeepEqual(got, wanted) {
 		t.Error(len(got), "failures")
@@ -353,7 +358,7 @@ func TestErrorsJoinedInALoopAreToldWithoutATextOfEachJoin(t *testing.T) {
 	if got := Failures(fmt.Errorf("some failed: %w", errs)); !reflect.DeepEqual(got, around) {
 		t.Error(len(got), "failures")
 	}
-	if got := Failures(fmt.Errorf("%w: %w", errs, &Final{errors.New("no")})); len(got) != 1 || got[0].Terminal == "" {
+	if got := Failures(fmt.Errorf("%w: %w", errs, terminal(errors.New("no")))); len(got) != 1 || !got[0].Terminal {
 		t.Error(len(got), "failures")
 	}
 }
@@ -369,8 +374,8 @@ func (err translated) As(target any) bool {
 	case **APIError:
 		*target, _ = err.as.(*APIError)
 		return *target != nil
-	case **Final:
-		*target, _ = err.as.(*Final)
+	case **Marked:
+		*target, _ = err.as.(*Marked)
 		return *target != nil
 	}
 	return false
@@ -383,7 +388,7 @@ func (err asking) As(target any) bool { return errors.As(err.cause, target) }
 
 func TestAnErrorIsWhatItSaysByAsThatItIs(t *testing.T) {
 	busy := &APIError{Reason: TooManyRequests, StatusReason: "TooManyRequests", Message: "busy", RetryAfter: time.Second}
-	status, final := errors.New("status 429"), &Final{errors.New("no")}
+	status, final := errors.New("status 429"), terminal(errors.New("no"))
 	for _, each := range []struct {
 		err    error
 		wanted []Failure
@@ -393,10 +398,10 @@ func TestAnErrorIsWhatItSaysByAsThatItIs(t *testing.T) {
 		{fmt.Errorf("so: %w", translated{one{"quota", status}, busy}), []Failure{told(busy, "so: quota: status 429: busy")}},
 		{translated{one{"quota", conflict}, busy}, []Failure{told(busy, "quota: "+conflict.Error()+": busy")}},
 		{translated{one{"quota", final}, busy}, []Failure{told(busy, "quota: no: busy")}},
-		{translated{one{"quota", conflict}, final}, []Failure{{Terminal: "quota: " + conflict.Error()}}},
+		{translated{one{"quota", conflict}, final}, []Failure{never("quota: " + conflict.Error())}},
 		{translated{one{"quota", conflict}, nil}, []Failure{api("quota: changed")}},
 		{translated{one{"quota", nil}, busy}, []Failure{told(busy, "quota: busy")}},
-		{asking{one{"both", errors.Join(one{"the shop", conflict}, final)}}, []Failure{api("both: the shop: changed"), {Terminal: "both: no"}}},
+		{asking{one{"both", errors.Join(one{"the shop", conflict}, final)}}, []Failure{api("both: the shop: changed"), never("both: no")}},
 	} {
 		if got := Failures(each.err); !reflect.DeepEqual(got, each.wanted) {
 			t.Errorf("%v is told as %q", each.err, shown(got))
@@ -404,8 +409,33 @@ func TestAnErrorIsWhatItSaysByAsThatItIs(t *testing.T) {
 	}
 }
 
+func TestADelayIsKeptWhateverIsSaidAroundIt(t *testing.T) {
+	delayed, sentinel := &Marked{Cause: errors.New("a backup runs"), RetryAfter: time.Minute}, errors.New("sentinel")
+	later := func(message string) Failure { return Failure{Message: message, RetryAfter: time.Minute} }
+	for _, each := range []struct {
+		err    error
+		wanted []Failure
+	}{
+		{delayed, []Failure{later("a backup runs")}},
+		{fmt.Errorf("the shop: %w", delayed), []Failure{later("the shop: a backup runs")}},
+		{errors.Join(conflict, delayed), []Failure{api("changed"), later("a backup runs")}},
+		{fmt.Errorf("both: %w", errors.Join(delayed, sentinel)), []Failure{later("both: a backup runs"), {Message: "both: sentinel"}}},
+		{silent{"two things", []error{delayed, terminal(sentinel)}}, []Failure{later("two things: a backup runs"), never("two things: sentinel")}},
+		{fmt.Errorf("%w: %w", sentinel, delayed), []Failure{later("sentinel: a backup runs")}},
+		{translated{one{"quota", sentinel}, delayed}, []Failure{later("quota: sentinel")}},
+		// It takes the place of the class of what it marks, and another mark takes its place.
+		{&Marked{Cause: conflict, RetryAfter: time.Minute}, []Failure{later(conflict.Error())}},
+		{&Marked{Cause: terminal(sentinel), RetryAfter: time.Minute}, []Failure{later("sentinel")}},
+		{terminal(delayed), []Failure{never("a backup runs")}},
+	} {
+		if got := Failures(each.err); !reflect.DeepEqual(got, each.wanted) {
+			t.Errorf("%v is told as %+v", each.err, got)
+		}
+	}
+}
+
 func TestAnErrorOfSeveralHasTheClassOfTheFirstThatHasOne(t *testing.T) {
-	sentinel, final := errors.New("sentinel"), &Final{errors.New("no")}
+	sentinel, final := errors.New("sentinel"), terminal(errors.New("no"))
 	malformed := &HTTPError{Reason: "invalid-request", Message: "odd"}
 	for _, each := range []struct {
 		err   error
@@ -417,11 +447,11 @@ func TestAnErrorOfSeveralHasTheClassOfTheFirstThatHasOne(t *testing.T) {
 		{fmt.Errorf("%w: %w", one{"so", malformed}, conflict), false},
 		{fmt.Errorf("%w: %w", errors.Join(sentinel, conflict, final), final), true},
 		{fmt.Errorf("%w: %w", aggregate{sentinel, fmt.Errorf("%w: %w", final, conflict)}, conflict), false},
-		{fmt.Errorf("%w: %w", sentinel, &Final{conflict}), false},
+		{fmt.Errorf("%w: %w", sentinel, terminal(conflict)), false},
 		{fmt.Errorf("%w: %w", translated{one{"quota", final}, conflict}, final), true},
 	} {
 		got := Failures(each.err)
-		if len(got) != 1 || (got[0].API != nil) != each.isAPI || (got[0].Terminal == "") != each.isAPI {
+		if len(got) != 1 || (got[0].API != nil) != each.isAPI || got[0].Terminal == each.isAPI {
 			t.Errorf("%v is told as %+v", each.err, got)
 		}
 	}
@@ -430,9 +460,9 @@ func TestAnErrorOfSeveralHasTheClassOfTheFirstThatHasOne(t *testing.T) {
 func shown(failures []Failure) (all []string) {
 	for _, failure := range failures {
 		if failure.API != nil {
-			failure.Transient = "api " + failure.API.Message
+			failure.Message = "api " + failure.API.Message
 		}
-		all = append(all, failure.Transient+failure.Terminal)
+		all = append(all, failure.Message)
 	}
 	return all
 }

@@ -98,6 +98,7 @@ export function answers({ host, store, failing, manifest, primary }) {
     clock: { now: () => instant(host.now) },
     random: { getU32: random, getBytes: (length) => Uint8Array.from({ length }, () => random() >>> 24) },
     http: { fetch: (request) => fetched(host, request) },
+    triggers: { list: () => host.triggers },
   };
 }
 

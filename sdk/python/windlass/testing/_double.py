@@ -20,6 +20,7 @@ from .._text import encode
 from ..events import Event
 from ..http import HttpError, HttpReason, Response, failed
 from ..http import Request as HttpRequest
+from ..triggers import Trigger
 from ._forms import projection
 from ._records import Fault, LogLine, MetricValue, Write
 from ._requests import composition_request, request
@@ -47,6 +48,8 @@ class Host(Store):
         self.requests: list[HttpRequest] = []
         #: What `windlass.config.get` returns.
         self.configuration: Object = dict(config or {})
+        #: What `windlass.triggers.list` returns.
+        self.triggers: list[Trigger] = []
         self._faults: list[Fault] = []
         self._responses: list[tuple[str, str, Response | HttpReason]] = []
         self._random = 0
@@ -246,6 +249,9 @@ class Host(Store):
 
     def random_bytes(self, length: int) -> bytes:
         return bytes(self.random_u32() >> 24 for _ in range(length))
+
+    def triggers_list(self) -> list[tuple[str, str | None, ObjectRef | None]]:
+        return [(trigger.reason, trigger.watch, trigger.object) for trigger in self.triggers]
 
     def fetch(self, request: HttpRequest) -> tuple[int, Pairs, str | bytes]:
         self.requests.append(request)

@@ -184,6 +184,15 @@ pub(crate) mod clock {
     }
 }
 
+pub(crate) mod triggers {
+    use super::{current, needed};
+    use crate::triggers::Trigger;
+
+    pub(crate) fn list() -> Vec<Trigger> {
+        current(|host| host.triggers.clone()).unwrap_or_else(|| needed("triggers::list"))
+    }
+}
+
 pub(crate) mod random {
     use super::{current, needed};
 

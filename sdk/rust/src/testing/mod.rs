@@ -35,7 +35,9 @@
 
 mod definitions;
 mod forms;
+#[allow(clippy::result_large_err, reason = "as the interface's functions return it")]
 pub(crate) mod functions;
+#[allow(clippy::result_large_err, reason = "as the interface's functions return it")]
 mod objects;
 mod selector;
 
@@ -55,6 +57,7 @@ use crate::events::Event;
 use crate::http::{Body, HttpReason};
 use crate::object::ObjectRef;
 use crate::request::Request;
+use crate::triggers::Trigger;
 
 use definitions::Definitions;
 pub use objects::Write;
@@ -110,6 +113,7 @@ struct State {
     lines: Vec<Line>,
     values: Vec<Value>,
     config: serde_json::Value,
+    triggers: Vec<Trigger>,
     now: Timestamp,
     drawn: u32,
     version: u64,
@@ -130,6 +134,7 @@ impl Default for State {
             lines: Vec::new(),
             values: Vec::new(),
             config: json!({}),
+            triggers: Vec::new(),
             // 2026-11-21T10:48:45Z
             now: Timestamp { seconds: 1_795_258_125, nanoseconds: 0 },
             drawn: 0,
@@ -274,6 +279,11 @@ impl Host {
     pub fn set_config<T: Serialize>(&mut self, config: &T) {
         let config = serde_json::to_value(config).expect("a configuration is JSON");
         self.with(|state| state.config = config);
+    }
+
+    /// Adds to what has queued the key: a reason, such as `Changed`, and the object if it was one.
+    pub fn trigger(&mut self, reason: &str, object: Option<ObjectRef>) {
+        self.with(|state| state.triggers.push(Trigger { reason: reason.to_owned(), watch: None, object }));
     }
 
     /// Sets the clock, which stands still. By default it is 2026-11-21T10:48:45Z.

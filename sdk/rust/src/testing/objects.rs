@@ -47,6 +47,7 @@ fn reference(object: &Value) -> ObjectRef {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let metadata = &object["metadata"];
     ObjectRef {
+        cluster: None,
         api_version: text(&object["apiVersion"]),
         kind: text(&object["kind"]),
         namespace: metadata["namespace"].as_str().map(str::to_owned),

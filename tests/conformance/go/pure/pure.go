@@ -32,10 +32,12 @@ type Step struct {
 	Path     string
 }
 
-// Failure is one that a step asks for: exactly one field is set.
+// Failure is one that a step asks for: exactly one of the first three fields is set.
 type Failure struct {
 	Transient, Terminal string
 	API                 *Error `json:"api"`
+	// AfterMs is the delay of a transient one; zero: none.
+	AfterMs int64
 }
 
 // Error is an API error as results have it.
@@ -296,6 +298,8 @@ func failed(failures []Failure) error {
 			errs[place] = failure.API.error()
 		case failure.Terminal != "":
 			errs[place] = windlass.Terminal(errors.New(failure.Terminal))
+		case failure.AfterMs > 0:
+			errs[place] = windlass.RetryAfter(errors.New(failure.Transient), time.Duration(failure.AfterMs)*time.Millisecond)
 		default:
 			errs[place] = errors.New(failure.Transient)
 		}

@@ -105,7 +105,8 @@ fn answered(spec: &Value, composition: Composition) -> Composition {
     if let Some(milliseconds) = spec["requeueAfterMs"].as_u64() {
         composition = composition.requeue_after(Duration::from_millis(milliseconds));
     }
-    if spec["allowEmpty"] == true { composition.allow_empty() } else { composition }
+    let composition = if spec["allowEmpty"] == true { composition.allow_empty() } else { composition };
+    if spec["finalized"] == true { composition.finalized() } else { composition }
 }
 
 fn event(event: &Value) -> Event {

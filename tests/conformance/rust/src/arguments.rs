@@ -26,7 +26,7 @@ pub(crate) struct Target {
 
 impl From<Target> for ObjectRef {
     fn from(Target { api_version, kind, namespace, name, uid }: Target) -> Self {
-        Self { api_version, kind, namespace, name, uid }
+        Self { cluster: None, api_version, kind, namespace, name, uid }
     }
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn target(step: &Value) -> ObjectRef {
 }
 
 pub(crate) fn reference(target: &ObjectRef) -> Value {
-    let ObjectRef { api_version, kind, namespace, name, uid } = target;
+    let ObjectRef { api_version, kind, namespace, name, uid, .. } = target;
     json!({"apiVersion": api_version, "kind": kind, "namespace": namespace, "name": name, "uid": uid})
 }
 

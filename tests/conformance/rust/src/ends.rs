@@ -41,6 +41,9 @@ fn fail(step: &Value) -> Failures {
 
 fn failure(failure: &Value) -> Failures {
     match (failure["transient"].as_str(), failure["terminal"].as_str()) {
+        (Some(message), _) if !failure["afterMs"].is_null() => {
+            Failures::transient_after(message, Duration::from_millis(read(failure, "afterMs")))
+        }
         (Some(message), _) => Failures::transient(message),
         (_, Some(message)) => Failures::terminal(message),
         _ => ApiError::from(read::<MadeUp>(failure, "api")).into(),

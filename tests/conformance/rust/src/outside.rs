@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use windlass_sdk::conditions::{Condition, ConditionStatus, set_condition};
 use windlass_sdk::events::{self, Event, EventType};
 use windlass_sdk::http::{self, HttpError};
+use windlass_sdk::triggers::{self, Trigger};
 use windlass_sdk::{Failure, Metadata, OwnerReference, clock, owners};
 
 use crate::arguments::{Target, api_error, kind, read, reference};
@@ -25,6 +26,7 @@ pub(crate) fn call(call: &str, step: &Value) -> Option<Answer> {
             record(call, step);
             Ok(Value::Null)
         }
+        "triggers.list" => Ok(triggers::list().iter().map(trigger).collect()),
         "http.fetch" => fetch(&step["request"]),
         "conditions.set" => Ok(conditions(step)),
         "owner-reference" => Ok(owner_reference(&step["object"])),
@@ -47,6 +49,11 @@ fn claim(step: &Value) -> Answer {
             Err(json!({"errors": errors.collect::<Value>()}))
         }
     }
+}
+
+fn trigger(trigger: &Trigger) -> Value {
+    let Trigger { reason, watch, object } = trigger;
+    json!({"reason": reason, "watch": watch, "object": object.as_ref().map(reference)})
 }
 
 /// The event that `event` describes.

@@ -13,7 +13,7 @@ mod writing;
 use std::hint::black_box;
 
 use serde_json::{Value, json};
-use windlass_sdk::bindings::exports::windlass::plugin::reconciler::Guest;
+use windlass_sdk::bindings::exports::windlass::plugin::reconciler::{self, Guest};
 use windlass_sdk::bindings::windlass::plugin::types;
 use windlass_sdk::manifest::{Manifest, Options, Permission, Predicate, Watch};
 use windlass_sdk::{Failures, ObjectRef, Outcome, Reconciler, Request, cache, clock, entry, info, random, writes};
@@ -41,7 +41,7 @@ impl Guest for Chameleon {
         }
     }
 
-    fn reconcile(request: types::Request) -> Result<Outcome, Vec<types::Failure>> {
+    fn reconcile(request: types::Request) -> Result<reconciler::Outcome, Vec<types::Failure>> {
         entry::reconcile::<Self>(request)
     }
 }

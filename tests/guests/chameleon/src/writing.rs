@@ -31,6 +31,7 @@ fn apply(object: &str) -> Operation {
 
 fn delete(name: &str) -> Operation {
     let target = ObjectRef {
+        cluster: None,
         api_version: "v1".to_owned(),
         kind: "ConfigMap".to_owned(),
         namespace: None,

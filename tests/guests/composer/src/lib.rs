@@ -19,6 +19,8 @@ const DEADLINE_MS: u32 = 2_000;
 static MARKER: [u8; 30] = *b"COMPOSER-OWNS=all.............";
 /// The version that owns nothing but `ConfigMap`s.
 const ONLY_MAPS: &[u8] = b"COMPOSER-OWNS=maps.";
+/// The version for whose parents the host keeps a finalizer.
+const FINALIZES: &[u8] = b"COMPOSER-OWNS=ends.";
 
 struct Composer;
 
@@ -33,7 +35,10 @@ impl Guest for Composer {
             .watches(Watch::of("v1", "Secret"), Mapping::ReferencedBy { index: "secret".into() })
             .options(Options { deadline_ms: Some(DEADLINE_MS), ..Options::default() });
         // Without the black box, the compiler would evaluate the marker at build time.
-        let manifest = if black_box(&MARKER).starts_with(ONLY_MAPS) {
+        let marker = black_box(&MARKER);
+        let manifest = if marker.starts_with(FINALIZES) {
+            Manifest::new("composer", "0.3.0").controller(controller.finalizer())
+        } else if marker.starts_with(ONLY_MAPS) {
             Manifest::new("composer", "0.2.0").controller(controller)
         } else {
             let secrets = Watch::of("v1", "Secret").update_strategy(UpdateStrategy::Recreate);
@@ -54,12 +59,13 @@ impl Guest for Composer {
             }
             Some("loop") => spin(),
             Some("devour") => devour(),
-            Some("transient") => return Err(vec![Failure::Transient("composer: told to fail for now".into())]),
-            Some("terminal") => return Err(vec![Failure::Terminal("composer: told to fail for good".into())]),
+            Some("transient") => return Err(vec![failure("composer: told to fail for now", false)]),
+            Some("terminal") => return Err(vec![failure("composer: told to fail for good", true)]),
             Some("silent") => return Err(vec![]),
             _ => {}
         }
-        let mut children: Vec<String> = spec["children"].as_array().into_iter().flatten().map(raw).collect();
+        let asked = if request.request.deleting { "lastChildren" } else { "children" };
+        let mut children: Vec<String> = spec[asked].as_array().into_iter().flatten().map(raw).collect();
         children.extend((0..spec["count"].as_u64().unwrap_or(0)).map(|at| map(&format!("many-{at}"), &json!({}))));
         if spec["draw"] == true {
             children.push(map("drawn", &drawn()));
@@ -73,8 +79,13 @@ impl Guest for Composer {
             events: spec["events"].as_array().into_iter().flatten().map(event).collect(),
             requeue_after_ms: spec["requeueAfterMs"].as_u64().map(|ms| u32::try_from(ms).expect("it is small")),
             allow_empty: spec["allowEmpty"] == true,
+            finalized: spec["finalized"] == true,
         })
     }
+}
+
+fn failure(message: &str, terminal: bool) -> Failure {
+    Failure { message: message.into(), api: None, terminal, retry_after_ms: None }
 }
 
 /// A string is answered as it is, so that a test can have the composer answer something other than JSON.

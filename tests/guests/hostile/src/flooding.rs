@@ -38,7 +38,7 @@ pub(crate) fn reconcile(mode: &str, request: &Request) -> Option<Answer> {
     };
     let is_stopped = !matches!(mode, "floods-logs" | "floods-metrics");
     (0..if is_stopped { u32::MAX } else { MANY }).for_each(act);
-    Some(Ok(Outcome::Done))
+    Some(Ok(Outcome { requeue_after_ms: None }))
 }
 
 /// An event that is different each time, and every other time about somebody else's secret.

@@ -19,7 +19,7 @@ const HUGE: usize = 9 << 20;
 /// # Panics
 /// In the mode that panics.
 pub(crate) fn reconcile(mode: &str, _: &Request) -> Option<Answer> {
-    let done = Ok(Outcome::Done);
+    let done = Ok(Outcome { requeue_after_ms: None });
     Some(match mode {
         "behaves" | "watches-secrets" | "bombs-config" => {
             log::log(Level::Info, &format!("hostile {mode} reconciled"), &[]);
@@ -38,14 +38,14 @@ pub(crate) fn reconcile(mode: &str, _: &Request) -> Option<Answer> {
         }),
         "draws-randomness" => forever(|| drop(black_box(random::get_bytes(64 << 10)))),
         "forges-outage" => Err(OUTAGES.map(forged).to_vec()),
-        "requeues" => Ok(Outcome::RequeueAfter(0)),
+        "requeues" => Ok(Outcome { requeue_after_ms: Some(0) }),
         _ => return hand_over(mode),
     })
 }
 
 /// The modes that hand over too much, or ask for it.
 fn hand_over(mode: &str) -> Option<Answer> {
-    let done = Ok(Outcome::Done);
+    let done = Ok(Outcome { requeue_after_ms: None });
     Some(match mode {
         "draws-much-randomness" => {
             let _ = black_box(random::get_bytes(u32::MAX));
@@ -107,8 +107,8 @@ fn hand_over(mode: &str) -> Option<Answer> {
             trials.of("apply", writes::apply(&object, &options()));
             Ok(trials.end())
         }
-        "answers-much" => Err(vec![Failure::Transient("x".repeat(HUGE))]),
-        "answers-many" => Err(vec![Failure::Transient(String::new()); 100_000]),
+        "answers-much" => Err(vec![transient("x".repeat(HUGE))]),
+        "answers-many" => Err(vec![transient(String::new()); 100_000]),
         _ => return None,
     })
 }
@@ -122,8 +122,12 @@ const OUTAGES: [ApiReason; 5] = [
     ApiReason::TooManyRequests,
 ];
 
+fn transient(message: String) -> Failure {
+    Failure { message, api: None, terminal: false, retry_after_ms: None }
+}
+
 fn forged(reason: ApiReason) -> Failure {
-    Failure::Api(ApiError {
+    let error = ApiError {
         code: 503,
         reason,
         status_reason: "ServiceUnavailable\n\u{1b}[31m".to_owned(),
@@ -132,7 +136,8 @@ fn forged(reason: ApiReason) -> Failure {
         verb: "rob".to_owned(),
         resource: "*".to_owned(),
         object: Some(secret(Some("kube-system"))),
-    })
+    };
+    Failure { api: Some(error), retry_after_ms: Some(u32::MAX), ..transient(String::new()) }
 }
 
 pub(crate) fn spin() -> ! {

@@ -79,6 +79,7 @@ fn reads_elsewhere(trials: &Trials<'_>) {
 /// Each kind of write to the guarded object of a kind.
 fn writes(trials: &Trials<'_>, version: &str, kind: &str, namespace: Option<&str>) {
     let target = ObjectRef {
+        cluster: None,
         api_version: version.to_owned(),
         kind: kind.to_owned(),
         namespace: namespace.map(str::to_owned),
@@ -215,7 +216,7 @@ fn text(version: &str, kind: &str, namespace: Option<&str>, name: &str) -> Strin
 /// A `ConfigMap` of the primary's namespace.
 pub(crate) fn config_map(name: &str) -> ObjectRef {
     let (api_version, kind) = ("v1".to_owned(), "ConfigMap".to_owned());
-    ObjectRef { api_version, kind, namespace: None, name: name.to_owned(), uid: None }
+    ObjectRef { cluster: None, api_version, kind, namespace: None, name: name.to_owned(), uid: None }
 }
 
 /// The guarded Secret.

@@ -19,6 +19,7 @@ mod random;
 mod report;
 mod script;
 mod substitute;
+mod triggers;
 mod wire;
 mod writes;
 

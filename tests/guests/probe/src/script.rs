@@ -7,7 +7,9 @@ use windlass_sdk::{Failures, Outcome, Request};
 
 use crate::substitute::{Known, substitute};
 use crate::wire::Answer;
-use crate::{cache, clock, config, control, events, http, live, log, metrics, owners, random, report, writes};
+use crate::{
+    cache, clock, config, control, events, http, live, log, metrics, owners, random, report, triggers, writes,
+};
 
 /// The `spec` of a Probe.
 #[derive(Debug, Deserialize)]
@@ -77,6 +79,7 @@ fn call(name: &str, arguments: Value) -> Answer {
         "log" => log::call(function, arguments),
         "metrics" => metrics::call(function, arguments),
         "config" => config::call(function),
+        "triggers" => triggers::call(function),
         "clock" => clock::call(function),
         "random" => random::call(function, arguments),
         "http" => http::call(function, arguments),

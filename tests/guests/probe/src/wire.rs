@@ -18,7 +18,7 @@ pub(crate) struct ObjectRef {
 impl From<ObjectRef> for types::ObjectRef {
     fn from(target: ObjectRef) -> Self {
         let ObjectRef { api_version, kind, namespace, name, uid } = target;
-        Self { api_version, kind, namespace, name, uid }
+        Self { cluster: None, api_version, kind, namespace, name, uid }
     }
 }
 

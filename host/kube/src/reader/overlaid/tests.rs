@@ -14,6 +14,7 @@ use windlass_core::ports::{CallContext, ListQuery, Reads as _};
 use windlass_core::principal::{Principal, Role};
 use windlass_core::progress::Stamp;
 use windlass_core::settle::Hold;
+use windlass_core::trigger::Triggers;
 use windlass_core::watch::{IndexSource, Projection, WatchSpec};
 
 use super::*;
@@ -139,6 +140,7 @@ fn call(overlay: Overlay) -> CallContext {
         primary_key: ObjectKey::namespaced("prod", "shop"),
         primary: Some(whole(&kind(), &primary).expect("an object")),
         trace_id: "".into(),
+        triggers: Triggers::default(),
         hold: Hold::detached(),
         overlay,
         cpu_permit: windlass_core::fair::CpuPermit::default(),

@@ -15,6 +15,7 @@ use futures::future::BoxFuture;
 use windlass_core::compose::{
     Applied, ChildStep, CompositeParent, Composition, Flaw, ObservedChildren, Pruning, Withheld, prune, step,
 };
+use windlass_core::finalizer;
 use windlass_core::object::Object;
 use windlass_core::outcome::{CallResult, Failure};
 use windlass_core::ports::{CallContext, EventType, Ports};
@@ -55,6 +56,8 @@ impl Compose for Arc<Plugin> {
 pub(crate) struct Composite<P> {
     pub(crate) plugin: P,
     pub(crate) observed_state: ObservedState,
+    /// The host keeps a finalizer on the parents, so they are composed until they may go.
+    pub(crate) finalizes: bool,
 }
 
 impl<P: Compose> Reconcile for Composite<P> {
@@ -72,8 +75,10 @@ struct ObservedParent {
 
 impl<P: Compose> Composite<P> {
     async fn run(&self, request: Request, ports: &Ports, call: Arc<CallContext>, limits: CallLimits) -> Called {
-        // What a parent owns goes with it, and the garbage collector sees to that.
-        let Some(object) = call.primary.clone().filter(|object| !object.header.deleting) else {
+        // What a parent owns goes with it, and the garbage collector sees to that. With a finalizer the plugin is asked in which
+        // order, and when the parent may go.
+        let is_composed = |object: &Object| self.finalizes || !object.header.deleting;
+        let Some(object) = call.primary.clone().filter(is_composed) else {
             return Called::not_made(CallResult::Done);
         };
         let (seen, request) = match self.look(request, &object, ports, &call).await {
@@ -81,13 +86,24 @@ impl<P: Compose> Composite<P> {
             Err(failure) => return Called::not_made(CallResult::Failed(vec![failure])),
         };
         let Composed { answer, cpu, left, held } = self.plugin.compose(request, call.clone(), limits).await;
-        let result = match answer {
-            Ok(answer) => self.bring_about(&seen, &object, answer, &ChildWriter::new(ports, call, left)).await,
-            Err(failed) => failed,
+        let is_deleting = object.header.deleting;
+        let (result, may_go) = match answer {
+            Ok(mut answer) => {
+                let finalized = is_deleting && answer.finalized;
+                if is_deleting {
+                    // Whoever goes wants none, sooner or later.
+                    answer.allow_empty = true;
+                    answer.requeue_after = answer.requeue_after.filter(|_| !finalized);
+                }
+                let hand = ChildWriter::new(ports, call, left);
+                let (result, is_whole) = self.bring_about(&seen, &object, answer, &hand).await;
+                (result, finalized && is_whole)
+            }
+            Err(failed) => (failed, false),
         };
         // Until nothing of the answer is there any more.
         drop(held);
-        Called::made(result, cpu)
+        Called { keeps_finalizer: is_deleting && !may_go, ..Called::made(result, cpu) }
     }
 
     async fn look(
@@ -115,37 +131,54 @@ impl<P: Compose> Composite<P> {
         Ok((ObservedParent { parent, children }, request))
     }
 
+    /// How that ended, and whether each child is as the answer has it, and none is there that it leaves out.
     async fn bring_about(
         &self,
         seen: &ObservedParent,
         object: &Object,
         answer: Composition,
         hand: &ChildWriter<'_>,
-    ) -> CallResult {
+    ) -> (CallResult, bool) {
+        let failed = |failure| (CallResult::Failed(vec![failure]), false);
         let wanted = match self.observed_state.check(&answer, &seen.parent) {
             Ok(wanted) => wanted,
-            Err(flaws) => return CallResult::Failed(vec![wrong(&flaws)]),
+            Err(flaws) => return failed(wrong(&flaws)),
         };
         let others = match observed_state::others(&wanted, &seen.children, hand) {
             Ok(others) => others,
-            Err(failure) => return CallResult::Failed(vec![failure]),
+            Err(failure) => return failed(failure),
         };
         let find = |child: &windlass_core::compose::Child| {
             seen.children.iter().chain(&others).find(|it| it.kind == child.kind && it.key == child.key)
         };
-        let steps: Vec<_> =
+        let mut steps: Vec<_> =
             wanted.children.iter().map(|child| (child, step(&seen.parent, child, find(child)))).collect();
+        if object.header.deleting {
+            let is_the_collectors = is_the_collectors(object);
+            steps.retain(|(_, step)| !is_the_collectors && step.is_for_who_goes());
+        }
         let applied = hand.apply(&seen.parent, &steps, &|kind| self.observed_state.shows_all(kind)).await;
-        let pruning = prune(&seen.parent, &wanted, &applied, &seen.children);
+        let pruning = if is_the_collectors(object) {
+            Pruning::default()
+        } else {
+            prune(&seen.parent, &wanted, &applied, &seen.children)
+        };
         tell(hand, &steps, &applied, &pruning);
+        let is_whole = applied.iter().all(|it| *it == Applied::Done) && pruning.withheld.is_none();
         let mut failures = hand.prune(pruning.doomed).await;
         failures.extend(hand.status(self.observed_state.has_status(), object, wanted.status.as_ref()).await);
         let Composition { events, requeue_after, .. } = answer;
         for event in events {
             hand.emit(event);
         }
-        result(applied, failures, requeue_after)
+        (result(applied, failures, requeue_after), is_whole)
     }
+}
+
+/// Whether the garbage collector is at work on the children of `object`: it deletes them before the object goes, or takes the
+/// object off them. (`metav1.FinalizerOrphanDependents`, `metav1.FinalizerDeleteDependents`.)
+fn is_the_collectors(object: &Object) -> bool {
+    object.header.deleting && ["orphan", "foregroundDeletion"].iter().any(|name| finalizer::has(object, name))
 }
 
 /// A wrong answer. The plugin depends on nothing but what it is asked, so it would be the same again: it is asked again

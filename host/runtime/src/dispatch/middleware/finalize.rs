@@ -57,7 +57,7 @@ impl Finalized {
             FinalizerStep::Leave => Called::not_made(CallResult::Done),
             FinalizerStep::CleanUp => {
                 let mut called = self.inner.reconcile(call).await;
-                if called.result == CallResult::Done {
+                if called.result == CallResult::Done && !called.keeps_finalizer {
                     called.result = self.remove(ports, &context, primary).await;
                 }
                 called

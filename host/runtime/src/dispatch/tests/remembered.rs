@@ -66,7 +66,7 @@ async fn what_starts_afresh_has_not_failed_before() {
     }
     assert!(stage.is_quiet().await);
     assert_eq!(stage.dispatch.status.given_up(), 1);
-    stage.dispatch.start_afresh();
+    stage.dispatch.start_afresh(TriggerReason::Configuration);
     assert_eq!(stage.dispatch.status.given_up(), 0);
     stage.dispatch.queue.add(key("a"));
     let call = stage.call().await;

@@ -24,10 +24,10 @@ pub(super) fn request(request: &CompositionRequest) -> composer::CompositionRequ
 }
 
 pub(super) fn answer(answer: Result<composer::Composition, Vec<wit::Failure>>) -> Result<Composition, CallResult> {
-    let composer::Composition { children, status, events, requeue_after_ms, allow_empty } =
+    let composer::Composition { children, status, events, requeue_after_ms, allow_empty, finalized } =
         answer.map_err(convert::failed)?;
     // One that no server would take is left out: an event never fails a call.
     let events = events.into_iter().take(MAX_EVENTS).filter_map(|event| convert::event(event).ok()).collect();
     let requeue_after = requeue_after_ms.map(convert::milliseconds);
-    Ok(Composition { children, status, events, requeue_after, allow_empty })
+    Ok(Composition { children, status, events, requeue_after, allow_empty, finalized })
 }

@@ -10,12 +10,13 @@ use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::outcome::{CallResult, Failure};
 use windlass_core::ports::{Event, EventType, ListQuery};
+use windlass_core::trigger::Trigger;
 use windlass_core::write::{
     DeleteOptions, FieldValidation, Operation, PatchType, Propagation, Subresource, WriteOptions,
 };
 
 use super::bindings::exports::windlass::plugin::reconciler::Outcome;
-use super::bindings::windlass::plugin::{cache, types as wit, writes};
+use super::bindings::windlass::plugin::{cache, triggers, types as wit, writes};
 use crate::request::Request;
 use crate::text::{shortened, single_line};
 
@@ -41,6 +42,7 @@ pub(crate) type Malformed = String;
 pub(crate) fn request(request: &Request) -> wit::Request {
     wit::Request {
         controller: request.controller.to_string(),
+        cluster: None,
         namespace: request.key.namespace.as_deref().map(str::to_owned),
         name: request.key.name.to_string(),
         uid: request.uid.as_deref().map(str::to_owned),
@@ -53,8 +55,8 @@ pub(crate) fn request(request: &Request) -> wit::Request {
 
 pub(crate) fn call_result(answer: Result<Outcome, Vec<wit::Failure>>) -> CallResult {
     match answer {
-        Ok(Outcome::Done) => CallResult::Done,
-        Ok(Outcome::RequeueAfter(after)) => CallResult::RequeueAfter(milliseconds(after)),
+        Ok(Outcome { requeue_after_ms: None }) => CallResult::Done,
+        Ok(Outcome { requeue_after_ms: Some(after) }) => CallResult::RequeueAfter(milliseconds(after)),
         Err(failures) => failed(failures),
     }
 }
@@ -71,10 +73,27 @@ pub(super) fn failed(failures: Vec<wit::Failure>) -> CallResult {
 }
 
 fn failure(failure: wit::Failure) -> Failure {
-    match failure {
-        wit::Failure::Api(error) => Failure::Api(reported_error(error)),
-        wit::Failure::Transient(message) => Failure::Transient(shortened(message, MAX_MESSAGE)),
-        wit::Failure::Terminal(message) => Failure::Terminal(shortened(message, MAX_MESSAGE)),
+    let wit::Failure { message, api, terminal, retry_after_ms } = failure;
+    // With an API error, its own text must have room, too.
+    let message = shortened(message, if api.is_some() { MAX_MESSAGE / 2 } else { MAX_MESSAGE });
+    // What it was doing, and what the error says.
+    let with = |error: &str| match (message.is_empty(), error.is_empty()) {
+        (true, _) => error.to_owned(),
+        (_, true) => message.clone(),
+        _ => format!("{message}: {error}"),
+    };
+    let (error, after) = (api.map(reported_error), retry_after_ms.map(milliseconds));
+    match (error, after) {
+        (Some(error), _) if terminal => Failure::Terminal(shortened(with(&error.to_string()), MAX_MESSAGE)),
+        (Some(error), after) => Failure::Api(ApiError {
+            message: shortened(with(&error.message), MAX_MESSAGE),
+            // Whoever is told to wait longer waits longer.
+            retry_after: after.max(error.retry_after),
+            ..error
+        }),
+        (None, _) if terminal => Failure::Terminal(message),
+        (None, Some(after)) => Failure::TransientAfter { message, after },
+        (None, None) => Failure::Transient(message),
     }
 }
 
@@ -119,6 +138,7 @@ pub(crate) fn api_error(error: ApiError) -> wit::ApiError {
 
 pub(crate) fn reference(object: &ObjectRef) -> wit::ObjectRef {
     wit::ObjectRef {
+        cluster: None,
         api_version: object.kind.api_version.to_string(),
         kind: object.kind.kind.to_string(),
         namespace: object.key.namespace.as_deref().map(str::to_owned),
@@ -161,6 +181,9 @@ reasons!(
 );
 
 pub(crate) fn object_ref(target: wit::ObjectRef) -> Result<ObjectRef, Malformed> {
+    if let Some(cluster) = target.cluster {
+        return Err(format!("{} is another cluster: leave `cluster` out, this host works on one", quoted(&cluster)));
+    }
     let namespace = target.namespace.map(|namespace| path_segment("namespace", namespace)).transpose()?;
     Ok(ObjectRef {
         kind: object_kind(target.api_version, target.kind)?,
@@ -330,9 +353,54 @@ pub(crate) fn event(event: wit::Event) -> Result<Event, Malformed> {
     })
 }
 
+pub(crate) fn trigger(trigger: &Trigger) -> triggers::Trigger {
+    triggers::Trigger {
+        reason: trigger.reason.as_str().to_owned(),
+        watch: trigger.watch.as_deref().map(str::to_owned),
+        object: trigger.object.as_ref().map(reference),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn reported(message: &str, api: Option<ApiReason>, terminal: bool, retry_after_ms: Option<u32>) -> Failure {
+        let api = api.map(|reason| api_error(ApiError::refused(reason, "get", "pods", None, "no")));
+        failure(wit::Failure { message: message.to_owned(), api, terminal, retry_after_ms })
+    }
+
+    #[test]
+    fn a_failure_is_as_bad_as_it_says_and_keeps_all_texts() {
+        let text = |failure: Failure| failure.to_string();
+        assert!(matches!(reported("later", None, false, None), Failure::Transient(text) if text == "later"));
+        let delayed = reported("a backup runs", None, false, Some(30_000));
+        assert!(matches!(delayed, Failure::TransientAfter { after, .. } if after == Duration::from_secs(30)));
+        assert!(matches!(reported("no image", None, true, Some(5)), Failure::Terminal(text) if text == "no image"));
+        let terminal = reported("reading the pods", Some(ApiReason::Forbidden), true, None);
+        assert!(matches!(terminal, Failure::Terminal(_)));
+        assert_eq!(text(terminal), "reading the pods: get pods: no (403 Forbidden)");
+        assert_eq!(text(reported("", Some(ApiReason::Forbidden), false, None)), "get pods: no (403 Forbidden)");
+        let Failure::Api(error) = reported("reading", Some(ApiReason::Conflict), false, Some(1_000)) else {
+            panic!("an API error stays one")
+        };
+        assert_eq!((error.retry_after, &*error.message), (Some(Duration::from_secs(1)), "reading: no"));
+    }
+
+    #[test]
+    fn an_object_in_another_cluster_is_nothing_that_this_host_has() {
+        let reference = |cluster: Option<&str>| wit::ObjectRef {
+            cluster: cluster.map(str::to_owned),
+            api_version: "v1".to_owned(),
+            kind: "ConfigMap".to_owned(),
+            namespace: Some("prod".to_owned()),
+            name: "a".to_owned(),
+            uid: None,
+        };
+        assert!(object_ref(reference(None)).is_ok());
+        let refused = object_ref(reference(Some("east"))).expect_err("there is one cluster");
+        assert!(refused.contains("`east` is another cluster"), "{refused}");
+    }
 
     #[test]
     fn an_event_without_a_reason_is_malformed() {

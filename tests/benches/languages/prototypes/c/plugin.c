@@ -50,6 +50,6 @@ bool exports_windlass_plugin_reconciler_reconcile(exports_windlass_plugin_reconc
     reconciler_plugin_string_free(&applied);
     windlass_plugin_cache_option_json_free(&found);
     windlass_plugin_types_request_free(request);
-    ret->tag = EXPORTS_WINDLASS_PLUGIN_RECONCILER_OUTCOME_DONE;
+    ret->requeue_after_ms.is_some = false;
     return true;
 }

@@ -50,7 +50,7 @@ func reconcile(request types.Request) export.Result {
 		panic(err)
 	}
 	writes.Apply(string(deployment), writes.WriteOptions{Owned: true, Force: true})
-	return wt.Ok[reconciler.Outcome, []types.Failure](reconciler.MakeOutcomeDone())
+	return wt.Ok[reconciler.Outcome, []types.Failure](reconciler.Outcome{})
 }
 
 func main() {}

@@ -19,6 +19,6 @@ export const reconciler = {
       },
     };
     apply(JSON.stringify(deployment), { owned: true, force: true, dryRun: false, fieldValidation: 'strict' });
-    return { tag: 'done' };
+    return { requeueAfterMs: undefined };
   },
 };

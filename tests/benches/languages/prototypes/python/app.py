@@ -3,7 +3,7 @@ import json
 
 from wit_world import exports
 from wit_world.imports import cache, types, writes
-from wit_world.exports.reconciler import Outcome_Done
+from wit_world.exports.reconciler import Outcome
 
 MANIFEST = '{"apiVersion":"windlass.dev/v1alpha1","kind":"PluginManifest","name":"prototype","version":"0.1.0","controllers":[{"name":"prototype","primary":{"apiVersion":"v1","kind":"ConfigMap"}}]}'
 
@@ -13,7 +13,7 @@ class Reconciler(exports.Reconciler):
         return MANIFEST
 
     def reconcile(self, request):
-        target = types.ObjectRef("apps.kubedojo.io/v1beta1", "WebApp", request.namespace, request.name, None)
+        target = types.ObjectRef(None, "apps.kubedojo.io/v1beta1", "WebApp", request.namespace, request.name, None)
         app = json.loads(cache.get(target, None))
         labels = {"app": app["metadata"]["name"]}
         container = {"name": "web", "image": app["spec"]["image"], "ports": [{"containerPort": app["spec"]["port"]}]}
@@ -27,4 +27,4 @@ class Reconciler(exports.Reconciler):
         }
         options = writes.WriteOptions(None, None, True, True, False, writes.FieldValidation.STRICT)
         writes.apply(json.dumps(deployment), options)
-        return Outcome_Done()
+        return Outcome(None)

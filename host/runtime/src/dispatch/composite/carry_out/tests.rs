@@ -13,6 +13,7 @@ use windlass_core::overlay::Overlay;
 use windlass_core::ports::{Absent, Writes};
 use windlass_core::principal::{Principal, Role};
 use windlass_core::settle::Hold;
+use windlass_core::trigger::Triggers;
 
 use super::*;
 
@@ -116,6 +117,7 @@ fn call() -> Arc<CallContext> {
         primary_key: primary.header.key.clone(),
         primary: Some(primary),
         trace_id: "0".into(),
+        triggers: Triggers::default(),
         hold: Hold::detached(),
         overlay: Overlay::default(),
         cpu_permit: windlass_core::fair::CpuPermit::default(),

@@ -54,19 +54,19 @@ func wasm_export_windlass_plugin_composer_compose(arg0 uintptr) uintptr {
 	default:
 		panic("unreachable")
 	}
-	value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (5 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (6 * 4))))
-	var option3 witTypes.Option[string]
-	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (7 * 4)))) {
+	var option2 witTypes.Option[string]
+	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (5 * 4)))) {
 	case 0:
 
-		option3 = witTypes.None[string]()
+		option2 = witTypes.None[string]()
 	case 1:
-		value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (9 * 4))))
+		value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (6 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (7 * 4))))
 
-		option3 = witTypes.Some[string](value2)
+		option2 = witTypes.Some[string](value1)
 	default:
 		panic("unreachable")
 	}
+	value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (9 * 4))))
 	var option5 witTypes.Option[string]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (10 * 4)))) {
 	case 0:
@@ -79,37 +79,49 @@ func wasm_export_windlass_plugin_composer_compose(arg0 uintptr) uintptr {
 	default:
 		panic("unreachable")
 	}
-	value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 13*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 14*4))))
-	value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 15*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 16*4))))
-	result := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 18*4))))
-	for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 18*4)))); index++ {
-		base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 17*4))))), index*(2*4))
-		value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+	var option7 witTypes.Option[string]
+	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (13 * 4)))) {
+	case 0:
 
-		result = append(result, value8)
+		option7 = witTypes.None[string]()
+	case 1:
+		value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (14 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (15 * 4))))
+
+		option7 = witTypes.Some[string](value6)
+	default:
+		panic("unreachable")
+	}
+	value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 17*4))))
+	value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 18*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 19*4))))
+	result := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 21*4))))
+	for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 21*4)))); index++ {
+		base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 20*4))))), index*(2*4))
+		value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+
+		result = append(result, value10)
 	}
 
-	result10 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 20*4))))
-	for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 20*4)))); index++ {
-		base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 19*4))))), index*(2*4))
-		value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+	result12 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 23*4))))
+	for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 23*4)))); index++ {
+		base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 22*4))))), index*(2*4))
+		value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
-		result10 = append(result10, value9)
+		result12 = append(result12, value11)
 	}
 
-	value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 22*4))))
+	value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 24*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 25*4))))
 	witRuntime.Unpin()
-	result12 := export_windlass_plugin_composer.Compose(windlass_plugin_composer.CompositionRequest{Request: windlass_plugin_types.Request{Controller: value, Namespace: option, Name: value1, Uid: option3, Object: option5, Deleting: (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (13 * 4)))) != 0), Attempt: uint32(*(*int32)(unsafe.Add(unsafe.Pointer(arg0), (4 + 13*4)))), TraceId: value6}, Parent: value7, Children: result, Related: result10, Config: value11})
+	result14 := export_windlass_plugin_composer.Compose(windlass_plugin_composer.CompositionRequest{Request: windlass_plugin_types.Request{Controller: value, Cluster: option, Namespace: option2, Name: value3, Uid: option5, Object: option7, Deleting: (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (16 * 4)))) != 0), Attempt: uint32(*(*int32)(unsafe.Add(unsafe.Pointer(arg0), (4 + 16*4)))), TraceId: value8}, Parent: value9, Children: result, Related: result12, Config: value13})
 
-	switch result12.Tag() {
+	switch result14.Tag() {
 	case witTypes.ResultOk:
-		payload := result12.Ok()
+		payload := result14.Ok()
 		*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(0))
 		slice := (payload).Children
 		length := uint32(len(slice))
-		result13 := witRuntime.Allocate(pinner, uintptr(length*(2*4)), 4)
+		result15 := witRuntime.Allocate(pinner, uintptr(length*(2*4)), 4)
 		for index, element := range slice {
-			base := unsafe.Add(result13, index*(2*4))
+			base := unsafe.Add(result15, index*(2*4))
 			utf8 := unsafe.Pointer(unsafe.StringData(element))
 			pinner.Pin(utf8)
 			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len(element)))
@@ -118,7 +130,7 @@ func wasm_export_windlass_plugin_composer_compose(arg0 uintptr) uintptr {
 		}
 
 		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2 * 4))) = uint32(length)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = uint32(uintptr(uintptr(result13)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = uint32(uintptr(uintptr(result15)))
 
 		switch (payload).Status.Tag() {
 		case witTypes.OptionNone:
@@ -127,19 +139,19 @@ func wasm_export_windlass_plugin_composer_compose(arg0 uintptr) uintptr {
 		case witTypes.OptionSome:
 			payload := (payload).Status.Some()
 			*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), (3 * 4))) = int8(int32(1))
-			utf814 := unsafe.Pointer(unsafe.StringData(payload))
-			pinner.Pin(utf814)
+			utf816 := unsafe.Pointer(unsafe.StringData(payload))
+			pinner.Pin(utf816)
 			*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (5 * 4))) = uint32(uint32(len(payload)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (4 * 4))) = uint32(uintptr(uintptr(utf814)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (4 * 4))) = uint32(uintptr(uintptr(utf816)))
 
 		default:
 			panic("unreachable")
 		}
-		slice28 := (payload).Events
-		length30 := uint32(len(slice28))
-		result29 := witRuntime.Allocate(pinner, uintptr(length30*(33*4)), 4)
-		for index, element := range slice28 {
-			base := unsafe.Add(result29, index*(33*4))
+		slice32 := (payload).Events
+		length34 := uint32(len(slice32))
+		result33 := witRuntime.Allocate(pinner, uintptr(length34*(39*4)), 4)
+		for index, element := range slice32 {
+			base := unsafe.Add(result33, index*(39*4))
 
 			switch (element).Regarding.Tag() {
 			case witTypes.OptionNone:
@@ -148,46 +160,62 @@ func wasm_export_windlass_plugin_composer_compose(arg0 uintptr) uintptr {
 			case witTypes.OptionSome:
 				payload := (element).Regarding.Some()
 				*(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(1))
-				utf815 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
-				pinner.Pin(utf815)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = uint32(uint32(len((payload).ApiVersion)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uintptr(uintptr(utf815)))
-				utf816 := unsafe.Pointer(unsafe.StringData((payload).Kind))
-				pinner.Pin(utf816)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uint32(len((payload).Kind)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))) = uint32(uintptr(uintptr(utf816)))
 
-				switch (payload).Namespace.Tag() {
+				switch (payload).Cluster.Tag() {
 				case witTypes.OptionNone:
-					*(*int8)(unsafe.Add(unsafe.Pointer(base), (5 * 4))) = int8(int32(0))
+					*(*int8)(unsafe.Add(unsafe.Pointer(base), 4)) = int8(int32(0))
 
 				case witTypes.OptionSome:
-					payload := (payload).Namespace.Some()
-					*(*int8)(unsafe.Add(unsafe.Pointer(base), (5 * 4))) = int8(int32(1))
+					payload := (payload).Cluster.Some()
+					*(*int8)(unsafe.Add(unsafe.Pointer(base), 4)) = int8(int32(1))
 					utf817 := unsafe.Pointer(unsafe.StringData(payload))
 					pinner.Pin(utf817)
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (7 * 4))) = uint32(uint32(len(payload)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (6 * 4))) = uint32(uintptr(uintptr(utf817)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))) = uint32(uint32(len(payload)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = uint32(uintptr(uintptr(utf817)))
 
 				default:
 					panic("unreachable")
 				}
-				utf818 := unsafe.Pointer(unsafe.StringData((payload).Name))
+				utf818 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
 				pinner.Pin(utf818)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (9 * 4))) = uint32(uint32(len((payload).Name)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = uint32(uintptr(uintptr(utf818)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))) = uint32(uint32(len((payload).ApiVersion)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uintptr(uintptr(utf818)))
+				utf819 := unsafe.Pointer(unsafe.StringData((payload).Kind))
+				pinner.Pin(utf819)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (7 * 4))) = uint32(uint32(len((payload).Kind)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (6 * 4))) = uint32(uintptr(uintptr(utf819)))
+
+				switch (payload).Namespace.Tag() {
+				case witTypes.OptionNone:
+					*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = int8(int32(0))
+
+				case witTypes.OptionSome:
+					payload := (payload).Namespace.Some()
+					*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = int8(int32(1))
+					utf820 := unsafe.Pointer(unsafe.StringData(payload))
+					pinner.Pin(utf820)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (10 * 4))) = uint32(uint32(len(payload)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (9 * 4))) = uint32(uintptr(uintptr(utf820)))
+
+				default:
+					panic("unreachable")
+				}
+				utf821 := unsafe.Pointer(unsafe.StringData((payload).Name))
+				pinner.Pin(utf821)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (12 * 4))) = uint32(uint32(len((payload).Name)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (11 * 4))) = uint32(uintptr(uintptr(utf821)))
 
 				switch (payload).Uid.Tag() {
 				case witTypes.OptionNone:
-					*(*int8)(unsafe.Add(unsafe.Pointer(base), (10 * 4))) = int8(int32(0))
+					*(*int8)(unsafe.Add(unsafe.Pointer(base), (13 * 4))) = int8(int32(0))
 
 				case witTypes.OptionSome:
 					payload := (payload).Uid.Some()
-					*(*int8)(unsafe.Add(unsafe.Pointer(base), (10 * 4))) = int8(int32(1))
-					utf819 := unsafe.Pointer(unsafe.StringData(payload))
-					pinner.Pin(utf819)
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (12 * 4))) = uint32(uint32(len(payload)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (11 * 4))) = uint32(uintptr(uintptr(utf819)))
+					*(*int8)(unsafe.Add(unsafe.Pointer(base), (13 * 4))) = int8(int32(1))
+					utf822 := unsafe.Pointer(unsafe.StringData(payload))
+					pinner.Pin(utf822)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (15 * 4))) = uint32(uint32(len(payload)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (14 * 4))) = uint32(uintptr(uintptr(utf822)))
 
 				default:
 					panic("unreachable")
@@ -199,51 +227,67 @@ func wasm_export_windlass_plugin_composer_compose(arg0 uintptr) uintptr {
 
 			switch (element).Related.Tag() {
 			case witTypes.OptionNone:
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), (13 * 4))) = int8(int32(0))
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (16 * 4))) = int8(int32(0))
 
 			case witTypes.OptionSome:
 				payload := (element).Related.Some()
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), (13 * 4))) = int8(int32(1))
-				utf820 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
-				pinner.Pin(utf820)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (15 * 4))) = uint32(uint32(len((payload).ApiVersion)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (14 * 4))) = uint32(uintptr(uintptr(utf820)))
-				utf821 := unsafe.Pointer(unsafe.StringData((payload).Kind))
-				pinner.Pin(utf821)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (17 * 4))) = uint32(uint32(len((payload).Kind)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (16 * 4))) = uint32(uintptr(uintptr(utf821)))
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (16 * 4))) = int8(int32(1))
 
-				switch (payload).Namespace.Tag() {
+				switch (payload).Cluster.Tag() {
 				case witTypes.OptionNone:
-					*(*int8)(unsafe.Add(unsafe.Pointer(base), (18 * 4))) = int8(int32(0))
+					*(*int8)(unsafe.Add(unsafe.Pointer(base), (17 * 4))) = int8(int32(0))
 
 				case witTypes.OptionSome:
-					payload := (payload).Namespace.Some()
-					*(*int8)(unsafe.Add(unsafe.Pointer(base), (18 * 4))) = int8(int32(1))
-					utf822 := unsafe.Pointer(unsafe.StringData(payload))
-					pinner.Pin(utf822)
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (20 * 4))) = uint32(uint32(len(payload)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (19 * 4))) = uint32(uintptr(uintptr(utf822)))
+					payload := (payload).Cluster.Some()
+					*(*int8)(unsafe.Add(unsafe.Pointer(base), (17 * 4))) = int8(int32(1))
+					utf823 := unsafe.Pointer(unsafe.StringData(payload))
+					pinner.Pin(utf823)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (19 * 4))) = uint32(uint32(len(payload)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (18 * 4))) = uint32(uintptr(uintptr(utf823)))
 
 				default:
 					panic("unreachable")
 				}
-				utf823 := unsafe.Pointer(unsafe.StringData((payload).Name))
-				pinner.Pin(utf823)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (22 * 4))) = uint32(uint32(len((payload).Name)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (21 * 4))) = uint32(uintptr(uintptr(utf823)))
+				utf824 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
+				pinner.Pin(utf824)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (21 * 4))) = uint32(uint32(len((payload).ApiVersion)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (20 * 4))) = uint32(uintptr(uintptr(utf824)))
+				utf825 := unsafe.Pointer(unsafe.StringData((payload).Kind))
+				pinner.Pin(utf825)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (23 * 4))) = uint32(uint32(len((payload).Kind)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (22 * 4))) = uint32(uintptr(uintptr(utf825)))
+
+				switch (payload).Namespace.Tag() {
+				case witTypes.OptionNone:
+					*(*int8)(unsafe.Add(unsafe.Pointer(base), (24 * 4))) = int8(int32(0))
+
+				case witTypes.OptionSome:
+					payload := (payload).Namespace.Some()
+					*(*int8)(unsafe.Add(unsafe.Pointer(base), (24 * 4))) = int8(int32(1))
+					utf826 := unsafe.Pointer(unsafe.StringData(payload))
+					pinner.Pin(utf826)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (26 * 4))) = uint32(uint32(len(payload)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (25 * 4))) = uint32(uintptr(uintptr(utf826)))
+
+				default:
+					panic("unreachable")
+				}
+				utf827 := unsafe.Pointer(unsafe.StringData((payload).Name))
+				pinner.Pin(utf827)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (28 * 4))) = uint32(uint32(len((payload).Name)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (27 * 4))) = uint32(uintptr(uintptr(utf827)))
 
 				switch (payload).Uid.Tag() {
 				case witTypes.OptionNone:
-					*(*int8)(unsafe.Add(unsafe.Pointer(base), (23 * 4))) = int8(int32(0))
+					*(*int8)(unsafe.Add(unsafe.Pointer(base), (29 * 4))) = int8(int32(0))
 
 				case witTypes.OptionSome:
 					payload := (payload).Uid.Some()
-					*(*int8)(unsafe.Add(unsafe.Pointer(base), (23 * 4))) = int8(int32(1))
-					utf824 := unsafe.Pointer(unsafe.StringData(payload))
-					pinner.Pin(utf824)
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (25 * 4))) = uint32(uint32(len(payload)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (24 * 4))) = uint32(uintptr(uintptr(utf824)))
+					*(*int8)(unsafe.Add(unsafe.Pointer(base), (29 * 4))) = int8(int32(1))
+					utf828 := unsafe.Pointer(unsafe.StringData(payload))
+					pinner.Pin(utf828)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (31 * 4))) = uint32(uint32(len(payload)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (30 * 4))) = uint32(uintptr(uintptr(utf828)))
 
 				default:
 					panic("unreachable")
@@ -252,24 +296,24 @@ func wasm_export_windlass_plugin_composer_compose(arg0 uintptr) uintptr {
 			default:
 				panic("unreachable")
 			}
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (26 * 4))) = int8(int32((element).EventType))
-			utf825 := unsafe.Pointer(unsafe.StringData((element).Reason))
-			pinner.Pin(utf825)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (28 * 4))) = uint32(uint32(len((element).Reason)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (27 * 4))) = uint32(uintptr(uintptr(utf825)))
-			utf826 := unsafe.Pointer(unsafe.StringData((element).Action))
-			pinner.Pin(utf826)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (30 * 4))) = uint32(uint32(len((element).Action)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (29 * 4))) = uint32(uintptr(uintptr(utf826)))
-			utf827 := unsafe.Pointer(unsafe.StringData((element).Note))
-			pinner.Pin(utf827)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (32 * 4))) = uint32(uint32(len((element).Note)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (31 * 4))) = uint32(uintptr(uintptr(utf827)))
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (32 * 4))) = int8(int32((element).EventType))
+			utf829 := unsafe.Pointer(unsafe.StringData((element).Reason))
+			pinner.Pin(utf829)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (34 * 4))) = uint32(uint32(len((element).Reason)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (33 * 4))) = uint32(uintptr(uintptr(utf829)))
+			utf830 := unsafe.Pointer(unsafe.StringData((element).Action))
+			pinner.Pin(utf830)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (36 * 4))) = uint32(uint32(len((element).Action)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (35 * 4))) = uint32(uintptr(uintptr(utf830)))
+			utf831 := unsafe.Pointer(unsafe.StringData((element).Note))
+			pinner.Pin(utf831)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (38 * 4))) = uint32(uint32(len((element).Note)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (37 * 4))) = uint32(uintptr(uintptr(utf831)))
 
 		}
 
-		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (7 * 4))) = uint32(length30)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (6 * 4))) = uint32(uintptr(uintptr(result29)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (7 * 4))) = uint32(length34)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (6 * 4))) = uint32(uintptr(uintptr(result33)))
 
 		switch (payload).RequeueAfterMs.Tag() {
 		case witTypes.OptionNone:
@@ -283,106 +327,129 @@ func wasm_export_windlass_plugin_composer_compose(arg0 uintptr) uintptr {
 		default:
 			panic("unreachable")
 		}
-		var result31 int32
+		var result35 int32
 		if (payload).AllowEmpty {
-			result31 = 1
+			result35 = 1
 		} else {
-			result31 = 0
+			result35 = 0
 		}
-		*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), (8 + 8*4))) = int8(result31)
+		*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), (8 + 8*4))) = int8(result35)
 
 	case witTypes.ResultErr:
-		payload := result12.Err()
+		payload := result14.Err()
 		*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(1))
-		slice43 := payload
-		length45 := uint32(len(slice43))
-		result44 := witRuntime.Allocate(pinner, uintptr(length45*(8+23*4)), 4)
-		for index, element := range slice43 {
-			base := unsafe.Add(result44, index*(8+23*4))
+		slice48 := payload
+		length50 := uint32(len(slice48))
+		result49 := witRuntime.Allocate(pinner, uintptr(length50*(16+29*4)), 4)
+		for index, element := range slice48 {
+			base := unsafe.Add(result49, index*(16+29*4))
+			utf836 := unsafe.Pointer(unsafe.StringData((element).Message))
+			pinner.Pin(utf836)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len((element).Message)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf836)))
 
-			switch element.Tag() {
-			case windlass_plugin_types.Failure_Api:
-				payload := element.Api()
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(0))
-				*(*int16)(unsafe.Add(unsafe.Pointer(base), 4)) = int16(int32((payload).Code))
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 + 1*4))) = int8(int32((payload).Reason))
-				utf832 := unsafe.Pointer(unsafe.StringData((payload).StatusReason))
-				pinner.Pin(utf832)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))) = uint32(uint32(len((payload).StatusReason)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = uint32(uintptr(uintptr(utf832)))
-				utf833 := unsafe.Pointer(unsafe.StringData((payload).Message))
-				pinner.Pin(utf833)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))) = uint32(uint32(len((payload).Message)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uintptr(uintptr(utf833)))
+			switch (element).Api.Tag() {
+			case witTypes.OptionNone:
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = int8(int32(0))
+
+			case witTypes.OptionSome:
+				payload := (element).Api.Some()
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = int8(int32(1))
+				*(*int16)(unsafe.Add(unsafe.Pointer(base), (3 * 4))) = int16(int32((payload).Code))
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 + 3*4))) = int8(int32((payload).Reason))
+				utf837 := unsafe.Pointer(unsafe.StringData((payload).StatusReason))
+				pinner.Pin(utf837)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))) = uint32(uint32(len((payload).StatusReason)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uintptr(uintptr(utf837)))
+				utf838 := unsafe.Pointer(unsafe.StringData((payload).Message))
+				pinner.Pin(utf838)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (7 * 4))) = uint32(uint32(len((payload).Message)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (6 * 4))) = uint32(uintptr(uintptr(utf838)))
 
 				switch (payload).RetryAfterMs.Tag() {
 				case witTypes.OptionNone:
-					*(*int8)(unsafe.Add(unsafe.Pointer(base), (6 * 4))) = int8(int32(0))
+					*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = int8(int32(0))
 
 				case witTypes.OptionSome:
 					payload := (payload).RetryAfterMs.Some()
-					*(*int8)(unsafe.Add(unsafe.Pointer(base), (6 * 4))) = int8(int32(1))
-					*(*int32)(unsafe.Add(unsafe.Pointer(base), (4 + 6*4))) = int32(payload)
+					*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = int8(int32(1))
+					*(*int32)(unsafe.Add(unsafe.Pointer(base), (4 + 8*4))) = int32(payload)
 
 				default:
 					panic("unreachable")
 				}
-				utf834 := unsafe.Pointer(unsafe.StringData((payload).Verb))
-				pinner.Pin(utf834)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 7*4))) = uint32(uint32(len((payload).Verb)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 6*4))) = uint32(uintptr(uintptr(utf834)))
-				utf835 := unsafe.Pointer(unsafe.StringData((payload).Resource))
-				pinner.Pin(utf835)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 9*4))) = uint32(uint32(len((payload).Resource)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 8*4))) = uint32(uintptr(uintptr(utf835)))
+				utf839 := unsafe.Pointer(unsafe.StringData((payload).Verb))
+				pinner.Pin(utf839)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 9*4))) = uint32(uint32(len((payload).Verb)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 8*4))) = uint32(uintptr(uintptr(utf839)))
+				utf840 := unsafe.Pointer(unsafe.StringData((payload).Resource))
+				pinner.Pin(utf840)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 11*4))) = uint32(uint32(len((payload).Resource)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 10*4))) = uint32(uintptr(uintptr(utf840)))
 
 				switch (payload).Object.Tag() {
 				case witTypes.OptionNone:
-					*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 10*4))) = int8(int32(0))
+					*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 12*4))) = int8(int32(0))
 
 				case witTypes.OptionSome:
 					payload := (payload).Object.Some()
-					*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 10*4))) = int8(int32(1))
-					utf836 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
-					pinner.Pin(utf836)
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 12*4))) = uint32(uint32(len((payload).ApiVersion)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 11*4))) = uint32(uintptr(uintptr(utf836)))
-					utf837 := unsafe.Pointer(unsafe.StringData((payload).Kind))
-					pinner.Pin(utf837)
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 14*4))) = uint32(uint32(len((payload).Kind)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 13*4))) = uint32(uintptr(uintptr(utf837)))
+					*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 12*4))) = int8(int32(1))
 
-					switch (payload).Namespace.Tag() {
+					switch (payload).Cluster.Tag() {
 					case witTypes.OptionNone:
-						*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 15*4))) = int8(int32(0))
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 13*4))) = int8(int32(0))
 
 					case witTypes.OptionSome:
-						payload := (payload).Namespace.Some()
-						*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 15*4))) = int8(int32(1))
-						utf838 := unsafe.Pointer(unsafe.StringData(payload))
-						pinner.Pin(utf838)
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 17*4))) = uint32(uint32(len(payload)))
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 16*4))) = uint32(uintptr(uintptr(utf838)))
+						payload := (payload).Cluster.Some()
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 13*4))) = int8(int32(1))
+						utf841 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf841)
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 15*4))) = uint32(uint32(len(payload)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 14*4))) = uint32(uintptr(uintptr(utf841)))
 
 					default:
 						panic("unreachable")
 					}
-					utf839 := unsafe.Pointer(unsafe.StringData((payload).Name))
-					pinner.Pin(utf839)
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 19*4))) = uint32(uint32(len((payload).Name)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 18*4))) = uint32(uintptr(uintptr(utf839)))
+					utf842 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
+					pinner.Pin(utf842)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 17*4))) = uint32(uint32(len((payload).ApiVersion)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 16*4))) = uint32(uintptr(uintptr(utf842)))
+					utf843 := unsafe.Pointer(unsafe.StringData((payload).Kind))
+					pinner.Pin(utf843)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 19*4))) = uint32(uint32(len((payload).Kind)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 18*4))) = uint32(uintptr(uintptr(utf843)))
 
-					switch (payload).Uid.Tag() {
+					switch (payload).Namespace.Tag() {
 					case witTypes.OptionNone:
 						*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 20*4))) = int8(int32(0))
 
 					case witTypes.OptionSome:
-						payload := (payload).Uid.Some()
+						payload := (payload).Namespace.Some()
 						*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 20*4))) = int8(int32(1))
-						utf840 := unsafe.Pointer(unsafe.StringData(payload))
-						pinner.Pin(utf840)
+						utf844 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf844)
 						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 22*4))) = uint32(uint32(len(payload)))
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 21*4))) = uint32(uintptr(uintptr(utf840)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 21*4))) = uint32(uintptr(uintptr(utf844)))
+
+					default:
+						panic("unreachable")
+					}
+					utf845 := unsafe.Pointer(unsafe.StringData((payload).Name))
+					pinner.Pin(utf845)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 24*4))) = uint32(uint32(len((payload).Name)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 23*4))) = uint32(uintptr(uintptr(utf845)))
+
+					switch (payload).Uid.Tag() {
+					case witTypes.OptionNone:
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 25*4))) = int8(int32(0))
+
+					case witTypes.OptionSome:
+						payload := (payload).Uid.Some()
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 25*4))) = int8(int32(1))
+						utf846 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf846)
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 27*4))) = uint32(uint32(len(payload)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 26*4))) = uint32(uintptr(uintptr(utf846)))
 
 					default:
 						panic("unreachable")
@@ -392,21 +459,25 @@ func wasm_export_windlass_plugin_composer_compose(arg0 uintptr) uintptr {
 					panic("unreachable")
 				}
 
-			case windlass_plugin_types.Failure_Transient:
-				payload := element.Transient()
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(1))
-				utf841 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf841)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uintptr(uintptr(utf841)))
+			default:
+				panic("unreachable")
+			}
+			var result47 int32
+			if (element).Terminal {
+				result47 = 1
+			} else {
+				result47 = 0
+			}
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 28*4))) = int8(result47)
 
-			case windlass_plugin_types.Failure_Terminal:
-				payload := element.Terminal()
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(2))
-				utf842 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf842)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uintptr(uintptr(utf842)))
+			switch (element).RetryAfterMs.Tag() {
+			case witTypes.OptionNone:
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (12 + 28*4))) = int8(int32(0))
+
+			case witTypes.OptionSome:
+				payload := (element).RetryAfterMs.Some()
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (12 + 28*4))) = int8(int32(1))
+				*(*int32)(unsafe.Add(unsafe.Pointer(base), (16 + 28*4))) = int32(payload)
 
 			default:
 				panic("unreachable")
@@ -414,8 +485,8 @@ func wasm_export_windlass_plugin_composer_compose(arg0 uintptr) uintptr {
 
 		}
 
-		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2 * 4))) = uint32(length45)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = uint32(uintptr(uintptr(result44)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2 * 4))) = uint32(length50)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = uint32(uintptr(uintptr(result49)))
 
 	default:
 		panic("unreachable")

@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"unsafe"
 	"windlass.dev/sdk/internal/wit/exports/export_windlass_plugin_reconciler"
-	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_reconciler"
 	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_types"
 )
 
@@ -54,19 +53,19 @@ func wasm_export_windlass_plugin_reconciler_reconcile(arg0 uintptr) uintptr {
 	default:
 		panic("unreachable")
 	}
-	value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (5 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (6 * 4))))
-	var option3 witTypes.Option[string]
-	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (7 * 4)))) {
+	var option2 witTypes.Option[string]
+	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (5 * 4)))) {
 	case 0:
 
-		option3 = witTypes.None[string]()
+		option2 = witTypes.None[string]()
 	case 1:
-		value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (9 * 4))))
+		value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (6 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (7 * 4))))
 
-		option3 = witTypes.Some[string](value2)
+		option2 = witTypes.Some[string](value1)
 	default:
 		panic("unreachable")
 	}
+	value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (9 * 4))))
 	var option5 witTypes.Option[string]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (10 * 4)))) {
 	case 0:
@@ -79,22 +78,33 @@ func wasm_export_windlass_plugin_reconciler_reconcile(arg0 uintptr) uintptr {
 	default:
 		panic("unreachable")
 	}
-	value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 13*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 14*4))))
+	var option7 witTypes.Option[string]
+	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (13 * 4)))) {
+	case 0:
+
+		option7 = witTypes.None[string]()
+	case 1:
+		value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (14 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (15 * 4))))
+
+		option7 = witTypes.Some[string](value6)
+	default:
+		panic("unreachable")
+	}
+	value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 17*4))))
 	witRuntime.Unpin()
-	result := export_windlass_plugin_reconciler.Reconcile(windlass_plugin_types.Request{Controller: value, Namespace: option, Name: value1, Uid: option3, Object: option5, Deleting: (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (13 * 4)))) != 0), Attempt: uint32(*(*int32)(unsafe.Add(unsafe.Pointer(arg0), (4 + 13*4)))), TraceId: value6})
+	result := export_windlass_plugin_reconciler.Reconcile(windlass_plugin_types.Request{Controller: value, Cluster: option, Namespace: option2, Name: value3, Uid: option5, Object: option7, Deleting: (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (16 * 4)))) != 0), Attempt: uint32(*(*int32)(unsafe.Add(unsafe.Pointer(arg0), (4 + 16*4)))), TraceId: value8})
 
 	switch result.Tag() {
 	case witTypes.ResultOk:
 		payload := result.Ok()
 		*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(0))
 
-		switch payload.Tag() {
-		case windlass_plugin_reconciler.Outcome_Done:
-
+		switch (payload).RequeueAfterMs.Tag() {
+		case witTypes.OptionNone:
 			*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(0))
 
-		case windlass_plugin_reconciler.Outcome_RequeueAfter:
-			payload := payload.RequeueAfter()
+		case witTypes.OptionSome:
+			payload := (payload).RequeueAfterMs.Some()
 			*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(1))
 			*(*int32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (4 + 1*4))) = int32(payload)
 
@@ -107,93 +117,116 @@ func wasm_export_windlass_plugin_reconciler_reconcile(arg0 uintptr) uintptr {
 		*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(1))
 		slice := payload
 		length := uint32(len(slice))
-		result17 := witRuntime.Allocate(pinner, uintptr(length*(8+23*4)), 4)
+		result20 := witRuntime.Allocate(pinner, uintptr(length*(16+29*4)), 4)
 		for index, element := range slice {
-			base := unsafe.Add(result17, index*(8+23*4))
+			base := unsafe.Add(result20, index*(16+29*4))
+			utf8 := unsafe.Pointer(unsafe.StringData((element).Message))
+			pinner.Pin(utf8)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len((element).Message)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf8)))
 
-			switch element.Tag() {
-			case windlass_plugin_types.Failure_Api:
-				payload := element.Api()
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(0))
-				*(*int16)(unsafe.Add(unsafe.Pointer(base), 4)) = int16(int32((payload).Code))
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 + 1*4))) = int8(int32((payload).Reason))
-				utf8 := unsafe.Pointer(unsafe.StringData((payload).StatusReason))
-				pinner.Pin(utf8)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))) = uint32(uint32(len((payload).StatusReason)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = uint32(uintptr(uintptr(utf8)))
-				utf87 := unsafe.Pointer(unsafe.StringData((payload).Message))
-				pinner.Pin(utf87)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))) = uint32(uint32(len((payload).Message)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uintptr(uintptr(utf87)))
+			switch (element).Api.Tag() {
+			case witTypes.OptionNone:
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = int8(int32(0))
+
+			case witTypes.OptionSome:
+				payload := (element).Api.Some()
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = int8(int32(1))
+				*(*int16)(unsafe.Add(unsafe.Pointer(base), (3 * 4))) = int16(int32((payload).Code))
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 + 3*4))) = int8(int32((payload).Reason))
+				utf89 := unsafe.Pointer(unsafe.StringData((payload).StatusReason))
+				pinner.Pin(utf89)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))) = uint32(uint32(len((payload).StatusReason)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uintptr(uintptr(utf89)))
+				utf810 := unsafe.Pointer(unsafe.StringData((payload).Message))
+				pinner.Pin(utf810)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (7 * 4))) = uint32(uint32(len((payload).Message)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (6 * 4))) = uint32(uintptr(uintptr(utf810)))
 
 				switch (payload).RetryAfterMs.Tag() {
 				case witTypes.OptionNone:
-					*(*int8)(unsafe.Add(unsafe.Pointer(base), (6 * 4))) = int8(int32(0))
+					*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = int8(int32(0))
 
 				case witTypes.OptionSome:
 					payload := (payload).RetryAfterMs.Some()
-					*(*int8)(unsafe.Add(unsafe.Pointer(base), (6 * 4))) = int8(int32(1))
-					*(*int32)(unsafe.Add(unsafe.Pointer(base), (4 + 6*4))) = int32(payload)
+					*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = int8(int32(1))
+					*(*int32)(unsafe.Add(unsafe.Pointer(base), (4 + 8*4))) = int32(payload)
 
 				default:
 					panic("unreachable")
 				}
-				utf88 := unsafe.Pointer(unsafe.StringData((payload).Verb))
-				pinner.Pin(utf88)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 7*4))) = uint32(uint32(len((payload).Verb)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 6*4))) = uint32(uintptr(uintptr(utf88)))
-				utf89 := unsafe.Pointer(unsafe.StringData((payload).Resource))
-				pinner.Pin(utf89)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 9*4))) = uint32(uint32(len((payload).Resource)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 8*4))) = uint32(uintptr(uintptr(utf89)))
+				utf811 := unsafe.Pointer(unsafe.StringData((payload).Verb))
+				pinner.Pin(utf811)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 9*4))) = uint32(uint32(len((payload).Verb)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 8*4))) = uint32(uintptr(uintptr(utf811)))
+				utf812 := unsafe.Pointer(unsafe.StringData((payload).Resource))
+				pinner.Pin(utf812)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 11*4))) = uint32(uint32(len((payload).Resource)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 10*4))) = uint32(uintptr(uintptr(utf812)))
 
 				switch (payload).Object.Tag() {
 				case witTypes.OptionNone:
-					*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 10*4))) = int8(int32(0))
+					*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 12*4))) = int8(int32(0))
 
 				case witTypes.OptionSome:
 					payload := (payload).Object.Some()
-					*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 10*4))) = int8(int32(1))
-					utf810 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
-					pinner.Pin(utf810)
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 12*4))) = uint32(uint32(len((payload).ApiVersion)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 11*4))) = uint32(uintptr(uintptr(utf810)))
-					utf811 := unsafe.Pointer(unsafe.StringData((payload).Kind))
-					pinner.Pin(utf811)
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 14*4))) = uint32(uint32(len((payload).Kind)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 13*4))) = uint32(uintptr(uintptr(utf811)))
+					*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 12*4))) = int8(int32(1))
 
-					switch (payload).Namespace.Tag() {
+					switch (payload).Cluster.Tag() {
 					case witTypes.OptionNone:
-						*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 15*4))) = int8(int32(0))
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 13*4))) = int8(int32(0))
 
 					case witTypes.OptionSome:
-						payload := (payload).Namespace.Some()
-						*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 15*4))) = int8(int32(1))
-						utf812 := unsafe.Pointer(unsafe.StringData(payload))
-						pinner.Pin(utf812)
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 17*4))) = uint32(uint32(len(payload)))
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 16*4))) = uint32(uintptr(uintptr(utf812)))
+						payload := (payload).Cluster.Some()
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 13*4))) = int8(int32(1))
+						utf813 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf813)
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 15*4))) = uint32(uint32(len(payload)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 14*4))) = uint32(uintptr(uintptr(utf813)))
 
 					default:
 						panic("unreachable")
 					}
-					utf813 := unsafe.Pointer(unsafe.StringData((payload).Name))
-					pinner.Pin(utf813)
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 19*4))) = uint32(uint32(len((payload).Name)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 18*4))) = uint32(uintptr(uintptr(utf813)))
+					utf814 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
+					pinner.Pin(utf814)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 17*4))) = uint32(uint32(len((payload).ApiVersion)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 16*4))) = uint32(uintptr(uintptr(utf814)))
+					utf815 := unsafe.Pointer(unsafe.StringData((payload).Kind))
+					pinner.Pin(utf815)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 19*4))) = uint32(uint32(len((payload).Kind)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 18*4))) = uint32(uintptr(uintptr(utf815)))
 
-					switch (payload).Uid.Tag() {
+					switch (payload).Namespace.Tag() {
 					case witTypes.OptionNone:
 						*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 20*4))) = int8(int32(0))
 
 					case witTypes.OptionSome:
-						payload := (payload).Uid.Some()
+						payload := (payload).Namespace.Some()
 						*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 20*4))) = int8(int32(1))
-						utf814 := unsafe.Pointer(unsafe.StringData(payload))
-						pinner.Pin(utf814)
+						utf816 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf816)
 						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 22*4))) = uint32(uint32(len(payload)))
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 21*4))) = uint32(uintptr(uintptr(utf814)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 21*4))) = uint32(uintptr(uintptr(utf816)))
+
+					default:
+						panic("unreachable")
+					}
+					utf817 := unsafe.Pointer(unsafe.StringData((payload).Name))
+					pinner.Pin(utf817)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 24*4))) = uint32(uint32(len((payload).Name)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 23*4))) = uint32(uintptr(uintptr(utf817)))
+
+					switch (payload).Uid.Tag() {
+					case witTypes.OptionNone:
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 25*4))) = int8(int32(0))
+
+					case witTypes.OptionSome:
+						payload := (payload).Uid.Some()
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 25*4))) = int8(int32(1))
+						utf818 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf818)
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 27*4))) = uint32(uint32(len(payload)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 26*4))) = uint32(uintptr(uintptr(utf818)))
 
 					default:
 						panic("unreachable")
@@ -203,21 +236,25 @@ func wasm_export_windlass_plugin_reconciler_reconcile(arg0 uintptr) uintptr {
 					panic("unreachable")
 				}
 
-			case windlass_plugin_types.Failure_Transient:
-				payload := element.Transient()
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(1))
-				utf815 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf815)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uintptr(uintptr(utf815)))
+			default:
+				panic("unreachable")
+			}
+			var result19 int32
+			if (element).Terminal {
+				result19 = 1
+			} else {
+				result19 = 0
+			}
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 28*4))) = int8(result19)
 
-			case windlass_plugin_types.Failure_Terminal:
-				payload := element.Terminal()
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(2))
-				utf816 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf816)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uintptr(uintptr(utf816)))
+			switch (element).RetryAfterMs.Tag() {
+			case witTypes.OptionNone:
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (12 + 28*4))) = int8(int32(0))
+
+			case witTypes.OptionSome:
+				payload := (element).RetryAfterMs.Some()
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (12 + 28*4))) = int8(int32(1))
+				*(*int32)(unsafe.Add(unsafe.Pointer(base), (16 + 28*4))) = int32(payload)
 
 			default:
 				panic("unreachable")
@@ -226,7 +263,7 @@ func wasm_export_windlass_plugin_reconciler_reconcile(arg0 uintptr) uintptr {
 		}
 
 		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2 * 4))) = uint32(length)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = uint32(uintptr(uintptr(result17)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = uint32(uintptr(uintptr(result20)))
 
 	default:
 		panic("unreachable")

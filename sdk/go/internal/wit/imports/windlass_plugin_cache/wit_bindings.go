@@ -51,167 +51,190 @@ type ListQuery struct {
 }
 
 //go:wasmimport windlass:plugin/cache@0.2.0 get
-func wasm_import_get(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 int32, arg5 uintptr, arg6 uint32, arg7 uintptr, arg8 uint32, arg9 int32, arg10 uintptr, arg11 uint32, arg12 int32, arg13 uintptr, arg14 uint32, arg15 uintptr)
+func wasm_import_get(arg0 uintptr, arg1 uintptr)
 
 func Get(target windlass_plugin_types.ObjectRef, fields witTypes.Option[[]string]) witTypes.Result[witTypes.Option[string], windlass_plugin_types.ApiError] {
 	pinner := &runtime.Pinner{}
 	defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (8 + 23*4), 4))
-	utf8 := unsafe.Pointer(unsafe.StringData((target).ApiVersion))
-	pinner.Pin(utf8)
-	utf80 := unsafe.Pointer(unsafe.StringData((target).Kind))
+	returnArea := uintptr(witRuntime.Allocate(pinner, (8 + 26*4), 4))
+
+	switch (target).Cluster.Tag() {
+	case witTypes.OptionNone:
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), 0)) = int8(int32(0))
+
+	case witTypes.OptionSome:
+		payload := (target).Cluster.Some()
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), 0)) = int8(int32(1))
+		utf8 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf8)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)) = uint32(uintptr(uintptr(utf8)))
+
+	default:
+		panic("unreachable")
+	}
+	utf80 := unsafe.Pointer(unsafe.StringData((target).ApiVersion))
 	pinner.Pin(utf80)
-	var option int32
-	var option2 uintptr
-	var option3 uint32
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4))) = uint32(uint32(len((target).ApiVersion)))
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))) = uint32(uintptr(uintptr(utf80)))
+	utf81 := unsafe.Pointer(unsafe.StringData((target).Kind))
+	pinner.Pin(utf81)
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))) = uint32(uint32(len((target).Kind)))
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))) = uint32(uintptr(uintptr(utf81)))
+
 	switch (target).Namespace.Tag() {
 	case witTypes.OptionNone:
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4))) = int8(int32(0))
 
-		option = int32(0)
-		option2 = 0
-		option3 = 0
 	case witTypes.OptionSome:
 		payload := (target).Namespace.Some()
-		utf81 := unsafe.Pointer(unsafe.StringData(payload))
-		pinner.Pin(utf81)
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4))) = int8(int32(1))
+		utf82 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf82)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 * 4))) = uint32(uintptr(uintptr(utf82)))
 
-		option = int32(1)
-		option2 = uintptr(utf81)
-		option3 = uint32(len(payload))
 	default:
 		panic("unreachable")
 	}
-	utf84 := unsafe.Pointer(unsafe.StringData((target).Name))
-	pinner.Pin(utf84)
-	var option6 int32
-	var option7 uintptr
-	var option8 uint32
+	utf83 := unsafe.Pointer(unsafe.StringData((target).Name))
+	pinner.Pin(utf83)
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (11 * 4))) = uint32(uint32(len((target).Name)))
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (10 * 4))) = uint32(uintptr(uintptr(utf83)))
+
 	switch (target).Uid.Tag() {
 	case witTypes.OptionNone:
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (12 * 4))) = int8(int32(0))
 
-		option6 = int32(0)
-		option7 = 0
-		option8 = 0
 	case witTypes.OptionSome:
 		payload := (target).Uid.Some()
-		utf85 := unsafe.Pointer(unsafe.StringData(payload))
-		pinner.Pin(utf85)
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (12 * 4))) = int8(int32(1))
+		utf84 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf84)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (14 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (13 * 4))) = uint32(uintptr(uintptr(utf84)))
 
-		option6 = int32(1)
-		option7 = uintptr(utf85)
-		option8 = uint32(len(payload))
 	default:
 		panic("unreachable")
 	}
-	var option10 int32
-	var option11 uintptr
-	var option12 uint32
+
 	switch fields.Tag() {
 	case witTypes.OptionNone:
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (15 * 4))) = int8(int32(0))
 
-		option10 = int32(0)
-		option11 = 0
-		option12 = 0
 	case witTypes.OptionSome:
 		payload := fields.Some()
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (15 * 4))) = int8(int32(1))
 		slice := payload
 		length := uint32(len(slice))
 		result := witRuntime.Allocate(pinner, uintptr(length*(2*4)), 4)
 		for index, element := range slice {
 			base := unsafe.Add(result, index*(2*4))
-			utf89 := unsafe.Pointer(unsafe.StringData(element))
-			pinner.Pin(utf89)
+			utf85 := unsafe.Pointer(unsafe.StringData(element))
+			pinner.Pin(utf85)
 			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len(element)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf89)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf85)))
 
 		}
 
-		option10 = int32(1)
-		option11 = uintptr(result)
-		option12 = length
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (17 * 4))) = uint32(length)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16 * 4))) = uint32(uintptr(uintptr(result)))
+
 	default:
 		panic("unreachable")
 	}
-	wasm_import_get(uintptr(utf8), uint32(len((target).ApiVersion)), uintptr(utf80), uint32(len((target).Kind)), option, option2, option3, uintptr(utf84), uint32(len((target).Name)), option6, option7, option8, option10, option11, option12, returnArea)
-	var result27 witTypes.Result[witTypes.Option[string], windlass_plugin_types.ApiError]
+	wasm_import_get(returnArea, returnArea)
+	var result21 witTypes.Result[witTypes.Option[string], windlass_plugin_types.ApiError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
-		var option13 witTypes.Option[string]
+		var option witTypes.Option[string]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
 		case 0:
 
-			option13 = witTypes.None[string]()
+			option = witTypes.None[string]()
 		case 1:
 			value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
 
-			option13 = witTypes.Some[string](value)
+			option = witTypes.Some[string](value)
 		default:
 			panic("unreachable")
 		}
 
-		result27 = witTypes.Ok[witTypes.Option[string], windlass_plugin_types.ApiError](option13)
+		result21 = witTypes.Ok[witTypes.Option[string], windlass_plugin_types.ApiError](option)
 	case 1:
-		value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-		value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
-		var option16 witTypes.Option[uint32]
+		value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+		value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
+		var option8 witTypes.Option[uint32]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4)))) {
 		case 0:
 
-			option16 = witTypes.None[uint32]()
+			option8 = witTypes.None[uint32]()
 		case 1:
 
-			option16 = witTypes.Some[uint32](uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (4 + 6*4)))))
+			option8 = witTypes.Some[uint32](uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (4 + 6*4)))))
 		default:
 			panic("unreachable")
 		}
-		value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
-		value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
-		var option26 witTypes.Option[windlass_plugin_types.ObjectRef]
+		value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
+		value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
+		var option20 witTypes.Option[windlass_plugin_types.ObjectRef]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 10*4)))) {
 		case 0:
 
-			option26 = witTypes.None[windlass_plugin_types.ObjectRef]()
+			option20 = witTypes.None[windlass_plugin_types.ObjectRef]()
 		case 1:
-			value19 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 11*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4))))
-			value20 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4))))
-			var option22 witTypes.Option[string]
-			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4)))) {
+			var option12 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 11*4)))) {
 			case 0:
 
-				option22 = witTypes.None[string]()
+				option12 = witTypes.None[string]()
 			case 1:
-				value21 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
+				value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4))))
 
-				option22 = witTypes.Some[string](value21)
+				option12 = witTypes.Some[string](value11)
 			default:
 				panic("unreachable")
 			}
-			value23 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4))))
-			var option25 witTypes.Option[string]
-			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4)))) {
+			value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4))))
+			value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
+			var option16 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4)))) {
 			case 0:
 
-				option25 = witTypes.None[string]()
+				option16 = witTypes.None[string]()
 			case 1:
-				value24 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
+				value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4))))
 
-				option25 = witTypes.Some[string](value24)
+				option16 = witTypes.Some[string](value15)
+			default:
+				panic("unreachable")
+			}
+			value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
+			var option19 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 23*4)))) {
+			case 0:
+
+				option19 = witTypes.None[string]()
+			case 1:
+				value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 24*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 25*4))))
+
+				option19 = witTypes.Some[string](value18)
 			default:
 				panic("unreachable")
 			}
 
-			option26 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{ApiVersion: value19, Kind: value20, Namespace: option22, Name: value23, Uid: option25})
+			option20 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{Cluster: option12, ApiVersion: value13, Kind: value14, Namespace: option16, Name: value17, Uid: option19})
 		default:
 			panic("unreachable")
 		}
 
-		result27 = witTypes.Err[witTypes.Option[string], windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value14, Message: value15, RetryAfterMs: option16, Verb: value17, Resource: value18, Object: option26})
+		result21 = witTypes.Err[witTypes.Option[string], windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value6, Message: value7, RetryAfterMs: option8, Verb: value9, Resource: value10, Object: option20})
 	default:
 		panic("unreachable")
 	}
-	result28 := result27
-	return result28
+	result22 := result21
+	return result22
 
 }
 
@@ -225,49 +248,65 @@ func GetMany(targets []windlass_plugin_types.ObjectRef, fields witTypes.Option[[
 	returnArea := uintptr(witRuntime.Allocate(pinner, (2 * 4), 4))
 	slice := targets
 	length := uint32(len(slice))
-	result := witRuntime.Allocate(pinner, uintptr(length*(12*4)), 4)
+	result := witRuntime.Allocate(pinner, uintptr(length*(15*4)), 4)
 	for index, element := range slice {
-		base := unsafe.Add(result, index*(12*4))
-		utf8 := unsafe.Pointer(unsafe.StringData((element).ApiVersion))
-		pinner.Pin(utf8)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len((element).ApiVersion)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf8)))
-		utf80 := unsafe.Pointer(unsafe.StringData((element).Kind))
-		pinner.Pin(utf80)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))) = uint32(uint32(len((element).Kind)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = uint32(uintptr(uintptr(utf80)))
+		base := unsafe.Add(result, index*(15*4))
 
-		switch (element).Namespace.Tag() {
+		switch (element).Cluster.Tag() {
 		case witTypes.OptionNone:
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = int8(int32(0))
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(0))
 
 		case witTypes.OptionSome:
-			payload := (element).Namespace.Some()
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = int8(int32(1))
-			utf81 := unsafe.Pointer(unsafe.StringData(payload))
-			pinner.Pin(utf81)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (6 * 4))) = uint32(uint32(len(payload)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))) = uint32(uintptr(uintptr(utf81)))
+			payload := (element).Cluster.Some()
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(1))
+			utf8 := unsafe.Pointer(unsafe.StringData(payload))
+			pinner.Pin(utf8)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = uint32(uint32(len(payload)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uintptr(uintptr(utf8)))
 
 		default:
 			panic("unreachable")
 		}
-		utf82 := unsafe.Pointer(unsafe.StringData((element).Name))
-		pinner.Pin(utf82)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = uint32(uint32(len((element).Name)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(base), (7 * 4))) = uint32(uintptr(uintptr(utf82)))
+		utf80 := unsafe.Pointer(unsafe.StringData((element).ApiVersion))
+		pinner.Pin(utf80)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uint32(len((element).ApiVersion)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))) = uint32(uintptr(uintptr(utf80)))
+		utf81 := unsafe.Pointer(unsafe.StringData((element).Kind))
+		pinner.Pin(utf81)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(base), (6 * 4))) = uint32(uint32(len((element).Kind)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))) = uint32(uintptr(uintptr(utf81)))
+
+		switch (element).Namespace.Tag() {
+		case witTypes.OptionNone:
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (7 * 4))) = int8(int32(0))
+
+		case witTypes.OptionSome:
+			payload := (element).Namespace.Some()
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (7 * 4))) = int8(int32(1))
+			utf82 := unsafe.Pointer(unsafe.StringData(payload))
+			pinner.Pin(utf82)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (9 * 4))) = uint32(uint32(len(payload)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = uint32(uintptr(uintptr(utf82)))
+
+		default:
+			panic("unreachable")
+		}
+		utf83 := unsafe.Pointer(unsafe.StringData((element).Name))
+		pinner.Pin(utf83)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(base), (11 * 4))) = uint32(uint32(len((element).Name)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(base), (10 * 4))) = uint32(uintptr(uintptr(utf83)))
 
 		switch (element).Uid.Tag() {
 		case witTypes.OptionNone:
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (9 * 4))) = int8(int32(0))
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (12 * 4))) = int8(int32(0))
 
 		case witTypes.OptionSome:
 			payload := (element).Uid.Some()
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (9 * 4))) = int8(int32(1))
-			utf83 := unsafe.Pointer(unsafe.StringData(payload))
-			pinner.Pin(utf83)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (11 * 4))) = uint32(uint32(len(payload)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (10 * 4))) = uint32(uintptr(uintptr(utf83)))
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (12 * 4))) = int8(int32(1))
+			utf84 := unsafe.Pointer(unsafe.StringData(payload))
+			pinner.Pin(utf84)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (14 * 4))) = uint32(uint32(len(payload)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (13 * 4))) = uint32(uintptr(uintptr(utf84)))
 
 		default:
 			panic("unreachable")
@@ -276,120 +315,132 @@ func GetMany(targets []windlass_plugin_types.ObjectRef, fields witTypes.Option[[
 	}
 
 	var option int32
-	var option8 uintptr
-	var option9 uint32
+	var option9 uintptr
+	var option10 uint32
 	switch fields.Tag() {
 	case witTypes.OptionNone:
 
 		option = int32(0)
-		option8 = 0
 		option9 = 0
+		option10 = 0
 	case witTypes.OptionSome:
 		payload := fields.Some()
-		slice5 := payload
-		length7 := uint32(len(slice5))
-		result6 := witRuntime.Allocate(pinner, uintptr(length7*(2*4)), 4)
-		for index, element := range slice5 {
-			base := unsafe.Add(result6, index*(2*4))
-			utf84 := unsafe.Pointer(unsafe.StringData(element))
-			pinner.Pin(utf84)
+		slice6 := payload
+		length8 := uint32(len(slice6))
+		result7 := witRuntime.Allocate(pinner, uintptr(length8*(2*4)), 4)
+		for index, element := range slice6 {
+			base := unsafe.Add(result7, index*(2*4))
+			utf85 := unsafe.Pointer(unsafe.StringData(element))
+			pinner.Pin(utf85)
 			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len(element)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf84)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf85)))
 
 		}
 
 		option = int32(1)
-		option8 = uintptr(result6)
-		option9 = length7
+		option9 = uintptr(result7)
+		option10 = length8
 	default:
 		panic("unreachable")
 	}
-	wasm_import_get_many(uintptr(result), length, option, option8, option9, returnArea)
-	result25 := make([]witTypes.Result[witTypes.Option[string], windlass_plugin_types.ApiError], 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
+	wasm_import_get_many(uintptr(result), length, option, option9, option10, returnArea)
+	result28 := make([]witTypes.Result[witTypes.Option[string], windlass_plugin_types.ApiError], 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
 	for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
-		base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index*(8+23*4))
-		var result24 witTypes.Result[witTypes.Option[string], windlass_plugin_types.ApiError]
+		base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index*(8+26*4))
+		var result27 witTypes.Result[witTypes.Option[string], windlass_plugin_types.ApiError]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))) {
 		case 0:
-			var option10 witTypes.Option[string]
+			var option11 witTypes.Option[string]
 			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4))) {
 			case 0:
 
-				option10 = witTypes.None[string]()
+				option11 = witTypes.None[string]()
 			case 1:
 				value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))))
 
-				option10 = witTypes.Some[string](value)
+				option11 = witTypes.Some[string](value)
 			default:
 				panic("unreachable")
 			}
 
-			result24 = witTypes.Ok[witTypes.Option[string], windlass_plugin_types.ApiError](option10)
+			result27 = witTypes.Ok[witTypes.Option[string], windlass_plugin_types.ApiError](option11)
 		case 1:
-			value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))))
-			value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))))
-			var option13 witTypes.Option[uint32]
+			value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))))
+			value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))))
+			var option14 witTypes.Option[uint32]
 			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (6 * 4)))) {
 			case 0:
 
-				option13 = witTypes.None[uint32]()
+				option14 = witTypes.None[uint32]()
 			case 1:
 
-				option13 = witTypes.Some[uint32](uint32(*(*int32)(unsafe.Add(unsafe.Pointer(base), (4 + 6*4)))))
+				option14 = witTypes.Some[uint32](uint32(*(*int32)(unsafe.Add(unsafe.Pointer(base), (4 + 6*4)))))
 			default:
 				panic("unreachable")
 			}
-			value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 7*4))))
-			value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 9*4))))
-			var option23 witTypes.Option[windlass_plugin_types.ObjectRef]
+			value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 7*4))))
+			value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 9*4))))
+			var option26 witTypes.Option[windlass_plugin_types.ObjectRef]
 			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 10*4)))) {
 			case 0:
 
-				option23 = witTypes.None[windlass_plugin_types.ObjectRef]()
+				option26 = witTypes.None[windlass_plugin_types.ObjectRef]()
 			case 1:
-				value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 11*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 12*4))))
-				value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 13*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 14*4))))
-				var option19 witTypes.Option[string]
-				switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 15*4)))) {
+				var option18 witTypes.Option[string]
+				switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 11*4)))) {
 				case 0:
 
-					option19 = witTypes.None[string]()
+					option18 = witTypes.None[string]()
 				case 1:
-					value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 17*4))))
+					value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 13*4))))
 
-					option19 = witTypes.Some[string](value18)
+					option18 = witTypes.Some[string](value17)
 				default:
 					panic("unreachable")
 				}
-				value20 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 18*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 19*4))))
+				value19 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 15*4))))
+				value20 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 17*4))))
 				var option22 witTypes.Option[string]
-				switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 20*4)))) {
+				switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 18*4)))) {
 				case 0:
 
 					option22 = witTypes.None[string]()
 				case 1:
-					value21 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 22*4))))
+					value21 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 20*4))))
 
 					option22 = witTypes.Some[string](value21)
 				default:
 					panic("unreachable")
 				}
+				value23 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 22*4))))
+				var option25 witTypes.Option[string]
+				switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 23*4)))) {
+				case 0:
 
-				option23 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{ApiVersion: value16, Kind: value17, Namespace: option19, Name: value20, Uid: option22})
+					option25 = witTypes.None[string]()
+				case 1:
+					value24 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 24*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 25*4))))
+
+					option25 = witTypes.Some[string](value24)
+				default:
+					panic("unreachable")
+				}
+
+				option26 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{Cluster: option18, ApiVersion: value19, Kind: value20, Namespace: option22, Name: value23, Uid: option25})
 			default:
 				panic("unreachable")
 			}
 
-			result24 = witTypes.Err[witTypes.Option[string], windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 + 1*4))))), StatusReason: value11, Message: value12, RetryAfterMs: option13, Verb: value14, Resource: value15, Object: option23})
+			result27 = witTypes.Err[witTypes.Option[string], windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 + 1*4))))), StatusReason: value12, Message: value13, RetryAfterMs: option14, Verb: value15, Resource: value16, Object: option26})
 		default:
 			panic("unreachable")
 		}
 
-		result25 = append(result25, result24)
+		result28 = append(result28, result27)
 	}
 
-	result26 := result25
-	return result26
+	result29 := result28
+	return result29
 
 }
 
@@ -400,7 +451,7 @@ func List(query ListQuery) witTypes.Result[windlass_plugin_types.Page, windlass_
 	pinner := &runtime.Pinner{}
 	defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (8 + 23*4), 4))
+	returnArea := uintptr(witRuntime.Allocate(pinner, (8 + 26*4), 4))
 	utf8 := unsafe.Pointer(unsafe.StringData(((query).Kind).ApiVersion))
 	pinner.Pin(utf8)
 	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)) = uint32(uint32(len(((query).Kind).ApiVersion)))
@@ -525,7 +576,7 @@ func List(query ListQuery) witTypes.Result[windlass_plugin_types.Page, windlass_
 		panic("unreachable")
 	}
 	wasm_import_list(returnArea, returnArea)
-	var result23 witTypes.Result[windlass_plugin_types.Page, windlass_plugin_types.ApiError]
+	var result25 witTypes.Result[windlass_plugin_types.Page, windlass_plugin_types.ApiError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
 		result8 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))
@@ -549,7 +600,7 @@ func List(query ListQuery) witTypes.Result[windlass_plugin_types.Page, windlass_
 			panic("unreachable")
 		}
 
-		result23 = witTypes.Ok[windlass_plugin_types.Page, windlass_plugin_types.ApiError](windlass_plugin_types.Page{Items: result8, NextToken: option})
+		result25 = witTypes.Ok[windlass_plugin_types.Page, windlass_plugin_types.ApiError](windlass_plugin_types.Page{Items: result8, NextToken: option})
 	case 1:
 		value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
 		value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
@@ -566,50 +617,62 @@ func List(query ListQuery) witTypes.Result[windlass_plugin_types.Page, windlass_
 		}
 		value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
 		value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
-		var option22 witTypes.Option[windlass_plugin_types.ObjectRef]
+		var option24 witTypes.Option[windlass_plugin_types.ObjectRef]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 10*4)))) {
 		case 0:
 
-			option22 = witTypes.None[windlass_plugin_types.ObjectRef]()
+			option24 = witTypes.None[windlass_plugin_types.ObjectRef]()
 		case 1:
-			value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 11*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4))))
-			value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4))))
-			var option18 witTypes.Option[string]
-			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4)))) {
+			var option16 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 11*4)))) {
 			case 0:
 
-				option18 = witTypes.None[string]()
+				option16 = witTypes.None[string]()
 			case 1:
-				value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
+				value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4))))
 
-				option18 = witTypes.Some[string](value17)
+				option16 = witTypes.Some[string](value15)
 			default:
 				panic("unreachable")
 			}
-			value19 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4))))
-			var option21 witTypes.Option[string]
-			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4)))) {
+			value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4))))
+			value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
+			var option20 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4)))) {
 			case 0:
 
-				option21 = witTypes.None[string]()
+				option20 = witTypes.None[string]()
 			case 1:
-				value20 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
+				value19 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4))))
 
-				option21 = witTypes.Some[string](value20)
+				option20 = witTypes.Some[string](value19)
+			default:
+				panic("unreachable")
+			}
+			value21 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
+			var option23 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 23*4)))) {
+			case 0:
+
+				option23 = witTypes.None[string]()
+			case 1:
+				value22 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 24*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 25*4))))
+
+				option23 = witTypes.Some[string](value22)
 			default:
 				panic("unreachable")
 			}
 
-			option22 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{ApiVersion: value15, Kind: value16, Namespace: option18, Name: value19, Uid: option21})
+			option24 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{Cluster: option16, ApiVersion: value17, Kind: value18, Namespace: option20, Name: value21, Uid: option23})
 		default:
 			panic("unreachable")
 		}
 
-		result23 = witTypes.Err[windlass_plugin_types.Page, windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value10, Message: value11, RetryAfterMs: option12, Verb: value13, Resource: value14, Object: option22})
+		result25 = witTypes.Err[windlass_plugin_types.Page, windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value10, Message: value11, RetryAfterMs: option12, Verb: value13, Resource: value14, Object: option24})
 	default:
 		panic("unreachable")
 	}
-	result24 := result23
-	return result24
+	result26 := result25
+	return result26
 
 }

@@ -22,7 +22,7 @@ func Emit(event windlass_plugin_types.Event) {
 	pinner := &runtime.Pinner{}
 	defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (33 * 4), 4))
+	returnArea := uintptr(witRuntime.Allocate(pinner, (39 * 4), 4))
 
 	switch (event).Regarding.Tag() {
 	case witTypes.OptionNone:
@@ -31,46 +31,62 @@ func Emit(event windlass_plugin_types.Event) {
 	case witTypes.OptionSome:
 		payload := (event).Regarding.Some()
 		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), 0)) = int8(int32(1))
-		utf8 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
-		pinner.Pin(utf8)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))) = uint32(uint32(len((payload).ApiVersion)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)) = uint32(uintptr(uintptr(utf8)))
-		utf80 := unsafe.Pointer(unsafe.StringData((payload).Kind))
-		pinner.Pin(utf80)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4))) = uint32(uint32(len((payload).Kind)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))) = uint32(uintptr(uintptr(utf80)))
 
-		switch (payload).Namespace.Tag() {
+		switch (payload).Cluster.Tag() {
 		case witTypes.OptionNone:
-			*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))) = int8(int32(0))
+			*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), 4)) = int8(int32(0))
 
 		case witTypes.OptionSome:
-			payload := (payload).Namespace.Some()
-			*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))) = int8(int32(1))
-			utf81 := unsafe.Pointer(unsafe.StringData(payload))
-			pinner.Pin(utf81)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4))) = uint32(uint32(len(payload)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))) = uint32(uintptr(uintptr(utf81)))
+			payload := (payload).Cluster.Some()
+			*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), 4)) = int8(int32(1))
+			utf8 := unsafe.Pointer(unsafe.StringData(payload))
+			pinner.Pin(utf8)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))) = uint32(uint32(len(payload)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))) = uint32(uintptr(uintptr(utf8)))
 
 		default:
 			panic("unreachable")
 		}
-		utf82 := unsafe.Pointer(unsafe.StringData((payload).Name))
-		pinner.Pin(utf82)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4))) = uint32(uint32(len((payload).Name)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 * 4))) = uint32(uintptr(uintptr(utf82)))
+		utf80 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
+		pinner.Pin(utf80)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))) = uint32(uint32(len((payload).ApiVersion)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4))) = uint32(uintptr(uintptr(utf80)))
+		utf81 := unsafe.Pointer(unsafe.StringData((payload).Kind))
+		pinner.Pin(utf81)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4))) = uint32(uint32(len((payload).Kind)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))) = uint32(uintptr(uintptr(utf81)))
+
+		switch (payload).Namespace.Tag() {
+		case witTypes.OptionNone:
+			*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (8 * 4))) = int8(int32(0))
+
+		case witTypes.OptionSome:
+			payload := (payload).Namespace.Some()
+			*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (8 * 4))) = int8(int32(1))
+			utf82 := unsafe.Pointer(unsafe.StringData(payload))
+			pinner.Pin(utf82)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (10 * 4))) = uint32(uint32(len(payload)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4))) = uint32(uintptr(uintptr(utf82)))
+
+		default:
+			panic("unreachable")
+		}
+		utf83 := unsafe.Pointer(unsafe.StringData((payload).Name))
+		pinner.Pin(utf83)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (12 * 4))) = uint32(uint32(len((payload).Name)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (11 * 4))) = uint32(uintptr(uintptr(utf83)))
 
 		switch (payload).Uid.Tag() {
 		case witTypes.OptionNone:
-			*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (10 * 4))) = int8(int32(0))
+			*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (13 * 4))) = int8(int32(0))
 
 		case witTypes.OptionSome:
 			payload := (payload).Uid.Some()
-			*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (10 * 4))) = int8(int32(1))
-			utf83 := unsafe.Pointer(unsafe.StringData(payload))
-			pinner.Pin(utf83)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (12 * 4))) = uint32(uint32(len(payload)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (11 * 4))) = uint32(uintptr(uintptr(utf83)))
+			*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (13 * 4))) = int8(int32(1))
+			utf84 := unsafe.Pointer(unsafe.StringData(payload))
+			pinner.Pin(utf84)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (15 * 4))) = uint32(uint32(len(payload)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (14 * 4))) = uint32(uintptr(uintptr(utf84)))
 
 		default:
 			panic("unreachable")
@@ -82,51 +98,67 @@ func Emit(event windlass_plugin_types.Event) {
 
 	switch (event).Related.Tag() {
 	case witTypes.OptionNone:
-		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (13 * 4))) = int8(int32(0))
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (16 * 4))) = int8(int32(0))
 
 	case witTypes.OptionSome:
 		payload := (event).Related.Some()
-		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (13 * 4))) = int8(int32(1))
-		utf84 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
-		pinner.Pin(utf84)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (15 * 4))) = uint32(uint32(len((payload).ApiVersion)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (14 * 4))) = uint32(uintptr(uintptr(utf84)))
-		utf85 := unsafe.Pointer(unsafe.StringData((payload).Kind))
-		pinner.Pin(utf85)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (17 * 4))) = uint32(uint32(len((payload).Kind)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16 * 4))) = uint32(uintptr(uintptr(utf85)))
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (16 * 4))) = int8(int32(1))
 
-		switch (payload).Namespace.Tag() {
+		switch (payload).Cluster.Tag() {
 		case witTypes.OptionNone:
-			*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (18 * 4))) = int8(int32(0))
+			*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (17 * 4))) = int8(int32(0))
 
 		case witTypes.OptionSome:
-			payload := (payload).Namespace.Some()
-			*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (18 * 4))) = int8(int32(1))
-			utf86 := unsafe.Pointer(unsafe.StringData(payload))
-			pinner.Pin(utf86)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (20 * 4))) = uint32(uint32(len(payload)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (19 * 4))) = uint32(uintptr(uintptr(utf86)))
+			payload := (payload).Cluster.Some()
+			*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (17 * 4))) = int8(int32(1))
+			utf85 := unsafe.Pointer(unsafe.StringData(payload))
+			pinner.Pin(utf85)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (19 * 4))) = uint32(uint32(len(payload)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (18 * 4))) = uint32(uintptr(uintptr(utf85)))
 
 		default:
 			panic("unreachable")
 		}
-		utf87 := unsafe.Pointer(unsafe.StringData((payload).Name))
+		utf86 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
+		pinner.Pin(utf86)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (21 * 4))) = uint32(uint32(len((payload).ApiVersion)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (20 * 4))) = uint32(uintptr(uintptr(utf86)))
+		utf87 := unsafe.Pointer(unsafe.StringData((payload).Kind))
 		pinner.Pin(utf87)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (22 * 4))) = uint32(uint32(len((payload).Name)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (21 * 4))) = uint32(uintptr(uintptr(utf87)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (23 * 4))) = uint32(uint32(len((payload).Kind)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (22 * 4))) = uint32(uintptr(uintptr(utf87)))
+
+		switch (payload).Namespace.Tag() {
+		case witTypes.OptionNone:
+			*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (24 * 4))) = int8(int32(0))
+
+		case witTypes.OptionSome:
+			payload := (payload).Namespace.Some()
+			*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (24 * 4))) = int8(int32(1))
+			utf88 := unsafe.Pointer(unsafe.StringData(payload))
+			pinner.Pin(utf88)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (26 * 4))) = uint32(uint32(len(payload)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (25 * 4))) = uint32(uintptr(uintptr(utf88)))
+
+		default:
+			panic("unreachable")
+		}
+		utf89 := unsafe.Pointer(unsafe.StringData((payload).Name))
+		pinner.Pin(utf89)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (28 * 4))) = uint32(uint32(len((payload).Name)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (27 * 4))) = uint32(uintptr(uintptr(utf89)))
 
 		switch (payload).Uid.Tag() {
 		case witTypes.OptionNone:
-			*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (23 * 4))) = int8(int32(0))
+			*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (29 * 4))) = int8(int32(0))
 
 		case witTypes.OptionSome:
 			payload := (payload).Uid.Some()
-			*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (23 * 4))) = int8(int32(1))
-			utf88 := unsafe.Pointer(unsafe.StringData(payload))
-			pinner.Pin(utf88)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (25 * 4))) = uint32(uint32(len(payload)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24 * 4))) = uint32(uintptr(uintptr(utf88)))
+			*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (29 * 4))) = int8(int32(1))
+			utf810 := unsafe.Pointer(unsafe.StringData(payload))
+			pinner.Pin(utf810)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (31 * 4))) = uint32(uint32(len(payload)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (30 * 4))) = uint32(uintptr(uintptr(utf810)))
 
 		default:
 			panic("unreachable")
@@ -135,19 +167,19 @@ func Emit(event windlass_plugin_types.Event) {
 	default:
 		panic("unreachable")
 	}
-	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (26 * 4))) = int8(int32((event).EventType))
-	utf89 := unsafe.Pointer(unsafe.StringData((event).Reason))
-	pinner.Pin(utf89)
-	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (28 * 4))) = uint32(uint32(len((event).Reason)))
-	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (27 * 4))) = uint32(uintptr(uintptr(utf89)))
-	utf810 := unsafe.Pointer(unsafe.StringData((event).Action))
-	pinner.Pin(utf810)
-	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (30 * 4))) = uint32(uint32(len((event).Action)))
-	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (29 * 4))) = uint32(uintptr(uintptr(utf810)))
-	utf811 := unsafe.Pointer(unsafe.StringData((event).Note))
+	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (32 * 4))) = int8(int32((event).EventType))
+	utf811 := unsafe.Pointer(unsafe.StringData((event).Reason))
 	pinner.Pin(utf811)
-	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32 * 4))) = uint32(uint32(len((event).Note)))
-	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (31 * 4))) = uint32(uintptr(uintptr(utf811)))
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (34 * 4))) = uint32(uint32(len((event).Reason)))
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (33 * 4))) = uint32(uintptr(uintptr(utf811)))
+	utf812 := unsafe.Pointer(unsafe.StringData((event).Action))
+	pinner.Pin(utf812)
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (36 * 4))) = uint32(uint32(len((event).Action)))
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (35 * 4))) = uint32(uintptr(uintptr(utf812)))
+	utf813 := unsafe.Pointer(unsafe.StringData((event).Note))
+	pinner.Pin(utf813)
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (38 * 4))) = uint32(uint32(len((event).Note)))
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (37 * 4))) = uint32(uintptr(uintptr(utf813)))
 	wasm_import_emit(returnArea)
 
 }

@@ -36,138 +36,170 @@ type ListQuery struct {
 }
 
 //go:wasmimport windlass:plugin/live@0.2.0 get
-func wasm_import_get(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 int32, arg5 uintptr, arg6 uint32, arg7 uintptr, arg8 uint32, arg9 int32, arg10 uintptr, arg11 uint32, arg12 uintptr)
+func wasm_import_get(arg0 int32, arg1 uintptr, arg2 uint32, arg3 uintptr, arg4 uint32, arg5 uintptr, arg6 uint32, arg7 int32, arg8 uintptr, arg9 uint32, arg10 uintptr, arg11 uint32, arg12 int32, arg13 uintptr, arg14 uint32, arg15 uintptr)
 
 func Get(target windlass_plugin_types.ObjectRef) witTypes.Result[witTypes.Option[string], windlass_plugin_types.ApiError] {
 	pinner := &runtime.Pinner{}
 	defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (8 + 23*4), 4))
-	utf8 := unsafe.Pointer(unsafe.StringData((target).ApiVersion))
-	pinner.Pin(utf8)
-	utf80 := unsafe.Pointer(unsafe.StringData((target).Kind))
-	pinner.Pin(utf80)
+	returnArea := uintptr(witRuntime.Allocate(pinner, (8 + 26*4), 4))
 	var option int32
-	var option2 uintptr
-	var option3 uint32
-	switch (target).Namespace.Tag() {
+	var option0 uintptr
+	var option1 uint32
+	switch (target).Cluster.Tag() {
 	case witTypes.OptionNone:
 
 		option = int32(0)
-		option2 = 0
-		option3 = 0
+		option0 = 0
+		option1 = 0
 	case witTypes.OptionSome:
-		payload := (target).Namespace.Some()
-		utf81 := unsafe.Pointer(unsafe.StringData(payload))
-		pinner.Pin(utf81)
+		payload := (target).Cluster.Some()
+		utf8 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf8)
 
 		option = int32(1)
-		option2 = uintptr(utf81)
-		option3 = uint32(len(payload))
+		option0 = uintptr(utf8)
+		option1 = uint32(len(payload))
 	default:
 		panic("unreachable")
 	}
-	utf84 := unsafe.Pointer(unsafe.StringData((target).Name))
-	pinner.Pin(utf84)
-	var option6 int32
-	var option7 uintptr
-	var option8 uint32
+	utf82 := unsafe.Pointer(unsafe.StringData((target).ApiVersion))
+	pinner.Pin(utf82)
+	utf83 := unsafe.Pointer(unsafe.StringData((target).Kind))
+	pinner.Pin(utf83)
+	var option5 int32
+	var option6 uintptr
+	var option7 uint32
+	switch (target).Namespace.Tag() {
+	case witTypes.OptionNone:
+
+		option5 = int32(0)
+		option6 = 0
+		option7 = 0
+	case witTypes.OptionSome:
+		payload := (target).Namespace.Some()
+		utf84 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf84)
+
+		option5 = int32(1)
+		option6 = uintptr(utf84)
+		option7 = uint32(len(payload))
+	default:
+		panic("unreachable")
+	}
+	utf88 := unsafe.Pointer(unsafe.StringData((target).Name))
+	pinner.Pin(utf88)
+	var option10 int32
+	var option11 uintptr
+	var option12 uint32
 	switch (target).Uid.Tag() {
 	case witTypes.OptionNone:
 
-		option6 = int32(0)
-		option7 = 0
-		option8 = 0
+		option10 = int32(0)
+		option11 = 0
+		option12 = 0
 	case witTypes.OptionSome:
 		payload := (target).Uid.Some()
-		utf85 := unsafe.Pointer(unsafe.StringData(payload))
-		pinner.Pin(utf85)
+		utf89 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf89)
 
-		option6 = int32(1)
-		option7 = uintptr(utf85)
-		option8 = uint32(len(payload))
+		option10 = int32(1)
+		option11 = uintptr(utf89)
+		option12 = uint32(len(payload))
 	default:
 		panic("unreachable")
 	}
-	wasm_import_get(uintptr(utf8), uint32(len((target).ApiVersion)), uintptr(utf80), uint32(len((target).Kind)), option, option2, option3, uintptr(utf84), uint32(len((target).Name)), option6, option7, option8, returnArea)
+	wasm_import_get(option, option0, option1, uintptr(utf82), uint32(len((target).ApiVersion)), uintptr(utf83), uint32(len((target).Kind)), option5, option6, option7, uintptr(utf88), uint32(len((target).Name)), option10, option11, option12, returnArea)
 	var result witTypes.Result[witTypes.Option[string], windlass_plugin_types.ApiError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
-		var option9 witTypes.Option[string]
+		var option13 witTypes.Option[string]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
 		case 0:
 
-			option9 = witTypes.None[string]()
+			option13 = witTypes.None[string]()
 		case 1:
 			value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
 
-			option9 = witTypes.Some[string](value)
+			option13 = witTypes.Some[string](value)
 		default:
 			panic("unreachable")
 		}
 
-		result = witTypes.Ok[witTypes.Option[string], windlass_plugin_types.ApiError](option9)
+		result = witTypes.Ok[witTypes.Option[string], windlass_plugin_types.ApiError](option13)
 	case 1:
-		value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-		value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
-		var option12 witTypes.Option[uint32]
+		value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+		value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
+		var option16 witTypes.Option[uint32]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4)))) {
 		case 0:
 
-			option12 = witTypes.None[uint32]()
+			option16 = witTypes.None[uint32]()
 		case 1:
 
-			option12 = witTypes.Some[uint32](uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (4 + 6*4)))))
+			option16 = witTypes.Some[uint32](uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (4 + 6*4)))))
 		default:
 			panic("unreachable")
 		}
-		value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
-		value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
-		var option22 witTypes.Option[windlass_plugin_types.ObjectRef]
+		value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
+		value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
+		var option28 witTypes.Option[windlass_plugin_types.ObjectRef]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 10*4)))) {
 		case 0:
 
-			option22 = witTypes.None[windlass_plugin_types.ObjectRef]()
+			option28 = witTypes.None[windlass_plugin_types.ObjectRef]()
 		case 1:
-			value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 11*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4))))
-			value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4))))
-			var option18 witTypes.Option[string]
-			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4)))) {
+			var option20 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 11*4)))) {
 			case 0:
 
-				option18 = witTypes.None[string]()
+				option20 = witTypes.None[string]()
 			case 1:
-				value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
+				value19 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4))))
 
-				option18 = witTypes.Some[string](value17)
+				option20 = witTypes.Some[string](value19)
 			default:
 				panic("unreachable")
 			}
-			value19 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4))))
-			var option21 witTypes.Option[string]
-			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4)))) {
+			value21 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4))))
+			value22 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
+			var option24 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4)))) {
 			case 0:
 
-				option21 = witTypes.None[string]()
+				option24 = witTypes.None[string]()
 			case 1:
-				value20 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
+				value23 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4))))
 
-				option21 = witTypes.Some[string](value20)
+				option24 = witTypes.Some[string](value23)
+			default:
+				panic("unreachable")
+			}
+			value25 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
+			var option27 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 23*4)))) {
+			case 0:
+
+				option27 = witTypes.None[string]()
+			case 1:
+				value26 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 24*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 25*4))))
+
+				option27 = witTypes.Some[string](value26)
 			default:
 				panic("unreachable")
 			}
 
-			option22 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{ApiVersion: value15, Kind: value16, Namespace: option18, Name: value19, Uid: option21})
+			option28 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{Cluster: option20, ApiVersion: value21, Kind: value22, Namespace: option24, Name: value25, Uid: option27})
 		default:
 			panic("unreachable")
 		}
 
-		result = witTypes.Err[witTypes.Option[string], windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value10, Message: value11, RetryAfterMs: option12, Verb: value13, Resource: value14, Object: option22})
+		result = witTypes.Err[witTypes.Option[string], windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value14, Message: value15, RetryAfterMs: option16, Verb: value17, Resource: value18, Object: option28})
 	default:
 		panic("unreachable")
 	}
-	result23 := result
-	return result23
+	result29 := result
+	return result29
 
 }
 
@@ -178,7 +210,7 @@ func List(query ListQuery) witTypes.Result[windlass_plugin_types.Page, windlass_
 	pinner := &runtime.Pinner{}
 	defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (8 + 23*4), 4))
+	returnArea := uintptr(witRuntime.Allocate(pinner, (8 + 26*4), 4))
 	utf8 := unsafe.Pointer(unsafe.StringData(((query).Kind).ApiVersion))
 	pinner.Pin(utf8)
 	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)) = uint32(uint32(len(((query).Kind).ApiVersion)))
@@ -253,7 +285,7 @@ func List(query ListQuery) witTypes.Result[windlass_plugin_types.Page, windlass_
 		panic("unreachable")
 	}
 	wasm_import_list(returnArea, returnArea)
-	var result19 witTypes.Result[windlass_plugin_types.Page, windlass_plugin_types.ApiError]
+	var result21 witTypes.Result[windlass_plugin_types.Page, windlass_plugin_types.ApiError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
 		result := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))
@@ -277,7 +309,7 @@ func List(query ListQuery) witTypes.Result[windlass_plugin_types.Page, windlass_
 			panic("unreachable")
 		}
 
-		result19 = witTypes.Ok[windlass_plugin_types.Page, windlass_plugin_types.ApiError](windlass_plugin_types.Page{Items: result, NextToken: option})
+		result21 = witTypes.Ok[windlass_plugin_types.Page, windlass_plugin_types.ApiError](windlass_plugin_types.Page{Items: result, NextToken: option})
 	case 1:
 		value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
 		value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
@@ -294,50 +326,62 @@ func List(query ListQuery) witTypes.Result[windlass_plugin_types.Page, windlass_
 		}
 		value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
 		value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
-		var option18 witTypes.Option[windlass_plugin_types.ObjectRef]
+		var option20 witTypes.Option[windlass_plugin_types.ObjectRef]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 10*4)))) {
 		case 0:
 
-			option18 = witTypes.None[windlass_plugin_types.ObjectRef]()
+			option20 = witTypes.None[windlass_plugin_types.ObjectRef]()
 		case 1:
-			value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 11*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4))))
-			value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4))))
-			var option14 witTypes.Option[string]
-			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4)))) {
+			var option12 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 11*4)))) {
 			case 0:
 
-				option14 = witTypes.None[string]()
+				option12 = witTypes.None[string]()
 			case 1:
-				value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
+				value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4))))
 
-				option14 = witTypes.Some[string](value13)
+				option12 = witTypes.Some[string](value11)
 			default:
 				panic("unreachable")
 			}
-			value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4))))
-			var option17 witTypes.Option[string]
-			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4)))) {
+			value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4))))
+			value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
+			var option16 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4)))) {
 			case 0:
 
-				option17 = witTypes.None[string]()
+				option16 = witTypes.None[string]()
 			case 1:
-				value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
+				value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4))))
 
-				option17 = witTypes.Some[string](value16)
+				option16 = witTypes.Some[string](value15)
+			default:
+				panic("unreachable")
+			}
+			value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
+			var option19 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 23*4)))) {
+			case 0:
+
+				option19 = witTypes.None[string]()
+			case 1:
+				value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 24*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 25*4))))
+
+				option19 = witTypes.Some[string](value18)
 			default:
 				panic("unreachable")
 			}
 
-			option18 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{ApiVersion: value11, Kind: value12, Namespace: option14, Name: value15, Uid: option17})
+			option20 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{Cluster: option12, ApiVersion: value13, Kind: value14, Namespace: option16, Name: value17, Uid: option19})
 		default:
 			panic("unreachable")
 		}
 
-		result19 = witTypes.Err[windlass_plugin_types.Page, windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value6, Message: value7, RetryAfterMs: option8, Verb: value9, Resource: value10, Object: option18})
+		result21 = witTypes.Err[windlass_plugin_types.Page, windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value6, Message: value7, RetryAfterMs: option8, Verb: value9, Resource: value10, Object: option20})
 	default:
 		panic("unreachable")
 	}
-	result20 := result19
-	return result20
+	result22 := result21
+	return result22
 
 }

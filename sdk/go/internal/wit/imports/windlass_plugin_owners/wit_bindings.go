@@ -40,144 +40,180 @@ func Claim(kind windlass_plugin_types.ObjectKind, labelSelector string) witTypes
 	utf81 := unsafe.Pointer(unsafe.StringData(labelSelector))
 	pinner.Pin(utf81)
 	wasm_import_claim(uintptr(utf8), uint32(len((kind).ApiVersion)), uintptr(utf80), uint32(len((kind).Kind)), uintptr(utf81), uint32(len(labelSelector)), returnArea)
-	var result29 witTypes.Result[Claimed, []windlass_plugin_types.ApiError]
+	var result35 witTypes.Result[Claimed, []windlass_plugin_types.ApiError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
 		result := make([]windlass_plugin_types.ObjectRef, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))
 		for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))); index++ {
-			base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), index*(12*4))
-			value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
-			value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))))
+			base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), index*(15*4))
 			var option witTypes.Option[string]
-			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4)))) {
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))) {
 			case 0:
 
 				option = witTypes.None[string]()
 			case 1:
-				value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (6 * 4))))
+				value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))))
 
-				option = witTypes.Some[string](value3)
+				option = witTypes.Some[string](value)
 			default:
 				panic("unreachable")
 			}
-			value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (7 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 * 4))))
-			var option6 witTypes.Option[string]
-			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (9 * 4)))) {
+			value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))))
+			value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (6 * 4))))
+			var option5 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (7 * 4)))) {
 			case 0:
 
-				option6 = witTypes.None[string]()
+				option5 = witTypes.None[string]()
 			case 1:
-				value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (10 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (11 * 4))))
+				value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (9 * 4))))
 
-				option6 = witTypes.Some[string](value5)
+				option5 = witTypes.Some[string](value4)
+			default:
+				panic("unreachable")
+			}
+			value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (10 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (11 * 4))))
+			var option8 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (12 * 4)))) {
+			case 0:
+
+				option8 = witTypes.None[string]()
+			case 1:
+				value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (13 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (14 * 4))))
+
+				option8 = witTypes.Some[string](value7)
 			default:
 				panic("unreachable")
 			}
 
-			result = append(result, windlass_plugin_types.ObjectRef{ApiVersion: value, Kind: value2, Namespace: option, Name: value4, Uid: option6})
+			result = append(result, windlass_plugin_types.ObjectRef{Cluster: option, ApiVersion: value2, Kind: value3, Namespace: option5, Name: value6, Uid: option8})
 		}
 
-		result14 := make([]windlass_plugin_types.ObjectRef, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4))))
+		result18 := make([]windlass_plugin_types.ObjectRef, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4))))
 		for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))); index++ {
-			base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))), index*(12*4))
-			value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
-			value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))))
+			base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))), index*(15*4))
 			var option10 witTypes.Option[string]
-			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4)))) {
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))) {
 			case 0:
 
 				option10 = witTypes.None[string]()
 			case 1:
-				value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (6 * 4))))
+				value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))))
 
 				option10 = witTypes.Some[string](value9)
 			default:
 				panic("unreachable")
 			}
-			value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (7 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 * 4))))
-			var option13 witTypes.Option[string]
-			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (9 * 4)))) {
+			value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))))
+			value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (6 * 4))))
+			var option14 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (7 * 4)))) {
 			case 0:
 
-				option13 = witTypes.None[string]()
+				option14 = witTypes.None[string]()
 			case 1:
-				value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (10 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (11 * 4))))
+				value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (9 * 4))))
 
-				option13 = witTypes.Some[string](value12)
+				option14 = witTypes.Some[string](value13)
+			default:
+				panic("unreachable")
+			}
+			value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (10 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (11 * 4))))
+			var option17 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (12 * 4)))) {
+			case 0:
+
+				option17 = witTypes.None[string]()
+			case 1:
+				value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (13 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (14 * 4))))
+
+				option17 = witTypes.Some[string](value16)
 			default:
 				panic("unreachable")
 			}
 
-			result14 = append(result14, windlass_plugin_types.ObjectRef{ApiVersion: value7, Kind: value8, Namespace: option10, Name: value11, Uid: option13})
+			result18 = append(result18, windlass_plugin_types.ObjectRef{Cluster: option10, ApiVersion: value11, Kind: value12, Namespace: option14, Name: value15, Uid: option17})
 		}
 
-		result29 = witTypes.Ok[Claimed, []windlass_plugin_types.ApiError](Claimed{Adopted: result, Released: result14})
+		result35 = witTypes.Ok[Claimed, []windlass_plugin_types.ApiError](Claimed{Adopted: result, Released: result18})
 	case 1:
-		result28 := make([]windlass_plugin_types.ApiError, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))
+		result34 := make([]windlass_plugin_types.ApiError, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))
 		for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))); index++ {
-			base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), index*(8+22*4))
-			value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))))
-			value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))))
-			var option17 witTypes.Option[uint32]
+			base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), index*(8+25*4))
+			value19 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))))
+			value20 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))))
+			var option21 witTypes.Option[uint32]
 			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4)))) {
 			case 0:
 
-				option17 = witTypes.None[uint32]()
+				option21 = witTypes.None[uint32]()
 			case 1:
 
-				option17 = witTypes.Some[uint32](uint32(*(*int32)(unsafe.Add(unsafe.Pointer(base), (4 + 5*4)))))
+				option21 = witTypes.Some[uint32](uint32(*(*int32)(unsafe.Add(unsafe.Pointer(base), (4 + 5*4)))))
 			default:
 				panic("unreachable")
 			}
-			value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 5*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 6*4))))
-			value19 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 7*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 8*4))))
-			var option27 witTypes.Option[windlass_plugin_types.ObjectRef]
+			value22 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 5*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 6*4))))
+			value23 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 7*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 8*4))))
+			var option33 witTypes.Option[windlass_plugin_types.ObjectRef]
 			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 9*4)))) {
 			case 0:
 
-				option27 = witTypes.None[windlass_plugin_types.ObjectRef]()
+				option33 = witTypes.None[windlass_plugin_types.ObjectRef]()
 			case 1:
-				value20 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 10*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 11*4))))
-				value21 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 13*4))))
-				var option23 witTypes.Option[string]
-				switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 14*4)))) {
+				var option25 witTypes.Option[string]
+				switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 10*4)))) {
 				case 0:
 
-					option23 = witTypes.None[string]()
+					option25 = witTypes.None[string]()
 				case 1:
-					value22 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 15*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 16*4))))
+					value24 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 11*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 12*4))))
 
-					option23 = witTypes.Some[string](value22)
+					option25 = witTypes.Some[string](value24)
 				default:
 					panic("unreachable")
 				}
-				value24 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 17*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 18*4))))
-				var option26 witTypes.Option[string]
-				switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 19*4)))) {
+				value26 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 13*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 14*4))))
+				value27 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 15*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 16*4))))
+				var option29 witTypes.Option[string]
+				switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 17*4)))) {
 				case 0:
 
-					option26 = witTypes.None[string]()
+					option29 = witTypes.None[string]()
 				case 1:
-					value25 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 20*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 21*4))))
+					value28 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 18*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 19*4))))
 
-					option26 = witTypes.Some[string](value25)
+					option29 = witTypes.Some[string](value28)
+				default:
+					panic("unreachable")
+				}
+				value30 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 20*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 21*4))))
+				var option32 witTypes.Option[string]
+				switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 22*4)))) {
+				case 0:
+
+					option32 = witTypes.None[string]()
+				case 1:
+					value31 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 23*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 24*4))))
+
+					option32 = witTypes.Some[string](value31)
 				default:
 					panic("unreachable")
 				}
 
-				option27 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{ApiVersion: value20, Kind: value21, Namespace: option23, Name: value24, Uid: option26})
+				option33 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{Cluster: option25, ApiVersion: value26, Kind: value27, Namespace: option29, Name: value30, Uid: option32})
 			default:
 				panic("unreachable")
 			}
 
-			result28 = append(result28, windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 2)))), StatusReason: value15, Message: value16, RetryAfterMs: option17, Verb: value18, Resource: value19, Object: option27})
+			result34 = append(result34, windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 2)))), StatusReason: value19, Message: value20, RetryAfterMs: option21, Verb: value22, Resource: value23, Object: option33})
 		}
 
-		result29 = witTypes.Err[Claimed, []windlass_plugin_types.ApiError](result28)
+		result35 = witTypes.Err[Claimed, []windlass_plugin_types.ApiError](result34)
 	default:
 		panic("unreachable")
 	}
-	result30 := result29
-	return result30
+	result36 := result35
+	return result36
 
 }

@@ -6,6 +6,7 @@
 package windlass_plugin_reconciler
 
 import (
+	witTypes "go.bytecodealliance.org/pkg/wit/types"
 	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_types"
 )
 
@@ -13,33 +14,8 @@ type Json = string
 type Request = windlass_plugin_types.Request
 type Failure = windlass_plugin_types.Failure
 
-const (
-	// Nothing is left to do until something changes.
-	Outcome_Done uint8 = 0
-	// Run again after so many milliseconds, which is not a failure.
-	Outcome_RequeueAfter uint8 = 1
-)
-
 // How a reconcile ended that has not failed.
 type Outcome struct {
-	tag   uint8
-	value any
-}
-
-func (self Outcome) Tag() uint8 {
-	return self.tag
-}
-
-func (self Outcome) RequeueAfter() uint32 {
-	if self.tag != Outcome_RequeueAfter {
-		panic("tag mismatch")
-	}
-	return self.value.(uint32)
-}
-
-func MakeOutcomeDone() Outcome {
-	return Outcome{Outcome_Done, nil}
-}
-func MakeOutcomeRequeueAfter(value uint32) Outcome {
-	return Outcome{Outcome_RequeueAfter, value}
+	// Run again after so many milliseconds, which is not a failure. None: nothing is left to do until something changes.
+	RequeueAfterMs witTypes.Option[uint32]
 }

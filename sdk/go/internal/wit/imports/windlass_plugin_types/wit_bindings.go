@@ -24,6 +24,8 @@ type ObjectKind struct {
 // One object. With a `uid`, it is that incarnation of the name only: when the name belongs to another one, a read
 // finds nothing and a write fails with `conflict`.
 type ObjectRef struct {
+	// None: the cluster that the host works on. There is no other today: naming one is an error.
+	Cluster witTypes.Option[string]
 	// Group and version, as in `object-kind`.
 	ApiVersion string
 	// As in `object-kind`.
@@ -98,65 +100,29 @@ type ApiError struct {
 	Object witTypes.Option[ObjectRef]
 }
 
-const (
-	// An API error, passed on as it came: the host knows from its reason how to retry.
-	Failure_Api uint8 = 0
-	// Worth another attempt, after a backoff.
-	Failure_Transient uint8 = 1
-	// Not worth another attempt until something changes.
-	Failure_Terminal uint8 = 2
-)
-
 // One thing that went wrong in a call. A call attempts all its operations and reports all that failed.
 type Failure struct {
-	tag   uint8
-	value any
+	// The text for people. With `api`: what goes before the error's own text, if anything, such as what was being done.
+	Message string
+	// The API error behind it, passed on as it came: the host knows from its reason how to retry.
+	Api witTypes.Option[ApiError]
+	// Not worth another attempt until something changes.
+	Terminal bool
+	// When another attempt is worth it at the earliest: the backoff may be longer. At most ten minutes count.
+	RetryAfterMs witTypes.Option[uint32]
 }
 
-func (self Failure) Tag() uint8 {
-	return self.tag
-}
-
-func (self Failure) Api() ApiError {
-	if self.tag != Failure_Api {
-		panic("tag mismatch")
-	}
-	return self.value.(ApiError)
-}
-
-func (self Failure) Transient() string {
-	if self.tag != Failure_Transient {
-		panic("tag mismatch")
-	}
-	return self.value.(string)
-}
-
-func (self Failure) Terminal() string {
-	if self.tag != Failure_Terminal {
-		panic("tag mismatch")
-	}
-	return self.value.(string)
-}
-
-func MakeFailureApi(value ApiError) Failure {
-	return Failure{Failure_Api, value}
-}
-func MakeFailureTransient(value string) Failure {
-	return Failure{Failure_Transient, value}
-}
-func MakeFailureTerminal(value string) Failure {
-	return Failure{Failure_Terminal, value}
-}
-
-// Which object a call is about, and why now.
+// Which object a call is about.
 type Request struct {
 	// The controller's name in the manifest.
 	Controller string
+	// None: the cluster that the host works on, as today always.
+	Cluster witTypes.Option[string]
 	// None for a cluster-scoped primary.
 	Namespace witTypes.Option[string]
 	// The primary's name.
 	Name string
-	// The last known UID.
+	// The last known UID, also of a primary that has gone. None: the host has never seen it.
 	Uid witTypes.Option[string]
 	// The primary as cached when the call began. None: it is not in the watch's scope, usually because it is gone.
 	Object witTypes.Option[string]

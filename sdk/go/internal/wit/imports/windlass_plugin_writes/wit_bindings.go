@@ -199,7 +199,7 @@ func Create(object string, options WriteOptions) witTypes.Result[string, windlas
 	pinner := &runtime.Pinner{}
 	defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (8 + 23*4), 4))
+	returnArea := uintptr(witRuntime.Allocate(pinner, (8 + 26*4), 4))
 	utf8 := unsafe.Pointer(unsafe.StringData(object))
 	pinner.Pin(utf8)
 	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)) = uint32(uint32(len(object)))
@@ -224,46 +224,62 @@ func Create(object string, options WriteOptions) witTypes.Result[string, windlas
 		case witTypes.OptionSome:
 			payload := (payload).Parent.Some()
 			*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))) = int8(int32(1))
-			utf81 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
-			pinner.Pin(utf81)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4))) = uint32(uint32(len((payload).ApiVersion)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))) = uint32(uintptr(uintptr(utf81)))
-			utf82 := unsafe.Pointer(unsafe.StringData((payload).Kind))
-			pinner.Pin(utf82)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4))) = uint32(uint32(len((payload).Kind)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 * 4))) = uint32(uintptr(uintptr(utf82)))
 
-			switch (payload).Namespace.Tag() {
+			switch (payload).Cluster.Tag() {
 			case witTypes.OptionNone:
-				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (10 * 4))) = int8(int32(0))
+				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))) = int8(int32(0))
 
 			case witTypes.OptionSome:
-				payload := (payload).Namespace.Some()
-				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (10 * 4))) = int8(int32(1))
-				utf83 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf83)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (12 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (11 * 4))) = uint32(uintptr(uintptr(utf83)))
+				payload := (payload).Cluster.Some()
+				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))) = int8(int32(1))
+				utf81 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf81)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 * 4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4))) = uint32(uintptr(uintptr(utf81)))
 
 			default:
 				panic("unreachable")
 			}
-			utf84 := unsafe.Pointer(unsafe.StringData((payload).Name))
-			pinner.Pin(utf84)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (14 * 4))) = uint32(uint32(len((payload).Name)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (13 * 4))) = uint32(uintptr(uintptr(utf84)))
+			utf82 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
+			pinner.Pin(utf82)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (10 * 4))) = uint32(uint32(len((payload).ApiVersion)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4))) = uint32(uintptr(uintptr(utf82)))
+			utf83 := unsafe.Pointer(unsafe.StringData((payload).Kind))
+			pinner.Pin(utf83)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (12 * 4))) = uint32(uint32(len((payload).Kind)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (11 * 4))) = uint32(uintptr(uintptr(utf83)))
+
+			switch (payload).Namespace.Tag() {
+			case witTypes.OptionNone:
+				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (13 * 4))) = int8(int32(0))
+
+			case witTypes.OptionSome:
+				payload := (payload).Namespace.Some()
+				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (13 * 4))) = int8(int32(1))
+				utf84 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf84)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (15 * 4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (14 * 4))) = uint32(uintptr(uintptr(utf84)))
+
+			default:
+				panic("unreachable")
+			}
+			utf85 := unsafe.Pointer(unsafe.StringData((payload).Name))
+			pinner.Pin(utf85)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (17 * 4))) = uint32(uint32(len((payload).Name)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16 * 4))) = uint32(uintptr(uintptr(utf85)))
 
 			switch (payload).Uid.Tag() {
 			case witTypes.OptionNone:
-				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (15 * 4))) = int8(int32(0))
+				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (18 * 4))) = int8(int32(0))
 
 			case witTypes.OptionSome:
 				payload := (payload).Uid.Some()
-				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (15 * 4))) = int8(int32(1))
-				utf85 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf85)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (17 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16 * 4))) = uint32(uintptr(uintptr(utf85)))
+				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (18 * 4))) = int8(int32(1))
+				utf86 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf86)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (20 * 4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (19 * 4))) = uint32(uintptr(uintptr(utf86)))
 
 			default:
 				panic("unreachable")
@@ -279,15 +295,15 @@ func Create(object string, options WriteOptions) witTypes.Result[string, windlas
 
 	switch (options).ResourceVersion.Tag() {
 	case witTypes.OptionNone:
-		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (18 * 4))) = int8(int32(0))
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (21 * 4))) = int8(int32(0))
 
 	case witTypes.OptionSome:
 		payload := (options).ResourceVersion.Some()
-		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (18 * 4))) = int8(int32(1))
-		utf86 := unsafe.Pointer(unsafe.StringData(payload))
-		pinner.Pin(utf86)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (20 * 4))) = uint32(uint32(len(payload)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (19 * 4))) = uint32(uintptr(uintptr(utf86)))
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (21 * 4))) = int8(int32(1))
+		utf87 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf87)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (23 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (22 * 4))) = uint32(uintptr(uintptr(utf87)))
 
 	default:
 		panic("unreachable")
@@ -298,32 +314,32 @@ func Create(object string, options WriteOptions) witTypes.Result[string, windlas
 	} else {
 		result = 0
 	}
-	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (21 * 4))) = int8(result)
-	var result7 int32
-	if (options).Force {
-		result7 = 1
-	} else {
-		result7 = 0
-	}
-	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (1 + 21*4))) = int8(result7)
+	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (24 * 4))) = int8(result)
 	var result8 int32
-	if (options).DryRun {
+	if (options).Force {
 		result8 = 1
 	} else {
 		result8 = 0
 	}
-	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 21*4))) = int8(result8)
-	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (3 + 21*4))) = int8(int32((options).FieldValidation))
+	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (1 + 24*4))) = int8(result8)
+	var result9 int32
+	if (options).DryRun {
+		result9 = 1
+	} else {
+		result9 = 0
+	}
+	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 24*4))) = int8(result9)
+	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (3 + 24*4))) = int8(int32((options).FieldValidation))
 	wasm_import_create(returnArea, returnArea)
-	var result21 witTypes.Result[string, windlass_plugin_types.ApiError]
+	var result24 witTypes.Result[string, windlass_plugin_types.ApiError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
 		value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))
 
-		result21 = witTypes.Ok[string, windlass_plugin_types.ApiError](value)
+		result24 = witTypes.Ok[string, windlass_plugin_types.ApiError](value)
 	case 1:
-		value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-		value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
+		value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+		value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
 		var option witTypes.Option[uint32]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4)))) {
 		case 0:
@@ -335,53 +351,65 @@ func Create(object string, options WriteOptions) witTypes.Result[string, windlas
 		default:
 			panic("unreachable")
 		}
-		value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
-		value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
-		var option20 witTypes.Option[windlass_plugin_types.ObjectRef]
+		value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
+		value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
+		var option23 witTypes.Option[windlass_plugin_types.ObjectRef]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 10*4)))) {
 		case 0:
 
-			option20 = witTypes.None[windlass_plugin_types.ObjectRef]()
+			option23 = witTypes.None[windlass_plugin_types.ObjectRef]()
 		case 1:
-			value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 11*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4))))
-			value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4))))
-			var option16 witTypes.Option[string]
-			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4)))) {
+			var option15 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 11*4)))) {
 			case 0:
 
-				option16 = witTypes.None[string]()
+				option15 = witTypes.None[string]()
 			case 1:
-				value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
+				value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4))))
 
-				option16 = witTypes.Some[string](value15)
+				option15 = witTypes.Some[string](value14)
 			default:
 				panic("unreachable")
 			}
-			value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4))))
+			value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4))))
+			value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
 			var option19 witTypes.Option[string]
-			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4)))) {
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4)))) {
 			case 0:
 
 				option19 = witTypes.None[string]()
 			case 1:
-				value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
+				value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4))))
 
 				option19 = witTypes.Some[string](value18)
 			default:
 				panic("unreachable")
 			}
+			value20 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
+			var option22 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 23*4)))) {
+			case 0:
 
-			option20 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{ApiVersion: value13, Kind: value14, Namespace: option16, Name: value17, Uid: option19})
+				option22 = witTypes.None[string]()
+			case 1:
+				value21 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 24*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 25*4))))
+
+				option22 = witTypes.Some[string](value21)
+			default:
+				panic("unreachable")
+			}
+
+			option23 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{Cluster: option15, ApiVersion: value16, Kind: value17, Namespace: option19, Name: value20, Uid: option22})
 		default:
 			panic("unreachable")
 		}
 
-		result21 = witTypes.Err[string, windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value9, Message: value10, RetryAfterMs: option, Verb: value11, Resource: value12, Object: option20})
+		result24 = witTypes.Err[string, windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value10, Message: value11, RetryAfterMs: option, Verb: value12, Resource: value13, Object: option23})
 	default:
 		panic("unreachable")
 	}
-	result22 := result21
-	return result22
+	result25 := result24
+	return result25
 
 }
 
@@ -392,7 +420,7 @@ func Update(object string, options WriteOptions) witTypes.Result[string, windlas
 	pinner := &runtime.Pinner{}
 	defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (8 + 23*4), 4))
+	returnArea := uintptr(witRuntime.Allocate(pinner, (8 + 26*4), 4))
 	utf8 := unsafe.Pointer(unsafe.StringData(object))
 	pinner.Pin(utf8)
 	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)) = uint32(uint32(len(object)))
@@ -417,46 +445,62 @@ func Update(object string, options WriteOptions) witTypes.Result[string, windlas
 		case witTypes.OptionSome:
 			payload := (payload).Parent.Some()
 			*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))) = int8(int32(1))
-			utf81 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
-			pinner.Pin(utf81)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4))) = uint32(uint32(len((payload).ApiVersion)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))) = uint32(uintptr(uintptr(utf81)))
-			utf82 := unsafe.Pointer(unsafe.StringData((payload).Kind))
-			pinner.Pin(utf82)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4))) = uint32(uint32(len((payload).Kind)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 * 4))) = uint32(uintptr(uintptr(utf82)))
 
-			switch (payload).Namespace.Tag() {
+			switch (payload).Cluster.Tag() {
 			case witTypes.OptionNone:
-				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (10 * 4))) = int8(int32(0))
+				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))) = int8(int32(0))
 
 			case witTypes.OptionSome:
-				payload := (payload).Namespace.Some()
-				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (10 * 4))) = int8(int32(1))
-				utf83 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf83)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (12 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (11 * 4))) = uint32(uintptr(uintptr(utf83)))
+				payload := (payload).Cluster.Some()
+				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))) = int8(int32(1))
+				utf81 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf81)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 * 4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4))) = uint32(uintptr(uintptr(utf81)))
 
 			default:
 				panic("unreachable")
 			}
-			utf84 := unsafe.Pointer(unsafe.StringData((payload).Name))
-			pinner.Pin(utf84)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (14 * 4))) = uint32(uint32(len((payload).Name)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (13 * 4))) = uint32(uintptr(uintptr(utf84)))
+			utf82 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
+			pinner.Pin(utf82)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (10 * 4))) = uint32(uint32(len((payload).ApiVersion)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4))) = uint32(uintptr(uintptr(utf82)))
+			utf83 := unsafe.Pointer(unsafe.StringData((payload).Kind))
+			pinner.Pin(utf83)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (12 * 4))) = uint32(uint32(len((payload).Kind)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (11 * 4))) = uint32(uintptr(uintptr(utf83)))
+
+			switch (payload).Namespace.Tag() {
+			case witTypes.OptionNone:
+				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (13 * 4))) = int8(int32(0))
+
+			case witTypes.OptionSome:
+				payload := (payload).Namespace.Some()
+				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (13 * 4))) = int8(int32(1))
+				utf84 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf84)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (15 * 4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (14 * 4))) = uint32(uintptr(uintptr(utf84)))
+
+			default:
+				panic("unreachable")
+			}
+			utf85 := unsafe.Pointer(unsafe.StringData((payload).Name))
+			pinner.Pin(utf85)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (17 * 4))) = uint32(uint32(len((payload).Name)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16 * 4))) = uint32(uintptr(uintptr(utf85)))
 
 			switch (payload).Uid.Tag() {
 			case witTypes.OptionNone:
-				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (15 * 4))) = int8(int32(0))
+				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (18 * 4))) = int8(int32(0))
 
 			case witTypes.OptionSome:
 				payload := (payload).Uid.Some()
-				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (15 * 4))) = int8(int32(1))
-				utf85 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf85)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (17 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16 * 4))) = uint32(uintptr(uintptr(utf85)))
+				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (18 * 4))) = int8(int32(1))
+				utf86 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf86)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (20 * 4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (19 * 4))) = uint32(uintptr(uintptr(utf86)))
 
 			default:
 				panic("unreachable")
@@ -472,15 +516,15 @@ func Update(object string, options WriteOptions) witTypes.Result[string, windlas
 
 	switch (options).ResourceVersion.Tag() {
 	case witTypes.OptionNone:
-		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (18 * 4))) = int8(int32(0))
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (21 * 4))) = int8(int32(0))
 
 	case witTypes.OptionSome:
 		payload := (options).ResourceVersion.Some()
-		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (18 * 4))) = int8(int32(1))
-		utf86 := unsafe.Pointer(unsafe.StringData(payload))
-		pinner.Pin(utf86)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (20 * 4))) = uint32(uint32(len(payload)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (19 * 4))) = uint32(uintptr(uintptr(utf86)))
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (21 * 4))) = int8(int32(1))
+		utf87 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf87)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (23 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (22 * 4))) = uint32(uintptr(uintptr(utf87)))
 
 	default:
 		panic("unreachable")
@@ -491,32 +535,32 @@ func Update(object string, options WriteOptions) witTypes.Result[string, windlas
 	} else {
 		result = 0
 	}
-	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (21 * 4))) = int8(result)
-	var result7 int32
-	if (options).Force {
-		result7 = 1
-	} else {
-		result7 = 0
-	}
-	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (1 + 21*4))) = int8(result7)
+	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (24 * 4))) = int8(result)
 	var result8 int32
-	if (options).DryRun {
+	if (options).Force {
 		result8 = 1
 	} else {
 		result8 = 0
 	}
-	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 21*4))) = int8(result8)
-	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (3 + 21*4))) = int8(int32((options).FieldValidation))
+	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (1 + 24*4))) = int8(result8)
+	var result9 int32
+	if (options).DryRun {
+		result9 = 1
+	} else {
+		result9 = 0
+	}
+	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 24*4))) = int8(result9)
+	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (3 + 24*4))) = int8(int32((options).FieldValidation))
 	wasm_import_update(returnArea, returnArea)
-	var result21 witTypes.Result[string, windlass_plugin_types.ApiError]
+	var result24 witTypes.Result[string, windlass_plugin_types.ApiError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
 		value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))
 
-		result21 = witTypes.Ok[string, windlass_plugin_types.ApiError](value)
+		result24 = witTypes.Ok[string, windlass_plugin_types.ApiError](value)
 	case 1:
-		value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-		value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
+		value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+		value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
 		var option witTypes.Option[uint32]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4)))) {
 		case 0:
@@ -528,53 +572,65 @@ func Update(object string, options WriteOptions) witTypes.Result[string, windlas
 		default:
 			panic("unreachable")
 		}
-		value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
-		value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
-		var option20 witTypes.Option[windlass_plugin_types.ObjectRef]
+		value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
+		value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
+		var option23 witTypes.Option[windlass_plugin_types.ObjectRef]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 10*4)))) {
 		case 0:
 
-			option20 = witTypes.None[windlass_plugin_types.ObjectRef]()
+			option23 = witTypes.None[windlass_plugin_types.ObjectRef]()
 		case 1:
-			value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 11*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4))))
-			value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4))))
-			var option16 witTypes.Option[string]
-			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4)))) {
+			var option15 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 11*4)))) {
 			case 0:
 
-				option16 = witTypes.None[string]()
+				option15 = witTypes.None[string]()
 			case 1:
-				value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
+				value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4))))
 
-				option16 = witTypes.Some[string](value15)
+				option15 = witTypes.Some[string](value14)
 			default:
 				panic("unreachable")
 			}
-			value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4))))
+			value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4))))
+			value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
 			var option19 witTypes.Option[string]
-			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4)))) {
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4)))) {
 			case 0:
 
 				option19 = witTypes.None[string]()
 			case 1:
-				value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
+				value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4))))
 
 				option19 = witTypes.Some[string](value18)
 			default:
 				panic("unreachable")
 			}
+			value20 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
+			var option22 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 23*4)))) {
+			case 0:
 
-			option20 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{ApiVersion: value13, Kind: value14, Namespace: option16, Name: value17, Uid: option19})
+				option22 = witTypes.None[string]()
+			case 1:
+				value21 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 24*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 25*4))))
+
+				option22 = witTypes.Some[string](value21)
+			default:
+				panic("unreachable")
+			}
+
+			option23 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{Cluster: option15, ApiVersion: value16, Kind: value17, Namespace: option19, Name: value20, Uid: option22})
 		default:
 			panic("unreachable")
 		}
 
-		result21 = witTypes.Err[string, windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value9, Message: value10, RetryAfterMs: option, Verb: value11, Resource: value12, Object: option20})
+		result24 = witTypes.Err[string, windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value10, Message: value11, RetryAfterMs: option, Verb: value12, Resource: value13, Object: option23})
 	default:
 		panic("unreachable")
 	}
-	result22 := result21
-	return result22
+	result25 := result24
+	return result25
 
 }
 
@@ -585,116 +641,148 @@ func Patch(target windlass_plugin_types.ObjectRef, patchType PatchType, patch st
 	pinner := &runtime.Pinner{}
 	defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (35 * 4), 4))
-	utf8 := unsafe.Pointer(unsafe.StringData((target).ApiVersion))
-	pinner.Pin(utf8)
-	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)) = uint32(uint32(len((target).ApiVersion)))
-	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)) = uint32(uintptr(uintptr(utf8)))
-	utf80 := unsafe.Pointer(unsafe.StringData((target).Kind))
+	returnArea := uintptr(witRuntime.Allocate(pinner, (41 * 4), 4))
+
+	switch (target).Cluster.Tag() {
+	case witTypes.OptionNone:
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), 0)) = int8(int32(0))
+
+	case witTypes.OptionSome:
+		payload := (target).Cluster.Some()
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), 0)) = int8(int32(1))
+		utf8 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf8)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)) = uint32(uintptr(uintptr(utf8)))
+
+	default:
+		panic("unreachable")
+	}
+	utf80 := unsafe.Pointer(unsafe.StringData((target).ApiVersion))
 	pinner.Pin(utf80)
-	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))) = uint32(uint32(len((target).Kind)))
-	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))) = uint32(uintptr(uintptr(utf80)))
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4))) = uint32(uint32(len((target).ApiVersion)))
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))) = uint32(uintptr(uintptr(utf80)))
+	utf81 := unsafe.Pointer(unsafe.StringData((target).Kind))
+	pinner.Pin(utf81)
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))) = uint32(uint32(len((target).Kind)))
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))) = uint32(uintptr(uintptr(utf81)))
 
 	switch (target).Namespace.Tag() {
 	case witTypes.OptionNone:
-		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4))) = int8(int32(0))
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4))) = int8(int32(0))
 
 	case witTypes.OptionSome:
 		payload := (target).Namespace.Some()
-		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4))) = int8(int32(1))
-		utf81 := unsafe.Pointer(unsafe.StringData(payload))
-		pinner.Pin(utf81)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))) = uint32(uint32(len(payload)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))) = uint32(uintptr(uintptr(utf81)))
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4))) = int8(int32(1))
+		utf82 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf82)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 * 4))) = uint32(uintptr(uintptr(utf82)))
 
 	default:
 		panic("unreachable")
 	}
-	utf82 := unsafe.Pointer(unsafe.StringData((target).Name))
-	pinner.Pin(utf82)
-	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 * 4))) = uint32(uint32(len((target).Name)))
-	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4))) = uint32(uintptr(uintptr(utf82)))
+	utf83 := unsafe.Pointer(unsafe.StringData((target).Name))
+	pinner.Pin(utf83)
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (11 * 4))) = uint32(uint32(len((target).Name)))
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (10 * 4))) = uint32(uintptr(uintptr(utf83)))
 
 	switch (target).Uid.Tag() {
 	case witTypes.OptionNone:
-		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4))) = int8(int32(0))
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (12 * 4))) = int8(int32(0))
 
 	case witTypes.OptionSome:
 		payload := (target).Uid.Some()
-		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4))) = int8(int32(1))
-		utf83 := unsafe.Pointer(unsafe.StringData(payload))
-		pinner.Pin(utf83)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (11 * 4))) = uint32(uint32(len(payload)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (10 * 4))) = uint32(uintptr(uintptr(utf83)))
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (12 * 4))) = int8(int32(1))
+		utf84 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf84)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (14 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (13 * 4))) = uint32(uintptr(uintptr(utf84)))
 
 	default:
 		panic("unreachable")
 	}
-	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (12 * 4))) = int8(int32(patchType))
-	utf84 := unsafe.Pointer(unsafe.StringData(patch))
-	pinner.Pin(utf84)
-	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (14 * 4))) = uint32(uint32(len(patch)))
-	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (13 * 4))) = uint32(uintptr(uintptr(utf84)))
+	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (15 * 4))) = int8(int32(patchType))
+	utf85 := unsafe.Pointer(unsafe.StringData(patch))
+	pinner.Pin(utf85)
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (17 * 4))) = uint32(uint32(len(patch)))
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16 * 4))) = uint32(uintptr(uintptr(utf85)))
 
 	switch (options).Subresource.Tag() {
 	case witTypes.OptionNone:
-		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (15 * 4))) = int8(int32(0))
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (18 * 4))) = int8(int32(0))
 
 	case witTypes.OptionSome:
 		payload := (options).Subresource.Some()
-		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (15 * 4))) = int8(int32(1))
-		utf85 := unsafe.Pointer(unsafe.StringData((payload).Name))
-		pinner.Pin(utf85)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (17 * 4))) = uint32(uint32(len((payload).Name)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16 * 4))) = uint32(uintptr(uintptr(utf85)))
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (18 * 4))) = int8(int32(1))
+		utf86 := unsafe.Pointer(unsafe.StringData((payload).Name))
+		pinner.Pin(utf86)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (20 * 4))) = uint32(uint32(len((payload).Name)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (19 * 4))) = uint32(uintptr(uintptr(utf86)))
 
 		switch (payload).Parent.Tag() {
 		case witTypes.OptionNone:
-			*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (18 * 4))) = int8(int32(0))
+			*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (21 * 4))) = int8(int32(0))
 
 		case witTypes.OptionSome:
 			payload := (payload).Parent.Some()
-			*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (18 * 4))) = int8(int32(1))
-			utf86 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
-			pinner.Pin(utf86)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (20 * 4))) = uint32(uint32(len((payload).ApiVersion)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (19 * 4))) = uint32(uintptr(uintptr(utf86)))
-			utf87 := unsafe.Pointer(unsafe.StringData((payload).Kind))
-			pinner.Pin(utf87)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (22 * 4))) = uint32(uint32(len((payload).Kind)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (21 * 4))) = uint32(uintptr(uintptr(utf87)))
+			*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (21 * 4))) = int8(int32(1))
 
-			switch (payload).Namespace.Tag() {
+			switch (payload).Cluster.Tag() {
 			case witTypes.OptionNone:
-				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (23 * 4))) = int8(int32(0))
+				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (22 * 4))) = int8(int32(0))
 
 			case witTypes.OptionSome:
-				payload := (payload).Namespace.Some()
-				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (23 * 4))) = int8(int32(1))
-				utf88 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf88)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (25 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24 * 4))) = uint32(uintptr(uintptr(utf88)))
+				payload := (payload).Cluster.Some()
+				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (22 * 4))) = int8(int32(1))
+				utf87 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf87)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24 * 4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (23 * 4))) = uint32(uintptr(uintptr(utf87)))
 
 			default:
 				panic("unreachable")
 			}
-			utf89 := unsafe.Pointer(unsafe.StringData((payload).Name))
+			utf88 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
+			pinner.Pin(utf88)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (26 * 4))) = uint32(uint32(len((payload).ApiVersion)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (25 * 4))) = uint32(uintptr(uintptr(utf88)))
+			utf89 := unsafe.Pointer(unsafe.StringData((payload).Kind))
 			pinner.Pin(utf89)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (27 * 4))) = uint32(uint32(len((payload).Name)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (26 * 4))) = uint32(uintptr(uintptr(utf89)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (28 * 4))) = uint32(uint32(len((payload).Kind)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (27 * 4))) = uint32(uintptr(uintptr(utf89)))
+
+			switch (payload).Namespace.Tag() {
+			case witTypes.OptionNone:
+				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (29 * 4))) = int8(int32(0))
+
+			case witTypes.OptionSome:
+				payload := (payload).Namespace.Some()
+				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (29 * 4))) = int8(int32(1))
+				utf810 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf810)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (31 * 4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (30 * 4))) = uint32(uintptr(uintptr(utf810)))
+
+			default:
+				panic("unreachable")
+			}
+			utf811 := unsafe.Pointer(unsafe.StringData((payload).Name))
+			pinner.Pin(utf811)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (33 * 4))) = uint32(uint32(len((payload).Name)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32 * 4))) = uint32(uintptr(uintptr(utf811)))
 
 			switch (payload).Uid.Tag() {
 			case witTypes.OptionNone:
-				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (28 * 4))) = int8(int32(0))
+				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (34 * 4))) = int8(int32(0))
 
 			case witTypes.OptionSome:
 				payload := (payload).Uid.Some()
-				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (28 * 4))) = int8(int32(1))
-				utf810 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf810)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (30 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (29 * 4))) = uint32(uintptr(uintptr(utf810)))
+				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (34 * 4))) = int8(int32(1))
+				utf812 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf812)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (36 * 4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (35 * 4))) = uint32(uintptr(uintptr(utf812)))
 
 			default:
 				panic("unreachable")
@@ -710,15 +798,15 @@ func Patch(target windlass_plugin_types.ObjectRef, patchType PatchType, patch st
 
 	switch (options).ResourceVersion.Tag() {
 	case witTypes.OptionNone:
-		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (31 * 4))) = int8(int32(0))
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (37 * 4))) = int8(int32(0))
 
 	case witTypes.OptionSome:
 		payload := (options).ResourceVersion.Some()
-		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (31 * 4))) = int8(int32(1))
-		utf811 := unsafe.Pointer(unsafe.StringData(payload))
-		pinner.Pin(utf811)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (33 * 4))) = uint32(uint32(len(payload)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32 * 4))) = uint32(uintptr(uintptr(utf811)))
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (37 * 4))) = int8(int32(1))
+		utf813 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf813)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (39 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (38 * 4))) = uint32(uintptr(uintptr(utf813)))
 
 	default:
 		panic("unreachable")
@@ -729,32 +817,32 @@ func Patch(target windlass_plugin_types.ObjectRef, patchType PatchType, patch st
 	} else {
 		result = 0
 	}
-	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (34 * 4))) = int8(result)
-	var result12 int32
+	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (40 * 4))) = int8(result)
+	var result14 int32
 	if (options).Force {
-		result12 = 1
+		result14 = 1
 	} else {
-		result12 = 0
+		result14 = 0
 	}
-	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (1 + 34*4))) = int8(result12)
-	var result13 int32
+	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (1 + 40*4))) = int8(result14)
+	var result15 int32
 	if (options).DryRun {
-		result13 = 1
+		result15 = 1
 	} else {
-		result13 = 0
+		result15 = 0
 	}
-	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 34*4))) = int8(result13)
-	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (3 + 34*4))) = int8(int32((options).FieldValidation))
+	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 40*4))) = int8(result15)
+	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (3 + 40*4))) = int8(int32((options).FieldValidation))
 	wasm_import_patch(returnArea, returnArea)
-	var result26 witTypes.Result[string, windlass_plugin_types.ApiError]
+	var result30 witTypes.Result[string, windlass_plugin_types.ApiError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
 		value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))
 
-		result26 = witTypes.Ok[string, windlass_plugin_types.ApiError](value)
+		result30 = witTypes.Ok[string, windlass_plugin_types.ApiError](value)
 	case 1:
-		value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-		value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
+		value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+		value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
 		var option witTypes.Option[uint32]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4)))) {
 		case 0:
@@ -766,53 +854,65 @@ func Patch(target windlass_plugin_types.ObjectRef, patchType PatchType, patch st
 		default:
 			panic("unreachable")
 		}
-		value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
-		value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
-		var option25 witTypes.Option[windlass_plugin_types.ObjectRef]
+		value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
+		value19 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
+		var option29 witTypes.Option[windlass_plugin_types.ObjectRef]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 10*4)))) {
 		case 0:
 
-			option25 = witTypes.None[windlass_plugin_types.ObjectRef]()
+			option29 = witTypes.None[windlass_plugin_types.ObjectRef]()
 		case 1:
-			value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 11*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4))))
-			value19 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4))))
 			var option21 witTypes.Option[string]
-			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4)))) {
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 11*4)))) {
 			case 0:
 
 				option21 = witTypes.None[string]()
 			case 1:
-				value20 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
+				value20 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4))))
 
 				option21 = witTypes.Some[string](value20)
 			default:
 				panic("unreachable")
 			}
-			value22 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4))))
-			var option24 witTypes.Option[string]
-			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4)))) {
+			value22 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4))))
+			value23 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
+			var option25 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4)))) {
 			case 0:
 
-				option24 = witTypes.None[string]()
+				option25 = witTypes.None[string]()
 			case 1:
-				value23 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
+				value24 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4))))
 
-				option24 = witTypes.Some[string](value23)
+				option25 = witTypes.Some[string](value24)
+			default:
+				panic("unreachable")
+			}
+			value26 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
+			var option28 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 23*4)))) {
+			case 0:
+
+				option28 = witTypes.None[string]()
+			case 1:
+				value27 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 24*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 25*4))))
+
+				option28 = witTypes.Some[string](value27)
 			default:
 				panic("unreachable")
 			}
 
-			option25 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{ApiVersion: value18, Kind: value19, Namespace: option21, Name: value22, Uid: option24})
+			option29 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{Cluster: option21, ApiVersion: value22, Kind: value23, Namespace: option25, Name: value26, Uid: option28})
 		default:
 			panic("unreachable")
 		}
 
-		result26 = witTypes.Err[string, windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value14, Message: value15, RetryAfterMs: option, Verb: value16, Resource: value17, Object: option25})
+		result30 = witTypes.Err[string, windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value16, Message: value17, RetryAfterMs: option, Verb: value18, Resource: value19, Object: option29})
 	default:
 		panic("unreachable")
 	}
-	result27 := result26
-	return result27
+	result31 := result30
+	return result31
 
 }
 
@@ -823,7 +923,7 @@ func Apply(object string, options WriteOptions) witTypes.Result[string, windlass
 	pinner := &runtime.Pinner{}
 	defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (8 + 23*4), 4))
+	returnArea := uintptr(witRuntime.Allocate(pinner, (8 + 26*4), 4))
 	utf8 := unsafe.Pointer(unsafe.StringData(object))
 	pinner.Pin(utf8)
 	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)) = uint32(uint32(len(object)))
@@ -848,46 +948,62 @@ func Apply(object string, options WriteOptions) witTypes.Result[string, windlass
 		case witTypes.OptionSome:
 			payload := (payload).Parent.Some()
 			*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))) = int8(int32(1))
-			utf81 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
-			pinner.Pin(utf81)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4))) = uint32(uint32(len((payload).ApiVersion)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))) = uint32(uintptr(uintptr(utf81)))
-			utf82 := unsafe.Pointer(unsafe.StringData((payload).Kind))
-			pinner.Pin(utf82)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4))) = uint32(uint32(len((payload).Kind)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 * 4))) = uint32(uintptr(uintptr(utf82)))
 
-			switch (payload).Namespace.Tag() {
+			switch (payload).Cluster.Tag() {
 			case witTypes.OptionNone:
-				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (10 * 4))) = int8(int32(0))
+				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))) = int8(int32(0))
 
 			case witTypes.OptionSome:
-				payload := (payload).Namespace.Some()
-				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (10 * 4))) = int8(int32(1))
-				utf83 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf83)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (12 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (11 * 4))) = uint32(uintptr(uintptr(utf83)))
+				payload := (payload).Cluster.Some()
+				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))) = int8(int32(1))
+				utf81 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf81)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 * 4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4))) = uint32(uintptr(uintptr(utf81)))
 
 			default:
 				panic("unreachable")
 			}
-			utf84 := unsafe.Pointer(unsafe.StringData((payload).Name))
-			pinner.Pin(utf84)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (14 * 4))) = uint32(uint32(len((payload).Name)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (13 * 4))) = uint32(uintptr(uintptr(utf84)))
+			utf82 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
+			pinner.Pin(utf82)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (10 * 4))) = uint32(uint32(len((payload).ApiVersion)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4))) = uint32(uintptr(uintptr(utf82)))
+			utf83 := unsafe.Pointer(unsafe.StringData((payload).Kind))
+			pinner.Pin(utf83)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (12 * 4))) = uint32(uint32(len((payload).Kind)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (11 * 4))) = uint32(uintptr(uintptr(utf83)))
+
+			switch (payload).Namespace.Tag() {
+			case witTypes.OptionNone:
+				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (13 * 4))) = int8(int32(0))
+
+			case witTypes.OptionSome:
+				payload := (payload).Namespace.Some()
+				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (13 * 4))) = int8(int32(1))
+				utf84 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf84)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (15 * 4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (14 * 4))) = uint32(uintptr(uintptr(utf84)))
+
+			default:
+				panic("unreachable")
+			}
+			utf85 := unsafe.Pointer(unsafe.StringData((payload).Name))
+			pinner.Pin(utf85)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (17 * 4))) = uint32(uint32(len((payload).Name)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16 * 4))) = uint32(uintptr(uintptr(utf85)))
 
 			switch (payload).Uid.Tag() {
 			case witTypes.OptionNone:
-				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (15 * 4))) = int8(int32(0))
+				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (18 * 4))) = int8(int32(0))
 
 			case witTypes.OptionSome:
 				payload := (payload).Uid.Some()
-				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (15 * 4))) = int8(int32(1))
-				utf85 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf85)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (17 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16 * 4))) = uint32(uintptr(uintptr(utf85)))
+				*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (18 * 4))) = int8(int32(1))
+				utf86 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf86)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (20 * 4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (19 * 4))) = uint32(uintptr(uintptr(utf86)))
 
 			default:
 				panic("unreachable")
@@ -903,15 +1019,15 @@ func Apply(object string, options WriteOptions) witTypes.Result[string, windlass
 
 	switch (options).ResourceVersion.Tag() {
 	case witTypes.OptionNone:
-		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (18 * 4))) = int8(int32(0))
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (21 * 4))) = int8(int32(0))
 
 	case witTypes.OptionSome:
 		payload := (options).ResourceVersion.Some()
-		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (18 * 4))) = int8(int32(1))
-		utf86 := unsafe.Pointer(unsafe.StringData(payload))
-		pinner.Pin(utf86)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (20 * 4))) = uint32(uint32(len(payload)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (19 * 4))) = uint32(uintptr(uintptr(utf86)))
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (21 * 4))) = int8(int32(1))
+		utf87 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf87)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (23 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (22 * 4))) = uint32(uintptr(uintptr(utf87)))
 
 	default:
 		panic("unreachable")
@@ -922,32 +1038,32 @@ func Apply(object string, options WriteOptions) witTypes.Result[string, windlass
 	} else {
 		result = 0
 	}
-	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (21 * 4))) = int8(result)
-	var result7 int32
-	if (options).Force {
-		result7 = 1
-	} else {
-		result7 = 0
-	}
-	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (1 + 21*4))) = int8(result7)
+	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (24 * 4))) = int8(result)
 	var result8 int32
-	if (options).DryRun {
+	if (options).Force {
 		result8 = 1
 	} else {
 		result8 = 0
 	}
-	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 21*4))) = int8(result8)
-	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (3 + 21*4))) = int8(int32((options).FieldValidation))
+	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (1 + 24*4))) = int8(result8)
+	var result9 int32
+	if (options).DryRun {
+		result9 = 1
+	} else {
+		result9 = 0
+	}
+	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 24*4))) = int8(result9)
+	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (3 + 24*4))) = int8(int32((options).FieldValidation))
 	wasm_import_apply(returnArea, returnArea)
-	var result21 witTypes.Result[string, windlass_plugin_types.ApiError]
+	var result24 witTypes.Result[string, windlass_plugin_types.ApiError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
 		value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))
 
-		result21 = witTypes.Ok[string, windlass_plugin_types.ApiError](value)
+		result24 = witTypes.Ok[string, windlass_plugin_types.ApiError](value)
 	case 1:
-		value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-		value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
+		value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+		value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
 		var option witTypes.Option[uint32]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4)))) {
 		case 0:
@@ -959,53 +1075,65 @@ func Apply(object string, options WriteOptions) witTypes.Result[string, windlass
 		default:
 			panic("unreachable")
 		}
-		value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
-		value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
-		var option20 witTypes.Option[windlass_plugin_types.ObjectRef]
+		value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
+		value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
+		var option23 witTypes.Option[windlass_plugin_types.ObjectRef]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 10*4)))) {
 		case 0:
 
-			option20 = witTypes.None[windlass_plugin_types.ObjectRef]()
+			option23 = witTypes.None[windlass_plugin_types.ObjectRef]()
 		case 1:
-			value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 11*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4))))
-			value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4))))
-			var option16 witTypes.Option[string]
-			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4)))) {
+			var option15 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 11*4)))) {
 			case 0:
 
-				option16 = witTypes.None[string]()
+				option15 = witTypes.None[string]()
 			case 1:
-				value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
+				value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4))))
 
-				option16 = witTypes.Some[string](value15)
+				option15 = witTypes.Some[string](value14)
 			default:
 				panic("unreachable")
 			}
-			value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4))))
+			value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4))))
+			value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
 			var option19 witTypes.Option[string]
-			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4)))) {
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4)))) {
 			case 0:
 
 				option19 = witTypes.None[string]()
 			case 1:
-				value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
+				value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4))))
 
 				option19 = witTypes.Some[string](value18)
 			default:
 				panic("unreachable")
 			}
+			value20 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
+			var option22 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 23*4)))) {
+			case 0:
 
-			option20 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{ApiVersion: value13, Kind: value14, Namespace: option16, Name: value17, Uid: option19})
+				option22 = witTypes.None[string]()
+			case 1:
+				value21 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 24*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 25*4))))
+
+				option22 = witTypes.Some[string](value21)
+			default:
+				panic("unreachable")
+			}
+
+			option23 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{Cluster: option15, ApiVersion: value16, Kind: value17, Namespace: option19, Name: value20, Uid: option22})
 		default:
 			panic("unreachable")
 		}
 
-		result21 = witTypes.Err[string, windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value9, Message: value10, RetryAfterMs: option, Verb: value11, Resource: value12, Object: option20})
+		result24 = witTypes.Err[string, windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value10, Message: value11, RetryAfterMs: option, Verb: value12, Resource: value13, Object: option23})
 	default:
 		panic("unreachable")
 	}
-	result22 := result21
-	return result22
+	result25 := result24
+	return result25
 
 }
 
@@ -1016,58 +1144,58 @@ func Delete(target windlass_plugin_types.ObjectRef, options DeleteOptions) witTy
 	pinner := &runtime.Pinner{}
 	defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (8 + 23*4), 4))
-	utf8 := unsafe.Pointer(unsafe.StringData((target).ApiVersion))
-	pinner.Pin(utf8)
-	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)) = uint32(uint32(len((target).ApiVersion)))
-	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)) = uint32(uintptr(uintptr(utf8)))
-	utf80 := unsafe.Pointer(unsafe.StringData((target).Kind))
+	returnArea := uintptr(witRuntime.Allocate(pinner, (8 + 26*4), 4))
+
+	switch (target).Cluster.Tag() {
+	case witTypes.OptionNone:
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), 0)) = int8(int32(0))
+
+	case witTypes.OptionSome:
+		payload := (target).Cluster.Some()
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), 0)) = int8(int32(1))
+		utf8 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf8)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)) = uint32(uintptr(uintptr(utf8)))
+
+	default:
+		panic("unreachable")
+	}
+	utf80 := unsafe.Pointer(unsafe.StringData((target).ApiVersion))
 	pinner.Pin(utf80)
-	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))) = uint32(uint32(len((target).Kind)))
-	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))) = uint32(uintptr(uintptr(utf80)))
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4))) = uint32(uint32(len((target).ApiVersion)))
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))) = uint32(uintptr(uintptr(utf80)))
+	utf81 := unsafe.Pointer(unsafe.StringData((target).Kind))
+	pinner.Pin(utf81)
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))) = uint32(uint32(len((target).Kind)))
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))) = uint32(uintptr(uintptr(utf81)))
 
 	switch (target).Namespace.Tag() {
 	case witTypes.OptionNone:
-		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4))) = int8(int32(0))
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4))) = int8(int32(0))
 
 	case witTypes.OptionSome:
 		payload := (target).Namespace.Some()
-		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4))) = int8(int32(1))
-		utf81 := unsafe.Pointer(unsafe.StringData(payload))
-		pinner.Pin(utf81)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))) = uint32(uint32(len(payload)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))) = uint32(uintptr(uintptr(utf81)))
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4))) = int8(int32(1))
+		utf82 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf82)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 * 4))) = uint32(uintptr(uintptr(utf82)))
 
 	default:
 		panic("unreachable")
 	}
-	utf82 := unsafe.Pointer(unsafe.StringData((target).Name))
-	pinner.Pin(utf82)
-	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 * 4))) = uint32(uint32(len((target).Name)))
-	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4))) = uint32(uintptr(uintptr(utf82)))
+	utf83 := unsafe.Pointer(unsafe.StringData((target).Name))
+	pinner.Pin(utf83)
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (11 * 4))) = uint32(uint32(len((target).Name)))
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (10 * 4))) = uint32(uintptr(uintptr(utf83)))
 
 	switch (target).Uid.Tag() {
-	case witTypes.OptionNone:
-		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4))) = int8(int32(0))
-
-	case witTypes.OptionSome:
-		payload := (target).Uid.Some()
-		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4))) = int8(int32(1))
-		utf83 := unsafe.Pointer(unsafe.StringData(payload))
-		pinner.Pin(utf83)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (11 * 4))) = uint32(uint32(len(payload)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (10 * 4))) = uint32(uintptr(uintptr(utf83)))
-
-	default:
-		panic("unreachable")
-	}
-
-	switch (options).ResourceVersion.Tag() {
 	case witTypes.OptionNone:
 		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (12 * 4))) = int8(int32(0))
 
 	case witTypes.OptionSome:
-		payload := (options).ResourceVersion.Some()
+		payload := (target).Uid.Some()
 		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (12 * 4))) = int8(int32(1))
 		utf84 := unsafe.Pointer(unsafe.StringData(payload))
 		pinner.Pin(utf84)
@@ -1077,16 +1205,32 @@ func Delete(target windlass_plugin_types.ObjectRef, options DeleteOptions) witTy
 	default:
 		panic("unreachable")
 	}
-	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (15 * 4))) = int8(int32((options).Propagation))
+
+	switch (options).ResourceVersion.Tag() {
+	case witTypes.OptionNone:
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (15 * 4))) = int8(int32(0))
+
+	case witTypes.OptionSome:
+		payload := (options).ResourceVersion.Some()
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (15 * 4))) = int8(int32(1))
+		utf85 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf85)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (17 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16 * 4))) = uint32(uintptr(uintptr(utf85)))
+
+	default:
+		panic("unreachable")
+	}
+	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (18 * 4))) = int8(int32((options).Propagation))
 
 	switch (options).GracePeriodMs.Tag() {
 	case witTypes.OptionNone:
-		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (4 + 15*4))) = int8(int32(0))
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (4 + 18*4))) = int8(int32(0))
 
 	case witTypes.OptionSome:
 		payload := (options).GracePeriodMs.Some()
-		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (4 + 15*4))) = int8(int32(1))
-		*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4))) = int32(payload)
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (4 + 18*4))) = int8(int32(1))
+		*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4))) = int32(payload)
 
 	default:
 		panic("unreachable")
@@ -1097,9 +1241,9 @@ func Delete(target windlass_plugin_types.ObjectRef, options DeleteOptions) witTy
 	} else {
 		result = 0
 	}
-	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (12 + 15*4))) = int8(result)
+	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (12 + 18*4))) = int8(result)
 	wasm_import_delete(returnArea, returnArea)
-	var result18 witTypes.Result[witTypes.Option[string], windlass_plugin_types.ApiError]
+	var result21 witTypes.Result[witTypes.Option[string], windlass_plugin_types.ApiError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
 		var option witTypes.Option[string]
@@ -1115,68 +1259,80 @@ func Delete(target windlass_plugin_types.ObjectRef, options DeleteOptions) witTy
 			panic("unreachable")
 		}
 
-		result18 = witTypes.Ok[witTypes.Option[string], windlass_plugin_types.ApiError](option)
+		result21 = witTypes.Ok[witTypes.Option[string], windlass_plugin_types.ApiError](option)
 	case 1:
-		value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-		value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
-		var option7 witTypes.Option[uint32]
+		value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+		value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
+		var option8 witTypes.Option[uint32]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4)))) {
 		case 0:
 
-			option7 = witTypes.None[uint32]()
+			option8 = witTypes.None[uint32]()
 		case 1:
 
-			option7 = witTypes.Some[uint32](uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (4 + 6*4)))))
+			option8 = witTypes.Some[uint32](uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (4 + 6*4)))))
 		default:
 			panic("unreachable")
 		}
-		value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
-		value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
-		var option17 witTypes.Option[windlass_plugin_types.ObjectRef]
+		value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
+		value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
+		var option20 witTypes.Option[windlass_plugin_types.ObjectRef]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 10*4)))) {
 		case 0:
 
-			option17 = witTypes.None[windlass_plugin_types.ObjectRef]()
+			option20 = witTypes.None[windlass_plugin_types.ObjectRef]()
 		case 1:
-			value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 11*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4))))
-			value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4))))
-			var option13 witTypes.Option[string]
-			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4)))) {
+			var option12 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 11*4)))) {
 			case 0:
 
-				option13 = witTypes.None[string]()
+				option12 = witTypes.None[string]()
 			case 1:
-				value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
+				value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4))))
 
-				option13 = witTypes.Some[string](value12)
+				option12 = witTypes.Some[string](value11)
 			default:
 				panic("unreachable")
 			}
-			value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4))))
+			value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4))))
+			value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
 			var option16 witTypes.Option[string]
-			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4)))) {
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4)))) {
 			case 0:
 
 				option16 = witTypes.None[string]()
 			case 1:
-				value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
+				value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4))))
 
 				option16 = witTypes.Some[string](value15)
 			default:
 				panic("unreachable")
 			}
+			value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
+			var option19 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 23*4)))) {
+			case 0:
 
-			option17 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{ApiVersion: value10, Kind: value11, Namespace: option13, Name: value14, Uid: option16})
+				option19 = witTypes.None[string]()
+			case 1:
+				value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 24*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 25*4))))
+
+				option19 = witTypes.Some[string](value18)
+			default:
+				panic("unreachable")
+			}
+
+			option20 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{Cluster: option12, ApiVersion: value13, Kind: value14, Namespace: option16, Name: value17, Uid: option19})
 		default:
 			panic("unreachable")
 		}
 
-		result18 = witTypes.Err[witTypes.Option[string], windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value5, Message: value6, RetryAfterMs: option7, Verb: value8, Resource: value9, Object: option17})
+		result21 = witTypes.Err[witTypes.Option[string], windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value6, Message: value7, RetryAfterMs: option8, Verb: value9, Resource: value10, Object: option20})
 	default:
 		panic("unreachable")
 	}
-	result19 := result18
-	return result19
+	result22 := result21
+	return result22
 
 }
 
@@ -1190,9 +1346,9 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 	returnArea := uintptr(witRuntime.Allocate(pinner, (2 * 4), 4))
 	slice := operations
 	length := uint32(len(slice))
-	result54 := witRuntime.Allocate(pinner, uintptr(length*(36*4)), 4)
+	result60 := witRuntime.Allocate(pinner, uintptr(length*(42*4)), 4)
 	for index, element := range slice {
-		base := unsafe.Add(result54, index*(36*4))
+		base := unsafe.Add(result60, index*(42*4))
 
 		switch element.Tag() {
 		case Operation_Create:
@@ -1222,46 +1378,62 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 				case witTypes.OptionSome:
 					payload := (payload).Parent.Some()
 					*(*int8)(unsafe.Add(unsafe.Pointer(base), (6 * 4))) = int8(int32(1))
-					utf81 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
-					pinner.Pin(utf81)
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = uint32(uint32(len((payload).ApiVersion)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (7 * 4))) = uint32(uintptr(uintptr(utf81)))
-					utf82 := unsafe.Pointer(unsafe.StringData((payload).Kind))
-					pinner.Pin(utf82)
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (10 * 4))) = uint32(uint32(len((payload).Kind)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (9 * 4))) = uint32(uintptr(uintptr(utf82)))
 
-					switch (payload).Namespace.Tag() {
+					switch (payload).Cluster.Tag() {
 					case witTypes.OptionNone:
-						*(*int8)(unsafe.Add(unsafe.Pointer(base), (11 * 4))) = int8(int32(0))
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (7 * 4))) = int8(int32(0))
 
 					case witTypes.OptionSome:
-						payload := (payload).Namespace.Some()
-						*(*int8)(unsafe.Add(unsafe.Pointer(base), (11 * 4))) = int8(int32(1))
-						utf83 := unsafe.Pointer(unsafe.StringData(payload))
-						pinner.Pin(utf83)
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (13 * 4))) = uint32(uint32(len(payload)))
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (12 * 4))) = uint32(uintptr(uintptr(utf83)))
+						payload := (payload).Cluster.Some()
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (7 * 4))) = int8(int32(1))
+						utf81 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf81)
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (9 * 4))) = uint32(uint32(len(payload)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = uint32(uintptr(uintptr(utf81)))
 
 					default:
 						panic("unreachable")
 					}
-					utf84 := unsafe.Pointer(unsafe.StringData((payload).Name))
-					pinner.Pin(utf84)
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (15 * 4))) = uint32(uint32(len((payload).Name)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (14 * 4))) = uint32(uintptr(uintptr(utf84)))
+					utf82 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
+					pinner.Pin(utf82)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (11 * 4))) = uint32(uint32(len((payload).ApiVersion)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (10 * 4))) = uint32(uintptr(uintptr(utf82)))
+					utf83 := unsafe.Pointer(unsafe.StringData((payload).Kind))
+					pinner.Pin(utf83)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (13 * 4))) = uint32(uint32(len((payload).Kind)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (12 * 4))) = uint32(uintptr(uintptr(utf83)))
+
+					switch (payload).Namespace.Tag() {
+					case witTypes.OptionNone:
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (14 * 4))) = int8(int32(0))
+
+					case witTypes.OptionSome:
+						payload := (payload).Namespace.Some()
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (14 * 4))) = int8(int32(1))
+						utf84 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf84)
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (16 * 4))) = uint32(uint32(len(payload)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (15 * 4))) = uint32(uintptr(uintptr(utf84)))
+
+					default:
+						panic("unreachable")
+					}
+					utf85 := unsafe.Pointer(unsafe.StringData((payload).Name))
+					pinner.Pin(utf85)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (18 * 4))) = uint32(uint32(len((payload).Name)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (17 * 4))) = uint32(uintptr(uintptr(utf85)))
 
 					switch (payload).Uid.Tag() {
 					case witTypes.OptionNone:
-						*(*int8)(unsafe.Add(unsafe.Pointer(base), (16 * 4))) = int8(int32(0))
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (19 * 4))) = int8(int32(0))
 
 					case witTypes.OptionSome:
 						payload := (payload).Uid.Some()
-						*(*int8)(unsafe.Add(unsafe.Pointer(base), (16 * 4))) = int8(int32(1))
-						utf85 := unsafe.Pointer(unsafe.StringData(payload))
-						pinner.Pin(utf85)
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (18 * 4))) = uint32(uint32(len(payload)))
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (17 * 4))) = uint32(uintptr(uintptr(utf85)))
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (19 * 4))) = int8(int32(1))
+						utf86 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf86)
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (21 * 4))) = uint32(uint32(len(payload)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (20 * 4))) = uint32(uintptr(uintptr(utf86)))
 
 					default:
 						panic("unreachable")
@@ -1277,15 +1449,15 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 
 			switch ((payload).Options).ResourceVersion.Tag() {
 			case witTypes.OptionNone:
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), (19 * 4))) = int8(int32(0))
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (22 * 4))) = int8(int32(0))
 
 			case witTypes.OptionSome:
 				payload := ((payload).Options).ResourceVersion.Some()
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), (19 * 4))) = int8(int32(1))
-				utf86 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf86)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (21 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (20 * 4))) = uint32(uintptr(uintptr(utf86)))
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (22 * 4))) = int8(int32(1))
+				utf87 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf87)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (24 * 4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (23 * 4))) = uint32(uintptr(uintptr(utf87)))
 
 			default:
 				panic("unreachable")
@@ -1296,30 +1468,30 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 			} else {
 				result = 0
 			}
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (22 * 4))) = int8(result)
-			var result7 int32
-			if ((payload).Options).Force {
-				result7 = 1
-			} else {
-				result7 = 0
-			}
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (1 + 22*4))) = int8(result7)
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (25 * 4))) = int8(result)
 			var result8 int32
-			if ((payload).Options).DryRun {
+			if ((payload).Options).Force {
 				result8 = 1
 			} else {
 				result8 = 0
 			}
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 + 22*4))) = int8(result8)
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (3 + 22*4))) = int8(int32(((payload).Options).FieldValidation))
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (1 + 25*4))) = int8(result8)
+			var result9 int32
+			if ((payload).Options).DryRun {
+				result9 = 1
+			} else {
+				result9 = 0
+			}
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 + 25*4))) = int8(result9)
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (3 + 25*4))) = int8(int32(((payload).Options).FieldValidation))
 
 		case Operation_Update:
 			payload := element.Update()
 			*(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(1))
-			utf89 := unsafe.Pointer(unsafe.StringData((payload).Object))
-			pinner.Pin(utf89)
+			utf810 := unsafe.Pointer(unsafe.StringData((payload).Object))
+			pinner.Pin(utf810)
 			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = uint32(uint32(len((payload).Object)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uintptr(uintptr(utf89)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uintptr(uintptr(utf810)))
 
 			switch ((payload).Options).Subresource.Tag() {
 			case witTypes.OptionNone:
@@ -1328,10 +1500,10 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 			case witTypes.OptionSome:
 				payload := ((payload).Options).Subresource.Some()
 				*(*int8)(unsafe.Add(unsafe.Pointer(base), (3 * 4))) = int8(int32(1))
-				utf810 := unsafe.Pointer(unsafe.StringData((payload).Name))
-				pinner.Pin(utf810)
+				utf811 := unsafe.Pointer(unsafe.StringData((payload).Name))
+				pinner.Pin(utf811)
 				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))) = uint32(uint32(len((payload).Name)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uintptr(uintptr(utf810)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uintptr(uintptr(utf811)))
 
 				switch (payload).Parent.Tag() {
 				case witTypes.OptionNone:
@@ -1340,46 +1512,62 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 				case witTypes.OptionSome:
 					payload := (payload).Parent.Some()
 					*(*int8)(unsafe.Add(unsafe.Pointer(base), (6 * 4))) = int8(int32(1))
-					utf811 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
-					pinner.Pin(utf811)
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = uint32(uint32(len((payload).ApiVersion)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (7 * 4))) = uint32(uintptr(uintptr(utf811)))
-					utf812 := unsafe.Pointer(unsafe.StringData((payload).Kind))
-					pinner.Pin(utf812)
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (10 * 4))) = uint32(uint32(len((payload).Kind)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (9 * 4))) = uint32(uintptr(uintptr(utf812)))
 
-					switch (payload).Namespace.Tag() {
+					switch (payload).Cluster.Tag() {
 					case witTypes.OptionNone:
-						*(*int8)(unsafe.Add(unsafe.Pointer(base), (11 * 4))) = int8(int32(0))
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (7 * 4))) = int8(int32(0))
 
 					case witTypes.OptionSome:
-						payload := (payload).Namespace.Some()
-						*(*int8)(unsafe.Add(unsafe.Pointer(base), (11 * 4))) = int8(int32(1))
-						utf813 := unsafe.Pointer(unsafe.StringData(payload))
-						pinner.Pin(utf813)
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (13 * 4))) = uint32(uint32(len(payload)))
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (12 * 4))) = uint32(uintptr(uintptr(utf813)))
+						payload := (payload).Cluster.Some()
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (7 * 4))) = int8(int32(1))
+						utf812 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf812)
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (9 * 4))) = uint32(uint32(len(payload)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = uint32(uintptr(uintptr(utf812)))
 
 					default:
 						panic("unreachable")
 					}
-					utf814 := unsafe.Pointer(unsafe.StringData((payload).Name))
+					utf813 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
+					pinner.Pin(utf813)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (11 * 4))) = uint32(uint32(len((payload).ApiVersion)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (10 * 4))) = uint32(uintptr(uintptr(utf813)))
+					utf814 := unsafe.Pointer(unsafe.StringData((payload).Kind))
 					pinner.Pin(utf814)
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (15 * 4))) = uint32(uint32(len((payload).Name)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (14 * 4))) = uint32(uintptr(uintptr(utf814)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (13 * 4))) = uint32(uint32(len((payload).Kind)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (12 * 4))) = uint32(uintptr(uintptr(utf814)))
+
+					switch (payload).Namespace.Tag() {
+					case witTypes.OptionNone:
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (14 * 4))) = int8(int32(0))
+
+					case witTypes.OptionSome:
+						payload := (payload).Namespace.Some()
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (14 * 4))) = int8(int32(1))
+						utf815 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf815)
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (16 * 4))) = uint32(uint32(len(payload)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (15 * 4))) = uint32(uintptr(uintptr(utf815)))
+
+					default:
+						panic("unreachable")
+					}
+					utf816 := unsafe.Pointer(unsafe.StringData((payload).Name))
+					pinner.Pin(utf816)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (18 * 4))) = uint32(uint32(len((payload).Name)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (17 * 4))) = uint32(uintptr(uintptr(utf816)))
 
 					switch (payload).Uid.Tag() {
 					case witTypes.OptionNone:
-						*(*int8)(unsafe.Add(unsafe.Pointer(base), (16 * 4))) = int8(int32(0))
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (19 * 4))) = int8(int32(0))
 
 					case witTypes.OptionSome:
 						payload := (payload).Uid.Some()
-						*(*int8)(unsafe.Add(unsafe.Pointer(base), (16 * 4))) = int8(int32(1))
-						utf815 := unsafe.Pointer(unsafe.StringData(payload))
-						pinner.Pin(utf815)
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (18 * 4))) = uint32(uint32(len(payload)))
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (17 * 4))) = uint32(uintptr(uintptr(utf815)))
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (19 * 4))) = int8(int32(1))
+						utf817 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf817)
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (21 * 4))) = uint32(uint32(len(payload)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (20 * 4))) = uint32(uintptr(uintptr(utf817)))
 
 					default:
 						panic("unreachable")
@@ -1395,154 +1583,186 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 
 			switch ((payload).Options).ResourceVersion.Tag() {
 			case witTypes.OptionNone:
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), (19 * 4))) = int8(int32(0))
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (22 * 4))) = int8(int32(0))
 
 			case witTypes.OptionSome:
 				payload := ((payload).Options).ResourceVersion.Some()
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), (19 * 4))) = int8(int32(1))
-				utf816 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf816)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (21 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (20 * 4))) = uint32(uintptr(uintptr(utf816)))
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (22 * 4))) = int8(int32(1))
+				utf818 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf818)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (24 * 4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (23 * 4))) = uint32(uintptr(uintptr(utf818)))
 
 			default:
 				panic("unreachable")
 			}
-			var result17 int32
-			if ((payload).Options).Owned {
-				result17 = 1
-			} else {
-				result17 = 0
-			}
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (22 * 4))) = int8(result17)
-			var result18 int32
-			if ((payload).Options).Force {
-				result18 = 1
-			} else {
-				result18 = 0
-			}
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (1 + 22*4))) = int8(result18)
 			var result19 int32
-			if ((payload).Options).DryRun {
+			if ((payload).Options).Owned {
 				result19 = 1
 			} else {
 				result19 = 0
 			}
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 + 22*4))) = int8(result19)
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (3 + 22*4))) = int8(int32(((payload).Options).FieldValidation))
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (25 * 4))) = int8(result19)
+			var result20 int32
+			if ((payload).Options).Force {
+				result20 = 1
+			} else {
+				result20 = 0
+			}
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (1 + 25*4))) = int8(result20)
+			var result21 int32
+			if ((payload).Options).DryRun {
+				result21 = 1
+			} else {
+				result21 = 0
+			}
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 + 25*4))) = int8(result21)
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (3 + 25*4))) = int8(int32(((payload).Options).FieldValidation))
 
 		case Operation_Patch:
 			payload := element.Patch()
 			*(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(2))
-			utf820 := unsafe.Pointer(unsafe.StringData(((payload).Target).ApiVersion))
-			pinner.Pin(utf820)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = uint32(uint32(len(((payload).Target).ApiVersion)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uintptr(uintptr(utf820)))
-			utf821 := unsafe.Pointer(unsafe.StringData(((payload).Target).Kind))
-			pinner.Pin(utf821)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uint32(len(((payload).Target).Kind)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))) = uint32(uintptr(uintptr(utf821)))
+
+			switch ((payload).Target).Cluster.Tag() {
+			case witTypes.OptionNone:
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), 4)) = int8(int32(0))
+
+			case witTypes.OptionSome:
+				payload := ((payload).Target).Cluster.Some()
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), 4)) = int8(int32(1))
+				utf822 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf822)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = uint32(uintptr(uintptr(utf822)))
+
+			default:
+				panic("unreachable")
+			}
+			utf823 := unsafe.Pointer(unsafe.StringData(((payload).Target).ApiVersion))
+			pinner.Pin(utf823)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))) = uint32(uint32(len(((payload).Target).ApiVersion)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uintptr(uintptr(utf823)))
+			utf824 := unsafe.Pointer(unsafe.StringData(((payload).Target).Kind))
+			pinner.Pin(utf824)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (7 * 4))) = uint32(uint32(len(((payload).Target).Kind)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (6 * 4))) = uint32(uintptr(uintptr(utf824)))
 
 			switch ((payload).Target).Namespace.Tag() {
 			case witTypes.OptionNone:
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), (5 * 4))) = int8(int32(0))
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = int8(int32(0))
 
 			case witTypes.OptionSome:
 				payload := ((payload).Target).Namespace.Some()
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), (5 * 4))) = int8(int32(1))
-				utf822 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf822)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (7 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (6 * 4))) = uint32(uintptr(uintptr(utf822)))
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = int8(int32(1))
+				utf825 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf825)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (10 * 4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (9 * 4))) = uint32(uintptr(uintptr(utf825)))
 
 			default:
 				panic("unreachable")
 			}
-			utf823 := unsafe.Pointer(unsafe.StringData(((payload).Target).Name))
-			pinner.Pin(utf823)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (9 * 4))) = uint32(uint32(len(((payload).Target).Name)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = uint32(uintptr(uintptr(utf823)))
+			utf826 := unsafe.Pointer(unsafe.StringData(((payload).Target).Name))
+			pinner.Pin(utf826)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (12 * 4))) = uint32(uint32(len(((payload).Target).Name)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (11 * 4))) = uint32(uintptr(uintptr(utf826)))
 
 			switch ((payload).Target).Uid.Tag() {
 			case witTypes.OptionNone:
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), (10 * 4))) = int8(int32(0))
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (13 * 4))) = int8(int32(0))
 
 			case witTypes.OptionSome:
 				payload := ((payload).Target).Uid.Some()
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), (10 * 4))) = int8(int32(1))
-				utf824 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf824)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (12 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (11 * 4))) = uint32(uintptr(uintptr(utf824)))
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (13 * 4))) = int8(int32(1))
+				utf827 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf827)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (15 * 4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (14 * 4))) = uint32(uintptr(uintptr(utf827)))
 
 			default:
 				panic("unreachable")
 			}
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (13 * 4))) = int8(int32((payload).PatchType))
-			utf825 := unsafe.Pointer(unsafe.StringData((payload).Patch))
-			pinner.Pin(utf825)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (15 * 4))) = uint32(uint32(len((payload).Patch)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (14 * 4))) = uint32(uintptr(uintptr(utf825)))
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (16 * 4))) = int8(int32((payload).PatchType))
+			utf828 := unsafe.Pointer(unsafe.StringData((payload).Patch))
+			pinner.Pin(utf828)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (18 * 4))) = uint32(uint32(len((payload).Patch)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (17 * 4))) = uint32(uintptr(uintptr(utf828)))
 
 			switch ((payload).Options).Subresource.Tag() {
 			case witTypes.OptionNone:
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), (16 * 4))) = int8(int32(0))
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (19 * 4))) = int8(int32(0))
 
 			case witTypes.OptionSome:
 				payload := ((payload).Options).Subresource.Some()
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), (16 * 4))) = int8(int32(1))
-				utf826 := unsafe.Pointer(unsafe.StringData((payload).Name))
-				pinner.Pin(utf826)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (18 * 4))) = uint32(uint32(len((payload).Name)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (17 * 4))) = uint32(uintptr(uintptr(utf826)))
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (19 * 4))) = int8(int32(1))
+				utf829 := unsafe.Pointer(unsafe.StringData((payload).Name))
+				pinner.Pin(utf829)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (21 * 4))) = uint32(uint32(len((payload).Name)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (20 * 4))) = uint32(uintptr(uintptr(utf829)))
 
 				switch (payload).Parent.Tag() {
 				case witTypes.OptionNone:
-					*(*int8)(unsafe.Add(unsafe.Pointer(base), (19 * 4))) = int8(int32(0))
+					*(*int8)(unsafe.Add(unsafe.Pointer(base), (22 * 4))) = int8(int32(0))
 
 				case witTypes.OptionSome:
 					payload := (payload).Parent.Some()
-					*(*int8)(unsafe.Add(unsafe.Pointer(base), (19 * 4))) = int8(int32(1))
-					utf827 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
-					pinner.Pin(utf827)
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (21 * 4))) = uint32(uint32(len((payload).ApiVersion)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (20 * 4))) = uint32(uintptr(uintptr(utf827)))
-					utf828 := unsafe.Pointer(unsafe.StringData((payload).Kind))
-					pinner.Pin(utf828)
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (23 * 4))) = uint32(uint32(len((payload).Kind)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (22 * 4))) = uint32(uintptr(uintptr(utf828)))
+					*(*int8)(unsafe.Add(unsafe.Pointer(base), (22 * 4))) = int8(int32(1))
 
-					switch (payload).Namespace.Tag() {
+					switch (payload).Cluster.Tag() {
 					case witTypes.OptionNone:
-						*(*int8)(unsafe.Add(unsafe.Pointer(base), (24 * 4))) = int8(int32(0))
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (23 * 4))) = int8(int32(0))
 
 					case witTypes.OptionSome:
-						payload := (payload).Namespace.Some()
-						*(*int8)(unsafe.Add(unsafe.Pointer(base), (24 * 4))) = int8(int32(1))
-						utf829 := unsafe.Pointer(unsafe.StringData(payload))
-						pinner.Pin(utf829)
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (26 * 4))) = uint32(uint32(len(payload)))
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (25 * 4))) = uint32(uintptr(uintptr(utf829)))
+						payload := (payload).Cluster.Some()
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (23 * 4))) = int8(int32(1))
+						utf830 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf830)
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (25 * 4))) = uint32(uint32(len(payload)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (24 * 4))) = uint32(uintptr(uintptr(utf830)))
 
 					default:
 						panic("unreachable")
 					}
-					utf830 := unsafe.Pointer(unsafe.StringData((payload).Name))
-					pinner.Pin(utf830)
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (28 * 4))) = uint32(uint32(len((payload).Name)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (27 * 4))) = uint32(uintptr(uintptr(utf830)))
+					utf831 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
+					pinner.Pin(utf831)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (27 * 4))) = uint32(uint32(len((payload).ApiVersion)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (26 * 4))) = uint32(uintptr(uintptr(utf831)))
+					utf832 := unsafe.Pointer(unsafe.StringData((payload).Kind))
+					pinner.Pin(utf832)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (29 * 4))) = uint32(uint32(len((payload).Kind)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (28 * 4))) = uint32(uintptr(uintptr(utf832)))
+
+					switch (payload).Namespace.Tag() {
+					case witTypes.OptionNone:
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (30 * 4))) = int8(int32(0))
+
+					case witTypes.OptionSome:
+						payload := (payload).Namespace.Some()
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (30 * 4))) = int8(int32(1))
+						utf833 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf833)
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (32 * 4))) = uint32(uint32(len(payload)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (31 * 4))) = uint32(uintptr(uintptr(utf833)))
+
+					default:
+						panic("unreachable")
+					}
+					utf834 := unsafe.Pointer(unsafe.StringData((payload).Name))
+					pinner.Pin(utf834)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (34 * 4))) = uint32(uint32(len((payload).Name)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (33 * 4))) = uint32(uintptr(uintptr(utf834)))
 
 					switch (payload).Uid.Tag() {
 					case witTypes.OptionNone:
-						*(*int8)(unsafe.Add(unsafe.Pointer(base), (29 * 4))) = int8(int32(0))
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (35 * 4))) = int8(int32(0))
 
 					case witTypes.OptionSome:
 						payload := (payload).Uid.Some()
-						*(*int8)(unsafe.Add(unsafe.Pointer(base), (29 * 4))) = int8(int32(1))
-						utf831 := unsafe.Pointer(unsafe.StringData(payload))
-						pinner.Pin(utf831)
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (31 * 4))) = uint32(uint32(len(payload)))
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (30 * 4))) = uint32(uintptr(uintptr(utf831)))
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (35 * 4))) = int8(int32(1))
+						utf835 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf835)
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (37 * 4))) = uint32(uint32(len(payload)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (36 * 4))) = uint32(uintptr(uintptr(utf835)))
 
 					default:
 						panic("unreachable")
@@ -1558,49 +1778,49 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 
 			switch ((payload).Options).ResourceVersion.Tag() {
 			case witTypes.OptionNone:
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), (32 * 4))) = int8(int32(0))
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (38 * 4))) = int8(int32(0))
 
 			case witTypes.OptionSome:
 				payload := ((payload).Options).ResourceVersion.Some()
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), (32 * 4))) = int8(int32(1))
-				utf832 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf832)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (34 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (33 * 4))) = uint32(uintptr(uintptr(utf832)))
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (38 * 4))) = int8(int32(1))
+				utf836 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf836)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (40 * 4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (39 * 4))) = uint32(uintptr(uintptr(utf836)))
 
 			default:
 				panic("unreachable")
 			}
-			var result33 int32
+			var result37 int32
 			if ((payload).Options).Owned {
-				result33 = 1
+				result37 = 1
 			} else {
-				result33 = 0
+				result37 = 0
 			}
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (35 * 4))) = int8(result33)
-			var result34 int32
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (41 * 4))) = int8(result37)
+			var result38 int32
 			if ((payload).Options).Force {
-				result34 = 1
+				result38 = 1
 			} else {
-				result34 = 0
+				result38 = 0
 			}
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (1 + 35*4))) = int8(result34)
-			var result35 int32
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (1 + 41*4))) = int8(result38)
+			var result39 int32
 			if ((payload).Options).DryRun {
-				result35 = 1
+				result39 = 1
 			} else {
-				result35 = 0
+				result39 = 0
 			}
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 + 35*4))) = int8(result35)
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (3 + 35*4))) = int8(int32(((payload).Options).FieldValidation))
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 + 41*4))) = int8(result39)
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (3 + 41*4))) = int8(int32(((payload).Options).FieldValidation))
 
 		case Operation_Apply:
 			payload := element.Apply()
 			*(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(3))
-			utf836 := unsafe.Pointer(unsafe.StringData((payload).Object))
-			pinner.Pin(utf836)
+			utf840 := unsafe.Pointer(unsafe.StringData((payload).Object))
+			pinner.Pin(utf840)
 			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = uint32(uint32(len((payload).Object)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uintptr(uintptr(utf836)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uintptr(uintptr(utf840)))
 
 			switch ((payload).Options).Subresource.Tag() {
 			case witTypes.OptionNone:
@@ -1609,10 +1829,10 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 			case witTypes.OptionSome:
 				payload := ((payload).Options).Subresource.Some()
 				*(*int8)(unsafe.Add(unsafe.Pointer(base), (3 * 4))) = int8(int32(1))
-				utf837 := unsafe.Pointer(unsafe.StringData((payload).Name))
-				pinner.Pin(utf837)
+				utf841 := unsafe.Pointer(unsafe.StringData((payload).Name))
+				pinner.Pin(utf841)
 				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))) = uint32(uint32(len((payload).Name)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uintptr(uintptr(utf837)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uintptr(uintptr(utf841)))
 
 				switch (payload).Parent.Tag() {
 				case witTypes.OptionNone:
@@ -1621,46 +1841,62 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 				case witTypes.OptionSome:
 					payload := (payload).Parent.Some()
 					*(*int8)(unsafe.Add(unsafe.Pointer(base), (6 * 4))) = int8(int32(1))
-					utf838 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
-					pinner.Pin(utf838)
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = uint32(uint32(len((payload).ApiVersion)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (7 * 4))) = uint32(uintptr(uintptr(utf838)))
-					utf839 := unsafe.Pointer(unsafe.StringData((payload).Kind))
-					pinner.Pin(utf839)
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (10 * 4))) = uint32(uint32(len((payload).Kind)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (9 * 4))) = uint32(uintptr(uintptr(utf839)))
 
-					switch (payload).Namespace.Tag() {
+					switch (payload).Cluster.Tag() {
 					case witTypes.OptionNone:
-						*(*int8)(unsafe.Add(unsafe.Pointer(base), (11 * 4))) = int8(int32(0))
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (7 * 4))) = int8(int32(0))
 
 					case witTypes.OptionSome:
-						payload := (payload).Namespace.Some()
-						*(*int8)(unsafe.Add(unsafe.Pointer(base), (11 * 4))) = int8(int32(1))
-						utf840 := unsafe.Pointer(unsafe.StringData(payload))
-						pinner.Pin(utf840)
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (13 * 4))) = uint32(uint32(len(payload)))
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (12 * 4))) = uint32(uintptr(uintptr(utf840)))
+						payload := (payload).Cluster.Some()
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (7 * 4))) = int8(int32(1))
+						utf842 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf842)
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (9 * 4))) = uint32(uint32(len(payload)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = uint32(uintptr(uintptr(utf842)))
 
 					default:
 						panic("unreachable")
 					}
-					utf841 := unsafe.Pointer(unsafe.StringData((payload).Name))
-					pinner.Pin(utf841)
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (15 * 4))) = uint32(uint32(len((payload).Name)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (14 * 4))) = uint32(uintptr(uintptr(utf841)))
+					utf843 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
+					pinner.Pin(utf843)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (11 * 4))) = uint32(uint32(len((payload).ApiVersion)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (10 * 4))) = uint32(uintptr(uintptr(utf843)))
+					utf844 := unsafe.Pointer(unsafe.StringData((payload).Kind))
+					pinner.Pin(utf844)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (13 * 4))) = uint32(uint32(len((payload).Kind)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (12 * 4))) = uint32(uintptr(uintptr(utf844)))
+
+					switch (payload).Namespace.Tag() {
+					case witTypes.OptionNone:
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (14 * 4))) = int8(int32(0))
+
+					case witTypes.OptionSome:
+						payload := (payload).Namespace.Some()
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (14 * 4))) = int8(int32(1))
+						utf845 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf845)
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (16 * 4))) = uint32(uint32(len(payload)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (15 * 4))) = uint32(uintptr(uintptr(utf845)))
+
+					default:
+						panic("unreachable")
+					}
+					utf846 := unsafe.Pointer(unsafe.StringData((payload).Name))
+					pinner.Pin(utf846)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (18 * 4))) = uint32(uint32(len((payload).Name)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (17 * 4))) = uint32(uintptr(uintptr(utf846)))
 
 					switch (payload).Uid.Tag() {
 					case witTypes.OptionNone:
-						*(*int8)(unsafe.Add(unsafe.Pointer(base), (16 * 4))) = int8(int32(0))
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (19 * 4))) = int8(int32(0))
 
 					case witTypes.OptionSome:
 						payload := (payload).Uid.Some()
-						*(*int8)(unsafe.Add(unsafe.Pointer(base), (16 * 4))) = int8(int32(1))
-						utf842 := unsafe.Pointer(unsafe.StringData(payload))
-						pinner.Pin(utf842)
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (18 * 4))) = uint32(uint32(len(payload)))
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (17 * 4))) = uint32(uintptr(uintptr(utf842)))
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (19 * 4))) = int8(int32(1))
+						utf847 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf847)
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (21 * 4))) = uint32(uint32(len(payload)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (20 * 4))) = uint32(uintptr(uintptr(utf847)))
 
 					default:
 						panic("unreachable")
@@ -1676,85 +1912,101 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 
 			switch ((payload).Options).ResourceVersion.Tag() {
 			case witTypes.OptionNone:
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), (19 * 4))) = int8(int32(0))
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (22 * 4))) = int8(int32(0))
 
 			case witTypes.OptionSome:
 				payload := ((payload).Options).ResourceVersion.Some()
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), (19 * 4))) = int8(int32(1))
-				utf843 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf843)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (21 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (20 * 4))) = uint32(uintptr(uintptr(utf843)))
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (22 * 4))) = int8(int32(1))
+				utf848 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf848)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (24 * 4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (23 * 4))) = uint32(uintptr(uintptr(utf848)))
 
 			default:
 				panic("unreachable")
 			}
-			var result44 int32
+			var result49 int32
 			if ((payload).Options).Owned {
-				result44 = 1
+				result49 = 1
 			} else {
-				result44 = 0
+				result49 = 0
 			}
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (22 * 4))) = int8(result44)
-			var result45 int32
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (25 * 4))) = int8(result49)
+			var result50 int32
 			if ((payload).Options).Force {
-				result45 = 1
+				result50 = 1
 			} else {
-				result45 = 0
+				result50 = 0
 			}
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (1 + 22*4))) = int8(result45)
-			var result46 int32
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (1 + 25*4))) = int8(result50)
+			var result51 int32
 			if ((payload).Options).DryRun {
-				result46 = 1
+				result51 = 1
 			} else {
-				result46 = 0
+				result51 = 0
 			}
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 + 22*4))) = int8(result46)
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (3 + 22*4))) = int8(int32(((payload).Options).FieldValidation))
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 + 25*4))) = int8(result51)
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (3 + 25*4))) = int8(int32(((payload).Options).FieldValidation))
 
 		case Operation_Delete:
 			payload := element.Delete()
 			*(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(4))
-			utf847 := unsafe.Pointer(unsafe.StringData(((payload).Target).ApiVersion))
-			pinner.Pin(utf847)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = uint32(uint32(len(((payload).Target).ApiVersion)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uintptr(uintptr(utf847)))
-			utf848 := unsafe.Pointer(unsafe.StringData(((payload).Target).Kind))
-			pinner.Pin(utf848)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uint32(len(((payload).Target).Kind)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))) = uint32(uintptr(uintptr(utf848)))
 
-			switch ((payload).Target).Namespace.Tag() {
+			switch ((payload).Target).Cluster.Tag() {
 			case witTypes.OptionNone:
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), (5 * 4))) = int8(int32(0))
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), 4)) = int8(int32(0))
 
 			case witTypes.OptionSome:
-				payload := ((payload).Target).Namespace.Some()
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), (5 * 4))) = int8(int32(1))
-				utf849 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf849)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (7 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (6 * 4))) = uint32(uintptr(uintptr(utf849)))
+				payload := ((payload).Target).Cluster.Some()
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), 4)) = int8(int32(1))
+				utf852 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf852)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = uint32(uintptr(uintptr(utf852)))
 
 			default:
 				panic("unreachable")
 			}
-			utf850 := unsafe.Pointer(unsafe.StringData(((payload).Target).Name))
-			pinner.Pin(utf850)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (9 * 4))) = uint32(uint32(len(((payload).Target).Name)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = uint32(uintptr(uintptr(utf850)))
+			utf853 := unsafe.Pointer(unsafe.StringData(((payload).Target).ApiVersion))
+			pinner.Pin(utf853)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))) = uint32(uint32(len(((payload).Target).ApiVersion)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uintptr(uintptr(utf853)))
+			utf854 := unsafe.Pointer(unsafe.StringData(((payload).Target).Kind))
+			pinner.Pin(utf854)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (7 * 4))) = uint32(uint32(len(((payload).Target).Kind)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (6 * 4))) = uint32(uintptr(uintptr(utf854)))
+
+			switch ((payload).Target).Namespace.Tag() {
+			case witTypes.OptionNone:
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = int8(int32(0))
+
+			case witTypes.OptionSome:
+				payload := ((payload).Target).Namespace.Some()
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = int8(int32(1))
+				utf855 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf855)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (10 * 4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (9 * 4))) = uint32(uintptr(uintptr(utf855)))
+
+			default:
+				panic("unreachable")
+			}
+			utf856 := unsafe.Pointer(unsafe.StringData(((payload).Target).Name))
+			pinner.Pin(utf856)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (12 * 4))) = uint32(uint32(len(((payload).Target).Name)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (11 * 4))) = uint32(uintptr(uintptr(utf856)))
 
 			switch ((payload).Target).Uid.Tag() {
 			case witTypes.OptionNone:
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), (10 * 4))) = int8(int32(0))
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (13 * 4))) = int8(int32(0))
 
 			case witTypes.OptionSome:
 				payload := ((payload).Target).Uid.Some()
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), (10 * 4))) = int8(int32(1))
-				utf851 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf851)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (12 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (11 * 4))) = uint32(uintptr(uintptr(utf851)))
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (13 * 4))) = int8(int32(1))
+				utf857 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf857)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (15 * 4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (14 * 4))) = uint32(uintptr(uintptr(utf857)))
 
 			default:
 				panic("unreachable")
@@ -1762,40 +2014,40 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 
 			switch ((payload).Options).ResourceVersion.Tag() {
 			case witTypes.OptionNone:
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), (13 * 4))) = int8(int32(0))
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (16 * 4))) = int8(int32(0))
 
 			case witTypes.OptionSome:
 				payload := ((payload).Options).ResourceVersion.Some()
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), (13 * 4))) = int8(int32(1))
-				utf852 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf852)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (15 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (14 * 4))) = uint32(uintptr(uintptr(utf852)))
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (16 * 4))) = int8(int32(1))
+				utf858 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf858)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (18 * 4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (17 * 4))) = uint32(uintptr(uintptr(utf858)))
 
 			default:
 				panic("unreachable")
 			}
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (16 * 4))) = int8(int32(((payload).Options).Propagation))
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (19 * 4))) = int8(int32(((payload).Options).Propagation))
 
 			switch ((payload).Options).GracePeriodMs.Tag() {
 			case witTypes.OptionNone:
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), (4 + 16*4))) = int8(int32(0))
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (4 + 19*4))) = int8(int32(0))
 
 			case witTypes.OptionSome:
 				payload := ((payload).Options).GracePeriodMs.Some()
-				*(*int8)(unsafe.Add(unsafe.Pointer(base), (4 + 16*4))) = int8(int32(1))
-				*(*int32)(unsafe.Add(unsafe.Pointer(base), (8 + 16*4))) = int32(payload)
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (4 + 19*4))) = int8(int32(1))
+				*(*int32)(unsafe.Add(unsafe.Pointer(base), (8 + 19*4))) = int32(payload)
 
 			default:
 				panic("unreachable")
 			}
-			var result53 int32
+			var result59 int32
 			if ((payload).Options).DryRun {
-				result53 = 1
+				result59 = 1
 			} else {
-				result53 = 0
+				result59 = 0
 			}
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (12 + 16*4))) = int8(result53)
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (12 + 19*4))) = int8(result59)
 
 		default:
 			panic("unreachable")
@@ -1803,11 +2055,11 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 
 	}
 
-	wasm_import_batch(uintptr(result54), length, returnArea)
-	result69 := make([]witTypes.Result[witTypes.Option[string], windlass_plugin_types.ApiError], 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
+	wasm_import_batch(uintptr(result60), length, returnArea)
+	result77 := make([]witTypes.Result[witTypes.Option[string], windlass_plugin_types.ApiError], 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
 	for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
-		base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index*(8+23*4))
-		var result68 witTypes.Result[witTypes.Option[string], windlass_plugin_types.ApiError]
+		base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index*(8+26*4))
+		var result76 witTypes.Result[witTypes.Option[string], windlass_plugin_types.ApiError]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))) {
 		case 0:
 			var option witTypes.Option[string]
@@ -1823,71 +2075,83 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 				panic("unreachable")
 			}
 
-			result68 = witTypes.Ok[witTypes.Option[string], windlass_plugin_types.ApiError](option)
+			result76 = witTypes.Ok[witTypes.Option[string], windlass_plugin_types.ApiError](option)
 		case 1:
-			value55 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))))
-			value56 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))))
-			var option57 witTypes.Option[uint32]
+			value61 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))))
+			value62 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))))
+			var option63 witTypes.Option[uint32]
 			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (6 * 4)))) {
 			case 0:
 
-				option57 = witTypes.None[uint32]()
+				option63 = witTypes.None[uint32]()
 			case 1:
 
-				option57 = witTypes.Some[uint32](uint32(*(*int32)(unsafe.Add(unsafe.Pointer(base), (4 + 6*4)))))
+				option63 = witTypes.Some[uint32](uint32(*(*int32)(unsafe.Add(unsafe.Pointer(base), (4 + 6*4)))))
 			default:
 				panic("unreachable")
 			}
-			value58 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 7*4))))
-			value59 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 9*4))))
-			var option67 witTypes.Option[windlass_plugin_types.ObjectRef]
+			value64 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 7*4))))
+			value65 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 9*4))))
+			var option75 witTypes.Option[windlass_plugin_types.ObjectRef]
 			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 10*4)))) {
 			case 0:
 
-				option67 = witTypes.None[windlass_plugin_types.ObjectRef]()
+				option75 = witTypes.None[windlass_plugin_types.ObjectRef]()
 			case 1:
-				value60 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 11*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 12*4))))
-				value61 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 13*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 14*4))))
-				var option63 witTypes.Option[string]
-				switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 15*4)))) {
+				var option67 witTypes.Option[string]
+				switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 11*4)))) {
 				case 0:
 
-					option63 = witTypes.None[string]()
+					option67 = witTypes.None[string]()
 				case 1:
-					value62 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 17*4))))
+					value66 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 13*4))))
 
-					option63 = witTypes.Some[string](value62)
+					option67 = witTypes.Some[string](value66)
 				default:
 					panic("unreachable")
 				}
-				value64 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 18*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 19*4))))
-				var option66 witTypes.Option[string]
-				switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 20*4)))) {
+				value68 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 15*4))))
+				value69 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 17*4))))
+				var option71 witTypes.Option[string]
+				switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 18*4)))) {
 				case 0:
 
-					option66 = witTypes.None[string]()
+					option71 = witTypes.None[string]()
 				case 1:
-					value65 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 22*4))))
+					value70 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 20*4))))
 
-					option66 = witTypes.Some[string](value65)
+					option71 = witTypes.Some[string](value70)
+				default:
+					panic("unreachable")
+				}
+				value72 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 22*4))))
+				var option74 witTypes.Option[string]
+				switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 23*4)))) {
+				case 0:
+
+					option74 = witTypes.None[string]()
+				case 1:
+					value73 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 24*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 25*4))))
+
+					option74 = witTypes.Some[string](value73)
 				default:
 					panic("unreachable")
 				}
 
-				option67 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{ApiVersion: value60, Kind: value61, Namespace: option63, Name: value64, Uid: option66})
+				option75 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{Cluster: option67, ApiVersion: value68, Kind: value69, Namespace: option71, Name: value72, Uid: option74})
 			default:
 				panic("unreachable")
 			}
 
-			result68 = witTypes.Err[witTypes.Option[string], windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 + 1*4))))), StatusReason: value55, Message: value56, RetryAfterMs: option57, Verb: value58, Resource: value59, Object: option67})
+			result76 = witTypes.Err[witTypes.Option[string], windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 + 1*4))))), StatusReason: value61, Message: value62, RetryAfterMs: option63, Verb: value64, Resource: value65, Object: option75})
 		default:
 			panic("unreachable")
 		}
 
-		result69 = append(result69, result68)
+		result77 = append(result77, result76)
 	}
 
-	result70 := result69
-	return result70
+	result78 := result77
+	return result78
 
 }

@@ -1,0 +1,79 @@
+//! What a plugin can find out about why it is called.
+
+use windlass_core::object::ObjectKind;
+use windlass_core::trigger::Trigger;
+
+use super::*;
+
+fn changed(name: &str) -> Arc<Trigger> {
+    let object = ObjectRef { kind: ObjectKind::new("v1", "Secret"), key: key(name), uid: None };
+    Arc::new(Trigger { reason: TriggerReason::Changed, watch: None, object: Some(object) })
+}
+
+impl Stage {
+    /// As a feeder does it.
+    fn change(&self, name: &str, of: &str) {
+        self.dispatch.memory().note(&key(name), &changed(of));
+        self.dispatch.queue.add(key(name));
+    }
+
+    /// The triggers of the next call, which ends with this result.
+    async fn triggers(&mut self, result: CallResult) -> String {
+        let call = self.call().await;
+        call.answer.send(result).expect("the worker waits");
+        assert!(self.is_quiet().await);
+        call.triggers
+    }
+}
+
+fn failed() -> CallResult {
+    CallResult::Failed(vec![Failure::Transient("not yet".into())])
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_told_what_has_queued_its_key_since_the_one_before() {
+    let mut stage = Stage::new(0);
+    for name in ["one", "two", "one"] {
+        stage.change("a", name);
+    }
+    stage.change("b", "other");
+    let dispatch = stage.dispatch.clone();
+    tokio::spawn(async move { dispatch.work().await });
+    assert_eq!(stage.triggers(CallResult::Done).await, "Changed Secret prod/one, Changed Secret prod/two");
+    assert_eq!(stage.triggers(CallResult::Done).await, "Changed Secret prod/other");
+    stage.change("a", "three");
+    assert_eq!(stage.triggers(CallResult::Done).await, "Changed Secret prod/three");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_whose_time_has_come_is_told_so_and_one_that_changes_sooner_is_not() {
+    let mut stage = Stage::new(1);
+    stage.change("a", "one");
+    let again = || CallResult::RequeueAfter(Duration::from_hours(1));
+    assert_eq!(stage.triggers(again()).await, "Changed Secret prod/one");
+    stage.change("a", "two");
+    assert_eq!(stage.triggers(again()).await, "Changed Secret prod/two");
+    assert_eq!(stage.triggers(failed()).await, "RequeueAfter");
+    assert_eq!(stage.triggers(failed()).await, "Retry");
+    stage.change("a", "three");
+    assert_eq!(stage.triggers(CallResult::Done).await, "Changed Secret prod/three");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_keys_that_an_outage_has_put_off_run_as_retries() {
+    let mut stage = Stage::new(1);
+    stage.change("a", "one");
+    stage.triggers(unreachable_server()).await;
+    let began = Instant::now();
+    tokio::time::advance(SHORT_OUTAGE).await;
+    stage.dispatch.recover(began);
+    assert_eq!(stage.triggers(CallResult::Done).await, "Retry");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_has_gone_while_nobody_listened_is_told_so_and_nothing_is_left_of_it() {
+    let mut stage = Stage::new(1);
+    stage.dispatch.catch_up([(key("a"), "u-7".into())], TriggerReason::Swap);
+    assert_eq!(stage.triggers(CallResult::Done).await, "Deleted ConfigMap prod/a");
+    assert_eq!(stage.dispatch.memory().take_triggers(&key("a")).iter().count(), 0);
+}

@@ -1,0 +1,3 @@
+import { asked } from './double.js';
+
+export const list = asked('triggers', 'list');
