@@ -26,6 +26,12 @@ static void put_number(windlass_json *object, const char *key, uint32_t number) 
     }
 }
 
+static void put_switched_off(windlass_json *object, const char *key, bool is_off) {
+    if (is_off) {
+        windlass_json_set(object, key, windlass_bool(false));
+    }
+}
+
 // A document that the author wrote as text. What is no JSON is sent as the text, so that the host's message shows it.
 static windlass_json *document(const char *text) {
     windlass_json *value = windlass_json_parse(windlass_text_of(text), NULL);
@@ -45,28 +51,68 @@ static void put_projection(windlass_json *watch, const windlass_projection *proj
     put_texts(value, "pointers", projection->pointers);
 }
 
+static windlass_json *reference_of(const windlass_reference *reference) {
+    windlass_json *value = typed("reference");
+    put_text(value, "base", reference->base);
+    put_text(value, "namespace", reference->namespace_at);
+    put_text(value, "name", reference->name_at);
+    return value;
+}
+
+static windlass_json *source_of(const windlass_index *index) {
+    if (index->reference.name_at != NULL) {
+        return reference_of(&index->reference);
+    }
+    bool is_selector = index->selector != NULL || index->selected_labels != NULL;
+    windlass_json *value = typed(is_selector ? "selector" : index->label ? "label" : "field");
+    put_text(value, "key", index->label);
+    put_text(value, "pointer", index->pointer);
+    put_text(value, "pointer", index->selector);
+    put_text(value, "pointer", index->selected_labels);
+    put_text(value, "form", index->selected_labels ? "labels" : NULL);
+    return value;
+}
+
 static void put_indexes(windlass_json *watch, const windlass_index *index) {
     windlass_json *list = index ? windlass_json_set(watch, "indexes", windlass_empty_array()) : NULL;
     for (; index != NULL && index->name != NULL; index++) {
-        windlass_json *source = typed(index->label ? "label" : "field");
-        put_text(source, "key", index->label);
-        put_text(source, "pointer", index->pointer);
-        windlass_json_add(list, windlass_object({"name", windlass_string(index->name)}, {"source", source}));
+        windlass_json_add(list, windlass_object({"name", windlass_string(index->name)}, {"source", source_of(index)}));
     }
 }
 
-static void put_predicates(windlass_json *watch, const windlass_predicate *predicate) {
-    static const char *const names[] = {NULL, "generation", "labels", "annotations", "fields"};
-    windlass_json *list = predicate ? windlass_json_set(watch, "predicates", windlass_empty_array()) : NULL;
-    for (; predicate != NULL && predicate->type != WINDLASS_PREDICATE_UNSET; predicate++) {
-        windlass_json *value = windlass_json_add(list, typed(names[predicate->type]));
-        put_texts(value, "pointers", predicate->pointers);
+static windlass_json *predicate_of(const windlass_predicate *predicate);
+
+static windlass_json *predicates_of(const windlass_predicate *predicate) {
+    windlass_json *list = windlass_empty_array();
+    for (; predicate->type != WINDLASS_PREDICATE_UNSET; predicate++) {
+        windlass_json_add(list, predicate_of(predicate));
     }
+    return list;
+}
+
+static windlass_json *predicate_of(const windlass_predicate *predicate) {
+    static const char *const names[] = {NULL, "generation", "labels", "annotations", "fields", "not", "and"};
+    windlass_json *value = typed(names[predicate->type]);
+    put_texts(value, "pointers", predicate->pointers);
+    const windlass_predicate *inner = predicate->predicates;
+    if (inner == NULL) {
+        return value;
+    }
+    // More than one in a `not` are sent as they are, so that the host's message shows them.
+    bool is_one = predicate->type == WINDLASS_PREDICATE_NOT && inner[0].type != WINDLASS_PREDICATE_UNSET
+        && inner[1].type == WINDLASS_PREDICATE_UNSET;
+    if (is_one) {
+        windlass_json_set(value, "predicate", predicate_of(inner));
+    } else {
+        windlass_json_set(value, "predicates", predicates_of(inner));
+    }
+    return value;
 }
 
 static windlass_json *watch_of(const windlass_watch *watch) {
     static const char *const strategies[] = {NULL, "inPlace", "recreate", "onDelete"};
     windlass_json *value = windlass_empty_object();
+    put_text(value, "name", watch->name);
     put_text(value, "apiVersion", watch->api_version);
     put_text(value, "kind", watch->kind);
     put_texts(value, "namespaces", watch->namespaces);
@@ -74,7 +120,11 @@ static windlass_json *watch_of(const windlass_watch *watch) {
     put_text(value, "fieldSelector", watch->field_selector);
     put_projection(value, &watch->projection);
     put_indexes(value, watch->indexes);
-    put_predicates(value, watch->predicates);
+    if (watch->predicates != NULL) {
+        windlass_json_set(value, "predicates", predicates_of(watch->predicates));
+    }
+    put_switched_off(value, "deleted", watch->ignore_deletions);
+    put_switched_off(value, "noOpSkip", watch->without_no_op_skip);
     put_text(value, "updateStrategy", strategies[watch->update_strategy]);
     return value;
 }
@@ -92,9 +142,14 @@ static windlass_json *mapping_of(const windlass_mapping *mapping) {
         {"referencedBy", "index"},
         {"sameName", NULL},
         {"all", NULL},
+        {"reference", NULL},
+        {"selectedBy", "index"},
     };
     if (mapping->type == WINDLASS_MAPPING_UNSET) {
         return NULL;
+    }
+    if (mapping->type == WINDLASS_MAPPING_REFERENCE) {
+        return reference_of(&mapping->reference);
     }
     windlass_json *value = typed(names[mapping->type].type);
     if (names[mapping->type].key != NULL) {

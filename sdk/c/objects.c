@@ -51,6 +51,54 @@ windlass_json *windlass_find(windlass_json *const *objects, size_t count, const 
     return NULL;
 }
 
+// Adds `key (a,b)`, with a word between, or a key alone. What Kubernetes does not have, the host refuses by name.
+static void add_requirement(windlass_buffer *text, const windlass_json *requirement) {
+    windlass_text key = windlass_json_text(windlass_json_get(requirement, "key"));
+    windlass_text operator = windlass_json_text(windlass_json_get(requirement, "operator"));
+    bool is_absent = windlass_text_is(operator, "DoesNotExist");
+    if (is_absent) {
+        windlass_buffer_add_byte(text, '!');
+    }
+    windlass_buffer_add_text(text, key);
+    if (is_absent || windlass_text_is(operator, "Exists")) {
+        return;
+    }
+    const char *word = windlass_text_is(operator, "In") ? "in" : windlass_text_is(operator, "NotIn") ? "notin" : NULL;
+    windlass_buffer_add_byte(text, ' ');
+    windlass_buffer_add_text(text, word ? windlass_text(word) : operator);
+    windlass_buffer_add_text(text, windlass_text(" ("));
+    const windlass_json *values = windlass_json_get(requirement, "values");
+    windlass_json_each(value, values) {
+        if (value != values->first) {
+            windlass_buffer_add_byte(text, ',');
+        }
+        windlass_buffer_add_text(text, windlass_json_text(value));
+    }
+    windlass_buffer_add_byte(text, ')');
+}
+
+windlass_text windlass_selector_text(const windlass_json *selector) {
+    if (windlass_json_is_null(selector)) {
+        return WINDLASS_NONE;
+    }
+    windlass_buffer text = {0};
+    windlass_json_each(label, windlass_json_get(selector, "matchLabels")) {
+        if (text.length > 0) {
+            windlass_buffer_add_byte(&text, ',');
+        }
+        windlass_buffer_add_text(&text, label->key);
+        windlass_buffer_add_byte(&text, '=');
+        windlass_buffer_add_text(&text, windlass_json_text(label));
+    }
+    windlass_json_each(requirement, windlass_json_get(selector, "matchExpressions")) {
+        if (text.length > 0) {
+            windlass_buffer_add_byte(&text, ',');
+        }
+        add_requirement(&text, requirement);
+    }
+    return windlass_buffer_text(&text);
+}
+
 windlass_json *windlass_owner_reference(const windlass_json *owner) {
     windlass_ref ref = windlass_ref_to(owner);
     return windlass_object(

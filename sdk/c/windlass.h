@@ -53,6 +53,10 @@ const char *windlass_ref_text(const windlass_ref *ref);
 // The one that a reference means among several objects, or NULL.
 windlass_json *windlass_find(windlass_json *const *objects, size_t count, const windlass_ref *ref);
 
+// The text of a LabelSelector, such as `app=web,tier in (a,b)`, as lists take it. An empty one selects everything. NULL selects
+// nothing and has no text: make no list for it.
+windlass_text windlass_selector_text(const windlass_json *selector);
+
 // What owns an object and controls it, as an entry of `ownerReferences`.
 windlass_json *windlass_owner_reference(const windlass_json *owner);
 // The UID of the owner that controls an object.

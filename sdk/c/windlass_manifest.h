@@ -40,35 +40,65 @@ typedef struct windlass_projection {
 } windlass_projection;
 // What identifies the object, and its metadata.
 #define WINDLASS_KEEP_METADATA {.type = WINDLASS_PROJECTION_METADATA}
-// The metadata, and the values at JSON pointers.
+// The metadata, and the values at JSON pointers. A segment `*` stands for each element of a list.
 #define WINDLASS_KEEP_FIELDS(...) {.type = WINDLASS_PROJECTION_FIELDS, .pointers = WINDLASS_TEXTS(__VA_ARGS__)}
 
-// A way to find objects by a value in them: by a field (or each element of a list of texts), or by a label.
+// Where references are that say namespace and name in two fields: JSON pointers, those of the fields below `base`.
+typedef struct windlass_reference {
+    // Such as `/spec/refs/*`, to each element of a list. NULL: the object itself is the reference.
+    const char *base;
+    // NULL, or nothing there: the object's own namespace.
+    const char *namespace_at;
+    const char *name_at;
+} windlass_reference;
+
+// A way to find objects by a value in them, of which an index has one.
 typedef struct windlass_index {
     const char *name;
+    // By a text, or each element of a list of texts. With a `*`, as in `/spec/sources/*/name`, by all that it leads to.
     const char *pointer;
+    // By a label.
     const char *label;
+    // By references: each as `namespace/name`.
+    windlass_reference reference;
+    // By LabelSelectors, for WINDLASS_MAP_SELECTED_BY; an empty one selects everything. A list finds an object by labels that it
+    // selects, such as `app=web,tier=front`.
+    const char *selector;
+    // The same by maps of labels, as a Service has one; an empty one selects nothing.
+    const char *selected_labels;
 } windlass_index;
 #define WINDLASS_INDEX_FIELD(index, json_pointer) {.name = index, .pointer = json_pointer}
 #define WINDLASS_INDEX_LABEL(index, key) {.name = index, .label = key}
+#define WINDLASS_INDEX_REFERENCE(index, base_pointer, namespace_pointer, name_pointer) \
+    {.name = index, .reference = {base_pointer, namespace_pointer, name_pointer}}
+#define WINDLASS_INDEX_SELECTOR(index, json_pointer) {.name = index, .selector = json_pointer}
+#define WINDLASS_INDEX_SELECTED_LABELS(index, json_pointer) {.name = index, .selected_labels = json_pointer}
 
-// Which changes of an object count; of several, any. Deletions always do.
+// Which updates of an object count; of several, any. Objects that appear or go, and the beginning of a deletion, always do.
 typedef struct windlass_predicate {
     enum {
         WINDLASS_PREDICATE_UNSET,
         WINDLASS_PREDICATE_GENERATION,
         WINDLASS_PREDICATE_LABELS,
         WINDLASS_PREDICATE_ANNOTATIONS,
-        WINDLASS_PREDICATE_FIELDS
+        WINDLASS_PREDICATE_FIELDS,
+        WINDLASS_PREDICATE_NOT,
+        WINDLASS_PREDICATE_AND
     } type;
     const char *const *pointers;
+    // Those that it is made of.
+    const struct windlass_predicate *predicates;
 } windlass_predicate;
 // What is asked for, where the kind counts generations.
 #define WINDLASS_WHEN_GENERATION {.type = WINDLASS_PREDICATE_GENERATION}
 #define WINDLASS_WHEN_LABELS {.type = WINDLASS_PREDICATE_LABELS}
 #define WINDLASS_WHEN_ANNOTATIONS {.type = WINDLASS_PREDICATE_ANNOTATIONS}
-// The values at JSON pointers.
+// The values at JSON pointers. A segment `*` stands for each element of a list.
 #define WINDLASS_WHEN_FIELDS(...) {.type = WINDLASS_PREDICATE_FIELDS, .pointers = WINDLASS_TEXTS(__VA_ARGS__)}
+// Those that one other does not count: `WINDLASS_WHEN_NOT(WINDLASS_WHEN_LABELS)`.
+#define WINDLASS_WHEN_NOT(...) {.type = WINDLASS_PREDICATE_NOT, .predicates = WINDLASS_PREDICATES(__VA_ARGS__)}
+// Those that all of several others count.
+#define WINDLASS_WHEN_AND(...) {.type = WINDLASS_PREDICATE_AND, .predicates = WINDLASS_PREDICATES(__VA_ARGS__)}
 
 // How a composer's children of a kind change.
 typedef enum windlass_update_strategy {
@@ -97,6 +127,12 @@ typedef struct windlass_watch {
     const windlass_predicate *predicates;
     // For what a composer owns, and for nothing else.
     windlass_update_strategy update_strategy;
+    // A DNS label that no other watch of the controller has.
+    const char *name;
+    // Whether neither the beginning of an object's deletion nor its end runs anybody. Not for a primary.
+    bool ignore_deletions;
+    // Whether even a write that would provably change nothing is sent, for webhooks that are to run at each.
+    bool without_no_op_skip;
 } windlass_watch;
 
 // How a changed object leads to the primaries that run.
@@ -109,17 +145,25 @@ typedef struct windlass_mapping {
         WINDLASS_MAPPING_FIELD,
         WINDLASS_MAPPING_REFERENCED_BY,
         WINDLASS_MAPPING_SAME_NAME,
-        WINDLASS_MAPPING_ALL
+        WINDLASS_MAPPING_ALL,
+        WINDLASS_MAPPING_REFERENCE,
+        WINDLASS_MAPPING_SELECTED_BY
     } type;
     const char *value;
+    windlass_reference reference;
 } windlass_mapping;
 // The primary that controls the object.
 #define WINDLASS_MAP_OWNER {.type = WINDLASS_MAPPING_OWNER}
-// The primary that a label, an annotation or a field names.
+// The primary that a label, an annotation or a field names; with a `*` in the field's pointer, each that it leads to.
 #define WINDLASS_MAP_LABEL(key) {.type = WINDLASS_MAPPING_LABEL, .value = key}
 #define WINDLASS_MAP_ANNOTATION(key) {.type = WINDLASS_MAPPING_ANNOTATION, .value = key}
 #define WINDLASS_MAP_FIELD(pointer) {.type = WINDLASS_MAPPING_FIELD, .value = pointer}
-// Every primary whose index holds the object's name.
+// The primaries that references name, each of which says namespace and name in two fields.
+#define WINDLASS_MAP_REFERENCE(base_pointer, namespace_pointer, name_pointer) \
+    {.type = WINDLASS_MAPPING_REFERENCE, .reference = {base_pointer, namespace_pointer, name_pointer}}
+// Every primary with a selector, in this index, that selects the object's labels.
+#define WINDLASS_MAP_SELECTED_BY(index) {.type = WINDLASS_MAPPING_SELECTED_BY, .value = index}
+// Every primary whose index holds the object's name, or its namespace and name.
 #define WINDLASS_MAP_REFERENCED_BY(index) {.type = WINDLASS_MAPPING_REFERENCED_BY, .value = index}
 // The primary with the object's own name.
 #define WINDLASS_MAP_SAME_NAME {.type = WINDLASS_MAPPING_SAME_NAME}

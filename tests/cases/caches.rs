@@ -61,6 +61,47 @@ async fn a_secret_runs_those_that_name_it_on_a_real_kube_apiserver() -> anyhow::
     references(Kind::Real).await
 }
 
+/// How often the chameleon has reconciled the object of this name.
+fn runs(host: &Host, name: &str) -> usize {
+    let (log, path) = (host.log(), format!("/{name} "));
+    log.lines().filter(|line| line.contains("chameleon reconciled") && line.contains(&path)).count()
+}
+
+async fn runs_more_than(host: &Host, name: &str, before: usize) -> anyhow::Result<usize> {
+    until(&format!("{name} ran again"), || async {
+        let now = runs(host, name);
+        if now > before { Ok(now) } else { Err(now) }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_runs_those_that_select_it_when_it_comes_and_when_it_leaves_but_not_when_it_goes()
+-> anyhow::Result<()> {
+    let server = Server::start(Kind::Embedded).await?;
+    let objects = server.objects();
+    for name in ["web", "api"] {
+        let spec = json!({"selector": {"app": name}, "ports": [{"port": 80}]});
+        let metadata = json!({"name": name, "labels": {"chameleon": "true"}});
+        let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec});
+        objects.apply(&service).await?;
+    }
+    let plugins = only_chameleon("selecting")?;
+    let host = Host::run(server.kubeconfig(), objects.namespace(), plugins.path())?;
+    let (web, api) = (runs_more_than(&host, "web", 0).await?, runs_more_than(&host, "api", 0).await?);
+    let labelled = |name: &str, app: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"app": app}}});
+    objects.apply(&labelled("moving", "web")).await?;
+    let web = runs_more_than(&host, "web", web).await?;
+    assert_eq!(runs(&host, "api"), api, "its selector selects others:\n{}", host.log());
+    objects.apply(&labelled("moving", "api")).await?;
+    let (web, api) = (runs_more_than(&host, "web", web).await?, runs_more_than(&host, "api", api).await?);
+    objects.delete("ConfigMap", "moving").await?;
+    objects.apply(&labelled("other", "web")).await?;
+    runs_more_than(&host, "web", web).await?;
+    assert_eq!(runs(&host, "api"), api, "a deletion runs nobody:\n{}", host.log());
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_that_concerns_all_runs_all() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;

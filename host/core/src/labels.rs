@@ -1,5 +1,7 @@
 //! An object's labels, as small as they can be kept: the Pods of one template share one set.
 
+use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 /// Labels by key, in the order of keys. Shared: cheap to clone.
@@ -24,6 +26,35 @@ impl Labels {
     #[must_use]
     pub fn is_unshared(&self) -> bool {
         Arc::strong_count(&self.0) == 1
+    }
+}
+
+/// A text that is no set of labels.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a set of labels, which is like \"app=web,tier=front\"")]
+pub struct LabelsError(String);
+
+/// As `app=web,tier=front`, in the order of keys.
+impl fmt::Display for Labels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, (key, value)) in self.iter().enumerate() {
+            let comma = if at == 0 { "" } else { "," };
+            write!(f, "{comma}{key}={value}")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Labels {
+    type Err = LabelsError;
+
+    fn from_str(text: &str) -> Result<Self, LabelsError> {
+        let label = |pair: &str| -> Option<(Arc<str>, Arc<str>)> {
+            let (key, value) = pair.split_once('=')?;
+            Some((key.trim().into(), value.trim().into()))
+        };
+        let pairs = text.split(',').filter(|_| !text.trim().is_empty()).map(label);
+        pairs.collect::<Option<Self>>().ok_or_else(|| LabelsError(text.to_owned()))
     }
 }
 
@@ -52,5 +83,14 @@ mod tests {
         assert_eq!(labels.get("c"), None);
         assert_eq!(labels, Labels::from([("a".into(), "1".into()), ("b".into(), "3".into())]));
         assert_eq!(labels.iter().collect::<Vec<_>>(), [("a", "1"), ("b", "3")]);
+    }
+
+    #[test]
+    fn labels_are_written_and_read_as_a_list_of_equations() {
+        let labels = Labels::from([("b/c".into(), "2".into()), ("a".into(), "".into())]);
+        assert_eq!(labels.to_string(), "a=,b/c=2");
+        assert_eq!("a=, b/c=2".parse(), Ok(labels));
+        assert_eq!("".parse(), Ok(Labels::default()));
+        assert!("a".parse::<Labels>().is_err() && "a=1,".parse::<Labels>().is_err());
     }
 }

@@ -6,6 +6,8 @@
 use std::sync::Arc;
 
 use crate::object::{Object, ObjectKey, ObjectKind};
+use crate::pointer;
+use crate::reference::{Reference, ReferencePath};
 use crate::watch::IndexSource;
 
 /// How a watched object names its primaries.
@@ -19,13 +21,18 @@ pub enum Mapping {
     Label(Arc<str>),
     /// The value of an annotation is the primary's name, or `namespace/name`.
     Annotation(Arc<str>),
-    /// The string at a JSON pointer is the primary's name, or `namespace/name`.
+    /// Each string at a JSON pointer (see [`crate::pointer`]) is a primary's name, or `namespace/name`.
     Field(Arc<str>),
+    /// Each of these references is one to a primary.
+    Reference(ReferencePath),
     /// The primary has the object's namespace and name.
     SameName,
     /// Each primary whose values in this index name the object: by its name, in the same namespace or where one of the two
     /// has none, or by `namespace/name`.
     ReferencedBy(IndexSource),
+    /// Each primary with a selector, in this index, that selects the object: in the same namespace, or where one of the two
+    /// has none.
+    SelectedBy(IndexSource),
     /// Every primary. Whoever maps so should map many changes at once.
     All,
 }
@@ -53,7 +60,10 @@ impl Mapping {
     #[must_use]
     pub fn keys(&self, object: &Object, primary: &PrimaryKind, primaries: &impl Primaries) -> Vec<ObjectKey> {
         match self {
+            Self::Field(pointer) => named(object, pointer, primary),
+            Self::Reference(path) => referenced(object, path, primary),
             Self::ReferencedBy(source) => referrers(&object.header.key, source, primaries),
+            Self::SelectedBy(source) => selecting(object, source, primaries),
             Self::All => primaries.all(),
             _ => self.key(object, primary).into_iter().collect(),
         }
@@ -75,22 +85,45 @@ impl Mapping {
                 let value = body(object)?;
                 scoped(value.get("metadata")?.get("annotations")?.get(&**name)?.as_str()?, own, primary)
             }
-            Self::Field(pointer) => scoped(body(object)?.pointer(pointer)?.as_str()?, own, primary),
             Self::SameName => scoped(&own.name, own, primary),
-            Self::ReferencedBy(_) | Self::All => None,
+            Self::Field(_) | Self::Reference(_) | Self::ReferencedBy(_) | Self::SelectedBy(_) | Self::All => None,
         }
     }
 }
 
+fn named(object: &Object, pointer: &str, primary: &PrimaryKind) -> Vec<ObjectKey> {
+    let Some(body) = body(object) else { return vec![] };
+    let names = pointer::values(&body, pointer).into_iter().filter_map(serde_json::Value::as_str);
+    names.filter_map(|name| scoped(name, &object.header.key, primary)).collect()
+}
+
+fn referenced(object: &Object, path: &ReferencePath, primary: &PrimaryKind) -> Vec<ObjectKey> {
+    let Some(body) = body(object) else { return vec![] };
+    let key = |reference: &Reference<'_>| match (primary.namespaced, reference.namespace) {
+        (false, None) => Some(ObjectKey::cluster(reference.name)),
+        (false, Some(_)) => None,
+        (true, _) => Some(reference.key(&object.header.key)).filter(|key| key.namespace.is_some()),
+    };
+    path.read(&body).iter().filter_map(key).collect()
+}
+
 fn referrers(own: &ObjectKey, source: &IndexSource, primaries: &impl Primaries) -> Vec<ObjectKey> {
-    let is_near =
-        |key: &ObjectKey| key.namespace == own.namespace || key.namespace.is_none() || own.namespace.is_none();
     let mut found = primaries.indexed(source, &own.name);
-    found.retain(is_near);
+    found.retain(|key| is_near(key, own));
     if own.namespace.is_some() {
         found.extend(primaries.indexed(source, &own.to_string()));
     }
     found
+}
+
+fn selecting(object: &Object, source: &IndexSource, primaries: &impl Primaries) -> Vec<ObjectKey> {
+    let mut found = primaries.indexed(source, &object.header.labels.to_string());
+    found.retain(|key| is_near(key, &object.header.key));
+    found
+}
+
+fn is_near(key: &ObjectKey, own: &ObjectKey) -> bool {
+    key.namespace == own.namespace || key.namespace.is_none() || own.namespace.is_none()
 }
 
 fn body(object: &Object) -> Option<serde_json::Value> {
@@ -113,6 +146,7 @@ fn scoped(name: &str, own: &ObjectKey, primary: &PrimaryKind) -> Option<ObjectKe
 mod tests {
     use super::*;
     use crate::object::{Header, OwnerReference};
+    use crate::watch::SelectorForm;
 
     fn primary() -> PrimaryKind {
         PrimaryKind { kind: ObjectKind::new("apps.kubedojo.io/v1beta1", "WebApp"), namespaced: true }
@@ -141,8 +175,7 @@ mod tests {
     struct Indexed(&'static [(&'static str, &'static str, &'static str)]);
 
     impl Primaries for Indexed {
-        fn indexed(&self, source: &IndexSource, value: &str) -> Vec<ObjectKey> {
-            assert_eq!(*source, IndexSource::Field("/spec/secret".into()));
+        fn indexed(&self, _: &IndexSource, value: &str) -> Vec<ObjectKey> {
             let named = self.0.iter().filter(|(_, _, of)| *of == value);
             named.map(|(namespace, name, _)| ObjectKey::namespaced(*namespace, *name)).collect()
         }
@@ -167,6 +200,33 @@ mod tests {
     }
 
     #[test]
+    fn an_object_concerns_the_primaries_near_it_that_select_its_labels() {
+        let primaries = Indexed(&[
+            ("prod", "selects", "app=shop,far=test/shop"),
+            ("test", "elsewhere", "app=shop,far=test/shop"),
+            ("prod", "selects-others", "app=other"),
+        ]);
+        let source = IndexSource::Selector { pointer: "/spec/selector".into(), form: SelectorForm::Labels };
+        let keys = Mapping::SelectedBy(source).keys(&deployment(None), &primary(), &primaries);
+        assert_eq!(keys, [ObjectKey::namespaced("prod", "selects")]);
+    }
+
+    #[test]
+    fn each_element_of_a_list_names_a_primary() {
+        let text = r#"{"spec":{"for":["a","test/b",7,""],"refs":[{"ns":"test","name":"c"},{"name":"d"}]}}"#;
+        let object = Object::new(deployment(None).header.clone(), text);
+        let path = ReferencePath { base: "/spec/refs/*".into(), namespace: Some("/ns".into()), name: "/name".into() };
+        let keys = |mapping: Mapping, primary: &PrimaryKind| {
+            let keys = mapping.keys(&object, primary, &Indexed(&[]));
+            keys.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(keys(Mapping::Field("/spec/for/*".into()), &primary()), ["prod/a", "test/b"]);
+        assert_eq!(keys(Mapping::Reference(path.clone()), &primary()), ["test/c", "prod/d"]);
+        let cluster = PrimaryKind { namespaced: false, ..primary() };
+        assert_eq!(keys(Mapping::Reference(path), &cluster), ["d"], "no cluster-scoped primary is in a namespace");
+    }
+
+    #[test]
     fn a_child_maps_to_the_primary_that_controls_it() {
         let child = deployment(Some(owner("apps.kubedojo.io/v1beta1", "WebApp", true)));
         assert_eq!(Mapping::Owner.key(&child, &primary()), Some(ObjectKey::namespaced("prod", "shop")));
@@ -184,7 +244,10 @@ mod tests {
 
     #[test]
     fn labels_annotations_and_fields_name_a_primary_here_or_elsewhere() {
-        let key = |mapping: Mapping| mapping.key(&deployment(None), &primary()).map(|key| key.to_string());
+        let key = |mapping: Mapping| {
+            let keys = mapping.keys(&deployment(None), &primary(), &Indexed(&[]));
+            keys.first().map(ToString::to_string)
+        };
         assert_eq!(key(Mapping::Label("app".into())).as_deref(), Some("prod/shop"));
         assert_eq!(key(Mapping::Label("far".into())).as_deref(), Some("test/shop"));
         assert_eq!(key(Mapping::Annotation("app".into())).as_deref(), Some("prod/noted"));

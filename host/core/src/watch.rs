@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::object::ObjectKind;
+use crate::reference::ReferencePath;
 
 /// One list+watch: compared exactly, so that sharing is never a guess.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -29,7 +30,8 @@ pub enum Projection {
     Full,
     /// The metadata. The server sends no more (`PartialObjectMetadata`).
     Metadata,
-    /// The metadata and the values at these JSON pointers (RFC 6901), in ascending order. The server sends everything.
+    /// The metadata and the values at these JSON pointers (see [`pointer`](crate::pointer)), in ascending order. The server
+    /// sends everything.
     Fields(Arc<[Arc<str>]>),
 }
 
@@ -42,13 +44,31 @@ impl Projection {
     }
 }
 
-/// The subject of an index of a cache. Objects that lack it are in no list of the index.
+/// The subject of an index of a cache. Objects that lack it are in no list of the index. [`index`](crate::index) reads it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum IndexSource {
     /// The value of a label.
     Label(Arc<str>),
-    /// The string at a JSON pointer (RFC 6901), or each string of the array that is there.
+    /// The strings at a JSON pointer (see [`pointer`](crate::pointer)), and those of the arrays that are there.
     Field(Arc<str>),
+    /// The references to other objects: each as `namespace/name`, and as `name` where it says no namespace.
+    Reference(ReferencePath),
+    /// Selectors, which find the object by the labels that they select: `app=web,tier=front`.
+    Selector {
+        /// Where they are: a JSON pointer (see [`pointer`](crate::pointer)).
+        pointer: Arc<str>,
+        /// How they are written.
+        form: SelectorForm,
+    },
+}
+
+/// How an object writes a label selector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SelectorForm {
+    /// As a `LabelSelector`; an empty one selects everything.
+    LabelSelector,
+    /// As a map of labels; an empty one selects nothing.
+    Labels,
 }
 
 impl WatchSpec {

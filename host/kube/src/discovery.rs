@@ -14,10 +14,10 @@ use serde::Deserialize;
 use tokio::time::Instant;
 use windlass_core::grants::Access;
 use windlass_core::object::{ObjectKey, ObjectKind};
+use windlass_core::selector::is_dns_subdomain;
 
 use crate::client::request::{self, REQUEST_LIMIT, RequestError};
 use crate::discovery::comparable::Comparability;
-use crate::selector::is_dns_subdomain;
 
 /// How soon a group-version is asked for again when a kind is missing from it.
 const REFRESH: Duration = Duration::from_secs(10);

@@ -23,11 +23,11 @@ use windlass_core::object::ObjectRef;
 use windlass_core::panics::cause;
 use windlass_core::ports::{CallContext, Event, EventType, Events};
 use windlass_core::retry::RetryPolicy;
+use windlass_core::selector::is_dns_subdomain;
 
 use crate::client::headers;
 use crate::client::request::{self, Mutation, Query, RequestError, SERVER_TIMEOUT, STILL_POSSIBLE};
 use crate::events::series::{Action, Correlator, SeriesKey};
-use crate::selector::is_dns_subdomain;
 
 /// How many events may wait.
 const QUEUE: usize = 1_000;

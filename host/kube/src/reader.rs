@@ -12,6 +12,7 @@ use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::grants::{Grants, resource_name};
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::ports::{CallContext, ListPage, ListQuery, Reads};
+use windlass_core::selector::{Selector, SelectorError};
 use windlass_core::watch::{IndexSource, Projection, WatchSpec};
 
 use crate::client::api_error::Subject;
@@ -20,7 +21,6 @@ use crate::informer::index;
 use crate::informer::pointer::PointerTree;
 use crate::informer::store::{Store, StoreScope};
 use crate::reader::overlaid::newer;
-use crate::selector::Selector;
 
 /// The host's limits of a page.
 const MOST_OBJECTS: usize = 1_000;
@@ -279,11 +279,14 @@ impl<'a> Filter<'a> {
         index: Option<(&'a IndexSource, &'a String)>,
     ) -> Result<Self, ApiError> {
         let selector = query.label_selector.as_deref().unwrap_or_default().parse();
-        let selector: Selector = selector
-            .map_err(|error: crate::selector::SelectorError| subject.refuse(ApiReason::Invalid, error.to_string()))?;
+        let selector: Selector =
+            selector.map_err(|error: SelectorError| subject.refuse(ApiReason::Invalid, error.to_string()))?;
         let after = query.page_token.as_deref().map(|token| read_token(subject, token)).transpose()?;
         let primary = call.primary.as_ref().filter(|_| query.owned);
         let owner = primary.map(|primary| primary.header.uid.text());
+        if let Some((source, value)) = index {
+            index::check(source, value).map_err(|error| subject.refuse(ApiReason::Invalid, error.to_string()))?;
+        }
         let index = index.map(|(source, value)| (source, value.as_str()));
         let grants = call.principal.grants();
         Ok(Self { namespace: query.namespace.as_deref(), selector, owner, index, after, grants })

@@ -17,6 +17,7 @@ mod settling;
 pub(crate) mod skip;
 mod withhold;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
@@ -30,7 +31,7 @@ use windlass_core::batch::SlowStart;
 use windlass_core::compact::Version;
 use windlass_core::error::ApiReason;
 use windlass_core::fair::{LEAVES_THREAD_AFTER, leave_thread};
-use windlass_core::object::ObjectRef;
+use windlass_core::object::{ObjectKind, ObjectRef};
 use windlass_core::ports::{CallContext, Writes, Written};
 use windlass_core::withheld::WithheldWrite;
 use windlass_core::write::Operation;
@@ -61,6 +62,8 @@ pub struct Writer {
     counts: Arc<Counts>,
     /// None: every write is sent.
     skips: Option<Arc<Skips>>,
+    /// Kinds of which even what changes nothing is sent.
+    always_sent: Arc<HashSet<ObjectKind>>,
     /// None: nobody waits for what a write has done.
     expecting: Option<Expecting>,
     /// None: a plugin may write as often as it likes.
@@ -88,6 +91,7 @@ impl Writer {
             read_only: false,
             counts: Arc::default(),
             skips: None,
+            always_sent: Arc::default(),
             expecting: None,
             budget: None,
             offload: Offload::new(),
@@ -107,6 +111,12 @@ impl Writer {
     #[must_use]
     pub fn of_controller(&self, followed: Vec<Followed>) -> Self {
         Self { skips: Some(Arc::new(Skips::new(followed))), ..self.clone() }
+    }
+
+    /// The same, which sends every write of these kinds, so that webhooks see it even if it changes nothing.
+    #[must_use]
+    pub fn always_sending(&self, kinds: impl IntoIterator<Item = ObjectKind>) -> Self {
+        Self { always_sent: Arc::new(kinds.into_iter().collect()), ..self.clone() }
     }
 
     /// The same, which has the keys of a controller wait until its caches show what they have written.

@@ -11,6 +11,7 @@ mod entry;
 mod options;
 mod read;
 mod validate;
+mod watch;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -18,6 +19,7 @@ use serde_json::{Map, Value};
 pub use access::ImpliedAccess;
 pub use read::{ManifestError, did_you_mean, nearest};
 pub use validate::is_dns_label;
+pub use watch::{Index, IndexSource, Mapping, Predicate, Projection, SelectorForm, UpdateStrategy, Watch};
 
 /// The only `apiVersion` of manifests.
 pub const API_VERSION: &str = "windlass.dev/v1alpha1";
@@ -76,144 +78,6 @@ pub struct Controller {
     /// How it runs.
     #[serde(default)]
     pub options: Options,
-}
-
-/// A kind that is watched.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Watch {
-    /// Such as `apps/v1`.
-    pub api_version: String,
-    /// Such as `Deployment`.
-    pub kind: String,
-    /// Empty: all namespaces, or a cluster-scoped kind.
-    #[serde(default)]
-    pub namespaces: Vec<String>,
-    /// In Kubernetes' syntax.
-    pub label_selector: Option<String>,
-    /// In Kubernetes' syntax.
-    pub field_selector: Option<String>,
-    /// The part of the objects that is kept.
-    #[serde(default)]
-    pub projection: Projection,
-    /// By what they can be listed.
-    #[serde(default)]
-    pub indexes: Vec<Index>,
-    /// Which changes are worth a call; empty: all.
-    #[serde(default)]
-    pub predicates: Vec<Predicate>,
-    /// Which primaries an object concerns. For `watches` only, and required there.
-    pub mapping: Option<Mapping>,
-    /// How a composer's children change. For `owns` only.
-    pub update_strategy: Option<UpdateStrategy>,
-}
-
-/// How a composer's children of a kind change; see [`windlass_core::compose::UpdateStrategy`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum UpdateStrategy {
-    /// By applying.
-    InPlace,
-    /// By deleting and creating them anew.
-    Recreate,
-    /// When somebody else deletes them.
-    OnDelete,
-}
-
-/// The part of an object that the cache keeps.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
-pub enum Projection {
-    /// All but `managedFields`.
-    Full {},
-    /// The metadata.
-    Metadata {},
-    /// The metadata and the values at JSON pointers.
-    Fields {
-        /// RFC 6901.
-        pointers: Vec<String>,
-    },
-}
-
-impl Default for Projection {
-    fn default() -> Self {
-        Self::Full {}
-    }
-}
-
-/// A named index of a watch.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Index {
-    /// Unique within the watch.
-    pub name: String,
-    /// Where the value is.
-    pub source: IndexSource,
-}
-
-/// The subject of an index.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
-pub enum IndexSource {
-    /// The string, or each of the strings, at a JSON pointer.
-    Field {
-        /// RFC 6901.
-        pointer: String,
-    },
-    /// The value of a label.
-    Label {
-        /// The label.
-        key: String,
-    },
-}
-
-/// Which primaries a watched object concerns; see [`windlass_core::mapping::Mapping`].
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
-pub enum Mapping {
-    /// The one that controls it.
-    Owner {},
-    /// The one that a label names.
-    Label {
-        /// The label.
-        key: String,
-    },
-    /// The one that an annotation names.
-    Annotation {
-        /// The annotation.
-        key: String,
-    },
-    /// The one that the string at a JSON pointer names.
-    Field {
-        /// RFC 6901.
-        pointer: String,
-    },
-    /// All whose index of this name holds the object's name.
-    ReferencedBy {
-        /// An index of the primary.
-        index: String,
-    },
-    /// The one of the same namespace and name.
-    SameName {},
-    /// All.
-    All {},
-}
-
-/// Which changes are worth a call; see [`windlass_core::predicate::Predicate`].
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
-pub enum Predicate {
-    /// Of the generation.
-    Generation {},
-    /// Of a label.
-    Labels {},
-    /// Of an annotation.
-    Annotations {},
-    /// Of the value at a JSON pointer.
-    Fields {
-        /// RFC 6901.
-        pointers: Vec<String>,
-    },
 }
 
 /// How a controller runs.

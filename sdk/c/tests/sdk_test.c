@@ -20,12 +20,22 @@ static const windlass_manifest manifest = {
             {
                 .api_version = "example.com/v1",
                 .kind = "Thing",
-                .predicates = WINDLASS_PREDICATES(WINDLASS_WHEN_GENERATION, WINDLASS_WHEN_FIELDS("/data", "/spec")),
-                .indexes = WINDLASS_INDEXES(WINDLASS_INDEX_FIELD("by-secret", "/spec/secret"), WINDLASS_INDEX_LABEL("tier", "tier")),
+                .name = "things",
+                .predicates = WINDLASS_PREDICATES(
+                    WINDLASS_WHEN_GENERATION, WINDLASS_WHEN_FIELDS("/data", "/spec"),
+                    WINDLASS_WHEN_AND(WINDLASS_WHEN_NOT(WINDLASS_WHEN_LABELS), WINDLASS_WHEN_FIELDS("/a/*"))),
+                .indexes = WINDLASS_INDEXES(
+                    WINDLASS_INDEX_FIELD("by-secret", "/spec/secret"), WINDLASS_INDEX_LABEL("tier", "tier"),
+                    WINDLASS_INDEX_REFERENCE("refs", "/spec/refs/*", "/namespace", "/name"),
+                    WINDLASS_INDEX_SELECTOR("selects", "/spec/selector"), WINDLASS_INDEX_SELECTED_LABELS("labels", "/spec/labels")),
+                .without_no_op_skip = true,
             },
-        .owns = WINDLASS_WATCHES({.api_version = "v1", .kind = "Pod", .projection = WINDLASS_KEEP_METADATA}),
+        .owns = WINDLASS_WATCHES(
+            {.api_version = "v1", .kind = "Pod", .projection = WINDLASS_KEEP_METADATA, .ignore_deletions = true}),
         .watches = WINDLASS_MAPPED_WATCHES(
             {{.api_version = "v1", .kind = "Secret"}, WINDLASS_MAP_REFERENCED_BY("by-secret")},
+            {{.api_version = "v1", .kind = "Service"}, WINDLASS_MAP_SELECTED_BY("selects")},
+            {{.api_version = "v1", .kind = "ConfigMap"}, WINDLASS_MAP_REFERENCE(NULL, NULL, "/data/thing")},
             {{.api_version = "v1", .kind = "Node"}, WINDLASS_MAP_ALL}),
         .options = {.max_retries = WINDLASS_NO_RETRIES, .finalizer = true, .backoff.base_ms = 7},
     }),
@@ -252,6 +262,18 @@ WINDLASS_TEST(a_reference_names_an_object_and_finds_it_again) {
     WINDLASS_CHECK(!windlass_is_controlled_by(object, child) && !windlass_is_controlled_by(NULL, object));
 }
 
+WINDLASS_TEST(every_requirement_of_a_selector_is_in_its_text) {
+    const windlass_json *selector = windlass_test_json(WINDLASS_JSON({
+        "matchLabels": {"a": "1", "b": "2"},
+        "matchExpressions": [
+            {"key": "tier", "operator": "In", "values": ["a", "b"]}, {"key": "zone", "operator": "NotIn", "values": ["x"]},
+            {"key": "team", "operator": "Exists"}, {"key": "canary", "operator": "DoesNotExist"}
+        ]}));
+    WINDLASS_CHECK_TEXT(windlass_selector_text(selector), "a=1,b=2,tier in (a,b),zone notin (x),team,!canary");
+    WINDLASS_CHECK_TEXT(windlass_selector_text(windlass_empty_object()), "");
+    WINDLASS_CHECK(windlass_selector_text(NULL).data == NULL);
+}
+
 // --- The manifest ---
 
 WINDLASS_TEST(a_manifest_is_what_it_says_and_no_more) {
@@ -260,16 +282,27 @@ WINDLASS_TEST(a_manifest_is_what_it_says_and_no_more) {
         "controllers": [{
             "name": "things",
             "primary": {
-                "apiVersion": "example.com/v1", "kind": "Thing",
+                "name": "things", "apiVersion": "example.com/v1", "kind": "Thing",
                 "indexes": [
                     {"name": "by-secret", "source": {"type": "field", "pointer": "/spec/secret"}},
-                    {"name": "tier", "source": {"type": "label", "key": "tier"}}
+                    {"name": "tier", "source": {"type": "label", "key": "tier"}},
+                    {"name": "refs", "source": {"type": "reference", "base": "/spec/refs/*", "namespace": "/namespace", "name": "/name"}},
+                    {"name": "selects", "source": {"type": "selector", "pointer": "/spec/selector"}},
+                    {"name": "labels", "source": {"type": "selector", "pointer": "/spec/labels", "form": "labels"}}
                 ],
-                "predicates": [{"type": "generation"}, {"type": "fields", "pointers": ["/data", "/spec"]}]
+                "predicates": [
+                    {"type": "generation"}, {"type": "fields", "pointers": ["/data", "/spec"]},
+                    {"type": "and", "predicates": [
+                        {"type": "not", "predicate": {"type": "labels"}}, {"type": "fields", "pointers": ["/a/*"]}
+                    ]}
+                ],
+                "noOpSkip": false
             },
-            "owns": [{"apiVersion": "v1", "kind": "Pod", "projection": {"type": "metadata"}}],
+            "owns": [{"apiVersion": "v1", "kind": "Pod", "projection": {"type": "metadata"}, "deleted": false}],
             "watches": [
                 {"apiVersion": "v1", "kind": "Secret", "mapping": {"type": "referencedBy", "index": "by-secret"}},
+                {"apiVersion": "v1", "kind": "Service", "mapping": {"type": "selectedBy", "index": "selects"}},
+                {"apiVersion": "v1", "kind": "ConfigMap", "mapping": {"type": "reference", "name": "/data/thing"}},
                 {"apiVersion": "v1", "kind": "Node", "mapping": {"type": "all"}}
             ],
             "options": {"maxRetries": 0, "backoff": {"baseMs": 7}, "finalizer": true}

@@ -58,6 +58,8 @@ type Controller struct {
 
 // Watch is objects of one kind that the host keeps in its cache for the plugin.
 type Watch struct {
+	// Name is optional, a DNS label that no other watch of the controller has.
+	Name       string `json:"name,omitempty"`
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	// Namespaces: only objects in these; none: all.
@@ -69,8 +71,13 @@ type Watch struct {
 	Projection *Projection `json:"projection,omitempty"`
 	// Indexes let cache.List find objects quickly.
 	Indexes []Index `json:"indexes,omitempty"`
-	// Predicates are the changes that count, any of them; none: all. Deletions always count.
+	// Predicates are the updates that count, any of them; none: all. Objects that appear or go, and the beginning of a
+	// deletion, count whatever they say.
 	Predicates []Predicate `json:"predicates,omitempty"`
+	// Deleted is new(false) if neither the beginning of a deletion nor its end runs anybody. Not for a Primary.
+	Deleted *bool `json:"deleted,omitempty"`
+	// NoOpSkip is new(false) if even a write that would provably change nothing is sent, for webhooks that are to run at each.
+	NoOpSkip *bool `json:"noOpSkip,omitempty"`
 	// UpdateStrategy is only for kinds that a composer owns.
 	UpdateStrategy UpdateStrategy `json:"updateStrategy,omitempty"`
 	// Mapping is for Controller.Watches, where it is required.
@@ -90,32 +97,41 @@ const (
 	OnDelete UpdateStrategy = "onDelete"
 )
 
-// choice is one of a fixed set, with its arguments: code outside this package cannot make another.
-type choice struct {
-	kind, key, pointer, index string
-	pointers                  []string
-}
+// choice is one of a fixed set, with its arguments, as JSON: code outside this package cannot make another.
+type choice struct{ document []byte }
 
 // MarshalJSON writes it as an object.
 func (choice choice) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Type     string   `json:"type"`
-		Key      string   `json:"key,omitempty"`
-		Pointer  string   `json:"pointer,omitempty"`
-		Index    string   `json:"index,omitempty"`
-		Pointers []string `json:"pointers,omitempty"`
-	}{choice.kind, choice.key, choice.pointer, choice.index, choice.pointers})
+	if choice.document == nil {
+		return []byte("{}"), nil
+	}
+	return choice.document, nil
+}
+
+// chosen is a choice with arguments. A member that is "" or nil is left out.
+func chosen(kind string, members map[string]any) choice {
+	for name, value := range members {
+		if value == "" || value == nil {
+			delete(members, name)
+		}
+	}
+	members["type"] = kind
+	document, err := json.Marshal(members)
+	if err != nil {
+		panic(err) // Texts, and choices, can be written.
+	}
+	return choice{document}
 }
 
 // Projection is how much of an object the cache keeps.
 type Projection struct{ choice }
 
 // MetadataOnly keeps only the object's identity and metadata.
-func MetadataOnly() *Projection { return &Projection{choice{kind: "metadata"}} }
+func MetadataOnly() *Projection { return &Projection{choice{[]byte(`{"type":"metadata"}`)}} }
 
-// Fields keeps the metadata and the values at these JSON pointers.
+// Fields keeps the metadata and the values at these JSON pointers, in which "*" stands for each element of a list.
 func Fields(pointers ...string) *Projection {
-	return &Projection{choice{kind: "fields", pointers: pointers}}
+	return &Projection{chosen("fields", map[string]any{"pointers": pointers})}
 }
 
 // Index is a way to find objects by a value in them.
@@ -127,56 +143,109 @@ type Index struct {
 // IndexSource says which value.
 type IndexSource struct{ choice }
 
-// ByField is an index over a field, or each element of a list of texts.
+// ByField is an index over a text, or each element of a list of texts. In the pointer, "*" stands for each element of a
+// list, as in "/spec/sources/*/name".
 func ByField(name, pointer string) Index {
-	return Index{name, IndexSource{choice{kind: "field", pointer: pointer}}}
+	return Index{name, IndexSource{chosen("field", map[string]any{"pointer": pointer})}}
 }
 
 // ByLabel is an index over a label.
 func ByLabel(name, key string) Index {
-	return Index{name, IndexSource{choice{kind: "label", key: key}}}
+	return Index{name, IndexSource{chosen("label", map[string]any{"key": key})}}
+}
+
+// ByReference is an index over references that say namespace and name in two fields. It finds each as "namespace/name".
+func ByReference(name string, path ReferencePath) Index {
+	return Index{name, IndexSource{path.chosen()}}
+}
+
+// BySelector is an index over LabelSelectors, for ToSelecting. An empty one selects everything. cache.List finds an object
+// by labels that it selects, such as "app=web,tier=front".
+func BySelector(name, pointer string) Index {
+	return Index{name, IndexSource{chosen("selector", map[string]any{"pointer": pointer})}}
+}
+
+// BySelectedLabels is the same over maps of labels, as a Service has one. An empty one selects nothing.
+func BySelectedLabels(name, pointer string) Index {
+	return Index{name, IndexSource{chosen("selector", map[string]any{"pointer": pointer, "form": "labels"})}}
+}
+
+// ReferencePath is where references are that say namespace and name in two fields.
+type ReferencePath struct {
+	// Base leads to the references, such as "/spec/refs/*" to a list of them; empty: to the object itself.
+	Base string
+	// Namespace and Name lead to the two fields, below Base. No Namespace, or nothing there: the object's own.
+	Namespace, Name string
+}
+
+func (path ReferencePath) chosen() choice {
+	return chosen("reference", map[string]any{"base": path.Base, "namespace": path.Namespace, "name": path.Name})
 }
 
 // Mapping says how a changed object leads to the primaries that run. On an update both the old and the new object count.
 type Mapping struct{ choice }
 
 // ToOwner runs the primary that controls the object.
-func ToOwner() *Mapping { return &Mapping{choice{kind: "owner"}} }
+func ToOwner() *Mapping { return &Mapping{choice{[]byte(`{"type":"owner"}`)}} }
 
 // ToLabel runs the primary that a label names.
-func ToLabel(key string) *Mapping { return &Mapping{choice{kind: "label", key: key}} }
+func ToLabel(key string) *Mapping { return &Mapping{chosen("label", map[string]any{"key": key})} }
 
 // ToAnnotation runs the primary that an annotation names.
-func ToAnnotation(key string) *Mapping { return &Mapping{choice{kind: "annotation", key: key}} }
+func ToAnnotation(key string) *Mapping {
+	return &Mapping{chosen("annotation", map[string]any{"key": key})}
+}
 
-// ToField runs the primary that a field names.
-func ToField(pointer string) *Mapping { return &Mapping{choice{kind: "field", pointer: pointer}} }
+// ToField runs the primary that a field names; with a "*" in the pointer, each that it leads to.
+func ToField(pointer string) *Mapping {
+	return &Mapping{chosen("field", map[string]any{"pointer": pointer})}
+}
 
-// ToReferrers runs every primary whose index holds the object's name.
-func ToReferrers(index string) *Mapping { return &Mapping{choice{kind: "referencedBy", index: index}} }
+// ToReferences runs the primaries that references name, each of which says namespace and name in two fields.
+func ToReferences(path ReferencePath) *Mapping { return &Mapping{path.chosen()} }
+
+// ToReferrers runs every primary whose index holds the object's name, or its namespace and name.
+func ToReferrers(index string) *Mapping {
+	return &Mapping{chosen("referencedBy", map[string]any{"index": index})}
+}
+
+// ToSelecting runs every primary with a selector, in this index, that selects the object's labels.
+func ToSelecting(index string) *Mapping {
+	return &Mapping{chosen("selectedBy", map[string]any{"index": index})}
+}
 
 // ToSameName runs the primary with the object's own name.
-func ToSameName() *Mapping { return &Mapping{choice{kind: "sameName"}} }
+func ToSameName() *Mapping { return &Mapping{choice{[]byte(`{"type":"sameName"}`)}} }
 
 // ToAll runs every primary, at low priority.
-func ToAll() *Mapping { return &Mapping{choice{kind: "all"}} }
+func ToAll() *Mapping { return &Mapping{choice{[]byte(`{"type":"all"}`)}} }
 
-// Predicate is a change that counts.
+// Predicate is an update that counts.
 type Predicate struct{ choice }
 
-// The changes that count.
+// The updates that count.
 var (
 	// GenerationChanged: the desired state has changed, where the kind counts generations.
-	GenerationChanged = Predicate{choice{kind: "generation"}}
+	GenerationChanged = Predicate{choice{[]byte(`{"type":"generation"}`)}}
 	// LabelsChanged: a label has changed.
-	LabelsChanged = Predicate{choice{kind: "labels"}}
+	LabelsChanged = Predicate{choice{[]byte(`{"type":"labels"}`)}}
 	// AnnotationsChanged: an annotation has changed.
-	AnnotationsChanged = Predicate{choice{kind: "annotations"}}
+	AnnotationsChanged = Predicate{choice{[]byte(`{"type":"annotations"}`)}}
 )
 
-// FieldsChanged counts a change of a value at one of these JSON pointers.
+// FieldsChanged counts a change of a value at one of these JSON pointers, in which "*" stands for each element of a list.
 func FieldsChanged(pointers ...string) Predicate {
-	return Predicate{choice{kind: "fields", pointers: pointers}}
+	return Predicate{chosen("fields", map[string]any{"pointers": pointers})}
+}
+
+// Not counts the updates that the predicate does not.
+func Not(predicate Predicate) Predicate {
+	return Predicate{chosen("not", map[string]any{"predicate": predicate})}
+}
+
+// And counts the updates that all of the predicates do.
+func And(predicates ...Predicate) Predicate {
+	return Predicate{chosen("and", map[string]any{"predicates": predicates})}
 }
 
 // Limiter is how the delay of a retry is found.

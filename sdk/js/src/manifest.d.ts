@@ -44,6 +44,8 @@ export interface Controller {
 
 /** Objects of one kind that the host keeps in its cache for the plugin. */
 export interface Watch {
+  /** A DNS label that no other watch of the controller has. */
+  name?: string;
   /** Group and version, such as `apps/v1`; the core group is left out, as in `v1`. */
   apiVersion: string;
   /** The kind, such as `Deployment`. */
@@ -58,18 +60,27 @@ export interface Watch {
   projection?: Projection;
   /** Indexes, by which `cache.list` finds objects quickly. */
   indexes?: Index[];
-  /** Which changes count: any of these. Left out: all. Deletions and the beginning of a deletion always count. */
+  /**
+   * Which updates count: any of these. Left out: all. Objects that appear or go, and the beginning of a deletion, count whatever
+   * they say.
+   */
   predicates?: Predicate[];
+  /** `false`: even a write that would provably change nothing is sent, for webhooks that are to run at each. */
+  noOpSkip?: boolean;
 }
 
 /** Children of one kind. */
 export interface OwnedWatch extends Watch {
+  /** `false`: neither the beginning of a child's deletion nor its end runs its primary. */
+  deleted?: boolean;
   /** How a composer's children of this kind change. */
   updateStrategy?: 'inPlace' | 'recreate' | 'onDelete';
 }
 
 /** Other objects of one kind. */
 export interface MappedWatch extends Watch {
+  /** `false`: neither the beginning of an object's deletion nor its end runs anybody. */
+  deleted?: boolean;
   /** How a changed object leads to the primaries that run. On an update, both the old and the new object count. */
   mapping: Mapping;
 }
@@ -80,15 +91,40 @@ export type Projection =
   | { type: 'full' }
   /** What identifies the object, and its metadata. */
   | { type: 'metadata' }
-  /** The metadata, and the values at these JSON pointers. */
+  /** The metadata, and the values at these JSON pointers; `*` in one stands for each element of a list. */
   | { type: 'fields'; pointers: string[] };
 
 /** A way to find objects by a value in them. */
 export interface Index {
   /** Unique in the watch. */
   name: string;
-  /** Which value: a field, or each element of a list of texts; or a label. */
-  source: { type: 'field'; pointer: string } | { type: 'label'; key: string };
+  /** Which value. */
+  source: IndexSource;
+}
+
+/** Which value an index holds. */
+export type IndexSource =
+  /** A text, or each element of a list of texts. With a `*` in the pointer, all that it leads to. */
+  | { type: 'field'; pointer: string }
+  /** A label. */
+  | { type: 'label'; key: string }
+  /** References that say namespace and name in two fields: each as `namespace/name`. */
+  | ({ type: 'reference' } & ReferencePath)
+  /**
+   * Label selectors, for `selectedBy`. `cache.list` finds an object by labels that it selects, such as `app=web,tier=front`.
+   * `labelSelector`: with `matchLabels` and `matchExpressions`; an empty one selects everything. `labels`: a map of labels, as a
+   * Service has it; an empty one selects nothing. Default: `labelSelector`.
+   */
+  | { type: 'selector'; pointer: string; form?: 'labelSelector' | 'labels' };
+
+/** Where references are that say namespace and name in two fields. */
+export interface ReferencePath {
+  /** Leads to the references; for a list of them its last segment is `*`. Left out: the object itself. */
+  base?: string;
+  /** Leads to the namespace, below the base. Left out, or nothing there: the object's own. */
+  namespace?: string;
+  /** Leads to the name, below the base. */
+  name: string;
 }
 
 /** How a changed object leads to the primaries that run. */
@@ -99,16 +135,20 @@ export type Mapping =
   | { type: 'label'; key: string }
   /** The primary that an annotation names. */
   | { type: 'annotation'; key: string }
-  /** The primary that a field names. */
+  /** The primary that a field names; with a `*` in the pointer, each that it leads to. */
   | { type: 'field'; pointer: string }
-  /** Every primary whose index holds the object's name. */
+  /** The primaries that references name, each of which says namespace and name in two fields. */
+  | ({ type: 'reference' } & ReferencePath)
+  /** Every primary whose index holds the object's name, or its namespace and name. */
   | { type: 'referencedBy'; index: string }
+  /** Every primary with a selector, in this index, that selects the object's labels. */
+  | { type: 'selectedBy'; index: string }
   /** The primary with the object's own name. */
   | { type: 'sameName' }
   /** Every primary, at low priority. */
   | { type: 'all' };
 
-/** A change that counts. */
+/** An update that counts. */
 export type Predicate =
   /** What is asked for has changed, where the kind counts generations. */
   | { type: 'generation' }
@@ -116,8 +156,12 @@ export type Predicate =
   | { type: 'labels' }
   /** An annotation has changed. */
   | { type: 'annotations' }
-  /** A value at one of these JSON pointers has changed. */
-  | { type: 'fields'; pointers: string[] };
+  /** A value at one of these JSON pointers has changed; `*` in one stands for each element of a list. */
+  | { type: 'fields'; pointers: string[] }
+  /** The inner one does not count it. */
+  | { type: 'not'; predicate: Predicate }
+  /** All inner ones, at least one, count it. */
+  | { type: 'and'; predicates: Predicate[] };
 
 /** How a loop runs. All durations are in milliseconds. */
 export interface Options {

@@ -3,22 +3,27 @@
 import { stringify } from './json.js';
 import { known } from './wire.js';
 
-const WATCH = ['apiVersion', 'kind', 'namespaces', 'labelSelector', 'fieldSelector', 'projection', 'indexes', 'predicates'];
+const WATCH = [
+  'name', 'apiVersion', 'kind', 'namespaces', 'labelSelector', 'fieldSelector', 'projection', 'indexes', 'predicates', 'noOpSkip',
+];
 
 // The fields of each part: a list of parts in brackets, and null for what is not looked into.
-const SELECTED = { type: null, pointers: null };
+const PREDICATE = { type: null, pointers: null };
+// Predicates are made of predicates.
+Object.assign(PREDICATE, { predicate: PREDICATE, predicates: [PREDICATE] });
+const REFERENCE = { base: null, namespace: null, name: null };
 const watch = (more) => ({
   ...Object.fromEntries(WATCH.map((field) => [field, null])),
-  projection: SELECTED,
-  indexes: [{ name: null, source: { type: null, pointer: null, key: null } }],
-  predicates: [SELECTED],
+  projection: { type: null, pointers: null },
+  indexes: [{ name: null, source: { type: null, pointer: null, key: null, form: null, ...REFERENCE } }],
+  predicates: [PREDICATE],
   ...more,
 });
 const CONTROLLER = {
   name: null,
   primary: watch(),
-  owns: [watch({ updateStrategy: null })],
-  watches: [watch({ mapping: { type: null, key: null, pointer: null, index: null } })],
+  owns: [watch({ deleted: null, updateStrategy: null })],
+  watches: [watch({ deleted: null, mapping: { type: null, key: null, pointer: null, index: null, ...REFERENCE } })],
   options: {
     workers: null, maxRetries: null, backoff: { limiter: null, baseMs: null, maxMs: null, perSecond: null, burst: null },
     resyncMs: null, deadlineMs: null, finalizer: null, expectationTimeout: null,

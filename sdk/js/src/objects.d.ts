@@ -25,6 +25,18 @@ export function isControlledBy(object: { metadata: ObjectMeta }, owner: { metada
 /** The reference that makes `owner` the controller of another object. Writes with `owned` add it themselves. */
 export function ownerReference(owner: Named): OwnerReference;
 
+/** A LabelSelector, such as the `spec.selector` of a Deployment. */
+export interface LabelSelector {
+  matchLabels?: Record<string, string>;
+  matchExpressions?: Array<{ key: string; operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist'; values?: string[] }>;
+}
+
+/**
+ * The text of a LabelSelector, such as `app=web,tier in (a,b)`, for `cache.list`, `live.list` and `owners.claim`. An empty one
+ * selects everything. One that an object does not have selects nothing: make no list for it.
+ */
+export function selectorText(selector: LabelSelector): string;
+
 /**
  * Whether an object has every wanted field with the wanted value. What the server and others added does not count, just as
  * an apply leaves it: of a list, each wanted element must be there, wherever it stands.

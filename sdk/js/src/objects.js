@@ -33,6 +33,24 @@ export function ownerReference(owner) {
   return { apiVersion, kind, name: metadata.name, uid: metadata.uid, controller: true, blockOwnerDeletion: true };
 }
 
+export function selectorText({ matchLabels, matchExpressions }) {
+  const labels = Object.entries(matchLabels ?? {}).map(([key, value]) => `${key}=${value}`);
+  return [...labels.sort(), ...(matchExpressions ?? []).map(requirementText)].join(',');
+}
+
+function requirementText({ key, operator, values }) {
+  const set = [...new Set(values ?? [])].sort();
+  const hasSet = operator === 'In' || operator === 'NotIn';
+  if (hasSet && set.length === 0) throw new TypeError(`the operator ${operator} of a label selector needs values, and "${key}" has none`);
+  switch (operator) {
+    case 'In': return `${key} in (${set.join(',')})`;
+    case 'NotIn': return `${key} notin (${set.join(',')})`;
+    case 'Exists': return key;
+    case 'DoesNotExist': return `!${key}`;
+    default: throw new TypeError(`the operator of a label selector is In, NotIn, Exists or DoesNotExist, and not ${operator}`);
+  }
+}
+
 export function hasFields(object, wanted) {
   if (Array.isArray(wanted)) {
     return Array.isArray(object) && wanted.every((part) => object.some((element) => hasFields(element, part)));

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
-  ApiError, cache, conditions, defineComposer, defineReconciler, formatRef, HttpError, isApiError, requeueAfter, Terminal, throwAll,
-  Transient, writes,
+  ApiError, cache, conditions, defineComposer, defineReconciler, formatRef, HttpError, isApiError, requeueAfter, selectorText, Terminal,
+  throwAll, Transient, writes,
 } from 'windlass';
 import { TestHost } from 'windlass/testing';
 
@@ -32,6 +32,27 @@ test('a field that a manifest does not have is refused, at any depth, with a hin
   assert.throws(define({ controllers: {} }), /manifest\.controllers must be an array/);
   assert.throws(define({ version: undefined }), /the manifest has no field "version"/);
   assert.throws(() => defineReconciler({ manifest, reconcil() {} }), /did you mean "reconcile"\?/);
+});
+
+test('predicates are looked into as deep as they are nested', () => {
+  const define = (predicate) => () => {
+    const controllers = [{ name: 'a', primary: { ...watch, predicates: [predicate] } }];
+    return defineReconciler({ manifest: { ...manifest, controllers }, reconcile() {} });
+  };
+  define({ type: 'and', predicates: [{ type: 'not', predicate: { type: 'fields', pointers: ['/a/*'] } }] })();
+  const misspelt = define({ type: 'and', predicates: [{ type: 'not', predicate: { type: 'fields', pointer: '/a' } }] });
+  assert.throws(misspelt, /predicates\[0\]\.predicates\[0\]\.predicate: there is no field "pointer"/);
+});
+
+test('the text of a selector has every requirement', () => {
+  const matchExpressions = [
+    { key: 'tier', operator: 'In', values: ['b', 'a', 'b'] }, { key: 'zone', operator: 'NotIn', values: ['x'] },
+    { key: 'team', operator: 'Exists' }, { key: 'canary', operator: 'DoesNotExist' },
+  ];
+  assert.equal(selectorText({ matchLabels: { b: '2', a: '1' }, matchExpressions }), 'a=1,b=2,tier in (a,b),zone notin (x),team,!canary');
+  assert.equal(selectorText({}), '');
+  assert.throws(() => selectorText({ matchExpressions: [{ key: 'a', operator: 'Gt', values: ['1'] }] }), /and not Gt/);
+  assert.throws(() => selectorText({ matchExpressions: [{ key: 'a', operator: 'In' }] }), /"a" has none/);
 });
 
 test('a request gives its object and who it is about', () => {

@@ -15,9 +15,22 @@ const manifest: Manifest = {
   version: '0.1.0',
   controllers: [{
     name: 'shops',
-    primary: { apiVersion: 'example.com/v1', kind: 'Shop', predicates: [{ type: 'generation' }] },
-    owns: [{ apiVersion: 'v1', kind: 'ConfigMap', updateStrategy: 'recreate' }],
-    watches: [{ apiVersion: 'v1', kind: 'Secret', mapping: { type: 'sameName' } }],
+    primary: {
+      name: 'shops',
+      apiVersion: 'example.com/v1',
+      kind: 'Shop',
+      predicates: [{ type: 'and', predicates: [{ type: 'generation' }, { type: 'not', predicate: { type: 'labels' } }] }],
+      indexes: [
+        { name: 'refs', source: { type: 'reference', base: '/spec/refs/*', namespace: '/namespace', name: '/name' } },
+        { name: 'selects', source: { type: 'selector', pointer: '/spec/selector', form: 'labels' } },
+      ],
+    },
+    owns: [{ apiVersion: 'v1', kind: 'ConfigMap', updateStrategy: 'recreate', noOpSkip: false }],
+    watches: [
+      { apiVersion: 'v1', kind: 'Secret', mapping: { type: 'sameName' } },
+      { apiVersion: 'v1', kind: 'Pod', deleted: false, mapping: { type: 'selectedBy', index: 'selects' } },
+      { apiVersion: 'v1', kind: 'Node', mapping: { type: 'reference', name: '/spec/shop' } },
+    ],
   }],
   metrics: [RUNS, DEPTH, { name: 'size', type: 'histogram', help: 'Size.', buckets: [1, 2] }],
 };
@@ -57,6 +70,13 @@ export const unknownMapping: Manifest = {
     // @ts-expect-error A mapping has no such type.
     watches: [{ apiVersion: 'v1', kind: 'Secret', mapping: { type: 'same' } }],
   }],
+};
+
+export const ignoredPrimary: Manifest = {
+  name: 'a',
+  version: '0.1.0',
+  // @ts-expect-error The deletion of a primary always counts.
+  controllers: [{ name: 'a', primary: { apiVersion: 'v1', kind: 'Pod', deleted: false } }],
 };
 
 // @ts-expect-error Nothing waits for a promise.

@@ -48,15 +48,22 @@ class ManifestTest(unittest.TestCase):
 
     def test_all_that_can_be_said_has_the_names_of_the_schema(self) -> None:
         primary = Watch(
-            "v1", "A", ["n"], "a=b", "c=d", Projection.metadata(), [Index.field("i", "/a"), Index.label("j", "k")],
-            [Predicate.generation(), Predicate.labels(), Predicate.annotations(), Predicate.fields("/a")],
+            "v1", "A", ["n"], "a=b", "c=d", Projection.metadata(), [
+                Index.field("i", "/a"), Index.label("j", "k"), Index.reference("r", "/n", "/ns", base="/r/*"), Index.selector("s", "/s"),
+                Index.selector("t", "/t", "labels"),
+            ],
+            [
+                Predicate.generation(), Predicate.labels(), Predicate.annotations(), Predicate.fields("/a"),
+                Predicate.and_(Predicate.not_(Predicate.labels()), Predicate.fields("/a/*")),
+            ],
+            name="a", no_op_skip=False,
         )  # fmt: skip
         mappings = [
             Mapping.owner(), Mapping.label("k"), Mapping.annotation("k"), Mapping.field("/a"), Mapping.referenced_by("i"),
-            Mapping.same_name(), Mapping.all(),
+            Mapping.same_name(), Mapping.all(), Mapping.reference("/n"), Mapping.selected_by("s"),
         ]  # fmt: skip
         controller = Controller(
-            "c", primary, [OwnedWatch("v1", "B", update_strategy="onDelete", projection=Projection.fields("/a"))],
+            "c", primary, [OwnedWatch("v1", "B", deleted=False, update_strategy="onDelete", projection=Projection.fields("/a"))],
             [MappedWatch("v1", f"C{at}", mapping=mapping) for at, mapping in enumerate(mappings)],
             Options(1, 2, Backoff(3, 4, "maxOf", 10, 100), 5000, 6, True, "run"),
         )  # fmt: skip
@@ -73,6 +80,13 @@ class ManifestTest(unittest.TestCase):
         check(whole, json.loads(SCHEMA.read_text()), json.loads(SCHEMA.read_text())["$defs"])
         self.assertEqual([metric["type"] for metric in whole["metrics"]], ["counter", "gauge", "histogram"])
         self.assertEqual(whole["config"], {"schema": {"type": "object"}})
+        [written] = whole["controllers"]
+        self.assertEqual((written["owns"][0]["deleted"], written["primary"]["noOpSkip"]), (False, False))
+        reference = {"type": "reference", "base": "/r/*", "namespace": "/ns", "name": "/n"}
+        self.assertEqual(written["primary"]["indexes"][2], {"name": "r", "source": reference})
+        self.assertEqual(written["watches"][-2]["mapping"], {"type": "reference", "name": "/n"})
+        predicates = [{"type": "not", "predicate": {"type": "labels"}}, {"type": "fields", "pointers": ["/a/*"]}]
+        self.assertEqual(written["primary"]["predicates"][-1], {"type": "and", "predicates": predicates})
 
     def test_what_the_host_does_not_know_does_not_construct(self) -> None:
         with self.assertRaises(TypeError):

@@ -50,11 +50,12 @@ from ._objects import (
     owner_reference,
     sibling,
 )
+from ._selectors import selector_text
 from .events import Event
 
 __all__ = [
     "DONE", "ApiError", "Composition", "CompositionRequest", "Done", "Event", "Failure", "Failures", "NotAvailable", "Object", "ObjectKind",
     "ObjectRef", "Outcome", "Reason", "Request", "RequeueAfter", "Terminal", "Transient", "cache", "clock", "composer", "conditions",
     "config", "controller_of", "events", "failures_of", "has_fields", "http", "is_controlled_by", "live", "log", "manifest", "metrics",
-    "owner_reference", "owners", "random", "reconciler", "requeue_after", "sibling", "triggers", "writes",
+    "owner_reference", "owners", "random", "reconciler", "requeue_after", "selector_text", "sibling", "triggers", "writes",
 ]  # fmt: skip

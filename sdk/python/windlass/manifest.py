@@ -84,12 +84,12 @@ class Projection(_Tagged):
 
     @classmethod
     def fields(cls, *pointers: str) -> Projection:
-        """The metadata, and the values at these JSON pointers."""
+        """The metadata, and the values at these JSON pointers; `*` in one stands for each element of a list."""
         return cls("fields", pointers=_pointers(pointers))
 
 
 class Predicate(_Tagged):
-    """A change of an object that counts. Deletions, and the beginning of a deletion, always do."""
+    """An update of an object that counts. That one appears or goes, or its deletion begins, counts whatever predicates say."""
 
     @classmethod
     def generation(cls) -> Predicate:
@@ -108,8 +108,24 @@ class Predicate(_Tagged):
 
     @classmethod
     def fields(cls, *pointers: str) -> Predicate:
-        """A value at one of these JSON pointers has changed."""
+        """A value at one of these JSON pointers has changed; `*` in one stands for each element of a list."""
         return cls("fields", pointers=_pointers(pointers))
+
+    @classmethod
+    def not_(cls, predicate: Predicate) -> Predicate:
+        """The other predicate does not count the update."""
+        return cls("not", predicate=predicate.document())
+
+    @classmethod
+    def and_(cls, *predicates: Predicate) -> Predicate:
+        """All of the other predicates, at least one, count the update."""
+        return cls("and", predicates=[predicate.document() for predicate in predicates])
+
+
+def _reference(base: str, namespace: str | None, name: str) -> dict[str, str]:
+    """Where references are: members that are left out do not appear."""
+    members = {"base": base or None, "namespace": namespace, "name": name}
+    return {member: _pointers((pointer,))[0] for member, pointer in members.items() if pointer is not None}
 
 
 class Mapping(_Tagged):
@@ -132,13 +148,27 @@ class Mapping(_Tagged):
 
     @classmethod
     def field(cls, pointer: str) -> Mapping:
-        """The primary that the value at a JSON pointer names."""
+        """The primary that the value at a JSON pointer names; with a `*` in it, each that it leads to."""
         return cls("field", pointer=_pointers((pointer,))[0])
 
     @classmethod
+    def reference(cls, name: str, namespace: str | None = None, base: str = "") -> Mapping:
+        """The primaries that references name, each of which says namespace and name in two fields.
+
+        `base` leads to them, such as `/spec/refs/*`; without it the object itself is the reference. `name` and `namespace` are
+        JSON pointers below it. Where there is no namespace, it is the object's own.
+        """
+        return cls("reference", **_reference(base, namespace, name))
+
+    @classmethod
     def referenced_by(cls, index: str) -> Mapping:
-        """Every primary whose index holds the object's name. The primary's watch declares the index."""
+        """Every primary whose index holds the object's name, or its namespace and name. The primary's watch declares the index."""
         return cls("referencedBy", index=index)
+
+    @classmethod
+    def selected_by(cls, index: str) -> Mapping:
+        """Every primary with a selector that selects the object's labels. The primary's watch declares the index, of selectors."""
+        return cls("selectedBy", index=index)
 
     @classmethod
     def same_name(cls) -> Mapping:
@@ -159,13 +189,27 @@ class Index(_Tagged):
 
     @classmethod
     def field(cls, name: str, pointer: str) -> Index:
-        """By the text at a JSON pointer, or each element of a list of texts."""
+        """By the text at a JSON pointer, or each element of a list of texts. With a `*` in it, by all that it leads to."""
         return cls(name, {"type": "field", "pointer": _pointers((pointer,))[0]})
 
     @classmethod
     def label(cls, name: str, key: str) -> Index:
         """By a label."""
         return cls(name, {"type": "label", "key": key})
+
+    @classmethod
+    def reference(cls, index: str, name: str, namespace: str | None = None, base: str = "") -> Index:
+        """By references that say namespace and name in two fields, each as `namespace/name`: see `Mapping.reference`."""
+        return cls(index, {"type": "reference", **_reference(base, namespace, name)})
+
+    @classmethod
+    def selector(cls, name: str, pointer: str, form: Literal["labelSelector", "labels"] = "labelSelector") -> Index:
+        """By label selectors, for `Mapping.selected_by`. `windlass.cache.list` finds an object by labels that it selects.
+
+        `labelSelector`: with `matchLabels` and `matchExpressions`; an empty one selects everything. `labels`: a map of labels, as
+        a Service has one; an empty one selects nothing.
+        """
+        return cls(name, {"type": "selector", "pointer": _pointers((pointer,))[0], "form": form})
 
 
 @dataclass(frozen=True)
@@ -186,8 +230,14 @@ class Watch(_Part):
     projection: Projection | None = None
     #: Indexes, by which `windlass.cache.list` finds objects quickly.
     indexes: Sequence[Index] = ()
-    #: Which changes count: any of these. Empty: all changes.
+    #: Which updates count: any of these. Empty: all updates.
     predicates: Sequence[Predicate] = ()
+    #: A DNS label that no other watch of the controller has.
+    name: str | None = None
+    #: False: neither the beginning of an object's deletion nor its end runs anybody. Not for a primary.
+    deleted: bool | None = None
+    #: False: even a write that would provably change nothing is sent, for webhooks that are to run at each.
+    no_op_skip: bool | None = None
 
 
 @dataclass(frozen=True)

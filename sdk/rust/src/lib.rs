@@ -63,6 +63,7 @@ pub mod owners;
 mod pages;
 pub mod random;
 mod request;
+mod selector;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 mod texts;
@@ -75,6 +76,7 @@ pub use failure::{Failure, Failures};
 pub use object::{Metadata, Object, ObjectKind, ObjectRef, OwnerReference, has_fields};
 pub use pages::{Objects, Page, Pages};
 pub use request::{Outcome, Request};
+pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
 
 /// A plugin that brings the world to the state that an object asks for, with any calls it needs.
 ///

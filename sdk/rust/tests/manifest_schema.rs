@@ -5,7 +5,7 @@ mod support;
 use serde_json::{Map, Value, json};
 use windlass_sdk::manifest::{
     Backoff, Controller, ExpectationTimeout, HttpAccess, HttpScheme, IndexSource, Limiter, Manifest, Mapping, Metric,
-    MetricType, Options, Permission, Predicate, Projection, UpdateStrategy, Watch,
+    MetricType, Options, Permission, Predicate, Projection, ReferencePath, SelectorForm, UpdateStrategy, Watch,
 };
 
 use support::{misfits, resolve, schema};
@@ -14,6 +14,7 @@ use support::{misfits, resolve, schema};
 fn full_manifest() -> Manifest {
     let pointers = || vec!["/spec/image".to_owned()];
     let key = || "app".to_owned();
+    let refs = || ReferencePath::new("/spec/refs/*", "/name").namespace("/namespace");
     let primary = Watch::of("example.dev/v1", "Thing")
         .namespace("prod")
         .labels("a=b")
@@ -21,19 +22,26 @@ fn full_manifest() -> Manifest {
         .projection(Projection::Full)
         .index("image", IndexSource::Field { pointer: "/spec/image".into() })
         .index("app", IndexSource::Label { key: key() })
+        .index("refs", IndexSource::Reference(refs()))
+        .index("selector", IndexSource::Selector { pointer: "/spec/selector".into(), form: SelectorForm::Labels })
         .predicate(Predicate::Generation)
         .predicate(Predicate::Labels)
         .predicate(Predicate::Annotations)
-        .predicate(Predicate::Fields { pointers: pointers() });
+        .predicate(Predicate::Fields { pointers: pointers() })
+        .predicate(Predicate::and([Predicate::Labels.negated(), Predicate::Generation]))
+        .named("things")
+        .without_no_op_skip();
     let secrets = || Watch::of("v1", "Secret").projection(Projection::Metadata);
     let slim_pods = Watch::of("v1", "Pod").projection(Projection::Fields { pointers: pointers() });
     let controller = Controller::new("things", primary)
-        .owns(slim_pods.update_strategy(UpdateStrategy::OnDelete))
+        .owns(slim_pods.update_strategy(UpdateStrategy::OnDelete).ignore_deletions())
         .watches(secrets(), Mapping::Owner)
         .watches(secrets(), Mapping::Label { key: key() })
         .watches(secrets(), Mapping::Annotation { key: key() })
         .watches(secrets(), Mapping::Field { pointer: "/data/thing".into() })
+        .watches(secrets(), Mapping::Reference(refs()))
         .watches(secrets(), Mapping::ReferencedBy { index: "image".into() })
+        .watches(secrets().ignore_deletions().without_no_op_skip(), Mapping::SelectedBy { index: "selector".into() })
         .watches(secrets(), Mapping::SameName)
         .watches(secrets(), Mapping::All)
         .options(Options {

@@ -1,9 +1,9 @@
 //! Decides what becomes of a definition that the cluster has when a manifest brings it, without I/O.
 
 use serde_json::{Map, Value, json};
+use windlass_core::selector::is_dns_subdomain;
 
 use super::DefinitionError;
-use crate::selector::is_dns_subdomain;
 
 const API_VERSION: &str = "apiextensions.k8s.io/v1";
 const KIND: &str = "CustomResourceDefinition";

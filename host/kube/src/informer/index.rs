@@ -1,11 +1,14 @@
 //! Secondary indexes of a store: from a value to the objects that have it.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 use serde_json::Value;
+use windlass_core::labels::{Labels, LabelsError};
 use windlass_core::object::{Object, ObjectKey};
+use windlass_core::selector::Selector;
 use windlass_core::watch::IndexSource;
 
 use crate::informer::pointer::{PointerError, PointerTree};
@@ -76,34 +79,39 @@ impl OwnerIndex {
 
 /// An index that plugins have declared.
 pub(crate) struct DeclaredIndex {
-    values: Values,
+    source: IndexSource,
+    /// The part of an object's text that the source looks at. None: it looks at none.
+    looked_at: Option<PointerTree>,
+    /// By value; of selectors, by what an object must have to be selected.
     groups: IndexGroups,
+    /// The selectors of each object. Empty, unless the index is of selectors.
+    selectors: HashMap<ObjectKey, Vec<Selector>>,
     /// How many have declared it and are still there.
     pub(crate) users: usize,
-}
-
-/// Where the values of an index are.
-enum Values {
-    Label(Arc<str>),
-    Field { pointer: Arc<str>, tree: PointerTree },
 }
 
 impl DeclaredIndex {
     /// An empty index. Its values are what `source` names.
     pub(crate) fn new(source: &IndexSource) -> Result<Self, PointerError> {
-        let values = match source {
-            IndexSource::Label(key) => Values::Label(Arc::clone(key)),
-            IndexSource::Field(pointer) => {
-                Values::Field { pointer: Arc::clone(pointer), tree: PointerTree::new([&**pointer])? }
-            }
-        };
-        Ok(Self { values, groups: IndexGroups::default(), users: 0 })
+        let pointers = source.pointers();
+        let tree = (!pointers.is_empty()).then(|| PointerTree::new(pointers.iter().map(String::as_str)));
+        Ok(Self {
+            source: source.clone(),
+            looked_at: tree.transpose()?,
+            groups: IndexGroups::default(),
+            selectors: HashMap::new(),
+            users: 0,
+        })
     }
 
     /// `old` has made place for `new`; either may be missing.
     pub(crate) fn update(&mut self, old: Option<&Object>, new: Option<&Object>) {
-        let values = |object: Option<&Object>| object.map(|object| self.values.of(object)).unwrap_or_default();
-        let (before, after) = (values(old), values(new));
+        let (before, after) = if self.is_of_selectors() {
+            self.replace_selectors(old, new)
+        } else {
+            let values = |object: Option<&Object>| object.map(|object| self.values(object)).unwrap_or_default();
+            (values(old), values(new))
+        };
         for gone in before.difference(&after) {
             if let Some(old) = old {
                 self.groups.remove(gone, &old.header.key);
@@ -116,39 +124,92 @@ impl DeclaredIndex {
         }
     }
 
-    pub(crate) fn after(&self, value: &str, key: Option<&ObjectKey>) -> &[Object] {
-        self.groups.after(value, key)
+    /// The objects that `value` finds, after a key, in the order of keys.
+    pub(crate) fn after(&self, value: &str, key: Option<&ObjectKey>) -> Cow<'_, [Object]> {
+        if !self.is_of_selectors() {
+            return Cow::Borrowed(self.groups.after(value, key));
+        }
+        let Ok(labels) = value.parse::<Labels>() else { return Cow::default() };
+        let candidates = needs_met(&labels).flat_map(|need| self.groups.after(&need, key).to_vec());
+        let selects = |object: &Object| {
+            let selectors = self.selectors.get(&object.header.key);
+            selectors.is_some_and(|selectors| selectors.iter().any(|selector| selector.matches(&labels)))
+        };
+        let mut found: Vec<Object> = candidates.filter(selects).collect();
+        found.sort_by(|a, b| a.header.key.cmp(&b.header.key));
+        found.dedup_by(|a, b| a.header.key == b.header.key);
+        Cow::Owned(found)
     }
 
     /// Forgets all objects.
     pub(crate) fn clear(&mut self) {
         self.groups = IndexGroups::default();
+        self.selectors.clear();
+    }
+
+    fn is_of_selectors(&self) -> bool {
+        matches!(self.source, IndexSource::Selector { .. })
+    }
+
+    fn values(&self, object: &Object) -> BTreeSet<Arc<str>> {
+        self.source.values(object, &self.body(object))
+    }
+
+    /// The needs of the selectors of both.
+    fn replace_selectors(&mut self, old: Option<&Object>, new: Option<&Object>) -> (Needs, Needs) {
+        let before = old.and_then(|old| self.selectors.remove(&old.header.key)).unwrap_or_default();
+        let after = new.map(|new| self.source.selectors(&self.body(new))).unwrap_or_default();
+        let needs = (needs(&before), needs(&after));
+        if let Some(new) = new.filter(|_| !after.is_empty()) {
+            self.selectors.insert(new.header.key.clone(), after);
+        }
+        needs
+    }
+
+    /// The JSON of what the source looks at. The object's text has been read once; what of it is selected is small.
+    fn body(&self, object: &Object) -> Value {
+        let selected = self.looked_at.as_ref().and_then(|tree| tree.select(&object.glance()).ok());
+        selected.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
     }
 }
 
-impl Values {
-    fn of(&self, object: &Object) -> BTreeSet<Arc<str>> {
-        match self {
-            Self::Label(key) => object.header.labels.get(key).cloned().into_iter().collect(),
-            Self::Field { pointer, tree } => {
-                // The object's text has been read once; what of it is selected is small.
-                let selected = tree.select(&object.glance()).ok();
-                let value = selected.and_then(|text| serde_json::from_str::<Value>(&text).ok());
-                value.as_ref().and_then(|value| value.pointer(pointer)).map(strings).unwrap_or_default()
-            }
+/// What an object must have so that one of some selectors may select it: a label, as `key=value`, or nothing. Each selector
+/// has the label of which it takes the fewest values, so that most objects are no candidates for most selectors.
+type Needs = BTreeSet<Arc<str>>;
+
+/// No label at all.
+const NO_NEED: &str = "";
+
+fn needs(selectors: &[Selector]) -> Needs {
+    let of = |selector: &Selector| -> Vec<Arc<str>> {
+        match selector.needed() {
+            Some((key, values)) => values.map(|value| need(key, value)).collect(),
+            None => vec![NO_NEED.into()],
         }
-    }
+    };
+    selectors.iter().flat_map(of).collect()
+}
+
+/// The needs that an object with `labels` meets.
+fn needs_met(labels: &Labels) -> impl Iterator<Item = Arc<str>> {
+    labels.iter().map(|(key, value)| need(key, value)).chain([NO_NEED.into()])
+}
+
+fn need(key: &str, value: &str) -> Arc<str> {
+    format!("{key}={value}").into()
+}
+
+/// Whether an index of `source` can be asked for `value`: one of selectors is asked for labels.
+pub(crate) fn check(source: &IndexSource, value: &str) -> Result<(), LabelsError> {
+    if matches!(source, IndexSource::Selector { .. }) { value.parse::<Labels>().map(drop) } else { Ok(()) }
 }
 
 /// Whether `object` would be found under `value` in an index of `source`.
 pub(crate) fn has_value(source: &IndexSource, object: &Object, value: &str) -> bool {
-    DeclaredIndex::new(source).is_ok_and(|index| index.values.of(object).contains(value))
+    let Ok(mut index) = DeclaredIndex::new(source) else { return false };
+    index.update(None, Some(object));
+    !index.after(value, None).is_empty()
 }
 
-fn strings(value: &Value) -> BTreeSet<Arc<str>> {
-    match value {
-        Value::String(text) => [text.as_str().into()].into(),
-        Value::Array(items) => items.iter().filter_map(Value::as_str).map(Arc::from).collect(),
-        _ => BTreeSet::new(),
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
-//! The values at some JSON pointers (RFC 6901) of an object, in their places. No tree is built of the object: what is not
-//! wanted is skipped, and what is wanted is copied as it stands.
+//! The values at some JSON pointers of an object, in their places. A `*` stands for each element of a list, as in
+//! [`windlass_core::pointer`]. No tree is built of the object: what is not wanted is skipped, and what is wanted is copied
+//! as it stands.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,6 +9,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
+use windlass_core::pointer::{EACH, place};
 
 /// The fields that identify an object, and that every selection of a read keeps.
 const IDENTITY: [&str; 5] = ["/apiVersion", "/kind", "/metadata/name", "/metadata/namespace", "/metadata/uid"];
@@ -21,7 +23,7 @@ const METADATA: [&str; 3] = ["/apiVersion", "/kind", "/metadata"];
 pub struct PointerError(String);
 
 /// Parsed pointers, as a tree of their tokens.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct PointerTree {
     /// The value here is kept whole.
     whole: bool,
@@ -72,8 +74,23 @@ impl PointerTree {
         Ok(kept)
     }
 
-    fn item(&self, index: usize) -> Option<&Self> {
-        self.below.iter().find(|(token, _)| array_index(token) == Some(index)).map(|(_, tree)| tree)
+    /// The part about the element of a list at `index`.
+    fn item(&self, index: usize) -> Option<Cow<'_, Self>> {
+        let at = self.below.iter().find(|(token, _)| place(token) == Some(index)).map(|(_, tree)| tree);
+        match (self.below.get(EACH), at) {
+            (Some(each), Some(at)) => Some(Cow::Owned(each.merged(at))),
+            (each, at) => each.or(at).map(Cow::Borrowed),
+        }
+    }
+
+    fn merged(&self, other: &Self) -> Self {
+        let mut merged = self.clone();
+        merged.whole |= other.whole;
+        for (token, tree) in &other.below {
+            let below = merged.below.entry(token.clone()).or_default();
+            *below = below.merged(tree);
+        }
+        merged
     }
 }
 
@@ -148,7 +165,7 @@ impl<'de> Visitor<'de> for Selection<'_> {
                     kept.push_str("null");
                 }
             }
-            match items.next_element_seed(Selection { tree, kept: &mut *kept })? {
+            match items.next_element_seed(Selection { tree: &tree, kept: &mut *kept })? {
                 Some(true) => written = index + 1,
                 Some(false) => kept.truncate(before),
                 None => {
@@ -187,12 +204,6 @@ impl<'de> Visitor<'de> for Selection<'_> {
     fn visit_unit<E>(self) -> Result<bool, E> {
         Ok(false)
     }
-}
-
-/// RFC 6901: digits without a leading zero.
-fn array_index(token: &str) -> Option<usize> {
-    let canonical = token == "0" || (!token.starts_with('0') && token.bytes().all(|byte| byte.is_ascii_digit()));
-    canonical.then(|| token.parse().ok()).flatten()
 }
 
 fn unescape(token: &str) -> Option<String> {
@@ -247,6 +258,24 @@ mod tests {
             select(&["/spec/containers/0/none", "/spec/containers/1/name"]),
             r#"{"spec":{"containers":[null,{"name":"c1"}]}}"#
         );
+    }
+
+    #[test]
+    fn a_star_keeps_the_value_in_each_element_of_a_list() {
+        let select = |pointers: &[&str], text: &str| {
+            PointerTree::new(pointers.iter().copied()).expect("pointers").select(text).expect("valid")
+        };
+        assert_eq!(
+            select(&["/spec/containers/*/image"], OBJECT),
+            r#"{"spec":{"containers":[{"image":"i0"},{"image":"i1"}]}}"#
+        );
+        assert_eq!(
+            select(&["/spec/containers/*/image", "/spec/containers/1/name"], OBJECT),
+            r#"{"spec":{"containers":[{"image":"i0"},{"name":"c1","image":"i1"}]}}"#
+        );
+        assert_eq!(select(&["/a/*/b"], r#"{"a":[{"c":1},{"b":2},7]}"#), r#"{"a":[null,{"b":2}]}"#);
+        assert_eq!(select(&["/a/*/b"], r#"{"a":{"*":{"b":1},"x":{"b":2}}}"#), r#"{"a":{"*":{"b":1}}}"#);
+        assert_eq!(select(&["/a/*/*"], r#"{"a":[[1,2],[],[3]]}"#), r#"{"a":[[1,2],null,[3]]}"#);
     }
 
     #[test]

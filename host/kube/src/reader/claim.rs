@@ -16,6 +16,7 @@ use windlass_core::object::{Header, Object, ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::overlay::WrittenState;
 use windlass_core::owner::{self, ClaimStep};
 use windlass_core::ports::{CallContext, Claimed, Live, Owners, Writes};
+use windlass_core::selector::{Selector, SelectorError};
 use windlass_core::watch::WatchSpec;
 use windlass_core::write::{Operation, PatchType, WriteOptions};
 
@@ -25,7 +26,6 @@ use crate::informer::parse::ObjectParser;
 use crate::informer::store::StoreScope;
 use crate::reader::overlaid::newer;
 use crate::reader::{Readable, Reader, resource_of, whole_namespace};
-use crate::selector::{Selector, SelectorError};
 
 /// How many patches are asked for at a time. A call that is cancelled starts no more.
 const AT_A_TIME: usize = 100;

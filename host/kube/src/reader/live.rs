@@ -13,6 +13,7 @@ use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::ports::{CallContext, ListPage, Live, LiveQuery};
 use windlass_core::queue::TokenBucket;
+use windlass_core::selector::{Selector, SelectorError};
 use windlass_core::watch::WatchSpec;
 
 use crate::client::api_error::Subject;
@@ -23,7 +24,6 @@ use crate::field_selector;
 use crate::informer::listing;
 use crate::informer::parse::{ObjectParser, ParseError};
 use crate::offload::Offload;
-use crate::selector::{Selector, SelectorError};
 use crate::target::{Resolver, Target};
 
 /// How many objects a page may hold; the server is asked for no more, whatever the plugin asks for.

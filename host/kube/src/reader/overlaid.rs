@@ -12,13 +12,13 @@ use windlass_core::compact::Version;
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
 use windlass_core::overlay::{Known, WrittenState};
 use windlass_core::ports::CallContext;
+use windlass_core::selector::Selector;
 use windlass_core::watch::{Projection, WatchSpec};
 
 use crate::field_selector;
 use crate::informer::pointer::PointerTree;
 use crate::informer::store::NotSynced;
 use crate::reader::Readable;
-use crate::selector::Selector;
 
 /// Objects that the call has written, as `watches` together show them; None: they do not.
 pub(crate) type Own = BTreeMap<ObjectKey, Option<Object>>;

@@ -97,6 +97,7 @@ impl Writer {
                 return Stage::TakesLong(Progress { offloaded: true, away: true, ..progress });
             }
             if let Some((skips, object)) = &candidate
+                && !self.always_sent.contains(&plan.resource.kind)
                 && skips.is_unchanged(call, &plan, object)
             {
                 self.audit(call, &plan).ended(WriteOutcome::Skipped, None, Duration::ZERO);

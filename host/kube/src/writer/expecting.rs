@@ -10,11 +10,11 @@ use windlass_core::expectations::{Cache, Effect, Shown};
 use windlass_core::gate::{Gate, Interest};
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
 use windlass_core::ports::CallContext;
+use windlass_core::selector::Selector;
 use windlass_core::watch::WatchSpec;
 
 use crate::field_selector;
 use crate::reader::Readable;
-use crate::selector::Selector;
 use crate::writer::answer::Answered;
 use crate::writer::plan::{How, Plan};
 

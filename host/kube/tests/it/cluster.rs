@@ -437,5 +437,9 @@ mod skipping {
         assert!(!skips(&writing, patch("a", "2", false)).await);
         assert!(!skips(&writing, patch("a", "1", false)).await, "this call has changed it, whatever the cache shows");
         assert!(skips(&writing, patch("a", "1", false)).await, "and now it is as it was");
+        let before = cluster.writer.count(WriteOutcome::Skipped);
+        let sent = skipping.always_sending([config_maps()]).write(writing, patch("a", "1", false)).await;
+        sent.expect("carried out");
+        assert_eq!(cluster.writer.count(WriteOutcome::Skipped), before, "a webhook is to see each write");
     }
 }

@@ -97,7 +97,8 @@ fn watched(
     };
     let specs = namespaces.into_iter().filter_map(place).collect();
     let (kind, predicates) = (watch.object_kind(), watch.core_predicates().into());
-    let route = Route { kind, mapping, predicates, primary: primary.clone() };
+    let (watch_name, deletions) = (watch.name.as_deref().map(Arc::from), watch.deleted);
+    let route = Route { kind, watch: watch_name, mapping, predicates, deletions, primary: primary.clone() };
     let definition = kinds::definition_of(resource);
     let resource = resource.clone();
     Ok(Watched { specs, resource, indexes: watch.core_indexes(), route, definition, is_primary: false })

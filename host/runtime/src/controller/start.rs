@@ -247,6 +247,7 @@ impl Controller {
         let guards = &self.parts.host.guards;
         let writer = self.parts.host.writer.of_controller(followed).within(guards.writes(self.parts.plugin.name()));
         let status = self.handover.status().clone();
+        let writer = writer.always_sending(self.declared().always_sent());
         let mut writer = writer.telling(lane.listener(status.clone()));
         if self.parts.host.read_only {
             writer = writer.withholding(Arc::new(move |call, write| status.withheld.note(call, write)));
@@ -311,7 +312,7 @@ impl Controller {
 /// The watches whose every change runs the keys that it concerns; `readable` and `subscriptions` are of the same watches.
 fn followed(readable: &[Readable], subscriptions: &[(Subscription, Route)], primaries: &Stores) -> Vec<Followed> {
     let routes = subscriptions.iter().map(|(_, route)| route);
-    let whole = readable.iter().zip(routes).filter(|(_, route)| route.predicates.is_empty());
+    let whole = readable.iter().zip(routes).filter(|(_, route)| route.misses_nothing());
     let followed = whole.map(|(readable, route)| {
         let (route, primaries) = (route.clone(), primaries.clone());
         let runs = move |object: &Object, key: &ObjectKey| route.concerns(object, key, &primaries);

@@ -165,8 +165,10 @@ mod tests {
     fn route() -> Route {
         Route {
             kind: ObjectKind::new("example.com/v1", "Child"),
+            watch: None,
             mapping: Mapping::Label("for".into()),
             predicates: [].into(),
+            deletions: true,
             primary: PrimaryKind { kind: ObjectKind::new("example.com/v1", "Parent"), namespaced: true },
         }
     }

@@ -15,8 +15,12 @@ use windlass_kube::{NotSynced, Store};
 pub(crate) struct Route {
     /// The kind that is watched.
     pub(crate) kind: ObjectKind,
+    /// The name of the watch, if the manifest gives it one.
+    pub(crate) watch: Option<Arc<str>>,
     pub(crate) mapping: Mapping,
     pub(crate) predicates: Arc<[Predicate]>,
+    /// Whether objects that go, and the beginning of their deletion, concern anybody. Of primaries they always do.
+    pub(crate) deletions: bool,
     pub(crate) primary: PrimaryKind,
 }
 
@@ -65,10 +69,15 @@ impl Route {
     pub(crate) fn keys(&self, event: &WatchEvent, primaries: &Stores) -> Vec<ObjectKey> {
         let keys = |object| self.mapping.keys(object, &self.primary, primaries);
         match event {
+            WatchEvent::Deleted(_) if !self.deletions => vec![],
             WatchEvent::Deleted(tombstone) => keys(&tombstone.last),
             WatchEvent::Applied { old: None, new, .. } => keys(new),
             WatchEvent::Applied { old: Some(old), new, .. } if !self.passes(old, new) => vec![],
             WatchEvent::Applied { new, .. } if self.concerns_all() => keys(new),
+            // The old one has gone, and the new one has taken its name.
+            WatchEvent::Applied { old: Some(old), new, .. } if !self.deletions && old.header.uid != new.header.uid => {
+                keys(new)
+            }
             WatchEvent::Applied { old: Some(old), new, .. } => [keys(old), keys(new)].concat(),
         }
     }
@@ -82,12 +91,13 @@ impl Route {
         };
         let uid = Some(object.header.uid.text());
         let object = ObjectRef { kind: self.kind.clone(), key: object.header.key.clone(), uid };
-        Trigger { reason, watch: None, object: Some(object) }
+        Trigger { reason, watch: self.watch.clone(), object: Some(object) }
     }
 
     fn passes(&self, old: &Object, new: &Object) -> bool {
         match self.mapping {
             Mapping::Itself => predicate::passes_primary(&self.predicates, old, new),
+            _ if !self.deletions => predicate::passes_but_deletion(&self.predicates, old, new),
             _ => predicate::passes(&self.predicates, old, new),
         }
     }
@@ -98,6 +108,11 @@ impl Route {
             return primaries.get(key).is_some();
         }
         self.mapping.keys(object, &self.primary, primaries).contains(key)
+    }
+
+    /// Whether each change of an object concerns somebody, so that none goes by unnoticed.
+    pub(crate) fn misses_nothing(&self) -> bool {
+        self.predicates.is_empty() && self.deletions
     }
 
     /// Whether each event concerns every primary.
@@ -140,8 +155,10 @@ mod tests {
     fn route(predicates: &[Predicate]) -> Route {
         Route {
             kind: ObjectKind::new("example.com/v1", "Child"),
+            watch: None,
             mapping: Mapping::Label("for".into()),
             predicates: predicates.into(),
+            deletions: true,
             primary: PrimaryKind { kind: ObjectKind::new("example.com/v1", "Parent"), namespaced: true },
         }
     }
@@ -169,6 +186,21 @@ mod tests {
         assert_eq!(priority(&applied(false), &route(&[])), Priority::CHANGE);
         let gone = WatchEvent::Deleted(Tombstone { last: labelled("a", 1), final_state_unknown: false });
         assert_eq!(priority(&gone, &route(&[])), Priority::CHANGE);
+    }
+
+    #[test]
+    fn where_deletions_do_not_count_nobody_is_told_of_one() {
+        let route = Route { deletions: false, ..route(&[]) };
+        let gone = WatchEvent::Deleted(Tombstone { last: labelled("a", 1), final_state_unknown: false });
+        assert!(names(&route, &gone).is_empty());
+        let old = labelled("a", 1);
+        let deleting = Object::new(Header { deleting: true, ..old.header.clone() }, "{}");
+        let begun = WatchEvent::Applied { old: Some(old.clone()), new: deleting, initial: false };
+        assert!(names(&route, &begun).is_empty());
+        let header = Header { uid: "c-2".into(), ..labelled("b", 1).header.clone() };
+        let replaced = WatchEvent::Applied { old: Some(old), new: Object::new(header, "{}"), initial: false };
+        assert_eq!(names(&route, &replaced), ["prod/b"], "the new one has appeared");
+        assert!(!route.misses_nothing());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use windlass_core::error::explained;
 use windlass_core::fence::Fenced;
 use windlass_core::grants::{DenialCount, LiveGrants};
 use windlass_core::principal::{Principal, Role};
-use windlass_kube::Selector;
+use windlass_core::selector::Selector;
 use windlass_wasm::{Manifest, Plugin, Sandbox};
 
 use crate::controller::Ready;

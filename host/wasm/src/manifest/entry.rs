@@ -40,6 +40,11 @@ fn check_composer(controller: &Controller, path: &str, problems: &mut Vec<String
         if !seen.insert(watch.object_kind()) {
             problems.push(format!("{path}: {} is owned twice", watch.object_kind()));
         }
+        if !watch.deleted {
+            problems.push(format!(
+                "{path}.deleted: the host makes a composer's child again when it has gone, so its deletion always counts"
+            ));
+        }
         if watch.update_strategy == Some(UpdateStrategy::Recreate) && watch.projection != (Projection::Full {}) {
             problems.push(format!(
                 "{path}.projection: `recreate` compares whole children, so it needs the projection `full`"
@@ -96,6 +101,13 @@ mod tests {
     fn children_that_are_compared_are_kept_whole() {
         assert_eq!(problems(EntryPoint::Composer, &owning("inPlace", "metadata")), "");
         assert!(problems(EntryPoint::Composer, &owning("recreate", "metadata")).contains("owns[0].projection"));
+    }
+
+    #[test]
+    fn the_deletion_of_a_composers_child_always_counts() {
+        let owns = json!({"owns": [{"apiVersion": "v1", "kind": "Secret", "deleted": false}]});
+        assert!(problems(EntryPoint::Composer, &owns).contains("owns[0].deleted"));
+        assert_eq!(problems(EntryPoint::Reconciler, &owns), "");
     }
 
     #[test]

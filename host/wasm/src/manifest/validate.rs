@@ -6,11 +6,7 @@ use std::fmt::Display;
 
 use serde_json::{Map, Value};
 
-use super::{
-    Controller, HttpHost, Index, IndexSource, Manifest, Mapping, Metric, MetricType, Permission, Predicate, Projection,
-    Watch,
-};
-use crate::abi::v0_2_0::convert::object_kind;
+use super::{Controller, HttpHost, Manifest, Metric, MetricType, Permission, Watch};
 use crate::text::single_line;
 
 /// How many of anything: far beyond what makes sense, far below what hurts.
@@ -143,7 +139,7 @@ fn check_crd(crd: &Map<String, Value>, path: &str, problems: &mut Problems) {
 }
 
 impl Controller {
-    fn all_watches(&self) -> impl Iterator<Item = &Watch> {
+    pub(super) fn all_watches(&self) -> impl Iterator<Item = &Watch> {
         std::iter::once(&self.primary).chain(&self.owns).chain(&self.watches)
     }
 
@@ -152,6 +148,7 @@ impl Controller {
         self.primary.check(&format!("{path}.primary"), problems);
         self.primary.check_no_mapping(&format!("{path}.primary"), problems);
         self.primary.check_no_strategy(&format!("{path}.primary"), problems);
+        self.primary.check_deletions_count(&format!("{path}.primary"), problems);
         problems.count(format_args!("{path}.owns"), self.owns.len());
         for (index, watch) in self.owns.iter().enumerate() {
             let path = format!("{path}.owns[{index}]");
@@ -168,69 +165,22 @@ impl Controller {
                 None => problems.add(path, "needs a `mapping`, which says whom a change concerns"),
             }
         }
+        self.check_names(path, problems);
         self.options.check(&format!("{path}.options"), problems);
     }
-}
 
-impl Watch {
-    fn check(&self, path: &str, problems: &mut Problems) {
-        if let Err(reason) = object_kind(self.api_version.clone(), self.kind.clone()) {
-            problems.add(path, reason);
-        }
-        problems.count(format_args!("{path}.namespaces"), self.namespaces.len());
-        problems.unique(format_args!("{path}.namespaces"), self.namespaces.iter().map(|namespace| &**namespace));
-        for (index, namespace) in self.namespaces.iter().enumerate() {
-            problems.dns_label(format_args!("{path}.namespaces[{index}]"), namespace);
-        }
-        if let Projection::Fields { pointers } = &self.projection {
-            problems.pointers(format_args!("{path}.projection.pointers"), pointers);
-        }
-        problems.count(format_args!("{path}.indexes"), self.indexes.len());
-        problems.unique(format_args!("{path}.indexes"), self.indexes.iter().map(|index| &*index.name));
-        for (at, index) in self.indexes.iter().enumerate() {
-            match &index.source {
-                IndexSource::Field { pointer } => {
-                    problems.pointer(format_args!("{path}.indexes[{at}].source.pointer"), pointer);
-                }
-                IndexSource::Label { key } => problems.not_empty(format_args!("{path}.indexes[{at}].source.key"), key),
+    fn check_names(&self, path: &str, problems: &mut Problems) {
+        let primary = std::iter::once(("primary".to_owned(), &self.primary));
+        let owns = self.owns.iter().enumerate().map(|(at, watch)| (format!("owns[{at}]"), watch));
+        let watches = self.watches.iter().enumerate().map(|(at, watch)| (format!("watches[{at}]"), watch));
+        let mut taken = HashSet::new();
+        for (place, watch) in primary.chain(owns).chain(watches) {
+            let Some(name) = &watch.name else { continue };
+            let at = format!("{path}.{place}.name");
+            problems.dns_label(&at, name);
+            if !taken.insert(name) {
+                problems.add(at, format!("{} is another watch's name: each of a controller has its own", quoted(name)));
             }
-        }
-        if self.projection == (Projection::Metadata {}) {
-            for pointer in self.pointers().filter(|pointer| !pointer.starts_with("/metadata/")) {
-                let what = format!("`metadata` leaves out {}, which this watch needs: use `fields`", quoted(pointer));
-                problems.add(format_args!("{path}.projection"), what);
-            }
-        }
-        problems.count(format_args!("{path}.predicates"), self.predicates.len());
-        for (index, predicate) in self.predicates.iter().enumerate() {
-            if let Predicate::Fields { pointers } = predicate {
-                problems.pointers(format_args!("{path}.predicates[{index}].pointers"), pointers);
-            }
-        }
-    }
-
-    fn check_no_strategy(&self, path: &str, problems: &mut Problems) {
-        if self.update_strategy.is_some() {
-            problems.add(format_args!("{path}.updateStrategy"), "only entries of `owns` have an update strategy");
-        }
-    }
-
-    fn check_no_mapping(&self, path: &str, problems: &mut Problems) {
-        if self.mapping.is_some() {
-            problems.add(format_args!("{path}.mapping"), "only entries of `watches` have a mapping");
-        }
-    }
-}
-
-impl Mapping {
-    fn check(&self, path: &str, primary_indexes: &[Index], problems: &mut Problems) {
-        match self {
-            Self::Label { key } | Self::Annotation { key } => problems.not_empty(format_args!("{path}.key"), key),
-            Self::Field { pointer } => problems.pointer(format_args!("{path}.pointer"), pointer),
-            Self::ReferencedBy { index } if !primary_indexes.iter().any(|declared| declared.name == *index) => {
-                problems.add(format_args!("{path}.index"), format!("the primary declares no index {}", quoted(index)));
-            }
-            Self::ReferencedBy { .. } | Self::Owner {} | Self::SameName {} | Self::All {} => {}
         }
     }
 }
@@ -307,7 +257,7 @@ pub fn is_dns_label(name: &str) -> bool {
     (1..=63).contains(&name.len()) && name.bytes().all(inner) && !name.starts_with('-') && !name.ends_with('-')
 }
 
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     format!("`{}`", single_line(text, 80))
 }
 
@@ -319,26 +269,26 @@ impl Problems {
         self.0.push(format!("{path}: {problem}"));
     }
 
-    fn dns_label(&mut self, path: impl Display, name: &str) {
+    pub(super) fn dns_label(&mut self, path: impl Display, name: &str) {
         if !is_dns_label(name) {
             let rule = "up to 63 lower-case letters, digits and dashes, beginning and ending with a letter or digit";
             self.add(path, format!("{} is not a DNS label: {rule}", quoted(name)));
         }
     }
 
-    fn not_empty(&mut self, path: impl Display, text: &str) {
+    pub(super) fn not_empty(&mut self, path: impl Display, text: &str) {
         if text.is_empty() {
             self.add(path, "is empty");
         }
     }
 
-    fn count(&mut self, path: impl Display, count: usize) {
+    pub(super) fn count(&mut self, path: impl Display, count: usize) {
         if count > MAX_ENTRIES {
             self.add(path, format!("{count} entries, at most {MAX_ENTRIES} are allowed"));
         }
     }
 
-    fn unique<'a>(&mut self, path: impl Display, names: impl Iterator<Item = &'a str>) {
+    pub(super) fn unique<'a>(&mut self, path: impl Display, names: impl Iterator<Item = &'a str>) {
         let mut seen = HashSet::new();
         for name in names {
             if !seen.insert(name) {
@@ -347,7 +297,7 @@ impl Problems {
         }
     }
 
-    fn pointers(&mut self, path: impl Display, pointers: &[String]) {
+    pub(super) fn pointers(&mut self, path: impl Display, pointers: &[String]) {
         if pointers.is_empty() {
             self.add(&path, "needs at least one JSON pointer");
         }
@@ -357,7 +307,7 @@ impl Problems {
         }
     }
 
-    fn pointer(&mut self, path: impl Display, pointer: &str) {
+    pub(super) fn pointer(&mut self, path: impl Display, pointer: &str) {
         let is_escaped = |rest: &str| rest.starts_with(['0', '1']);
         if !pointer.starts_with('/') || !pointer.split('~').skip(1).all(is_escaped) {
             self.add(path, format!("{} is not a JSON pointer, which is like `/spec/image`", quoted(pointer)));

@@ -5,9 +5,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_core::clock::Moment;
 use windlass_core::mapping::Mapping;
+use windlass_core::object::ObjectKind;
 use windlass_core::predicate::Predicate;
 use windlass_core::queue::Limiter as _;
-use windlass_core::watch::{IndexSource, Projection};
+use windlass_core::reference::ReferencePath;
+use windlass_core::watch::{IndexSource, Projection, SelectorForm};
 use windlass_wasm::{Manifest, ManifestError};
 
 fn minimal() -> Value {
@@ -246,6 +248,136 @@ fn mappings_and_predicates_become_those_of_core() {
         Some(Mapping::Field("/data/app".into()))
     );
     assert_eq!(watch.core_predicates(), [Predicate::Generation, Predicate::Fields(vec!["/data".into()])]);
+}
+
+/// A watch of Secrets with these fields beside its kind.
+fn secrets(fields: &Value) -> Value {
+    let mut watch = json!({"apiVersion": "v1", "kind": "Secret", "mapping": {"type": "sameName"}});
+    for (field, value) in fields.as_object().expect("fields") {
+        watch[field] = value.clone();
+    }
+    watches(json!([watch]))
+}
+
+#[test]
+fn predicates_may_be_nested() {
+    let predicates = json!([{"type": "and", "predicates": [
+        {"type": "fields", "pointers": ["/data/*/name"]},
+        {"type": "not", "predicate": {"type": "labels"}},
+    ]}]);
+    let slim = json!({"type": "fields", "pointers": ["/type"]});
+    let manifest = read(&secrets(&json!({"predicates": predicates, "projection": slim}))).expect("valid");
+    let watch = &manifest.controllers[0].watches[0];
+    let not_labels = Predicate::Not(Box::new(Predicate::Labels));
+    let and = Predicate::And(vec![Predicate::Fields(vec!["/data/*/name".into()]), not_labels]);
+    assert_eq!(watch.core_predicates(), [and]);
+    let kept = ["/data/*/name", "/type"].map(Into::into);
+    assert_eq!(watch.specs()[0].projection, Projection::fields(kept), "what a nested predicate reads is kept");
+    let message = error(&secrets(&json!({"predicates": predicates, "projection": {"type": "metadata"}})));
+    assert!(message.contains("`metadata` leaves out `/data/*/name`"), "{message}");
+}
+
+#[test]
+fn predicates_that_make_no_sense_are_refused_with_their_place() {
+    let nested = |depth: usize| {
+        let inner = json!({"type": "labels"});
+        (1..depth).fold(inner, |inner, _| json!({"type": "not", "predicate": inner}))
+    };
+    read(&secrets(&json!({"predicates": [nested(8)]}))).expect("eight deep");
+    let message = error(&secrets(&json!({"predicates": [nested(9)]})));
+    assert!(message.contains("watches[0].predicates[0].predicate.predicate"), "{message}");
+    assert!(message.contains("nested 8 deep"), "{message}");
+    for (predicate, wanted) in [
+        (json!({"type": "and", "predicates": []}), "predicates[0].predicates: needs at least one predicate"),
+        (json!({"type": "not", "predicate": {"type": "fields", "pointers": ["x"]}}), "predicate.pointers: `x` is not"),
+        (json!({"type": "not", "predicates": [{"type": "labels"}]}), "did you mean `predicate`?"),
+        (json!({"type": "or", "predicates": [{"type": "labels"}]}), "unknown variant `or`"),
+    ] {
+        let message = error(&secrets(&json!({"predicates": [predicate]})));
+        assert!(message.contains(wanted), "{message}");
+    }
+}
+
+#[test]
+fn deletions_may_not_count_except_those_of_primaries() {
+    let manifest = read(&secrets(&json!({"deleted": false}))).expect("valid");
+    let controller = &manifest.controllers[0];
+    assert!(controller.primary.deleted && !controller.watches[0].deleted);
+    let message = error(&with("/controllers/0/primary/deleted", json!(false)));
+    assert!(message.starts_with("controllers[0].primary.deleted: a primary that goes always runs"), "{message}");
+}
+
+#[test]
+fn kinds_of_which_every_write_is_sent_are_known() {
+    let manifest = read(&secrets(&json!({"noOpSkip": false}))).expect("valid");
+    let sent: Vec<_> = manifest.controllers[0].always_sent().collect();
+    assert_eq!(sent, [ObjectKind::new("v1", "Secret")]);
+    assert_eq!(read(&minimal()).expect("valid").controllers[0].always_sent().count(), 0);
+}
+
+#[test]
+fn watches_of_a_controller_have_names_of_their_own() {
+    let named = |primary: &str, watch: &str| {
+        let mut manifest = secrets(&json!({"name": watch}));
+        manifest["controllers"][0]["primary"]["name"] = json!(primary);
+        manifest
+    };
+    let manifest = read(&named("apps", "secrets")).expect("valid");
+    assert_eq!(manifest.controllers[0].watches[0].name.as_deref(), Some("secrets"));
+    let message = error(&named("apps", "apps"));
+    assert!(message.starts_with("controllers[0].watches[0].name: `apps` is another watch's name"), "{message}");
+    assert!(error(&named("Apps", "secrets")).contains("primary.name: `Apps` is not a DNS label"));
+}
+
+#[test]
+fn a_reference_takes_namespace_and_name_from_one_place() {
+    let reference = json!({"type": "reference", "base": "/spec/refs/*", "namespace": "/ns", "name": "/name"});
+    let mut manifest = secrets(&json!({"mapping": reference, "projection": {"type": "fields", "pointers": ["/type"]}}));
+    manifest["controllers"][0]["primary"]["indexes"] = json!([{"name": "refs", "source": reference}]);
+    let manifest = read(&manifest).expect("valid");
+    let (controller, path) = (
+        &manifest.controllers[0],
+        ReferencePath { base: "/spec/refs/*".into(), namespace: Some("/ns".into()), name: "/name".into() },
+    );
+    assert_eq!(controller.primary.core_indexes(), [("refs".into(), IndexSource::Reference(path.clone()))]);
+    let watch = &controller.watches[0];
+    let mapping = watch.mapping.as_ref().and_then(|mapping| mapping.to_core(&controller.primary));
+    assert_eq!(mapping, Some(Mapping::Reference(path)));
+    let kept = ["/spec/refs/*/name", "/spec/refs/*/ns", "/type"].map(Into::into);
+    assert_eq!(watch.specs()[0].projection, Projection::fields(kept));
+    for (mapping, wanted) in [
+        (
+            json!({"type": "reference", "name": "/refs/*/name"}),
+            "mapping.name: `/refs/*/name` leads to more than one value",
+        ),
+        (json!({"type": "reference", "base": "spec", "name": "/name"}), "mapping.base: `spec` is not a JSON pointer"),
+        (json!({"type": "reference", "base": "/spec"}), "missing field `name`"),
+    ] {
+        let message = error(&secrets(&json!({"mapping": mapping})));
+        assert!(message.contains(wanted), "{message}");
+    }
+}
+
+#[test]
+fn a_mapping_by_selectors_wants_an_index_of_selectors() {
+    let mapped = |mapping: &str, source: &Value| {
+        let mut manifest = secrets(&json!({"mapping": {"type": mapping, "index": "i"}}));
+        manifest["controllers"][0]["primary"]["indexes"] = json!([{"name": "i", "source": source}]);
+        manifest
+    };
+    let selector = json!({"type": "selector", "pointer": "/spec/selector"});
+    let manifest = read(&mapped("selectedBy", &selector)).expect("valid");
+    let controller = &manifest.controllers[0];
+    let mapping = controller.watches[0].mapping.as_ref().and_then(|mapping| mapping.to_core(&controller.primary));
+    let source = |form| IndexSource::Selector { pointer: "/spec/selector".into(), form };
+    assert_eq!(mapping, Some(Mapping::SelectedBy(source(SelectorForm::LabelSelector))));
+    let labels = json!({"type": "selector", "pointer": "/spec/selector", "form": "labels"});
+    let manifest = read(&mapped("selectedBy", &labels)).expect("valid");
+    assert_eq!(manifest.controllers[0].primary.core_indexes(), [("i".into(), source(SelectorForm::Labels))]);
+    let message = error(&mapped("referencedBy", &selector));
+    assert!(message.contains("watches[0].mapping.index") && message.contains("map by `selectedBy`"), "{message}");
+    let message = error(&mapped("selectedBy", &json!({"type": "label", "key": "app"})));
+    assert!(message.contains("is not of selectors") && message.contains("map by `referencedBy`"), "{message}");
 }
 
 #[test]

@@ -156,8 +156,14 @@ function isControlled(object, { metadata }) {
 function indexed(object, source) {
   if (source === undefined) return [];
   if (source.type === 'label') return [object.metadata.labels?.[source.key]];
-  const value = source.pointer.slice(1).split('/').reduce((within, key) => within?.[unescaped(key)], object);
-  return Array.isArray(value) ? value : [value];
+  if (source.type === 'field') return at(object, source.pointer).flat();
+  throw new Error(`the test host has no indexes of the type "${source.type}": test what is made of the objects by itself`);
+}
+
+/** What a pointer leads to, in which `*` stands for each element of a list. */
+function at(object, pointer) {
+  const below = (key) => (within) => (key === '*' && Array.isArray(within) ? within : [within?.[unescaped(key)]]);
+  return pointer.slice(1).split('/').reduce((found, key) => found.flatMap(below(key)), [object]);
 }
 
 function changed({ op, object, patchType, patch }, before) {

@@ -10,7 +10,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub use rules::{HttpAccess, HttpScheme, Metric, MetricType, Permission};
-pub use watch::{Index, IndexSource, Mapping, Predicate, Projection, UpdateStrategy, Watch};
+pub use watch::{
+    Index, IndexSource, Mapping, Predicate, Projection, ReferencePath, SelectorForm, UpdateStrategy, Watch,
+};
 
 /// The whole document.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -7,6 +7,8 @@ use serde::Serialize;
 #[serde(rename_all = "camelCase")]
 #[must_use]
 pub struct Watch {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
     api_version: String,
     kind: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -22,6 +24,10 @@ pub struct Watch {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     predicates: Vec<Predicate>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    deleted: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_op_skip: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     update_strategy: Option<UpdateStrategy>,
 }
 
@@ -29,6 +35,7 @@ impl Watch {
     /// All objects of a kind, such as `apps/v1` and `Deployment`, whole.
     pub fn of(api_version: impl Into<String>, kind: impl Into<String>) -> Self {
         Self {
+            name: None,
             api_version: api_version.into(),
             kind: kind.into(),
             namespaces: Vec::new(),
@@ -37,8 +44,16 @@ impl Watch {
             projection: None,
             indexes: Vec::new(),
             predicates: Vec::new(),
+            deleted: None,
+            no_op_skip: None,
             update_strategy: None,
         }
+    }
+
+    /// Gives the watch a name, a DNS label that no other watch of the controller has.
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
     }
 
     /// Only objects in this namespace. A further call adds a namespace.
@@ -71,10 +86,22 @@ impl Watch {
         self
     }
 
-    /// Runs the primary only if this part of the object has changed. A further call adds an alternative part. Deletions
-    /// always count.
+    /// Runs the primary only for updates that this predicate lets pass. A further call adds an alternative. Objects that
+    /// appear or go, and the beginning of a deletion, always count.
     pub fn predicate(mut self, predicate: Predicate) -> Self {
         self.predicates.push(predicate);
+        self
+    }
+
+    /// Runs nobody when an object goes or its deletion begins. Not for a primary.
+    pub fn ignore_deletions(mut self) -> Self {
+        self.deleted = Some(false);
+        self
+    }
+
+    /// Has the host send even a write that would provably change nothing, for webhooks that are to run at each.
+    pub fn without_no_op_skip(mut self) -> Self {
+        self.no_op_skip = Some(false);
         self
     }
 
@@ -107,7 +134,7 @@ pub enum Projection {
     Metadata,
     /// The metadata, and the values at these JSON pointers.
     Fields {
-        /// Such as `/spec/image`.
+        /// Such as `/spec/image`; `*` stands for each element of a list.
         pointers: Vec<String>,
     },
 }
@@ -123,9 +150,9 @@ pub struct Index {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum IndexSource {
-    /// A field, or each element of a list of texts.
+    /// A text, or each element of a list of texts.
     Field {
-        /// Such as `/spec/secretName`.
+        /// Such as `/spec/secretName`, or `/spec/sources/*/name` for each element of a list.
         pointer: String,
     },
     /// A label.
@@ -133,6 +160,52 @@ pub enum IndexSource {
         /// The label's key.
         key: String,
     },
+    /// References that say namespace and name in two fields: each as `namespace/name`.
+    Reference(ReferencePath),
+    /// Label selectors, for [`Mapping::SelectedBy`]. `cache::list` finds an object by labels that it selects, such as
+    /// `app=web,tier=front`.
+    Selector {
+        /// Such as `/spec/selector`.
+        pointer: String,
+        /// How they are written.
+        form: SelectorForm,
+    },
+}
+
+/// Where references are that say namespace and name in two fields.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[must_use]
+pub struct ReferencePath {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    base: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespace: Option<String>,
+    name: String,
+}
+
+impl ReferencePath {
+    /// The references at `base`, such as `/spec/refs/*` for a list of them, or the empty text for the object itself. Each
+    /// has the name at `name` below, such as `/name`.
+    pub fn new(base: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { base: base.into(), namespace: None, name: name.into() }
+    }
+
+    /// Each has its namespace at this pointer below the base, such as `/namespace`. Where there is none, and without this
+    /// call, it means the object's own.
+    pub fn namespace(mut self, pointer: impl Into<String>) -> Self {
+        self.namespace = Some(pointer.into());
+        self
+    }
+}
+
+/// How an object writes a label selector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SelectorForm {
+    /// With `matchLabels` and `matchExpressions`. An empty one selects everything.
+    LabelSelector,
+    /// As a map of labels, as a Service has it. An empty one selects nothing.
+    Labels,
 }
 
 /// How a changed object leads to the primaries that run.
@@ -153,12 +226,19 @@ pub enum Mapping {
     },
     /// The primary that a field names.
     Field {
-        /// Such as `/spec/target`.
+        /// Such as `/spec/target`, or `/spec/targets/*` for each element of a list.
         pointer: String,
     },
-    /// Every primary whose index holds the object's name.
+    /// The primaries that references name, each of which says namespace and name in two fields.
+    Reference(ReferencePath),
+    /// Every primary whose index holds the object's name, or its namespace and name.
     ReferencedBy {
         /// An index that the primary's watch declares.
+        index: String,
+    },
+    /// Every primary with a selector that selects the object's labels.
+    SelectedBy {
+        /// An index of selectors that the primary's watch declares.
         index: String,
     },
     /// The primary with the object's own name.
@@ -167,7 +247,7 @@ pub enum Mapping {
     All,
 }
 
-/// Which changes of an object count.
+/// Which updates of an object count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum Predicate {
@@ -179,7 +259,31 @@ pub enum Predicate {
     Annotations,
     /// The values at these JSON pointers.
     Fields {
-        /// Such as `/data`.
+        /// Such as `/data`; `*` stands for each element of a list.
         pointers: Vec<String>,
     },
+    /// Those that the inner one does not count.
+    Not {
+        /// The inner one.
+        predicate: Box<Predicate>,
+    },
+    /// Those that all inner ones count.
+    And {
+        /// At least one.
+        predicates: Vec<Predicate>,
+    },
+}
+
+impl Predicate {
+    /// Counts the updates that this one does not: `not` in the manifest.
+    #[must_use]
+    pub fn negated(self) -> Self {
+        Self::Not { predicate: Box::new(self) }
+    }
+
+    /// Counts the updates that all of these do.
+    #[must_use]
+    pub fn and(predicates: impl IntoIterator<Item = Self>) -> Self {
+        Self::And { predicates: predicates.into_iter().collect() }
+    }
 }

@@ -1,13 +1,15 @@
 //! The modes about what is watched and how much of it is kept.
 
 use serde_json::Value;
-use windlass_sdk::manifest::{Controller, IndexSource, Mapping, Projection, Watch};
+use windlass_sdk::manifest::{Controller, IndexSource, Mapping, Projection, SelectorForm, Watch};
 use windlass_sdk::{Failures, ObjectRef, Outcome, Request, cache, info};
 
 use crate::modes::Mode;
 
 /// The index of `referring`.
 const BY_SECRET: &str = "by-secret";
+/// The index of `selecting`.
+const BY_SELECTOR: &str = "by-selector";
 
 pub(crate) fn controller(mode: Mode, primary: Watch) -> Controller {
     match mode {
@@ -15,6 +17,12 @@ pub(crate) fn controller(mode: Mode, primary: Watch) -> Controller {
             let secret = IndexSource::Field { pointer: "/data/secret".into() };
             Controller::new("chameleon", primary.index(BY_SECRET, secret))
                 .watches(Watch::of("v1", "Secret"), Mapping::ReferencedBy { index: BY_SECRET.into() })
+        }
+        Mode::Selecting => {
+            let selector = IndexSource::Selector { pointer: "/spec/selector".into(), form: SelectorForm::Labels };
+            let selected = Watch::of("v1", "ConfigMap").projection(Projection::Metadata).ignore_deletions();
+            Controller::new("chameleon", primary.index(BY_SELECTOR, selector))
+                .watches(selected, Mapping::SelectedBy { index: BY_SELECTOR.into() })
         }
         Mode::Concerned => Controller::new("chameleon", primary).watches(Watch::of("v1", "Namespace"), Mapping::All),
         Mode::Slim => {

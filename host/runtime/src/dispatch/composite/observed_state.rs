@@ -11,8 +11,8 @@ use windlass_core::mapping::Mapping;
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::outcome::Failure;
 use windlass_core::ports::{CallContext, ListQuery, Ports};
-use windlass_core::watch::IndexSource;
-use windlass_kube::{Readable, Selector, Store};
+use windlass_core::selector::Selector;
+use windlass_kube::{Readable, Store};
 
 use super::carry_out::ChildWriter;
 use crate::dispatch::ports::LongWork;
@@ -178,8 +178,9 @@ fn read(kind: &ObjectKind, text: Arc<str>) -> Result<ObservedChildren, Failure> 
 impl RelatedWatch {
     /// The objects that map to `primary`, each once.
     ///
-    /// By owner, by name and by an index of the primary they are looked up. By a label, an annotation, a field, or for
-    /// all, every object of the watch is looked at; annotations and fields are parsed for it.
+    /// By owner, by name and by an index of names of the primary they are looked up. By the primary's selectors, every
+    /// object's labels are looked at. By a label, an annotation, a field, a reference, or for all, every object of the
+    /// watch is looked at; for annotations, fields and references it is parsed.
     async fn of(&self, primary: &Object, primaries: &Stores, work: &mut LongWork) -> Vec<ObjectRef> {
         let key = &primary.header.key;
         let mapping = &self.route.mapping;
@@ -209,15 +210,28 @@ impl RelatedWatch {
             Mapping::SameName => near(store, key, &key.name),
             Mapping::ReferencedBy(source) => {
                 let mut found = Vec::new();
-                for name in values(primary, source) {
+                let body = body(primary);
+                for name in &source.values(primary, &body) {
                     match name.split_once('/') {
                         Some((namespace, name)) => found.extend(store.get(&ObjectKey::namespaced(namespace, name))),
-                        None => found.extend(near(store, key, &name)?),
+                        None => found.extend(near(store, key, name)?),
                     }
                 }
                 Some(found)
             }
-            Mapping::Label(_) | Mapping::Annotation(_) | Mapping::Field(_) | Mapping::All => None,
+            Mapping::SelectedBy(source) => {
+                let selectors = source.selectors(&body(primary));
+                let is_selected = |object: &Object| selectors.iter().any(|it| it.matches(&object.header.labels));
+                let mut found = match &key.namespace {
+                    Some(namespace) => [store.in_namespace(namespace), store.in_namespace("")].concat(),
+                    None => store.all(),
+                };
+                found.retain(is_selected);
+                Some(found)
+            }
+            Mapping::Label(_) | Mapping::Annotation(_) | Mapping::Field(_) | Mapping::Reference(_) | Mapping::All => {
+                None
+            }
         }
     }
 }
@@ -229,19 +243,8 @@ fn near(store: &Store, key: &ObjectKey, name: &str) -> Option<Vec<Object>> {
     Some(keys.iter().filter_map(|key| store.get(key)).collect())
 }
 
-/// The values of an index's source in `object`.
-fn values(object: &Object, source: &IndexSource) -> Vec<String> {
-    match source {
-        IndexSource::Label(label) => object.header.labels.get(label).map(ToString::to_string).into_iter().collect(),
-        IndexSource::Field(pointer) => {
-            let body: Value = serde_json::from_str(&object.text()).unwrap_or_default();
-            match body.pointer(pointer) {
-                Some(Value::String(text)) => vec![text.clone()],
-                Some(Value::Array(texts)) => texts.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-                _ => vec![],
-            }
-        }
-    }
+fn body(object: &Object) -> Value {
+    serde_json::from_str(&object.text()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -51,8 +51,10 @@ async fn whoever_looks_at_every_object_for_a_parent_leaves_the_thread_in_between
     let store = subscription.store().clone();
     let route = Route {
         kind: spec.kind.clone(),
+        watch: None,
         mapping: Mapping::Field("/data/for".into()),
         predicates: [].into(),
+        deletions: true,
         primary: PrimaryKind { kind: ObjectKind::new("apps.kubedojo.io/v1beta1", "WebApp"), namespaced: true },
     };
     let example = store.get(&ObjectKey::namespaced("default", "of-shop-0")).expect("it is cached");

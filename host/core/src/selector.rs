@@ -1,12 +1,14 @@
 //! Label selectors in Kubernetes' syntax, evaluated in the host: `app=web,tier in (front,back),!canary,shard>3`.
 //!
 //! The whole grammar of the API server's parser, the same validity rules for keys and values, and the same answers for
-//! labels that are absent.
+//! labels that are absent. Selectors that objects carry are read by `selector/label_selector.rs`.
+
+mod label_selector;
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use windlass_core::labels::Labels;
+use crate::labels::Labels;
 
 /// Why a text is not a label selector.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -72,6 +74,18 @@ impl Selector {
     #[must_use]
     pub fn matches(&self, labels: &Labels) -> bool {
         self.requirements.iter().all(|requirement| requirement.holds(labels))
+    }
+
+    /// A label, and its values without one of which nothing is selected: the label with the fewest. None: objects without
+    /// any label may be selected.
+    #[must_use]
+    pub fn needed(&self) -> Option<(&str, impl Iterator<Item = &str>)> {
+        let needed = self.requirements.iter().filter_map(|requirement| match &requirement.test {
+            Test::In(values) => Some((&*requirement.key, values)),
+            _ => None,
+        });
+        let (key, values) = needed.min_by_key(|(_, values)| values.len())?;
+        Some((key, values.iter().map(String::as_str)))
     }
 }
 
@@ -260,7 +274,8 @@ fn is_qualified_name(text: &str) -> bool {
 }
 
 /// At most 253 characters of lower-case DNS labels, joined by dots.
-pub(crate) fn is_dns_subdomain(text: &str) -> bool {
+#[must_use]
+pub fn is_dns_subdomain(text: &str) -> bool {
     let is_label = |label: &str| {
         !label.is_empty()
             && !label.starts_with('-')

@@ -1,0 +1,105 @@
+use windlass_core::object::ObjectKind;
+use windlass_core::reference::ReferencePath;
+use windlass_core::watch::{SelectorForm, WatchSpec};
+
+use super::*;
+use crate::informer::parse::ObjectParser;
+
+fn object(key: &str, spec: &str) -> Object {
+    let (namespace, name) = key.split_once('/').expect("a namespace");
+    let text = format!(r#"{{"metadata":{{"namespace":"{namespace}","name":"{name}"}},"spec":{spec}}}"#);
+    let mut parser = ObjectParser::new(&WatchSpec::all(ObjectKind::new("v1", "Service"))).expect("no pointers");
+    parser.object(&text).expect("an object")
+}
+
+fn filled(source: &IndexSource, objects: &[Object]) -> DeclaredIndex {
+    let mut index = DeclaredIndex::new(source).expect("pointers");
+    for object in objects {
+        index.update(None, Some(object));
+    }
+    index
+}
+
+fn found(index: &DeclaredIndex, value: &str) -> Vec<String> {
+    index.after(value, None).iter().map(|object| object.header.key.to_string()).collect()
+}
+
+fn selectors(form: SelectorForm) -> IndexSource {
+    IndexSource::Selector { pointer: "/spec/selector".into(), form }
+}
+
+#[test]
+fn objects_are_found_by_the_labels_that_they_select_in_the_order_of_keys() {
+    let objects = [
+        object("b/web", r#"{"selector":{"matchLabels":{"app":"web"}}}"#),
+        object(
+            "a/web-or-api",
+            r#"{"selector":{"matchExpressions":[{"key":"app","operator":"In","values":["web","api"]}]}}"#,
+        ),
+        object("a/not-web", r#"{"selector":{"matchExpressions":[{"key":"app","operator":"NotIn","values":["web"]}]}}"#),
+        object("c/everything", r#"{"selector":{}}"#),
+        object("c/none", "{}"),
+        object("c/narrow", r#"{"selector":{"matchLabels":{"app":"web","tier":"front"}}}"#),
+    ];
+    let index = filled(&selectors(SelectorForm::LabelSelector), &objects);
+    assert_eq!(found(&index, "app=web"), ["a/web-or-api", "b/web", "c/everything"]);
+    assert_eq!(found(&index, "app=web,tier=front"), ["a/web-or-api", "b/web", "c/everything", "c/narrow"]);
+    assert_eq!(found(&index, "app=other"), ["a/not-web", "c/everything"]);
+    assert_eq!(found(&index, ""), ["a/not-web", "c/everything"]);
+    let key = ObjectKey::namespaced("a", "web-or-api");
+    assert_eq!(index.after("app=web", Some(&key)).len(), 2, "a scan goes on behind a key");
+}
+
+#[test]
+fn an_empty_map_of_labels_is_found_by_nothing() {
+    let objects = [object("a/web", r#"{"selector":{"app":"web"}}"#), object("a/empty", r#"{"selector":{}}"#)];
+    let index = filled(&selectors(SelectorForm::Labels), &objects);
+    assert_eq!(found(&index, "app=web"), ["a/web"]);
+    assert!(found(&index, "").is_empty());
+}
+
+#[test]
+fn a_changed_selector_is_found_by_its_new_labels_only() {
+    let old = object("a/s", r#"{"selector":{"app":"web"}}"#);
+    let new = object("a/s", r#"{"selector":{"app":"api"}}"#);
+    let mut index = filled(&selectors(SelectorForm::Labels), std::slice::from_ref(&old));
+    index.update(Some(&old), Some(&new));
+    assert_eq!((found(&index, "app=web").len(), found(&index, "app=api").len()), (0, 1));
+    index.update(Some(&new), None);
+    assert!(found(&index, "app=api").is_empty() && index.selectors.is_empty());
+}
+
+#[test]
+fn one_of_several_selectors_of_an_object_is_enough() {
+    let source = IndexSource::Selector { pointer: "/spec/from/*/pods".into(), form: SelectorForm::LabelSelector };
+    let policy = r#"{"from":[{"pods":{"matchLabels":{"app":"web"}}},{"pods":{"matchLabels":{"tier":"front"}}},{}]}"#;
+    let index = filled(&source, &[object("a/policy", policy)]);
+    for labels in ["app=web", "tier=front", "app=web,tier=front"] {
+        assert_eq!(found(&index, labels), ["a/policy"], "{labels}");
+    }
+    assert!(found(&index, "app=api").is_empty());
+}
+
+#[test]
+fn objects_are_found_by_the_elements_of_their_lists() {
+    let spec = r#"{"sources":[{"name":"a"},{"name":"b","namespace":"y"}]}"#;
+    let objects = [object("x/o", spec)];
+    let names = filled(&IndexSource::Field("/spec/sources/*/name".into()), &objects);
+    assert_eq!((found(&names, "a"), found(&names, "b")), (vec!["x/o".to_owned()], vec!["x/o".to_owned()]));
+    let path =
+        ReferencePath { base: "/spec/sources/*".into(), namespace: Some("/namespace".into()), name: "/name".into() };
+    let references = filled(&IndexSource::Reference(path), &objects);
+    for (value, expected) in [("x/a", 1), ("a", 1), ("y/b", 1), ("x/b", 0), ("b", 0), ("y/a", 0)] {
+        assert_eq!(found(&references, value).len(), expected, "{value}");
+    }
+}
+
+#[test]
+fn what_no_index_has_seen_is_judged_as_an_index_would() {
+    let service = object("a/s", r#"{"selector":{"app":"web"}}"#);
+    let source = selectors(SelectorForm::Labels);
+    assert!(has_value(&source, &service, "app=web,tier=front"));
+    assert!(!has_value(&source, &service, "app=api"));
+    assert!(check(&source, "app=web").is_ok() && check(&source, "web").is_err());
+    assert!(check(&IndexSource::Label("app".into()), "web").is_ok());
+}
