@@ -2,6 +2,7 @@
 //! these traits, `windlass-kube` carries them out, and neither crate knows the other.
 
 mod absent;
+mod live;
 
 use std::sync::Arc;
 
@@ -16,9 +17,10 @@ use crate::overlay::Overlay;
 use crate::principal::Principal;
 use crate::settle::Hold;
 use crate::trigger::Triggers;
-use crate::write::Operation;
+use crate::write::{Collection, DeleteOptions, Operation};
 
 pub use absent::Absent;
+pub use live::{Live, LiveGet, LiveQuery, LogQuery, ServedKind, View};
 
 /// The context of an import call: who asks, about which primary, in which trace.
 #[derive(Clone, Debug)]
@@ -106,32 +108,6 @@ pub trait Reads: Send + Sync {
     fn list(&self, call: &CallContext, query: &ListQuery) -> Result<ListPage, ApiError>;
 }
 
-/// Conditions of a list from the API server; all must hold. As `live.list-query` in WIT.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LiveQuery {
-    /// The kind.
-    pub kind: ObjectKind,
-    /// None: all namespaces.
-    pub namespace: Option<Arc<str>>,
-    /// In Kubernetes' syntax.
-    pub label_selector: Option<String>,
-    /// In Kubernetes' syntax.
-    pub field_selector: Option<String>,
-    /// How many objects a page may hold, at least 1.
-    pub limit: u32,
-    /// Where the page before ended.
-    pub page_token: Option<String>,
-}
-
-/// Reads from the API server itself; each is a request.
-pub trait Live: Send + Sync {
-    /// One object. None: it does not exist.
-    fn get(&self, call: Arc<CallContext>, target: ObjectRef) -> BoxFuture<'static, Result<Option<Arc<str>>, ApiError>>;
-
-    /// A page of a list.
-    fn list(&self, call: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<ListPage, ApiError>>;
-}
-
 /// The result of a claim; as `owners.claimed` in WIT.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claimed {
@@ -191,6 +167,21 @@ pub trait Writes: Send + Sync {
     /// in the order of the argument.
     fn batch(&self, call: Arc<CallContext>, operations: Vec<Operation>) -> BoxFuture<'static, Vec<Written>>;
 }
+
+/// Deletions of many objects by one request. Mutations like those of [`Writes`].
+pub trait Collections: Send + Sync {
+    /// Deletes the objects of `collection`, and names those that the server says were among them; None: it does not say.
+    /// As with [`Writes::write`], who stops waiting abandons the answer only.
+    fn delete_collection(
+        &self,
+        call: Arc<CallContext>,
+        collection: Collection,
+        options: DeleteOptions,
+    ) -> BoxFuture<'static, Deleted>;
+}
+
+/// How the deletion of a collection ended: which objects it was about, or None where the server does not say.
+pub type Deleted = Result<Option<Vec<ObjectRef>>, ApiError>;
 
 /// How a write ended: the object that it left, or None where nothing is left.
 pub type Written = Result<Option<Arc<str>>, ApiError>;
@@ -257,6 +248,8 @@ pub struct Ports {
     pub live: Arc<dyn Live>,
     /// Mutations.
     pub writes: Arc<dyn Writes>,
+    /// Deletions of collections.
+    pub collections: Arc<dyn Collections>,
     /// Claims.
     pub owners: Arc<dyn Owners>,
     /// Kubernetes Events.

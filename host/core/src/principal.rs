@@ -155,6 +155,18 @@ impl Principal {
         }
     }
 
+    /// The field manager of a write that has one of its own: [`Self::field_manager`], and `/` and `suffix` behind it.
+    /// Without a suffix, that itself. No plugin's name has a slash, so no two plugins share one.
+    #[must_use]
+    pub fn field_manager_with(&self, suffix: Option<&str>) -> String {
+        let mut manager = self.field_manager();
+        if let Some(suffix) = suffix {
+            manager.push('/');
+            manager.push_str(suffix);
+        }
+        manager
+    }
+
     /// The User-Agent, which an audit log shows: `windlass/<version> (<plugin>@<digest>; <replica>)`, and for what the
     /// host does itself `windlass/<version> (<plugin>@<digest>; <replica>; <role>)`.
     #[must_use]
@@ -186,6 +198,8 @@ mod tests {
         let (plugin, version) = (plugin(), env!("CARGO_PKG_VERSION"));
         assert_eq!(plugin.user_agent(), format!("windlass/{version} (webapp@0123456789ab; windlass-0)"));
         assert_eq!(plugin.field_manager(), "windlass/webapp");
+        assert_eq!(plugin.field_manager_with(None), "windlass/webapp");
+        assert_eq!(plugin.field_manager_with(Some("tls")), "windlass/webapp/tls");
         let host = plugin.in_role(Role::Finalizer, Grants::default());
         assert_eq!(host.user_agent(), format!("windlass/{version} (webapp@0123456789ab; windlass-0; finalizer)"));
         assert_eq!(host.field_manager(), "windlass-finalizer");

@@ -76,6 +76,12 @@ impl Selector {
         self.requirements.iter().all(|requirement| requirement.holds(labels))
     }
 
+    /// Whether it matches everything, because it requires nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.requirements.is_empty()
+    }
+
     /// A label, and its values without one of which nothing is selected: the label with the fewest. None: objects without
     /// any label may be selected.
     #[must_use]

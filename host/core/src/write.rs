@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::object::ObjectRef;
+use crate::object::{ObjectKind, ObjectRef};
 
 /// The server's treatment of unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -56,6 +56,8 @@ pub struct WriteOptions {
     pub dry_run: bool,
     /// How strict the server is.
     pub field_validation: FieldValidation,
+    /// The end of a field manager of its own. None: the plugin's.
+    pub manager_suffix: Option<Arc<str>>,
 }
 
 /// Options of a delete.
@@ -69,6 +71,21 @@ pub struct DeleteOptions {
     pub grace_period_seconds: Option<u32>,
     /// Have the server check everything and delete nothing.
     pub dry_run: bool,
+}
+
+/// Some objects of a kind; all conditions must hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collection {
+    /// The kind.
+    pub kind: ObjectKind,
+    /// None: the primary's, for a kind with namespaces.
+    pub namespace: Option<Arc<str>>,
+    /// In Kubernetes' syntax.
+    pub label_selector: Option<String>,
+    /// In Kubernetes' syntax.
+    pub field_selector: Option<String>,
+    /// All are meant, if no selector selects.
+    pub all: bool,
 }
 
 /// One mutation.

@@ -4,6 +4,7 @@
 //! again at most once in ten seconds, so that a CRD that is installed later is found.
 
 mod comparable;
+mod resource;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,12 +13,14 @@ use std::time::Duration;
 use kube::Client;
 use serde::Deserialize;
 use tokio::time::Instant;
-use windlass_core::grants::Access;
-use windlass_core::object::{ObjectKey, ObjectKind};
+use windlass_core::object::ObjectKind;
 use windlass_core::selector::is_dns_subdomain;
 
 use crate::client::request::{self, REQUEST_LIMIT, RequestError};
 use crate::discovery::comparable::Comparability;
+use crate::discovery::resource::group_version_path;
+
+pub use resource::Resource;
 
 /// How soon a group-version is asked for again when a kind is missing from it.
 const REFRESH: Duration = Duration::from_secs(10);
@@ -60,69 +63,9 @@ impl DiscoveryError {
     }
 }
 
-/// How the server serves a kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Resource {
-    /// The kind.
-    pub kind: ObjectKind,
-    /// The name in paths and grants: `deployments`.
-    pub plural: String,
-    /// Whether its objects live in namespaces.
-    pub namespaced: bool,
-    /// Such as `status` and `scale`.
-    pub subresources: Vec<String>,
-    /// The verbs that the server supports: `get`, `list`, `watch`, `create`, ….
-    pub verbs: Vec<String>,
-    /// Whether its versions compare as numbers. No, where the server does not promise it or nobody asked.
-    pub comparable: bool,
-}
-
-impl Resource {
-    /// The API group; empty for the core group.
-    #[must_use]
-    pub fn group(&self) -> &str {
-        self.kind.group()
-    }
-
-    /// The access that `verb` needs to `subresource` of the object `key`, or of all objects.
-    pub(crate) fn access<'a>(&'a self, verb: &'a str, subresource: &'a str, key: Option<&'a ObjectKey>) -> Access<'a> {
-        let (group, resource, namespaced) = (self.group(), &*self.plural, self.namespaced);
-        Access { verb, group, resource, subresource, namespaced, key }
-    }
-
-    /// The path of the collection, in `namespace` or over all.
-    pub(crate) fn collection(&self, namespace: Option<&str>) -> String {
-        let mut path = group_version_path(&self.kind);
-        if let Some(namespace) = namespace {
-            path.push_str("/namespaces/");
-            request::encode(&mut path, namespace);
-        }
-        path.push('/');
-        path.push_str(&self.plural);
-        path
-    }
-
-    /// The path of one object or of a subresource of it; an empty `subresource` is the object itself.
-    pub(crate) fn object(&self, key: &ObjectKey, subresource: &str) -> String {
-        let mut path = self.collection(key.namespace.as_deref());
-        for part in [&*key.name, subresource] {
-            if !part.is_empty() {
-                path.push('/');
-                request::encode(&mut path, part);
-            }
-        }
-        path
-    }
-}
-
 /// Plugins name versions in the bodies of writes, and what they name becomes the beginning of a path.
 fn is_api_version(text: &str) -> bool {
     text.split('/').count() <= 2 && text.split('/').all(is_dns_subdomain)
-}
-
-fn group_version_path(kind: &ObjectKind) -> String {
-    let root = if kind.api_version.contains('/') { "/apis/" } else { "/api/" };
-    [root, &kind.api_version].concat()
 }
 
 /// The cached answers of the server. Clones share them.
@@ -397,6 +340,8 @@ fn read(text: &str, api_version: &Arc<str>) -> Result<Resources, serde_json::Err
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::object::ObjectKey;
+
     use super::*;
 
     #[test]
@@ -413,6 +358,17 @@ mod tests {
         assert_eq!(deployments.object(&key, ""), "/apis/apps/v1/namespaces/prod/deployments/shop");
         assert_eq!(deployments.object(&key, "scale"), "/apis/apps/v1/namespaces/prod/deployments/shop/scale");
         assert_eq!(deployments.collection(None), "/apis/apps/v1/deployments");
+    }
+
+    #[test]
+    fn what_can_only_be_created_is_not_stored() {
+        let text = r#"{"resources":[
+            {"name":"subjectaccessreviews","kind":"SubjectAccessReview","namespaced":false,"verbs":["create"]},
+            {"name":"things","kind":"Thing","namespaced":false,"verbs":["create","get"]},
+            {"name":"others","kind":"Other","namespaced":false}]}"#;
+        let resources = read(text, &Arc::from("v1")).expect("a list");
+        let stored = ["SubjectAccessReview", "Thing", "Other"].map(|kind| resources[kind].is_stored());
+        assert_eq!(stored, [false, true, true]);
     }
 
     #[test]

@@ -77,6 +77,11 @@ pub(crate) fn only_name(selector: &str) -> Result<Option<&str>, FieldSelectorErr
     Ok(name)
 }
 
+/// Whether `selector` selects everything, because it requires nothing.
+pub(crate) fn is_empty(selector: &str) -> bool {
+    selector.split(',').all(str::is_empty)
+}
+
 /// The parts between commas that no backslash escapes.
 fn terms(selector: &str) -> impl Iterator<Item = &str> {
     let mut is_escaped = false;

@@ -48,6 +48,29 @@ impl Resolver<'_> {
         Ok(Target { resource, key: reference.key })
     }
 
+    /// Finds the resource of `kind` and asks the grants about its collection in `namespace`, or beside the primary. With a
+    /// `name`, only the object of that name is meant; without, the key has none.
+    pub(crate) async fn collection_beside(
+        self,
+        kind: &ObjectKind,
+        namespace: Option<Arc<str>>,
+        name: Option<&str>,
+    ) -> Result<Target, ApiError> {
+        let beside = namespace.as_ref().or(self.call.primary_key.namespace.as_ref());
+        let resource = self.resource(kind, "", beside).await?;
+        self.subject.resource = resource_name(resource.group(), &resource.plural, "");
+        let key = ObjectKey { namespace, name: name.unwrap_or_default().into() };
+        let mut reference = ObjectRef { kind: kind.clone(), key, uid: None };
+        self.settle_namespace(&mut reference, &resource)?;
+        let key = reference.key;
+        key.namespace.as_ref().map_or(Ok(()), |namespace| self.check_segment("namespace", namespace))?;
+        name.map_or(Ok(()), |name| self.check_segment("name", name))?;
+        // No rule that lists names allows the empty one.
+        let access = resource.access(self.subject.verb, "", (resource.namespaced || name.is_some()).then_some(&key));
+        self.subject.check_grant(&self.call.principal, &access)?;
+        Ok(Target { resource, key })
+    }
+
     /// Finds the resource of `kind` and asks the grants about its collection in `namespace`, or about all of it. With a
     /// `name`, only the object of that name is meant.
     pub(crate) async fn collection(

@@ -9,6 +9,7 @@ pub(crate) mod audit;
 mod body;
 pub(crate) mod budget;
 mod carry_out;
+mod collection;
 pub(crate) mod expecting;
 mod metadata_guard;
 mod plan;

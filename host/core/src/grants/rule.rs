@@ -66,7 +66,10 @@ impl fmt::Display for Access<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.verb, resource_name(self.group, self.resource, self.subresource))?;
         match self.key {
-            Some(key) if key.name.is_empty() => write!(f, " in {}", key.namespace.as_deref().unwrap_or_default()),
+            Some(key) if key.name.is_empty() => match &key.namespace {
+                Some(namespace) => write!(f, " in {namespace}"),
+                None => Ok(()),
+            },
             Some(key) => write!(f, " {key}"),
             None => Ok(()),
         }

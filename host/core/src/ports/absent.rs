@@ -6,13 +6,13 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 
 use super::{
-    CallContext, Claimed, Event, Events, Http, ListPage, ListQuery, Live, LiveQuery, MetricChange, Metrics, Owners,
-    Ports, Reads, Writes, Written,
+    CallContext, Claimed, Collections, Deleted, Event, Events, Http, ListPage, ListQuery, Live, LiveGet, LiveQuery,
+    LogQuery, MetricChange, Metrics, Owners, Ports, Reads, ServedKind, Writes, Written,
 };
 use crate::error::{ApiError, ApiReason};
 use crate::http::{HttpError, HttpReason, HttpRequest, HttpResponse};
 use crate::object::{ObjectKind, ObjectRef};
-use crate::write::Operation;
+use crate::write::{Collection, DeleteOptions, Operation};
 
 /// Answers every question with an error that says that there is nothing to ask, and takes nothing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,6 +27,7 @@ impl Absent {
             reads: absent.clone(),
             live: absent.clone(),
             writes: absent.clone(),
+            collections: absent.clone(),
             owners: absent.clone(),
             events: absent.clone(),
             metrics: absent.clone(),
@@ -50,12 +51,26 @@ impl Reads for Absent {
 }
 
 impl Live for Absent {
-    fn get(&self, _: Arc<CallContext>, target: ObjectRef) -> BoxFuture<'static, Written> {
-        ready(Err(none("get", Some(target)))).boxed()
+    fn get(&self, _: Arc<CallContext>, asked: LiveGet) -> BoxFuture<'static, Written> {
+        ready(Err(none("get", Some(asked.target)))).boxed()
     }
 
     fn list(&self, _: Arc<CallContext>, _: LiveQuery) -> BoxFuture<'static, Result<ListPage, ApiError>> {
         ready(Err(none("list", None))).boxed()
+    }
+
+    fn log(&self, _: Arc<CallContext>, query: LogQuery) -> BoxFuture<'static, Result<String, ApiError>> {
+        ready(Err(none("get", Some(query.target)))).boxed()
+    }
+
+    fn served(&self, _: Arc<CallContext>, _: ObjectKind) -> BoxFuture<'static, Result<Option<ServedKind>, ApiError>> {
+        ready(Err(none("served", None))).boxed()
+    }
+}
+
+impl Collections for Absent {
+    fn delete_collection(&self, _: Arc<CallContext>, _: Collection, _: DeleteOptions) -> BoxFuture<'static, Deleted> {
+        ready(Err(none("deletecollection", None))).boxed()
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! [`mutate`] is the only function of the project that sends anything but GET.
 
+mod query;
+
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -15,6 +17,8 @@ use kube::core::Status;
 use tokio::time::timeout;
 
 use crate::client::transport;
+
+pub(crate) use query::{Query, encode};
 
 /// How long the host waits for the answer to a read.
 pub(crate) const REQUEST_LIMIT: Duration = Duration::from_secs(30);
@@ -159,8 +163,35 @@ pub(crate) async fn get_as(
     most: usize,
     limit: Duration,
 ) -> Result<String, RequestError> {
-    let request = with(Request::get(uri), headers).header(ACCEPT, "application/json");
+    get_in_form(client, uri, "application/json", headers, most, limit).await
+}
+
+/// The same in a form that `accept` allows.
+pub(crate) async fn get_in_form(
+    client: &Client,
+    uri: &str,
+    accept: &'static str,
+    headers: HeaderMap,
+    most: usize,
+    limit: Duration,
+) -> Result<String, RequestError> {
+    let request = with(Request::get(uri), headers).header(ACCEPT, accept);
     let exchange = async { read(send(client, request, Bytes::new()).await?, most).await };
+    timeout(limit, exchange).await.unwrap_or(Err(RequestError::TimedOut { after: limit }))
+}
+
+/// GETs `uri` in the name of whom `headers` say, whatever form it has, and reads the first `most` bytes of the answer, or
+/// all of it, within `limit`.
+pub(crate) async fn get_beginning(
+    client: &Client,
+    uri: &str,
+    headers: HeaderMap,
+    most: usize,
+    limit: Duration,
+) -> Result<Vec<u8>, RequestError> {
+    // What kubectl asks for: errors come as JSON.
+    let request = with(Request::get(uri), headers).header(ACCEPT, "application/json, */*");
+    let exchange = async { read_beginning(send(client, request, Bytes::new()).await?, most).await };
     timeout(limit, exchange).await.unwrap_or(Err(RequestError::TimedOut { after: limit }))
 }
 
@@ -246,6 +277,24 @@ async fn read(response: Response<Body>, most: usize) -> Result<String, RequestEr
         text.extend_from_slice(&data);
     }
     Ok(String::from_utf8(text)?)
+}
+
+/// The beginning of a successful answer, the error of any other.
+async fn read_beginning(response: Response<Body>, most: usize) -> Result<Vec<u8>, RequestError> {
+    if !response.status().is_success() {
+        return Err(refusal(response).await);
+    }
+    let mut bytes = Vec::new();
+    let mut body = response.into_body();
+    while bytes.len() < most
+        && let Some(frame) = body.frame().await
+    {
+        let frame = frame.map_err(|source| RequestError::Broken { source: Box::new(source) })?;
+        if let Ok(data) = frame.into_data() {
+            bytes.extend_from_slice(&data[..data.len().min(most - bytes.len())]);
+        }
+    }
+    Ok(bytes)
 }
 
 /// Replaces what is in `buffer` by the text of a successful answer; the error of any other.
@@ -342,41 +391,6 @@ impl Lines {
                 Some(Err(_)) | None if self.buffer.is_empty() => return Line::End,
                 Some(Err(_)) | None => return Line::Torn,
             }
-        }
-    }
-}
-
-/// Builds a query string, percent-encoding what a query must not hold.
-#[derive(Debug, Default)]
-pub(crate) struct Query(String);
-
-impl Query {
-    pub(crate) fn add(&mut self, name: &str, value: &str) {
-        self.0.push(if self.0.is_empty() { '?' } else { '&' });
-        self.0.push_str(name);
-        self.0.push('=');
-        encode(&mut self.0, value);
-    }
-
-    pub(crate) fn add_some(&mut self, name: &str, value: Option<&str>) {
-        if let Some(value) = value {
-            self.add(name, value);
-        }
-    }
-
-    /// Path and query.
-    pub(crate) fn onto(&self, path: &str) -> String {
-        [path, &self.0].concat()
-    }
-}
-
-/// Appends `text`, all but unreserved characters percent-encoded, so that it stands for itself in a path or query.
-pub(crate) fn encode(target: &mut String, text: &str) {
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            target.push(char::from(byte));
-        } else {
-            let _ = write!(target, "%{byte:02X}");
         }
     }
 }

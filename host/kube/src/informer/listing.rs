@@ -32,10 +32,11 @@ const BATCH: usize = 512;
 /// After so many objects the dictionary is made anew.
 const LEARN_EVERY: usize = 2_048;
 
-const JSON: &str = "application/json";
+pub(crate) const JSON: &str = "application/json";
 /// Servers that cannot cut an object down send all of it, and the parser does it.
-const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=1,application/json";
-const PARTIAL: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=1,application/json";
+pub(crate) const PARTIAL_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=1,application/json";
+pub(crate) const PARTIAL: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=1,application/json";
 
 /// A page as servers send it.
 #[derive(Deserialize)]

@@ -15,7 +15,7 @@ use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{Header, Object, ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::overlay::WrittenState;
 use windlass_core::owner::{self, ClaimStep};
-use windlass_core::ports::{CallContext, Claimed, Live, Owners, Writes};
+use windlass_core::ports::{CallContext, Claimed, Live, LiveGet, Owners, Writes};
 use windlass_core::selector::{Selector, SelectorError};
 use windlass_core::watch::WatchSpec;
 use windlass_core::write::{Operation, PatchType, WriteOptions};
@@ -246,7 +246,7 @@ impl Claim {
     /// name must not, or the garbage collector would delete what the old one has adopted.
     async fn may_adopt(&self, live: &dyn Live) -> Result<(), ApiError> {
         let primary = self.call.primary_ref();
-        let text = live.get(Arc::clone(&self.call), ObjectRef { uid: None, ..primary.clone() }).await?;
+        let text = live.get(Arc::clone(&self.call), LiveGet::whole(ObjectRef { uid: None, ..primary.clone() })).await?;
         let Some(text) = text else { return Err(self.primary_gone("the API server has it no more")) };
         let latest = ObjectParser::new(&WatchSpec::all(primary.kind.clone())).map_err(|error| error.to_string());
         let latest = latest.and_then(|mut parser| parser.object(&text).map_err(|error| error.to_string()));

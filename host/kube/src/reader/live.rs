@@ -1,6 +1,10 @@
 //! Reads of a plugin from the API server itself: quorum reads, each a request, and so within a budget.
 //!
-//! What a call has written itself it sees because the server has it; nothing is laid over these reads.
+//! What a call has written itself it sees because the server has it; nothing is laid over these reads. What of an object
+//! is returned is in `view`, the logs of Pods are in `log`.
+
+mod log;
+mod view;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,20 +14,20 @@ use kube::Client;
 use tokio::time::Instant;
 use windlass_core::clock::Moment;
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::ports::{CallContext, ListPage, Live, LiveQuery};
+use windlass_core::object::{ObjectKey, ObjectKind};
+use windlass_core::ports::{CallContext, ListPage, Live, LiveGet, LiveQuery, LogQuery, ServedKind, View, Written};
 use windlass_core::queue::TokenBucket;
 use windlass_core::selector::{Selector, SelectorError};
-use windlass_core::watch::WatchSpec;
 
 use crate::client::api_error::Subject;
 use crate::client::headers;
 use crate::client::request::{self, MOST_ANSWER, Query, REQUEST_LIMIT, RequestError};
-use crate::discovery::{Discovery, Resource};
+use crate::discovery::{Discovery, DiscoveryError, Resource};
 use crate::field_selector;
 use crate::informer::listing;
 use crate::informer::parse::{ObjectParser, ParseError};
 use crate::offload::Offload;
+use crate::reader::live::view::Cut;
 use crate::target::{Resolver, Target};
 
 /// How many objects a page may hold; the server is asked for no more, whatever the plugin asks for.
@@ -81,39 +85,59 @@ impl LiveReader {
 }
 
 impl Live for LiveReader {
-    fn get(&self, call: Arc<CallContext>, target: ObjectRef) -> BoxFuture<'static, Result<Option<Arc<str>>, ApiError>> {
+    fn get(&self, call: Arc<CallContext>, asked: LiveGet) -> BoxFuture<'static, Written> {
         let shared = Arc::clone(&self.0);
-        async move { shared.get(&call, target).await }.boxed()
+        async move { shared.get(&call, asked).await }.boxed()
     }
 
     fn list(&self, call: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<ListPage, ApiError>> {
         let shared = Arc::clone(&self.0);
         async move { shared.list(&call, &query).await }.boxed()
     }
+
+    fn log(&self, call: Arc<CallContext>, query: LogQuery) -> BoxFuture<'static, Result<String, ApiError>> {
+        let shared = Arc::clone(&self.0);
+        async move { shared.log(&call, query).await }.boxed()
+    }
+
+    fn served(
+        &self,
+        _: Arc<CallContext>,
+        kind: ObjectKind,
+    ) -> BoxFuture<'static, Result<Option<ServedKind>, ApiError>> {
+        let shared = Arc::clone(&self.0);
+        async move { shared.served(&kind).await }.boxed()
+    }
 }
 
 impl LiveReaderInner {
-    async fn get(&self, call: &CallContext, target: ObjectRef) -> Result<Option<Arc<str>>, ApiError> {
+    async fn get(&self, call: &CallContext, asked: LiveGet) -> Written {
+        let LiveGet { target, subresource, view } = asked;
         let mut subject = Subject { verb: "get", resource: String::new(), object: Some(target.clone()) };
+        let (cut, subresource) = (cut(&subject, &view)?, subresource.unwrap_or_default());
+        view::check_subresource(&subject, &subresource)?;
         self.pay(&subject)?;
         let uid = target.uid.clone();
         let resolver = Resolver { discovery: &self.discovery, call, subject: &mut subject };
-        let Target { resource, key } = resolver.object(target, "").await?;
-        let text = match self.ask(call, &subject, &resource.object(&key, ""), MOST_ANSWER).await? {
+        let Target { resource, key } = resolver.object(target, &subresource).await?;
+        let accept = if subresource.is_empty() { cut.form_of_object() } else { listing::JSON };
+        let uri = resource.object(&key, &subresource);
+        let text = match self.ask(call, &subject, &uri, accept, MOST_ANSWER).await? {
             Ok(text) => text,
             Err(RequestError::Refused { status, .. }) if is_missing(&status, &key.name) => return Ok(None),
             Err(error) => return Err(self.failed(&subject, &resource, &error)),
         };
-        let mut parser = parser(&subject, &resource.kind)?;
-        let object = self.offload.read(text, move |text| parser.object(text)).await;
-        let object = object.map_err(|error| malformed(&subject, &error))?;
-        let is_meant = uid.is_none_or(|uid| object.header.uid.is(&uid));
-        Ok(is_meant.then(|| object.text()))
+        let kind = resource.kind.clone();
+        let read = move |text: &str| {
+            let is_itself = subresource.is_empty();
+            if is_itself { cut.object(text, &kind, uid.as_deref()) } else { cut.part(text, &kind, uid.as_deref()) }
+        };
+        self.offload.read(text, read).await.map_err(|error| malformed(&subject, &error))
     }
 
     async fn list(&self, call: &CallContext, query: &LiveQuery) -> Result<ListPage, ApiError> {
         let mut subject = Subject { verb: "list", resource: String::new(), object: None };
-        let name = check(&subject, query)?;
+        let (name, cut) = (check(&subject, query)?, cut(&subject, &query.view)?);
         self.pay(&subject)?;
         let resolver = Resolver { discovery: &self.discovery, call, subject: &mut subject };
         let resource = resolver.collection(&query.kind, query.namespace.as_ref(), name).await?;
@@ -124,11 +148,12 @@ impl LiveReaderInner {
         parameters.add_some("continue", query.page_token.as_deref());
         // No version is asked for, so that the server answers with the newest.
         let uri = parameters.onto(&resource.collection(query.namespace.as_deref()));
-        match self.ask(call, &subject, &uri, MOST_PAGE).await? {
+        match self.ask(call, &subject, &uri, cut.form_of_list(), MOST_PAGE).await? {
             Ok(text) => {
-                let (grants, parser) = (call.principal.grants(), parser(&subject, &resource.kind)?);
-                let page = self.offload.read(text, move |text| page(text, parser, |key| !grants.hides(key))).await;
-                page.map_err(|error| malformed(&subject, &error))
+                let grants = call.principal.grants();
+                let parser = cut.parser(&resource.kind).map_err(|error| malformed(&subject, &error))?;
+                let read = move |text: &str| page(text, parser, &cut, |key| !grants.hides(key));
+                self.offload.read(text, read).await.map_err(|error| malformed(&subject, &error))
             }
             Err(RequestError::TooLarge { most }) => {
                 let message =
@@ -136,6 +161,22 @@ impl LiveReaderInner {
                 Err(subject.refuse(ApiReason::TooLarge, message))
             }
             Err(error) => Err(self.failed(&subject, &resource, &error)),
+        }
+    }
+
+    /// Asks no grant: every user of a cluster may ask what it serves. A plugin that invents kinds spends its budget.
+    async fn served(&self, kind: &ObjectKind) -> Result<Option<ServedKind>, ApiError> {
+        let subject = Subject { verb: "served", resource: String::new(), object: None };
+        self.pay(&subject)?;
+        match self.discovery.resolve(kind).await {
+            Ok(resource) => Ok(Some(ServedKind {
+                resource: resource.plural.clone(),
+                namespaced: resource.namespaced,
+                verbs: resource.verbs.clone(),
+                subresources: resource.subresources.clone(),
+            })),
+            Err(DiscoveryError::NotServed { .. }) => Ok(None),
+            Err(error) => Err(subject.unavailable(error.to_string())),
         }
     }
 
@@ -159,11 +200,12 @@ impl LiveReaderInner {
         call: &CallContext,
         subject: &Subject,
         uri: &str,
+        accept: &'static str,
         most: usize,
     ) -> Result<Result<String, RequestError>, ApiError> {
         let headers = headers::of_call(call);
         let headers = headers.map_err(|error| subject.refuse(ApiReason::Invalid, error.to_string()))?;
-        Ok(request::get_as(&self.client, uri, headers, most, REQUEST_LIMIT).await)
+        Ok(request::get_in_form(&self.client, uri, accept, headers, most, REQUEST_LIMIT).await)
     }
 
     fn failed(&self, subject: &Subject, resource: &Resource, error: &RequestError) -> ApiError {
@@ -193,21 +235,25 @@ fn is_missing(status: &kube::core::Status, name: &str) -> bool {
     status.code == 404 && status.details.as_ref().is_some_and(|details| details.name == name)
 }
 
-fn page(text: &str, mut parser: ObjectParser, may_see: impl Fn(&ObjectKey) -> bool) -> Result<ListPage, ParseError> {
+fn page(
+    text: &str,
+    mut parser: ObjectParser,
+    cut: &Cut,
+    may_see: impl Fn(&ObjectKey) -> bool,
+) -> Result<ListPage, ParseError> {
     let page: listing::Page<'_> = serde_json::from_str(text)?;
     let mut items = Vec::new();
     for item in page.items.unwrap_or_default() {
         let object = parser.object(item.get())?;
         if may_see(&object.header.key) {
-            items.push(object.text());
+            items.push(cut.selected(object.text())?);
         }
     }
     Ok(ListPage { items, next_token: page.metadata.r#continue.filter(|token| !token.is_empty()) })
 }
 
-fn parser(subject: &Subject, kind: &ObjectKind) -> Result<ObjectParser, ApiError> {
-    let parser = ObjectParser::new(&WatchSpec::all(kind.clone()));
-    parser.map_err(|error| subject.refuse(ApiReason::ServerError, error.to_string()))
+fn cut(subject: &Subject, view: &View) -> Result<Cut, ApiError> {
+    Cut::new(view).map_err(|error| subject.refuse(ApiReason::Invalid, error.to_string()))
 }
 
 fn malformed(subject: &Subject, error: &ParseError) -> ApiError {
@@ -226,8 +272,9 @@ mod tests {
             {"metadata":{"name":"a","namespace":"prod","uid":"1","resourceVersion":"1"}},
             {"metadata":{"name":"b","namespace":"windlass","uid":"2","resourceVersion":"1"}}]}"#;
         let items = |grants: &Grants| {
-            let parser = ObjectParser::new(&WatchSpec::all(ObjectKind::new("v1", "Secret"))).expect("a parser");
-            page(text, parser, |key| !grants.hides(key)).expect("a list").items
+            let cut = Cut::new(&View::Whole).expect("no pointers");
+            let parser = cut.parser(&ObjectKind::new("v1", "Secret")).expect("a parser");
+            page(text, parser, &cut, |key| !grants.hides(key)).expect("a list").items
         };
         let forbidden = Forbidden { host_namespace: Some("windlass".into()), ..Forbidden::default() };
         assert_eq!(items(&Grants::default()).len(), 2);

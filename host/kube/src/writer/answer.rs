@@ -86,6 +86,9 @@ impl AnswerMetadata<'_> {
 
 /// Reads the answer to `plan`, which the server carried out.
 pub(crate) fn read(plan: &Plan, text: &str) -> Result<Answered, ParseError> {
+    if plan.is_unstored() {
+        return parse::clean(text, &plan.resource.kind).map(Answered::Other);
+    }
     // Nearly every answer is one, and is read once only.
     if plan.how != How::Delete
         && let Some(object) = parser(&plan.resource.kind).living(text, &plan.key.name)?

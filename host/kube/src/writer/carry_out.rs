@@ -98,7 +98,7 @@ impl Writer {
             }
             if let Some((skips, object)) = &candidate
                 && !self.always_sent.contains(&plan.resource.kind)
-                && skips.is_unchanged(call, &plan, object)
+                && skips.is_unchanged(&plan, object)
             {
                 self.audit(call, &plan).ended(WriteOutcome::Skipped, None, Duration::ZERO);
                 return Ended { written: Ok(Some(object.text())), unsettled: None }.into();
@@ -138,8 +138,9 @@ impl Writer {
 
     /// Tells of what the server has carried out.
     fn tell(&self, call: &CallContext, plan: &Plan, answered: &Answered) {
-        // A token that was asked for changes no object.
-        let is_change = !plan.dry_run && &*plan.subresource != "token" && call.principal.role == Role::Plugin;
+        // A token that was asked for changes no object, neither does a review.
+        let is_idle = plan.dry_run || plan.is_unstored() || &*plan.subresource == "token";
+        let is_change = !is_idle && call.principal.role == Role::Plugin;
         if let Some(committed) = self.committed.as_ref().filter(|_| is_change) {
             let object = ObjectRef { kind: plan.resource.kind.clone(), key: plan.key.clone(), uid: None };
             let version = match answered {
@@ -183,11 +184,11 @@ impl Writer {
                 audit.ended(WriteOutcome::Committed, code, took);
                 warn(call, &plan.subject, &answer.warnings);
                 let Answer { code, text, .. } = answer;
-                let (skips, manager) = (self.skips.clone(), call.principal.field_manager());
+                let skips = self.skips.clone();
                 let read = move |text: &str| {
                     let answered = answer::read(&plan, text);
                     if let (Some(skips), Ok(Answered::Whole(object))) = (skips, &answered) {
-                        skips.learn(manager, &plan, object);
+                        skips.learn(&plan, object);
                     }
                     (plan, answered)
                 };
@@ -198,7 +199,7 @@ impl Writer {
                         self.tell(call, &plan, &answered);
                         Ended { written: Ok(committed(call, &plan, answered)), unsettled: None }
                     }
-                    Err(error) if plan.dry_run => unreadable(&plan.subject, code, &error).into(),
+                    Err(error) if plan.dry_run || plan.is_unstored() => unreadable(&plan.subject, code, &error).into(),
                     Err(error) => {
                         let error = unreadable(&plan.subject, code, &error);
                         unknown(call, Unsettled::new(plan, before, sent, Ending::Answered), error, interest)
@@ -206,7 +207,7 @@ impl Writer {
                 }
             }
             Err(error) => {
-                let (failure, fate) = plan.subject.mutation_failed(&error, plan.dry_run);
+                let (failure, fate) = plan.subject.mutation_failed(&error, plan.dry_run || plan.is_unstored());
                 audit.ended(WriteOutcome::of_failure(&error, fate), code, took);
                 match fate {
                     Fate::Refused => {
@@ -257,7 +258,7 @@ impl Writer {
 
 /// The answer for the plugin to a write that the server carried out. The call's later reads see it.
 fn committed(call: &CallContext, plan: &Plan, answered: Answered) -> Option<Arc<str>> {
-    if !plan.dry_run {
+    if !plan.dry_run && !plan.is_unstored() {
         answered.lay(plan, &call.overlay);
     }
     answered.into_text()

@@ -1,6 +1,9 @@
 //! Tells the gate of a controller what each of its writes has left, and where that can be seen (ADR 10). For `writer`.
 //!
 //! Which caches may show an object is decided here, as selectors are; when one has shown it, in `core::expectations`.
+//! The deletion of a collection is `collection`'s.
+
+mod collection;
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,9 +17,12 @@ use windlass_core::selector::Selector;
 use windlass_core::watch::WatchSpec;
 
 use crate::field_selector;
+use crate::informer::store::Store;
 use crate::reader::Readable;
 use crate::writer::answer::Answered;
 use crate::writer::plan::{How, Plan};
+
+pub(crate) use self::collection::CollectionInterest;
 
 /// The caches that a controller reads, and the gate that waits for them.
 #[derive(Clone)]
@@ -31,6 +37,7 @@ pub struct Expecting {
 struct Watch {
     spec: WatchSpec,
     labels: Option<Selector>,
+    store: Store,
 }
 
 impl fmt::Debug for Expecting {
@@ -53,16 +60,16 @@ impl Expecting {
     /// Tells `gate`, which has the caches of `readable`.
     #[must_use]
     pub fn new(gate: Arc<Gate>, readable: &[Readable]) -> Self {
-        let watch = |Readable { spec, .. }: &Readable| {
+        let watch = |Readable { spec, store, .. }: &Readable| {
             let labels = spec.label_selector.as_deref().and_then(|selector| selector.parse().ok());
-            Watch { spec: spec.clone(), labels }
+            Watch { spec: spec.clone(), labels, store: store.clone() }
         };
         Self { gate, watches: readable.iter().map(watch).collect() }
     }
 
     /// To be called before `plan` is sent. None: no cache can show what it does.
     pub(crate) fn open(&self, call: &CallContext, plan: &Plan) -> Option<Interest> {
-        if plan.dry_run {
+        if plan.dry_run || plan.is_unstored() {
             return None;
         }
         let watches = self.watches.iter().enumerate();
@@ -124,10 +131,14 @@ impl Expecting {
 impl Watch {
     /// Whether an object of this name may be shown. Of whatever version its kind is written: it is the same object.
     fn may_show(&self, kind: &ObjectKind, key: &ObjectKey) -> bool {
-        let is_of_kind = self.spec.kind.kind == kind.kind && self.spec.kind.group() == kind.group();
-        let is_near = self.spec.namespace.is_none() || self.spec.namespace == key.namespace;
         let name = self.spec.field_selector.as_deref().and_then(|selector| field_selector::only_name(selector).ok()?);
-        is_of_kind && is_near && name.is_none_or(|name| *name == *key.name)
+        self.may_show_in(kind, key.namespace.as_ref()) && name.is_none_or(|name| *name == *key.name)
+    }
+
+    /// Whether some object of this kind and namespace may be shown.
+    fn may_show_in(&self, kind: &ObjectKind, namespace: Option<&Arc<str>>) -> bool {
+        let is_of_kind = self.spec.kind.kind == kind.kind && self.spec.kind.group() == kind.group();
+        is_of_kind && (self.spec.namespace.is_none() || self.spec.namespace.as_ref() == namespace)
     }
 
     /// Whether `object`, which was answered as of `kind`, is shown.

@@ -20,7 +20,7 @@ use crate::discovery::{Discovery, Resource};
 use crate::target::{Resolver, Target};
 use crate::writer::body::{Body, BodyError};
 
-const JSON: &str = "application/json";
+pub(super) const JSON: &str = "application/json";
 const APPLY: &str = "application/apply-patch+yaml";
 const MERGE: &str = "application/merge-patch+json";
 const JSON_PATCH: &str = "application/json-patch+json";
@@ -42,6 +42,8 @@ pub(crate) struct Plan {
     pub(crate) key: ObjectKey,
     /// Empty: the object itself.
     pub(crate) subresource: Arc<str>,
+    /// The field manager in whose name it is written.
+    pub(crate) manager: String,
     /// The host chose the name: should it be taken, another one will do.
     pub(crate) generated: bool,
     /// For the audit: the server will change nothing.
@@ -88,6 +90,12 @@ impl Plan {
     pub(crate) fn creates(&self) -> bool {
         self.how == How::Create && self.subresource.is_empty()
     }
+
+    /// Whether it creates what nobody can read again: its answer is all that comes of it, so nothing is settled, expected
+    /// or laid over reads.
+    pub(crate) fn is_unstored(&self) -> bool {
+        self.creates() && !self.resource.is_stored()
+    }
 }
 
 struct Planner<'a> {
@@ -99,9 +107,14 @@ struct Planner<'a> {
 impl Planner<'_> {
     async fn object(mut self, how: How, text: &str, options: &WriteOptions) -> Result<Plan, ApiError> {
         let mut body = self.sound(Body::read(text))?;
-        let generated = how == How::Create && options.subresource.is_none() && self.generate_name(&mut body)?;
-        let reference = self.written(&mut body, options)?;
-        let target = self.target(reference, options).await?;
+        let creates = how == How::Create && options.subresource.is_none();
+        let generated = creates && self.generate_name(&mut body)?;
+        let target = if creates && body.name().is_none() {
+            self.unnamed(&body).await?
+        } else {
+            let reference = self.written(&mut body, options)?;
+            self.target(reference, options).await?
+        };
         let is_locked = body.uid().is_some() || body.version().is_some() || options.resource_version.is_some();
         if how != How::Create && options.subresource.is_none() && !is_locked {
             // It creates what is not there, or may; the server, too, would ask about whoever asks.
@@ -136,8 +149,9 @@ impl Planner<'_> {
         }
         let text = self.sound(body.into_text())?;
         let wire = Wire { method, uri: query.onto(&path), content_type, body: text };
+        let manager = self.manager(options);
         let plan = self.finish(how, target, subresource, wire)?;
-        Ok(Plan { generated, dry_run: options.dry_run, ..plan })
+        Ok(Plan { generated, manager, dry_run: options.dry_run, ..plan })
     }
 
     /// Which object `body` is about: that which it names, or the parent of the subresource.
@@ -174,28 +188,18 @@ impl Planner<'_> {
         };
         let uri = self.query(options).onto(&resolved.resource.object(&resolved.key, name_of(options)));
         let wire = Wire { method: Method::PATCH, uri, content_type, body: text };
+        let manager = self.manager(options);
         let plan = self.finish(How::Patch(patch_type), resolved, name_of(options), wire)?;
-        Ok(Plan { dry_run: options.dry_run, ..plan })
+        Ok(Plan { manager, dry_run: options.dry_run, ..plan })
     }
 
     async fn delete(mut self, target: &ObjectRef, options: &DeleteOptions) -> Result<Plan, ApiError> {
         let resolved = self.target(target.clone(), &WriteOptions::default()).await?;
-        let propagation = match options.propagation {
-            Propagation::Background => "Background",
-            Propagation::Foreground => "Foreground",
-            Propagation::Orphan => "Orphan",
-        };
-        let mut body = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation});
-        if let Some(seconds) = options.grace_period_seconds {
-            body["gracePeriodSeconds"] = seconds.into();
-        }
+        let mut body = delete_options(options);
         for (field, value) in [("uid", &target.uid), ("resourceVersion", &options.resource_version)] {
             if let Some(value) = value {
                 body["preconditions"][field] = Value::from(&**value);
             }
-        }
-        if options.dry_run {
-            body["dryRun"] = json!(["All"]);
         }
         let mut query = Query::default();
         query.add("timeout", SERVER_TIMEOUT);
@@ -215,6 +219,7 @@ impl Planner<'_> {
             resource: target.resource,
             key: target.key,
             subresource: subresource.into(),
+            manager: self.call.principal.field_manager(),
             generated: false,
             dry_run: false,
             withheld: false,
@@ -225,6 +230,21 @@ impl Planner<'_> {
     async fn target(&mut self, reference: ObjectRef, options: &WriteOptions) -> Result<Target, ApiError> {
         let resolver = Resolver { discovery: self.discovery, call: self.call, subject: &mut self.subject };
         resolver.object(reference, name_of(options)).await
+    }
+
+    /// The same for an object that has no name, which only what is not stored may lack.
+    async fn unnamed(&mut self, body: &Body) -> Result<Target, ApiError> {
+        let (kind, namespace) = (self.sound(body.kind())?, body.namespace().map(Arc::from));
+        let resolver = Resolver { discovery: self.discovery, call: self.call, subject: &mut self.subject };
+        let target = resolver.collection_beside(&kind, namespace, None).await?;
+        if target.resource.is_stored() {
+            return Err(self.invalid(BodyError::Missing { field: "metadata.name" }.to_string()));
+        }
+        Ok(target)
+    }
+
+    fn manager(&self, options: &WriteOptions) -> String {
+        self.call.principal.field_manager_with(options.manager_suffix.as_deref())
     }
 
     /// Replaces `generateName` by a name, where there is none. The host does so itself because a create whose answer is
@@ -259,6 +279,9 @@ impl Planner<'_> {
     fn own(&self, body: &mut Body, key: &ObjectKey, options: &WriteOptions) -> Result<(), ApiError> {
         if options.subresource.is_some() {
             return Err(self.invalid("a subresource cannot be owned; own the object"));
+        }
+        if key.name.is_empty() {
+            return Err(self.invalid("what is not stored cannot be owned"));
         }
         let primary = self.call.primary_ref();
         let reference = owner::controller_reference(&primary, key).map_err(|error| match error {
@@ -312,7 +335,7 @@ impl Planner<'_> {
 
     fn query(&self, options: &WriteOptions) -> Query {
         let mut query = Query::default();
-        query.add("fieldManager", &self.call.principal.field_manager());
+        query.add("fieldManager", &self.manager(options));
         let validation = match options.field_validation {
             FieldValidation::Strict => "Strict",
             FieldValidation::Warn => "Warn",
@@ -333,6 +356,23 @@ impl Planner<'_> {
     fn sound<T>(&self, result: Result<T, BodyError>) -> Result<T, ApiError> {
         result.map_err(|error| self.invalid(error.to_string()))
     }
+}
+
+/// The body of a deletion, without preconditions.
+pub(super) fn delete_options(options: &DeleteOptions) -> Value {
+    let propagation = match options.propagation {
+        Propagation::Background => "Background",
+        Propagation::Foreground => "Foreground",
+        Propagation::Orphan => "Orphan",
+    };
+    let mut body = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation});
+    if let Some(seconds) = options.grace_period_seconds {
+        body["gracePeriodSeconds"] = seconds.into();
+    }
+    if options.dry_run {
+        body["dryRun"] = json!(["All"]);
+    }
+    body
 }
 
 /// The subresource; empty for the object itself.

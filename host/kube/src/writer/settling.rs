@@ -38,7 +38,8 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    fn over(self) -> Instant {
+    /// When the server can no longer carry it out.
+    pub(crate) fn over(self) -> Instant {
         self.at + self.limit.min(SERVER_GIVES_UP) + ON_THE_WAY
     }
 }
@@ -102,7 +103,7 @@ impl Unsettled {
         let uri = resource.object(key, "");
         match request::get_as(client, &uri, headers, MOST_ANSWER, LOOK_LIMIT).await {
             Ok(text) => match answer::whole(&resource.kind, &text) {
-                Ok(object) if self.is_ours(&object, call, known) => (SettleLook::Ours, Some(object)),
+                Ok(object) if self.is_ours(&object, known) => (SettleLook::Ours, Some(object)),
                 Ok(_) => (SettleLook::AnothersObject, None),
                 Err(_) => (SettleLook::Untold, None),
             },
@@ -138,11 +139,11 @@ impl Unsettled {
     /// A create: the plugin has created the object, as its `managedFields` tell; with a name that the host has chosen,
     /// nobody else has. An apply: the plugin owns all that it applied, with these values, and it did not before. Others
     /// leave no trace of their own: with them, the server must have answered.
-    fn is_ours(&self, object: &Object, call: &CallContext, known: &Atomic) -> bool {
-        let is_done = |object: &Object| changes_nothing(call, &self.plan, object, known);
+    fn is_ours(&self, object: &Object, known: &Atomic) -> bool {
+        let is_done = |object: &Object| changes_nothing(&self.plan, object, known);
         let has_answered = self.ending == Ending::Answered;
         match self.plan.how {
-            How::Create => self.plan.generated || has_written(object, &call.principal.field_manager()),
+            How::Create => self.plan.generated || has_written(object, &self.plan.manager),
             How::Delete => has_answered && object.header.deleting,
             How::Apply => {
                 let was_other = match &self.before {

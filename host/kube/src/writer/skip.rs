@@ -54,12 +54,11 @@ pub(crate) enum StateBefore {
 
 /// Whether `plan`, an apply, an update or a merge patch, would provably leave `object` as it is. `known`: the fields of its
 /// kind that are known to be atomic.
-pub(crate) fn changes_nothing(call: &CallContext, plan: &Plan, object: &Object, known: &Atomic) -> bool {
-    let manager = call.principal.field_manager();
+pub(crate) fn changes_nothing(plan: &Plan, object: &Object, known: &Atomic) -> bool {
     let Ok(body) = std::str::from_utf8(&plan.mutation.body) else { return false };
     match plan.how {
         How::Apply => {
-            let manager = Manager { name: &manager, subresource: &plan.subresource };
+            let manager = Manager { name: &plan.manager, subresource: &plan.subresource };
             no_op::apply_changes_nothing(body, manager, object, known)
         }
         How::Update => no_op::update_changes_nothing(body, object),
@@ -155,10 +154,10 @@ impl Skips {
     }
 
     /// Whether `plan` would provably leave `object`, its candidate, as it is.
-    pub(crate) fn is_unchanged(&self, call: &CallContext, plan: &Plan, object: &Object) -> bool {
+    pub(crate) fn is_unchanged(&self, plan: &Plan, object: &Object) -> bool {
         // Others than applies do not look at it.
         let known = if plan.how == How::Apply { self.known(&plan.resource.kind) } else { Arc::default() };
-        changes_nothing(call, plan, object, &known)
+        changes_nothing(plan, object, &known)
     }
 
     /// The fields of a kind that are known to be atomic.
@@ -216,9 +215,9 @@ impl Skips {
         (!object.header.deleting && runs(&followed, &object)).then_some(object)
     }
 
-    /// Remembers what an apply by `manager` has left. Nothing large is kept for the next question about its kind, and nothing
+    /// Remembers what an apply has left. Nothing large is kept for the next question about its kind, and nothing
     /// of kinds about which nobody asks before a write: that is learned from at once, where a large answer is read anyway.
-    pub(crate) fn learn(&self, manager: String, plan: &Plan, left: &Object) {
+    pub(crate) fn learn(&self, plan: &Plan, left: &Object) {
         if plan.how != How::Apply || plan.dry_run {
             return;
         }
@@ -231,7 +230,7 @@ impl Skips {
             learned.entry(kind.clone()).or_default().clone()
         };
         let (subresource, body) = (plan.subresource.clone(), plan.mutation.body.clone());
-        let lesson = Lesson { manager, subresource, body, left: left.clone() };
+        let lesson = Lesson { manager: plan.manager.clone(), subresource, body, left: left.clone() };
         let is_small = lesson.body.len() + left.whole_footprint() <= LARGE;
         if is_small && self.followed.iter().any(|followed| followed.readable.spec.kind == *kind) {
             learned.keep(lesson);

@@ -24,6 +24,7 @@ use super::carry_out::{Ended, warn};
 use super::refusal::{self, unreadable};
 use crate::client::headers;
 use crate::client::request::{self, Answer, MOST_ANSWER};
+use crate::discovery::Resource;
 use crate::informer::parse;
 use crate::writer::answer::{self, Answered};
 use crate::writer::audit::{self, WriteOutcome};
@@ -51,7 +52,7 @@ impl Writer {
     /// Has the server try `plan`, which is a dry run, when the object was as `before`.
     pub(super) async fn withhold(&self, call: &CallContext, mut plan: Plan, before: StateBefore) -> Ended {
         let began = Instant::now();
-        if let Some(why) = self.has_no_dry_run(&plan).await {
+        if let Some(why) = self.has_no_dry_run(&plan.resource, &plan.subresource).await {
             return self.refuse(call, plan, before, (why, None), began).await.into();
         }
         let limit = match self.may_send(call, &plan) {
@@ -110,8 +111,11 @@ impl Writer {
             Answered::Gone { last, .. } => last.clone(),
         };
         let (plan, difference) = self.difference(plan, effect, before, after).await;
-        answered.lay(&plan, &call.overlay);
-        let is_idle = difference.as_ref().is_some_and(|it| effect == WithheldEffect::Change && it.is_empty());
+        if !plan.is_unstored() {
+            answered.lay(&plan, &call.overlay);
+        }
+        let is_same = difference.as_ref().is_some_and(|it| effect == WithheldEffect::Change && it.is_empty());
+        let is_idle = is_same || plan.is_unstored();
         let write = withheld(&plan, effect, difference.unwrap_or_default(), None);
         let is_news = !is_idle && self.tell_withheld(call, &write);
         self.audit(call, &plan).withheld(&write, is_news, Some(code), began.elapsed());
@@ -147,23 +151,23 @@ impl Writer {
         refusal::read_only(&plan.subject, &write, &why)
     }
 
-    fn tell_withheld(&self, call: &CallContext, write: &WithheldWrite) -> bool {
+    pub(super) fn tell_withheld(&self, call: &CallContext, write: &WithheldWrite) -> bool {
         self.withheld.as_ref().is_none_or(|withheld| withheld(call, write))
     }
 
-    /// Why `plan` must not be sent, even as a dry run.
-    async fn has_no_dry_run(&self, plan: &Plan) -> Option<String> {
-        if !STORED.contains(&&*plan.subresource) {
-            return Some(format!("for {:?} the server may do what is asked all the same", &*plan.subresource));
+    /// Why a write to `subresource` of `resource` must not be sent, even as a dry run.
+    pub(super) async fn has_no_dry_run(&self, resource: &Resource, subresource: &str) -> Option<String> {
+        if !STORED.contains(&subresource) {
+            return Some(format!("for {subresource:?} the server may do what is asked all the same"));
         }
-        let kind = &plan.resource.kind;
-        match self.discovery.is_own(&plan.resource).await {
+        let api_version = &resource.kind.api_version;
+        match self.discovery.is_own(resource).await {
             Ok(true) => None,
             Ok(false) => Some(format!(
-                "an API server behind the API server serves {}, as far as the host may see, and perhaps it has no dry runs",
-                kind.api_version
+                "an API server behind the API server serves {api_version}, as far as the host may see, and perhaps it has \
+                 no dry runs"
             )),
-            Err(error) => Some(format!("it is not known who serves {}: {error}", kind.api_version)),
+            Err(error) => Some(format!("it is not known who serves {api_version}: {error}")),
         }
     }
 
@@ -231,6 +235,10 @@ impl Writer {
 
 /// `after`: empty, if nobody knows.
 fn difference(plan: &Plan, effect: WithheldEffect, before: TextBefore, after: &str) -> Option<Difference> {
+    if plan.is_unstored() {
+        // What is asked about may be a secret, as a token is.
+        return None;
+    }
     let disclosure = Disclosure::of(&plan.resource.kind);
     let json = |text: &str| serde_json::from_str::<Value>(text).ok();
     let body = || json(std::str::from_utf8(&plan.mutation.body).ok()?);
@@ -264,14 +272,15 @@ fn effect(plan: &Plan, code: u16, answered: &Answered) -> WithheldEffect {
 }
 
 fn withheld(plan: &Plan, effect: WithheldEffect, difference: Difference, unjudged: Option<String>) -> WithheldWrite {
-    let name = if plan.generated { without_suffix(&plan.key.name) } else { plan.key.name.clone() };
+    let is_any = plan.generated || plan.key.name.is_empty();
+    let name = if is_any { without_suffix(&plan.key.name) } else { plan.key.name.clone() };
     let key = ObjectKey { namespace: plan.key.namespace.clone(), name };
     let object = ObjectRef { kind: plan.resource.kind.clone(), key, uid: None };
     let (verb, resource) = (plan.subject.verb, plan.subject.resource.clone());
     WithheldWrite { verb, resource, object, effect, difference, unjudged }
 }
 
-/// A name that the host has made up, without what is another at each time.
+/// A name that the host has made up, without what is another at each time. What has no name has only the star.
 fn without_suffix(name: &str) -> Arc<str> {
     let kept = name.len().saturating_sub(super::plan::RANDOM_LENGTH);
     format!("{}*", &name[..name.floor_char_boundary(kept)]).into()

@@ -248,9 +248,10 @@ impl Cluster {
 
     /// The UIDs of the controllers of an object.
     async fn controllers(&self, name: &str) -> Vec<String> {
-        use windlass_core::ports::Live as _;
+        use windlass_core::ports::{Live as _, LiveGet};
         let live = self.claims_live();
-        let text = live.get(Arc::new(self.call()), self.target(name, None)).await.expect("an answer").expect("there");
+        let asked = LiveGet::whole(self.target(name, None));
+        let text = live.get(Arc::new(self.call()), asked).await.expect("an answer").expect("there");
         let object: Value = serde_json::from_str(&text).expect("JSON");
         let owners = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
         let controlling = owners.iter().filter(|owner| owner["controller"] == true);

@@ -7,40 +7,41 @@ use serde_json::{Value, json};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::grants::{Forbidden, Grants, Rule};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::ports::{CallContext, ListPage, Live as _, LiveQuery};
+use windlass_core::ports::{CallContext, ListPage, Live as _, LiveGet, LiveQuery, View};
 use windlass_kube::{Discovery, LiveBudget, LiveReader};
 
 use crate::cluster::{Cluster, cluster, config_maps};
 use crate::script::{Asked, Reply, Script, call, call_with, cluster_call, key, pod};
 
-fn reader(script: &Script) -> LiveReader {
+pub(crate) fn reader(script: &Script) -> LiveReader {
     let client = script.client();
     LiveReader::new(client.clone(), Discovery::new(client), LiveBudget::default())
 }
 
-fn target(name: &str, uid: Option<&str>) -> ObjectRef {
+pub(crate) fn target(name: &str, uid: Option<&str>) -> ObjectRef {
     ObjectRef { kind: ObjectKind::new("v1", "Pod"), key: key(name), uid: uid.map(Into::into) }
 }
 
-fn query() -> LiveQuery {
+pub(crate) fn query() -> LiveQuery {
     LiveQuery {
         kind: ObjectKind::new("v1", "Pod"),
         namespace: None,
         label_selector: None,
         field_selector: None,
+        view: View::Whole,
         limit: 1000,
         page_token: None,
     }
 }
 
 /// The requests for objects, without those of discovery.
-fn asked(script: &Script) -> Vec<Asked> {
+pub(crate) fn asked(script: &Script) -> Vec<Asked> {
     let discovery = ["/api/v1", "/apis/apps/v1", "/apis/example.com/v1"];
     script.asked().into_iter().filter(|asked| !discovery.contains(&asked.path.as_str())).collect()
 }
 
 async fn get(script: &Script, call: CallContext, target: ObjectRef) -> Result<Option<Arc<str>>, ApiError> {
-    reader(script).get(Arc::new(call), target).await
+    reader(script).get(Arc::new(call), LiveGet::whole(target)).await
 }
 
 async fn list(script: &Script, call: CallContext, query: LiveQuery) -> Result<ListPage, ApiError> {
@@ -209,7 +210,7 @@ async fn a_plugin_has_a_budget_over_all_its_calls() {
     let script = Script::default().lists([Reply::Json(200, pod("a", "u", 7))]);
     let client = script.client();
     let reader = LiveReader::new(client.clone(), Discovery::new(client), LiveBudget { per_second: 10, burst: 2 });
-    let get = async |reader: &LiveReader| reader.get(Arc::new(call()), target("a", None)).await;
+    let get = async |reader: &LiveReader| reader.get(Arc::new(call()), LiveGet::whole(target("a", None))).await;
     assert!(get(&reader).await.is_ok() && get(&reader.clone()).await.is_ok());
     let error = get(&reader).await.expect_err("the budget is spent");
     assert_eq!((error.reason, error.code), (ApiReason::TooManyRequests, 429));
@@ -220,7 +221,7 @@ async fn a_plugin_has_a_budget_over_all_its_calls() {
 }
 
 impl Cluster {
-    fn live(&self) -> LiveReader {
+    pub(crate) fn live(&self) -> LiveReader {
         LiveReader::new(self.connection.client.clone(), self.discovery.clone(), LiveBudget::default())
     }
 }
@@ -256,8 +257,10 @@ async fn pages_come_from_the_server_and_grow_too_old() {
         server.compact();
         assert_eq!(list(next).await.expect_err("compacted").reason, ApiReason::Expired);
     }
-    let found = live.get(Arc::new(cluster.call()), cluster.target("a", None)).await.expect("an answer");
-    assert!(found.is_some());
-    let missing = live.get(Arc::new(cluster.call()), cluster.target("z", None)).await.expect("an answer");
-    assert!(missing.is_none());
+    let get = async |name: &str| {
+        let asked = LiveGet::whole(cluster.target(name, None));
+        live.get(Arc::new(cluster.call()), asked).await.expect("an answer")
+    };
+    assert!(get("a").await.is_some());
+    assert!(get("z").await.is_none());
 }

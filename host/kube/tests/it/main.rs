@@ -2,6 +2,7 @@
 
 mod claim;
 mod cluster;
+mod collection;
 mod definitions;
 mod discovery;
 mod events;
@@ -12,6 +13,7 @@ mod hostile;
 mod informer;
 mod informers;
 mod live;
+mod live_views;
 mod offload;
 mod owner_guard;
 mod reachability;
@@ -20,6 +22,7 @@ mod review;
 mod script;
 mod settling;
 mod sweep;
+mod unstored;
 mod withhold;
 mod write_budget;
 mod writer;

@@ -178,6 +178,7 @@ impl Script {
         match asked.path.as_str() {
             "/api/v1" => Reply::Json(200, core_resources()),
             "/apis/apps/v1" => Reply::Json(200, apps_resources()),
+            "/apis/authorization.k8s.io/v1" => Reply::Json(200, authorization_resources()),
             path if path.starts_with("/apis/example.com/v1") && state.widgets_missing => Reply::Json(404, json!({})),
             "/apis/example.com/v1" => Reply::Json(200, resources(&[("widgets", "Widget", true)])),
             _ if asked.parameter("watch").is_some() => state.watches.pop_front().unwrap_or(Reply::Open(Vec::new())),
@@ -240,9 +241,19 @@ fn core_resources() -> Value {
         ("serviceaccounts", "ServiceAccount", true),
         ("serviceaccounts/token", "TokenRequest", true),
         ("pods/proxy", "PodProxyOptions", true),
+        ("pods/log", "Pod", true),
         ("nodes", "Node", false),
         ("namespaces", "Namespace", false),
     ])
+}
+
+/// Reviews: they can be created, and that is all.
+fn authorization_resources() -> Value {
+    let listed = [
+        ("localsubjectaccessreviews", "LocalSubjectAccessReview", true),
+        ("subjectaccessreviews", "SubjectAccessReview", false),
+    ];
+    resources_with(&listed, &["create"])
 }
 
 fn apps_resources() -> Value {
@@ -254,11 +265,13 @@ fn apps_resources() -> Value {
 }
 
 fn resources(listed: &[(&str, &str, bool)]) -> Value {
+    resources_with(listed, &["get", "list", "watch", "create"])
+}
+
+fn resources_with(listed: &[(&str, &str, bool)], verbs: &[&str]) -> Value {
     let listed: Vec<_> = listed
         .iter()
-        .map(|(name, kind, namespaced)| {
-            json!({"name": name, "kind": kind, "namespaced": namespaced, "verbs": ["get", "list", "watch", "create"]})
-        })
+        .map(|(name, kind, namespaced)| json!({"name": name, "kind": kind, "namespaced": namespaced, "verbs": verbs}))
         .collect();
     json!({"kind": "APIResourceList", "resources": listed})
 }

@@ -19,9 +19,12 @@ use tokio::runtime::Handle;
 use windlass_core::error::ApiError;
 use windlass_core::fair::{CpuPermit, LEAVES_THREAD_AFTER, leave_thread};
 use windlass_core::http::{HttpError, HttpRequest, HttpResponse};
-use windlass_core::object::{ObjectKind, ObjectRef};
-use windlass_core::ports::{CallContext, Claimed, Http, ListPage, Live, LiveQuery, Owners, Ports, Writes, Written};
-use windlass_core::write::Operation;
+use windlass_core::object::ObjectKind;
+use windlass_core::ports::{
+    CallContext, Claimed, Collections, Deleted, Http, ListPage, Live, LiveGet, LiveQuery, LogQuery, Owners, Ports,
+    ServedKind, Writes, Written,
+};
+use windlass_core::write::{Collection, DeleteOptions, Operation};
 use windlass_wasm::host_runtime::{NotDone, begin_here, run_on};
 
 /// Calls that may have begun, for each that may be at work: what waits has an instance, and keeps its memory. They cost
@@ -41,6 +44,7 @@ pub(crate) fn waited_for(ports: Ports, host: &Handle) -> Ports {
     Ports {
         live: WaitedFor::of(ports.live, host),
         writes: WaitedFor::of(ports.writes, host),
+        collections: WaitedFor::of(ports.collections, host),
         owners: WaitedFor::of(ports.owners, host),
         http: WaitedFor::of(ports.http, host),
         ..ports
@@ -103,12 +107,35 @@ async fn done<T>(work: impl Future<Output = Result<T, NotDone>>) -> T {
 }
 
 impl Live for WaitedFor<dyn Live> {
-    fn get(&self, call: Arc<CallContext>, target: ObjectRef) -> BoxFuture<'static, Written> {
-        self.without(&call.clone(), self.port.get(call, target))
+    fn get(&self, call: Arc<CallContext>, asked: LiveGet) -> BoxFuture<'static, Written> {
+        self.without(&call.clone(), self.port.get(call, asked))
     }
 
     fn list(&self, call: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<ListPage, ApiError>> {
         self.without(&call.clone(), self.port.list(call, query))
+    }
+
+    fn log(&self, call: Arc<CallContext>, query: LogQuery) -> BoxFuture<'static, Result<String, ApiError>> {
+        self.without(&call.clone(), self.port.log(call, query))
+    }
+
+    fn served(
+        &self,
+        call: Arc<CallContext>,
+        kind: ObjectKind,
+    ) -> BoxFuture<'static, Result<Option<ServedKind>, ApiError>> {
+        self.without(&call.clone(), self.port.served(call, kind))
+    }
+}
+
+impl Collections for WaitedFor<dyn Collections> {
+    fn delete_collection(
+        &self,
+        call: Arc<CallContext>,
+        collection: Collection,
+        options: DeleteOptions,
+    ) -> BoxFuture<'static, Deleted> {
+        self.without(&call.clone(), self.port.delete_collection(call, collection, options))
     }
 }
 

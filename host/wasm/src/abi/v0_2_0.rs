@@ -1,6 +1,7 @@
 //! `windlass:plugin@0.2.0`: the generated types, the linkers that give the imports, and the calls of the exports.
 
 pub(crate) mod convert;
+pub(crate) mod live;
 
 mod compose;
 

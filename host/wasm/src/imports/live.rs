@@ -1,28 +1,33 @@
 //! `live`: reads of the API server itself, each handed to the port and carried out on the host's runtime.
 
-use windlass_core::error::ApiReason;
-use windlass_core::ports::LiveQuery;
+use std::sync::Arc;
 
-use crate::abi::v0_2_0::bindings::windlass::plugin::live::{Host, ListQuery};
-use crate::abi::v0_2_0::bindings::windlass::plugin::types::{ApiError, ObjectRef, Page};
+use windlass_core::error::ApiReason;
+use windlass_core::ports::{CallContext, Live};
+
+use crate::abi::v0_2_0::bindings::windlass::plugin::live::{Host, ListQuery, LogQuery, ServedKind, View};
+use crate::abi::v0_2_0::bindings::windlass::plugin::types::{ApiError, ObjectKind, ObjectRef, Page};
 use crate::abi::v0_2_0::convert::{self, Malformed};
+use crate::abi::v0_2_0::live;
 use crate::imports::{RAISE_RESPONSE, elsewhere, make_room, malformed, refused, too_large};
 use crate::limits::Value;
 use crate::state::CallState;
 
 impl Host for CallState {
-    async fn get(&mut self, target: ObjectRef) -> wasmtime::Result<Result<Option<String>, ApiError>> {
-        self.enter("live.get")?;
-        let target = match convert::object_ref(target) {
-            Ok(target) => target,
-            Err(reason) => return Ok(Err(malformed("get", reason))),
+    async fn get(
+        &mut self,
+        target: ObjectRef,
+        subresource: Option<String>,
+        view: View,
+    ) -> wasmtime::Result<Result<Option<String>, ApiError>> {
+        const IMPORT: &str = "live.get";
+        self.enter(IMPORT)?;
+        let asked = match charged(self, "get", live::get(target, subresource, view)) {
+            Ok(asked) => asked,
+            Err(error) => return Ok(Err(error)),
         };
-        if let Err(error) = charge(self, "get") {
-            return Ok(Err(error));
-        }
-        let world = self.reconcile("live.get")?;
-        let (live, call) = (world.ports.live.clone(), world.call.clone());
-        let answer = elsewhere(self, "live.get", async move { live.get(call, target).await }).await?;
+        let (port, call) = port(self, IMPORT)?;
+        let answer = elsewhere(self, IMPORT, async move { port.get(call, asked).await }).await?;
         let size = answer.as_ref().map_or(0, |object| object.as_ref().map_or(0, |text| text.len()));
         make_room(self, size).await;
         if let Err(error) = fits(self, "get", size) {
@@ -32,17 +37,14 @@ impl Host for CallState {
     }
 
     async fn list(&mut self, query: ListQuery) -> wasmtime::Result<Result<Page, ApiError>> {
-        self.enter("live.list")?;
-        let query = match live_query(query) {
+        const IMPORT: &str = "live.list";
+        self.enter(IMPORT)?;
+        let query = match charged(self, "list", live::query(query)) {
             Ok(query) => query,
-            Err(reason) => return Ok(Err(malformed("list", reason))),
+            Err(error) => return Ok(Err(error)),
         };
-        if let Err(error) = charge(self, "list") {
-            return Ok(Err(error));
-        }
-        let world = self.reconcile("live.list")?;
-        let (live, call) = (world.ports.live.clone(), world.call.clone());
-        let answer = elsewhere(self, "live.list", async move { live.list(call, query).await }).await?;
+        let (port, call) = port(self, IMPORT)?;
+        let answer = elsewhere(self, IMPORT, async move { port.list(call, query).await }).await?;
         let size = answer.as_ref().map_or(0, |page| page.items.iter().map(|item| item.len()).sum());
         make_room(self, size).await;
         if let Err(error) = fits(self, "list", size) {
@@ -53,12 +55,45 @@ impl Host for CallState {
             next_token: page.next_token,
         }))
     }
+
+    async fn log(&mut self, query: LogQuery) -> wasmtime::Result<Result<String, ApiError>> {
+        const IMPORT: &str = "live.log";
+        self.enter(IMPORT)?;
+        let most = u32::try_from(self.meter.limits().response_bytes).unwrap_or(u32::MAX);
+        let query = match charged(self, "get", live::log_query(query, most)) {
+            Ok(query) => query,
+            Err(error) => return Ok(Err(error)),
+        };
+        let (port, call) = port(self, IMPORT)?;
+        let answer = elsewhere(self, IMPORT, async move { port.log(call, query).await }).await?;
+        make_room(self, answer.as_ref().map_or(0, String::len)).await;
+        Ok(answer.map_err(convert::api_error))
+    }
+
+    async fn served(&mut self, kind: ObjectKind) -> wasmtime::Result<Result<Option<ServedKind>, ApiError>> {
+        const IMPORT: &str = "live.served";
+        self.enter(IMPORT)?;
+        let kind = match charged(self, "served", live::kind(kind)) {
+            Ok(kind) => kind,
+            Err(error) => return Ok(Err(error)),
+        };
+        let (port, call) = port(self, IMPORT)?;
+        let answer = elsewhere(self, IMPORT, async move { port.served(call, kind).await }).await?;
+        Ok(answer.map(|kind| kind.map(live::served)).map_err(convert::api_error))
+    }
 }
 
-/// Counts a read against what the call may.
-fn charge(state: &mut CallState, verb: &'static str) -> Result<(), ApiError> {
+/// The port, and the call that it is asked for.
+fn port(state: &mut CallState, import: &'static str) -> wasmtime::Result<(Arc<dyn Live>, Arc<CallContext>)> {
+    let world = state.reconcile(import)?;
+    Ok((world.ports.live.clone(), world.call.clone()))
+}
+
+/// What is asked for, if it can be asked and the call may read once more.
+fn charged<T>(state: &mut CallState, verb: &'static str, asked: Result<T, Malformed>) -> Result<T, ApiError> {
+    let asked = asked.map_err(|reason| malformed(verb, reason))?;
     if state.meter.live_read() {
-        return Ok(());
+        return Ok(asked);
     }
     let most = state.meter.limits().live_reads;
     let message = format!(
@@ -77,18 +112,4 @@ fn fits(state: &CallState, verb: &'static str, size: usize) -> Result<(), ApiErr
     let most = Value::Bytes(most);
     let message = format!("the answer has {size} bytes, a guest gets at most {most} at once ({RAISE_RESPONSE})");
     Err(too_large(verb, message))
-}
-
-fn live_query(query: ListQuery) -> Result<LiveQuery, Malformed> {
-    if query.limit == 0 {
-        return Err("a list needs a `limit` of at least 1".to_owned());
-    }
-    Ok(LiveQuery {
-        kind: convert::object_kind(query.kind.api_version, query.kind.kind)?,
-        namespace: query.namespace.map(|namespace| convert::path_segment("namespace", namespace)).transpose()?,
-        label_selector: convert::short("label selector", query.label_selector)?,
-        field_selector: convert::short("field selector", query.field_selector)?,
-        limit: query.limit,
-        page_token: convert::short("page token", query.page_token)?,
-    })
 }

@@ -1,15 +1,16 @@
 //! `writes`: mutations, each handed to the port and carried out on the host's runtime.
 
 use windlass_core::error::{ApiError as CoreError, ApiReason};
+use windlass_core::object::ObjectRef as CoreRef;
 use windlass_core::ports::Written;
 use windlass_core::write::Operation;
 
 use crate::abi::v0_2_0::bindings::windlass::plugin::types::{ApiError, ObjectRef};
 use crate::abi::v0_2_0::bindings::windlass::plugin::writes::{
-    self as wit, DeleteOptions, DeleteWrite, Host, ObjectWrite, PatchType, PatchWrite, WriteOptions,
+    self as wit, Collection, DeleteOptions, DeleteWrite, Host, ObjectWrite, PatchType, PatchWrite, WriteOptions,
 };
-use crate::abi::v0_2_0::convert;
-use crate::imports::{RAISE_RESPONSE, begun_here, make_room, malformed, refused, too_large};
+use crate::abi::v0_2_0::{convert, live};
+use crate::imports::{RAISE_RESPONSE, begun_here, elsewhere, make_room, malformed, refused, too_large};
 use crate::limits::Value;
 use crate::state::CallState;
 
@@ -45,6 +46,33 @@ impl Host for CallState {
 
     async fn delete(&mut self, target: ObjectRef, options: DeleteOptions) -> wasmtime::Result<Answer> {
         write(self, "writes.delete", wit::Operation::Delete(DeleteWrite { target, options })).await
+    }
+
+    async fn delete_collection(
+        &mut self,
+        collection: Collection,
+        options: DeleteOptions,
+    ) -> wasmtime::Result<Result<Option<Vec<ObjectRef>>, ApiError>> {
+        const IMPORT: &str = "writes.delete-collection";
+        const VERB: &str = "deletecollection";
+        self.enter(IMPORT)?;
+        self.meter.writes(1)?;
+        let (collection, options) = match live::collection(collection, options) {
+            Ok(asked) => asked,
+            Err(reason) => return Ok(Err(malformed(VERB, reason))),
+        };
+        let world = self.reconcile(IMPORT)?;
+        let (port, call) = (world.ports.collections.clone(), world.call.clone());
+        let deletion = async move { port.delete_collection(call, collection, options).await };
+        let deleted = elsewhere(self, IMPORT, deletion).await?;
+        let size = deleted.as_ref().map_or(0, |deleted| deleted.iter().flatten().map(reference_bytes).sum());
+        make_room(self, size).await;
+        if size > self.meter.limits().response_bytes {
+            let message = "it was carried out, but the names of what was deleted do not fit";
+            return Ok(Err(too_large(VERB, format!("{message} ({RAISE_RESPONSE})"))));
+        }
+        let named = |deleted: Vec<CoreRef>| deleted.iter().map(convert::reference).collect();
+        Ok(deleted.map(|deleted| deleted.map(named)).map_err(convert::api_error))
     }
 
     async fn batch(&mut self, operations: Vec<wit::Operation>) -> wasmtime::Result<Vec<Answer>> {
@@ -140,6 +168,13 @@ async fn write(state: &mut CallState, import: &'static str, operation: wit::Oper
     let written = begun_here(state, import, async move { writes.write(call, operation).await }).await?;
     make_room(state, answer_bytes(&written)).await;
     Ok(written.map_err(convert::api_error).and_then(|object| fitting(verb, object.as_deref(), &mut left)))
+}
+
+/// About what a reference takes in a guest.
+fn reference_bytes(object: &CoreRef) -> usize {
+    let namespace = object.key.namespace.as_deref().map_or(0, str::len);
+    let uid = object.uid.as_deref().map_or(0, str::len);
+    object.kind.api_version.len() + object.kind.kind.len() + namespace + object.key.name.len() + uid
 }
 
 fn answer_bytes(written: &Written) -> usize {

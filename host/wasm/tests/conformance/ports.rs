@@ -11,10 +11,10 @@ use windlass_core::error::ApiError;
 use windlass_core::http::{HttpError, HttpRequest, HttpResponse};
 use windlass_core::object::{ObjectKind, ObjectRef};
 use windlass_core::ports::{
-    CallContext, Claimed, Event, Events, Http, ListPage, ListQuery, Live, LiveQuery, MetricChange, Metrics, Owners,
-    Ports, Reads, Writes, Written,
+    CallContext, Claimed, Collections, Deleted, Event, Events, Http, ListPage, ListQuery, Live, LiveGet, LiveQuery,
+    LogQuery, MetricChange, Metrics, Owners, Ports, Reads, ServedKind, Writes, Written,
 };
-use windlass_core::write::Operation;
+use windlass_core::write::{Collection, DeleteOptions, Operation};
 use windlass_wasm::Limits;
 
 use crate::wire;
@@ -59,6 +59,7 @@ impl Recorder {
             reads: self.clone(),
             live: self.clone(),
             writes: self.clone(),
+            collections: self.clone(),
             owners: self.clone(),
             events: self.clone(),
             metrics: self.clone(),
@@ -136,12 +137,56 @@ impl Reads for Recorder {
 }
 
 impl Live for Recorder {
-    fn get(&self, _: Arc<CallContext>, target: ObjectRef) -> BoxFuture<'static, Written> {
-        ready(object(&self.answer(json!({"live.get": wire::reference(&target)})))).boxed()
+    fn get(&self, _: Arc<CallContext>, asked: LiveGet) -> BoxFuture<'static, Written> {
+        let LiveGet { target, subresource, view } = asked;
+        let target = wire::reference(&target);
+        let asked = json!({"live.get": target, "subresource": subresource.as_deref(), "view": wire::view(&view)});
+        ready(object(&self.answer(asked))).boxed()
     }
 
     fn list(&self, _: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<ListPage, ApiError>> {
         ready(page(&self.answer(json!({"live.list": wire::live_query(&query)})))).boxed()
+    }
+
+    fn log(&self, _: Arc<CallContext>, query: LogQuery) -> BoxFuture<'static, Result<String, ApiError>> {
+        let answer = self.answer(json!({"live.log": wire::log_query(&query, most_bytes())}));
+        let log = match &answer["error"] {
+            Value::Null => Ok(answer["ok"].as_str().unwrap_or_default().to_owned()),
+            error => Err(wire::api_error_of(error)),
+        };
+        ready(log).boxed()
+    }
+
+    fn served(
+        &self,
+        _: Arc<CallContext>,
+        kind: ObjectKind,
+    ) -> BoxFuture<'static, Result<Option<ServedKind>, ApiError>> {
+        let answer = self.answer(json!({"live.served": wire::kind(&kind)}));
+        let served = match &answer["error"] {
+            Value::Null => Ok(wire::served_kind(&answer["ok"])),
+            error => Err(wire::api_error_of(error)),
+        };
+        ready(served).boxed()
+    }
+}
+
+impl Collections for Recorder {
+    fn delete_collection(
+        &self,
+        _: Arc<CallContext>,
+        collection: Collection,
+        options: DeleteOptions,
+    ) -> BoxFuture<'static, Deleted> {
+        let asked = json!({
+            "writes.delete-collection": wire::collection(&collection), "options": wire::delete_options(&options),
+        });
+        let answer = self.answer(asked);
+        let deleted = match &answer["error"] {
+            Value::Null => Ok(answer["ok"].as_array().map(|objects| objects.iter().map(wire::reference_of).collect())),
+            error => Err(wire::api_error_of(error)),
+        };
+        ready(deleted).boxed()
     }
 }
 

@@ -8,9 +8,11 @@ use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::http::{HttpBody, HttpError, HttpReason, HttpRequest, HttpResponse};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::outcome::{CallResult, Failure};
-use windlass_core::ports::{Event, EventType, ListQuery, LiveQuery};
+use windlass_core::ports::{Event, EventType, ListQuery, LiveQuery, LogQuery, ServedKind, View};
 use windlass_core::trigger::{Trigger, TriggerReason, Triggers};
-use windlass_core::write::{FieldValidation, Operation, PatchType, Propagation, WriteOptions};
+use windlass_core::write::{
+    Collection, DeleteOptions, FieldValidation, Operation, PatchType, Propagation, WriteOptions,
+};
 
 macro_rules! names {
     ($list:ident: $type:ident { $($case:ident => $name:literal),* $(,)? }) => {
@@ -83,7 +85,56 @@ pub(crate) fn list_query(query: &ListQuery, most_bytes: u32) -> Value {
 pub(crate) fn live_query(query: &LiveQuery) -> Value {
     json!({
         "kind": kind(&query.kind), "namespace": query.namespace.as_deref(), "labelSelector": query.label_selector,
-        "fieldSelector": query.field_selector, "limit": query.limit, "pageToken": query.page_token,
+        "fieldSelector": query.field_selector, "view": view(&query.view), "limit": query.limit,
+        "pageToken": query.page_token,
+    })
+}
+
+/// What is returned of an object; null: all of it.
+pub(crate) fn view(view: &View) -> Value {
+    match view {
+        View::Whole => Value::Null,
+        View::Metadata => json!("metadata"),
+        View::Fields(fields) => json!({"fields": fields}),
+    }
+}
+
+pub(crate) fn log_query(query: &LogQuery, most_bytes: u32) -> Value {
+    json!({
+        "target": reference(&query.target), "container": query.container, "previous": query.previous,
+        "tailLines": query.tail_lines, "sinceSeconds": query.since_seconds,
+        // Without one, the sandbox sets its own.
+        "limitBytes": Some(query.limit_bytes).filter(|bytes| *bytes != most_bytes),
+    })
+}
+
+/// How a kind is served, as a case writes it; null: it is not.
+pub(crate) fn served_kind(value: &Value) -> Option<ServedKind> {
+    let texts = |value: &Value| value.as_array().into_iter().flatten().map(text).collect();
+    (!value.is_null()).then(|| ServedKind {
+        resource: text(&value["resource"]),
+        namespaced: value["namespaced"] == true,
+        verbs: texts(&value["verbs"]),
+        subresources: texts(&value["subresources"]),
+    })
+}
+
+pub(crate) fn collection(collection: &Collection) -> Value {
+    json!({
+        "kind": kind(&collection.kind), "namespace": collection.namespace.as_deref(),
+        "labelSelector": collection.label_selector, "fieldSelector": collection.field_selector, "all": collection.all,
+    })
+}
+
+pub(crate) fn delete_options(options: &DeleteOptions) -> Value {
+    let propagation = match options.propagation {
+        Propagation::Background => "background",
+        Propagation::Foreground => "foreground",
+        Propagation::Orphan => "orphan",
+    };
+    json!({
+        "resourceVersion": options.resource_version.as_deref(), "propagation": propagation,
+        "gracePeriodSeconds": options.grace_period_seconds, "dryRun": options.dry_run,
     })
 }
 
@@ -98,7 +149,7 @@ fn write_options(options: &WriteOptions) -> Value {
             json!({"name": &*subresource.name, "parent": subresource.parent.as_ref().map(reference)})
         }),
         "resourceVersion": options.resource_version.as_deref(), "owned": options.owned, "force": options.force,
-        "dryRun": options.dry_run, "fieldValidation": validation,
+        "dryRun": options.dry_run, "fieldValidation": validation, "managerSuffix": options.manager_suffix.as_deref(),
     })
 }
 
@@ -122,18 +173,7 @@ pub(crate) fn operation(operation: &Operation) -> Value {
             })
         }
         Operation::Delete { target, options } => {
-            let propagation = match options.propagation {
-                Propagation::Background => "background",
-                Propagation::Foreground => "foreground",
-                Propagation::Orphan => "orphan",
-            };
-            json!({
-                "op": "delete", "target": reference(target),
-                "options": {
-                    "resourceVersion": options.resource_version.as_deref(), "propagation": propagation,
-                    "gracePeriodSeconds": options.grace_period_seconds, "dryRun": options.dry_run,
-                },
-            })
+            json!({"op": "delete", "target": reference(target), "options": delete_options(options)})
         }
     }
 }
@@ -195,7 +235,8 @@ pub(crate) fn api_error(error: &ApiError) -> Value {
 
 /// An error as a case writes it, with the verb that it comes from.
 pub(crate) fn api_error_of(error: &Value) -> ApiError {
-    const VERBS: [&str; 7] = ["get", "list", "create", "update", "patch", "delete", "claim"];
+    const VERBS: [&str; 9] =
+        ["get", "list", "create", "update", "patch", "delete", "deletecollection", "claim", "served"];
     let verb = VERBS.into_iter().find(|verb| error["verb"] == *verb).unwrap_or("get");
     let reason = named(REASONS, &error["reason"]);
     let made = ApiError::refused(reason, verb, text(&error["resource"]), None, text(&error["message"]));

@@ -322,7 +322,7 @@ async fn a_name_that_leads_elsewhere_reaches_no_port() {
     assert_eq!(result, CallResult::Done);
     let none = Vec::<ObjectRef>::new();
     assert_eq!(*ports.reads.lock().expect("not poisoned"), none);
-    assert_eq!(*ports.live_reads.lock().expect("not poisoned"), none);
+    assert!(ports.live_reads.lock().expect("not poisoned").is_empty());
     // What is in a body, the writer checks.
     let written = std::mem::take(&mut *ports.written.lock().expect("not poisoned"));
     assert!(written.iter().all(|operation| matches!(operation, Operation::Update { .. })), "{written:?}");

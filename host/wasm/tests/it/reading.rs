@@ -11,18 +11,23 @@ use windlass_core::outcome::CallResult;
 use windlass_wasm::Limits;
 
 /// Reads `v1 ConfigMap` of the name at an address; the answer is at 1024, its first byte 1 for an error.
-const GET: &str = r#"(import "windlass:plugin/live@0.2.0" "get"
-    (func $get (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#;
+const GET: &str = r#"(import "windlass:plugin/live@0.2.0" "get" (func $get (param i32 i32)))"#;
 /// As much of the name as `v1`.
 const NAME: (u32, u32) = (2048, 2);
 /// `../../secrets/x`.
 const PATH: (u32, u32) = (2059, 15);
 
+/// Its arguments are at 3072, where all is none (a view: whole) that is not stored: three texts of the reference.
 fn get((at, length): (u32, u32)) -> String {
-    format!(
-        "(call $get (i32.const 2048) (i32.const 2) (i32.const 2050) (i32.const 9) (i32.const 0) (i32.const 0) (i32.const 0)
-          (i32.const {at}) (i32.const {length}) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 1024))"
-    )
+    let texts = [(12, 2048, 2), (20, 2050, 9), (40, at, length)];
+    let stores = texts.map(|(offset, at, length)| {
+        let end = offset + 4;
+        format!(
+            "(i32.store offset={offset} (i32.const 3072) (i32.const {at}))
+             (i32.store offset={end} (i32.const 3072) (i32.const {length}))"
+        )
+    });
+    format!("{} (call $get (i32.const 3072) (i32.const 1024))", stores.concat())
 }
 
 fn fails() -> &'static str {
@@ -76,6 +81,33 @@ async fn a_live_answer_that_does_not_fit_is_an_error() {
     let guest = Core { imports: GET.to_owned(), reconcile: get(NAME) + succeeds(), ..Core::default() };
     let (result, _) = run(Limits { response_bytes: 100, ..Limits::default() }, guest, &"x".repeat(100)).await;
     assert_eq!(result, CallResult::Done);
+}
+
+/// Deletes the ConfigMaps with the label `v1`, and all of them if `all`; the answer is at 1024.
+fn delete_collection(all: u32) -> String {
+    // Of the collection: api-version, kind, the label selector, and `all`.
+    let words = [(0, 2048), (4, 2), (8, 2050), (12, 9), (28, 1), (32, 2048), (36, 2), (52, all)];
+    let stores = words.map(|(offset, word)| format!("(i32.store offset={offset} (i32.const 3072) (i32.const {word}))"));
+    format!("{} (call $delete (i32.const 3072) (i32.const 1024))", stores.concat())
+}
+
+#[tokio::test]
+async fn a_deletion_of_a_collection_reaches_the_port_and_what_it_names_the_guest() {
+    let import = r#"(import "windlass:plugin/writes@0.2.0" "delete-collection" (func $delete (param i32 i32)))"#;
+    // After the tag: that the server says it, an address, and how many.
+    let one = "(if (i32.ne (i32.load8_u offset=4 (i32.const 1024)) (i32.const 1)) (then unreachable))
+        (if (i32.ne (i32.load offset=12 (i32.const 1024)) (i32.const 1)) (then unreachable))";
+    let guest = Core {
+        imports: import.to_owned(),
+        reconcile: delete_collection(0) + succeeds() + one + &delete_collection(1) + succeeds(),
+        ..Core::default()
+    };
+    let (result, ports) = run(Limits::default(), guest, "{}").await;
+    assert_eq!(result, CallResult::Done);
+    let asked = ports.collections.lock().expect("not poisoned");
+    assert_eq!(asked.iter().map(|(collection, _)| collection.all).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(asked[0].0.label_selector.as_deref(), Some("v1"));
+    assert_eq!(asked[0].0.kind.to_string(), "v1 ConfigMap");
 }
 
 #[tokio::test]

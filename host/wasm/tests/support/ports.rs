@@ -9,10 +9,10 @@ use tokio::sync::Notify;
 use windlass_core::error::ApiError;
 use windlass_core::object::{ObjectKind, ObjectRef};
 use windlass_core::ports::{
-    Absent, CallContext, Claimed, Event, Events, ListPage, ListQuery, Live, LiveQuery, Owners, Ports, Reads, Writes,
-    Written,
+    Absent, CallContext, Claimed, Collections, Deleted, Event, Events, ListPage, ListQuery, Live, LiveGet, LiveQuery,
+    LogQuery, Owners, Ports, Reads, ServedKind, Writes, Written,
 };
-use windlass_core::write::Operation;
+use windlass_core::write::{Collection, DeleteOptions, Operation};
 
 /// How writes are answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,8 +38,10 @@ pub(crate) struct FakePorts {
     pub(crate) object: Option<Arc<str>>,
     pub(crate) reads: Mutex<Vec<ObjectRef>>,
     pub(crate) lists: Mutex<Vec<ListQuery>>,
-    pub(crate) live_reads: Arc<Mutex<Vec<ObjectRef>>>,
+    pub(crate) live_reads: Arc<Mutex<Vec<LiveGet>>>,
     pub(crate) live_lists: Arc<Mutex<Vec<LiveQuery>>>,
+    pub(crate) logs: Mutex<Vec<LogQuery>>,
+    pub(crate) collections: Mutex<Vec<(Collection, DeleteOptions)>>,
     pub(crate) claims: Mutex<Vec<(ObjectKind, String)>>,
     /// Writes that have been answered.
     pub(crate) written: Arc<Mutex<Vec<Operation>>>,
@@ -58,6 +60,7 @@ impl FakePorts {
             reads: self.clone(),
             live: self.clone(),
             writes: self.clone(),
+            collections: self.clone(),
             owners: self.clone(),
             events: self.clone(),
             ..Absent::ports()
@@ -83,10 +86,10 @@ impl Reads for FakePorts {
 }
 
 impl Live for FakePorts {
-    fn get(&self, _: Arc<CallContext>, target: ObjectRef) -> BoxFuture<'static, Written> {
+    fn get(&self, _: Arc<CallContext>, asked: LiveGet) -> BoxFuture<'static, Written> {
         let (reads, object) = (self.live_reads.clone(), self.object.clone());
         async move {
-            reads.lock().expect("not poisoned").push(target);
+            reads.lock().expect("not poisoned").push(asked);
             Ok(object)
         }
         .boxed()
@@ -96,6 +99,39 @@ impl Live for FakePorts {
         self.live_lists.lock().expect("not poisoned").push(query);
         let page = ListPage { items: self.object.iter().cloned().collect(), next_token: None };
         async move { Ok(page) }.boxed()
+    }
+
+    fn log(&self, _: Arc<CallContext>, query: LogQuery) -> BoxFuture<'static, Result<String, ApiError>> {
+        self.logs.lock().expect("not poisoned").push(query);
+        let text = self.object.as_deref().unwrap_or_default().to_owned();
+        async move { Ok(text) }.boxed()
+    }
+
+    /// No kind is served but Pods.
+    fn served(
+        &self,
+        _: Arc<CallContext>,
+        kind: ObjectKind,
+    ) -> BoxFuture<'static, Result<Option<ServedKind>, ApiError>> {
+        let pods = || ServedKind {
+            resource: "pods".to_owned(),
+            namespaced: true,
+            verbs: vec!["get".to_owned(), "list".to_owned()],
+            subresources: vec!["log".to_owned()],
+        };
+        async move { Ok((&*kind.kind == "Pod").then(pods)) }.boxed()
+    }
+}
+
+impl Collections for FakePorts {
+    fn delete_collection(
+        &self,
+        call: Arc<CallContext>,
+        collection: Collection,
+        options: DeleteOptions,
+    ) -> BoxFuture<'static, Deleted> {
+        self.collections.lock().expect("not poisoned").push((collection, options));
+        async move { Ok(Some(vec![call.primary_ref()])) }.boxed()
     }
 }
 

@@ -11,9 +11,10 @@ use prometheus_client::metrics::counter::Counter;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{ObjectKind, ObjectRef};
 use windlass_core::ports::{
-    CallContext, Claimed, Event, Events, ListPage, ListQuery, Live, LiveQuery, Owners, Ports, Reads, Writes, Written,
+    CallContext, Claimed, Collections, Deleted, Event, Events, ListPage, ListQuery, Live, LiveGet, LiveQuery, LogQuery,
+    Owners, Ports, Reads, ServedKind, Writes, Written,
 };
-use windlass_core::write::Operation;
+use windlass_core::write::{Collection, DeleteOptions, Operation};
 
 use super::{Counters, HostMetrics, MetricLabels};
 
@@ -33,6 +34,7 @@ pub(crate) fn counted(ports: Ports, metrics: &HostMetrics, plugin: &str, read_on
         }),
         live: Arc::new(CountedPort { port: ports.live, totals: totals(&metrics.live) }),
         writes: Arc::new(CountedPort { port: ports.writes, totals: totals(&metrics.writes) }),
+        collections: Arc::new(CountedPort { port: ports.collections, totals: totals(&metrics.writes) }),
         owners: Arc::new(CountedPort { port: ports.owners, totals: totals(&metrics.claims) }),
         events: Arc::new(CountedEvents { events: ports.events, emitted: events }),
         ..ports
@@ -63,7 +65,7 @@ impl Totals {
         self.counter(verb, result.as_ref().err().map_or("ok", |error| error.reason.as_str())).inc();
     }
 
-    fn count_write(&self, verb: &'static str, written: &Written) {
+    fn count_write<T>(&self, verb: &'static str, written: &Result<T, ApiError>) {
         let (code, outcome) = ended(written, self.written);
         let mut labels = self.labels(verb);
         labels.push(("code", code.map_or_else(String::new, |code| code.to_string())));
@@ -73,7 +75,7 @@ impl Totals {
 }
 
 /// How a write ended: *committed*, *refused* or *unknown* (ADR 5), or the host did not send it.
-fn ended(written: &Written, well: &'static str) -> (Option<u16>, &'static str) {
+fn ended<T>(written: &Result<T, ApiError>, well: &'static str) -> (Option<u16>, &'static str) {
     match written {
         Ok(_) => (None, well),
         Err(error) => match error.reason {
@@ -128,14 +130,41 @@ struct CountedPort<P: ?Sized> {
 }
 
 impl Live for CountedPort<dyn Live> {
-    fn get(&self, call: Arc<CallContext>, target: ObjectRef) -> BoxFuture<'static, Written> {
+    fn get(&self, call: Arc<CallContext>, asked: LiveGet) -> BoxFuture<'static, Written> {
         let totals = self.totals.clone();
-        self.port.get(call, target).inspect(move |result| totals.count("get", result)).boxed()
+        self.port.get(call, asked).inspect(move |result| totals.count("get", result)).boxed()
     }
 
     fn list(&self, call: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<ListPage, ApiError>> {
         let totals = self.totals.clone();
         self.port.list(call, query).inspect(move |result| totals.count("list", result)).boxed()
+    }
+
+    fn log(&self, call: Arc<CallContext>, query: LogQuery) -> BoxFuture<'static, Result<String, ApiError>> {
+        let totals = self.totals.clone();
+        self.port.log(call, query).inspect(move |result| totals.count("log", result)).boxed()
+    }
+
+    fn served(
+        &self,
+        call: Arc<CallContext>,
+        kind: ObjectKind,
+    ) -> BoxFuture<'static, Result<Option<ServedKind>, ApiError>> {
+        let totals = self.totals.clone();
+        self.port.served(call, kind).inspect(move |result| totals.count("served", result)).boxed()
+    }
+}
+
+impl Collections for CountedPort<dyn Collections> {
+    fn delete_collection(
+        &self,
+        call: Arc<CallContext>,
+        collection: Collection,
+        options: DeleteOptions,
+    ) -> BoxFuture<'static, Deleted> {
+        let totals = self.totals.clone();
+        let count = move |deleted: &Deleted| totals.count_write("deletecollection", deleted);
+        self.port.delete_collection(call, collection, options).inspect(count).boxed()
     }
 }
 

@@ -17,6 +17,7 @@ use windlass_core::write::{
 
 use super::bindings::exports::windlass::plugin::reconciler::Outcome;
 use super::bindings::windlass::plugin::{cache, triggers, types as wit, writes};
+use crate::manifest::is_dns_label;
 use crate::request::Request;
 use crate::text::{shortened, single_line};
 
@@ -29,6 +30,8 @@ const MAX_MESSAGE: usize = 4 << 10;
 const MAX_NAME: usize = 253;
 /// UIDs and versions, which only servers make.
 const MAX_TOKEN: usize = 128;
+/// The end of a field manager, which may have 128 characters in all.
+const MAX_SUFFIX: usize = 32;
 /// Selectors, pointers and page tokens; and how many pointers a read may have.
 const MAX_TEXT: usize = 4 << 10;
 const MAX_FIELDS: usize = 64;
@@ -117,7 +120,8 @@ pub(crate) fn milliseconds(ms: u32) -> Duration {
 }
 
 fn known_verb(verb: &str) -> &'static str {
-    const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "claim"];
+    const VERBS: [&str; 10] =
+        ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "claim", "served"];
     VERBS.into_iter().find(|known| *known == verb).unwrap_or("unknown")
 }
 
@@ -299,15 +303,29 @@ fn write_options(options: writes::WriteOptions) -> Result<WriteOptions, Malforme
             writes::FieldValidation::Warn => FieldValidation::Warn,
             writes::FieldValidation::Ignore => FieldValidation::Ignore,
         },
+        manager_suffix: options.manager_suffix.map(manager_suffix).transpose()?,
     })
 }
 
+/// With the plugin's name before it, it is within what the server takes for a field manager.
+fn manager_suffix(suffix: String) -> Result<Arc<str>, Malformed> {
+    if suffix.len() > MAX_SUFFIX || !is_dns_label(&suffix) {
+        let rule = "lower-case letters, digits and dashes, beginning and ending with a letter or digit";
+        return Err(format!("{} cannot end a field manager: it must be up to {MAX_SUFFIX} {rule}", quoted(&suffix)));
+    }
+    Ok(suffix.into())
+}
+
 fn subresource(subresource: writes::Subresource) -> Result<Subresource, Malformed> {
-    let name = subresource.name;
+    let name = subresource_name(subresource.name)?;
+    Ok(Subresource { name, parent: subresource.parent.map(object_ref).transpose()? })
+}
+
+pub(super) fn subresource_name(name: String) -> Result<Arc<str>, Malformed> {
     if name.is_empty() || name.len() > 63 || !name.bytes().all(|byte| byte.is_ascii_lowercase()) {
         return Err(format!("{} is not a subresource, which is like `status`", quoted(&name)));
     }
-    Ok(Subresource { name: name.into(), parent: subresource.parent.map(object_ref).transpose()? })
+    Ok(name.into())
 }
 
 fn resource_version(version: Option<String>) -> Result<Option<Arc<str>>, Malformed> {
@@ -322,7 +340,7 @@ fn patch_type(patch_type: writes::PatchType) -> PatchType {
     }
 }
 
-fn delete_options(options: writes::DeleteOptions) -> Result<DeleteOptions, Malformed> {
+pub(super) fn delete_options(options: writes::DeleteOptions) -> Result<DeleteOptions, Malformed> {
     Ok(DeleteOptions {
         resource_version: resource_version(options.resource_version)?,
         propagation: match options.propagation {
@@ -414,5 +432,15 @@ mod tests {
         };
         assert!(event(nothing("")).is_err());
         assert!(event(nothing("Created")).is_ok());
+    }
+
+    #[test]
+    fn the_end_of_a_field_manager_is_a_short_label() {
+        for suffix in ["tls", "a", "part-2", &"x".repeat(32)] {
+            assert!(manager_suffix(suffix.to_owned()).is_ok(), "{suffix}");
+        }
+        for suffix in ["", "-a", "a-", "A", "a/b", "a.b", "\u{e9}", &"x".repeat(33)] {
+            assert!(manager_suffix(suffix.to_owned()).is_err(), "{suffix}");
+        }
     }
 }

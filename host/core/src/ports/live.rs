@@ -1,0 +1,108 @@
+//! What a plugin reads from the API server itself; the same shapes as `wit/live.wit`.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+
+use super::{CallContext, ListPage, Written};
+use crate::error::ApiError;
+use crate::object::{ObjectKind, ObjectRef};
+
+/// What is returned of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum View {
+    /// All of it.
+    #[default]
+    Whole,
+    /// Its `apiVersion`, `kind` and `metadata`.
+    Metadata,
+    /// What identifies it, and the values at these JSON pointers.
+    Fields(Vec<String>),
+}
+
+/// A read of one object, or of a subresource of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveGet {
+    /// The object.
+    pub target: ObjectRef,
+    /// Such as `scale`. None: the object itself.
+    pub subresource: Option<Arc<str>>,
+    /// What is returned of it.
+    pub view: View,
+}
+
+impl LiveGet {
+    /// A read of all of `target`.
+    #[must_use]
+    pub fn whole(target: ObjectRef) -> Self {
+        Self { target, subresource: None, view: View::Whole }
+    }
+}
+
+/// Conditions of a list from the API server; all must hold. As `live.list-query` in WIT.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveQuery {
+    /// The kind.
+    pub kind: ObjectKind,
+    /// None: all namespaces.
+    pub namespace: Option<Arc<str>>,
+    /// In Kubernetes' syntax.
+    pub label_selector: Option<String>,
+    /// In Kubernetes' syntax.
+    pub field_selector: Option<String>,
+    /// What is returned of each object.
+    pub view: View,
+    /// How many objects a page may hold, at least 1.
+    pub limit: u32,
+    /// Where the page before ended.
+    pub page_token: Option<String>,
+}
+
+/// A part of the log of a Pod's container. As `live.log-query` in WIT.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogQuery {
+    /// The Pod.
+    pub target: ObjectRef,
+    /// None: the only one.
+    pub container: Option<String>,
+    /// The log of the container before, which has ended.
+    pub previous: bool,
+    /// Only so many of the last lines.
+    pub tail_lines: Option<u32>,
+    /// Only what is no older.
+    pub since_seconds: Option<u32>,
+    /// How many bytes are read.
+    pub limit_bytes: u32,
+}
+
+/// How the API server serves a kind. As `live.served-kind` in WIT.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServedKind {
+    /// The plural.
+    pub resource: String,
+    /// Its objects are in namespaces.
+    pub namespaced: bool,
+    /// The API verbs.
+    pub verbs: Vec<String>,
+    /// The subresources' names.
+    pub subresources: Vec<String>,
+}
+
+/// Reads from the API server itself; each is a request.
+pub trait Live: Send + Sync {
+    /// One object. None: it does not exist.
+    fn get(&self, call: Arc<CallContext>, asked: LiveGet) -> BoxFuture<'static, Written>;
+
+    /// A page of a list.
+    fn list(&self, call: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<ListPage, ApiError>>;
+
+    /// The log of a Pod's container: of at most as many bytes as are asked for.
+    fn log(&self, call: Arc<CallContext>, query: LogQuery) -> BoxFuture<'static, Result<String, ApiError>>;
+
+    /// How `kind` is served. None: it is not.
+    fn served(
+        &self,
+        call: Arc<CallContext>,
+        kind: ObjectKind,
+    ) -> BoxFuture<'static, Result<Option<ServedKind>, ApiError>>;
+}

@@ -1,0 +1,38 @@
+//! Query strings, and what a path or query may hold.
+
+use std::fmt::Write as _;
+
+/// Builds a query string, percent-encoding what a query must not hold.
+#[derive(Debug, Default)]
+pub(crate) struct Query(String);
+
+impl Query {
+    pub(crate) fn add(&mut self, name: &str, value: &str) {
+        self.0.push(if self.0.is_empty() { '?' } else { '&' });
+        self.0.push_str(name);
+        self.0.push('=');
+        encode(&mut self.0, value);
+    }
+
+    pub(crate) fn add_some(&mut self, name: &str, value: Option<&str>) {
+        if let Some(value) = value {
+            self.add(name, value);
+        }
+    }
+
+    /// Path and query.
+    pub(crate) fn onto(&self, path: &str) -> String {
+        [path, &self.0].concat()
+    }
+}
+
+/// Appends `text`, all but unreserved characters percent-encoded, so that it stands for itself in a path or query.
+pub(crate) fn encode(target: &mut String, text: &str) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            target.push(char::from(byte));
+        } else {
+            let _ = write!(target, "%{byte:02X}");
+        }
+    }
+}

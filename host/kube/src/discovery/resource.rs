@@ -1,0 +1,73 @@
+//! What discovery tells of a kind.
+
+use windlass_core::grants::Access;
+use windlass_core::object::{ObjectKey, ObjectKind};
+
+use crate::client::request;
+
+/// How the server serves a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// The kind.
+    pub kind: ObjectKind,
+    /// The name in paths and grants: `deployments`.
+    pub plural: String,
+    /// Whether its objects live in namespaces.
+    pub namespaced: bool,
+    /// Such as `status` and `scale`.
+    pub subresources: Vec<String>,
+    /// The verbs that the server supports: `get`, `list`, `watch`, `create`, ….
+    pub verbs: Vec<String>,
+    /// Whether its versions compare as numbers. No, where the server does not promise it or nobody asked.
+    pub comparable: bool,
+}
+
+impl Resource {
+    /// The API group; empty for the core group.
+    #[must_use]
+    pub fn group(&self) -> &str {
+        self.kind.group()
+    }
+
+    /// Whether what is created of it can be read again. Reviews and their like are answered, and forgotten.
+    pub(crate) fn is_stored(&self) -> bool {
+        // A server that says nothing of verbs is believed to store.
+        self.verbs.is_empty() || self.verbs.iter().any(|verb| matches!(&**verb, "get" | "list" | "watch"))
+    }
+
+    /// The access that `verb` needs to `subresource` of the object `key`, or of all objects.
+    pub(crate) fn access<'a>(&'a self, verb: &'a str, subresource: &'a str, key: Option<&'a ObjectKey>) -> Access<'a> {
+        let (group, resource, namespaced) = (self.group(), &*self.plural, self.namespaced);
+        Access { verb, group, resource, subresource, namespaced, key }
+    }
+
+    /// The path of the collection, in `namespace` or over all.
+    pub(crate) fn collection(&self, namespace: Option<&str>) -> String {
+        let mut path = group_version_path(&self.kind);
+        if let Some(namespace) = namespace {
+            path.push_str("/namespaces/");
+            request::encode(&mut path, namespace);
+        }
+        path.push('/');
+        path.push_str(&self.plural);
+        path
+    }
+
+    /// The path of one object or of a subresource of it; an empty `subresource` is the object itself.
+    pub(crate) fn object(&self, key: &ObjectKey, subresource: &str) -> String {
+        let mut path = self.collection(key.namespace.as_deref());
+        for part in [&*key.name, subresource] {
+            if !part.is_empty() {
+                path.push('/');
+                request::encode(&mut path, part);
+            }
+        }
+        path
+    }
+}
+
+/// The path of a group and version.
+pub(super) fn group_version_path(kind: &ObjectKind) -> String {
+    let root = if kind.api_version.contains('/') { "/apis/" } else { "/api/" };
+    [root, &kind.api_version].concat()
+}

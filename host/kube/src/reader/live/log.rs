@@ -1,0 +1,67 @@
+//! The logs of Pods: the one live read whose answer is no JSON.
+
+use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::ports::{CallContext, LogQuery};
+
+use super::{LiveReaderInner, is_missing};
+use crate::client::api_error::Subject;
+use crate::client::headers;
+use crate::client::request::{self, Query, REQUEST_LIMIT, RequestError};
+use crate::target::{Resolver, Target};
+
+impl LiveReaderInner {
+    pub(super) async fn log(&self, call: &CallContext, query: LogQuery) -> Result<String, ApiError> {
+        let mut subject = Subject { verb: "get", resource: String::new(), object: Some(query.target.clone()) };
+        if query.target.uid.is_some() {
+            let message = "the server tests no uid where it reads a log: leave it out";
+            return Err(subject.refuse(ApiReason::Invalid, message));
+        }
+        self.pay(&subject)?;
+        let resolver = Resolver { discovery: &self.discovery, call, subject: &mut subject };
+        let Target { resource, key } = resolver.object(query.target.clone(), "log").await?;
+        let uri = parameters(&query).onto(&resource.object(&key, "log"));
+        let headers = headers::of_call(call);
+        let headers = headers.map_err(|error| subject.refuse(ApiReason::Invalid, error.to_string()))?;
+        let most = usize::try_from(query.limit_bytes).unwrap_or(usize::MAX);
+        match request::get_beginning(&self.client, &uri, headers, most, REQUEST_LIMIT).await {
+            Ok(bytes) => Ok(text(&bytes, most)),
+            Err(RequestError::Refused { ref status, .. }) if !is_missing(status, &key.name) && status.code == 404 => {
+                self.discovery.doubt(&resource.kind);
+                Err(subject.refuse(ApiReason::NotFound, status.message.clone()))
+            }
+            Err(error) => Err(subject.read_failed(&error)),
+        }
+    }
+}
+
+fn parameters(query: &LogQuery) -> Query {
+    let mut parameters = Query::default();
+    parameters.add_some("container", query.container.as_deref());
+    if query.previous {
+        parameters.add("previous", "true");
+    }
+    let numbers = [("tailLines", query.tail_lines), ("sinceSeconds", query.since_seconds)];
+    for (name, number) in numbers.into_iter().chain([("limitBytes", Some(query.limit_bytes))]) {
+        parameters.add_some(name, number.map(|number| number.to_string()).as_deref());
+    }
+    parameters
+}
+
+/// `bytes` as text of at most as many bytes. What is not UTF-8 may take more room as text than it did.
+fn text(bytes: &[u8], most: usize) -> String {
+    let mut text = String::from_utf8_lossy(bytes).into_owned();
+    text.truncate(text.floor_char_boundary(most));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_utf_8_becomes_text_that_is_no_longer() {
+        assert_eq!(text(b"a\xffb", 10), "a\u{fffd}b");
+        assert_eq!(text(b"a\xffb", 3), "a");
+        assert_eq!(text("\u{e9}".as_bytes(), 2), "\u{e9}");
+    }
+}

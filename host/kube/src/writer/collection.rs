@@ -1,0 +1,350 @@
+//! Deletions of collections: one request, which deletes one object after the other.
+//!
+//! Nobody knows beforehand which they are. The server names them in its answer, as they were before. An error may come
+//! when some are deleted already; then, and where the server does not name them, the caches of the kind have to prove
+//! that they are fresh before the key runs again (ADR 10, ADR 11).
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::Method;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
+use tracing::Instrument as _;
+use windlass_core::difference::Difference;
+use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::finalizer;
+use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
+use windlass_core::ports::{CallContext, Collections, Deleted};
+use windlass_core::principal::Role;
+use windlass_core::selector::{Selector, SelectorError};
+use windlass_core::settle::Ending;
+use windlass_core::withheld::{WithheldEffect, WithheldWrite};
+use windlass_core::write::{Collection, DeleteOptions, Propagation};
+
+use super::Writer;
+use super::budget;
+use super::carry_out::warn;
+use super::refusal;
+use crate::client::api_error::{Fate, Subject};
+use crate::client::headers;
+use crate::client::request::{self, Answer, Mutation, Query, RequestError, SERVER_TIMEOUT, STILL_POSSIBLE};
+use crate::discovery::Resource;
+use crate::field_selector;
+use crate::informer::parse::ParseError;
+use crate::target::{Resolver, Target};
+use crate::writer::answer;
+use crate::writer::audit::{self, Audit, WriteOutcome};
+use crate::writer::expecting::CollectionInterest;
+use crate::writer::plan::{JSON, delete_options};
+use crate::writer::settling::Sent;
+
+const VERB: &str = "deletecollection";
+
+/// A deletion that may be sent.
+struct Deletion {
+    subject: Subject,
+    mutation: Mutation,
+    resource: Arc<Resource>,
+    namespace: Option<Arc<str>>,
+    labels: Selector,
+    propagation: Propagation,
+    /// The server will change nothing.
+    dry_run: bool,
+    /// It is a dry run only because the host is read-only: the call takes it for carried out.
+    withheld: bool,
+}
+
+/// How a deletion ended for now.
+struct Ended {
+    deleted: Deleted,
+    /// Until when the server may go on with it, and who waits for what it does.
+    unsettled: Option<(Instant, Option<CollectionInterest>)>,
+}
+
+impl From<ApiError> for Ended {
+    fn from(error: ApiError) -> Self {
+        Self { deleted: Err(error), unsettled: None }
+    }
+}
+
+impl Collections for Writer {
+    fn delete_collection(
+        &self,
+        call: Arc<CallContext>,
+        collection: Collection,
+        options: DeleteOptions,
+    ) -> BoxFuture<'static, Deleted> {
+        let writer = self.clone();
+        let (asker, answered) = oneshot::channel();
+        let task = async move {
+            let Some((Ended { deleted, unsettled }, asker)) =
+                writer.delete_all(&call, &collection, options, asker).await
+            else {
+                return;
+            };
+            let Some((over, interest)) = unsettled else {
+                // First: whoever is answered finds the call settled.
+                drop(call);
+                let _ = asker.send(deleted);
+                return;
+            };
+            let _ = asker.send(deleted);
+            sleep_until(over).await;
+            end(interest, CollectionInterest::unknown);
+            drop(call);
+        };
+        drop(self.runtime.spawn(task.in_current_span()));
+        Box::pin(async move {
+            answered.await.unwrap_or_else(|_| {
+                let subject = Subject { verb: VERB, resource: String::new(), object: None };
+                let message = "the host's task for this deletion ended early; its outcome is not known";
+                Err(subject.refuse(ApiReason::UnknownOutcome, message))
+            })
+        })
+    }
+}
+
+impl Writer {
+    /// None: nobody waits for it any more, and nothing was sent.
+    async fn delete_all(
+        &self,
+        call: &CallContext,
+        collection: &Collection,
+        mut options: DeleteOptions,
+        mut asker: oneshot::Sender<Deleted>,
+    ) -> Option<(Ended, oneshot::Sender<Deleted>)> {
+        let withheld = self.read_only && !options.dry_run;
+        options.dry_run |= self.read_only;
+        let mut planned = self.plan_deletion(call, collection, &options).await;
+        if planned.is_ok() && !budget::try_pay(self.budget.as_ref(), call) {
+            budget::pay(self.budget.as_ref(), call, &mut asker).await.ok()?;
+            // What the plugin may do is no longer sure.
+            planned = self.plan_deletion(call, collection, &options).await;
+        }
+        let ended = match planned {
+            Ok(deletion) => self.send_deletion(call, Deletion { withheld, ..deletion }).await,
+            Err(error) => error.into(),
+        };
+        Some((ended, asker))
+    }
+
+    async fn plan_deletion(
+        &self,
+        call: &CallContext,
+        collection: &Collection,
+        options: &DeleteOptions,
+    ) -> Result<Deletion, ApiError> {
+        let Collection { kind, namespace, label_selector, field_selector, .. } = collection;
+        let mut subject = Subject { verb: VERB, resource: String::new(), object: None };
+        let (labels, name) = check(&subject, collection, options)?;
+        let resolver = Resolver { discovery: &self.discovery, call, subject: &mut subject };
+        let Target { resource, key } = resolver.collection_beside(kind, namespace.clone(), name).await?;
+        let mut query = Query::default();
+        query.add_some("labelSelector", label_selector.as_deref());
+        query.add_some("fieldSelector", field_selector.as_deref());
+        query.add("timeout", SERVER_TIMEOUT);
+        let headers = headers::of_call(call);
+        let headers = headers.map_err(|error| subject.refuse(ApiReason::Invalid, error.to_string()))?;
+        let mutation = Mutation {
+            method: Method::DELETE,
+            uri: query.onto(&resource.collection(key.namespace.as_deref())),
+            content_type: JSON,
+            body: Bytes::from(delete_options(options).to_string()),
+            headers,
+        };
+        let (propagation, dry_run) = (options.propagation, options.dry_run);
+        let namespace = key.namespace;
+        Ok(Deletion { subject, mutation, resource, namespace, labels, propagation, dry_run, withheld: false })
+    }
+
+    async fn send_deletion(&self, call: &CallContext, mut deletion: Deletion) -> Ended {
+        if deletion.withheld
+            && let Some(why) = self.has_no_dry_run(&deletion.resource, "").await
+        {
+            let write = deletion.as_withheld(Some(why.clone()));
+            let is_news = self.tell_withheld(call, &write);
+            self.audit_of(call, &deletion).withheld(&write, is_news, None, Duration::ZERO);
+            return refusal::read_only(&deletion.subject, &write, &why).into();
+        }
+        let Deletion { resource, namespace, labels, dry_run, .. } = &deletion;
+        // Before it is sent: its events may come before its answer.
+        let interest = self.expecting.as_ref().filter(|_| !dry_run);
+        let interest =
+            interest.and_then(|expecting| expecting.open_collection(call, &resource.kind, namespace.as_ref(), labels));
+        let limit = match call.principal.fence.may_start(STILL_POSSIBLE) {
+            Ok(limit) => limit,
+            Err(lost) => {
+                end(interest, CollectionInterest::nothing);
+                self.audit_of(call, &deletion).ended(WriteOutcome::NotSent, None, Duration::ZERO);
+                return deletion.subject.refuse(ApiReason::LeaseLost, lost.to_string()).into();
+            }
+        };
+        let sent = Sent { at: Instant::now(), limit };
+        deletion.mutation.end_within(limit);
+        let result = request::mutate(&self.client, deletion.mutation.clone(), limit).await;
+        let (code, took) = (audit::code(&result), sent.at.elapsed());
+        match result {
+            Ok(Answer { text, warnings, .. }) => {
+                warn(call, &deletion.subject, &warnings);
+                let kind = deletion.resource.kind.clone();
+                let found = self.offload.read(text, move |text| named_in(text, &kind)).await;
+                self.carried_out(call, &deletion, found.ok().flatten(), (interest, code, took))
+            }
+            // It was carried out all the same.
+            Err(RequestError::TooLarge { .. } | RequestError::NotText(_)) => {
+                self.carried_out(call, &deletion, None, (interest, code, took))
+            }
+            Err(error) => {
+                let (failure, fate) = deletion.subject.mutation_failed(&error, deletion.dry_run);
+                self.audit_of(call, &deletion).ended(WriteOutcome::of_failure(&error, fate), code, took);
+                let unsettled = match (fate, &error) {
+                    (_, RequestError::NotSent { .. }) => {
+                        end(interest, CollectionInterest::nothing);
+                        None
+                    }
+                    (Fate::Unknown(Ending::Silent), _) => Some((sent.over(), interest)),
+                    // Some may be deleted: the server refuses one object after it has deleted another.
+                    (Fate::Refused | Fate::Unknown(Ending::Answered), _) => {
+                        end(interest, CollectionInterest::unknown);
+                        None
+                    }
+                };
+                Ended { deleted: Err(failure), unsettled }
+            }
+        }
+    }
+
+    /// The server has deleted the objects that it has `found`, or not said which.
+    fn carried_out(
+        &self,
+        call: &CallContext,
+        deletion: &Deletion,
+        found: Option<Vec<Object>>,
+        (interest, code, took): (Option<CollectionInterest>, Option<u16>, Duration),
+    ) -> Ended {
+        match (interest, &found) {
+            (Some(interest), Some(found)) => interest.deleted(found),
+            (Some(interest), None) => interest.unknown(),
+            (None, _) => {}
+        }
+        if !deletion.dry_run || deletion.withheld {
+            for object in found.iter().flatten() {
+                deletion.lay(call, object);
+            }
+        }
+        let is_idle = found.as_ref().is_some_and(Vec::is_empty);
+        if deletion.withheld {
+            let write = deletion.as_withheld(None);
+            let is_news = !is_idle && self.tell_withheld(call, &write);
+            self.audit_of(call, deletion).withheld(&write, is_news, code, took);
+        } else {
+            self.audit_of(call, deletion).ended(WriteOutcome::Committed, code, took);
+            let is_change = !is_idle && !deletion.dry_run && call.principal.role == Role::Plugin;
+            if let Some(committed) = self.committed.as_ref().filter(|_| is_change) {
+                committed(call, &deletion.any(), None);
+            }
+        }
+        let named = |object: &Object| {
+            let (key, uid) = (object.header.key.clone(), Some(object.header.uid.text()));
+            ObjectRef { kind: deletion.resource.kind.clone(), key, uid }
+        };
+        Ended { deleted: Ok(found.map(|found| found.iter().map(named).collect())), unsettled: None }
+    }
+
+    fn audit_of<'a>(&'a self, call: &'a CallContext, deletion: &'a Deletion) -> Audit<'a> {
+        Audit { call, subject: &deletion.subject, dry_run: deletion.dry_run, counts: &self.counts }
+    }
+}
+
+impl Deletion {
+    /// Shows the call's later reads that `object`, as it was before, is deleted.
+    fn lay(&self, call: &CallContext, object: &Object) {
+        let (kind, key) = (&self.resource.kind, &object.header.key);
+        if self.waits(object) {
+            // How it is while it waits, the server does not say.
+            call.overlay.doubt(kind, key.clone());
+        } else {
+            call.overlay.gone(kind, key.clone(), Some(object.header.uid.clone()));
+        }
+        if self.withheld {
+            call.overlay.mark_dry_run(kind, key);
+        }
+    }
+
+    /// Whether a deleted `object` may be there still: other propagations are finalizers, and Pods end in their own time.
+    fn waits(&self, object: &Object) -> bool {
+        let kind = &self.resource.kind;
+        let is_pod = &*kind.api_version == "v1" && &*kind.kind == "Pod";
+        is_pod || self.propagation != Propagation::Background || !finalizer::in_text(&object.glance()).is_empty()
+    }
+
+    /// All objects that it is about, as one.
+    fn any(&self) -> ObjectRef {
+        let key = ObjectKey { namespace: self.namespace.clone(), name: "*".into() };
+        ObjectRef { kind: self.resource.kind.clone(), key, uid: None }
+    }
+
+    fn as_withheld(&self, unjudged: Option<String>) -> WithheldWrite {
+        WithheldWrite {
+            verb: VERB,
+            resource: self.subject.resource.clone(),
+            object: self.any(),
+            effect: WithheldEffect::Delete,
+            difference: Difference::default(),
+            unjudged,
+        }
+    }
+}
+
+/// All that can be wrong before anybody is asked. The label selector, and the name of the only object that can be meant, if
+/// there is one.
+fn check<'a>(
+    subject: &Subject,
+    collection: &'a Collection,
+    options: &DeleteOptions,
+) -> Result<(Selector, Option<&'a str>), ApiError> {
+    let invalid = |message: String| subject.refuse(ApiReason::Invalid, message);
+    let labels = collection.label_selector.as_deref().unwrap_or_default().parse::<Selector>();
+    let labels = labels.map_err(|error: SelectorError| invalid(error.to_string()))?;
+    let fields = collection.field_selector.as_deref().unwrap_or_default();
+    let name = field_selector::only_name(fields).map_err(|error| invalid(error.to_string()))?;
+    if !collection.all && labels.is_empty() && field_selector::is_empty(fields) {
+        let kind = &collection.kind;
+        return Err(invalid(format!(
+            "without a selector every {kind} would be deleted: select, or say that all are meant"
+        )));
+    }
+    if options.resource_version.is_some() {
+        return Err(invalid("a collection cannot be locked to a resource version: each object has its own".to_owned()));
+    }
+    Ok((labels, name))
+}
+
+/// The objects that an answer names. None: it is no list.
+fn named_in(text: &str, kind: &ObjectKind) -> Result<Option<Vec<Object>>, ParseError> {
+    #[derive(Deserialize)]
+    struct Found<'a> {
+        #[serde(borrow)]
+        kind: Cow<'a, str>,
+        #[serde(borrow)]
+        items: Option<Vec<&'a RawValue>>,
+    }
+    let found: Found<'_> = serde_json::from_str(text)?;
+    if !found.kind.ends_with("List") {
+        return Ok(None);
+    }
+    let items = found.items.unwrap_or_default().into_iter();
+    items.map(|item| answer::whole(kind, item.get())).collect::<Result<_, _>>().map(Some)
+}
+
+fn end(interest: Option<CollectionInterest>, how: fn(CollectionInterest)) {
+    if let Some(interest) = interest {
+        how(interest);
+    }
+}

@@ -1,0 +1,115 @@
+//! What a key must see after it has deleted a collection.
+//!
+//! The answer names the objects too late: their events may have come by then. So those that the caches show are followed
+//! from before the request. What the caches did not show, and what the server does not name, they have to prove.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use windlass_core::expectations::{Effect, Shown};
+use windlass_core::gate::Interest;
+use windlass_core::object::{Object, ObjectKey, ObjectKind};
+use windlass_core::ports::CallContext;
+use windlass_core::selector::Selector;
+
+use super::{Expecting, Watch};
+use crate::informer::store::StoreScope;
+
+/// Of more objects than this, none is followed by itself: a proof costs less.
+const MOST_FOLLOWED: usize = 1_000;
+
+/// The deletion of a collection that is under way.
+pub(crate) struct CollectionInterest {
+    expecting: Expecting,
+    kind: ObjectKind,
+    /// The objects that caches may show and did when this was opened.
+    followed: BTreeMap<ObjectKey, Interest>,
+    /// All others.
+    rest: Interest,
+}
+
+impl Expecting {
+    /// To be called before the objects of `kind` in `namespace` with these `labels` are deleted. None: no cache can show
+    /// any.
+    pub(crate) fn open_collection(
+        &self,
+        call: &CallContext,
+        kind: &ObjectKind,
+        namespace: Option<&Arc<str>>,
+        labels: &Selector,
+    ) -> Option<CollectionInterest> {
+        let seeing = self.caches_of(|watch| watch.may_show_in(kind, namespace));
+        let everything = ObjectKey { namespace: namespace.cloned(), name: Arc::default() };
+        let rest = self.gate.open(&call.primary_key, &everything, seeing.clone())?;
+        let mut keys = BTreeSet::new();
+        for token in seeing {
+            shown_by(&self.watches[token], namespace, labels, &mut keys);
+        }
+        if keys.len() > MOST_FOLLOWED {
+            keys.clear();
+        }
+        let follow = |key: ObjectKey| {
+            let caches = self.caches_of(|watch| watch.may_show(kind, &key));
+            let interest = self.gate.open(&call.primary_key, &key, caches)?;
+            Some((key, interest))
+        };
+        let followed = keys.into_iter().filter_map(follow).collect();
+        Some(CollectionInterest { expecting: self.clone(), kind: kind.clone(), followed, rest })
+    }
+
+    fn caches_of(&self, may_show: impl Fn(&Watch) -> bool) -> Vec<usize> {
+        let watches = self.watches.iter().enumerate();
+        watches.filter(|(_, watch)| may_show(watch)).map(|(token, _)| token).collect()
+    }
+}
+
+/// Adds to `keys` what a watch shows of the collection, but not many more than are followed.
+fn shown_by(watch: &Watch, namespace: Option<&Arc<str>>, labels: &Selector, keys: &mut BTreeSet<ObjectKey>) {
+    let scope = namespace.map_or(StoreScope::All, |namespace| StoreScope::Namespace(namespace));
+    watch.store.scan(scope, None, |object| {
+        if labels.matches(&object.header.labels) {
+            keys.insert(object.header.key.clone());
+        }
+        if keys.len() > MOST_FOLLOWED { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+}
+
+impl CollectionInterest {
+    /// The server has deleted these, as they were before.
+    pub(crate) fn deleted(mut self, objects: &[Object]) {
+        let mut is_doubtful = false;
+        for object in objects {
+            match self.followed.remove(&object.header.key) {
+                Some(interest) => {
+                    interest.ended(&Effect::Removed { uid: Some(object.header.uid.clone()), for_good: false });
+                }
+                None => is_doubtful |= self.may_be_shown(object),
+            }
+        }
+        self.end(is_doubtful);
+    }
+
+    /// Nothing was deleted, and nothing will be.
+    pub(crate) fn nothing(self) {
+        self.end(false);
+    }
+
+    /// The server deletes no more, and does not say what it has deleted.
+    pub(crate) fn unknown(self) {
+        self.end(true);
+    }
+
+    fn end(self, is_doubtful: bool) {
+        for interest in self.followed.into_values() {
+            interest.ended(&Effect::Nothing);
+        }
+        self.rest.ended(if is_doubtful { &Effect::Unknown } else { &Effect::Nothing });
+    }
+
+    /// Whether a cache may show `object`, which none has shown before.
+    fn may_be_shown(&self, object: &Object) -> bool {
+        let shows = |token: &usize| self.expecting.watches[*token].shows(&self.kind, object) != Shown::No;
+        self.rest.caches().iter().any(shows)
+    }
+}
