@@ -8,7 +8,7 @@ use wasmtime::component::{Component, HasSelf, Linker};
 use wasmtime::{Config, Engine, Store};
 
 use self::bindings::windlass::plugin::types::{ApiError, ObjectRef, Page, Request};
-use self::bindings::windlass::plugin::writes::{DeleteOptions, Operation, PatchType, WriteOptions};
+use self::bindings::windlass::plugin::writes::{Collection, DeleteOptions, Operation, PatchType, WriteOptions};
 use self::bindings::windlass::plugin::{cache, types, writes};
 use self::bindings::{ReconcilerPlugin, ReconcilerPluginPre};
 use crate::calls::WEBAPP;
@@ -56,6 +56,10 @@ impl writes::Host for World {
     }
 
     fn delete(&mut self, _: ObjectRef, _: DeleteOptions) -> Result<Option<String>, ApiError> {
+        Ok(None)
+    }
+
+    fn delete_collection(&mut self, _: Collection, _: DeleteOptions) -> Result<Option<Vec<ObjectRef>>, ApiError> {
         Ok(None)
     }
 

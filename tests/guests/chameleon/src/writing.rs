@@ -25,6 +25,7 @@ fn apply(object: &str) -> Operation {
         force: false,
         dry_run: false,
         field_validation: FieldValidation::Strict,
+        manager_suffix: None,
     };
     Operation::Apply(ObjectWrite { object: object.to_owned(), options })
 }

@@ -1,5 +1,6 @@
 //! Attacks by `describe`, those that need code. Manifests that are only bad texts are in `host/wasm/tests/it/hostile.rs`.
 
+use windlass_sdk::bindings::windlass::plugin::live::View;
 use windlass_sdk::bindings::windlass::plugin::{clock, http, live, log, random};
 
 use crate::{manifest, spending, trespassing};
@@ -15,7 +16,7 @@ pub(crate) fn describe(mode: &str) -> Option<String> {
         "describe-loops" => spending::spin(),
         "describe-devours" => spending::devour(),
         "describe-reads" => {
-            let read = live::get(&trespassing::secret(None));
+            let read = live::get(&trespassing::secret(None), None, &View::Whole);
             format!("{read:?}")
         }
         "describe-fetches" => format!("{:?}", http::fetch(&crate::outside::get("http://127.0.0.1/"))),

@@ -1,6 +1,7 @@
 //! Attacks that ask for the same cheap thing again and again.
 
 use windlass_sdk::bindings::exports::windlass::plugin::reconciler::Outcome;
+use windlass_sdk::bindings::windlass::plugin::live::View;
 use windlass_sdk::bindings::windlass::plugin::log::{self, Level};
 use windlass_sdk::bindings::windlass::plugin::types::{Event, EventType, ObjectKind, Request};
 use windlass_sdk::bindings::windlass::plugin::{cache, events, http, live, metrics, owners, writes};
@@ -16,7 +17,7 @@ pub(crate) fn reconcile(mode: &str, request: &Request) -> Option<Answer> {
     let act: &dyn Fn(u32) = match mode {
         "floods-reads" => &|_| drop(cache::get(&config_map("x"), None)),
         "floods-lists" => &|_| drop(cache::list(&everything("v1", "ConfigMap"))),
-        "floods-live-reads" => &|_| drop(live::get(&config_map("x"))),
+        "floods-live-reads" => &|_| drop(live::get(&config_map("x"), None, &View::Whole)),
         "floods-live-lists" => &|_| drop(live::list(&everything_live("v1", "ConfigMap"))),
         "floods-writes" => &|at| {
             let object = format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"flood-{at}"}}}}"#);

@@ -1,6 +1,7 @@
 //! Attacks on what is not granted: other namespaces, Secrets, other people's finalizers and children, and names that would lead
 //! elsewhere if somebody put them into a URL.
 
+use windlass_sdk::bindings::windlass::plugin::live::View;
 use windlass_sdk::bindings::windlass::plugin::types::{ObjectKind, ObjectRef, Request};
 use windlass_sdk::bindings::windlass::plugin::writes::{self, FieldValidation, PatchType, WriteOptions};
 use windlass_sdk::bindings::windlass::plugin::{cache, live, owners};
@@ -59,8 +60,17 @@ fn reads_secrets(trials: &Trials<'_>) {
         let indexed = cache::ListQuery { index: Some(index), ..everything("v1", kind) };
         trials.of(&format!("index-{kind}"), cache::list(&indexed));
     }
-    trials.of("live", live::get(&secret(None)));
-    trials.of("live-list", live::list(&everything_live("v1", "Secret")));
+    for (name, view) in
+        [("live", View::Whole), ("live-metadata", View::Metadata), ("live-fields", View::Fields(fields))]
+    {
+        trials.of(name, live::get(&secret(None), None, &view));
+        trials.of(&format!("{name}-list"), live::list(&live::ListQuery { view, ..everything_live("v1", "Secret") }));
+    }
+    trials.of("log", live::log(&log_of(ObjectRef { kind: "Pod".to_owned(), ..config_map("shop") })));
+}
+
+fn log_of(target: ObjectRef) -> live::LogQuery {
+    live::LogQuery { target, container: None, previous: false, tail_lines: None, since_ms: None, limit_bytes: None }
 }
 
 fn reads_elsewhere(trials: &Trials<'_>) {
@@ -68,7 +78,7 @@ fn reads_elsewhere(trials: &Trials<'_>) {
     trials.of("get", cache::get(&map, None));
     let there = Some(ELSEWHERE.to_owned());
     trials.of("list", cache::list(&cache::ListQuery { namespace: there.clone(), ..everything("v1", "ConfigMap") }));
-    trials.of("live", live::get(&map));
+    trials.of("live", live::get(&map, None, &View::Whole));
     trials.of("live-list", live::list(&live::ListQuery { namespace: there, ..everything_live("v1", "ConfigMap") }));
     // The same caches hold what neighbours watch.
     trials.of("neighbour", cache::list(&everything("apps/v1", "Deployment")));
@@ -99,6 +109,10 @@ fn writes(trials: &Trials<'_>, version: &str, kind: &str, namespace: Option<&str
         trials.of(name, writes::patch(&target, of, patch, &options()));
     }
     trials.of("delete", writes::delete(&target, &delete_options()));
+    let kind = ObjectKind { api_version: version.to_owned(), kind: kind.to_owned() };
+    let namespace = namespace.map(str::to_owned);
+    let all = writes::Collection { kind, namespace, label_selector: None, field_selector: None, all: true };
+    trials.of("collection", writes::delete_collection(&all, &delete_options()));
     let delete = writes::DeleteWrite { target, options: delete_options() };
     for answer in writes::batch(&[writes::Operation::Delete(delete)]) {
         trials.of("batch", answer);
@@ -180,11 +194,11 @@ fn crafts_names(trials: &Trials<'_>) {
     for name in NAMES {
         let target = config_map(name);
         trials.of("name-get", cache::get(&target, None));
-        trials.of("name-live", live::get(&target));
+        trials.of("name-live", live::get(&target, None, &View::Whole));
         trials.of("name-patch", writes::patch(&target, PatchType::Merge, "{}", &options()));
         trials.of("name-delete", writes::delete(&target, &delete_options()));
         let there = ObjectRef { namespace: Some(name.to_owned()), ..config_map(GUARDED) };
-        trials.of("namespace-live", live::get(&there));
+        trials.of("namespace-live", live::get(&there, None, &View::Whole));
         trials.of("namespace-delete", writes::delete(&there, &delete_options()));
         if !name.is_empty() {
             trials.of("body", writes::update(&text("v1", "ConfigMap", None, &escaped(name)), &options()));
@@ -193,8 +207,10 @@ fn crafts_names(trials: &Trials<'_>) {
                 writes::create(&text("v1", "ConfigMap", None, "a"), &beneath(name, config_map("a"))),
             );
         }
-        trials.of("version", live::get(&ObjectRef { api_version: format!("v1/{name}"), ..config_map("a") }));
-        trials.of("kind", live::get(&ObjectRef { kind: format!("ConfigMap/{name}"), ..config_map("a") }));
+        let version = ObjectRef { api_version: format!("v1/{name}"), ..config_map("a") };
+        trials.of("version", live::get(&version, None, &View::Whole));
+        let kind = ObjectRef { kind: format!("ConfigMap/{name}"), ..config_map("a") };
+        trials.of("kind", live::get(&kind, None, &View::Whole));
     }
 }
 
@@ -246,6 +262,7 @@ pub(crate) fn everything_live(version: &str, kind: &str) -> live::ListQuery {
         namespace: None,
         label_selector: None,
         field_selector: None,
+        view: View::Whole,
         limit: u32::MAX,
         page_token: None,
     }
@@ -265,6 +282,7 @@ pub(crate) fn options() -> WriteOptions {
         force: false,
         dry_run: false,
         field_validation: FieldValidation::Ignore,
+        manager_suffix: None,
     }
 }
 

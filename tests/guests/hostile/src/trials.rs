@@ -70,6 +70,13 @@ impl Gain for Option<String> {
     }
 }
 
+/// A deletion of a collection, whatever the server says of it.
+impl Gain for Option<Vec<ObjectRef>> {
+    fn gained(self) -> Option<String> {
+        Some(format!("a deletion of {self:?}"))
+    }
+}
+
 impl Gain for Page {
     fn gained(self) -> Option<String> {
         (!self.items.is_empty()).then(|| self.items.join(" "))

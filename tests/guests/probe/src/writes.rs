@@ -5,7 +5,7 @@ use serde_json::Value;
 use windlass_sdk::bindings::windlass::plugin::writes;
 
 use crate::script::read;
-use crate::wire::{self, Answer, ObjectRef};
+use crate::wire::{self, Answer, ObjectKind, ObjectRef};
 
 /// A change, alone or in a batch.
 #[derive(Deserialize)]
@@ -54,6 +54,7 @@ struct WriteOptions {
     force: bool,
     dry_run: bool,
     field_validation: FieldValidation,
+    manager_suffix: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -112,6 +113,7 @@ impl From<WriteOptions> for writes::WriteOptions {
                 FieldValidation::Warn => writes::FieldValidation::Warn,
                 FieldValidation::Ignore => writes::FieldValidation::Ignore,
             },
+            manager_suffix: options.manager_suffix,
         }
     }
 }
@@ -180,6 +182,33 @@ struct Batch {
     operations: Vec<Operation>,
 }
 
+/// As `writes.collection`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Collection {
+    kind: ObjectKind,
+    namespace: Option<String>,
+    label_selector: Option<String>,
+    field_selector: Option<String>,
+    #[serde(default)]
+    all: bool,
+}
+
+impl From<Collection> for writes::Collection {
+    fn from(collection: Collection) -> Self {
+        let Collection { kind, namespace, label_selector, field_selector, all } = collection;
+        Self { kind: kind.into(), namespace, label_selector, field_selector, all }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DeleteCollection {
+    collection: Collection,
+    #[serde(default)]
+    options: DeleteOptions,
+}
+
 pub(crate) fn call(function: &str, arguments: Value) -> Option<Answer> {
     Some(match function {
         "create" => {
@@ -201,6 +230,12 @@ pub(crate) fn call(function: &str, arguments: Value) -> Option<Answer> {
         "delete" => {
             let write = writes::DeleteWrite::from(read::<DeleteWrite>("writes.delete", arguments));
             wire::optional(writes::delete(&write.target, &write.options))
+        }
+        "delete-collection" => {
+            let DeleteCollection { collection, options } = read("writes.delete-collection", arguments);
+            let deleted = writes::delete_collection(&collection.into(), &options.into());
+            let shown = |deleted: Vec<_>| deleted.iter().map(wire::object_ref).collect();
+            deleted.map(|deleted| deleted.map_or(Value::Null, shown)).map_err(|error| wire::api_error(&error))
         }
         "batch" => {
             let operations = read::<Batch>("writes.batch", arguments).operations;
