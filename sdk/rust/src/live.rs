@@ -1,7 +1,10 @@
 //! Reads from the API server itself. Each costs a request and counts against the plugin's budget. So read from the
 //! [`cache`](crate::cache) what a watch shows, and from here only what is not worth a watch.
 //!
-//! A live read needs a permission in the manifest, to `get` or `list` the resource.
+//! A live read needs a permission in the manifest, to `get` or `list` the resource; a subresource needs its own, such as
+//! `deployments/scale` or `pods/log`.
+
+mod log;
 
 use serde::de::DeserializeOwned;
 
@@ -11,6 +14,9 @@ use crate::json;
 use crate::native::live as host;
 use crate::object::{ObjectKind, ObjectRef};
 use crate::pages::{self, Page, Pages};
+
+pub use live::ServedKind;
+pub use log::Log;
 
 const WHAT: &str = "an object";
 
@@ -22,7 +28,49 @@ pub type Objects<T> = pages::Objects<Query, T>;
 
 /// Reads one object. None: it does not exist.
 pub fn get<T: DeserializeOwned>(target: &ObjectRef) -> Result<Option<T>, Error> {
-    Ok(host::get(target)?.map(|text| json::read(WHAT, &text)).transpose()?)
+    read(target, None, &live::View::Whole)
+}
+
+/// Reads one object, but only its `apiVersion`, `kind` and `metadata`. The server sends no more.
+pub fn get_metadata<T: DeserializeOwned>(target: &ObjectRef) -> Result<Option<T>, Error> {
+    read(target, None, &live::View::Metadata)
+}
+
+/// Reads one object, but only its identity and the values at these JSON pointers, in their places.
+pub fn get_fields<T: DeserializeOwned>(target: &ObjectRef, pointers: &[&str]) -> Result<Option<T>, Error> {
+    read(target, None, &live::View::Fields(owned(pointers)))
+}
+
+/// Reads a subresource of an object, such as `scale` or `status`. None: the object does not exist.
+pub fn get_subresource<T: DeserializeOwned>(target: &ObjectRef, name: &str) -> Result<Option<T>, Error> {
+    read(target, Some(name), &live::View::Whole)
+}
+
+fn read<T: DeserializeOwned>(target: &ObjectRef, part: Option<&str>, view: &live::View) -> Result<Option<T>, Error> {
+    Ok(host::get(target, part, view)?.map(|text| json::read(WHAT, &text)).transpose()?)
+}
+
+fn owned(pointers: &[&str]) -> Vec<String> {
+    pointers.iter().map(|&pointer| pointer.to_owned()).collect()
+}
+
+/// The log of a Pod's only container, until it is told otherwise. Without a namespace, the Pod is meant beside the primary.
+///
+/// ```no_run
+/// # use windlass_sdk::{Error, ObjectRef, live};
+/// # fn run(pod: ObjectRef) -> Result<(), Error> {
+/// let last_words: String = live::log(pod).container("web").previous().tail_lines(20).read()?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn log(pod: ObjectRef) -> Log {
+    Log::of(pod)
+}
+
+/// How the API server serves a kind, for plugins that adapt to the cluster. None: it does not. It needs no permission, and
+/// counts as a read.
+pub fn served(api_version: &str, kind: &str) -> Result<Option<ServedKind>, Error> {
+    Ok(host::served(&ObjectKind::new(api_version, kind))?)
 }
 
 /// Lists the objects of a kind, by default all.
@@ -43,6 +91,7 @@ pub fn list(api_version: &str, kind: &str) -> Query {
         namespace: None,
         label_selector: None,
         field_selector: None,
+        view: live::View::Whole,
         limit: PAGE,
         page_token: None,
     })
@@ -69,6 +118,18 @@ impl Query {
     /// Only objects with these fields, such as `spec.nodeName=n1`, as far as the API supports them for the kind.
     pub fn fields(mut self, selector: impl Into<String>) -> Self {
         self.0.field_selector = Some(selector.into());
+        self
+    }
+
+    /// Only the `apiVersion`, `kind` and `metadata` of each object. The server sends no more.
+    pub fn metadata(mut self) -> Self {
+        self.0.view = live::View::Metadata;
+        self
+    }
+
+    /// Only the identity of each object and the values at these JSON pointers, in their places.
+    pub fn only(mut self, pointers: &[&str]) -> Self {
+        self.0.view = live::View::Fields(owned(pointers));
         self
     }
 
@@ -121,9 +182,10 @@ mod tests {
             namespace: Some("prod".into()),
             label_selector: Some("app=shop".into()),
             field_selector: Some("spec.nodeName=n1".into()),
+            view: live::View::Fields(vec!["/status/phase".into()]),
             limit: 10,
             page_token: Some("token".into()),
         };
-        assert_eq!(query.page_size(10).after("token").0, expected);
+        assert_eq!(query.only(&["/status/phase"]).page_size(10).after("token").0, expected);
     }
 }

@@ -14,6 +14,9 @@
 //! A conflict means that the object has changed since it was read: return the error, and the host runs the key again on
 //! a newer cache. Do not retry within the call.
 
+mod collection;
+mod eviction;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -23,6 +26,8 @@ use crate::json;
 use crate::native::writes as host;
 use crate::object::ObjectRef;
 
+pub use collection::DeleteCollection;
+pub use eviction::Eviction;
 pub use writes::{FieldValidation, Propagation};
 
 /// Applies a set of fields, server-side and as the plugin's field manager. The object must have `apiVersion`, `kind`,
@@ -58,7 +63,8 @@ struct Name<'a> {
     namespace: Option<&'a str>,
 }
 
-/// Creates an object. `metadata.generateName` is allowed.
+/// Creates an object. `metadata.generateName` is allowed. Where nothing is stored, as of a `SubjectAccessReview`, it needs
+/// no name, and what is returned is the answer.
 pub fn create<T: Serialize + ?Sized>(object: &T) -> Write {
     Write::new(Change::Create, object)
 }
@@ -94,6 +100,20 @@ pub fn delete(target: ObjectRef) -> Delete {
     Delete { target, options }
 }
 
+/// Deletes the objects of a kind that selectors select, with one request. One of them must select, unless
+/// [`all`](DeleteCollection::all) are meant.
+///
+/// ```no_run
+/// # use windlass_sdk::{Error, writes};
+/// # fn run() -> Result<(), Error> {
+/// writes::delete_collection("batch/v1", "Job").labels("run=7").send()?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn delete_collection(api_version: &str, kind: &str) -> DeleteCollection {
+    DeleteCollection::of(api_version, kind)
+}
+
 /// Sets the number of replicas of an object of any kind that has a `scale` subresource.
 pub fn scale(target: ObjectRef, replicas: u32) -> Write {
     merge(target, &Scale { spec: Replicas { replicas } }).subresource("scale")
@@ -110,37 +130,9 @@ struct Replicas {
 }
 
 /// Evicts a Pod: deletes it unless a disruption budget forbids that now, which is an error with reason
-/// `TooManyRequests`. It returns the server's confirmation, not the Pod.
-pub fn evict(pod: &ObjectRef) -> Write {
-    let parent = ObjectRef { uid: None, ..pod.clone() };
-    let preconditions = pod.uid.as_deref().map(|uid| DeleteOptions { preconditions: Preconditions { uid } });
-    let eviction = Eviction {
-        api_version: "policy/v1",
-        kind: "Eviction",
-        metadata: Name { name: &pod.name, namespace: pod.namespace.as_deref() },
-        delete_options: preconditions,
-    };
-    create(&eviction).subresource_of(parent, "eviction")
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Eviction<'a> {
-    api_version: &'static str,
-    kind: &'static str,
-    metadata: Name<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    delete_options: Option<DeleteOptions<'a>>,
-}
-
-#[derive(Serialize)]
-struct DeleteOptions<'a> {
-    preconditions: Preconditions<'a>,
-}
-
-#[derive(Serialize)]
-struct Preconditions<'a> {
-    uid: &'a str,
+/// `TooManyRequests`. A Pod that has gone is evicted.
+pub fn evict(pod: &ObjectRef) -> Eviction {
+    Eviction::of(pod)
 }
 
 /// A change that is ready to be sent.
@@ -170,6 +162,7 @@ impl Write {
             force: false,
             dry_run: false,
             field_validation: FieldValidation::Strict,
+            manager_suffix: None,
         };
         let body = serde_json::to_string(body).map_err(|error| JsonError::new("an object to write", error));
         Self { change, body, options }
@@ -214,6 +207,14 @@ impl Write {
     /// Sets how the server treats unknown and duplicate fields. By default it refuses them.
     pub fn field_validation(mut self, validation: FieldValidation) -> Self {
         self.options.field_validation = validation;
+        self
+    }
+
+    /// Writes as a field manager of its own, the plugin's with `/` and this behind it: at most 32 lower-case letters,
+    /// digits and dashes. So two controllers can apply two parts of one object, and neither drops what the other has
+    /// applied.
+    pub fn manager_suffix(mut self, suffix: impl Into<String>) -> Self {
+        self.options.manager_suffix = Some(suffix.into());
         self
     }
 
@@ -385,19 +386,6 @@ mod tests {
         assert_eq!(body(&write), json!({"spec": {"replicas": 3}}));
         assert_eq!(write.options.subresource.as_ref().map(|subresource| subresource.name.as_str()), Some("scale"));
         assert!(matches!(write.change, Change::Patch(_, writes::PatchType::Merge)));
-    }
-
-    #[test]
-    fn an_eviction_is_created_below_its_pod_and_keeps_the_uid_as_a_precondition() {
-        let write = evict(&pod().with_uid("u-1"));
-        let expected = json!({
-            "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "prod"},
-            "deleteOptions": {"preconditions": {"uid": "u-1"}},
-        });
-        assert_eq!(body(&write), expected);
-        let subresource = writes::Subresource { name: "eviction".into(), parent: Some(pod()) };
-        assert_eq!(write.options.subresource, Some(subresource));
-        assert_eq!(body(&evict(&pod()))["deleteOptions"], Value::Null);
     }
 
     #[test]

@@ -29,31 +29,23 @@ pub(crate) mod cache {
 
 pub(crate) mod live {
     use super::{current, needed};
-    use crate::bindings::windlass::plugin::cache;
-    use crate::bindings::windlass::plugin::live::ListQuery;
-    use crate::bindings::windlass::plugin::types::{ApiError, ObjectRef, Page};
+    use crate::bindings::windlass::plugin::live::{ListQuery, LogQuery, ServedKind, View};
+    use crate::bindings::windlass::plugin::types::{ApiError, ObjectKind, ObjectRef, Page};
 
-    pub(crate) fn get(target: &ObjectRef) -> Result<Option<String>, ApiError> {
-        current(|host| host.read("get", target, None)).unwrap_or_else(|| needed("live::get"))
+    pub(crate) fn get(target: &ObjectRef, subresource: Option<&str>, view: &View) -> Result<Option<String>, ApiError> {
+        current(|host| host.live_get(target, subresource, view)).unwrap_or_else(|| needed("live::get"))
     }
 
     pub(crate) fn list(query: &ListQuery) -> Result<Page, ApiError> {
-        let query = cache::ListQuery {
-            kind: query.kind.clone(),
-            namespace: query.namespace.clone(),
-            label_selector: query.label_selector.clone(),
-            // Like an index: the test says which field it is about.
-            index: query.field_selector.as_ref().map(|selector| {
-                let (field, value) = selector.split_once('=').unwrap_or((selector, ""));
-                cache::IndexMatch { index: field.to_owned(), value: value.to_owned() }
-            }),
-            owned: false,
-            fields: None,
-            limit: query.limit,
-            max_bytes: None,
-            page_token: query.page_token.clone(),
-        };
-        current(|host| host.list(&query)).unwrap_or_else(|| needed("live::list"))
+        current(|host| host.live_list(query)).unwrap_or_else(|| needed("live::list"))
+    }
+
+    pub(crate) fn log(query: &LogQuery) -> Result<String, ApiError> {
+        current(|host| host.live_log(query)).unwrap_or_else(|| needed("live::log"))
+    }
+
+    pub(crate) fn served(kind: &ObjectKind) -> Result<Option<ServedKind>, ApiError> {
+        current(|host| host.live_served(kind)).unwrap_or_else(|| needed("live::served"))
     }
 }
 
@@ -61,7 +53,7 @@ pub(crate) mod writes {
     use super::{current, needed};
     use crate::bindings::windlass::plugin::types::{ApiError, ObjectRef};
     use crate::bindings::windlass::plugin::writes::{
-        DeleteOptions, DeleteWrite, ObjectWrite, Operation, PatchType, PatchWrite, WriteOptions,
+        Collection, DeleteOptions, DeleteWrite, ObjectWrite, Operation, PatchType, PatchWrite, WriteOptions,
     };
 
     type Answer = Result<Option<String>, ApiError>;
@@ -102,6 +94,14 @@ pub(crate) mod writes {
 
     pub(crate) fn delete(target: &ObjectRef, options: &DeleteOptions) -> Answer {
         one(&Operation::Delete(DeleteWrite { target: target.clone(), options: options.clone() }))
+    }
+
+    pub(crate) fn delete_collection(
+        collection: &Collection,
+        options: &DeleteOptions,
+    ) -> Result<Option<Vec<ObjectRef>>, ApiError> {
+        let deleted = current(|host| host.delete_collection(collection, options));
+        deleted.unwrap_or_else(|| needed("writes::delete_collection"))
     }
 
     pub(crate) fn batch(operations: &[Operation]) -> Vec<Answer> {

@@ -34,9 +34,13 @@
 //! defaulted if the test [defines](Host::define) their kind. With an object goes what it controls.
 
 mod definitions;
+#[allow(clippy::result_large_err, reason = "as the interface's functions return it")]
+mod deletions;
 mod forms;
 #[allow(clippy::result_large_err, reason = "as the interface's functions return it")]
 pub(crate) mod functions;
+#[allow(clippy::result_large_err, reason = "as the interface's functions return it")]
+mod live;
 #[allow(clippy::result_large_err, reason = "as the interface's functions return it")]
 mod objects;
 mod selector;
@@ -55,7 +59,7 @@ use crate::clock::Timestamp;
 use crate::error::ApiReason;
 use crate::events::Event;
 use crate::http::{Body, HttpReason};
-use crate::object::ObjectRef;
+use crate::object::{ObjectKind, ObjectRef};
 use crate::request::Request;
 use crate::triggers::Trigger;
 
@@ -106,6 +110,12 @@ struct State {
     /// The fields of indexes, by the name of the index.
     indexes: HashMap<String, String>,
     failing: Vec<(String, String, ApiReason)>,
+    /// The logs of Pods.
+    logs: BTreeMap<Key, String>,
+    /// Kinds that the API server does not have.
+    unserved: Vec<ObjectKind>,
+    /// The answers to creates of what is not stored, by kind.
+    answers: HashMap<String, serde_json::Value>,
     responses: Vec<(String, Result<wit::Response, wit::HttpError>)>,
     requests: Vec<wit::Request>,
     writes: Vec<Write>,
@@ -127,6 +137,9 @@ impl Default for State {
             primary: None,
             indexes: HashMap::new(),
             failing: Vec::new(),
+            logs: BTreeMap::new(),
+            unserved: Vec::new(),
+            answers: HashMap::new(),
             responses: Vec::new(),
             requests: Vec::new(),
             writes: Vec::new(),
@@ -245,7 +258,7 @@ impl Host {
     }
 
     /// From now on, makes every request fail that applies this verb to objects of this kind. Verbs are `get`, `list`,
-    /// `create`, `update`, `patch`, `apply`, `delete` and `claim`.
+    /// `create`, `update`, `patch`, `apply`, `delete`, `deletecollection`, `claim` and `served`.
     pub fn fail(&mut self, verb: &str, kind: &str, reason: ApiReason) {
         self.with(|state| state.failing.push((verb.to_owned(), kind.to_owned(), reason)));
     }
@@ -258,6 +271,27 @@ impl Host {
     /// Says which field an index of the manifest, or a field selector, is about: `("secrets", "/spec/secrets")`.
     pub fn index(&mut self, name: &str, pointer: &str) {
         self.with(|state| state.indexes.insert(name.to_owned(), pointer.to_owned()));
+    }
+
+    /// Sets the log of a Pod, whatever its container. Without one it is not found.
+    pub fn set_log(&mut self, pod: &ObjectRef, log: &str) {
+        self.with(|state| state.logs.insert(objects::key_of(pod), log.to_owned()));
+    }
+
+    /// Says that the API server does not have a kind. All others it has, as far as [`live::served`](crate::live::served)
+    /// tells.
+    pub fn unserve(&mut self, api_version: &str, kind: &str) {
+        self.with(|state| state.unserved.push(ObjectKind::new(api_version, kind)));
+    }
+
+    /// Answers each create of an object of this kind that has no name, such as a `SubjectAccessReview`, of which nothing is
+    /// stored. Without an answer it is what was sent.
+    ///
+    /// # Panics
+    /// If it is not JSON.
+    pub fn answer<T: Serialize>(&mut self, kind: &str, answer: &T) {
+        let answer = serde_json::to_value(answer).expect("an object is JSON");
+        self.with(|state| state.answers.insert(kind.to_owned(), answer));
     }
 
     /// Answers HTTP requests to this URL.

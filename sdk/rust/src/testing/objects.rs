@@ -8,8 +8,7 @@ use crate::bindings::windlass::plugin::cache::ListQuery;
 use crate::bindings::windlass::plugin::owners::Claimed;
 use crate::bindings::windlass::plugin::types::{ApiError, Page};
 use crate::bindings::windlass::plugin::writes::{
-    DeleteOptions, DeleteWrite, FieldValidation, ObjectWrite, Operation, PatchType, PatchWrite, Propagation,
-    WriteOptions,
+    DeleteWrite, FieldValidation, ObjectWrite, Operation, PatchType, PatchWrite, Propagation, WriteOptions,
 };
 use crate::error::ApiReason;
 use crate::object::{ObjectKind, ObjectRef};
@@ -17,11 +16,11 @@ use crate::object::{ObjectKind, ObjectRef};
 /// A change that a plugin asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Write {
-    /// `create`, `update`, `patch`, `apply` or `delete`.
+    /// `create`, `update`, `patch`, `apply`, `delete` or `deletecollection`.
     pub verb: &'static str,
-    /// The object. Its name is empty where the server was to generate one.
+    /// The object. Its name is empty where the server was to generate one, or it needs none, and for a collection.
     pub target: ObjectRef,
-    /// The object or the patch; null for a deletion.
+    /// The object or the patch; null for a deletion. Of a collection its `labelSelector`, `fieldSelector` and `all`.
     pub body: Value,
     /// The subresource, such as `status`.
     pub subresource: Option<String>,
@@ -31,19 +30,21 @@ pub struct Write {
     pub force: bool,
     /// Whether it was a dry run.
     pub dry_run: bool,
+    /// The end of the field manager, if it was to be one of its own.
+    pub manager_suffix: Option<String>,
 }
 
 /// The part of a request that is known however it fails.
-struct Asked<'a> {
-    verb: &'static str,
-    target: &'a ObjectRef,
+pub(super) struct Asked<'a> {
+    pub(super) verb: &'static str,
+    pub(super) target: &'a ObjectRef,
 }
 
 pub(super) fn key_of(target: &ObjectRef) -> Key {
     (target.api_version.clone(), target.kind.clone(), target.namespace.clone(), target.name.clone())
 }
 
-fn reference(object: &Value) -> ObjectRef {
+pub(super) fn reference(object: &Value) -> ObjectRef {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let metadata = &object["metadata"];
     ObjectRef {
@@ -56,7 +57,7 @@ fn reference(object: &Value) -> ObjectRef {
     }
 }
 
-fn refused(reason: ApiReason, asked: &Asked) -> ApiError {
+pub(super) fn refused(reason: ApiReason, asked: &Asked) -> ApiError {
     let code = match reason {
         ApiReason::NotFound => 404,
         ApiReason::AlreadyExists | ApiReason::Conflict => 409,
@@ -127,7 +128,7 @@ impl State {
         is_meant.then_some(found)
     }
 
-    fn check(&self, asked: &Asked) -> Result<(), ApiError> {
+    pub(super) fn check(&self, asked: &Asked) -> Result<(), ApiError> {
         let fails = |(verb, kind, _): &&(String, String, ApiReason)| verb == asked.verb && *kind == asked.target.kind;
         self.failing.iter().find(fails).map_or(Ok(()), |(.., reason)| Err(refused(*reason, asked)))
     }
@@ -159,7 +160,7 @@ impl State {
         Ok(Page { items, next_token: None })
     }
 
-    fn is_indexed(&self, index: &str, value: &str, object: &Value) -> bool {
+    pub(super) fn is_indexed(&self, index: &str, value: &str, object: &Value) -> bool {
         let known = self.indexes.get(index);
         let pointer = known.unwrap_or_else(|| panic!("the test's host has no index {index}: say `host.index(…)`"));
         let found = object.pointer(pointer).unwrap_or(&Value::Null);
@@ -231,6 +232,7 @@ impl State {
             owned: options.owned,
             force: options.force,
             dry_run: options.dry_run,
+            manager_suffix: options.manager_suffix.clone(),
         });
     }
 
@@ -270,6 +272,11 @@ impl State {
             }
             _ => body,
         };
+        let metadata = &object["metadata"];
+        if verb == "create" && target.name.is_empty() && metadata["generateName"].is_null() {
+            // Nothing is stored of a kind that needs no name.
+            return Ok(Some(self.answers.get(&target.kind).unwrap_or(&object).to_string()));
+        }
         if target.name.is_empty() {
             let prefix = object["metadata"]["generateName"].as_str().unwrap_or_default();
             target.name = format!("{prefix}{}", self.version + 1);
@@ -328,36 +335,9 @@ impl State {
         }
         self.keep(object, options, &asked)
     }
-
-    fn delete(&mut self, target: &ObjectRef, options: &DeleteOptions) -> Result<Option<String>, ApiError> {
-        let asked = Asked { verb: "delete", target };
-        self.writes.push(Write {
-            verb: "delete",
-            target: target.clone(),
-            body: Value::Null,
-            subresource: None,
-            owned: false,
-            force: false,
-            dry_run: options.dry_run,
-        });
-        self.check(&asked)?;
-        let Some(mut object) = self.find(target).cloned() else { return Err(refused(ApiReason::NotFound, &asked)) };
-        check_version(Some(&object), options.resource_version.as_deref(), &asked)?;
-        let waits = has_finalizers(&object);
-        if waits {
-            object["metadata"]["deletionTimestamp"] = json!(self.now.to_string());
-        }
-        match (waits, options.dry_run) {
-            (true, false) => return Ok(Some(self.put(object).to_string())),
-            (true, true) => return Ok(Some(object.to_string())),
-            (false, false) => self.remove(target, options.propagation),
-            (false, true) => {}
-        }
-        Ok(None)
-    }
 }
 
-fn check_version(found: Option<&Value>, wanted: Option<&str>, asked: &Asked) -> Result<(), ApiError> {
+pub(super) fn check_version(found: Option<&Value>, wanted: Option<&str>, asked: &Asked) -> Result<(), ApiError> {
     let version = found.and_then(|found| found["metadata"]["resourceVersion"].as_str());
     match wanted {
         Some(wanted) if version != Some(wanted) => Err(refused(ApiReason::Conflict, asked)),
@@ -365,7 +345,7 @@ fn check_version(found: Option<&Value>, wanted: Option<&str>, asked: &Asked) -> 
     }
 }
 
-fn has_finalizers(object: &Value) -> bool {
+pub(super) fn has_finalizers(object: &Value) -> bool {
     object["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty())
 }
 

@@ -221,3 +221,72 @@ fn orphans_are_claimed_by_their_labels() {
 fn without_a_host_a_read_says_what_it_lacks() {
     let _ = cache::get::<u8>(&ObjectRef::cluster_scoped("v1", "Node", "n"));
 }
+
+#[test]
+fn live_reads_have_views_and_parts() {
+    let mut host = Host::new();
+    host.put(&json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "prod", "uid": "u-1"},
+        "spec": {"replicas": 3, "paused": true},
+    }));
+    let deployment = ObjectRef::namespaced("apps/v1", "Deployment", "prod", "d");
+    let metadata: Value = live::get_metadata(&deployment).unwrap().unwrap();
+    assert_eq!((&metadata["metadata"]["uid"], &metadata["spec"]), (&json!("u-1"), &Value::Null));
+    let fields: Value = live::get_fields(&deployment, &["/spec/replicas"]).unwrap().unwrap();
+    assert_eq!(fields["spec"], json!({"replicas": 3}));
+    let scale: Value = live::get_subresource(&deployment, "scale").unwrap().unwrap();
+    assert_eq!((&scale["kind"], &scale["spec"]["replicas"]), (&json!("Scale"), &json!(3)));
+    let all = live::list("apps/v1", "Deployment").metadata().iter::<Value>();
+    assert!(all.map(Result::unwrap).all(|object| object["spec"].is_null()));
+}
+
+#[test]
+fn logs_and_kinds_are_what_the_test_says() {
+    let mut host = Host::new();
+    let pod = ObjectRef::namespaced("v1", "Pod", "prod", "p");
+    let missing = live::log(pod.clone()).read().unwrap_err();
+    assert_eq!(missing.reason(), Some(ApiReason::NotFound));
+    host.set_log(&pod, "one\ntwo\nthree\n");
+    assert_eq!(live::log(pod.clone()).tail_lines(2).read().unwrap(), "two\nthree\n");
+    assert_eq!(live::log(pod).container("c").limit_bytes(5).read().unwrap(), "one\nt");
+    assert_eq!(live::served("v1", "Pod").unwrap().map(|kind| kind.resource), Some("pods".to_owned()));
+    host.unserve("v1", "Pod");
+    assert_eq!(live::served("v1", "Pod").unwrap(), None);
+}
+
+#[test]
+fn a_review_is_answered_and_not_stored() {
+    let mut host = Host::new();
+    host.answer("SubjectAccessReview", &json!({"status": {"allowed": true}}));
+    let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {}});
+    let answered: Value = writes::create(&review).send().unwrap().object().unwrap();
+    assert_eq!(answered["status"]["allowed"], true);
+    assert_eq!(host.writes()[0].target.name, "");
+}
+
+#[test]
+fn a_collection_is_deleted_by_its_labels() {
+    let mut host = Host::new();
+    host.put(&map("a"));
+    host.put(&map("b"));
+    host.put(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "prod"}}));
+    let nothing = writes::delete_collection("v1", "ConfigMap").send().unwrap_err();
+    assert_eq!(nothing.reason(), Some(ApiReason::Invalid));
+    let deleted = writes::delete_collection("v1", "ConfigMap").labels("app=web").send().unwrap().unwrap();
+    assert_eq!(deleted.iter().map(|target| &*target.name).collect::<Vec<_>>(), ["a", "b"]);
+    assert!(host.object(&target("a")).is_none() && host.object(&target("c")).is_some());
+    let part = writes::apply(&map("d")).manager_suffix("tls").send();
+    part.unwrap();
+    assert_eq!(host.writes().last().unwrap().manager_suffix.as_deref(), Some("tls"));
+}
+
+#[test]
+fn a_pod_that_has_gone_is_evicted() {
+    let mut host = Host::new();
+    let pod = ObjectRef::namespaced("v1", "Pod", "prod", "p");
+    host.fail("create", "Pod", ApiReason::NotFound);
+    writes::evict(&pod).send().unwrap();
+    host.recover();
+    host.fail("create", "Pod", ApiReason::TooManyRequests);
+    assert_eq!(writes::evict(&pod).send().unwrap_err().reason(), Some(ApiReason::TooManyRequests));
+}
