@@ -1,18 +1,35 @@
 // Package live reads from the API server itself. Each read costs a request and counts against the plugin's budget.
-// Where a watch can be declared, package cache is better.
+// Where a watch can be declared, package cache is better. A read needs a permission in the manifest.
 package live
 
 import (
 	"iter"
+	"time"
 
 	"windlass.dev/sdk"
 	"windlass.dev/sdk/internal/guest"
 	"windlass.dev/sdk/internal/host"
 )
 
-// Get reads one object into a new T, a struct or a map. Nil: it does not exist.
-func Get[T any](target windlass.Ref) (*T, error) {
-	return host.Object[T](guest.Host().LiveGet(target))
+// Get reads one object into a new T, a struct or a map. Nil: it does not exist. With fields it reads only the object's
+// identity and the values at these JSON pointers.
+func Get[T any](target windlass.Ref, fields ...string) (*T, error) {
+	return get[T](target, "", host.View{Fields: fields})
+}
+
+// GetMetadata reads only the apiVersion, kind and metadata of an object. The server sends no more.
+func GetMetadata[T any](target windlass.Ref) (*T, error) {
+	return get[T](target, "", host.View{Metadata: true})
+}
+
+// GetSubresource reads a part of an object that has a path of its own, such as "scale" or "status". Nil: the object does
+// not exist. It needs a permission of its own, such as to get deployments/scale.
+func GetSubresource[T any](target windlass.Ref, name string) (*T, error) {
+	return get[T](target, name, host.View{})
+}
+
+func get[T any](target windlass.Ref, subresource string, view host.View) (*T, error) {
+	return host.Object[T](guest.Host().LiveGet(target, subresource, view))
 }
 
 // Query says what to list. All conditions must hold; an empty field is no condition.
@@ -24,6 +41,10 @@ type Query struct {
 	LabelSelector string
 	// FieldSelector is in Kubernetes' syntax, such as "spec.nodeName=n1", as far as the API supports it for the kind.
 	FieldSelector string
+	// Metadata reads only the apiVersion, kind and metadata of each object. The server sends no more.
+	Metadata bool
+	// Fields are JSON pointers: only each object's identity and these values are read.
+	Fields []string
 	// PageSize is how many objects are read at once; zero: 500.
 	PageSize int
 	// PageToken is where to begin: the token that Page returned, for the same conditions; empty: at the beginning.
@@ -43,11 +64,53 @@ func Page[T any](query Query) (objects []*T, next string, err error) {
 
 func (query Query) read(token string) (host.Page, *host.APIError) {
 	asked := host.LiveQuery{
-		Kind: query.Kind, Namespace: query.Namespace, LabelSelector: query.LabelSelector, FieldSelector: query.FieldSelector, Limit: 500,
-		PageToken: token,
+		Kind: query.Kind, Namespace: query.Namespace, LabelSelector: query.LabelSelector, FieldSelector: query.FieldSelector,
+		View: host.View{Metadata: query.Metadata, Fields: query.Fields}, Limit: 500, PageToken: token,
 	}
 	if query.PageSize > 0 {
 		asked.Limit = uint32(query.PageSize)
 	}
 	return guest.Host().LiveList(asked)
+}
+
+// LogQuery says which part of a log to read; a zero field is no condition.
+type LogQuery struct {
+	// Container is empty for the only one.
+	Container string
+	// Previous reads the log of the container before, which has ended.
+	Previous bool
+	// TailLines is how many of the last lines are read.
+	TailLines int
+	// Since is how old a line may be, rounded up to whole seconds.
+	Since time.Duration
+	// LimitBytes is how many bytes are read; zero: as many as the host returns at once.
+	LimitBytes int
+}
+
+// Log reads the log of a Pod's container, from the first line that is meant. What is not UTF-8 is U+FFFD. It needs a
+// permission to get pods/log.
+func Log(pod windlass.Ref, query LogQuery) (string, error) {
+	pod.UID = ""
+	asked := host.LogQuery{
+		Target: pod, Container: query.Container, Previous: query.Previous, TailLines: uint32(max(query.TailLines, 0)),
+		Since: query.Since, LimitBytes: uint32(max(query.LimitBytes, 0)),
+	}
+	log, failed := guest.Host().LiveLog(asked)
+	if failed != nil {
+		return "", failed
+	}
+	return log, nil
+}
+
+// ServedKind says how the API server serves a kind.
+type ServedKind = host.Served
+
+// Served says how the API server serves a kind, for plugins that adapt to the cluster. Nil: it does not. It needs no
+// permission, and counts as a read.
+func Served(kind windlass.Kind) (*ServedKind, error) {
+	served, failed := guest.Host().LiveServed(kind)
+	if failed != nil {
+		return nil, failed
+	}
+	return served, nil
 }

@@ -55,8 +55,6 @@ func (memory *memory) CacheGet(target host.Ref, fields []string) host.Read {
 	return memory.get(target, fields)
 }
 
-func (memory *memory) LiveGet(target host.Ref) host.Read { return memory.CacheGet(target, nil) }
-
 func (memory *memory) CacheGetMany(targets []host.Ref, fields []string) []host.Read {
 	all := make([]host.Read, len(targets))
 	for place, target := range targets {
@@ -70,13 +68,6 @@ func (memory *memory) CacheList(query host.CacheQuery) (host.Page, *host.APIErro
 		panic("windlasstest: lists by an index are not there: test what is made of the objects by itself")
 	}
 	return memory.list(query.Kind, query.Namespace, query.LabelSelector, query.Owned, query.Fields)
-}
-
-func (memory *memory) LiveList(query host.LiveQuery) (host.Page, *host.APIError) {
-	if query.FieldSelector != "" {
-		panic("windlasstest: lists by a field selector are not there: test what is made of the objects by itself")
-	}
-	return memory.list(query.Kind, query.Namespace, query.LabelSelector, false, nil)
 }
 
 func (memory *memory) list(

@@ -50,6 +50,9 @@ type Host struct {
 	definitions definitions
 	objects     map[windlass.Ref]windlass.Object
 	version     int64
+	logs        map[windlass.Ref]string
+	unserved    map[windlass.Kind]bool
+	answers     map[string]windlass.Object
 	failures    []failure
 	writes      []Write
 	events      []Event
@@ -59,11 +62,11 @@ type Host struct {
 
 // Write is a write that was asked for, carried out or not.
 type Write struct {
-	// Verb is "create", "update", "apply", "patch" or "delete".
+	// Verb is "create", "update", "apply", "patch", "delete" or "deletecollection".
 	Verb string
-	// Target is the object that was named, by the body where that names it.
+	// Target is the object that was named, by the body where that names it. A collection has no name.
 	Target windlass.Ref
-	// Body is the object, the fields or the patch; nil for a deletion.
+	// Body is the object, the fields or the patch; nil for a deletion; of a collection its labelSelector and all.
 	Body any
 	// Options are those of a write, Deletion those of a deletion.
 	Options  host.WriteOptions
@@ -104,7 +107,8 @@ func New(t testing.TB) *Host {
 	t.Helper()
 	double := &Host{
 		Time: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Seed: 1, config: "{}", definitions: definitions{},
-		objects: map[windlass.Ref]windlass.Object{},
+		objects: map[windlass.Ref]windlass.Object{}, logs: map[windlass.Ref]string{}, unserved: map[windlass.Kind]bool{},
+		answers: map[string]windlass.Object{},
 	}
 	// It refuses parallel tests.
 	t.Setenv("WINDLASSTEST", "1")
@@ -146,7 +150,7 @@ func (host *Host) Remove(target windlass.Ref) {
 func (host *Host) Configure(config any) { host.config = text(config) }
 
 // Fail makes the next request of a verb about a kind fail: "get", "list", "create", "update", "apply", "patch",
-// "delete" or "claim". An empty verb or kind is any. It may be called again, for further requests.
+// "delete", "deletecollection", "claim" or "served". An empty verb or kind is any. It may be called again, for further requests.
 func (host *Host) Fail(verb, kind string, reason windlass.Reason) {
 	host.FailWith(verb, kind, 1, &windlass.APIError{
 		Code: codes[reason], Reason: reason, StatusReason: reason.String(), Message: "the test wants it so",

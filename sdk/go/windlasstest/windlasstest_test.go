@@ -307,3 +307,87 @@ func TestTheClientIsTheHosts(t *testing.T) {
 	equal(t, "the first header", asked.Headers[0], fetching.Header{Name: "A", Value: "1"})
 	equal(t, "whether the deadline is the host's to keep", asked.Timeout > 0 && asked.Timeout <= time.Minute, true)
 }
+
+func TestLiveReadsHaveViewsAndParts(t *testing.T) {
+	host := windlasstest.New(t)
+	target := windlass.Ref{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "prod", Name: "d"}
+	host.Put(object{
+		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": object{"name": "d", "namespace": "prod"},
+		"spec": object{"replicas": 3, "paused": true},
+	})
+	if got, err := live.GetMetadata[object](target); err != nil || (*got)["spec"] != nil || (*got)["metadata"].(object)["uid"] == nil {
+		t.Error(got, err)
+	}
+	if got, err := live.Get[object](target, "/spec/replicas"); err != nil || len((*got)["spec"].(object)) != 1 {
+		t.Error(got, err)
+	}
+	scale, err := live.GetSubresource[object](target, "scale")
+	if err != nil || (*scale)["kind"] != "Scale" || (*scale)["spec"].(object)["replicas"] != int64(3) {
+		t.Error(scale, err)
+	}
+	kind := windlass.Kind{APIVersion: "apps/v1", Kind: "Deployment"}
+	all, err := cache.All(live.List[object](live.Query{Kind: kind, Metadata: true}))
+	if err != nil || len(all) != 1 || (*all[0])["spec"] != nil {
+		t.Error(all, err)
+	}
+	served, err := live.Served(kind)
+	if err != nil || served.Resource != "deployments" {
+		t.Error(served, err)
+	}
+	host.Unserve(kind)
+	if served, err = live.Served(kind); served != nil || err != nil {
+		t.Error(served, err)
+	}
+}
+
+func TestALogIsWhatTheTestSays(t *testing.T) {
+	host := windlasstest.New(t)
+	pod := windlass.Ref{APIVersion: "v1", Kind: "Pod", Namespace: "prod", Name: "p"}
+	if _, err := live.Log(pod, live.LogQuery{}); !windlass.Is(err, windlass.NotFound) {
+		t.Error(err)
+	}
+	host.SetLog(pod, "one\ntwo\nthree\n")
+	log, err := live.Log(pod, live.LogQuery{TailLines: 2})
+	if log != "two\nthree\n" || err != nil {
+		t.Error(log, err)
+	}
+	if log, err = live.Log(pod, live.LogQuery{LimitBytes: 5}); log != "one\nt" || err != nil {
+		t.Error(log, err)
+	}
+}
+
+func TestAReviewIsAnsweredAndACollectionIsDeleted(t *testing.T) {
+	host := windlasstest.New(t)
+	host.Answer("SubjectAccessReview", object{"status": object{"allowed": true}})
+	review := object{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": object{}}
+	answer, err := writes.Create(review)
+	if err != nil || answer["status"].(object)["allowed"] != true {
+		t.Error(answer, err)
+	}
+	host.Put(configMap("a", object{"app": "web"}), configMap("b", object{"app": "web"}), configMap("c", object{}))
+	kind := windlass.Kind{APIVersion: "v1", Kind: "ConfigMap"}
+	if _, err := writes.DeleteCollection(writes.Collection{Kind: kind}); !windlass.Is(err, windlass.Invalid) {
+		t.Error(err)
+	}
+	deleted, err := writes.DeleteCollection(writes.Collection{Kind: kind, Namespace: "prod", LabelSelector: "app=web"})
+	if err != nil || len(deleted) != 2 || host.Object(named("a")) != nil || host.Object(named("c")) == nil {
+		t.Error(deleted, err)
+	}
+	if _, err := writes.Apply(configMap("d", nil), writes.ManagerSuffix("tls")); err != nil {
+		t.Error(err)
+	}
+	made := host.Writes()
+	equal(t, "the suffix", made[len(made)-1].Options.ManagerSuffix, "tls")
+}
+
+func TestAPodThatHasGoneIsEvicted(t *testing.T) {
+	host := windlasstest.New(t)
+	pod := windlass.Ref{APIVersion: "v1", Kind: "Pod", Namespace: "prod", Name: "p"}
+	if err := writes.Evict(pod); err != nil {
+		t.Error(err)
+	}
+	host.Fail("create", "Eviction", windlass.TooManyRequests)
+	if err := writes.Evict(pod); !windlass.Is(err, windlass.TooManyRequests) {
+		t.Error(err)
+	}
+}

@@ -72,6 +72,13 @@ func (memory *memory) carryOut(write Write, operation host.Operation) (windlass.
 		}
 	}
 	creates := operation.Verb == host.Create && subresource == ""
+	if body, is := write.Body.(windlass.Object); is && creates && target.Name == "" && metadata(body)["generateName"] == nil {
+		// Nothing is stored of a kind that needs no name.
+		if answer, has := memory.answers[target.Kind]; has {
+			return answer, nil
+		}
+		return body, nil
+	}
 	switch {
 	case creates && exists:
 		return refuse(windlass.AlreadyExists, "it exists")

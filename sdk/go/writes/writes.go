@@ -46,6 +46,12 @@ func Of(parent windlass.Ref) Option {
 	return func(it *host.Operation) { it.Options.Parent = &parent }
 }
 
+// ManagerSuffix writes as a field manager of its own, the plugin's with "/" and this behind it: at most 32 lower-case letters,
+// digits and dashes. So two controllers can apply two parts of one object, and neither drops what the other has applied.
+func ManagerSuffix(suffix string) Option {
+	return func(it *host.Operation) { it.Options.ManagerSuffix = suffix }
+}
+
 // How the server treats fields that the kind does not have. By default it refuses the object.
 var (
 	// Warn makes the server drop them, and the host log its warning.
@@ -67,7 +73,8 @@ func GracePeriod(period time.Duration) Option {
 	return func(it *host.Operation) { it.Delete.GracePeriod = period }
 }
 
-// Create creates an object, a struct or a map, and returns its new state. generateName is allowed.
+// Create creates an object, a struct or a map, and returns its new state. generateName is allowed. Where nothing is stored, as
+// of a SubjectAccessReview, it needs no name, and what is returned is the answer.
 func Create[T any](object T, options ...Option) (T, error) {
 	return returned[T](operation(host.Create, object, options), guest.Imports.Create)
 }
@@ -94,7 +101,8 @@ func Scale(target windlass.Ref, replicas int32, options ...Option) error {
 	return send(patched(target, host.Merge, patch, append([]Option{Subresource("scale")}, options...)), guest.Imports.Patch).Err
 }
 
-// Evict deletes a Pod unless a disruption budget forbids it now, which is an error of the class windlass.TooManyRequests.
+// Evict deletes a Pod unless a disruption budget forbids it now, which is an error of the class windlass.TooManyRequests. A Pod
+// that has gone is evicted.
 func Evict(pod windlass.Ref, options ...Option) error {
 	eviction := map[string]any{
 		"apiVersion": "policy/v1", "kind": "Eviction", "metadata": named(pod),
@@ -104,7 +112,11 @@ func Evict(pod windlass.Ref, options ...Option) error {
 	}
 	pod.UID = ""
 	options = append([]Option{Subresource("eviction"), Of(pod)}, options...)
-	return send(operation(host.Create, eviction, options), guest.Imports.Create).Err
+	err := send(operation(host.Create, eviction, options), guest.Imports.Create).Err
+	if failed, is := err.(*windlass.APIError); is && failed.Reason == windlass.NotFound {
+		return nil
+	}
+	return err
 }
 
 // named is the metadata of an object of which only the name is said.
@@ -146,6 +158,31 @@ func StrategicPatch[T any](target windlass.Ref, patch any, options ...Option) (T
 func Delete(target windlass.Ref, options ...Option) (json.RawMessage, error) {
 	result := send(Deletion(target, options...), guest.Imports.Delete)
 	return result.Object, result.Err
+}
+
+// Collection says which objects DeleteCollection deletes. All conditions must hold; an empty field is no condition.
+type Collection struct {
+	Kind windlass.Kind
+	// Namespace is empty for the primary's, if the kind has namespaces.
+	Namespace string
+	// LabelSelector is in Kubernetes' syntax, such as "app=web,tier in (front,back)".
+	LabelSelector string
+	// FieldSelector is in Kubernetes' syntax, as far as the API supports it for the kind.
+	FieldSelector string
+	// All says that all objects of the kind and namespace are meant. Without it, one of the selectors must select.
+	All bool
+}
+
+// DeleteCollection deletes the objects of a collection with one request, with the options of a deletion. It returns them: each
+// is gone, or waits for finalizers or its grace period. Nil: the server does not say which. After an error, some may be
+// deleted.
+func DeleteCollection(collection Collection, options ...Option) ([]windlass.Ref, error) {
+	how := Deletion(windlass.Ref{}, options...).Delete
+	deleted, failed := guest.Host().DeleteCollection(host.Collection(collection), how)
+	if failed != nil {
+		return nil, failed
+	}
+	return deleted, nil
 }
 
 // Creation is a Create for Batch.

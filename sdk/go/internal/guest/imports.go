@@ -96,19 +96,57 @@ func (Imports) CacheList(query host.CacheQuery) (host.Page, *host.APIError) {
 	return page(windlass_plugin_cache.List(asked))
 }
 
-func (Imports) LiveGet(target host.Ref) host.Read { return read(windlass_plugin_live.Get(ref(target))) }
+func view(of host.View) windlass_plugin_live.View {
+	switch {
+	case of.Metadata:
+		return windlass_plugin_live.MakeViewMetadata()
+	case of.Fields != nil:
+		return windlass_plugin_live.MakeViewFields(host.Cleaned(of.Fields))
+	}
+	return windlass_plugin_live.MakeViewWhole()
+}
+
+func (Imports) LiveGet(target host.Ref, subresource string, of host.View) host.Read {
+	return read(windlass_plugin_live.Get(ref(target), Some(subresource), view(of)))
+}
+
+func (Imports) LiveLog(query host.LogQuery) (string, *host.APIError) {
+	asked := windlass_plugin_live.LogQuery{
+		Target: ref(query.Target), Container: Some(query.Container), Previous: query.Previous, TailLines: someNumber(query.TailLines),
+		SinceMs: Milliseconds(query.Since), LimitBytes: someNumber(query.LimitBytes),
+	}
+	log := windlass_plugin_live.Log(asked)
+	if log.IsErr() {
+		return "", apiError(log.Err())
+	}
+	return log.Ok(), nil
+}
+
+func (Imports) LiveServed(of host.Kind) (*host.Served, *host.APIError) {
+	served := windlass_plugin_live.Served(kind(of))
+	switch {
+	case served.IsErr():
+		return nil, apiError(served.Err())
+	case served.Ok().IsNone():
+		return nil, nil
+	}
+	found := served.Ok().Some()
+	return &host.Served{
+		Resource: found.Resource, Namespaced: found.Namespaced, Verbs: found.Verbs, Subresources: found.Subresources,
+	}, nil
+}
 
 func (Imports) LiveList(query host.LiveQuery) (host.Page, *host.APIError) {
 	return page(windlass_plugin_live.List(windlass_plugin_live.ListQuery{
 		Kind: kind(query.Kind), Namespace: Some(query.Namespace), LabelSelector: Some(query.LabelSelector),
-		FieldSelector: Some(query.FieldSelector), Limit: query.Limit, PageToken: Some(query.PageToken),
+		FieldSelector: Some(query.FieldSelector), View: view(query.View), Limit: query.Limit, PageToken: Some(query.PageToken),
 	}))
 }
 
 func writeOptions(of host.WriteOptions) windlass_plugin_writes.WriteOptions {
 	options := windlass_plugin_writes.WriteOptions{
 		ResourceVersion: Some(of.ResourceVersion), Owned: of.Owned, Force: of.Force, DryRun: of.DryRun,
-		FieldValidation: uint8(of.FieldValidation),
+		FieldValidation: uint8(of.FieldValidation), ManagerSuffix: Some(of.ManagerSuffix),
 	}
 	if of.Subresource != "" {
 		host.Clean(&of.Subresource)
@@ -150,6 +188,24 @@ func (Imports) Apply(of host.Operation) host.Read {
 
 func (Imports) Delete(of host.Operation) host.Read {
 	return read(windlass_plugin_writes.Delete(ref(of.Target), deleteOptions(of.Delete)))
+}
+
+func (Imports) DeleteCollection(of host.Collection, options host.DeleteOptions) ([]host.Ref, *host.APIError) {
+	deleted := windlass_plugin_writes.DeleteCollection(windlass_plugin_writes.Collection{
+		Kind: kind(of.Kind), Namespace: Some(of.Namespace), LabelSelector: Some(of.LabelSelector), FieldSelector: Some(of.FieldSelector),
+		All: of.All,
+	}, deleteOptions(options))
+	switch {
+	case deleted.IsErr():
+		return nil, apiError(deleted.Err())
+	case deleted.Ok().IsNone():
+		return nil, nil
+	}
+	named := []host.Ref{}
+	for _, object := range deleted.Ok().Some() {
+		named = append(named, refOf(object))
+	}
+	return named, nil
 }
 
 func (Imports) Batch(operations []host.Operation) []host.Read {

@@ -124,14 +124,52 @@ type CacheQuery struct {
 	PageToken     string
 }
 
+// View is `live.view`: the metadata alone, these fields, or all of an object.
+type View struct {
+	Metadata bool
+	Fields   []string
+}
+
 // LiveQuery is `live.list-query`. Empty strings are none.
 type LiveQuery struct {
 	Kind          Kind
 	Namespace     string
 	LabelSelector string
 	FieldSelector string
+	View          View
 	Limit         uint32
 	PageToken     string
+}
+
+// LogQuery is `live.log-query`. Empty strings and zeros are none.
+type LogQuery struct {
+	Target     Ref
+	Container  string
+	Previous   bool
+	TailLines  uint32
+	Since      time.Duration
+	LimitBytes uint32
+}
+
+// Served is `live.served-kind`.
+type Served struct {
+	// Resource is the plural by which paths and permissions name the kind, such as "deployments".
+	Resource string
+	// Namespaced says that its objects are in namespaces.
+	Namespaced bool
+	// Verbs are those that the API server has for it, such as "get" and "watch".
+	Verbs []string
+	// Subresources are such as "status" and "scale".
+	Subresources []string
+}
+
+// Collection is `writes.collection`. Empty strings are none.
+type Collection struct {
+	Kind          Kind
+	Namespace     string
+	LabelSelector string
+	FieldSelector string
+	All           bool
 }
 
 // Page is a part of a list.
@@ -186,6 +224,7 @@ type WriteOptions struct {
 	Force           bool
 	DryRun          bool
 	FieldValidation FieldValidation
+	ManagerSuffix   string
 }
 
 // DeleteOptions is `writes.delete-options`; a negative GracePeriod: the kind's default.
@@ -298,14 +337,19 @@ type Host interface {
 	CacheGet(target Ref, fields []string) Read
 	CacheGetMany(targets []Ref, fields []string) []Read
 	CacheList(query CacheQuery) (Page, *APIError)
-	LiveGet(target Ref) Read
+	LiveGet(target Ref, subresource string, view View) Read
 	LiveList(query LiveQuery) (Page, *APIError)
+	LiveLog(query LogQuery) (string, *APIError)
+	// LiveServed is nil for a kind that is not served.
+	LiveServed(kind Kind) (*Served, *APIError)
 	// One function for each verb, so that a component holds only what it uses.
 	Create(operation Operation) Read
 	Update(operation Operation) Read
 	Patch(operation Operation) Read
 	Apply(operation Operation) Read
 	Delete(operation Operation) Read
+	// DeleteCollection is nil if the server does not say what it has deleted.
+	DeleteCollection(collection Collection, options DeleteOptions) ([]Ref, *APIError)
 	// Batch carries several out, concurrently.
 	Batch(operations []Operation) []Read
 	Claim(kind Kind, labelSelector string) (adopted, released []Ref, errs []*APIError)

@@ -334,19 +334,26 @@ func wasm_export_windlass_plugin_composer_compose(arg0 uintptr) uintptr {
 			result35 = 0
 		}
 		*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), (8 + 8*4))) = int8(result35)
+		var result36 int32
+		if (payload).Finalized {
+			result36 = 1
+		} else {
+			result36 = 0
+		}
+		*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), (9 + 8*4))) = int8(result36)
 
 	case witTypes.ResultErr:
 		payload := result14.Err()
 		*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(1))
-		slice48 := payload
-		length50 := uint32(len(slice48))
-		result49 := witRuntime.Allocate(pinner, uintptr(length50*(16+29*4)), 4)
-		for index, element := range slice48 {
-			base := unsafe.Add(result49, index*(16+29*4))
-			utf836 := unsafe.Pointer(unsafe.StringData((element).Message))
-			pinner.Pin(utf836)
+		slice49 := payload
+		length51 := uint32(len(slice49))
+		result50 := witRuntime.Allocate(pinner, uintptr(length51*(16+29*4)), 4)
+		for index, element := range slice49 {
+			base := unsafe.Add(result50, index*(16+29*4))
+			utf837 := unsafe.Pointer(unsafe.StringData((element).Message))
+			pinner.Pin(utf837)
 			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len((element).Message)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf836)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf837)))
 
 			switch (element).Api.Tag() {
 			case witTypes.OptionNone:
@@ -357,14 +364,14 @@ func wasm_export_windlass_plugin_composer_compose(arg0 uintptr) uintptr {
 				*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = int8(int32(1))
 				*(*int16)(unsafe.Add(unsafe.Pointer(base), (3 * 4))) = int16(int32((payload).Code))
 				*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 + 3*4))) = int8(int32((payload).Reason))
-				utf837 := unsafe.Pointer(unsafe.StringData((payload).StatusReason))
-				pinner.Pin(utf837)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))) = uint32(uint32(len((payload).StatusReason)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uintptr(uintptr(utf837)))
-				utf838 := unsafe.Pointer(unsafe.StringData((payload).Message))
+				utf838 := unsafe.Pointer(unsafe.StringData((payload).StatusReason))
 				pinner.Pin(utf838)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))) = uint32(uint32(len((payload).StatusReason)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uintptr(uintptr(utf838)))
+				utf839 := unsafe.Pointer(unsafe.StringData((payload).Message))
+				pinner.Pin(utf839)
 				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (7 * 4))) = uint32(uint32(len((payload).Message)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (6 * 4))) = uint32(uintptr(uintptr(utf838)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (6 * 4))) = uint32(uintptr(uintptr(utf839)))
 
 				switch (payload).RetryAfterMs.Tag() {
 				case witTypes.OptionNone:
@@ -378,14 +385,14 @@ func wasm_export_windlass_plugin_composer_compose(arg0 uintptr) uintptr {
 				default:
 					panic("unreachable")
 				}
-				utf839 := unsafe.Pointer(unsafe.StringData((payload).Verb))
-				pinner.Pin(utf839)
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 9*4))) = uint32(uint32(len((payload).Verb)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 8*4))) = uint32(uintptr(uintptr(utf839)))
-				utf840 := unsafe.Pointer(unsafe.StringData((payload).Resource))
+				utf840 := unsafe.Pointer(unsafe.StringData((payload).Verb))
 				pinner.Pin(utf840)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 9*4))) = uint32(uint32(len((payload).Verb)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 8*4))) = uint32(uintptr(uintptr(utf840)))
+				utf841 := unsafe.Pointer(unsafe.StringData((payload).Resource))
+				pinner.Pin(utf841)
 				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 11*4))) = uint32(uint32(len((payload).Resource)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 10*4))) = uint32(uintptr(uintptr(utf840)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 10*4))) = uint32(uintptr(uintptr(utf841)))
 
 				switch (payload).Object.Tag() {
 				case witTypes.OptionNone:
@@ -402,22 +409,22 @@ func wasm_export_windlass_plugin_composer_compose(arg0 uintptr) uintptr {
 					case witTypes.OptionSome:
 						payload := (payload).Cluster.Some()
 						*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 13*4))) = int8(int32(1))
-						utf841 := unsafe.Pointer(unsafe.StringData(payload))
-						pinner.Pin(utf841)
+						utf842 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf842)
 						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 15*4))) = uint32(uint32(len(payload)))
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 14*4))) = uint32(uintptr(uintptr(utf841)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 14*4))) = uint32(uintptr(uintptr(utf842)))
 
 					default:
 						panic("unreachable")
 					}
-					utf842 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
-					pinner.Pin(utf842)
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 17*4))) = uint32(uint32(len((payload).ApiVersion)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 16*4))) = uint32(uintptr(uintptr(utf842)))
-					utf843 := unsafe.Pointer(unsafe.StringData((payload).Kind))
+					utf843 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
 					pinner.Pin(utf843)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 17*4))) = uint32(uint32(len((payload).ApiVersion)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 16*4))) = uint32(uintptr(uintptr(utf843)))
+					utf844 := unsafe.Pointer(unsafe.StringData((payload).Kind))
+					pinner.Pin(utf844)
 					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 19*4))) = uint32(uint32(len((payload).Kind)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 18*4))) = uint32(uintptr(uintptr(utf843)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 18*4))) = uint32(uintptr(uintptr(utf844)))
 
 					switch (payload).Namespace.Tag() {
 					case witTypes.OptionNone:
@@ -426,18 +433,18 @@ func wasm_export_windlass_plugin_composer_compose(arg0 uintptr) uintptr {
 					case witTypes.OptionSome:
 						payload := (payload).Namespace.Some()
 						*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 20*4))) = int8(int32(1))
-						utf844 := unsafe.Pointer(unsafe.StringData(payload))
-						pinner.Pin(utf844)
+						utf845 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf845)
 						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 22*4))) = uint32(uint32(len(payload)))
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 21*4))) = uint32(uintptr(uintptr(utf844)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 21*4))) = uint32(uintptr(uintptr(utf845)))
 
 					default:
 						panic("unreachable")
 					}
-					utf845 := unsafe.Pointer(unsafe.StringData((payload).Name))
-					pinner.Pin(utf845)
+					utf846 := unsafe.Pointer(unsafe.StringData((payload).Name))
+					pinner.Pin(utf846)
 					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 24*4))) = uint32(uint32(len((payload).Name)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 23*4))) = uint32(uintptr(uintptr(utf845)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 23*4))) = uint32(uintptr(uintptr(utf846)))
 
 					switch (payload).Uid.Tag() {
 					case witTypes.OptionNone:
@@ -446,10 +453,10 @@ func wasm_export_windlass_plugin_composer_compose(arg0 uintptr) uintptr {
 					case witTypes.OptionSome:
 						payload := (payload).Uid.Some()
 						*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 25*4))) = int8(int32(1))
-						utf846 := unsafe.Pointer(unsafe.StringData(payload))
-						pinner.Pin(utf846)
+						utf847 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf847)
 						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 27*4))) = uint32(uint32(len(payload)))
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 26*4))) = uint32(uintptr(uintptr(utf846)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 26*4))) = uint32(uintptr(uintptr(utf847)))
 
 					default:
 						panic("unreachable")
@@ -462,13 +469,13 @@ func wasm_export_windlass_plugin_composer_compose(arg0 uintptr) uintptr {
 			default:
 				panic("unreachable")
 			}
-			var result47 int32
+			var result48 int32
 			if (element).Terminal {
-				result47 = 1
+				result48 = 1
 			} else {
-				result47 = 0
+				result48 = 0
 			}
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 28*4))) = int8(result47)
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 28*4))) = int8(result48)
 
 			switch (element).RetryAfterMs.Tag() {
 			case witTypes.OptionNone:
@@ -485,8 +492,8 @@ func wasm_export_windlass_plugin_composer_compose(arg0 uintptr) uintptr {
 
 		}
 
-		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2 * 4))) = uint32(length50)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = uint32(uintptr(uintptr(result49)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2 * 4))) = uint32(length51)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = uint32(uintptr(uintptr(result50)))
 
 	default:
 		panic("unreachable")

@@ -40,6 +40,10 @@ type Composition struct {
 	Events []windlass_plugin_types.Event
 	// Compose again after so many milliseconds, also if nothing changes.
 	RequeueAfterMs witTypes.Option[uint32]
-	// Says that no children at all is meant, so that existing ones may be pruned.
+	// Says that no children at all is meant, so that existing ones may be pruned. Not needed while the parent is being
+	// deleted.
 	AllowEmpty bool
+	// Says of a parent that is being deleted that it may go: the host takes the finalizer off once everything else of the
+	// answer has been brought about. Only with the option `finalizer`; without it, such a parent is not composed.
+	Finalized bool
 }

@@ -19,6 +19,43 @@ type ObjectKind = windlass_plugin_types.ObjectKind
 type ObjectRef = windlass_plugin_types.ObjectRef
 type Page = windlass_plugin_types.Page
 
+const (
+	// All of it.
+	View_Whole uint8 = 0
+	// Its `apiVersion`, `kind` and `metadata`. The server sends no more, where it can.
+	View_Metadata uint8 = 1
+	// The values at these JSON pointers (RFC 6901), in their places, beside what identifies the object. The server
+	// sends all of it, and the host cuts.
+	View_Fields uint8 = 2
+)
+
+// What is returned of an object.
+type View struct {
+	tag   uint8
+	value any
+}
+
+func (self View) Tag() uint8 {
+	return self.tag
+}
+
+func (self View) Fields() []string {
+	if self.tag != View_Fields {
+		panic("tag mismatch")
+	}
+	return self.value.([]string)
+}
+
+func MakeViewWhole() View {
+	return View{View_Whole, nil}
+}
+func MakeViewMetadata() View {
+	return View{View_Metadata, nil}
+}
+func MakeViewFields(value []string) View {
+	return View{View_Fields, value}
+}
+
 // All conditions must hold.
 type ListQuery struct {
 	// The kind of the objects.
@@ -29,177 +66,248 @@ type ListQuery struct {
 	LabelSelector witTypes.Option[string]
 	// In Kubernetes' syntax, such as `spec.nodeName=n1`, as far as the API supports it for the kind.
 	FieldSelector witTypes.Option[string]
+	// What is returned of each object.
+	View View
 	// How many objects a page may hold, at least 1. The host may return fewer.
 	Limit uint32
 	// The `next-token` of the page before, with the same conditions.
 	PageToken witTypes.Option[string]
 }
 
-//go:wasmimport windlass:plugin/live@0.2.0 get
-func wasm_import_get(arg0 int32, arg1 uintptr, arg2 uint32, arg3 uintptr, arg4 uint32, arg5 uintptr, arg6 uint32, arg7 int32, arg8 uintptr, arg9 uint32, arg10 uintptr, arg11 uint32, arg12 int32, arg13 uintptr, arg14 uint32, arg15 uintptr)
+// A part of a log.
+type LogQuery struct {
+	// The Pod, without its `uid`: the server does not test it. Without a namespace it is meant beside the primary.
+	Target windlass_plugin_types.ObjectRef
+	// None: the only container.
+	Container witTypes.Option[string]
+	// The log of the container before this one, which has ended.
+	Previous bool
+	// Only so many of the last lines.
+	TailLines witTypes.Option[uint32]
+	// Only what is no older than this. Rounded up to whole seconds.
+	SinceMs witTypes.Option[uint32]
+	// How many bytes are read. None: as many as the host returns at once.
+	LimitBytes witTypes.Option[uint32]
+}
 
-func Get(target windlass_plugin_types.ObjectRef) witTypes.Result[witTypes.Option[string], windlass_plugin_types.ApiError] {
+// How the API server serves a kind.
+type ServedKind struct {
+	// The plural by which paths and permissions name it, such as `deployments`.
+	Resource string
+	// Its objects are in namespaces.
+	Namespaced bool
+	// Such as `get` and `watch`.
+	Verbs []string
+	// Such as `status` and `scale`.
+	Subresources []string
+}
+
+//go:wasmimport windlass:plugin/live@0.2.0 get
+func wasm_import_get(arg0 uintptr, arg1 uintptr)
+
+func Get(target windlass_plugin_types.ObjectRef, subresource witTypes.Option[string], view View) witTypes.Result[witTypes.Option[string], windlass_plugin_types.ApiError] {
 	pinner := &runtime.Pinner{}
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, (8 + 26*4), 4))
-	var option int32
-	var option0 uintptr
-	var option1 uint32
+
 	switch (target).Cluster.Tag() {
 	case witTypes.OptionNone:
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), 0)) = int8(int32(0))
 
-		option = int32(0)
-		option0 = 0
-		option1 = 0
 	case witTypes.OptionSome:
 		payload := (target).Cluster.Some()
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), 0)) = int8(int32(1))
 		utf8 := unsafe.Pointer(unsafe.StringData(payload))
 		pinner.Pin(utf8)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)) = uint32(uintptr(uintptr(utf8)))
 
-		option = int32(1)
-		option0 = uintptr(utf8)
-		option1 = uint32(len(payload))
 	default:
 		panic("unreachable")
 	}
-	utf82 := unsafe.Pointer(unsafe.StringData((target).ApiVersion))
-	pinner.Pin(utf82)
-	utf83 := unsafe.Pointer(unsafe.StringData((target).Kind))
-	pinner.Pin(utf83)
-	var option5 int32
-	var option6 uintptr
-	var option7 uint32
+	utf80 := unsafe.Pointer(unsafe.StringData((target).ApiVersion))
+	pinner.Pin(utf80)
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4))) = uint32(uint32(len((target).ApiVersion)))
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))) = uint32(uintptr(uintptr(utf80)))
+	utf81 := unsafe.Pointer(unsafe.StringData((target).Kind))
+	pinner.Pin(utf81)
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))) = uint32(uint32(len((target).Kind)))
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))) = uint32(uintptr(uintptr(utf81)))
+
 	switch (target).Namespace.Tag() {
 	case witTypes.OptionNone:
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4))) = int8(int32(0))
 
-		option5 = int32(0)
-		option6 = 0
-		option7 = 0
 	case witTypes.OptionSome:
 		payload := (target).Namespace.Some()
-		utf84 := unsafe.Pointer(unsafe.StringData(payload))
-		pinner.Pin(utf84)
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4))) = int8(int32(1))
+		utf82 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf82)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 * 4))) = uint32(uintptr(uintptr(utf82)))
 
-		option5 = int32(1)
-		option6 = uintptr(utf84)
-		option7 = uint32(len(payload))
 	default:
 		panic("unreachable")
 	}
-	utf88 := unsafe.Pointer(unsafe.StringData((target).Name))
-	pinner.Pin(utf88)
-	var option10 int32
-	var option11 uintptr
-	var option12 uint32
+	utf83 := unsafe.Pointer(unsafe.StringData((target).Name))
+	pinner.Pin(utf83)
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (11 * 4))) = uint32(uint32(len((target).Name)))
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (10 * 4))) = uint32(uintptr(uintptr(utf83)))
+
 	switch (target).Uid.Tag() {
 	case witTypes.OptionNone:
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (12 * 4))) = int8(int32(0))
 
-		option10 = int32(0)
-		option11 = 0
-		option12 = 0
 	case witTypes.OptionSome:
 		payload := (target).Uid.Some()
-		utf89 := unsafe.Pointer(unsafe.StringData(payload))
-		pinner.Pin(utf89)
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (12 * 4))) = int8(int32(1))
+		utf84 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf84)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (14 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (13 * 4))) = uint32(uintptr(uintptr(utf84)))
 
-		option10 = int32(1)
-		option11 = uintptr(utf89)
-		option12 = uint32(len(payload))
 	default:
 		panic("unreachable")
 	}
-	wasm_import_get(option, option0, option1, uintptr(utf82), uint32(len((target).ApiVersion)), uintptr(utf83), uint32(len((target).Kind)), option5, option6, option7, uintptr(utf88), uint32(len((target).Name)), option10, option11, option12, returnArea)
-	var result witTypes.Result[witTypes.Option[string], windlass_plugin_types.ApiError]
+
+	switch subresource.Tag() {
+	case witTypes.OptionNone:
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (15 * 4))) = int8(int32(0))
+
+	case witTypes.OptionSome:
+		payload := subresource.Some()
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (15 * 4))) = int8(int32(1))
+		utf85 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf85)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (17 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16 * 4))) = uint32(uintptr(uintptr(utf85)))
+
+	default:
+		panic("unreachable")
+	}
+
+	switch view.Tag() {
+	case View_Whole:
+
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (18 * 4))) = int8(int32(0))
+
+	case View_Metadata:
+
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (18 * 4))) = int8(int32(1))
+
+	case View_Fields:
+		payload := view.Fields()
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (18 * 4))) = int8(int32(2))
+		slice := payload
+		length := uint32(len(slice))
+		result := witRuntime.Allocate(pinner, uintptr(length*(2*4)), 4)
+		for index, element := range slice {
+			base := unsafe.Add(result, index*(2*4))
+			utf86 := unsafe.Pointer(unsafe.StringData(element))
+			pinner.Pin(utf86)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len(element)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf86)))
+
+		}
+
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (20 * 4))) = uint32(length)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (19 * 4))) = uint32(uintptr(uintptr(result)))
+
+	default:
+		panic("unreachable")
+	}
+	wasm_import_get(returnArea, returnArea)
+	var result22 witTypes.Result[witTypes.Option[string], windlass_plugin_types.ApiError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
-		var option13 witTypes.Option[string]
+		var option witTypes.Option[string]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
 		case 0:
 
-			option13 = witTypes.None[string]()
+			option = witTypes.None[string]()
 		case 1:
 			value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
 
-			option13 = witTypes.Some[string](value)
+			option = witTypes.Some[string](value)
 		default:
 			panic("unreachable")
 		}
 
-		result = witTypes.Ok[witTypes.Option[string], windlass_plugin_types.ApiError](option13)
+		result22 = witTypes.Ok[witTypes.Option[string], windlass_plugin_types.ApiError](option)
 	case 1:
-		value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-		value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
-		var option16 witTypes.Option[uint32]
+		value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+		value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
+		var option9 witTypes.Option[uint32]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4)))) {
 		case 0:
 
-			option16 = witTypes.None[uint32]()
+			option9 = witTypes.None[uint32]()
 		case 1:
 
-			option16 = witTypes.Some[uint32](uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (4 + 6*4)))))
+			option9 = witTypes.Some[uint32](uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (4 + 6*4)))))
 		default:
 			panic("unreachable")
 		}
-		value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
-		value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
-		var option28 witTypes.Option[windlass_plugin_types.ObjectRef]
+		value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
+		value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
+		var option21 witTypes.Option[windlass_plugin_types.ObjectRef]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 10*4)))) {
 		case 0:
 
-			option28 = witTypes.None[windlass_plugin_types.ObjectRef]()
+			option21 = witTypes.None[windlass_plugin_types.ObjectRef]()
 		case 1:
-			var option20 witTypes.Option[string]
+			var option13 witTypes.Option[string]
 			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 11*4)))) {
+			case 0:
+
+				option13 = witTypes.None[string]()
+			case 1:
+				value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4))))
+
+				option13 = witTypes.Some[string](value12)
+			default:
+				panic("unreachable")
+			}
+			value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4))))
+			value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
+			var option17 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4)))) {
+			case 0:
+
+				option17 = witTypes.None[string]()
+			case 1:
+				value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4))))
+
+				option17 = witTypes.Some[string](value16)
+			default:
+				panic("unreachable")
+			}
+			value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
+			var option20 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 23*4)))) {
 			case 0:
 
 				option20 = witTypes.None[string]()
 			case 1:
-				value19 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4))))
+				value19 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 24*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 25*4))))
 
 				option20 = witTypes.Some[string](value19)
 			default:
 				panic("unreachable")
 			}
-			value21 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4))))
-			value22 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
-			var option24 witTypes.Option[string]
-			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4)))) {
-			case 0:
 
-				option24 = witTypes.None[string]()
-			case 1:
-				value23 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4))))
-
-				option24 = witTypes.Some[string](value23)
-			default:
-				panic("unreachable")
-			}
-			value25 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
-			var option27 witTypes.Option[string]
-			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 23*4)))) {
-			case 0:
-
-				option27 = witTypes.None[string]()
-			case 1:
-				value26 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 24*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 25*4))))
-
-				option27 = witTypes.Some[string](value26)
-			default:
-				panic("unreachable")
-			}
-
-			option28 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{Cluster: option20, ApiVersion: value21, Kind: value22, Namespace: option24, Name: value25, Uid: option27})
+			option21 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{Cluster: option13, ApiVersion: value14, Kind: value15, Namespace: option17, Name: value18, Uid: option20})
 		default:
 			panic("unreachable")
 		}
 
-		result = witTypes.Err[witTypes.Option[string], windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value14, Message: value15, RetryAfterMs: option16, Verb: value17, Resource: value18, Object: option28})
+		result22 = witTypes.Err[witTypes.Option[string], windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value7, Message: value8, RetryAfterMs: option9, Verb: value10, Resource: value11, Object: option21})
 	default:
 		panic("unreachable")
 	}
-	result29 := result
-	return result29
+	result23 := result22
+	return result23
 
 }
 
@@ -267,33 +375,64 @@ func List(query ListQuery) witTypes.Result[windlass_plugin_types.Page, windlass_
 	default:
 		panic("unreachable")
 	}
-	*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (13 * 4))) = int32((query).Limit)
+
+	switch (query).View.Tag() {
+	case View_Whole:
+
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (13 * 4))) = int8(int32(0))
+
+	case View_Metadata:
+
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (13 * 4))) = int8(int32(1))
+
+	case View_Fields:
+		payload := (query).View.Fields()
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (13 * 4))) = int8(int32(2))
+		slice := payload
+		length := uint32(len(slice))
+		result := witRuntime.Allocate(pinner, uintptr(length*(2*4)), 4)
+		for index, element := range slice {
+			base := unsafe.Add(result, index*(2*4))
+			utf84 := unsafe.Pointer(unsafe.StringData(element))
+			pinner.Pin(utf84)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len(element)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf84)))
+
+		}
+
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (15 * 4))) = uint32(length)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (14 * 4))) = uint32(uintptr(uintptr(result)))
+
+	default:
+		panic("unreachable")
+	}
+	*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (16 * 4))) = int32((query).Limit)
 
 	switch (query).PageToken.Tag() {
 	case witTypes.OptionNone:
-		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (14 * 4))) = int8(int32(0))
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (17 * 4))) = int8(int32(0))
 
 	case witTypes.OptionSome:
 		payload := (query).PageToken.Some()
-		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (14 * 4))) = int8(int32(1))
-		utf84 := unsafe.Pointer(unsafe.StringData(payload))
-		pinner.Pin(utf84)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16 * 4))) = uint32(uint32(len(payload)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (15 * 4))) = uint32(uintptr(uintptr(utf84)))
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (17 * 4))) = int8(int32(1))
+		utf85 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf85)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (19 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (18 * 4))) = uint32(uintptr(uintptr(utf85)))
 
 	default:
 		panic("unreachable")
 	}
 	wasm_import_list(returnArea, returnArea)
-	var result21 witTypes.Result[windlass_plugin_types.Page, windlass_plugin_types.ApiError]
+	var result23 witTypes.Result[windlass_plugin_types.Page, windlass_plugin_types.ApiError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
-		result := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))
+		result6 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))
 		for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))); index++ {
 			base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), index*(2*4))
 			value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
-			result = append(result, value)
+			result6 = append(result6, value)
 		}
 
 		var option witTypes.Option[string]
@@ -302,86 +441,420 @@ func List(query ListQuery) witTypes.Result[windlass_plugin_types.Page, windlass_
 
 			option = witTypes.None[string]()
 		case 1:
-			value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
+			value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
 
-			option = witTypes.Some[string](value5)
+			option = witTypes.Some[string](value7)
 		default:
 			panic("unreachable")
 		}
 
-		result21 = witTypes.Ok[windlass_plugin_types.Page, windlass_plugin_types.ApiError](windlass_plugin_types.Page{Items: result, NextToken: option})
+		result23 = witTypes.Ok[windlass_plugin_types.Page, windlass_plugin_types.ApiError](windlass_plugin_types.Page{Items: result6, NextToken: option})
 	case 1:
-		value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-		value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
-		var option8 witTypes.Option[uint32]
+		value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+		value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
+		var option10 witTypes.Option[uint32]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4)))) {
 		case 0:
 
-			option8 = witTypes.None[uint32]()
+			option10 = witTypes.None[uint32]()
 		case 1:
 
-			option8 = witTypes.Some[uint32](uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (4 + 6*4)))))
+			option10 = witTypes.Some[uint32](uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (4 + 6*4)))))
 		default:
 			panic("unreachable")
 		}
-		value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
-		value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
-		var option20 witTypes.Option[windlass_plugin_types.ObjectRef]
+		value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
+		value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
+		var option22 witTypes.Option[windlass_plugin_types.ObjectRef]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 10*4)))) {
 		case 0:
 
-			option20 = witTypes.None[windlass_plugin_types.ObjectRef]()
+			option22 = witTypes.None[windlass_plugin_types.ObjectRef]()
 		case 1:
-			var option12 witTypes.Option[string]
+			var option14 witTypes.Option[string]
 			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 11*4)))) {
 			case 0:
 
-				option12 = witTypes.None[string]()
+				option14 = witTypes.None[string]()
 			case 1:
-				value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4))))
+				value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4))))
 
-				option12 = witTypes.Some[string](value11)
+				option14 = witTypes.Some[string](value13)
 			default:
 				panic("unreachable")
 			}
-			value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4))))
-			value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
-			var option16 witTypes.Option[string]
+			value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4))))
+			value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
+			var option18 witTypes.Option[string]
 			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4)))) {
 			case 0:
 
-				option16 = witTypes.None[string]()
+				option18 = witTypes.None[string]()
 			case 1:
-				value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4))))
+				value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4))))
 
-				option16 = witTypes.Some[string](value15)
+				option18 = witTypes.Some[string](value17)
 			default:
 				panic("unreachable")
 			}
-			value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
-			var option19 witTypes.Option[string]
+			value19 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
+			var option21 witTypes.Option[string]
 			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 23*4)))) {
 			case 0:
 
-				option19 = witTypes.None[string]()
+				option21 = witTypes.None[string]()
 			case 1:
-				value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 24*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 25*4))))
+				value20 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 24*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 25*4))))
 
-				option19 = witTypes.Some[string](value18)
+				option21 = witTypes.Some[string](value20)
 			default:
 				panic("unreachable")
 			}
 
-			option20 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{Cluster: option12, ApiVersion: value13, Kind: value14, Namespace: option16, Name: value17, Uid: option19})
+			option22 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{Cluster: option14, ApiVersion: value15, Kind: value16, Namespace: option18, Name: value19, Uid: option21})
 		default:
 			panic("unreachable")
 		}
 
-		result21 = witTypes.Err[windlass_plugin_types.Page, windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value6, Message: value7, RetryAfterMs: option8, Verb: value9, Resource: value10, Object: option20})
+		result23 = witTypes.Err[windlass_plugin_types.Page, windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value8, Message: value9, RetryAfterMs: option10, Verb: value11, Resource: value12, Object: option22})
 	default:
 		panic("unreachable")
 	}
-	result22 := result21
-	return result22
+	result24 := result23
+	return result24
+
+}
+
+//go:wasmimport windlass:plugin/live@0.2.0 log
+func wasm_import_log(arg0 uintptr, arg1 uintptr)
+
+func Log(query LogQuery) witTypes.Result[string, windlass_plugin_types.ApiError] {
+	pinner := &runtime.Pinner{}
+	defer pinner.Unpin()
+
+	returnArea := uintptr(witRuntime.Allocate(pinner, (8 + 26*4), 4))
+
+	switch ((query).Target).Cluster.Tag() {
+	case witTypes.OptionNone:
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), 0)) = int8(int32(0))
+
+	case witTypes.OptionSome:
+		payload := ((query).Target).Cluster.Some()
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), 0)) = int8(int32(1))
+		utf8 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf8)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)) = uint32(uintptr(uintptr(utf8)))
+
+	default:
+		panic("unreachable")
+	}
+	utf80 := unsafe.Pointer(unsafe.StringData(((query).Target).ApiVersion))
+	pinner.Pin(utf80)
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4))) = uint32(uint32(len(((query).Target).ApiVersion)))
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))) = uint32(uintptr(uintptr(utf80)))
+	utf81 := unsafe.Pointer(unsafe.StringData(((query).Target).Kind))
+	pinner.Pin(utf81)
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))) = uint32(uint32(len(((query).Target).Kind)))
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))) = uint32(uintptr(uintptr(utf81)))
+
+	switch ((query).Target).Namespace.Tag() {
+	case witTypes.OptionNone:
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4))) = int8(int32(0))
+
+	case witTypes.OptionSome:
+		payload := ((query).Target).Namespace.Some()
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4))) = int8(int32(1))
+		utf82 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf82)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 * 4))) = uint32(uintptr(uintptr(utf82)))
+
+	default:
+		panic("unreachable")
+	}
+	utf83 := unsafe.Pointer(unsafe.StringData(((query).Target).Name))
+	pinner.Pin(utf83)
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (11 * 4))) = uint32(uint32(len(((query).Target).Name)))
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (10 * 4))) = uint32(uintptr(uintptr(utf83)))
+
+	switch ((query).Target).Uid.Tag() {
+	case witTypes.OptionNone:
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (12 * 4))) = int8(int32(0))
+
+	case witTypes.OptionSome:
+		payload := ((query).Target).Uid.Some()
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (12 * 4))) = int8(int32(1))
+		utf84 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf84)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (14 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (13 * 4))) = uint32(uintptr(uintptr(utf84)))
+
+	default:
+		panic("unreachable")
+	}
+
+	switch (query).Container.Tag() {
+	case witTypes.OptionNone:
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (15 * 4))) = int8(int32(0))
+
+	case witTypes.OptionSome:
+		payload := (query).Container.Some()
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (15 * 4))) = int8(int32(1))
+		utf85 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf85)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (17 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16 * 4))) = uint32(uintptr(uintptr(utf85)))
+
+	default:
+		panic("unreachable")
+	}
+	var result int32
+	if (query).Previous {
+		result = 1
+	} else {
+		result = 0
+	}
+	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (18 * 4))) = int8(result)
+
+	switch (query).TailLines.Tag() {
+	case witTypes.OptionNone:
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (4 + 18*4))) = int8(int32(0))
+
+	case witTypes.OptionSome:
+		payload := (query).TailLines.Some()
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (4 + 18*4))) = int8(int32(1))
+		*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4))) = int32(payload)
+
+	default:
+		panic("unreachable")
+	}
+
+	switch (query).SinceMs.Tag() {
+	case witTypes.OptionNone:
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (12 + 18*4))) = int8(int32(0))
+
+	case witTypes.OptionSome:
+		payload := (query).SinceMs.Some()
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (12 + 18*4))) = int8(int32(1))
+		*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (16 + 18*4))) = int32(payload)
+
+	default:
+		panic("unreachable")
+	}
+
+	switch (query).LimitBytes.Tag() {
+	case witTypes.OptionNone:
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (20 + 18*4))) = int8(int32(0))
+
+	case witTypes.OptionSome:
+		payload := (query).LimitBytes.Some()
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (20 + 18*4))) = int8(int32(1))
+		*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (24 + 18*4))) = int32(payload)
+
+	default:
+		panic("unreachable")
+	}
+	wasm_import_log(returnArea, returnArea)
+	var result20 witTypes.Result[string, windlass_plugin_types.ApiError]
+	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
+	case 0:
+		value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))
+
+		result20 = witTypes.Ok[string, windlass_plugin_types.ApiError](value)
+	case 1:
+		value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+		value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
+		var option witTypes.Option[uint32]
+		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4)))) {
+		case 0:
+
+			option = witTypes.None[uint32]()
+		case 1:
+
+			option = witTypes.Some[uint32](uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (4 + 6*4)))))
+		default:
+			panic("unreachable")
+		}
+		value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
+		value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
+		var option19 witTypes.Option[windlass_plugin_types.ObjectRef]
+		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 10*4)))) {
+		case 0:
+
+			option19 = witTypes.None[windlass_plugin_types.ObjectRef]()
+		case 1:
+			var option11 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 11*4)))) {
+			case 0:
+
+				option11 = witTypes.None[string]()
+			case 1:
+				value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4))))
+
+				option11 = witTypes.Some[string](value10)
+			default:
+				panic("unreachable")
+			}
+			value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4))))
+			value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
+			var option15 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4)))) {
+			case 0:
+
+				option15 = witTypes.None[string]()
+			case 1:
+				value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4))))
+
+				option15 = witTypes.Some[string](value14)
+			default:
+				panic("unreachable")
+			}
+			value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
+			var option18 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 23*4)))) {
+			case 0:
+
+				option18 = witTypes.None[string]()
+			case 1:
+				value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 24*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 25*4))))
+
+				option18 = witTypes.Some[string](value17)
+			default:
+				panic("unreachable")
+			}
+
+			option19 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{Cluster: option11, ApiVersion: value12, Kind: value13, Namespace: option15, Name: value16, Uid: option18})
+		default:
+			panic("unreachable")
+		}
+
+		result20 = witTypes.Err[string, windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value6, Message: value7, RetryAfterMs: option, Verb: value8, Resource: value9, Object: option19})
+	default:
+		panic("unreachable")
+	}
+	result21 := result20
+	return result21
+
+}
+
+//go:wasmimport windlass:plugin/live@0.2.0 served
+func wasm_import_served(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr)
+
+func Served(kind windlass_plugin_types.ObjectKind) witTypes.Result[witTypes.Option[ServedKind], windlass_plugin_types.ApiError] {
+	pinner := &runtime.Pinner{}
+	defer pinner.Unpin()
+
+	returnArea := uintptr(witRuntime.Allocate(pinner, (8 + 26*4), 4))
+	utf8 := unsafe.Pointer(unsafe.StringData((kind).ApiVersion))
+	pinner.Pin(utf8)
+	utf80 := unsafe.Pointer(unsafe.StringData((kind).Kind))
+	pinner.Pin(utf80)
+	wasm_import_served(uintptr(utf8), uint32(len((kind).ApiVersion)), uintptr(utf80), uint32(len((kind).Kind)), returnArea)
+	var result19 witTypes.Result[witTypes.Option[ServedKind], windlass_plugin_types.ApiError]
+	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
+	case 0:
+		var option witTypes.Option[ServedKind]
+		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
+		case 0:
+
+			option = witTypes.None[ServedKind]()
+		case 1:
+			value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+			result := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))))
+			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4)))); index++ {
+				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))), index*(2*4))
+				value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+
+				result = append(result, value1)
+			}
+
+			result3 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 * 4))))
+			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 * 4)))); index++ {
+				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4))))), index*(2*4))
+				value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+
+				result3 = append(result3, value2)
+			}
+
+			option = witTypes.Some[ServedKind](ServedKind{Resource: value, Namespaced: (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))) != 0), Verbs: result, Subresources: result3})
+		default:
+			panic("unreachable")
+		}
+
+		result19 = witTypes.Ok[witTypes.Option[ServedKind], windlass_plugin_types.ApiError](option)
+	case 1:
+		value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+		value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
+		var option6 witTypes.Option[uint32]
+		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4)))) {
+		case 0:
+
+			option6 = witTypes.None[uint32]()
+		case 1:
+
+			option6 = witTypes.Some[uint32](uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (4 + 6*4)))))
+		default:
+			panic("unreachable")
+		}
+		value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
+		value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
+		var option18 witTypes.Option[windlass_plugin_types.ObjectRef]
+		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 10*4)))) {
+		case 0:
+
+			option18 = witTypes.None[windlass_plugin_types.ObjectRef]()
+		case 1:
+			var option10 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 11*4)))) {
+			case 0:
+
+				option10 = witTypes.None[string]()
+			case 1:
+				value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4))))
+
+				option10 = witTypes.Some[string](value9)
+			default:
+				panic("unreachable")
+			}
+			value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4))))
+			value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
+			var option14 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4)))) {
+			case 0:
+
+				option14 = witTypes.None[string]()
+			case 1:
+				value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4))))
+
+				option14 = witTypes.Some[string](value13)
+			default:
+				panic("unreachable")
+			}
+			value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
+			var option17 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 23*4)))) {
+			case 0:
+
+				option17 = witTypes.None[string]()
+			case 1:
+				value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 24*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 25*4))))
+
+				option17 = witTypes.Some[string](value16)
+			default:
+				panic("unreachable")
+			}
+
+			option18 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{Cluster: option10, ApiVersion: value11, Kind: value12, Namespace: option14, Name: value15, Uid: option17})
+		default:
+			panic("unreachable")
+		}
+
+		result19 = witTypes.Err[witTypes.Option[ServedKind], windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value4, Message: value5, RetryAfterMs: option6, Verb: value7, Resource: value8, Object: option18})
+	default:
+		panic("unreachable")
+	}
+	result20 := result19
+	return result20
 
 }

@@ -15,6 +15,7 @@ import (
 
 type Json = string
 type ApiError = windlass_plugin_types.ApiError
+type ObjectKind = windlass_plugin_types.ObjectKind
 type ObjectRef = windlass_plugin_types.ObjectRef
 
 const (
@@ -76,6 +77,10 @@ type WriteOptions struct {
 	DryRun bool
 	// What to do with fields that the kind does not have.
 	FieldValidation FieldValidation
+	// Write as a field manager of its own, whose name ends with `/` and this: at most 32 of `a` to `z`, `0` to `9` and
+	// `-`, like a DNS label. An apply drops the fields that its own manager applied before: with two managers, two
+	// controllers of a plugin can apply two parts of one object. None: the plugin's field manager.
+	ManagerSuffix witTypes.Option[string]
 }
 
 // How to delete.
@@ -88,6 +93,20 @@ type DeleteOptions struct {
 	GracePeriodMs witTypes.Option[uint32]
 	// The server checks the deletion and answers as if it were made.
 	DryRun bool
+}
+
+// Some objects of a kind. All conditions must hold.
+type Collection struct {
+	// The kind of the objects.
+	Kind windlass_plugin_types.ObjectKind
+	// None: for a namespaced kind, the primary's namespace. There is no collection over namespaces.
+	Namespace witTypes.Option[string]
+	// In Kubernetes' syntax, such as `app=web,tier in (front,back)`.
+	LabelSelector witTypes.Option[string]
+	// In Kubernetes' syntax, as far as the API supports it for the kind.
+	FieldSelector witTypes.Option[string]
+	// Says that all objects of the kind and namespace are meant. Without it, one of the selectors must select.
+	All bool
 }
 
 // A create, an update or an apply.
@@ -199,7 +218,7 @@ func Create(object string, options WriteOptions) witTypes.Result[string, windlas
 	pinner := &runtime.Pinner{}
 	defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (8 + 26*4), 4))
+	returnArea := uintptr(witRuntime.Allocate(pinner, (28 * 4), 4))
 	utf8 := unsafe.Pointer(unsafe.StringData(object))
 	pinner.Pin(utf8)
 	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)) = uint32(uint32(len(object)))
@@ -330,16 +349,32 @@ func Create(object string, options WriteOptions) witTypes.Result[string, windlas
 	}
 	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 24*4))) = int8(result9)
 	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (3 + 24*4))) = int8(int32((options).FieldValidation))
+
+	switch (options).ManagerSuffix.Tag() {
+	case witTypes.OptionNone:
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (25 * 4))) = int8(int32(0))
+
+	case witTypes.OptionSome:
+		payload := (options).ManagerSuffix.Some()
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (25 * 4))) = int8(int32(1))
+		utf810 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf810)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (27 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (26 * 4))) = uint32(uintptr(uintptr(utf810)))
+
+	default:
+		panic("unreachable")
+	}
 	wasm_import_create(returnArea, returnArea)
-	var result24 witTypes.Result[string, windlass_plugin_types.ApiError]
+	var result25 witTypes.Result[string, windlass_plugin_types.ApiError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
 		value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))
 
-		result24 = witTypes.Ok[string, windlass_plugin_types.ApiError](value)
+		result25 = witTypes.Ok[string, windlass_plugin_types.ApiError](value)
 	case 1:
-		value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-		value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
+		value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+		value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
 		var option witTypes.Option[uint32]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4)))) {
 		case 0:
@@ -351,65 +386,65 @@ func Create(object string, options WriteOptions) witTypes.Result[string, windlas
 		default:
 			panic("unreachable")
 		}
-		value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
-		value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
-		var option23 witTypes.Option[windlass_plugin_types.ObjectRef]
+		value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
+		value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
+		var option24 witTypes.Option[windlass_plugin_types.ObjectRef]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 10*4)))) {
 		case 0:
 
-			option23 = witTypes.None[windlass_plugin_types.ObjectRef]()
+			option24 = witTypes.None[windlass_plugin_types.ObjectRef]()
 		case 1:
-			var option15 witTypes.Option[string]
+			var option16 witTypes.Option[string]
 			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 11*4)))) {
 			case 0:
 
-				option15 = witTypes.None[string]()
+				option16 = witTypes.None[string]()
 			case 1:
-				value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4))))
+				value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4))))
 
-				option15 = witTypes.Some[string](value14)
+				option16 = witTypes.Some[string](value15)
 			default:
 				panic("unreachable")
 			}
-			value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4))))
-			value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
-			var option19 witTypes.Option[string]
+			value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4))))
+			value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
+			var option20 witTypes.Option[string]
 			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4)))) {
 			case 0:
 
-				option19 = witTypes.None[string]()
+				option20 = witTypes.None[string]()
 			case 1:
-				value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4))))
+				value19 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4))))
 
-				option19 = witTypes.Some[string](value18)
+				option20 = witTypes.Some[string](value19)
 			default:
 				panic("unreachable")
 			}
-			value20 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
-			var option22 witTypes.Option[string]
+			value21 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
+			var option23 witTypes.Option[string]
 			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 23*4)))) {
 			case 0:
 
-				option22 = witTypes.None[string]()
+				option23 = witTypes.None[string]()
 			case 1:
-				value21 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 24*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 25*4))))
+				value22 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 24*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 25*4))))
 
-				option22 = witTypes.Some[string](value21)
+				option23 = witTypes.Some[string](value22)
 			default:
 				panic("unreachable")
 			}
 
-			option23 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{Cluster: option15, ApiVersion: value16, Kind: value17, Namespace: option19, Name: value20, Uid: option22})
+			option24 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{Cluster: option16, ApiVersion: value17, Kind: value18, Namespace: option20, Name: value21, Uid: option23})
 		default:
 			panic("unreachable")
 		}
 
-		result24 = witTypes.Err[string, windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value10, Message: value11, RetryAfterMs: option, Verb: value12, Resource: value13, Object: option23})
+		result25 = witTypes.Err[string, windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value11, Message: value12, RetryAfterMs: option, Verb: value13, Resource: value14, Object: option24})
 	default:
 		panic("unreachable")
 	}
-	result25 := result24
-	return result25
+	result26 := result25
+	return result26
 
 }
 
@@ -420,7 +455,7 @@ func Update(object string, options WriteOptions) witTypes.Result[string, windlas
 	pinner := &runtime.Pinner{}
 	defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (8 + 26*4), 4))
+	returnArea := uintptr(witRuntime.Allocate(pinner, (28 * 4), 4))
 	utf8 := unsafe.Pointer(unsafe.StringData(object))
 	pinner.Pin(utf8)
 	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)) = uint32(uint32(len(object)))
@@ -551,16 +586,32 @@ func Update(object string, options WriteOptions) witTypes.Result[string, windlas
 	}
 	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 24*4))) = int8(result9)
 	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (3 + 24*4))) = int8(int32((options).FieldValidation))
+
+	switch (options).ManagerSuffix.Tag() {
+	case witTypes.OptionNone:
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (25 * 4))) = int8(int32(0))
+
+	case witTypes.OptionSome:
+		payload := (options).ManagerSuffix.Some()
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (25 * 4))) = int8(int32(1))
+		utf810 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf810)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (27 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (26 * 4))) = uint32(uintptr(uintptr(utf810)))
+
+	default:
+		panic("unreachable")
+	}
 	wasm_import_update(returnArea, returnArea)
-	var result24 witTypes.Result[string, windlass_plugin_types.ApiError]
+	var result25 witTypes.Result[string, windlass_plugin_types.ApiError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
 		value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))
 
-		result24 = witTypes.Ok[string, windlass_plugin_types.ApiError](value)
+		result25 = witTypes.Ok[string, windlass_plugin_types.ApiError](value)
 	case 1:
-		value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-		value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
+		value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+		value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
 		var option witTypes.Option[uint32]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4)))) {
 		case 0:
@@ -572,65 +623,65 @@ func Update(object string, options WriteOptions) witTypes.Result[string, windlas
 		default:
 			panic("unreachable")
 		}
-		value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
-		value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
-		var option23 witTypes.Option[windlass_plugin_types.ObjectRef]
+		value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
+		value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
+		var option24 witTypes.Option[windlass_plugin_types.ObjectRef]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 10*4)))) {
 		case 0:
 
-			option23 = witTypes.None[windlass_plugin_types.ObjectRef]()
+			option24 = witTypes.None[windlass_plugin_types.ObjectRef]()
 		case 1:
-			var option15 witTypes.Option[string]
+			var option16 witTypes.Option[string]
 			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 11*4)))) {
 			case 0:
 
-				option15 = witTypes.None[string]()
+				option16 = witTypes.None[string]()
 			case 1:
-				value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4))))
+				value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4))))
 
-				option15 = witTypes.Some[string](value14)
+				option16 = witTypes.Some[string](value15)
 			default:
 				panic("unreachable")
 			}
-			value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4))))
-			value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
-			var option19 witTypes.Option[string]
+			value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4))))
+			value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
+			var option20 witTypes.Option[string]
 			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4)))) {
 			case 0:
 
-				option19 = witTypes.None[string]()
+				option20 = witTypes.None[string]()
 			case 1:
-				value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4))))
+				value19 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4))))
 
-				option19 = witTypes.Some[string](value18)
+				option20 = witTypes.Some[string](value19)
 			default:
 				panic("unreachable")
 			}
-			value20 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
-			var option22 witTypes.Option[string]
+			value21 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
+			var option23 witTypes.Option[string]
 			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 23*4)))) {
 			case 0:
 
-				option22 = witTypes.None[string]()
+				option23 = witTypes.None[string]()
 			case 1:
-				value21 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 24*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 25*4))))
+				value22 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 24*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 25*4))))
 
-				option22 = witTypes.Some[string](value21)
+				option23 = witTypes.Some[string](value22)
 			default:
 				panic("unreachable")
 			}
 
-			option23 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{Cluster: option15, ApiVersion: value16, Kind: value17, Namespace: option19, Name: value20, Uid: option22})
+			option24 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{Cluster: option16, ApiVersion: value17, Kind: value18, Namespace: option20, Name: value21, Uid: option23})
 		default:
 			panic("unreachable")
 		}
 
-		result24 = witTypes.Err[string, windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value10, Message: value11, RetryAfterMs: option, Verb: value12, Resource: value13, Object: option23})
+		result25 = witTypes.Err[string, windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value11, Message: value12, RetryAfterMs: option, Verb: value13, Resource: value14, Object: option24})
 	default:
 		panic("unreachable")
 	}
-	result25 := result24
-	return result25
+	result26 := result25
+	return result26
 
 }
 
@@ -641,7 +692,7 @@ func Patch(target windlass_plugin_types.ObjectRef, patchType PatchType, patch st
 	pinner := &runtime.Pinner{}
 	defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (41 * 4), 4))
+	returnArea := uintptr(witRuntime.Allocate(pinner, (44 * 4), 4))
 
 	switch (target).Cluster.Tag() {
 	case witTypes.OptionNone:
@@ -833,16 +884,32 @@ func Patch(target windlass_plugin_types.ObjectRef, patchType PatchType, patch st
 	}
 	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 40*4))) = int8(result15)
 	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (3 + 40*4))) = int8(int32((options).FieldValidation))
+
+	switch (options).ManagerSuffix.Tag() {
+	case witTypes.OptionNone:
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (41 * 4))) = int8(int32(0))
+
+	case witTypes.OptionSome:
+		payload := (options).ManagerSuffix.Some()
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (41 * 4))) = int8(int32(1))
+		utf816 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf816)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (43 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (42 * 4))) = uint32(uintptr(uintptr(utf816)))
+
+	default:
+		panic("unreachable")
+	}
 	wasm_import_patch(returnArea, returnArea)
-	var result30 witTypes.Result[string, windlass_plugin_types.ApiError]
+	var result31 witTypes.Result[string, windlass_plugin_types.ApiError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
 		value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))
 
-		result30 = witTypes.Ok[string, windlass_plugin_types.ApiError](value)
+		result31 = witTypes.Ok[string, windlass_plugin_types.ApiError](value)
 	case 1:
-		value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-		value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
+		value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+		value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
 		var option witTypes.Option[uint32]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4)))) {
 		case 0:
@@ -854,65 +921,65 @@ func Patch(target windlass_plugin_types.ObjectRef, patchType PatchType, patch st
 		default:
 			panic("unreachable")
 		}
-		value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
-		value19 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
-		var option29 witTypes.Option[windlass_plugin_types.ObjectRef]
+		value19 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
+		value20 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
+		var option30 witTypes.Option[windlass_plugin_types.ObjectRef]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 10*4)))) {
 		case 0:
 
-			option29 = witTypes.None[windlass_plugin_types.ObjectRef]()
+			option30 = witTypes.None[windlass_plugin_types.ObjectRef]()
 		case 1:
-			var option21 witTypes.Option[string]
+			var option22 witTypes.Option[string]
 			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 11*4)))) {
 			case 0:
 
-				option21 = witTypes.None[string]()
+				option22 = witTypes.None[string]()
 			case 1:
-				value20 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4))))
+				value21 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4))))
 
-				option21 = witTypes.Some[string](value20)
+				option22 = witTypes.Some[string](value21)
 			default:
 				panic("unreachable")
 			}
-			value22 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4))))
-			value23 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
-			var option25 witTypes.Option[string]
+			value23 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4))))
+			value24 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
+			var option26 witTypes.Option[string]
 			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4)))) {
 			case 0:
 
-				option25 = witTypes.None[string]()
+				option26 = witTypes.None[string]()
 			case 1:
-				value24 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4))))
+				value25 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4))))
 
-				option25 = witTypes.Some[string](value24)
+				option26 = witTypes.Some[string](value25)
 			default:
 				panic("unreachable")
 			}
-			value26 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
-			var option28 witTypes.Option[string]
+			value27 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
+			var option29 witTypes.Option[string]
 			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 23*4)))) {
 			case 0:
 
-				option28 = witTypes.None[string]()
+				option29 = witTypes.None[string]()
 			case 1:
-				value27 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 24*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 25*4))))
+				value28 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 24*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 25*4))))
 
-				option28 = witTypes.Some[string](value27)
+				option29 = witTypes.Some[string](value28)
 			default:
 				panic("unreachable")
 			}
 
-			option29 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{Cluster: option21, ApiVersion: value22, Kind: value23, Namespace: option25, Name: value26, Uid: option28})
+			option30 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{Cluster: option22, ApiVersion: value23, Kind: value24, Namespace: option26, Name: value27, Uid: option29})
 		default:
 			panic("unreachable")
 		}
 
-		result30 = witTypes.Err[string, windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value16, Message: value17, RetryAfterMs: option, Verb: value18, Resource: value19, Object: option29})
+		result31 = witTypes.Err[string, windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value17, Message: value18, RetryAfterMs: option, Verb: value19, Resource: value20, Object: option30})
 	default:
 		panic("unreachable")
 	}
-	result31 := result30
-	return result31
+	result32 := result31
+	return result32
 
 }
 
@@ -923,7 +990,7 @@ func Apply(object string, options WriteOptions) witTypes.Result[string, windlass
 	pinner := &runtime.Pinner{}
 	defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (8 + 26*4), 4))
+	returnArea := uintptr(witRuntime.Allocate(pinner, (28 * 4), 4))
 	utf8 := unsafe.Pointer(unsafe.StringData(object))
 	pinner.Pin(utf8)
 	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)) = uint32(uint32(len(object)))
@@ -1054,16 +1121,32 @@ func Apply(object string, options WriteOptions) witTypes.Result[string, windlass
 	}
 	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 24*4))) = int8(result9)
 	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (3 + 24*4))) = int8(int32((options).FieldValidation))
+
+	switch (options).ManagerSuffix.Tag() {
+	case witTypes.OptionNone:
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (25 * 4))) = int8(int32(0))
+
+	case witTypes.OptionSome:
+		payload := (options).ManagerSuffix.Some()
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (25 * 4))) = int8(int32(1))
+		utf810 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf810)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (27 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (26 * 4))) = uint32(uintptr(uintptr(utf810)))
+
+	default:
+		panic("unreachable")
+	}
 	wasm_import_apply(returnArea, returnArea)
-	var result24 witTypes.Result[string, windlass_plugin_types.ApiError]
+	var result25 witTypes.Result[string, windlass_plugin_types.ApiError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
 		value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))
 
-		result24 = witTypes.Ok[string, windlass_plugin_types.ApiError](value)
+		result25 = witTypes.Ok[string, windlass_plugin_types.ApiError](value)
 	case 1:
-		value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-		value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
+		value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+		value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
 		var option witTypes.Option[uint32]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4)))) {
 		case 0:
@@ -1075,65 +1158,65 @@ func Apply(object string, options WriteOptions) witTypes.Result[string, windlass
 		default:
 			panic("unreachable")
 		}
-		value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
-		value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
-		var option23 witTypes.Option[windlass_plugin_types.ObjectRef]
+		value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
+		value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
+		var option24 witTypes.Option[windlass_plugin_types.ObjectRef]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 10*4)))) {
 		case 0:
 
-			option23 = witTypes.None[windlass_plugin_types.ObjectRef]()
+			option24 = witTypes.None[windlass_plugin_types.ObjectRef]()
 		case 1:
-			var option15 witTypes.Option[string]
+			var option16 witTypes.Option[string]
 			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 11*4)))) {
 			case 0:
 
-				option15 = witTypes.None[string]()
+				option16 = witTypes.None[string]()
 			case 1:
-				value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4))))
+				value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4))))
 
-				option15 = witTypes.Some[string](value14)
+				option16 = witTypes.Some[string](value15)
 			default:
 				panic("unreachable")
 			}
-			value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4))))
-			value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
-			var option19 witTypes.Option[string]
+			value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4))))
+			value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
+			var option20 witTypes.Option[string]
 			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4)))) {
 			case 0:
 
-				option19 = witTypes.None[string]()
+				option20 = witTypes.None[string]()
 			case 1:
-				value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4))))
+				value19 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4))))
 
-				option19 = witTypes.Some[string](value18)
+				option20 = witTypes.Some[string](value19)
 			default:
 				panic("unreachable")
 			}
-			value20 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
-			var option22 witTypes.Option[string]
+			value21 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
+			var option23 witTypes.Option[string]
 			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 23*4)))) {
 			case 0:
 
-				option22 = witTypes.None[string]()
+				option23 = witTypes.None[string]()
 			case 1:
-				value21 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 24*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 25*4))))
+				value22 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 24*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 25*4))))
 
-				option22 = witTypes.Some[string](value21)
+				option23 = witTypes.Some[string](value22)
 			default:
 				panic("unreachable")
 			}
 
-			option23 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{Cluster: option15, ApiVersion: value16, Kind: value17, Namespace: option19, Name: value20, Uid: option22})
+			option24 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{Cluster: option16, ApiVersion: value17, Kind: value18, Namespace: option20, Name: value21, Uid: option23})
 		default:
 			panic("unreachable")
 		}
 
-		result24 = witTypes.Err[string, windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value10, Message: value11, RetryAfterMs: option, Verb: value12, Resource: value13, Object: option23})
+		result25 = witTypes.Err[string, windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value11, Message: value12, RetryAfterMs: option, Verb: value13, Resource: value14, Object: option24})
 	default:
 		panic("unreachable")
 	}
-	result25 := result24
-	return result25
+	result26 := result25
+	return result26
 
 }
 
@@ -1336,6 +1419,252 @@ func Delete(target windlass_plugin_types.ObjectRef, options DeleteOptions) witTy
 
 }
 
+//go:wasmimport windlass:plugin/writes@0.2.0 delete-collection
+func wasm_import_delete_collection(arg0 uintptr, arg1 uintptr)
+
+func DeleteCollection(collection Collection, options DeleteOptions) witTypes.Result[witTypes.Option[[]windlass_plugin_types.ObjectRef], windlass_plugin_types.ApiError] {
+	pinner := &runtime.Pinner{}
+	defer pinner.Unpin()
+
+	returnArea := uintptr(witRuntime.Allocate(pinner, (8 + 26*4), 4))
+	utf8 := unsafe.Pointer(unsafe.StringData(((collection).Kind).ApiVersion))
+	pinner.Pin(utf8)
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)) = uint32(uint32(len(((collection).Kind).ApiVersion)))
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)) = uint32(uintptr(uintptr(utf8)))
+	utf80 := unsafe.Pointer(unsafe.StringData(((collection).Kind).Kind))
+	pinner.Pin(utf80)
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))) = uint32(uint32(len(((collection).Kind).Kind)))
+	*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))) = uint32(uintptr(uintptr(utf80)))
+
+	switch (collection).Namespace.Tag() {
+	case witTypes.OptionNone:
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4))) = int8(int32(0))
+
+	case witTypes.OptionSome:
+		payload := (collection).Namespace.Some()
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4))) = int8(int32(1))
+		utf81 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf81)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))) = uint32(uintptr(uintptr(utf81)))
+
+	default:
+		panic("unreachable")
+	}
+
+	switch (collection).LabelSelector.Tag() {
+	case witTypes.OptionNone:
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4))) = int8(int32(0))
+
+	case witTypes.OptionSome:
+		payload := (collection).LabelSelector.Some()
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4))) = int8(int32(1))
+		utf82 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf82)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 * 4))) = uint32(uintptr(uintptr(utf82)))
+
+	default:
+		panic("unreachable")
+	}
+
+	switch (collection).FieldSelector.Tag() {
+	case witTypes.OptionNone:
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (10 * 4))) = int8(int32(0))
+
+	case witTypes.OptionSome:
+		payload := (collection).FieldSelector.Some()
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (10 * 4))) = int8(int32(1))
+		utf83 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf83)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (12 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (11 * 4))) = uint32(uintptr(uintptr(utf83)))
+
+	default:
+		panic("unreachable")
+	}
+	var result int32
+	if (collection).All {
+		result = 1
+	} else {
+		result = 0
+	}
+	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (13 * 4))) = int8(result)
+
+	switch (options).ResourceVersion.Tag() {
+	case witTypes.OptionNone:
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (14 * 4))) = int8(int32(0))
+
+	case witTypes.OptionSome:
+		payload := (options).ResourceVersion.Some()
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (14 * 4))) = int8(int32(1))
+		utf84 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf84)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (15 * 4))) = uint32(uintptr(uintptr(utf84)))
+
+	default:
+		panic("unreachable")
+	}
+	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (17 * 4))) = int8(int32((options).Propagation))
+
+	switch (options).GracePeriodMs.Tag() {
+	case witTypes.OptionNone:
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (4 + 17*4))) = int8(int32(0))
+
+	case witTypes.OptionSome:
+		payload := (options).GracePeriodMs.Some()
+		*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (4 + 17*4))) = int8(int32(1))
+		*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))) = int32(payload)
+
+	default:
+		panic("unreachable")
+	}
+	var result5 int32
+	if (options).DryRun {
+		result5 = 1
+	} else {
+		result5 = 0
+	}
+	*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (12 + 17*4))) = int8(result5)
+	wasm_import_delete_collection(returnArea, returnArea)
+	var result30 witTypes.Result[witTypes.Option[[]windlass_plugin_types.ObjectRef], windlass_plugin_types.ApiError]
+	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
+	case 0:
+		var option14 witTypes.Option[[]windlass_plugin_types.ObjectRef]
+		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
+		case 0:
+
+			option14 = witTypes.None[[]windlass_plugin_types.ObjectRef]()
+		case 1:
+			result13 := make([]windlass_plugin_types.ObjectRef, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4)))); index++ {
+				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))), index*(15*4))
+				var option witTypes.Option[string]
+				switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))) {
+				case 0:
+
+					option = witTypes.None[string]()
+				case 1:
+					value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))))
+
+					option = witTypes.Some[string](value)
+				default:
+					panic("unreachable")
+				}
+				value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))))
+				value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (6 * 4))))
+				var option9 witTypes.Option[string]
+				switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (7 * 4)))) {
+				case 0:
+
+					option9 = witTypes.None[string]()
+				case 1:
+					value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (9 * 4))))
+
+					option9 = witTypes.Some[string](value8)
+				default:
+					panic("unreachable")
+				}
+				value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (10 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (11 * 4))))
+				var option12 witTypes.Option[string]
+				switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (12 * 4)))) {
+				case 0:
+
+					option12 = witTypes.None[string]()
+				case 1:
+					value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (13 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (14 * 4))))
+
+					option12 = witTypes.Some[string](value11)
+				default:
+					panic("unreachable")
+				}
+
+				result13 = append(result13, windlass_plugin_types.ObjectRef{Cluster: option, ApiVersion: value6, Kind: value7, Namespace: option9, Name: value10, Uid: option12})
+			}
+
+			option14 = witTypes.Some[[]windlass_plugin_types.ObjectRef](result13)
+		default:
+			panic("unreachable")
+		}
+
+		result30 = witTypes.Ok[witTypes.Option[[]windlass_plugin_types.ObjectRef], windlass_plugin_types.ApiError](option14)
+	case 1:
+		value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+		value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
+		var option17 witTypes.Option[uint32]
+		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4)))) {
+		case 0:
+
+			option17 = witTypes.None[uint32]()
+		case 1:
+
+			option17 = witTypes.Some[uint32](uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (4 + 6*4)))))
+		default:
+			panic("unreachable")
+		}
+		value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 7*4))))
+		value19 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 9*4))))
+		var option29 witTypes.Option[windlass_plugin_types.ObjectRef]
+		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 10*4)))) {
+		case 0:
+
+			option29 = witTypes.None[windlass_plugin_types.ObjectRef]()
+		case 1:
+			var option21 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 11*4)))) {
+			case 0:
+
+				option21 = witTypes.None[string]()
+			case 1:
+				value20 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 13*4))))
+
+				option21 = witTypes.Some[string](value20)
+			default:
+				panic("unreachable")
+			}
+			value22 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 15*4))))
+			value23 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 17*4))))
+			var option25 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 18*4)))) {
+			case 0:
+
+				option25 = witTypes.None[string]()
+			case 1:
+				value24 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 20*4))))
+
+				option25 = witTypes.Some[string](value24)
+			default:
+				panic("unreachable")
+			}
+			value26 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 22*4))))
+			var option28 witTypes.Option[string]
+			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 23*4)))) {
+			case 0:
+
+				option28 = witTypes.None[string]()
+			case 1:
+				value27 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 24*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 25*4))))
+
+				option28 = witTypes.Some[string](value27)
+			default:
+				panic("unreachable")
+			}
+
+			option29 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{Cluster: option21, ApiVersion: value22, Kind: value23, Namespace: option25, Name: value26, Uid: option28})
+		default:
+			panic("unreachable")
+		}
+
+		result30 = witTypes.Err[witTypes.Option[[]windlass_plugin_types.ObjectRef], windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), StatusReason: value15, Message: value16, RetryAfterMs: option17, Verb: value18, Resource: value19, Object: option29})
+	default:
+		panic("unreachable")
+	}
+	result31 := result30
+	return result31
+
+}
+
 //go:wasmimport windlass:plugin/writes@0.2.0 batch
 func wasm_import_batch(arg0 uintptr, arg1 uint32, arg2 uintptr)
 
@@ -1346,9 +1675,9 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 	returnArea := uintptr(witRuntime.Allocate(pinner, (2 * 4), 4))
 	slice := operations
 	length := uint32(len(slice))
-	result60 := witRuntime.Allocate(pinner, uintptr(length*(42*4)), 4)
+	result64 := witRuntime.Allocate(pinner, uintptr(length*(45*4)), 4)
 	for index, element := range slice {
-		base := unsafe.Add(result60, index*(42*4))
+		base := unsafe.Add(result64, index*(45*4))
 
 		switch element.Tag() {
 		case Operation_Create:
@@ -1485,13 +1814,29 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 			*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 + 25*4))) = int8(result9)
 			*(*int8)(unsafe.Add(unsafe.Pointer(base), (3 + 25*4))) = int8(int32(((payload).Options).FieldValidation))
 
+			switch ((payload).Options).ManagerSuffix.Tag() {
+			case witTypes.OptionNone:
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (26 * 4))) = int8(int32(0))
+
+			case witTypes.OptionSome:
+				payload := ((payload).Options).ManagerSuffix.Some()
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (26 * 4))) = int8(int32(1))
+				utf810 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf810)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (28 * 4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (27 * 4))) = uint32(uintptr(uintptr(utf810)))
+
+			default:
+				panic("unreachable")
+			}
+
 		case Operation_Update:
 			payload := element.Update()
 			*(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(1))
-			utf810 := unsafe.Pointer(unsafe.StringData((payload).Object))
-			pinner.Pin(utf810)
+			utf811 := unsafe.Pointer(unsafe.StringData((payload).Object))
+			pinner.Pin(utf811)
 			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = uint32(uint32(len((payload).Object)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uintptr(uintptr(utf810)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uintptr(uintptr(utf811)))
 
 			switch ((payload).Options).Subresource.Tag() {
 			case witTypes.OptionNone:
@@ -1500,10 +1845,10 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 			case witTypes.OptionSome:
 				payload := ((payload).Options).Subresource.Some()
 				*(*int8)(unsafe.Add(unsafe.Pointer(base), (3 * 4))) = int8(int32(1))
-				utf811 := unsafe.Pointer(unsafe.StringData((payload).Name))
-				pinner.Pin(utf811)
+				utf812 := unsafe.Pointer(unsafe.StringData((payload).Name))
+				pinner.Pin(utf812)
 				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))) = uint32(uint32(len((payload).Name)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uintptr(uintptr(utf811)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uintptr(uintptr(utf812)))
 
 				switch (payload).Parent.Tag() {
 				case witTypes.OptionNone:
@@ -1520,22 +1865,22 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 					case witTypes.OptionSome:
 						payload := (payload).Cluster.Some()
 						*(*int8)(unsafe.Add(unsafe.Pointer(base), (7 * 4))) = int8(int32(1))
-						utf812 := unsafe.Pointer(unsafe.StringData(payload))
-						pinner.Pin(utf812)
+						utf813 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf813)
 						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (9 * 4))) = uint32(uint32(len(payload)))
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = uint32(uintptr(uintptr(utf812)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = uint32(uintptr(uintptr(utf813)))
 
 					default:
 						panic("unreachable")
 					}
-					utf813 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
-					pinner.Pin(utf813)
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (11 * 4))) = uint32(uint32(len((payload).ApiVersion)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (10 * 4))) = uint32(uintptr(uintptr(utf813)))
-					utf814 := unsafe.Pointer(unsafe.StringData((payload).Kind))
+					utf814 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
 					pinner.Pin(utf814)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (11 * 4))) = uint32(uint32(len((payload).ApiVersion)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (10 * 4))) = uint32(uintptr(uintptr(utf814)))
+					utf815 := unsafe.Pointer(unsafe.StringData((payload).Kind))
+					pinner.Pin(utf815)
 					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (13 * 4))) = uint32(uint32(len((payload).Kind)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (12 * 4))) = uint32(uintptr(uintptr(utf814)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (12 * 4))) = uint32(uintptr(uintptr(utf815)))
 
 					switch (payload).Namespace.Tag() {
 					case witTypes.OptionNone:
@@ -1544,18 +1889,18 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 					case witTypes.OptionSome:
 						payload := (payload).Namespace.Some()
 						*(*int8)(unsafe.Add(unsafe.Pointer(base), (14 * 4))) = int8(int32(1))
-						utf815 := unsafe.Pointer(unsafe.StringData(payload))
-						pinner.Pin(utf815)
+						utf816 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf816)
 						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (16 * 4))) = uint32(uint32(len(payload)))
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (15 * 4))) = uint32(uintptr(uintptr(utf815)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (15 * 4))) = uint32(uintptr(uintptr(utf816)))
 
 					default:
 						panic("unreachable")
 					}
-					utf816 := unsafe.Pointer(unsafe.StringData((payload).Name))
-					pinner.Pin(utf816)
+					utf817 := unsafe.Pointer(unsafe.StringData((payload).Name))
+					pinner.Pin(utf817)
 					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (18 * 4))) = uint32(uint32(len((payload).Name)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (17 * 4))) = uint32(uintptr(uintptr(utf816)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (17 * 4))) = uint32(uintptr(uintptr(utf817)))
 
 					switch (payload).Uid.Tag() {
 					case witTypes.OptionNone:
@@ -1564,10 +1909,10 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 					case witTypes.OptionSome:
 						payload := (payload).Uid.Some()
 						*(*int8)(unsafe.Add(unsafe.Pointer(base), (19 * 4))) = int8(int32(1))
-						utf817 := unsafe.Pointer(unsafe.StringData(payload))
-						pinner.Pin(utf817)
+						utf818 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf818)
 						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (21 * 4))) = uint32(uint32(len(payload)))
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (20 * 4))) = uint32(uintptr(uintptr(utf817)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (20 * 4))) = uint32(uintptr(uintptr(utf818)))
 
 					default:
 						panic("unreachable")
@@ -1588,36 +1933,52 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 			case witTypes.OptionSome:
 				payload := ((payload).Options).ResourceVersion.Some()
 				*(*int8)(unsafe.Add(unsafe.Pointer(base), (22 * 4))) = int8(int32(1))
-				utf818 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf818)
+				utf819 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf819)
 				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (24 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (23 * 4))) = uint32(uintptr(uintptr(utf818)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (23 * 4))) = uint32(uintptr(uintptr(utf819)))
 
 			default:
 				panic("unreachable")
 			}
-			var result19 int32
-			if ((payload).Options).Owned {
-				result19 = 1
-			} else {
-				result19 = 0
-			}
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (25 * 4))) = int8(result19)
 			var result20 int32
-			if ((payload).Options).Force {
+			if ((payload).Options).Owned {
 				result20 = 1
 			} else {
 				result20 = 0
 			}
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (1 + 25*4))) = int8(result20)
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (25 * 4))) = int8(result20)
 			var result21 int32
-			if ((payload).Options).DryRun {
+			if ((payload).Options).Force {
 				result21 = 1
 			} else {
 				result21 = 0
 			}
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 + 25*4))) = int8(result21)
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (1 + 25*4))) = int8(result21)
+			var result22 int32
+			if ((payload).Options).DryRun {
+				result22 = 1
+			} else {
+				result22 = 0
+			}
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 + 25*4))) = int8(result22)
 			*(*int8)(unsafe.Add(unsafe.Pointer(base), (3 + 25*4))) = int8(int32(((payload).Options).FieldValidation))
+
+			switch ((payload).Options).ManagerSuffix.Tag() {
+			case witTypes.OptionNone:
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (26 * 4))) = int8(int32(0))
+
+			case witTypes.OptionSome:
+				payload := ((payload).Options).ManagerSuffix.Some()
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (26 * 4))) = int8(int32(1))
+				utf823 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf823)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (28 * 4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (27 * 4))) = uint32(uintptr(uintptr(utf823)))
+
+			default:
+				panic("unreachable")
+			}
 
 		case Operation_Patch:
 			payload := element.Patch()
@@ -1630,22 +1991,22 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 			case witTypes.OptionSome:
 				payload := ((payload).Target).Cluster.Some()
 				*(*int8)(unsafe.Add(unsafe.Pointer(base), 4)) = int8(int32(1))
-				utf822 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf822)
+				utf824 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf824)
 				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = uint32(uintptr(uintptr(utf822)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = uint32(uintptr(uintptr(utf824)))
 
 			default:
 				panic("unreachable")
 			}
-			utf823 := unsafe.Pointer(unsafe.StringData(((payload).Target).ApiVersion))
-			pinner.Pin(utf823)
+			utf825 := unsafe.Pointer(unsafe.StringData(((payload).Target).ApiVersion))
+			pinner.Pin(utf825)
 			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))) = uint32(uint32(len(((payload).Target).ApiVersion)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uintptr(uintptr(utf823)))
-			utf824 := unsafe.Pointer(unsafe.StringData(((payload).Target).Kind))
-			pinner.Pin(utf824)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uintptr(uintptr(utf825)))
+			utf826 := unsafe.Pointer(unsafe.StringData(((payload).Target).Kind))
+			pinner.Pin(utf826)
 			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (7 * 4))) = uint32(uint32(len(((payload).Target).Kind)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (6 * 4))) = uint32(uintptr(uintptr(utf824)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (6 * 4))) = uint32(uintptr(uintptr(utf826)))
 
 			switch ((payload).Target).Namespace.Tag() {
 			case witTypes.OptionNone:
@@ -1654,18 +2015,18 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 			case witTypes.OptionSome:
 				payload := ((payload).Target).Namespace.Some()
 				*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = int8(int32(1))
-				utf825 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf825)
+				utf827 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf827)
 				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (10 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (9 * 4))) = uint32(uintptr(uintptr(utf825)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (9 * 4))) = uint32(uintptr(uintptr(utf827)))
 
 			default:
 				panic("unreachable")
 			}
-			utf826 := unsafe.Pointer(unsafe.StringData(((payload).Target).Name))
-			pinner.Pin(utf826)
+			utf828 := unsafe.Pointer(unsafe.StringData(((payload).Target).Name))
+			pinner.Pin(utf828)
 			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (12 * 4))) = uint32(uint32(len(((payload).Target).Name)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (11 * 4))) = uint32(uintptr(uintptr(utf826)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (11 * 4))) = uint32(uintptr(uintptr(utf828)))
 
 			switch ((payload).Target).Uid.Tag() {
 			case witTypes.OptionNone:
@@ -1674,19 +2035,19 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 			case witTypes.OptionSome:
 				payload := ((payload).Target).Uid.Some()
 				*(*int8)(unsafe.Add(unsafe.Pointer(base), (13 * 4))) = int8(int32(1))
-				utf827 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf827)
+				utf829 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf829)
 				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (15 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (14 * 4))) = uint32(uintptr(uintptr(utf827)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (14 * 4))) = uint32(uintptr(uintptr(utf829)))
 
 			default:
 				panic("unreachable")
 			}
 			*(*int8)(unsafe.Add(unsafe.Pointer(base), (16 * 4))) = int8(int32((payload).PatchType))
-			utf828 := unsafe.Pointer(unsafe.StringData((payload).Patch))
-			pinner.Pin(utf828)
+			utf830 := unsafe.Pointer(unsafe.StringData((payload).Patch))
+			pinner.Pin(utf830)
 			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (18 * 4))) = uint32(uint32(len((payload).Patch)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (17 * 4))) = uint32(uintptr(uintptr(utf828)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (17 * 4))) = uint32(uintptr(uintptr(utf830)))
 
 			switch ((payload).Options).Subresource.Tag() {
 			case witTypes.OptionNone:
@@ -1695,10 +2056,10 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 			case witTypes.OptionSome:
 				payload := ((payload).Options).Subresource.Some()
 				*(*int8)(unsafe.Add(unsafe.Pointer(base), (19 * 4))) = int8(int32(1))
-				utf829 := unsafe.Pointer(unsafe.StringData((payload).Name))
-				pinner.Pin(utf829)
+				utf831 := unsafe.Pointer(unsafe.StringData((payload).Name))
+				pinner.Pin(utf831)
 				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (21 * 4))) = uint32(uint32(len((payload).Name)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (20 * 4))) = uint32(uintptr(uintptr(utf829)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (20 * 4))) = uint32(uintptr(uintptr(utf831)))
 
 				switch (payload).Parent.Tag() {
 				case witTypes.OptionNone:
@@ -1715,22 +2076,22 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 					case witTypes.OptionSome:
 						payload := (payload).Cluster.Some()
 						*(*int8)(unsafe.Add(unsafe.Pointer(base), (23 * 4))) = int8(int32(1))
-						utf830 := unsafe.Pointer(unsafe.StringData(payload))
-						pinner.Pin(utf830)
+						utf832 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf832)
 						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (25 * 4))) = uint32(uint32(len(payload)))
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (24 * 4))) = uint32(uintptr(uintptr(utf830)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (24 * 4))) = uint32(uintptr(uintptr(utf832)))
 
 					default:
 						panic("unreachable")
 					}
-					utf831 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
-					pinner.Pin(utf831)
+					utf833 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
+					pinner.Pin(utf833)
 					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (27 * 4))) = uint32(uint32(len((payload).ApiVersion)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (26 * 4))) = uint32(uintptr(uintptr(utf831)))
-					utf832 := unsafe.Pointer(unsafe.StringData((payload).Kind))
-					pinner.Pin(utf832)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (26 * 4))) = uint32(uintptr(uintptr(utf833)))
+					utf834 := unsafe.Pointer(unsafe.StringData((payload).Kind))
+					pinner.Pin(utf834)
 					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (29 * 4))) = uint32(uint32(len((payload).Kind)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (28 * 4))) = uint32(uintptr(uintptr(utf832)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (28 * 4))) = uint32(uintptr(uintptr(utf834)))
 
 					switch (payload).Namespace.Tag() {
 					case witTypes.OptionNone:
@@ -1739,18 +2100,18 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 					case witTypes.OptionSome:
 						payload := (payload).Namespace.Some()
 						*(*int8)(unsafe.Add(unsafe.Pointer(base), (30 * 4))) = int8(int32(1))
-						utf833 := unsafe.Pointer(unsafe.StringData(payload))
-						pinner.Pin(utf833)
+						utf835 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf835)
 						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (32 * 4))) = uint32(uint32(len(payload)))
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (31 * 4))) = uint32(uintptr(uintptr(utf833)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (31 * 4))) = uint32(uintptr(uintptr(utf835)))
 
 					default:
 						panic("unreachable")
 					}
-					utf834 := unsafe.Pointer(unsafe.StringData((payload).Name))
-					pinner.Pin(utf834)
+					utf836 := unsafe.Pointer(unsafe.StringData((payload).Name))
+					pinner.Pin(utf836)
 					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (34 * 4))) = uint32(uint32(len((payload).Name)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (33 * 4))) = uint32(uintptr(uintptr(utf834)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (33 * 4))) = uint32(uintptr(uintptr(utf836)))
 
 					switch (payload).Uid.Tag() {
 					case witTypes.OptionNone:
@@ -1759,10 +2120,10 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 					case witTypes.OptionSome:
 						payload := (payload).Uid.Some()
 						*(*int8)(unsafe.Add(unsafe.Pointer(base), (35 * 4))) = int8(int32(1))
-						utf835 := unsafe.Pointer(unsafe.StringData(payload))
-						pinner.Pin(utf835)
+						utf837 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf837)
 						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (37 * 4))) = uint32(uint32(len(payload)))
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (36 * 4))) = uint32(uintptr(uintptr(utf835)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (36 * 4))) = uint32(uintptr(uintptr(utf837)))
 
 					default:
 						panic("unreachable")
@@ -1783,44 +2144,60 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 			case witTypes.OptionSome:
 				payload := ((payload).Options).ResourceVersion.Some()
 				*(*int8)(unsafe.Add(unsafe.Pointer(base), (38 * 4))) = int8(int32(1))
-				utf836 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf836)
+				utf838 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf838)
 				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (40 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (39 * 4))) = uint32(uintptr(uintptr(utf836)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (39 * 4))) = uint32(uintptr(uintptr(utf838)))
 
 			default:
 				panic("unreachable")
 			}
-			var result37 int32
-			if ((payload).Options).Owned {
-				result37 = 1
-			} else {
-				result37 = 0
-			}
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (41 * 4))) = int8(result37)
-			var result38 int32
-			if ((payload).Options).Force {
-				result38 = 1
-			} else {
-				result38 = 0
-			}
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (1 + 41*4))) = int8(result38)
 			var result39 int32
-			if ((payload).Options).DryRun {
+			if ((payload).Options).Owned {
 				result39 = 1
 			} else {
 				result39 = 0
 			}
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 + 41*4))) = int8(result39)
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (41 * 4))) = int8(result39)
+			var result40 int32
+			if ((payload).Options).Force {
+				result40 = 1
+			} else {
+				result40 = 0
+			}
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (1 + 41*4))) = int8(result40)
+			var result41 int32
+			if ((payload).Options).DryRun {
+				result41 = 1
+			} else {
+				result41 = 0
+			}
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 + 41*4))) = int8(result41)
 			*(*int8)(unsafe.Add(unsafe.Pointer(base), (3 + 41*4))) = int8(int32(((payload).Options).FieldValidation))
+
+			switch ((payload).Options).ManagerSuffix.Tag() {
+			case witTypes.OptionNone:
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (42 * 4))) = int8(int32(0))
+
+			case witTypes.OptionSome:
+				payload := ((payload).Options).ManagerSuffix.Some()
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (42 * 4))) = int8(int32(1))
+				utf842 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf842)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (44 * 4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (43 * 4))) = uint32(uintptr(uintptr(utf842)))
+
+			default:
+				panic("unreachable")
+			}
 
 		case Operation_Apply:
 			payload := element.Apply()
 			*(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(3))
-			utf840 := unsafe.Pointer(unsafe.StringData((payload).Object))
-			pinner.Pin(utf840)
+			utf843 := unsafe.Pointer(unsafe.StringData((payload).Object))
+			pinner.Pin(utf843)
 			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = uint32(uint32(len((payload).Object)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uintptr(uintptr(utf840)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uintptr(uintptr(utf843)))
 
 			switch ((payload).Options).Subresource.Tag() {
 			case witTypes.OptionNone:
@@ -1829,10 +2206,10 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 			case witTypes.OptionSome:
 				payload := ((payload).Options).Subresource.Some()
 				*(*int8)(unsafe.Add(unsafe.Pointer(base), (3 * 4))) = int8(int32(1))
-				utf841 := unsafe.Pointer(unsafe.StringData((payload).Name))
-				pinner.Pin(utf841)
+				utf844 := unsafe.Pointer(unsafe.StringData((payload).Name))
+				pinner.Pin(utf844)
 				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))) = uint32(uint32(len((payload).Name)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uintptr(uintptr(utf841)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uintptr(uintptr(utf844)))
 
 				switch (payload).Parent.Tag() {
 				case witTypes.OptionNone:
@@ -1849,22 +2226,22 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 					case witTypes.OptionSome:
 						payload := (payload).Cluster.Some()
 						*(*int8)(unsafe.Add(unsafe.Pointer(base), (7 * 4))) = int8(int32(1))
-						utf842 := unsafe.Pointer(unsafe.StringData(payload))
-						pinner.Pin(utf842)
+						utf845 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf845)
 						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (9 * 4))) = uint32(uint32(len(payload)))
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = uint32(uintptr(uintptr(utf842)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = uint32(uintptr(uintptr(utf845)))
 
 					default:
 						panic("unreachable")
 					}
-					utf843 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
-					pinner.Pin(utf843)
+					utf846 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
+					pinner.Pin(utf846)
 					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (11 * 4))) = uint32(uint32(len((payload).ApiVersion)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (10 * 4))) = uint32(uintptr(uintptr(utf843)))
-					utf844 := unsafe.Pointer(unsafe.StringData((payload).Kind))
-					pinner.Pin(utf844)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (10 * 4))) = uint32(uintptr(uintptr(utf846)))
+					utf847 := unsafe.Pointer(unsafe.StringData((payload).Kind))
+					pinner.Pin(utf847)
 					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (13 * 4))) = uint32(uint32(len((payload).Kind)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (12 * 4))) = uint32(uintptr(uintptr(utf844)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (12 * 4))) = uint32(uintptr(uintptr(utf847)))
 
 					switch (payload).Namespace.Tag() {
 					case witTypes.OptionNone:
@@ -1873,18 +2250,18 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 					case witTypes.OptionSome:
 						payload := (payload).Namespace.Some()
 						*(*int8)(unsafe.Add(unsafe.Pointer(base), (14 * 4))) = int8(int32(1))
-						utf845 := unsafe.Pointer(unsafe.StringData(payload))
-						pinner.Pin(utf845)
+						utf848 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf848)
 						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (16 * 4))) = uint32(uint32(len(payload)))
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (15 * 4))) = uint32(uintptr(uintptr(utf845)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (15 * 4))) = uint32(uintptr(uintptr(utf848)))
 
 					default:
 						panic("unreachable")
 					}
-					utf846 := unsafe.Pointer(unsafe.StringData((payload).Name))
-					pinner.Pin(utf846)
+					utf849 := unsafe.Pointer(unsafe.StringData((payload).Name))
+					pinner.Pin(utf849)
 					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (18 * 4))) = uint32(uint32(len((payload).Name)))
-					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (17 * 4))) = uint32(uintptr(uintptr(utf846)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (17 * 4))) = uint32(uintptr(uintptr(utf849)))
 
 					switch (payload).Uid.Tag() {
 					case witTypes.OptionNone:
@@ -1893,10 +2270,10 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 					case witTypes.OptionSome:
 						payload := (payload).Uid.Some()
 						*(*int8)(unsafe.Add(unsafe.Pointer(base), (19 * 4))) = int8(int32(1))
-						utf847 := unsafe.Pointer(unsafe.StringData(payload))
-						pinner.Pin(utf847)
+						utf850 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf850)
 						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (21 * 4))) = uint32(uint32(len(payload)))
-						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (20 * 4))) = uint32(uintptr(uintptr(utf847)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (20 * 4))) = uint32(uintptr(uintptr(utf850)))
 
 					default:
 						panic("unreachable")
@@ -1917,36 +2294,52 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 			case witTypes.OptionSome:
 				payload := ((payload).Options).ResourceVersion.Some()
 				*(*int8)(unsafe.Add(unsafe.Pointer(base), (22 * 4))) = int8(int32(1))
-				utf848 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf848)
+				utf851 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf851)
 				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (24 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (23 * 4))) = uint32(uintptr(uintptr(utf848)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (23 * 4))) = uint32(uintptr(uintptr(utf851)))
 
 			default:
 				panic("unreachable")
 			}
-			var result49 int32
+			var result52 int32
 			if ((payload).Options).Owned {
-				result49 = 1
+				result52 = 1
 			} else {
-				result49 = 0
+				result52 = 0
 			}
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (25 * 4))) = int8(result49)
-			var result50 int32
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (25 * 4))) = int8(result52)
+			var result53 int32
 			if ((payload).Options).Force {
-				result50 = 1
+				result53 = 1
 			} else {
-				result50 = 0
+				result53 = 0
 			}
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (1 + 25*4))) = int8(result50)
-			var result51 int32
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (1 + 25*4))) = int8(result53)
+			var result54 int32
 			if ((payload).Options).DryRun {
-				result51 = 1
+				result54 = 1
 			} else {
-				result51 = 0
+				result54 = 0
 			}
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 + 25*4))) = int8(result51)
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 + 25*4))) = int8(result54)
 			*(*int8)(unsafe.Add(unsafe.Pointer(base), (3 + 25*4))) = int8(int32(((payload).Options).FieldValidation))
+
+			switch ((payload).Options).ManagerSuffix.Tag() {
+			case witTypes.OptionNone:
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (26 * 4))) = int8(int32(0))
+
+			case witTypes.OptionSome:
+				payload := ((payload).Options).ManagerSuffix.Some()
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (26 * 4))) = int8(int32(1))
+				utf855 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf855)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (28 * 4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (27 * 4))) = uint32(uintptr(uintptr(utf855)))
+
+			default:
+				panic("unreachable")
+			}
 
 		case Operation_Delete:
 			payload := element.Delete()
@@ -1959,22 +2352,22 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 			case witTypes.OptionSome:
 				payload := ((payload).Target).Cluster.Some()
 				*(*int8)(unsafe.Add(unsafe.Pointer(base), 4)) = int8(int32(1))
-				utf852 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf852)
+				utf856 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf856)
 				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = uint32(uintptr(uintptr(utf852)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = uint32(uintptr(uintptr(utf856)))
 
 			default:
 				panic("unreachable")
 			}
-			utf853 := unsafe.Pointer(unsafe.StringData(((payload).Target).ApiVersion))
-			pinner.Pin(utf853)
+			utf857 := unsafe.Pointer(unsafe.StringData(((payload).Target).ApiVersion))
+			pinner.Pin(utf857)
 			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))) = uint32(uint32(len(((payload).Target).ApiVersion)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uintptr(uintptr(utf853)))
-			utf854 := unsafe.Pointer(unsafe.StringData(((payload).Target).Kind))
-			pinner.Pin(utf854)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uintptr(uintptr(utf857)))
+			utf858 := unsafe.Pointer(unsafe.StringData(((payload).Target).Kind))
+			pinner.Pin(utf858)
 			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (7 * 4))) = uint32(uint32(len(((payload).Target).Kind)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (6 * 4))) = uint32(uintptr(uintptr(utf854)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (6 * 4))) = uint32(uintptr(uintptr(utf858)))
 
 			switch ((payload).Target).Namespace.Tag() {
 			case witTypes.OptionNone:
@@ -1983,18 +2376,18 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 			case witTypes.OptionSome:
 				payload := ((payload).Target).Namespace.Some()
 				*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = int8(int32(1))
-				utf855 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf855)
+				utf859 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf859)
 				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (10 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (9 * 4))) = uint32(uintptr(uintptr(utf855)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (9 * 4))) = uint32(uintptr(uintptr(utf859)))
 
 			default:
 				panic("unreachable")
 			}
-			utf856 := unsafe.Pointer(unsafe.StringData(((payload).Target).Name))
-			pinner.Pin(utf856)
+			utf860 := unsafe.Pointer(unsafe.StringData(((payload).Target).Name))
+			pinner.Pin(utf860)
 			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (12 * 4))) = uint32(uint32(len(((payload).Target).Name)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (11 * 4))) = uint32(uintptr(uintptr(utf856)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (11 * 4))) = uint32(uintptr(uintptr(utf860)))
 
 			switch ((payload).Target).Uid.Tag() {
 			case witTypes.OptionNone:
@@ -2003,10 +2396,10 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 			case witTypes.OptionSome:
 				payload := ((payload).Target).Uid.Some()
 				*(*int8)(unsafe.Add(unsafe.Pointer(base), (13 * 4))) = int8(int32(1))
-				utf857 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf857)
+				utf861 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf861)
 				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (15 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (14 * 4))) = uint32(uintptr(uintptr(utf857)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (14 * 4))) = uint32(uintptr(uintptr(utf861)))
 
 			default:
 				panic("unreachable")
@@ -2019,10 +2412,10 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 			case witTypes.OptionSome:
 				payload := ((payload).Options).ResourceVersion.Some()
 				*(*int8)(unsafe.Add(unsafe.Pointer(base), (16 * 4))) = int8(int32(1))
-				utf858 := unsafe.Pointer(unsafe.StringData(payload))
-				pinner.Pin(utf858)
+				utf862 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf862)
 				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (18 * 4))) = uint32(uint32(len(payload)))
-				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (17 * 4))) = uint32(uintptr(uintptr(utf858)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (17 * 4))) = uint32(uintptr(uintptr(utf862)))
 
 			default:
 				panic("unreachable")
@@ -2041,13 +2434,13 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 			default:
 				panic("unreachable")
 			}
-			var result59 int32
+			var result63 int32
 			if ((payload).Options).DryRun {
-				result59 = 1
+				result63 = 1
 			} else {
-				result59 = 0
+				result63 = 0
 			}
-			*(*int8)(unsafe.Add(unsafe.Pointer(base), (12 + 19*4))) = int8(result59)
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (12 + 19*4))) = int8(result63)
 
 		default:
 			panic("unreachable")
@@ -2055,11 +2448,11 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 
 	}
 
-	wasm_import_batch(uintptr(result60), length, returnArea)
-	result77 := make([]witTypes.Result[witTypes.Option[string], windlass_plugin_types.ApiError], 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
+	wasm_import_batch(uintptr(result64), length, returnArea)
+	result81 := make([]witTypes.Result[witTypes.Option[string], windlass_plugin_types.ApiError], 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
 	for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
 		base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index*(8+26*4))
-		var result76 witTypes.Result[witTypes.Option[string], windlass_plugin_types.ApiError]
+		var result80 witTypes.Result[witTypes.Option[string], windlass_plugin_types.ApiError]
 		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))) {
 		case 0:
 			var option witTypes.Option[string]
@@ -2075,83 +2468,83 @@ func Batch(operations []Operation) []witTypes.Result[witTypes.Option[string], wi
 				panic("unreachable")
 			}
 
-			result76 = witTypes.Ok[witTypes.Option[string], windlass_plugin_types.ApiError](option)
+			result80 = witTypes.Ok[witTypes.Option[string], windlass_plugin_types.ApiError](option)
 		case 1:
-			value61 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))))
-			value62 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))))
-			var option63 witTypes.Option[uint32]
+			value65 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))))
+			value66 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))))
+			var option67 witTypes.Option[uint32]
 			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (6 * 4)))) {
 			case 0:
 
-				option63 = witTypes.None[uint32]()
+				option67 = witTypes.None[uint32]()
 			case 1:
 
-				option63 = witTypes.Some[uint32](uint32(*(*int32)(unsafe.Add(unsafe.Pointer(base), (4 + 6*4)))))
+				option67 = witTypes.Some[uint32](uint32(*(*int32)(unsafe.Add(unsafe.Pointer(base), (4 + 6*4)))))
 			default:
 				panic("unreachable")
 			}
-			value64 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 7*4))))
-			value65 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 9*4))))
-			var option75 witTypes.Option[windlass_plugin_types.ObjectRef]
+			value68 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 7*4))))
+			value69 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 9*4))))
+			var option79 witTypes.Option[windlass_plugin_types.ObjectRef]
 			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 10*4)))) {
 			case 0:
 
-				option75 = witTypes.None[windlass_plugin_types.ObjectRef]()
+				option79 = witTypes.None[windlass_plugin_types.ObjectRef]()
 			case 1:
-				var option67 witTypes.Option[string]
-				switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 11*4)))) {
-				case 0:
-
-					option67 = witTypes.None[string]()
-				case 1:
-					value66 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 13*4))))
-
-					option67 = witTypes.Some[string](value66)
-				default:
-					panic("unreachable")
-				}
-				value68 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 15*4))))
-				value69 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 17*4))))
 				var option71 witTypes.Option[string]
-				switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 18*4)))) {
+				switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 11*4)))) {
 				case 0:
 
 					option71 = witTypes.None[string]()
 				case 1:
-					value70 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 20*4))))
+					value70 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 13*4))))
 
 					option71 = witTypes.Some[string](value70)
 				default:
 					panic("unreachable")
 				}
-				value72 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 22*4))))
-				var option74 witTypes.Option[string]
+				value72 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 15*4))))
+				value73 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 17*4))))
+				var option75 witTypes.Option[string]
+				switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 18*4)))) {
+				case 0:
+
+					option75 = witTypes.None[string]()
+				case 1:
+					value74 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 20*4))))
+
+					option75 = witTypes.Some[string](value74)
+				default:
+					panic("unreachable")
+				}
+				value76 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 21*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 22*4))))
+				var option78 witTypes.Option[string]
 				switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 23*4)))) {
 				case 0:
 
-					option74 = witTypes.None[string]()
+					option78 = witTypes.None[string]()
 				case 1:
-					value73 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 24*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 25*4))))
+					value77 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 24*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 25*4))))
 
-					option74 = witTypes.Some[string](value73)
+					option78 = witTypes.Some[string](value77)
 				default:
 					panic("unreachable")
 				}
 
-				option75 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{Cluster: option67, ApiVersion: value68, Kind: value69, Namespace: option71, Name: value72, Uid: option74})
+				option79 = witTypes.Some[windlass_plugin_types.ObjectRef](windlass_plugin_types.ObjectRef{Cluster: option71, ApiVersion: value72, Kind: value73, Namespace: option75, Name: value76, Uid: option78})
 			default:
 				panic("unreachable")
 			}
 
-			result76 = witTypes.Err[witTypes.Option[string], windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 + 1*4))))), StatusReason: value61, Message: value62, RetryAfterMs: option63, Verb: value64, Resource: value65, Object: option75})
+			result80 = witTypes.Err[witTypes.Option[string], windlass_plugin_types.ApiError](windlass_plugin_types.ApiError{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))), Reason: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 + 1*4))))), StatusReason: value65, Message: value66, RetryAfterMs: option67, Verb: value68, Resource: value69, Object: option79})
 		default:
 			panic("unreachable")
 		}
 
-		result77 = append(result77, result76)
+		result81 = append(result81, result80)
 	}
 
-	result78 := result77
-	return result78
+	result82 := result81
+	return result82
 
 }

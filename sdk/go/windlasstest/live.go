@@ -1,0 +1,178 @@
+package windlasstest
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"windlass.dev/sdk"
+	"windlass.dev/sdk/internal/host"
+)
+
+// SetLog sets the log of a Pod, whatever its container. Without one it is not found.
+func (host *Host) SetLog(pod windlass.Ref, log string) {
+	host.mutex.Lock()
+	defer host.mutex.Unlock()
+	host.logs[key(pod)] = log
+}
+
+// Unserve says that the API server does not have a kind. All others it has, as far as live.Served tells.
+func (host *Host) Unserve(kind windlass.Kind) {
+	host.mutex.Lock()
+	defer host.mutex.Unlock()
+	host.unserved[kind] = true
+}
+
+// Answer answers each create of an object of this kind that has no name, such as a SubjectAccessReview, of which nothing is
+// stored. Without an answer it is what was sent.
+func (host *Host) Answer(kind string, answer any) {
+	host.mutex.Lock()
+	defer host.mutex.Unlock()
+	host.answers[kind] = plain(answer).(windlass.Object)
+}
+
+func (memory *memory) notFound(verb string, target windlass.Ref) *windlass.APIError {
+	return &windlass.APIError{
+		Code: 404, Reason: windlass.NotFound, StatusReason: "NotFound", Message: "it does not exist", Verb: verb, Resource: target.Kind,
+		Object: &target,
+	}
+}
+
+func (memory *memory) LiveGet(target host.Ref, subresource string, view host.View) host.Read {
+	memory.mutex.Lock()
+	defer memory.mutex.Unlock()
+	if failed := memory.refused("get", target); failed != nil {
+		return host.Read{Err: failed}
+	}
+	object, has := memory.objects[key(target)]
+	if !has || target.UID != "" && metadata(object)["uid"] != target.UID {
+		return host.Read{}
+	}
+	switch subresource {
+	case "", "status":
+	case "scale":
+		object = scale(object)
+	default:
+		return host.Read{Err: memory.notFound("get", target)}
+	}
+	return host.Read{Object: text(viewed(object, view))}
+}
+
+func (memory *memory) LiveList(query host.LiveQuery) (host.Page, *host.APIError) {
+	if query.FieldSelector != "" {
+		panic("windlasstest: lists by a field selector are not there: test what is made of the objects by itself")
+	}
+	page, failed := memory.list(query.Kind, query.Namespace, query.LabelSelector, false, nil)
+	for place, item := range page.Items {
+		page.Items[place] = text(viewed(parsed(item).(windlass.Object), query.View))
+	}
+	return page, failed
+}
+
+func (memory *memory) LiveLog(query host.LogQuery) (string, *host.APIError) {
+	memory.mutex.Lock()
+	defer memory.mutex.Unlock()
+	if failed := memory.refused("get", query.Target); failed != nil {
+		return "", failed
+	}
+	log, has := memory.logs[key(query.Target)]
+	if !has {
+		return "", memory.notFound("get", query.Target)
+	}
+	lines := strings.SplitAfter(strings.TrimSuffix(log, "\n"), "\n")
+	if tail := int(query.TailLines); tail > 0 && tail < len(lines) {
+		log = log[len(strings.Join(lines[:len(lines)-tail], "")):]
+	}
+	if most := int(query.LimitBytes); most > 0 && most < len(log) {
+		for !utf8.RuneStart(log[most]) {
+			most--
+		}
+		log = log[:most]
+	}
+	return log, nil
+}
+
+func (memory *memory) LiveServed(kind host.Kind) (*host.Served, *host.APIError) {
+	memory.mutex.Lock()
+	defer memory.mutex.Unlock()
+	if failed := memory.refused("served", windlass.Ref{APIVersion: kind.APIVersion, Kind: kind.Kind}); failed != nil {
+		return nil, failed
+	}
+	if memory.unserved[kind] {
+		return nil, nil
+	}
+	return &host.Served{
+		Resource: strings.ToLower(kind.Kind) + "s", Namespaced: true,
+		Verbs:        []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
+		Subresources: []string{"status"},
+	}, nil
+}
+
+// DeleteCollection deletes what the selector finds. A field selector is more than this host knows.
+func (memory *memory) DeleteCollection(collection host.Collection, options host.DeleteOptions) ([]host.Ref, *host.APIError) {
+	if collection.FieldSelector != "" {
+		panic("windlasstest: collections by a field selector are not there: test what is made of the objects by itself")
+	}
+	memory.mutex.Lock()
+	defer memory.mutex.Unlock()
+	target := windlass.Ref{APIVersion: collection.Kind.APIVersion, Kind: collection.Kind.Kind, Namespace: collection.Namespace}
+	if target.Namespace == "" {
+		target.Namespace = memory.Primary.Namespace
+	}
+	failed := memory.refused("deletecollection", target)
+	if failed == nil && !collection.All && collection.LabelSelector == "" {
+		failed = &windlass.APIError{
+			Code: 422, Reason: windlass.Invalid, StatusReason: "Invalid", Message: "nothing is selected", Verb: "deletecollection",
+			Resource: target.Kind,
+		}
+	}
+	body := windlass.Object{"labelSelector": collection.LabelSelector, "all": collection.All}
+	memory.writes = append(memory.writes, Write{
+		Verb: "deletecollection", Target: target, Body: body, Deletion: options, Err: asError(failed),
+	})
+	if failed != nil {
+		return nil, failed
+	}
+	deleted := []host.Ref{}
+	for _, ref := range memory.sorted(collection.Kind, target.Namespace) {
+		if object := memory.objects[ref]; selects(collection.LabelSelector, object) {
+			memory.remove(ref, object, options.Propagation == host.Orphan, options.DryRun)
+			ref.UID, _ = metadata(object)["uid"].(string)
+			deleted = append(deleted, ref)
+		}
+	}
+	return deleted, nil
+}
+
+// asError is nil for no failure, which a nil pointer in an error is not.
+func asError(failed *windlass.APIError) error {
+	if failed == nil {
+		return nil
+	}
+	return failed
+}
+
+// viewed is what a live read returns of an object.
+func viewed(object windlass.Object, view host.View) windlass.Object {
+	if view.Metadata {
+		return windlass.Object{"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": object["metadata"]}
+	}
+	return projected(object, view.Fields)
+}
+
+// scale is the subresource of an object that has replicas.
+func scale(object windlass.Object) windlass.Object {
+	replicas := func(part string) windlass.Object {
+		fields, _ := object[part].(windlass.Object)
+		number, _ := fields["replicas"].(int64)
+		return windlass.Object{"replicas": number}
+	}
+	of := windlass.Object{}
+	for _, name := range []string{"name", "namespace", "uid", "resourceVersion"} {
+		if value, has := metadata(object)[name]; has {
+			of[name] = value
+		}
+	}
+	return windlass.Object{
+		"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": of, "spec": replicas("spec"), "status": replicas("status"),
+	}
+}
