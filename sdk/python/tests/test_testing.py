@@ -92,6 +92,56 @@ class HostTest(unittest.TestCase):
         self.assertEqual(eviction.body["deleteOptions"], {"preconditions": {"uid": "u-9"}})
         self.assertEqual(eviction.options, {"subresource": "eviction", "parent": ref("a")})
 
+    def test_a_pod_that_has_gone_is_evicted_and_one_that_may_not_is_told(self) -> None:
+        self.host.fail("create", Reason.NOT_FOUND, times=1)
+        writes.evict(ref("a"))
+        self.host.fail("create", Reason.TOO_MANY_REQUESTS)
+        with self.assertRaises(ApiError):
+            writes.evict(ref("a"))
+
+    def test_live_reads_have_views_and_parts(self) -> None:
+        self.host.add({**pod("a"), "spec": {"replicas": 3, "paused": True}})
+        whole = live.get(ref("a"), metadata_only=True)
+        self.assertEqual((whole or {}).keys(), {"apiVersion", "kind", "metadata"})
+        self.assertEqual((live.get(ref("a"), fields=["/spec/replicas"]) or {})["spec"], {"replicas": 3})
+        scale = live.get(ref("a"), subresource="scale") or {}
+        self.assertEqual((scale["kind"], scale["spec"]), ("Scale", {"replicas": 3}))
+        [listed] = live.list("v1", "Pod", metadata_only=True)
+        self.assertNotIn("spec", listed)
+        with self.assertRaises(ApiError):
+            live.get(ref("a"), subresource="binding")
+
+    def test_logs_and_kinds_are_what_the_test_says(self) -> None:
+        with self.assertRaises(ApiError):
+            live.log(ref("a"))
+        self.host.pod_logs[ref("a")] = "one\ntwo\nthree\n"
+        self.assertEqual(live.log(ref("a").with_uid("u"), tail_lines=2), "two\nthree\n")
+        self.assertEqual(live.log(ref("a"), container="c", limit_bytes=5), "one\nt")
+        served = live.served("v1", "Pod")
+        self.assertEqual(served and served.resource, "pods")
+        self.host.unserved.add(("v1", "Pod"))
+        self.assertIsNone(live.served("v1", "Pod"))
+
+    def test_a_review_is_answered_and_not_stored(self) -> None:
+        self.host.answers["SubjectAccessReview"] = {"status": {"allowed": True}}
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {}}
+        before = list(self.host.objects)
+        self.assertEqual(writes.create(review), {"status": {"allowed": True}})
+        self.assertEqual((self.host.writes[0].target.name, list(self.host.objects)), ("", before))
+
+    def test_a_collection_is_deleted_by_its_labels(self) -> None:
+        labels = {"app": "web"}
+        for name in ("a", "b"):
+            self.host.add({**pod(name), "metadata": {"name": name, "namespace": "prod", "labels": labels}})
+        self.host.add({**pod("c"), "metadata": {"name": "c", "namespace": "prod"}})
+        with self.assertRaises(ApiError):
+            writes.delete_collection("v1", "Pod")
+        deleted = writes.delete_collection("v1", "Pod", namespace="prod", label_selector="app=web")
+        self.assertEqual([target.name for target in deleted or []], ["a", "b"])
+        self.assertEqual([key[3] for key in self.host.objects if key[1] == "Pod"], ["c"])
+        writes.apply(pod("d"), manager_suffix="tls")
+        self.assertEqual(self.host.writes[-1].options, {"manager_suffix": "tls"})
+
     def test_a_batch_answers_each_operation_in_its_place(self) -> None:
         self.host.fail("create", Reason.FORBIDDEN, name="b")
         results = writes.batch([writes.op_create(pod("a")), writes.op_create(pod("b")), writes.op_delete(ref("a"))])

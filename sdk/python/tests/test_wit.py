@@ -113,6 +113,13 @@ class OutTest(WitTest):
             ("the value of the index", lambda: cache.page("v1", "Pod", index=("by-node", nobody))),
             ("page_token", lambda: live.page("v1", "Pod", page_token=number)),
             ("field_selector", lambda: live.page("v1", "Pod", field_selector=number)),
+            ("subresource", lambda: live.get(POD, subresource=number)),
+            ("each of the fields", lambda: live.get(POD, fields=[nobody])),
+            ("tail_lines", lambda: live.log(POD, tail_lines=number)),
+            ("container", lambda: live.log(POD, container=number)),
+            ("kind", lambda: live.served("v1", nobody)),
+            ("manager_suffix", lambda: writes.apply({}, manager_suffix=number)),
+            ("label_selector", lambda: writes.delete_collection("v1", "Pod", label_selector=number)),
             ("the limit of a list", lambda: live.page("v1", "Pod", limit=number)),
             ("resource_version", lambda: writes.apply({}, resource_version=number)),
             ("subresource", lambda: writes.apply({}, subresource=number)),
@@ -140,6 +147,17 @@ class OutTest(WitTest):
         _, target, options = self.calls[0]
         self.assertEqual((target, options[1], options[3:]), (POD, None, (1500, True)))
         self.assertEqual(self.calls[1], ("add", "runs", 1.0, []))
+
+    def test_what_is_read_of_an_object_crosses_as_a_case(self) -> None:
+        live.get(POD, metadata_only=True)
+        live.get(POD, subresource="status", fields=["/spec"])
+        live.get(POD)
+        self.assertEqual(self.calls[0], ("get", POD, None, ("View_Metadata",)))
+        self.assertEqual(self.calls[1], ("get", POD, "status", ("View_Fields", ["/spec"])))
+        self.assertEqual(self.calls[2], ("get", POD, None, ("View_Whole",)))
+        self.calls.clear()
+        live.log(POD, tail_lines=5)
+        self.assertEqual(self.calls[0], ("log", ("LogQuery", POD, None, False, 5, None, None)))
 
     def test_an_outcome_says_when_to_run_again_if_at_all(self) -> None:
         for answer, ms in ((None, None), (windlass.DONE, None), (windlass.requeue_after(1.5), 1500)):

@@ -36,6 +36,45 @@ class Query:
     limit: int = 500
     max_bytes: int | None = None
     page_token: str | None = None
+    metadata_only: bool = False
+
+
+@dataclass(frozen=True)
+class LogQuery:
+    """Which part of a log."""
+
+    pod: ObjectRef
+    container: str | None = None
+    previous: bool = False
+    tail_lines: int | None = None
+    since_ms: int | None = None
+    limit_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class ServedKind:
+    """How the API server serves a kind."""
+
+    #: The plural by which paths and permissions name it, such as `deployments`.
+    resource: str
+    #: Its objects are in namespaces.
+    namespaced: bool
+    #: Such as `get` and `watch`.
+    verbs: list[str]
+    #: Such as `status` and `scale`.
+    subresources: list[str]
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Some objects of a kind."""
+
+    api_version: str
+    kind: str
+    namespace: str | None = None
+    label_selector: str | None = None
+    field_selector: str | None = None
+    all: bool = False
 
 
 @dataclass(slots=True)
@@ -49,6 +88,7 @@ class WriteOptions:
     force: bool = False
     dry_run: bool = False
     field_validation: str = "strict"
+    manager_suffix: str | None = None
 
 
 @dataclass(slots=True)
@@ -79,9 +119,12 @@ class Host(Protocol):
     def cache_get(self, target: ObjectRef, fields: Sequence[str] | None) -> str | None: ...
     def cache_get_many(self, targets: list[ObjectRef], fields: Sequence[str] | None) -> list[str | ApiError | None]: ...
     def cache_list(self, query: Query) -> tuple[list[str], str | None]: ...
-    def live_get(self, target: ObjectRef) -> str | None: ...
+    def live_get(self, target: ObjectRef, subresource: str | None, fields: Sequence[str] | None, metadata_only: bool) -> str | None: ...
     def live_list(self, query: Query) -> tuple[list[str], str | None]: ...
+    def live_log(self, query: LogQuery) -> str: ...
+    def live_served(self, api_version: str, kind: str) -> ServedKind | None: ...
     def write(self, operation: Operation) -> str | None: ...
+    def delete_collection(self, collection: Collection, deletion: DeleteOptions) -> list[ObjectRef] | None: ...
     def batch(self, operations: list[Operation]) -> list[str | ApiError | None]: ...
     def claim(self, api_version: str, kind: str, selector: str) -> tuple[list[ObjectRef], list[ObjectRef]]: ...
     def emit(self, event: Any) -> None: ...
@@ -111,14 +154,23 @@ class NoHost:
     def cache_list(self, query: Query) -> tuple[list[str], str | None]:
         self._lacks("windlass.cache.list")
 
-    def live_get(self, target: ObjectRef) -> str | None:
+    def live_get(self, target: ObjectRef, subresource: str | None, fields: Sequence[str] | None, metadata_only: bool) -> str | None:
         self._lacks("windlass.live.get")
 
     def live_list(self, query: Query) -> tuple[list[str], str | None]:
         self._lacks("windlass.live.list")
 
+    def live_log(self, query: LogQuery) -> str:
+        self._lacks("windlass.live.log")
+
+    def live_served(self, api_version: str, kind: str) -> ServedKind | None:
+        self._lacks("windlass.live.served")
+
     def write(self, operation: Operation) -> str | None:
         self._lacks(f"windlass.writes.{operation.verb}")
+
+    def delete_collection(self, collection: Collection, deletion: DeleteOptions) -> list[ObjectRef] | None:
+        self._lacks("windlass.writes.delete_collection")
 
     def batch(self, operations: list[Operation]) -> list[str | ApiError | None]:
         self._lacks("windlass.writes.batch")

@@ -17,7 +17,7 @@ from wit_world.imports import clock, config, log, random, types
 from . import _host
 from ._calls import Composition, CompositionRequest, Done, Outcome, RequeueAfter, Request
 from ._errors import ApiError, Collected, Failure, Reason
-from ._host import Operation, Pairs, Query, WriteOptions
+from ._host import Collection, DeleteOptions, LogQuery, Operation, Pairs, Query, ServedKind, WriteOptions
 from ._objects import ObjectRef
 from ._text import encode, milliseconds, number, number_or_none, plain, text, text_or_none
 from .events import Event
@@ -140,11 +140,17 @@ def _options(options: WriteOptions | None) -> Any:
         bool(options.force),
         bool(options.dry_run),
         _VALIDATIONS[options.field_validation],
+        text_or_none(options.manager_suffix, "manager_suffix"),
     )
 
 
-def _deletion(operation: Operation) -> Any:
-    deletion = operation.deletion
+def _view(fields: Sequence[str] | None, metadata_only: bool) -> Any:
+    if metadata_only:
+        return live.View_Metadata()
+    return live.View_Whole() if fields is None else live.View_Fields(_texts(fields))
+
+
+def _deletion(deletion: DeleteOptions | None) -> Any:
     assert deletion is not None
     propagation = _PROPAGATIONS[deletion.propagation]
     return writes.DeleteOptions(
@@ -157,7 +163,7 @@ def _deletion(operation: Operation) -> Any:
 
 def _operation(operation: Operation) -> Any:
     if operation.verb == "delete":
-        return writes.Operation_Delete(writes.DeleteWrite(_ref(operation.target), _deletion(operation)))
+        return writes.Operation_Delete(writes.DeleteWrite(_ref(operation.target), _deletion(operation.deletion)))
     options = _options(operation.options)
     if operation.verb == "patch":
         patch_type = _PATCH_TYPES[operation.patch_type]
@@ -219,10 +225,10 @@ class WitHost:
             raise _error(error.value) from None
         return page.items, page.next_token
 
-    def live_get(self, target: ObjectRef) -> str | None:
+    def live_get(self, target: ObjectRef, subresource: str | None, fields: Sequence[str] | None, metadata_only: bool) -> str | None:
         self._needs_reconciler(live, "live")
         try:
-            return live.get(_ref(target))
+            return live.get(_ref(target), text_or_none(subresource, "subresource"), _view(fields, metadata_only))
         except Err as error:
             raise _error(error.value) from None
 
@@ -233,6 +239,7 @@ class WitHost:
             text_or_none(query.namespace, "namespace"),
             text_or_none(query.label_selector, "label_selector"),
             text_or_none(query.field_selector, "field_selector"),
+            _view(query.fields, query.metadata_only),
             query.limit,
             text_or_none(query.page_token, "page_token"),
         )
@@ -242,12 +249,35 @@ class WitHost:
             raise _error(error.value) from None
         return page.items, page.next_token
 
+    def live_log(self, query: LogQuery) -> str:
+        self._needs_reconciler(live, "live")
+        asked = live.LogQuery(
+            _ref(query.pod, "the pod"),
+            text_or_none(query.container, "container"),
+            bool(query.previous),
+            number_or_none(query.tail_lines, "tail_lines"),
+            number_or_none(query.since_ms, "since_ms"),
+            number_or_none(query.limit_bytes, "limit_bytes"),
+        )
+        try:
+            return live.log(asked)
+        except Err as error:
+            raise _error(error.value) from None
+
+    def live_served(self, api_version: str, kind: str) -> ServedKind | None:
+        self._needs_reconciler(live, "live")
+        try:
+            served = live.served(_kind(api_version, kind))
+        except Err as error:
+            raise _error(error.value) from None
+        return None if served is None else ServedKind(served.resource, served.namespaced, served.verbs, served.subresources)
+
     def write(self, operation: Operation) -> str | None:
         self._needs_reconciler(writes, "writes")
         verb = operation.verb
         try:
             if verb == "delete":
-                return writes.delete(_ref(operation.target), _deletion(operation))
+                return writes.delete(_ref(operation.target), _deletion(operation.deletion))
             options = _options(operation.options)
             if verb == "patch":
                 patch_type = _PATCH_TYPES[operation.patch_type]
@@ -255,6 +285,21 @@ class WitHost:
             return _WRITES[verb](text(operation.body, "the object"), options)
         except Err as error:
             raise _error(error.value) from None
+
+    def delete_collection(self, collection: Collection, deletion: DeleteOptions) -> list[ObjectRef] | None:
+        self._needs_reconciler(writes, "writes")
+        asked = writes.Collection(
+            _kind(collection.api_version, collection.kind),
+            text_or_none(collection.namespace, "namespace"),
+            text_or_none(collection.label_selector, "label_selector"),
+            text_or_none(collection.field_selector, "field_selector"),
+            bool(collection.all),
+        )
+        try:
+            deleted = writes.delete_collection(asked, _deletion(deletion))
+        except Err as error:
+            raise _error(error.value) from None
+        return None if deleted is None else [_ref_of(ref) for ref in deleted]  # type: ignore[misc]
 
     def batch(self, operations: list[Operation]) -> list[str | ApiError | None]:
         self._needs_reconciler(writes, "writes")

@@ -9,7 +9,9 @@ function has them:
 - `subresource` changes a part with a path of its own, such as `status`; `parent` says of which object, where the body is of another
   kind, as an `Eviction` is;
 - `dry_run` has the server check the change and answer as if it were made;
-- `field_validation` is what happens to fields that the kind does not have: `strict` refuses, `warn` and `ignore` drop them.
+- `field_validation` is what happens to fields that the kind does not have: `strict` refuses, `warn` and `ignore` drop them;
+- `manager_suffix` writes as a field manager of its own, the plugin's with `/` and this behind it: at most 32 lower-case letters, digits
+  and dashes. So two controllers can apply two parts of one object, and neither drops what the other has applied.
 """
 
 from __future__ import annotations
@@ -18,15 +20,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from . import _host
-from ._errors import ApiError
-from ._host import DeleteOptions, Operation, WriteOptions
+from ._errors import ApiError, Reason
+from ._host import Collection, DeleteOptions, Operation, WriteOptions
 from ._objects import Object, ObjectRef
 from ._text import decode, encode, number
 
 __all__ = [
     "FieldValidation", "Operation", "PatchType", "Propagation",
-    "apply", "apply_status", "batch", "create", "delete", "evict", "op_apply", "op_create", "op_delete", "op_patch", "op_update",
-    "patch", "scale", "update",
+    "apply", "apply_status", "batch", "create", "delete", "delete_collection", "evict", "op_apply", "op_create", "op_delete",
+    "op_patch", "op_update", "patch", "scale", "update",
 ]  # fmt: skip
 
 FieldValidation = Literal["strict", "warn", "ignore"]
@@ -44,9 +46,10 @@ def apply(
     resource_version: str | None = None,
     dry_run: bool = False,
     field_validation: FieldValidation = "strict",
+    manager_suffix: str | None = None,
 ) -> Object:
     """Applies a set of fields, server-side and as the plugin's field manager: say what you want, and keep what others set."""
-    options = WriteOptions(subresource, parent, resource_version, owned, force, dry_run, field_validation)
+    options = WriteOptions(subresource, parent, resource_version, owned, force, dry_run, field_validation, manager_suffix)
     return _written(Operation("apply", encode(obj), options=options))
 
 
@@ -60,9 +63,11 @@ def create(
     force: bool = False,
     dry_run: bool = False,
     field_validation: FieldValidation = "strict",
+    manager_suffix: str | None = None,
 ) -> Object:
-    """Creates an object. `metadata.generateName` is allowed."""
-    options = WriteOptions(subresource, parent, resource_version, owned, force, dry_run, field_validation)
+    """Creates an object. `metadata.generateName` is allowed. Where nothing is stored, as of a `SubjectAccessReview`, it needs no name,
+    and what is returned is the answer."""
+    options = WriteOptions(subresource, parent, resource_version, owned, force, dry_run, field_validation, manager_suffix)
     return _written(Operation("create", encode(obj), options=options))
 
 
@@ -76,9 +81,10 @@ def update(
     force: bool = False,
     dry_run: bool = False,
     field_validation: FieldValidation = "strict",
+    manager_suffix: str | None = None,
 ) -> Object:
     """Replaces an object. The version in it is the lock; without one it overwrites what others did."""
-    options = WriteOptions(subresource, parent, resource_version, owned, force, dry_run, field_validation)
+    options = WriteOptions(subresource, parent, resource_version, owned, force, dry_run, field_validation, manager_suffix)
     return _written(Operation("update", encode(obj), options=options))
 
 
@@ -94,10 +100,11 @@ def patch(
     force: bool = False,
     dry_run: bool = False,
     field_validation: FieldValidation = "strict",
+    manager_suffix: str | None = None,
 ) -> Object:
     """Changes a part of an object, by a JSON merge patch (RFC 7386), a JSON patch (RFC 6902, a list of operations), or, for built-in
     kinds, a strategic merge patch."""
-    options = WriteOptions(subresource, parent, resource_version, owned, force, dry_run, field_validation)
+    options = WriteOptions(subresource, parent, resource_version, owned, force, dry_run, field_validation, manager_suffix)
     return _written(Operation("patch", encode(patch), target, patch_type, options))
 
 
@@ -117,6 +124,30 @@ def delete(
     return None if text is None else decode(text)
 
 
+def delete_collection(
+    api_version: str,
+    kind: str,
+    *,
+    namespace: str | None = None,
+    label_selector: str | None = None,
+    field_selector: str | None = None,
+    all: bool = False,
+    propagation: Propagation = "background",
+    grace_period_ms: int | None = None,
+    dry_run: bool = False,
+) -> list[ObjectRef] | None:
+    """Deletes the objects of a kind for which all conditions hold, with one request. One of the selectors must select, unless `all` are
+    meant. Without a namespace, those beside the primary.
+
+    Returns them: each is gone, or waits for finalizers or its grace period. None: the server does not say which. After an error, some
+    may be deleted.
+    """
+    if grace_period_ms is not None:
+        number(grace_period_ms, "grace_period_ms")
+    collection = Collection(api_version, kind, namespace, label_selector, field_selector, all)
+    return _host.current.delete_collection(collection, DeleteOptions(None, propagation, grace_period_ms, dry_run))
+
+
 def apply_status(target: ObjectRef, status: Mapping[str, Any]) -> None:
     """Applies the status of an object, by force: it has no other writer. Write it only if it has changed."""
     metadata: Object = {"name": target.name}
@@ -131,10 +162,11 @@ def scale(target: ObjectRef, replicas: int) -> Object:
     return patch(target, {"spec": {"replicas": replicas}}, subresource="scale")
 
 
-def evict(pod: ObjectRef) -> Object:
-    """Evicts a Pod: deletes it unless a disruption budget forbids it now, which is `Reason.TOO_MANY_REQUESTS`.
+def evict(pod: ObjectRef) -> None:
+    """Evicts a Pod: deletes it unless a disruption budget forbids it now, which is `Reason.TOO_MANY_REQUESTS`. A Pod that has gone is
+    evicted.
 
-    What is returned is the server's word that it was done, not the Pod. Name it with its UID: without one the host cannot tell
+    Name it with its UID: without one the host cannot tell
     which incarnation is to go, and holds the primary for a second or two.
     """
     metadata: Object = {"name": pod.name}
@@ -144,7 +176,11 @@ def evict(pod: ObjectRef) -> Object:
     if pod.uid is not None:
         eviction["deleteOptions"] = {"preconditions": {"uid": pod.uid}}
     parent = ObjectRef(pod.api_version, pod.kind, pod.name, pod.namespace)
-    return create(eviction, subresource="eviction", parent=parent)
+    try:
+        create(eviction, subresource="eviction", parent=parent)
+    except ApiError as error:
+        if error.reason is not Reason.NOT_FOUND:
+            raise
 
 
 def batch(operations: Iterable[Operation]) -> list[Object | ApiError | None]:

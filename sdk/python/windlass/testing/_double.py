@@ -6,22 +6,22 @@ import copy
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from types import TracebackType
 from typing import Any
 
 from .. import _host
 from .._calls import Composition, CompositionRequest, Outcome, Request
 from .._errors import ApiError, Reason
-from .._host import Operation, Pairs, Query, WriteOptions
+from .._host import Collection, DeleteOptions, LogQuery, Operation, Pairs, Query, ServedKind, WriteOptions
 from .._logging import Handler, Record
 from .._objects import Object, ObjectRef, controller_of, is_controlled_by
-from .._text import encode
+from .._text import decode, encode
 from ..events import Event
 from ..http import HttpError, HttpReason, Response, failed
 from ..http import Request as HttpRequest
 from ..triggers import Trigger
-from ._forms import projection
+from ._forms import projection, scale, viewed
 from ._records import Fault, LogLine, MetricValue, Write
 from ._requests import composition_request, request
 from ._store import Store, key_of
@@ -48,6 +48,12 @@ class Host(Store):
         self.requests: list[HttpRequest] = []
         #: What `windlass.config.get` returns.
         self.configuration: Object = dict(config or {})
+        #: The logs of Pods, by `ObjectRef`, whatever their container. A Pod without one is not found.
+        self.pod_logs: dict[ObjectRef, str] = {}
+        #: The kinds that the API server does not have, as `apiVersion` and `kind`. All others it has.
+        self.unserved: set[tuple[str, str]] = set()
+        #: The answers to creates of objects without a name, such as a `SubjectAccessReview`, by kind. Nothing is stored of them.
+        self.answers: dict[str, Object] = {}
         #: What `windlass.triggers.list` returns.
         self.triggers: list[Trigger] = []
         self._faults: list[Fault] = []
@@ -111,9 +117,9 @@ class Host(Store):
         times: int | None = None,
         error: ApiError | None = None,
     ) -> None:
-        """Lets requests fail: those of a verb (`get`, `list`, `apply`, `create`, `update`, `patch`, `delete`, `claim`), about objects of
-        a kind or of a name if these are given, and so many times, or each time. `error` is raised as it is, in place of one with
-        this reason and message."""
+        """Lets requests fail: those of a verb (`get`, `list`, `apply`, `create`, `update`, `patch`, `delete`, `deletecollection`, `claim`,
+        `served`), about objects of a kind or of a name if these are given, and so many times, or each time. `error` is raised as it is,
+        in place of one with this reason and message."""
         made = error or ApiError(reason, message, verb=verb)
         self._faults.append(Fault(verb, made, kind, name, times))
 
@@ -186,11 +192,55 @@ class Host(Store):
         end = begin + query.limit
         return items, str(end) if end < len(found) else None
 
-    def live_get(self, target: ObjectRef) -> str | None:
-        return self.cache_get(target, None)
+    def live_get(self, target: ObjectRef, subresource: str | None, fields: Sequence[str] | None, metadata_only: bool) -> str | None:
+        text = self.cache_get(target, None)
+        if text is None:
+            return None
+        found = decode(text)
+        if subresource == "scale":
+            found = scale(found)
+        elif subresource not in (None, "status"):
+            raise self._error(Reason.NOT_FOUND, f"there is no {subresource}", "get", target)
+        return encode(viewed(found, fields, metadata_only))
 
     def live_list(self, query: Query) -> tuple[list[str], str | None]:
-        return self.cache_list(query)
+        items, token = self.cache_list(replace(query, fields=None))
+        return [encode(viewed(decode(item), query.fields, query.metadata_only)) for item in items], token
+
+    def live_log(self, query: LogQuery) -> str:
+        self._may_fail("get", query.pod.kind, query.pod.name, query.pod)
+        log = self.pod_logs.get(query.pod)
+        if log is None:
+            raise self._error(Reason.NOT_FOUND, "it does not exist", "get", query.pod)
+        lines = log.splitlines(keepends=True)
+        if query.tail_lines is not None:
+            lines = lines[max(len(lines) - query.tail_lines, 0) :]
+        return "".join(lines).encode()[: query.limit_bytes].decode(errors="ignore")
+
+    def live_served(self, api_version: str, kind: str) -> ServedKind | None:
+        self._may_fail("served", kind, None, None)
+        if (api_version, kind) in self.unserved:
+            return None
+        verbs = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+        return ServedKind(f"{kind.lower()}s", True, verbs, ["status"])
+
+    def delete_collection(self, collection: Collection, deletion: DeleteOptions) -> list[ObjectRef] | None:
+        target = ObjectRef(collection.api_version, collection.kind, "", collection.namespace)
+        selectors = {"label_selector": collection.label_selector, "field_selector": collection.field_selector}
+        given = {name: value for name, value in {**selectors, "all": collection.all, "dry_run": deletion.dry_run}.items() if value}
+        self.writes.append(Write("deletecollection", target, None, given))
+        self._may_fail("deletecollection", collection.kind, None, None)
+        if not collection.all and not any(selectors.values()):
+            raise self._error(Reason.INVALID, "nothing is selected", "deletecollection", target)
+        if collection.field_selector:
+            raise NotImplementedError("windlass.testing knows no field selectors")
+        query = Query(collection.api_version, collection.kind, collection.namespace, collection.label_selector)
+        deleted = []
+        for found in [obj for obj in self.objects.values() if self._fits(obj, query)]:
+            ref = ObjectRef.of(found).with_uid(found["metadata"]["uid"])
+            self._delete(found, ref, Operation("delete", target=ref, deletion=deletion))
+            deleted.append(ref)
+        return deleted
 
     def write(self, operation: Operation) -> str | None:
         body = json.loads(operation.body) if operation.body else None
@@ -206,6 +256,9 @@ class Host(Store):
             raise self._error(Reason.CONFLICT, "the object has been modified", operation.verb, target)
         if operation.verb == "delete":
             return self._delete(known, target, operation)
+        if operation.verb == "create" and not target.name and "subresource" not in options:
+            # Nothing is stored of a kind that needs no name.
+            return encode(self.answers.get(target.kind, body or {}))
         return encode(self._write(operation, target, body, known))
 
     def batch(self, operations: list[Operation]) -> list[str | ApiError | None]:
@@ -277,7 +330,7 @@ class Host(Store):
 
 
 def _named(obj: Object) -> Object:
-    metadata = obj["metadata"]
+    metadata = obj.get("metadata") or {}
     return obj if "name" in metadata else {**obj, "metadata": {**metadata, "name": metadata.get("generateName", "")}}
 
 

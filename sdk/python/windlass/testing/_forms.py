@@ -28,6 +28,20 @@ def selected(labels: Mapping[str, str], selector: str) -> bool:
     return True
 
 
+def viewed(obj: Object, fields: Sequence[str] | None, metadata_only: bool) -> Object:
+    """What a live read returns of an object."""
+    if metadata_only:
+        return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": obj["metadata"]}
+    return obj if fields is None else projection(obj, fields)
+
+
+def scale(obj: Object) -> Object:
+    """The subresource of an object that has replicas."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key in ("name", "namespace", "uid", "resourceVersion")}
+    replicas = {part: {"replicas": (obj.get(part) or {}).get("replicas", 0)} for part in ("spec", "status")}
+    return {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata, **replicas}
+
+
 def projection(obj: Object, pointers: Sequence[str]) -> Object:
     metadata = {key: value for key, value in obj["metadata"].items() if key in ("name", "namespace", "uid", "resourceVersion")}
     projected: Object = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}

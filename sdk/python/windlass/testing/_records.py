@@ -13,9 +13,9 @@ from .._objects import ObjectRef
 class Write:
     """A write that a plugin asked for, also if it failed."""
 
-    #: `apply`, `create`, `update`, `patch` or `delete`.
+    #: `apply`, `create`, `update`, `patch`, `delete` or `deletecollection`.
     verb: str
-    #: Which object.
+    #: Which object; a collection has no name.
     target: ObjectRef
     #: The object, the fields to apply, or the patch. None: a deletion.
     body: Any
