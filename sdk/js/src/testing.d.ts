@@ -4,7 +4,7 @@ import type { Level } from './log.js';
 import type { Composition, ComposerPlugin, Outcome, ReconcilerPlugin } from './plugin.js';
 import type { Trigger } from './triggers.js';
 import type { KubernetesObject, ObjectKind, ObjectMeta, ObjectRef } from './types.js';
-import type { DeleteOptions, PatchType, WriteOptions } from './writes.js';
+import type { Collection, DeleteOptions, PatchType, WriteOptions } from './writes.js';
 
 /** An object that a test gives. */
 export type TestObject = KubernetesObject | { apiVersion: string; kind: string; metadata: ObjectMeta };
@@ -97,13 +97,15 @@ export interface CompositionResult extends Partial<Omit<Composition, 'children' 
 
 /** A write that the plugin has sent, also one that failed. */
 export interface Write {
-  op: 'create' | 'update' | 'apply' | 'patch' | 'delete';
+  op: 'create' | 'update' | 'apply' | 'patch' | 'delete' | 'deleteCollection';
   /** What was created, updated or applied. */
   object?: any;
   /** What was patched or deleted. */
   target?: ObjectRef;
   patchType?: PatchType;
   patch?: any;
+  /** Of which objects a collection was deleted. */
+  collection?: Collection;
   options: Omit<WriteOptions, 'subresource'> & DeleteOptions & { subresource?: { name: string; parent?: ObjectRef } };
 }
 
@@ -152,6 +154,12 @@ export class TestHost {
   metrics: Array<{ type: 'counter' | 'gauge' | 'histogram'; name: string; value: number; labels: Record<string, string> }>;
   /** All HTTP requests. */
   requests: TestHttpRequest[];
+  /** The logs of Pods, by `NAMESPACE/NAME`, whatever their container. A Pod without one is not found. */
+  podLogs: Record<string, string>;
+  /** The kinds that the API server does not have, as far as `live.served` tells. All others it has. */
+  unserved: ObjectKind[];
+  /** The answers to creates of objects without a name, such as a `SubjectAccessReview`, by kind. Nothing is stored of them. */
+  answers: Record<string, object>;
   /**
    * Defines kinds by CustomResourceDefinitions in YAML, usually the folder's `crd.yaml`.
    *

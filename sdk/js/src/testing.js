@@ -19,6 +19,10 @@ export class TestHost {
   logs = [];
   metrics = [];
   requests = [];
+  /** What a test says of the cluster. */
+  podLogs = {};
+  unserved = [];
+  answers = {};
   #store = new Store();
   #failing = [];
 

@@ -1,5 +1,5 @@
 import type { ApiError } from './errors.js';
-import type { KubernetesObject, ObjectMeta, ObjectRef, Settled, Writable } from './types.js';
+import type { KubernetesObject, ObjectKind, ObjectMeta, ObjectRef, Settled, Writable } from './types.js';
 
 /** How to write. */
 export interface WriteOptions {
@@ -18,6 +18,23 @@ export interface WriteOptions {
   dryRun?: boolean;
   /** What the server does with unknown and duplicate fields. Default: `strict`, which refuses them. */
   fieldValidation?: 'strict' | 'warn' | 'ignore';
+  /**
+   * Write as a field manager of its own, the plugin's with `/` and this behind it: at most 32 lower-case letters, digits and
+   * dashes. So two controllers can apply two parts of one object, and neither drops what the other has applied.
+   */
+  managerSuffix?: string | undefined;
+}
+
+/** Some objects of a kind. All conditions must hold. */
+export interface Collection extends ObjectKind {
+  /** Left out: for a namespaced kind, the primary's namespace. */
+  namespace?: string | undefined;
+  /** In Kubernetes' syntax, such as `app=web,tier in (front,back)`. */
+  labelSelector?: string | undefined;
+  /** In Kubernetes' syntax, as far as the API supports it for the kind. */
+  fieldSelector?: string | undefined;
+  /** Says that all objects of the kind and namespace are meant. Without it, one of the selectors must select. */
+  all?: boolean | undefined;
 }
 
 /** How to delete. */
@@ -41,7 +58,10 @@ export interface Written<T = KubernetesObject> {
   readonly object: T;
 }
 
-/** Creates an object and returns it. `metadata.generateName` is allowed. */
+/**
+ * Creates an object and returns it. `metadata.generateName` is allowed. Where nothing is stored, as of a
+ * `SubjectAccessReview`, it needs no name, and what is returned is the answer.
+ */
 export function create<T = KubernetesObject>(object: Writable, options?: WriteOptions): Written<T>;
 
 /** Replaces an object and returns it. */
@@ -65,6 +85,12 @@ export {
   remove as delete,
 };
 
+/**
+ * Deletes the objects of a collection with one request, and returns them: each is gone, or waits for finalizers or its grace
+ * period. Undefined: the server does not say which. After an error, some may be deleted.
+ */
+export function deleteCollection(collection: Collection, options?: Omit<DeleteOptions, 'resourceVersion'>): ObjectRef[] | undefined;
+
 /** Applies the status of an object, by force: it has no other writer. */
 export function applyStatus<T = KubernetesObject>(
   target: ObjectRef | { apiVersion: string; kind: string; metadata: ObjectMeta },
@@ -76,10 +102,10 @@ export function applyStatus<T = KubernetesObject>(
 export function scale<T = KubernetesObject>(target: ObjectRef, replicas: number, options?: WriteOptions): Written<T>;
 
 /**
- * Evicts a Pod: deletes it unless a disruption budget forbids it now, which is an error with reason `too-many-requests`.
- * What is returned is the server's word that it was done, not the Pod.
+ * Evicts a Pod: deletes it unless a disruption budget forbids it now, which is an error with reason `too-many-requests`. A
+ * Pod that has gone is evicted.
  */
-export function evict(pod: ObjectRef, options?: WriteOptions): Written;
+export function evict(pod: ObjectRef, options?: WriteOptions): void;
 
 /** One operation of a batch. */
 export type Operation =

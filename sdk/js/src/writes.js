@@ -1,7 +1,9 @@
 import * as host from '#host/writes';
 import { parse, stringify } from './json.js';
 import { refOf } from './objects.js';
-import { apiErrorFrom, ask, known, list, oneOf, optionalMilliseconds, optionalReference, optionalText, reference, text, u32 } from './wire.js';
+import {
+  apiErrorFrom, ask, kind, known, list, oneOf, optionalMilliseconds, optionalReference, optionalText, reference, referenceFrom, text, u32,
+} from './wire.js';
 
 // Most plugins do not look at what came back, and to parse it costs more than to write it. So it waits until it is asked for.
 class Written {
@@ -52,6 +54,21 @@ function remove(target, options) {
 
 export { remove as delete };
 
+const COLLECTION = ['apiVersion', 'kind', 'namespace', 'labelSelector', 'fieldSelector', 'all'];
+
+export function deleteCollection(collection, options) {
+  const { namespace, labelSelector, fieldSelector, all } = known(collection, COLLECTION, 'the collection');
+  const asked = {
+    kind: kind(collection, 'the collection'),
+    namespace: optionalText(namespace, 'namespace'),
+    labelSelector: optionalText(labelSelector, 'labelSelector'),
+    fieldSelector: optionalText(fieldSelector, 'fieldSelector'),
+    all: all === true,
+  };
+  const how = deleteOptions(options);
+  return ask(() => host.deleteCollection(asked, how))?.map(referenceFrom);
+}
+
 export function applyStatus(target, status, options) {
   const { apiVersion, kind, namespace, name } = 'metadata' in target ? refOf(target) : target;
   const metadata = namespace === undefined ? { name } : { name, namespace };
@@ -63,11 +80,15 @@ export function scale(target, replicas, options) {
 }
 
 export function evict(pod, options) {
-  const { namespace, name, uid, ...kind } = reference(pod, 'pod');
+  const { namespace, name, uid, ...of } = reference(pod, 'pod');
   const eviction = { apiVersion: 'policy/v1', kind: 'Eviction', metadata: { name, namespace } };
   if (uid !== undefined) eviction.deleteOptions = { preconditions: { uid } };
-  const parent = { ...kind, namespace, name };
-  return create(eviction, { ...options, subresource: { name: 'eviction', parent } });
+  const parent = { ...of, namespace, name };
+  try {
+    create(eviction, { ...options, subresource: { name: 'eviction', parent } });
+  } catch (error) {
+    if (error.reason !== 'not-found') throw error;
+  }
 }
 
 export function batch(operations) {
@@ -103,10 +124,11 @@ function bodyOf(object) {
   return stringify(object, 'the object to write');
 }
 
-const WRITE_OPTIONS = ['subresource', 'resourceVersion', 'owned', 'force', 'dryRun', 'fieldValidation'];
+const WRITE_OPTIONS = ['subresource', 'resourceVersion', 'owned', 'force', 'dryRun', 'fieldValidation', 'managerSuffix'];
 
 function writeOptions(options) {
-  const { subresource, resourceVersion, owned, force, dryRun, fieldValidation } = known(options, WRITE_OPTIONS, 'the options of a write');
+  const { subresource, resourceVersion, owned, force, dryRun, fieldValidation, managerSuffix } =
+    known(options, WRITE_OPTIONS, 'the options of a write');
   return {
     subresource: subresourceOf(subresource),
     resourceVersion: optionalText(resourceVersion, 'resourceVersion'),
@@ -114,6 +136,7 @@ function writeOptions(options) {
     force: force === true,
     dryRun: dryRun === true,
     fieldValidation: oneOf(fieldValidation ?? 'strict', ['strict', 'warn', 'ignore'], 'fieldValidation'),
+    managerSuffix: optionalText(managerSuffix, 'managerSuffix'),
   };
 }
 

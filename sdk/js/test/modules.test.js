@@ -100,6 +100,58 @@ test('a scale patches its subresource, and an eviction is created below its pod'
   assert.ok(eviction.object.deleteOptions.preconditions.uid && !('uid' in eviction.options.subresource.parent));
 });
 
+test('a pod that has gone is evicted, and one that may not go is an error', () => {
+  const host = new TestHost();
+  const gone = { ...pods, namespace: 'prod', name: 'a' };
+  inCall(host, () => {
+    assert.equal(writes.evict(gone), undefined);
+    host.failNext({ call: 'writes.create' }, { reason: 'too-many-requests' });
+    assert.throws(() => writes.evict(gone), { reason: 'too-many-requests' });
+  });
+});
+
+test('live reads have views and parts', () => {
+  const host = new TestHost({ objects: [{ ...pod('a'), spec: { replicas: 3, paused: true } }] });
+  const target = { ...pods, namespace: 'prod', name: 'a' };
+  inCall(host, () => {
+    assert.deepEqual(Object.keys(live.get(target, { metadataOnly: true })), ['apiVersion', 'kind', 'metadata']);
+    assert.deepEqual(live.get(target, { fields: ['/spec/replicas'] }).spec, { replicas: 3 });
+    const { kind, spec } = live.get(target, { subresource: 'scale' });
+    assert.deepEqual([kind, spec], ['Scale', { replicas: 3 }]);
+    assert.throws(() => live.get(target, { subresource: 'binding' }), { reason: 'not-found' });
+    assert.equal(live.list({ ...pods, metadataOnly: true })[0].spec, undefined);
+  });
+});
+
+test('logs and kinds are what the test says', () => {
+  const host = new TestHost();
+  const target = { ...pods, namespace: 'prod', name: 'a' };
+  inCall(host, () => {
+    assert.throws(() => live.log(target), { reason: 'not-found' });
+    host.podLogs['prod/a'] = 'one\ntwo\nthree\n';
+    assert.equal(live.log(target, { tailLines: 2 }), 'two\nthree\n');
+    assert.equal(live.log(target, { container: 'c', limitBytes: 5 }), 'one\nt');
+    assert.equal(live.served(pods).resource, 'pods');
+    host.unserved.push(pods);
+    assert.equal(live.served(pods), undefined);
+  });
+});
+
+test('a review is answered and not stored, and a collection is deleted by its labels', () => {
+  const host = new TestHost({ objects: [pod('a', { app: 'web' }), pod('b', { app: 'web' }), pod('c')] });
+  host.answers.SubjectAccessReview = { status: { allowed: true } };
+  inCall(host, () => {
+    const review = { apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview', spec: {} };
+    assert.deepEqual(writes.create(review).object, { status: { allowed: true } });
+    assert.throws(() => writes.deleteCollection(pods), { reason: 'invalid' });
+    const deleted = writes.deleteCollection({ ...pods, labelSelector: 'app=web' });
+    assert.deepEqual(deleted.map(({ name }) => name), ['a', 'b']);
+    writes.apply(pod('d'), { managerSuffix: 'tls' });
+  });
+  assert.deepEqual(host.list(pods).map(({ metadata }) => metadata.name), ['c', 'd']);
+  assert.equal(host.writes.at(-1).options.managerSuffix, 'tls');
+});
+
 test('a batch answers each operation', () => {
   const host = new TestHost({ objects: [pod('a')] });
   const results = inCall(host, () => writes.batch([

@@ -19,20 +19,20 @@ export function answers({ host, store, failing, manifest, primary }) {
     if (error !== undefined) throw refusal(error);
   };
 
-  const get = (call, watched) => (target) => {
+  const get = (call, watched, viewed = (object) => object) => (target, ...how) => {
     refuseIfTold(call, 'get', target);
     watched(target, 'get');
     const found = store.get(target);
-    return found === undefined ? null : stringify(found, 'an object');
+    return found === undefined ? null : stringify(viewed(found, ...how), 'an object');
   };
-  const list = (call, watched) => (query) => {
+  const list = (call, watched, viewed = (object) => object) => (query) => {
     refuseIfTold(call, 'list', { ...query.kind, namespace: query.namespace });
     const { indexes = [] } = watched(query.kind, 'list') ?? {};
     const found = store.list({ ...query, ...query.kind, owner: query.owned ? owner('a list with `owned`') : undefined, indexes });
     const first = Number(query.pageToken ?? 0);
     const last = first + query.limit;
     return {
-      items: found.slice(first, last).map((object) => stringify(object, 'an object')),
+      items: found.slice(first, last).map((object) => stringify(viewed(object, query), 'an object')),
       nextToken: last < found.length ? String(last) : null,
     };
   };
@@ -53,7 +53,7 @@ export function answers({ host, store, failing, manifest, primary }) {
     host.writes.push(write);
     const about = write.target ?? identity(write.object);
     refuseIfTold(`writes.${op}`, VERBS[op], about);
-    const written = answered(VERBS[op], about, () => store.write(structuredClone(write), primary));
+    const written = answered(VERBS[op], about, () => store.write(structuredClone(write), primary, host.answers));
     return written === undefined ? null : stringify(written, 'an object');
   };
   const settled = (call) => {
@@ -75,13 +75,31 @@ export function answers({ host, store, failing, manifest, primary }) {
       getMany: (targets) => targets.map((target) => settled(() => cacheGet(target))),
       list: list('cache.list', inManifest),
     },
-    live: { get: get('live.get', anything), list: list('live.list', anything) },
+    live: {
+      get: get('live.get', anything, partOf),
+      list: list('live.list', anything, (object, { view }) => viewed(object, view)),
+      log: (query) => {
+        refuseIfTold('live.log', 'get', query.target);
+        return logOf(host, query);
+      },
+      served: (kind) => {
+        refuseIfTold('live.served', 'served', kind);
+        const isUnserved = host.unserved.some((other) => other.apiVersion === kind.apiVersion && other.kind === kind.kind);
+        return isUnserved ? null : { resource: `${kind.kind.toLowerCase()}s`, namespaced: true, verbs: SERVED, subresources: ['status'] };
+      },
+    },
     writes: {
       create: (object, options) => carryOut('create', { object, options }),
       update: (object, options) => carryOut('update', { object, options }),
       apply: (object, options) => carryOut('apply', { object, options }),
       patch: (target, patchType, patch, options) => carryOut('patch', { target, patchType, patch, options }),
       delete: (target, options) => carryOut('delete', { target, options }),
+      deleteCollection: ({ kind, ...selectors }, options) => {
+        const collection = { ...kind, ...withoutNone(selectors) };
+        host.writes.push({ op: 'deleteCollection', collection, options: withoutNone(options) });
+        refuseIfTold('writes.deleteCollection', 'deletecollection', { ...kind, namespace: selectors.namespace });
+        return answered('deletecollection', kind, () => store.deleteCollection(collection, options));
+      },
       batch: (operations) => operations.map(({ tag, val }) => settled(() => carryOut(tag, val))),
     },
     owners: {
@@ -100,6 +118,52 @@ export function answers({ host, store, failing, manifest, primary }) {
     http: { fetch: (request) => fetched(host, request) },
     triggers: { list: () => host.triggers },
   };
+}
+
+const SERVED = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch'];
+
+/** What a live read returns of an object. */
+function viewed(object, { tag, val }) {
+  const { apiVersion, kind, metadata } = object;
+  if (tag === 'metadata') return { apiVersion, kind, metadata };
+  return tag === 'fields' ? projected(object, val) : object;
+}
+
+function projected({ apiVersion, kind, metadata, ...rest }, pointers) {
+  const { name, namespace, uid } = metadata;
+  const part = { apiVersion, kind, metadata: { name, namespace, uid } };
+  for (const pointer of pointers) {
+    const keys = pointer.split('/').slice(1).map((key) => key.replaceAll('~1', '/').replaceAll('~0', '~'));
+    const value = keys.reduce((within, key) => within?.[key], { apiVersion, kind, metadata, ...rest });
+    if (value === undefined) continue;
+    const last = keys.pop();
+    const place = keys.reduce((within, key) => (within[key] ??= {}), part);
+    place[last] = value;
+  }
+  return part;
+}
+
+function partOf(object, subresource, view) {
+  if (subresource == null || subresource === 'status') return viewed(object, view);
+  if (subresource === 'scale') return viewed(scaleOf(object), view);
+  throw refusal(apiError({ reason: 'not-found', message: `there is no ${subresource}` }, 'get', identity(object)));
+}
+
+function scaleOf({ metadata: { name, namespace, uid, resourceVersion }, spec, status }) {
+  const replicas = (part) => ({ replicas: part?.replicas ?? 0 });
+  return {
+    apiVersion: 'autoscaling/v1', kind: 'Scale', metadata: { name, namespace, uid, resourceVersion }, spec: replicas(spec),
+    status: replicas(status),
+  };
+}
+
+function logOf(host, { target, tailLines, limitBytes }) {
+  const found = host.podLogs[`${target.namespace}/${target.name}`];
+  if (found === undefined) throw refusal(apiError({ reason: 'not-found', message: 'there is no log' }, 'get', target));
+  const lines = found.split(/(?<=\n)/);
+  const text = lines.slice(tailLines == null ? 0 : Math.max(lines.length - tailLines, 0)).join('');
+  // Of a letter that is cut, nothing is left.
+  return limitBytes == null ? text : Buffer.from(text).subarray(0, limitBytes).toString().replace(/\ufffd$/, '');
 }
 
 const VERBS = { create: 'create', update: 'update', apply: 'patch', patch: 'patch', delete: 'delete' };

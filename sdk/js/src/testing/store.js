@@ -92,8 +92,23 @@ export class Store {
     return claimed;
   }
 
+  /** Deletes what a selector finds, and names it. */
+  deleteCollection({ apiVersion, kind, namespace, labelSelector, fieldSelector, all }, { dryRun, propagation }) {
+    if (!all && labelSelector === undefined && fieldSelector === undefined) throw new Refusal('invalid', 'nothing is selected');
+    if (fieldSelector !== undefined) throw new TypeError('TestHost knows no field selectors');
+    const found = this.list({ apiVersion, kind, namespace, labelSelector });
+    const deleted = found.map(identity);
+    for (const object of found) this.#delete(object, { dryRun, propagation });
+    return deleted;
+  }
+
   /** Carries a write out, and returns the object; undefined after a deletion. */
-  write({ op, object, target, patchType, patch, options }, primary) {
+  write({ op, object, target, patchType, patch, options }, primary, answers) {
+    const isNamed = object?.metadata?.name !== undefined || object?.metadata?.generateName !== undefined;
+    if (op === 'create' && options.subresource === undefined && !isNamed) {
+      // Nothing is stored of a kind that needs no name.
+      return answers[object.kind] ?? object;
+    }
     const parent = options.subresource?.parent;
     const about = parent ?? target ?? identity(object);
     if (op === 'patch' && options.owned && patchType !== 'strategic') {

@@ -5,4 +5,5 @@ export const update = asked('writes', 'update');
 export const patch = asked('writes', 'patch');
 export const apply = asked('writes', 'apply');
 export const remove = asked('writes', 'delete');
+export const deleteCollection = asked('writes', 'deleteCollection');
 export const batch = asked('writes', 'batch');
