@@ -11,6 +11,16 @@ typedef struct planned_failure {
     bool is_used;
 } planned_failure;
 
+typedef struct planned_log {
+    windlass_ref pod;
+    const char *log;
+} planned_log;
+
+typedef struct planned_answer {
+    const char *kind;
+    const char *object;
+} planned_answer;
+
 typedef struct planned_patch {
     const char *kind;
     const char *object;
@@ -31,6 +41,62 @@ void windlass_test_answer_patch(const char *kind, const char *object) {
     *planned = (planned_patch){windlass_concat(kind), windlass_concat(object), false};
     windlass_fake_keep(&windlass_fake.patches, planned);
     windlass_memory_keep(before);
+}
+
+void windlass_test_set_log(const char *namespace, const char *name, const char *log) {
+    bool before = windlass_memory_keep(true);
+    windlass_ref pod = windlass_ref_of("v1", "Pod", windlass_text(namespace), windlass_text(name));
+    planned_log *planned = windlass_alloc(sizeof *planned);
+    *planned = (planned_log){windlass_fake_ref(&pod), windlass_concat(log)};
+    windlass_fake_keep(&windlass_fake.logs, planned);
+    windlass_memory_keep(before);
+}
+
+const char *windlass_fake_log(const windlass_ref *pod) {
+    for (size_t i = windlass_fake.logs.count; i > 0; i--) {
+        planned_log *planned = windlass_fake.logs.items[i - 1];
+        if (windlass_text_equal(planned->pod.namespace, pod->namespace) && windlass_text_equal(planned->pod.name, pod->name)) {
+            return planned->log;
+        }
+    }
+    return NULL;
+}
+
+void windlass_test_unserve(const char *api_version, const char *kind) {
+    bool before = windlass_memory_keep(true);
+    windlass_ref target = {.api_version = windlass_text(api_version), .kind = windlass_text(kind)};
+    windlass_ref *planned = windlass_alloc(sizeof *planned);
+    *planned = windlass_fake_ref(&target);
+    windlass_fake_keep(&windlass_fake.unserved, planned);
+    windlass_memory_keep(before);
+}
+
+bool windlass_fake_is_unserved(const windlass_ref *kind) {
+    for (size_t i = 0; i < windlass_fake.unserved.count; i++) {
+        windlass_ref *planned = windlass_fake.unserved.items[i];
+        if (windlass_text_equal(planned->api_version, kind->api_version) && windlass_text_equal(planned->kind, kind->kind)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void windlass_test_answer_create(const char *kind, const char *object) {
+    bool before = windlass_memory_keep(true);
+    planned_answer *planned = windlass_alloc(sizeof *planned);
+    *planned = (planned_answer){windlass_concat(kind), windlass_concat(object)};
+    windlass_fake_keep(&windlass_fake.created, planned);
+    windlass_memory_keep(before);
+}
+
+windlass_json *windlass_fake_created(const windlass_ref *target) {
+    for (size_t i = windlass_fake.created.count; i > 0; i--) {
+        planned_answer *planned = windlass_fake.created.items[i - 1];
+        if (windlass_text_is(target->kind, planned->kind)) {
+            return windlass_test_json(planned->object);
+        }
+    }
+    return NULL;
 }
 
 void windlass_test_answer_http(uint16_t status, const char *body) {

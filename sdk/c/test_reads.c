@@ -24,12 +24,98 @@ void windlass_host_cache_get_many(
     }
 }
 
-void windlass_host_live_get(const windlass_ref *target, windlass_host_answer *answer) {
-    get(target, answer);
+// The metadata alone, or all of it: this host selects no fields.
+static windlass_text viewed(const windlass_json *object, const windlass_view *view) {
+    if (!view->metadata_only) {
+        return windlass_json_print(object);
+    }
+    return windlass_json_print(windlass_object(
+        {"apiVersion", windlass_json_copy(windlass_json_get(object, "apiVersion"))},
+        {"kind", windlass_json_copy(windlass_json_get(object, "kind"))},
+        {"metadata", windlass_json_copy(windlass_json_get(object, "metadata"))}));
+}
+
+static windlass_json *scale_of(const windlass_json *object) {
+    return windlass_object(
+        {"apiVersion", windlass_string("autoscaling/v1")},
+        {"kind", windlass_string("Scale")},
+        {"metadata", windlass_json_copy(windlass_json_get(object, "metadata"))},
+        {"spec", windlass_object({"replicas", windlass_int(windlass_json_int_at(object, "/spec/replicas", 0))})},
+        {"status", windlass_object({"replicas", windlass_int(windlass_json_int_at(object, "/status/replicas", 0))})});
+}
+
+void windlass_host_live_get(const windlass_ref *target, const windlass_live_options *options, windlass_host_answer *answer) {
+    windlass_fake.reads++;
+    answer->failed = windlass_fake_fails("get", target, &answer->error);
+    const windlass_json *object = windlass_fake_lookup(target);
+    if (answer->failed || object == NULL) {
+        return;
+    }
+    if (windlass_text_is(options->subresource, "scale")) {
+        object = scale_of(object);
+    } else if (options->subresource.data != NULL && !windlass_text_is(options->subresource, "status")) {
+        answer->failed = true;
+        answer->error = windlass_fake_error(WINDLASS_NOT_FOUND, "get", target);
+        return;
+    }
+    answer->object = viewed(object, &options->view);
+}
+
+// The beginning of so many of the last lines.
+static const char *tail(const char *log, uint32_t lines) {
+    const char *from = log + strlen(log);
+    for (uint32_t left = lines; from > log; from--) {
+        bool is_end_of_line = from[-1] == '\n' && from[0] != 0;
+        if (is_end_of_line && --left == 0) {
+            break;
+        }
+    }
+    return from;
+}
+
+void windlass_host_live_log(const windlass_ref *pod, const windlass_log_query *query, windlass_host_answer *answer) {
+    windlass_fake.reads++;
+    answer->failed = windlass_fake_fails("get", pod, &answer->error);
+    const char *log = windlass_fake_log(pod);
+    if (!answer->failed && log == NULL) {
+        answer->failed = true;
+        answer->error = windlass_fake_error(WINDLASS_NOT_FOUND, "get", pod);
+    }
+    if (answer->failed) {
+        return;
+    }
+    windlass_text text = windlass_text(query->tail_lines ? tail(log, query->tail_lines) : log);
+    if (query->limit_bytes != 0 && text.length > query->limit_bytes) {
+        text.length = query->limit_bytes;
+    }
+    answer->object = windlass_text_copy(text);
+}
+
+bool windlass_host_live_served(
+    windlass_text api_version, windlass_text kind, windlass_served_kind *served, windlass_api_error *error) {
+    windlass_ref target = {.api_version = api_version, .kind = kind};
+    windlass_fake.reads++;
+    if (windlass_fake_fails("served", &target, error)) {
+        return false;
+    }
+    if (!windlass_fake_is_unserved(&target)) {
+        windlass_text *verbs = windlass_alloc_array(2, sizeof *verbs);
+        verbs[0] = windlass_text("get");
+        verbs[1] = windlass_text("list");
+        windlass_text *status = windlass_alloc_array(1, sizeof *status);
+        status[0] = windlass_text("status");
+        char *plural = (char *)(uintptr_t)windlass_concat(kind.data, "s");
+        for (size_t i = 0; i < kind.length; i++) {
+            plural[i] = plural[i] >= 'A' && plural[i] <= 'Z' ? (char)(plural[i] | 0x20) : plural[i];
+        }
+        *served = (windlass_served_kind){windlass_text(plural), true, verbs, 2, status, 1};
+    }
+    return true;
 }
 
 // Objects of a kind, in a namespace perhaps, that the primary owns perhaps, with the labels of a selector.
-static void list(const windlass_ref *kind, windlass_text selector, bool owned, windlass_host_page *page) {
+static void list(
+    const windlass_ref *kind, windlass_text selector, bool owned, const windlass_view *view, windlass_host_page *page) {
     windlass_fake.reads++;
     page->failed = windlass_fake_fails("list", kind, &page->error);
     if (page->failed) {
@@ -43,7 +129,7 @@ static void list(const windlass_ref *kind, windlass_text selector, bool owned, w
                         && (kind->namespace.data == NULL || windlass_text_equal(self.namespace, kind->namespace))
                         && (!owned || is_owned) && windlass_fake_has_labels(object, selector);
         if (is_meant) {
-            page->items[page->count++] = windlass_json_print(object);
+            page->items[page->count++] = viewed(object, view);
         }
     }
 }
@@ -53,12 +139,12 @@ void windlass_host_cache_list(const windlass_cache_query *query, windlass_host_p
         windlass_trap("the host of tests has no indexes");
     }
     windlass_ref kind = {.api_version = query->api_version, .kind = query->kind, .namespace = query->namespace};
-    list(&kind, query->label_selector, query->owned, page);
+    list(&kind, query->label_selector, query->owned, &(windlass_view){0}, page);
 }
 
 void windlass_host_live_list(const windlass_live_query *query, windlass_host_page *page) {
     windlass_ref kind = {.api_version = query->api_version, .kind = query->kind, .namespace = query->namespace};
-    list(&kind, query->label_selector, false, page);
+    list(&kind, query->label_selector, false, &query->view, page);
 }
 
 #else

@@ -65,6 +65,7 @@ static windlass_test_write *note(const windlass_operation *operation, windlass_t
     write->options.resource_version = windlass_text_copy(write->options.resource_version);
     write->options.subresource.name = windlass_text_copy(write->options.subresource.name);
     write->options.subresource.parent = windlass_fake_ref_or_none(write->options.subresource.parent);
+    write->options.manager_suffix = windlass_text_copy(write->options.manager_suffix);
     write->patch_type = operation->patch_type;
     write->delete_options = operation->delete_options;
     write->delete_options.resource_version = windlass_text_copy(write->delete_options.resource_version);
@@ -87,6 +88,13 @@ static windlass_json *carry_out(const windlass_operation *operation, windlass_te
     }
     if (answer->failed) {
         return NULL;
+    }
+    bool is_part = write->options.subresource.name.data != NULL;
+    bool is_named = write->target.name.length > 0 || windlass_json_at(write->body, "/metadata/generateName") != NULL;
+    if (operation->type == WINDLASS_CREATE && !is_part && !is_named) {
+        // Nothing is stored of a kind that needs no name.
+        windlass_json *planned = windlass_fake_created(&write->target);
+        return planned ? planned : write->body;
     }
     if (operation->type == WINDLASS_DELETE) {
         windlass_json_remove(operation->delete_options.dry_run ? NULL : known);
@@ -113,6 +121,46 @@ void windlass_host_batch(
     for (size_t i = 0; i < count; i++) {
         windlass_host_write(&operations[i], bodies[i], &answers[i]);
     }
+}
+
+static void note_collection(const windlass_ref *target, const windlass_collection *collection, const windlass_delete_options *options) {
+    bool before = windlass_memory_keep(true);
+    windlass_test_write *write = windlass_alloc(sizeof *write);
+    *write = (windlass_test_write){.verb = "deletecollection", .target = windlass_fake_ref(target), .delete_options = *options};
+    write->delete_options.resource_version = windlass_text_copy(options->resource_version);
+    write->label_selector = windlass_text_copy(collection->label_selector);
+    windlass_fake_keep(&windlass_fake.writes, write);
+    windlass_memory_keep(before);
+}
+
+bool windlass_host_delete_collection(const windlass_collection *collection, const windlass_delete_options *options,
+    windlass_deleted *deleted, windlass_api_error *error) {
+    windlass_ref target = {.api_version = collection->api_version, .kind = collection->kind, .namespace = collection->namespace};
+    note_collection(&target, collection, options);
+    if (windlass_fake_fails("deletecollection", &target, error)) {
+        return false;
+    }
+    if (collection->field_selector.length > 0) {
+        windlass_trap("the host of tests knows no field selectors");
+    }
+    if (!collection->all && collection->label_selector.length == 0) {
+        *error = windlass_fake_error(WINDLASS_INVALID, "deletecollection", &target);
+        return false;
+    }
+    *deleted = (windlass_deleted){true, windlass_alloc_array(windlass_fake.objects->count, sizeof(windlass_ref)), 0};
+    windlass_json *next;
+    for (windlass_json *object = windlass_fake.objects->first; object != NULL; object = next) {
+        next = object->next;
+        windlass_ref self = windlass_ref_to(object);
+        bool is_meant = windlass_text_equal(self.kind, target.kind) && windlass_text_equal(self.api_version, target.api_version)
+                        && (target.namespace.data == NULL || windlass_text_equal(self.namespace, target.namespace))
+                        && windlass_fake_has_labels(object, collection->label_selector);
+        if (is_meant) {
+            deleted->objects[deleted->count++] = windlass_fake_ref(&self);
+            windlass_json_remove(options->dry_run ? NULL : object);
+        }
+    }
+    return true;
 }
 
 size_t windlass_host_claim(windlass_text api_version, windlass_text kind, windlass_text selector, windlass_claimed *claimed,

@@ -306,10 +306,25 @@ const windlass_error *windlass_cache_list(const windlass_cache_query *query, win
 // Lists one page.
 const windlass_error *windlass_cache_page(const windlass_cache_query *query, windlass_list *page) WINDLASS_MUST_USE;
 
-// --- Reads from the API server itself: each costs a request ---
+// --- Reads from the API server itself: each costs a request, and needs a permission in the manifest ---
 
-// Reads one object; NULL: it does not exist.
-const windlass_error *windlass_live_get(const windlass_ref *target, windlass_json **object) WINDLASS_MUST_USE;
+// What is read of an object. Nothing said: all of it.
+typedef struct windlass_view {
+    // Only its `apiVersion`, `kind` and `metadata`. The server sends no more.
+    bool metadata_only;
+    // Only the values at these JSON pointers (WINDLASS_TEXTS), in their places, beside what identifies it.
+    const char *const *fields;
+} windlass_view;
+
+typedef struct windlass_live_options {
+    // A part of the object with a path of its own, such as `scale` or `status`, which needs a permission of its own.
+    windlass_text subresource;
+    windlass_view view;
+} windlass_live_options;
+
+// Reads one object; NULL: it does not exist. The options may be NULL.
+const windlass_error *windlass_live_get(
+    const windlass_ref *target, const windlass_live_options *options, windlass_json **object) WINDLASS_MUST_USE;
 
 typedef struct windlass_live_query {
     windlass_text api_version;
@@ -319,12 +334,47 @@ typedef struct windlass_live_query {
     windlass_text label_selector;
     // In Kubernetes' syntax, as far as the API supports it for the kind.
     windlass_text field_selector;
+    windlass_view view;
     uint32_t limit;
     windlass_text page_token;
 } windlass_live_query;
 
 const windlass_error *windlass_live_list(const windlass_live_query *query, windlass_list *list) WINDLASS_MUST_USE;
 const windlass_error *windlass_live_page(const windlass_live_query *query, windlass_list *page) WINDLASS_MUST_USE;
+
+typedef struct windlass_log_query {
+    // None: the only container.
+    windlass_text container;
+    // The log of the container before this one, which has ended.
+    bool previous;
+    // Only so many of the last lines, and only what is no older (rounded up to whole seconds). 0: all.
+    uint32_t tail_lines;
+    uint32_t since_ms;
+    // How many bytes are read. 0: as many as the host returns at once.
+    uint32_t limit_bytes;
+} windlass_log_query;
+
+// Reads the log of a Pod's container, from the first line that is meant. What is not UTF-8 is U+FFFD. The query may be NULL. It needs a
+// permission to get `pods/log`.
+const windlass_error *windlass_live_log(const windlass_ref *pod, const windlass_log_query *query, windlass_text *log) WINDLASS_MUST_USE;
+
+// How the API server serves a kind.
+typedef struct windlass_served_kind {
+    // The plural by which paths and permissions name it, such as `deployments`. None: the kind is not served.
+    windlass_text resource;
+    // Its objects are in namespaces.
+    bool namespaced;
+    // Such as `get` and `watch`.
+    windlass_text *verbs;
+    size_t verb_count;
+    // Such as `status` and `scale`.
+    windlass_text *subresources;
+    size_t subresource_count;
+} windlass_served_kind;
+
+// For plugins that adapt to the cluster. It needs no permission, and counts as a read.
+const windlass_error *windlass_live_served(
+    windlass_text api_version, windlass_text kind, windlass_served_kind *served) WINDLASS_MUST_USE;
 
 // --- Changes to the API ---
 //
@@ -355,6 +405,9 @@ typedef struct windlass_write_options {
     // The server checks the change and answers as if it were made.
     bool dry_run;
     windlass_field_validation field_validation;
+    // Write as a field manager of its own, the plugin's with `/` and this behind it: at most 32 lower-case letters, digits and dashes.
+    // So two controllers can apply two parts of one object, and neither drops what the other has applied.
+    windlass_text manager_suffix;
 } windlass_write_options;
 
 typedef enum windlass_patch_type {
@@ -382,6 +435,7 @@ typedef struct windlass_delete_options {
     bool dry_run;
 } windlass_delete_options;
 
+// Where nothing is stored, as of a `SubjectAccessReview`, the object needs no name, and what is created is the answer.
 const windlass_error *windlass_writes_create(const windlass_json *object, const windlass_write_options *options, windlass_json **created) WINDLASS_MUST_USE;
 const windlass_error *windlass_writes_update(const windlass_json *object, const windlass_write_options *options, windlass_json **updated) WINDLASS_MUST_USE;
 // Server-side, as the plugin's field manager.
@@ -392,6 +446,35 @@ const windlass_error *windlass_writes_patch(const windlass_ref *target, windlass
     const windlass_write_options *options, windlass_json **patched) WINDLASS_MUST_USE;
 // `left` is the object if it still exists, waiting for finalizers or its grace period.
 const windlass_error *windlass_writes_delete(const windlass_ref *target, const windlass_delete_options *options, windlass_json **left) WINDLASS_MUST_USE;
+
+// Evicts a Pod: deletes it unless a disruption budget forbids it now, which is an error with reason WINDLASS_TOO_MANY_REQUESTS. A Pod
+// that has gone is evicted.
+const windlass_error *windlass_writes_evict(const windlass_ref *pod) WINDLASS_MUST_USE;
+
+// Some objects of a kind. All conditions must hold.
+typedef struct windlass_collection {
+    windlass_text api_version;
+    windlass_text kind;
+    // None: for a namespaced kind, the primary's namespace.
+    windlass_text namespace;
+    // In Kubernetes' syntax, such as `app=web,tier in (front,back)`.
+    windlass_text label_selector;
+    windlass_text field_selector;
+    // Says that all objects of the kind and namespace are meant. Without it, one of the selectors must select.
+    bool all;
+} windlass_collection;
+
+// Those that were deleted: each is gone, or waits for finalizers or its grace period.
+typedef struct windlass_deleted {
+    // The server says which.
+    bool is_known;
+    windlass_ref *objects;
+    size_t count;
+} windlass_deleted;
+
+// Deletes the objects of a collection with one request. After an error, some may be deleted. `deleted` may be NULL.
+const windlass_error *windlass_writes_delete_collection(const windlass_collection *collection, const windlass_delete_options *options,
+    windlass_deleted *deleted) WINDLASS_MUST_USE;
 
 // One operation of a batch.
 typedef struct windlass_operation {

@@ -77,8 +77,14 @@ windlass_text windlass_host_config(void);
 void windlass_host_cache_get(const windlass_ref *target, const char *const *fields, windlass_host_answer *answer);
 void windlass_host_cache_get_many(const windlass_ref *targets, size_t count, const char *const *fields, windlass_host_answer *answers);
 void windlass_host_cache_list(const windlass_cache_query *query, windlass_host_page *page);
-void windlass_host_live_get(const windlass_ref *target, windlass_host_answer *answer);
+void windlass_host_live_get(const windlass_ref *target, const windlass_live_options *options, windlass_host_answer *answer);
 void windlass_host_live_list(const windlass_live_query *query, windlass_host_page *page);
+// The log is the answer's object.
+void windlass_host_live_log(const windlass_ref *pod, const windlass_log_query *query, windlass_host_answer *answer);
+// False: it failed.
+bool windlass_host_live_served(windlass_text api_version, windlass_text kind, windlass_served_kind *served, windlass_api_error *error);
+bool windlass_host_delete_collection(const windlass_collection *collection, const windlass_delete_options *options,
+    windlass_deleted *deleted, windlass_api_error *error);
 void windlass_host_write(const windlass_operation *operation, windlass_text body, windlass_host_answer *answer);
 void windlass_host_batch(const windlass_operation *operations, const windlass_text *bodies, size_t count, windlass_host_answer *answers);
 // The number of errors, which are put into an array of the call.

@@ -69,7 +69,8 @@ windlass_json *windlass_test_describe(void);
 windlass_json *windlass_test_put(const char *object);
 // An object of the world, or NULL; the namespace may be NULL.
 windlass_json *windlass_test_object(const char *api_version, const char *kind, const char *namespace, const char *name);
-// The next request with this verb (get, list, create, update, apply, patch, delete, claim) about this kind fails so.
+// The next request with this verb (get, list, create, update, apply, patch, delete, deletecollection, claim, served) about this kind
+// fails so.
 void windlass_test_fail_next(const char *verb, const char *kind, windlass_reason reason);
 void windlass_test_set_now(windlass_instant now);
 void windlass_test_set_config(const char *config);
@@ -78,13 +79,20 @@ void windlass_test_add_trigger(const windlass_trigger *trigger);
 // What the next JSON or strategic merge patch of this kind makes of its object, as JSON: this host cannot apply these two itself, and
 // ends the call if the test has not said it.
 void windlass_test_answer_patch(const char *kind, const char *object);
+// The log of a Pod, whatever its container. Without one it is not found.
+void windlass_test_set_log(const char *namespace, const char *name, const char *log);
+// The API server does not have this kind. All others it has, as far as windlass_live_served tells.
+void windlass_test_unserve(const char *api_version, const char *kind);
+// The answer to creates of objects of this kind without a name, such as a SubjectAccessReview, of which nothing is stored. Without one
+// it is what was sent.
+void windlass_test_answer_create(const char *kind, const char *object);
 // The next HTTP request is answered so.
 void windlass_test_answer_http(uint16_t status, const char *body);
 
 // --- The record ---
 
 typedef struct windlass_test_write {
-    // create, update, apply, patch or delete.
+    // create, update, apply, patch, delete or deletecollection.
     const char *verb;
     windlass_ref target;
     // The object or the patch; NULL for a deletion.
@@ -92,6 +100,8 @@ typedef struct windlass_test_write {
     windlass_write_options options;
     windlass_patch_type patch_type;
     windlass_delete_options delete_options;
+    // Of a collection; its target has no name.
+    windlass_text label_selector;
 } windlass_test_write;
 
 typedef struct windlass_test_line {

@@ -27,6 +27,9 @@ typedef struct windlass_fake_host {
     // What the test has planned (test_plans.c).
     windlass_fake_list failures;
     windlass_fake_list patches;
+    windlass_fake_list logs;
+    windlass_fake_list unserved;
+    windlass_fake_list created;
     windlass_fake_list triggers;
     windlass_fake_list answers;
     size_t answers_used;
@@ -57,6 +60,11 @@ windlass_api_error windlass_fake_error(windlass_reason reason, const char *verb,
 bool windlass_fake_fails(const char *verb, const windlass_ref *target, windlass_api_error *error);
 // What is left of an object of this kind after a JSON or strategic merge patch, as the test has said.
 windlass_json *windlass_fake_patched(const windlass_ref *target);
+// The log of a Pod, or NULL.
+const char *windlass_fake_log(const windlass_ref *pod);
+bool windlass_fake_is_unserved(const windlass_ref *kind);
+// The answer to a create of what is not stored, or NULL.
+windlass_json *windlass_fake_created(const windlass_ref *target);
 // The answer to the next HTTP request, or NULL.
 const windlass_http_response *windlass_fake_answer(void);
 

@@ -91,10 +91,27 @@ const windlass_error *windlass_cache_list(const windlass_cache_query *query, win
 
 // --- live ---
 
-const windlass_error *windlass_live_get(const windlass_ref *target, windlass_json **object) {
+const windlass_error *windlass_live_get(const windlass_ref *target, const windlass_live_options *options, windlass_json **object) {
     windlass_host_answer answer = {0};
-    windlass_host_live_get(target, &answer);
+    windlass_live_options nothing = {0};
+    windlass_host_live_get(target, options ? options : &nothing, &answer);
     return object_of(&answer, "an object", object);
+}
+
+const windlass_error *windlass_live_log(const windlass_ref *pod, const windlass_log_query *query, windlass_text *log) {
+    windlass_host_answer answer = {0};
+    windlass_log_query everything = {0};
+    windlass_ref target = *pod;
+    target.uid = WINDLASS_NONE;
+    windlass_host_live_log(&target, query ? query : &everything, &answer);
+    *log = answer.object;
+    return answer.failed ? windlass_api(&answer.error) : NULL;
+}
+
+const windlass_error *windlass_live_served(windlass_text api_version, windlass_text kind, windlass_served_kind *served) {
+    windlass_api_error error;
+    *served = (windlass_served_kind){0};
+    return windlass_host_live_served(api_version, kind, served, &error) ? NULL : windlass_api(&error);
 }
 
 const windlass_error *windlass_live_page(const windlass_live_query *query, windlass_list *page) {
@@ -168,6 +185,37 @@ const windlass_error *windlass_writes_patch(const windlass_ref *target, windlass
 const windlass_error *windlass_writes_delete(const windlass_ref *target, const windlass_delete_options *options, windlass_json **left) {
     windlass_delete_options delete_options = options ? *options : (windlass_delete_options){0};
     return write(&(windlass_operation){.type = WINDLASS_DELETE, .target = *target, .delete_options = delete_options}, left);
+}
+
+const windlass_error *windlass_writes_evict(const windlass_ref *pod) {
+    bool is_namespaced = pod->namespace.data != NULL;
+    windlass_json *eviction = windlass_object(
+        {"apiVersion", windlass_string("policy/v1")},
+        {"kind", windlass_string("Eviction")},
+        {"metadata", windlass_object(
+            {"name", windlass_string(pod->name)},
+            {"namespace", is_namespaced ? windlass_string(pod->namespace) : NULL})});
+    if (pod->uid.data != NULL) {
+        windlass_json_set(eviction, "deleteOptions", windlass_object(
+            {"preconditions", windlass_object({"uid", windlass_string(pod->uid)})}));
+    }
+    windlass_ref parent = *pod;
+    parent.uid = WINDLASS_NONE;
+    windlass_write_options options = {.subresource = {windlass_text("eviction"), &parent}};
+    const windlass_error *error = windlass_writes_create(eviction, &options, NULL);
+    return windlass_is(error, WINDLASS_NOT_FOUND) ? NULL : error;
+}
+
+const windlass_error *windlass_writes_delete_collection(
+    const windlass_collection *collection, const windlass_delete_options *options, windlass_deleted *deleted) {
+    windlass_delete_options delete_options = options ? *options : (windlass_delete_options){0};
+    windlass_deleted named = {0};
+    windlass_api_error error;
+    bool is_done = windlass_host_delete_collection(collection, &delete_options, &named, &error);
+    if (deleted != NULL) {
+        *deleted = named;
+    }
+    return is_done ? NULL : windlass_api(&error);
 }
 
 windlass_result *windlass_writes_batch(const windlass_operation *operations, size_t count) {

@@ -133,15 +133,76 @@ void windlass_host_cache_list(const windlass_cache_query *query, windlass_host_p
     lift_page(windlass_plugin_cache_list(&wire, &answer, &error), &answer, &error, page);
 }
 
-void windlass_host_live_get(const windlass_ref *target, windlass_host_answer *answer) {
+static windlass_plugin_live_view_t lower_view(const windlass_view *view) {
+    windlass_plugin_live_view_t wire = {.tag = WINDLASS_PLUGIN_LIVE_VIEW_WHOLE};
+    if (view->metadata_only) {
+        wire.tag = WINDLASS_PLUGIN_LIVE_VIEW_METADATA;
+    } else if (view->fields != NULL) {
+        wire.tag = WINDLASS_PLUGIN_LIVE_VIEW_FIELDS;
+        wire.val.fields = lower_pointers(view->fields);
+    }
+    return wire;
+}
+
+void windlass_host_live_get(const windlass_ref *target, const windlass_live_options *options, windlass_host_answer *answer) {
     windlass_plugin_types_object_ref_t wire = lower_ref(target);
+    windlass_plugin_live_view_t view = lower_view(&options->view);
+    wire_text subresource = lower(options->subresource);
     windlass_plugin_live_option_json_t object;
     windlass_plugin_types_api_error_t error;
-    if (windlass_plugin_live_get(&wire, &object, &error)) {
+    if (windlass_plugin_live_get(&wire, options->subresource.data ? &subresource : NULL, &view, &object, &error)) {
         answer->object = object.is_some ? lift(object.val) : WINDLASS_NONE;
     } else {
         refuse(answer, &error);
     }
+}
+
+void windlass_host_live_log(const windlass_ref *pod, const windlass_log_query *query, windlass_host_answer *answer) {
+    windlass_plugin_live_log_query_t wire = {
+        .target = lower_ref(pod),
+        .container = lower_option(query->container),
+        .previous = query->previous,
+        .tail_lines = {.is_some = query->tail_lines != 0, .val = query->tail_lines},
+        .since_ms = {.is_some = query->since_ms != 0, .val = query->since_ms},
+        .limit_bytes = {.is_some = query->limit_bytes != 0, .val = query->limit_bytes},
+    };
+    wire_text log;
+    windlass_plugin_types_api_error_t error;
+    if (windlass_plugin_live_log(&wire, &log, &error)) {
+        answer->object = lift(log);
+    } else {
+        refuse(answer, &error);
+    }
+}
+
+static windlass_text *lift_texts(const reconciler_plugin_list_string_t *wire) {
+    windlass_text *texts = windlass_alloc_array(wire->len, sizeof *texts);
+    for (size_t i = 0; i < wire->len; i++) {
+        texts[i] = lift(wire->ptr[i]);
+    }
+    return texts;
+}
+
+bool windlass_host_live_served(
+    windlass_text api_version, windlass_text kind, windlass_served_kind *served, windlass_api_error *error) {
+    windlass_plugin_types_object_kind_t wire = {lower(api_version), lower(kind)};
+    windlass_plugin_live_option_served_kind_t found;
+    windlass_plugin_types_api_error_t failure;
+    if (!windlass_plugin_live_served(&wire, &found, &failure)) {
+        *error = lift_error(&failure);
+        return false;
+    }
+    if (found.is_some) {
+        *served = (windlass_served_kind){
+            .resource = lift(found.val.resource),
+            .namespaced = found.val.namespaced,
+            .verbs = lift_texts(&found.val.verbs),
+            .verb_count = found.val.verbs.len,
+            .subresources = lift_texts(&found.val.subresources),
+            .subresource_count = found.val.subresources.len,
+        };
+    }
+    return true;
 }
 
 void windlass_host_live_list(const windlass_live_query *query, windlass_host_page *page) {
@@ -150,6 +211,7 @@ void windlass_host_live_list(const windlass_live_query *query, windlass_host_pag
         .namespace_ = lower_option(query->namespace),
         .label_selector = lower_option(query->label_selector),
         .field_selector = lower_option(query->field_selector),
+        .view = lower_view(&query->view),
         .limit = query->limit,
         .page_token = lower_option(query->page_token),
     };
@@ -168,6 +230,7 @@ static windlass_plugin_writes_write_options_t lower_options(const windlass_write
         .force = options->force,
         .dry_run = options->dry_run,
         .field_validation = (windlass_plugin_writes_field_validation_t)options->field_validation,
+        .manager_suffix = lower_option(options->manager_suffix),
     };
     if (wire.subresource.is_some) {
         windlass_plugin_types_option_object_ref_t parent = lower_option_ref(options->subresource.parent);
@@ -256,12 +319,34 @@ void windlass_host_batch(
     }
 }
 
-static windlass_ref *lift_refs(const windlass_plugin_owners_list_object_ref_t *wire) {
-    windlass_ref *refs = windlass_alloc_array(wire->len, sizeof *refs);
-    for (size_t i = 0; i < wire->len; i++) {
-        refs[i] = lift_ref(&wire->ptr[i]);
+static windlass_ref *lift_refs(const windlass_plugin_types_object_ref_t *wire, size_t count) {
+    windlass_ref *refs = windlass_alloc_array(count, sizeof *refs);
+    for (size_t i = 0; i < count; i++) {
+        refs[i] = lift_ref(&wire[i]);
     }
     return refs;
+}
+
+bool windlass_host_delete_collection(const windlass_collection *collection, const windlass_delete_options *options,
+    windlass_deleted *deleted, windlass_api_error *error) {
+    windlass_plugin_writes_collection_t wire = {
+        .kind = {lower(collection->api_version), lower(collection->kind)},
+        .namespace_ = lower_option(collection->namespace),
+        .label_selector = lower_option(collection->label_selector),
+        .field_selector = lower_option(collection->field_selector),
+        .all = collection->all,
+    };
+    windlass_plugin_writes_delete_options_t how = lower_delete_options(options);
+    windlass_plugin_writes_option_list_object_ref_t named;
+    windlass_plugin_types_api_error_t failure;
+    if (!windlass_plugin_writes_delete_collection(&wire, &how, &named, &failure)) {
+        *error = lift_error(&failure);
+        return false;
+    }
+    if (named.is_some) {
+        *deleted = (windlass_deleted){true, lift_refs(named.val.ptr, named.val.len), named.val.len};
+    }
+    return true;
 }
 
 size_t windlass_host_claim(windlass_text api_version, windlass_text kind, windlass_text selector, windlass_claimed *claimed,
@@ -272,7 +357,8 @@ size_t windlass_host_claim(windlass_text api_version, windlass_text kind, windla
     windlass_plugin_owners_list_api_error_t failed;
     if (windlass_plugin_owners_claim(&wire_kind, &wire_selector, &changed, &failed)) {
         *claimed = (windlass_claimed){
-            lift_refs(&changed.adopted), changed.adopted.len, lift_refs(&changed.released), changed.released.len};
+            lift_refs(changed.adopted.ptr, changed.adopted.len), changed.adopted.len,
+            lift_refs(changed.released.ptr, changed.released.len), changed.released.len};
         return 0;
     }
     *errors = windlass_alloc_array(failed.len, sizeof **errors);

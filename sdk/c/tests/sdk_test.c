@@ -334,7 +334,7 @@ WINDLASS_TEST(applied_objects_are_owned_and_can_be_read_and_listed) {
     WINDLASS_CHECK(windlass_writes_delete(&target, NULL, NULL) == NULL);
     WINDLASS_CHECK(windlass_is(windlass_writes_delete(&target, NULL, NULL), WINDLASS_NOT_FOUND));
     windlass_json *object;
-    WINDLASS_CHECK(windlass_live_get(&target, &object) == NULL && object == NULL);
+    WINDLASS_CHECK(windlass_live_get(&target, NULL, &object) == NULL && object == NULL);
     WINDLASS_CHECK(windlass_test_write_count() == 4);
 }
 
@@ -437,7 +437,7 @@ WINDLASS_TEST(the_world_and_the_record_stay_when_memory_is_released) {
     WINDLASS_CHECK(windlass_json_int_at(windlass_config_get(), "/a", 0) == 1);
     windlass_ref pod = windlass_ref_of("v1", "Pod", WINDLASS_NONE, windlass_text("a"));
     windlass_json *object;
-    WINDLASS_CHECK(windlass_is(windlass_live_get(&pod, &object), WINDLASS_TIMEOUT));
+    WINDLASS_CHECK(windlass_is(windlass_live_get(&pod, NULL, &object), WINDLASS_TIMEOUT));
 }
 
 WINDLASS_TEST(a_call_has_the_triggers_that_the_test_gives_it) {
@@ -487,7 +487,7 @@ static windlass_ref put_map(void) {
 WINDLASS_TEST(a_write_about_an_older_version_is_a_conflict) {
     windlass_ref target = put_map();
     windlass_json *object;
-    WINDLASS_CHECK(windlass_live_get(&target, &object) == NULL);
+    WINDLASS_CHECK(windlass_live_get(&target, NULL, &object) == NULL);
     windlass_text version = windlass_json_text_at(object, "/metadata/resourceVersion");
     windlass_write_options options = {.resource_version = version};
     const windlass_json *patch = windlass_object({"data", windlass_object({"b", windlass_string("2")})});
@@ -529,4 +529,59 @@ WINDLASS_TEST(a_patch_that_cannot_be_applied_ends_the_test_unless_it_said_what_c
     WINDLASS_CHECK_TEXT(windlass_json_text_at(map, "/data/a"), "2");
     WINDLASS_CHECK_TEXT(windlass_json_text_at(map, "/metadata/uid"), "u-1");
     WINDLASS_CHECK(windlass_test_end_of(patch_by_json) != NULL);
+}
+
+WINDLASS_TEST(live_reads_have_views_and_parts) {
+    windlass_ref target = windlass_ref_to(windlass_test_put(
+        "{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\",\"metadata\":{\"name\":\"d\"},\"spec\":{\"replicas\":3}}"));
+    windlass_json *object;
+    WINDLASS_CHECK(windlass_live_get(&target, &(windlass_live_options){.view.metadata_only = true}, &object) == NULL);
+    WINDLASS_CHECK(windlass_json_get(object, "spec") == NULL && windlass_json_at(object, "/metadata/uid") != NULL);
+    WINDLASS_CHECK(windlass_live_get(&target, &(windlass_live_options){.subresource = windlass_text("scale")}, &object) == NULL);
+    WINDLASS_CHECK_TEXT(windlass_json_text_at(object, "/kind"), "Scale");
+    WINDLASS_CHECK(windlass_json_int_at(object, "/spec/replicas", 0) == 3);
+    windlass_live_options binding = {.subresource = windlass_text("binding")};
+    WINDLASS_CHECK(windlass_is(windlass_live_get(&target, &binding, &object), WINDLASS_NOT_FOUND));
+}
+
+WINDLASS_TEST(logs_and_kinds_are_what_the_test_says) {
+    windlass_ref pod = windlass_ref_of("v1", "Pod", windlass_text("prod"), windlass_text("p"));
+    windlass_text log;
+    WINDLASS_CHECK(windlass_is(windlass_live_log(&pod, NULL, &log), WINDLASS_NOT_FOUND));
+    windlass_test_set_log("prod", "p", "one\ntwo\nthree\n");
+    WINDLASS_CHECK(windlass_live_log(&pod, &(windlass_log_query){.tail_lines = 2}, &log) == NULL);
+    WINDLASS_CHECK_TEXT(log, "two\nthree\n");
+    WINDLASS_CHECK(windlass_live_log(&pod, &(windlass_log_query){.limit_bytes = 5}, &log) == NULL);
+    WINDLASS_CHECK_TEXT(log, "one\nt");
+    windlass_served_kind served;
+    WINDLASS_CHECK(windlass_live_served(windlass_text("v1"), windlass_text("Pod"), &served) == NULL);
+    WINDLASS_CHECK_TEXT(served.resource, "pods");
+    windlass_test_unserve("v1", "Pod");
+    WINDLASS_CHECK(windlass_live_served(windlass_text("v1"), windlass_text("Pod"), &served) == NULL && served.resource.data == NULL);
+}
+
+WINDLASS_TEST(a_review_is_answered_and_a_collection_deleted) {
+    windlass_test_answer_create("SubjectAccessReview", "{\"status\":{\"allowed\":true}}");
+    const windlass_json *review = windlass_test_json("{\"apiVersion\":\"authorization.k8s.io/v1\",\"kind\":\"SubjectAccessReview\"}");
+    windlass_json *answer;
+    WINDLASS_CHECK(windlass_writes_create(review, NULL, &answer) == NULL);
+    WINDLASS_CHECK(windlass_json_at(answer, "/status/allowed") != NULL);
+    windlass_test_put("{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"a\",\"labels\":{\"app\":\"web\"}}}");
+    windlass_test_put("{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"b\"}}");
+    windlass_collection pods = {.api_version = windlass_text("v1"), .kind = windlass_text("Pod")};
+    WINDLASS_CHECK(windlass_is(windlass_writes_delete_collection(&pods, NULL, NULL), WINDLASS_INVALID));
+    pods.label_selector = windlass_text("app=web");
+    windlass_deleted deleted;
+    WINDLASS_CHECK(windlass_writes_delete_collection(&pods, NULL, &deleted) == NULL && deleted.is_known && deleted.count == 1);
+    WINDLASS_CHECK_TEXT(deleted.objects[0].name, "a");
+    WINDLASS_CHECK(windlass_test_object("v1", "Pod", NULL, "a") == NULL && windlass_test_object("v1", "Pod", NULL, "b") != NULL);
+    WINDLASS_CHECK_TEXT(windlass_test_write_at(2)->label_selector, "app=web");
+}
+
+WINDLASS_TEST(a_pod_that_has_gone_is_evicted) {
+    windlass_ref pod = windlass_ref_of("v1", "Pod", windlass_text("prod"), windlass_text("p"));
+    windlass_test_fail_next("create", "Eviction", WINDLASS_NOT_FOUND);
+    WINDLASS_CHECK(windlass_writes_evict(&pod) == NULL);
+    windlass_test_fail_next("create", "Eviction", WINDLASS_TOO_MANY_REQUESTS);
+    WINDLASS_CHECK(windlass_is(windlass_writes_evict(&pod), WINDLASS_TOO_MANY_REQUESTS));
 }

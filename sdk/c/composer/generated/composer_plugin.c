@@ -668,6 +668,7 @@ uint8_t * __wasm_export_exports_windlass_plugin_composer_compose(uint8_t * arg) 
       *((int8_t*)(ptr + (8*sizeof(void*)))) = 0;
     }
     *((int8_t*)(ptr + (8+8*sizeof(void*)))) = (*payload).allow_empty;
+    *((int8_t*)(ptr + (9+8*sizeof(void*)))) = (*payload).finalized;
   }
   return ptr;
 }

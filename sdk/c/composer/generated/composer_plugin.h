@@ -286,8 +286,12 @@ typedef struct exports_windlass_plugin_composer_composition_t {
   exports_windlass_plugin_composer_list_event_t   events;
   // Compose again after so many milliseconds, also if nothing changes.
   composer_plugin_option_u32_t   requeue_after_ms;
-  // Says that no children at all is meant, so that existing ones may be pruned.
+  // Says that no children at all is meant, so that existing ones may be pruned. Not needed while the parent is being
+  // deleted.
   bool   allow_empty;
+  // Says of a parent that is being deleted that it may go: the host takes the finalizer off once everything else of the
+  // answer has been brought about. Only with the option `finalizer`; without it, such a parent is not composed.
+  bool   finalized;
 } exports_windlass_plugin_composer_composition_t;
 
 typedef struct {

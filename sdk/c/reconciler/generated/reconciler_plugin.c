@@ -17,10 +17,16 @@ extern void __wasm_import_windlass_plugin_cache_list(uint8_t *, uint8_t *);
 // Imported Functions from `windlass:plugin/live@0.2.0`
 
 __attribute__((__import_module__("windlass:plugin/live@0.2.0"), __import_name__("get")))
-extern void __wasm_import_windlass_plugin_live_get(int32_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *);
+extern void __wasm_import_windlass_plugin_live_get(uint8_t *, uint8_t *);
 
 __attribute__((__import_module__("windlass:plugin/live@0.2.0"), __import_name__("list")))
 extern void __wasm_import_windlass_plugin_live_list(uint8_t *, uint8_t *);
+
+__attribute__((__import_module__("windlass:plugin/live@0.2.0"), __import_name__("log")))
+extern void __wasm_import_windlass_plugin_live_log(uint8_t *, uint8_t *);
+
+__attribute__((__import_module__("windlass:plugin/live@0.2.0"), __import_name__("served")))
+extern void __wasm_import_windlass_plugin_live_served(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
 // Imported Functions from `windlass:plugin/writes@0.2.0`
 
@@ -38,6 +44,9 @@ extern void __wasm_import_windlass_plugin_writes_apply(uint8_t *, uint8_t *);
 
 __attribute__((__import_module__("windlass:plugin/writes@0.2.0"), __import_name__("delete")))
 extern void __wasm_import_windlass_plugin_writes_delete(uint8_t *, uint8_t *);
+
+__attribute__((__import_module__("windlass:plugin/writes@0.2.0"), __import_name__("delete-collection")))
+extern void __wasm_import_windlass_plugin_writes_delete_collection(uint8_t *, uint8_t *);
 
 __attribute__((__import_module__("windlass:plugin/writes@0.2.0"), __import_name__("batch")))
 extern void __wasm_import_windlass_plugin_writes_batch(uint8_t *, size_t, uint8_t *);
@@ -433,12 +442,36 @@ void windlass_plugin_live_page_free(windlass_plugin_live_page_t *ptr) {
   windlass_plugin_types_page_free(ptr);
 }
 
+void windlass_plugin_live_view_free(windlass_plugin_live_view_t *ptr) {
+  switch ((int32_t) ptr->tag) {
+    case 2: {
+      reconciler_plugin_list_string_free(&ptr->val.fields);
+      break;
+    }
+  }
+}
+
 void windlass_plugin_live_list_query_free(windlass_plugin_live_list_query_t *ptr) {
   windlass_plugin_live_object_kind_free(&ptr->kind);
   reconciler_plugin_option_string_free(&ptr->namespace_);
   reconciler_plugin_option_string_free(&ptr->label_selector);
   reconciler_plugin_option_string_free(&ptr->field_selector);
+  windlass_plugin_live_view_free(&ptr->view);
   reconciler_plugin_option_string_free(&ptr->page_token);
+}
+
+void windlass_plugin_live_log_query_free(windlass_plugin_live_log_query_t *ptr) {
+  windlass_plugin_live_object_ref_free(&ptr->target);
+  reconciler_plugin_option_string_free(&ptr->container);
+  reconciler_plugin_option_u32_free(&ptr->tail_lines);
+  reconciler_plugin_option_u32_free(&ptr->since_ms);
+  reconciler_plugin_option_u32_free(&ptr->limit_bytes);
+}
+
+void windlass_plugin_live_served_kind_free(windlass_plugin_live_served_kind_t *ptr) {
+  reconciler_plugin_string_free(&ptr->resource);
+  reconciler_plugin_list_string_free(&ptr->verbs);
+  reconciler_plugin_list_string_free(&ptr->subresources);
 }
 
 void windlass_plugin_live_option_json_free(windlass_plugin_live_option_json_t *ptr) {
@@ -463,12 +496,38 @@ void windlass_plugin_live_result_page_api_error_free(windlass_plugin_live_result
   }
 }
 
+void windlass_plugin_live_result_string_api_error_free(windlass_plugin_live_result_string_api_error_t *ptr) {
+  if (!ptr->is_err) {
+    reconciler_plugin_string_free(&ptr->val.ok);
+  } else {
+    windlass_plugin_live_api_error_free(&ptr->val.err);
+  }
+}
+
+void windlass_plugin_live_option_served_kind_free(windlass_plugin_live_option_served_kind_t *ptr) {
+  if (ptr->is_some) {
+    windlass_plugin_live_served_kind_free(&ptr->val);
+  }
+}
+
+void windlass_plugin_live_result_option_served_kind_api_error_free(windlass_plugin_live_result_option_served_kind_api_error_t *ptr) {
+  if (!ptr->is_err) {
+    windlass_plugin_live_option_served_kind_free(&ptr->val.ok);
+  } else {
+    windlass_plugin_live_api_error_free(&ptr->val.err);
+  }
+}
+
 void windlass_plugin_writes_json_free(windlass_plugin_writes_json_t *ptr) {
   windlass_plugin_types_json_free(ptr);
 }
 
 void windlass_plugin_writes_api_error_free(windlass_plugin_writes_api_error_t *ptr) {
   windlass_plugin_types_api_error_free(ptr);
+}
+
+void windlass_plugin_writes_object_kind_free(windlass_plugin_writes_object_kind_t *ptr) {
+  windlass_plugin_types_object_kind_free(ptr);
 }
 
 void windlass_plugin_writes_object_ref_free(windlass_plugin_writes_object_ref_t *ptr) {
@@ -495,11 +554,19 @@ void windlass_plugin_writes_option_subresource_free(windlass_plugin_writes_optio
 void windlass_plugin_writes_write_options_free(windlass_plugin_writes_write_options_t *ptr) {
   windlass_plugin_writes_option_subresource_free(&ptr->subresource);
   reconciler_plugin_option_string_free(&ptr->resource_version);
+  reconciler_plugin_option_string_free(&ptr->manager_suffix);
 }
 
 void windlass_plugin_writes_delete_options_free(windlass_plugin_writes_delete_options_t *ptr) {
   reconciler_plugin_option_string_free(&ptr->resource_version);
   reconciler_plugin_option_u32_free(&ptr->grace_period_ms);
+}
+
+void windlass_plugin_writes_collection_free(windlass_plugin_writes_collection_t *ptr) {
+  windlass_plugin_writes_object_kind_free(&ptr->kind);
+  reconciler_plugin_option_string_free(&ptr->namespace_);
+  reconciler_plugin_option_string_free(&ptr->label_selector);
+  reconciler_plugin_option_string_free(&ptr->field_selector);
 }
 
 void windlass_plugin_writes_object_write_free(windlass_plugin_writes_object_write_t *ptr) {
@@ -560,6 +627,31 @@ void windlass_plugin_writes_option_json_free(windlass_plugin_writes_option_json_
 void windlass_plugin_writes_result_option_json_api_error_free(windlass_plugin_writes_result_option_json_api_error_t *ptr) {
   if (!ptr->is_err) {
     windlass_plugin_writes_option_json_free(&ptr->val.ok);
+  } else {
+    windlass_plugin_writes_api_error_free(&ptr->val.err);
+  }
+}
+
+void windlass_plugin_writes_list_object_ref_free(windlass_plugin_writes_list_object_ref_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    windlass_plugin_writes_object_ref_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      windlass_plugin_writes_object_ref_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void windlass_plugin_writes_option_list_object_ref_free(windlass_plugin_writes_option_list_object_ref_t *ptr) {
+  if (ptr->is_some) {
+    windlass_plugin_writes_list_object_ref_free(&ptr->val);
+  }
+}
+
+void windlass_plugin_writes_result_option_list_object_ref_api_error_free(windlass_plugin_writes_result_option_list_object_ref_api_error_t *ptr) {
+  if (!ptr->is_err) {
+    windlass_plugin_writes_option_list_object_ref_free(&ptr->val.ok);
   } else {
     windlass_plugin_writes_api_error_free(&ptr->val.err);
   }
@@ -1164,150 +1256,171 @@ bool windlass_plugin_cache_list(windlass_plugin_cache_list_query_t *query, windl
   }
 }
 
-bool windlass_plugin_live_get(windlass_plugin_live_object_ref_t *target, windlass_plugin_live_option_json_t *ret, windlass_plugin_live_api_error_t *err) {
+bool windlass_plugin_live_get(windlass_plugin_live_object_ref_t *target, reconciler_plugin_string_t *maybe_subresource, windlass_plugin_live_view_t *view, windlass_plugin_live_option_json_t *ret, windlass_plugin_live_api_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(8+26*sizeof(void*))];
-  int32_t option;
-  uint8_t * option1;
-  size_t option2;
-  if (((*target).cluster).is_some) {
-    const reconciler_plugin_string_t *payload0 = &((*target).cluster).val;
-    option = 1;
-    option1 = (uint8_t *) (*payload0).ptr;
-    option2 = (*payload0).len;
-  } else {
-    option = 0;
-    option1 = 0;
-    option2 = 0;
-  }
-  int32_t option5;
-  uint8_t * option6;
-  size_t option7;
-  if (((*target).namespace_).is_some) {
-    const reconciler_plugin_string_t *payload4 = &((*target).namespace_).val;
-    option5 = 1;
-    option6 = (uint8_t *) (*payload4).ptr;
-    option7 = (*payload4).len;
-  } else {
-    option5 = 0;
-    option6 = 0;
-    option7 = 0;
-  }
-  int32_t option10;
-  uint8_t * option11;
-  size_t option12;
-  if (((*target).uid).is_some) {
-    const reconciler_plugin_string_t *payload9 = &((*target).uid).val;
-    option10 = 1;
-    option11 = (uint8_t *) (*payload9).ptr;
-    option12 = (*payload9).len;
-  } else {
-    option10 = 0;
-    option11 = 0;
-    option12 = 0;
+  reconciler_plugin_option_string_t subresource;
+  subresource.is_some = maybe_subresource != NULL;if (maybe_subresource) {
+    subresource.val = *maybe_subresource;
   }
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_windlass_plugin_live_get(option, option1, option2, (uint8_t *) ((*target).api_version).ptr, ((*target).api_version).len, (uint8_t *) ((*target).kind).ptr, ((*target).kind).len, option5, option6, option7, (uint8_t *) ((*target).name).ptr, ((*target).name).len, option10, option11, option12, ptr);
+  if (((*target).cluster).is_some) {
+    const reconciler_plugin_string_t *payload0 = &((*target).cluster).val;
+    *((int8_t*)(ptr + 0)) = 1;
+    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload0).len;
+    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload0).ptr;
+  } else {
+    *((int8_t*)(ptr + 0)) = 0;
+  }
+  *((size_t*)(ptr + (4*sizeof(void*)))) = ((*target).api_version).len;
+  *((uint8_t **)(ptr + (3*sizeof(void*)))) = (uint8_t *) ((*target).api_version).ptr;
+  *((size_t*)(ptr + (6*sizeof(void*)))) = ((*target).kind).len;
+  *((uint8_t **)(ptr + (5*sizeof(void*)))) = (uint8_t *) ((*target).kind).ptr;
+  if (((*target).namespace_).is_some) {
+    const reconciler_plugin_string_t *payload2 = &((*target).namespace_).val;
+    *((int8_t*)(ptr + (7*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (9*sizeof(void*)))) = (*payload2).len;
+    *((uint8_t **)(ptr + (8*sizeof(void*)))) = (uint8_t *) (*payload2).ptr;
+  } else {
+    *((int8_t*)(ptr + (7*sizeof(void*)))) = 0;
+  }
+  *((size_t*)(ptr + (11*sizeof(void*)))) = ((*target).name).len;
+  *((uint8_t **)(ptr + (10*sizeof(void*)))) = (uint8_t *) ((*target).name).ptr;
+  if (((*target).uid).is_some) {
+    const reconciler_plugin_string_t *payload4 = &((*target).uid).val;
+    *((int8_t*)(ptr + (12*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (14*sizeof(void*)))) = (*payload4).len;
+    *((uint8_t **)(ptr + (13*sizeof(void*)))) = (uint8_t *) (*payload4).ptr;
+  } else {
+    *((int8_t*)(ptr + (12*sizeof(void*)))) = 0;
+  }
+  if ((subresource).is_some) {
+    const reconciler_plugin_string_t *payload6 = &(subresource).val;
+    *((int8_t*)(ptr + (15*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (17*sizeof(void*)))) = (*payload6).len;
+    *((uint8_t **)(ptr + (16*sizeof(void*)))) = (uint8_t *) (*payload6).ptr;
+  } else {
+    *((int8_t*)(ptr + (15*sizeof(void*)))) = 0;
+  }
+  switch ((int32_t) (*view).tag) {
+    case 0: {
+      *((int8_t*)(ptr + (18*sizeof(void*)))) = 0;
+      break;
+    }
+    case 1: {
+      *((int8_t*)(ptr + (18*sizeof(void*)))) = 1;
+      break;
+    }
+    case 2: {
+      const reconciler_plugin_list_string_t *payload9 = &(*view).val.fields;
+      *((int8_t*)(ptr + (18*sizeof(void*)))) = 2;
+      *((size_t*)(ptr + (20*sizeof(void*)))) = (*payload9).len;
+      *((uint8_t **)(ptr + (19*sizeof(void*)))) = (uint8_t *) (*payload9).ptr;
+      break;
+    }
+  }
+  uint8_t *ptr10 = (uint8_t *) &ret_area;
+  __wasm_import_windlass_plugin_live_get(ptr, ptr10);
   windlass_plugin_live_result_option_json_api_error_t result;
-  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+  switch ((int32_t) *((uint8_t*) (ptr10 + 0))) {
     case 0: {
       result.is_err = false;
-      windlass_plugin_live_option_json_t option13;
-      switch ((int32_t) *((uint8_t*) (ptr + sizeof(void*)))) {
+      windlass_plugin_live_option_json_t option;
+      switch ((int32_t) *((uint8_t*) (ptr10 + sizeof(void*)))) {
         case 0: {
-          option13.is_some = false;
+          option.is_some = false;
           break;
         }
         case 1: {
-          option13.is_some = true;
-          option13.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          option.is_some = true;
+          option.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr10 + (2*sizeof(void*))))), (*((size_t*) (ptr10 + (3*sizeof(void*))))) };
           break;
         }
       }
 
-      result.val.ok = option13;
+      result.val.ok = option;
       break;
     }
     case 1: {
       result.is_err = true;
-      reconciler_plugin_option_u32_t option14;
-      switch ((int32_t) *((uint8_t*) (ptr + (6*sizeof(void*))))) {
+      reconciler_plugin_option_u32_t option11;
+      switch ((int32_t) *((uint8_t*) (ptr10 + (6*sizeof(void*))))) {
         case 0: {
-          option14.is_some = false;
+          option11.is_some = false;
           break;
         }
         case 1: {
-          option14.is_some = true;
-          option14.val = (uint32_t) (*((int32_t*) (ptr + (4+6*sizeof(void*)))));
+          option11.is_some = true;
+          option11.val = (uint32_t) (*((int32_t*) (ptr10 + (4+6*sizeof(void*)))));
           break;
         }
       }
-      windlass_plugin_types_option_object_ref_t option18;
-      switch ((int32_t) *((uint8_t*) (ptr + (8+10*sizeof(void*))))) {
+      windlass_plugin_types_option_object_ref_t option15;
+      switch ((int32_t) *((uint8_t*) (ptr10 + (8+10*sizeof(void*))))) {
         case 0: {
-          option18.is_some = false;
+          option15.is_some = false;
           break;
         }
         case 1: {
-          option18.is_some = true;
-          reconciler_plugin_option_string_t option15;
-          switch ((int32_t) *((uint8_t*) (ptr + (8+11*sizeof(void*))))) {
+          option15.is_some = true;
+          reconciler_plugin_option_string_t option12;
+          switch ((int32_t) *((uint8_t*) (ptr10 + (8+11*sizeof(void*))))) {
             case 0: {
-              option15.is_some = false;
+              option12.is_some = false;
               break;
             }
             case 1: {
-              option15.is_some = true;
-              option15.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+12*sizeof(void*))))), (*((size_t*) (ptr + (8+13*sizeof(void*))))) };
+              option12.is_some = true;
+              option12.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr10 + (8+12*sizeof(void*))))), (*((size_t*) (ptr10 + (8+13*sizeof(void*))))) };
               break;
             }
           }
-          reconciler_plugin_option_string_t option16;
-          switch ((int32_t) *((uint8_t*) (ptr + (8+18*sizeof(void*))))) {
+          reconciler_plugin_option_string_t option13;
+          switch ((int32_t) *((uint8_t*) (ptr10 + (8+18*sizeof(void*))))) {
             case 0: {
-              option16.is_some = false;
+              option13.is_some = false;
               break;
             }
             case 1: {
-              option16.is_some = true;
-              option16.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+19*sizeof(void*))))), (*((size_t*) (ptr + (8+20*sizeof(void*))))) };
+              option13.is_some = true;
+              option13.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr10 + (8+19*sizeof(void*))))), (*((size_t*) (ptr10 + (8+20*sizeof(void*))))) };
               break;
             }
           }
-          reconciler_plugin_option_string_t option17;
-          switch ((int32_t) *((uint8_t*) (ptr + (8+23*sizeof(void*))))) {
+          reconciler_plugin_option_string_t option14;
+          switch ((int32_t) *((uint8_t*) (ptr10 + (8+23*sizeof(void*))))) {
             case 0: {
-              option17.is_some = false;
+              option14.is_some = false;
               break;
             }
             case 1: {
-              option17.is_some = true;
-              option17.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+24*sizeof(void*))))), (*((size_t*) (ptr + (8+25*sizeof(void*))))) };
+              option14.is_some = true;
+              option14.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr10 + (8+24*sizeof(void*))))), (*((size_t*) (ptr10 + (8+25*sizeof(void*))))) };
               break;
             }
           }
 
-          option18.val = (windlass_plugin_types_object_ref_t) {
-            (reconciler_plugin_option_string_t) option15,
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+14*sizeof(void*))))), (*((size_t*) (ptr + (8+15*sizeof(void*))))) },
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+16*sizeof(void*))))), (*((size_t*) (ptr + (8+17*sizeof(void*))))) },
-            (reconciler_plugin_option_string_t) option16,
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+21*sizeof(void*))))), (*((size_t*) (ptr + (8+22*sizeof(void*))))) },
-            (reconciler_plugin_option_string_t) option17,
+          option15.val = (windlass_plugin_types_object_ref_t) {
+            (reconciler_plugin_option_string_t) option12,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr10 + (8+14*sizeof(void*))))), (*((size_t*) (ptr10 + (8+15*sizeof(void*))))) },
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr10 + (8+16*sizeof(void*))))), (*((size_t*) (ptr10 + (8+17*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option13,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr10 + (8+21*sizeof(void*))))), (*((size_t*) (ptr10 + (8+22*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option14,
           };
           break;
         }
       }
 
       result.val.err = (windlass_plugin_types_api_error_t) {
-        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr + sizeof(void*)))),
-        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr + (2+1*sizeof(void*)))),
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (4*sizeof(void*))))), (*((size_t*) (ptr + (5*sizeof(void*))))) },
-        (reconciler_plugin_option_u32_t) option14,
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+6*sizeof(void*))))), (*((size_t*) (ptr + (8+7*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+8*sizeof(void*))))), (*((size_t*) (ptr + (8+9*sizeof(void*))))) },
-        (windlass_plugin_types_option_object_ref_t) option18,
+        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr10 + sizeof(void*)))),
+        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr10 + (2+1*sizeof(void*)))),
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr10 + (2*sizeof(void*))))), (*((size_t*) (ptr10 + (3*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr10 + (4*sizeof(void*))))), (*((size_t*) (ptr10 + (5*sizeof(void*))))) },
+        (reconciler_plugin_option_u32_t) option11,
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr10 + (8+6*sizeof(void*))))), (*((size_t*) (ptr10 + (8+7*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr10 + (8+8*sizeof(void*))))), (*((size_t*) (ptr10 + (8+9*sizeof(void*))))) },
+        (windlass_plugin_types_option_object_ref_t) option15,
       };
       break;
     }
@@ -1353,120 +1466,426 @@ bool windlass_plugin_live_list(windlass_plugin_live_list_query_t *query, windlas
   } else {
     *((int8_t*)(ptr + (10*sizeof(void*)))) = 0;
   }
-  *((int32_t*)(ptr + (13*sizeof(void*)))) = (int32_t) ((*query).limit);
-  if (((*query).page_token).is_some) {
-    const reconciler_plugin_string_t *payload6 = &((*query).page_token).val;
-    *((int8_t*)(ptr + (14*sizeof(void*)))) = 1;
-    *((size_t*)(ptr + (16*sizeof(void*)))) = (*payload6).len;
-    *((uint8_t **)(ptr + (15*sizeof(void*)))) = (uint8_t *) (*payload6).ptr;
-  } else {
-    *((int8_t*)(ptr + (14*sizeof(void*)))) = 0;
+  switch ((int32_t) ((*query).view).tag) {
+    case 0: {
+      *((int8_t*)(ptr + (13*sizeof(void*)))) = 0;
+      break;
+    }
+    case 1: {
+      *((int8_t*)(ptr + (13*sizeof(void*)))) = 1;
+      break;
+    }
+    case 2: {
+      const reconciler_plugin_list_string_t *payload7 = &((*query).view).val.fields;
+      *((int8_t*)(ptr + (13*sizeof(void*)))) = 2;
+      *((size_t*)(ptr + (15*sizeof(void*)))) = (*payload7).len;
+      *((uint8_t **)(ptr + (14*sizeof(void*)))) = (uint8_t *) (*payload7).ptr;
+      break;
+    }
   }
-  uint8_t *ptr7 = (uint8_t *) &ret_area;
-  __wasm_import_windlass_plugin_live_list(ptr, ptr7);
+  *((int32_t*)(ptr + (16*sizeof(void*)))) = (int32_t) ((*query).limit);
+  if (((*query).page_token).is_some) {
+    const reconciler_plugin_string_t *payload9 = &((*query).page_token).val;
+    *((int8_t*)(ptr + (17*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (19*sizeof(void*)))) = (*payload9).len;
+    *((uint8_t **)(ptr + (18*sizeof(void*)))) = (uint8_t *) (*payload9).ptr;
+  } else {
+    *((int8_t*)(ptr + (17*sizeof(void*)))) = 0;
+  }
+  uint8_t *ptr10 = (uint8_t *) &ret_area;
+  __wasm_import_windlass_plugin_live_list(ptr, ptr10);
   windlass_plugin_live_result_page_api_error_t result;
-  switch ((int32_t) *((uint8_t*) (ptr7 + 0))) {
+  switch ((int32_t) *((uint8_t*) (ptr10 + 0))) {
     case 0: {
       result.is_err = false;
       reconciler_plugin_option_string_t option;
-      switch ((int32_t) *((uint8_t*) (ptr7 + (3*sizeof(void*))))) {
+      switch ((int32_t) *((uint8_t*) (ptr10 + (3*sizeof(void*))))) {
         case 0: {
           option.is_some = false;
           break;
         }
         case 1: {
           option.is_some = true;
-          option.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (4*sizeof(void*))))), (*((size_t*) (ptr7 + (5*sizeof(void*))))) };
+          option.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr10 + (4*sizeof(void*))))), (*((size_t*) (ptr10 + (5*sizeof(void*))))) };
           break;
         }
       }
 
       result.val.ok = (windlass_plugin_types_page_t) {
-        (windlass_plugin_types_list_json_t) (windlass_plugin_types_list_json_t) { (windlass_plugin_types_json_t*)(*((uint8_t **) (ptr7 + sizeof(void*)))), (*((size_t*) (ptr7 + (2*sizeof(void*))))) },
+        (windlass_plugin_types_list_json_t) (windlass_plugin_types_list_json_t) { (windlass_plugin_types_json_t*)(*((uint8_t **) (ptr10 + sizeof(void*)))), (*((size_t*) (ptr10 + (2*sizeof(void*))))) },
         (reconciler_plugin_option_string_t) option,
       };
       break;
     }
     case 1: {
       result.is_err = true;
-      reconciler_plugin_option_u32_t option8;
-      switch ((int32_t) *((uint8_t*) (ptr7 + (6*sizeof(void*))))) {
+      reconciler_plugin_option_u32_t option11;
+      switch ((int32_t) *((uint8_t*) (ptr10 + (6*sizeof(void*))))) {
         case 0: {
-          option8.is_some = false;
+          option11.is_some = false;
           break;
         }
         case 1: {
-          option8.is_some = true;
-          option8.val = (uint32_t) (*((int32_t*) (ptr7 + (4+6*sizeof(void*)))));
+          option11.is_some = true;
+          option11.val = (uint32_t) (*((int32_t*) (ptr10 + (4+6*sizeof(void*)))));
           break;
         }
       }
-      windlass_plugin_types_option_object_ref_t option12;
-      switch ((int32_t) *((uint8_t*) (ptr7 + (8+10*sizeof(void*))))) {
+      windlass_plugin_types_option_object_ref_t option15;
+      switch ((int32_t) *((uint8_t*) (ptr10 + (8+10*sizeof(void*))))) {
         case 0: {
-          option12.is_some = false;
+          option15.is_some = false;
           break;
         }
         case 1: {
-          option12.is_some = true;
-          reconciler_plugin_option_string_t option9;
-          switch ((int32_t) *((uint8_t*) (ptr7 + (8+11*sizeof(void*))))) {
+          option15.is_some = true;
+          reconciler_plugin_option_string_t option12;
+          switch ((int32_t) *((uint8_t*) (ptr10 + (8+11*sizeof(void*))))) {
             case 0: {
-              option9.is_some = false;
+              option12.is_some = false;
               break;
             }
             case 1: {
-              option9.is_some = true;
-              option9.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+12*sizeof(void*))))), (*((size_t*) (ptr7 + (8+13*sizeof(void*))))) };
+              option12.is_some = true;
+              option12.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr10 + (8+12*sizeof(void*))))), (*((size_t*) (ptr10 + (8+13*sizeof(void*))))) };
               break;
             }
           }
-          reconciler_plugin_option_string_t option10;
-          switch ((int32_t) *((uint8_t*) (ptr7 + (8+18*sizeof(void*))))) {
+          reconciler_plugin_option_string_t option13;
+          switch ((int32_t) *((uint8_t*) (ptr10 + (8+18*sizeof(void*))))) {
             case 0: {
-              option10.is_some = false;
+              option13.is_some = false;
               break;
             }
             case 1: {
-              option10.is_some = true;
-              option10.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+19*sizeof(void*))))), (*((size_t*) (ptr7 + (8+20*sizeof(void*))))) };
+              option13.is_some = true;
+              option13.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr10 + (8+19*sizeof(void*))))), (*((size_t*) (ptr10 + (8+20*sizeof(void*))))) };
               break;
             }
           }
-          reconciler_plugin_option_string_t option11;
-          switch ((int32_t) *((uint8_t*) (ptr7 + (8+23*sizeof(void*))))) {
+          reconciler_plugin_option_string_t option14;
+          switch ((int32_t) *((uint8_t*) (ptr10 + (8+23*sizeof(void*))))) {
             case 0: {
-              option11.is_some = false;
+              option14.is_some = false;
               break;
             }
             case 1: {
-              option11.is_some = true;
-              option11.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+24*sizeof(void*))))), (*((size_t*) (ptr7 + (8+25*sizeof(void*))))) };
+              option14.is_some = true;
+              option14.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr10 + (8+24*sizeof(void*))))), (*((size_t*) (ptr10 + (8+25*sizeof(void*))))) };
               break;
             }
           }
 
-          option12.val = (windlass_plugin_types_object_ref_t) {
-            (reconciler_plugin_option_string_t) option9,
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+14*sizeof(void*))))), (*((size_t*) (ptr7 + (8+15*sizeof(void*))))) },
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+16*sizeof(void*))))), (*((size_t*) (ptr7 + (8+17*sizeof(void*))))) },
-            (reconciler_plugin_option_string_t) option10,
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+21*sizeof(void*))))), (*((size_t*) (ptr7 + (8+22*sizeof(void*))))) },
-            (reconciler_plugin_option_string_t) option11,
+          option15.val = (windlass_plugin_types_object_ref_t) {
+            (reconciler_plugin_option_string_t) option12,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr10 + (8+14*sizeof(void*))))), (*((size_t*) (ptr10 + (8+15*sizeof(void*))))) },
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr10 + (8+16*sizeof(void*))))), (*((size_t*) (ptr10 + (8+17*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option13,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr10 + (8+21*sizeof(void*))))), (*((size_t*) (ptr10 + (8+22*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option14,
           };
           break;
         }
       }
 
       result.val.err = (windlass_plugin_types_api_error_t) {
-        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr7 + sizeof(void*)))),
-        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr7 + (2+1*sizeof(void*)))),
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (2*sizeof(void*))))), (*((size_t*) (ptr7 + (3*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (4*sizeof(void*))))), (*((size_t*) (ptr7 + (5*sizeof(void*))))) },
-        (reconciler_plugin_option_u32_t) option8,
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+6*sizeof(void*))))), (*((size_t*) (ptr7 + (8+7*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr7 + (8+8*sizeof(void*))))), (*((size_t*) (ptr7 + (8+9*sizeof(void*))))) },
-        (windlass_plugin_types_option_object_ref_t) option12,
+        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr10 + sizeof(void*)))),
+        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr10 + (2+1*sizeof(void*)))),
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr10 + (2*sizeof(void*))))), (*((size_t*) (ptr10 + (3*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr10 + (4*sizeof(void*))))), (*((size_t*) (ptr10 + (5*sizeof(void*))))) },
+        (reconciler_plugin_option_u32_t) option11,
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr10 + (8+6*sizeof(void*))))), (*((size_t*) (ptr10 + (8+7*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr10 + (8+8*sizeof(void*))))), (*((size_t*) (ptr10 + (8+9*sizeof(void*))))) },
+        (windlass_plugin_types_option_object_ref_t) option15,
+      };
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool windlass_plugin_live_log(windlass_plugin_live_log_query_t *query, reconciler_plugin_string_t *ret, windlass_plugin_live_api_error_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(8+26*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  if ((((*query).target).cluster).is_some) {
+    const reconciler_plugin_string_t *payload0 = &(((*query).target).cluster).val;
+    *((int8_t*)(ptr + 0)) = 1;
+    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload0).len;
+    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload0).ptr;
+  } else {
+    *((int8_t*)(ptr + 0)) = 0;
+  }
+  *((size_t*)(ptr + (4*sizeof(void*)))) = (((*query).target).api_version).len;
+  *((uint8_t **)(ptr + (3*sizeof(void*)))) = (uint8_t *) (((*query).target).api_version).ptr;
+  *((size_t*)(ptr + (6*sizeof(void*)))) = (((*query).target).kind).len;
+  *((uint8_t **)(ptr + (5*sizeof(void*)))) = (uint8_t *) (((*query).target).kind).ptr;
+  if ((((*query).target).namespace_).is_some) {
+    const reconciler_plugin_string_t *payload2 = &(((*query).target).namespace_).val;
+    *((int8_t*)(ptr + (7*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (9*sizeof(void*)))) = (*payload2).len;
+    *((uint8_t **)(ptr + (8*sizeof(void*)))) = (uint8_t *) (*payload2).ptr;
+  } else {
+    *((int8_t*)(ptr + (7*sizeof(void*)))) = 0;
+  }
+  *((size_t*)(ptr + (11*sizeof(void*)))) = (((*query).target).name).len;
+  *((uint8_t **)(ptr + (10*sizeof(void*)))) = (uint8_t *) (((*query).target).name).ptr;
+  if ((((*query).target).uid).is_some) {
+    const reconciler_plugin_string_t *payload4 = &(((*query).target).uid).val;
+    *((int8_t*)(ptr + (12*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (14*sizeof(void*)))) = (*payload4).len;
+    *((uint8_t **)(ptr + (13*sizeof(void*)))) = (uint8_t *) (*payload4).ptr;
+  } else {
+    *((int8_t*)(ptr + (12*sizeof(void*)))) = 0;
+  }
+  if (((*query).container).is_some) {
+    const reconciler_plugin_string_t *payload6 = &((*query).container).val;
+    *((int8_t*)(ptr + (15*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (17*sizeof(void*)))) = (*payload6).len;
+    *((uint8_t **)(ptr + (16*sizeof(void*)))) = (uint8_t *) (*payload6).ptr;
+  } else {
+    *((int8_t*)(ptr + (15*sizeof(void*)))) = 0;
+  }
+  *((int8_t*)(ptr + (18*sizeof(void*)))) = (*query).previous;
+  if (((*query).tail_lines).is_some) {
+    const uint32_t *payload8 = &((*query).tail_lines).val;
+    *((int8_t*)(ptr + (4+18*sizeof(void*)))) = 1;
+    *((int32_t*)(ptr + (8+18*sizeof(void*)))) = (int32_t) (*payload8);
+  } else {
+    *((int8_t*)(ptr + (4+18*sizeof(void*)))) = 0;
+  }
+  if (((*query).since_ms).is_some) {
+    const uint32_t *payload10 = &((*query).since_ms).val;
+    *((int8_t*)(ptr + (12+18*sizeof(void*)))) = 1;
+    *((int32_t*)(ptr + (16+18*sizeof(void*)))) = (int32_t) (*payload10);
+  } else {
+    *((int8_t*)(ptr + (12+18*sizeof(void*)))) = 0;
+  }
+  if (((*query).limit_bytes).is_some) {
+    const uint32_t *payload12 = &((*query).limit_bytes).val;
+    *((int8_t*)(ptr + (20+18*sizeof(void*)))) = 1;
+    *((int32_t*)(ptr + (24+18*sizeof(void*)))) = (int32_t) (*payload12);
+  } else {
+    *((int8_t*)(ptr + (20+18*sizeof(void*)))) = 0;
+  }
+  uint8_t *ptr13 = (uint8_t *) &ret_area;
+  __wasm_import_windlass_plugin_live_log(ptr, ptr13);
+  windlass_plugin_live_result_string_api_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr13 + 0))) {
+    case 0: {
+      result.is_err = false;
+      result.val.ok = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + sizeof(void*)))), (*((size_t*) (ptr13 + (2*sizeof(void*))))) };
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      reconciler_plugin_option_u32_t option;
+      switch ((int32_t) *((uint8_t*) (ptr13 + (6*sizeof(void*))))) {
+        case 0: {
+          option.is_some = false;
+          break;
+        }
+        case 1: {
+          option.is_some = true;
+          option.val = (uint32_t) (*((int32_t*) (ptr13 + (4+6*sizeof(void*)))));
+          break;
+        }
+      }
+      windlass_plugin_types_option_object_ref_t option17;
+      switch ((int32_t) *((uint8_t*) (ptr13 + (8+10*sizeof(void*))))) {
+        case 0: {
+          option17.is_some = false;
+          break;
+        }
+        case 1: {
+          option17.is_some = true;
+          reconciler_plugin_option_string_t option14;
+          switch ((int32_t) *((uint8_t*) (ptr13 + (8+11*sizeof(void*))))) {
+            case 0: {
+              option14.is_some = false;
+              break;
+            }
+            case 1: {
+              option14.is_some = true;
+              option14.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+12*sizeof(void*))))), (*((size_t*) (ptr13 + (8+13*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option15;
+          switch ((int32_t) *((uint8_t*) (ptr13 + (8+18*sizeof(void*))))) {
+            case 0: {
+              option15.is_some = false;
+              break;
+            }
+            case 1: {
+              option15.is_some = true;
+              option15.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+19*sizeof(void*))))), (*((size_t*) (ptr13 + (8+20*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option16;
+          switch ((int32_t) *((uint8_t*) (ptr13 + (8+23*sizeof(void*))))) {
+            case 0: {
+              option16.is_some = false;
+              break;
+            }
+            case 1: {
+              option16.is_some = true;
+              option16.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+24*sizeof(void*))))), (*((size_t*) (ptr13 + (8+25*sizeof(void*))))) };
+              break;
+            }
+          }
+
+          option17.val = (windlass_plugin_types_object_ref_t) {
+            (reconciler_plugin_option_string_t) option14,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+14*sizeof(void*))))), (*((size_t*) (ptr13 + (8+15*sizeof(void*))))) },
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+16*sizeof(void*))))), (*((size_t*) (ptr13 + (8+17*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option15,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+21*sizeof(void*))))), (*((size_t*) (ptr13 + (8+22*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option16,
+          };
+          break;
+        }
+      }
+
+      result.val.err = (windlass_plugin_types_api_error_t) {
+        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr13 + sizeof(void*)))),
+        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr13 + (2+1*sizeof(void*)))),
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (2*sizeof(void*))))), (*((size_t*) (ptr13 + (3*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (4*sizeof(void*))))), (*((size_t*) (ptr13 + (5*sizeof(void*))))) },
+        (reconciler_plugin_option_u32_t) option,
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+6*sizeof(void*))))), (*((size_t*) (ptr13 + (8+7*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+8*sizeof(void*))))), (*((size_t*) (ptr13 + (8+9*sizeof(void*))))) },
+        (windlass_plugin_types_option_object_ref_t) option17,
+      };
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool windlass_plugin_live_served(windlass_plugin_live_object_kind_t *kind, windlass_plugin_live_option_served_kind_t *ret, windlass_plugin_live_api_error_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(8+26*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_windlass_plugin_live_served((uint8_t *) ((*kind).api_version).ptr, ((*kind).api_version).len, (uint8_t *) ((*kind).kind).ptr, ((*kind).kind).len, ptr);
+  windlass_plugin_live_result_option_served_kind_api_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      windlass_plugin_live_option_served_kind_t option;
+      switch ((int32_t) *((uint8_t*) (ptr + sizeof(void*)))) {
+        case 0: {
+          option.is_some = false;
+          break;
+        }
+        case 1: {
+          option.is_some = true;
+          option.val = (windlass_plugin_live_served_kind_t) {
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (4*sizeof(void*)))),
+            (reconciler_plugin_list_string_t) (reconciler_plugin_list_string_t) { (reconciler_plugin_string_t*)(*((uint8_t **) (ptr + (5*sizeof(void*))))), (*((size_t*) (ptr + (6*sizeof(void*))))) },
+            (reconciler_plugin_list_string_t) (reconciler_plugin_list_string_t) { (reconciler_plugin_string_t*)(*((uint8_t **) (ptr + (7*sizeof(void*))))), (*((size_t*) (ptr + (8*sizeof(void*))))) },
+          };
+          break;
+        }
+      }
+
+      result.val.ok = option;
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      reconciler_plugin_option_u32_t option0;
+      switch ((int32_t) *((uint8_t*) (ptr + (6*sizeof(void*))))) {
+        case 0: {
+          option0.is_some = false;
+          break;
+        }
+        case 1: {
+          option0.is_some = true;
+          option0.val = (uint32_t) (*((int32_t*) (ptr + (4+6*sizeof(void*)))));
+          break;
+        }
+      }
+      windlass_plugin_types_option_object_ref_t option4;
+      switch ((int32_t) *((uint8_t*) (ptr + (8+10*sizeof(void*))))) {
+        case 0: {
+          option4.is_some = false;
+          break;
+        }
+        case 1: {
+          option4.is_some = true;
+          reconciler_plugin_option_string_t option1;
+          switch ((int32_t) *((uint8_t*) (ptr + (8+11*sizeof(void*))))) {
+            case 0: {
+              option1.is_some = false;
+              break;
+            }
+            case 1: {
+              option1.is_some = true;
+              option1.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+12*sizeof(void*))))), (*((size_t*) (ptr + (8+13*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option2;
+          switch ((int32_t) *((uint8_t*) (ptr + (8+18*sizeof(void*))))) {
+            case 0: {
+              option2.is_some = false;
+              break;
+            }
+            case 1: {
+              option2.is_some = true;
+              option2.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+19*sizeof(void*))))), (*((size_t*) (ptr + (8+20*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option3;
+          switch ((int32_t) *((uint8_t*) (ptr + (8+23*sizeof(void*))))) {
+            case 0: {
+              option3.is_some = false;
+              break;
+            }
+            case 1: {
+              option3.is_some = true;
+              option3.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+24*sizeof(void*))))), (*((size_t*) (ptr + (8+25*sizeof(void*))))) };
+              break;
+            }
+          }
+
+          option4.val = (windlass_plugin_types_object_ref_t) {
+            (reconciler_plugin_option_string_t) option1,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+14*sizeof(void*))))), (*((size_t*) (ptr + (8+15*sizeof(void*))))) },
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+16*sizeof(void*))))), (*((size_t*) (ptr + (8+17*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option2,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+21*sizeof(void*))))), (*((size_t*) (ptr + (8+22*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option3,
+          };
+          break;
+        }
+      }
+
+      result.val.err = (windlass_plugin_types_api_error_t) {
+        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr + sizeof(void*)))),
+        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr + (2+1*sizeof(void*)))),
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (4*sizeof(void*))))), (*((size_t*) (ptr + (5*sizeof(void*))))) },
+        (reconciler_plugin_option_u32_t) option0,
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+6*sizeof(void*))))), (*((size_t*) (ptr + (8+7*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+8*sizeof(void*))))), (*((size_t*) (ptr + (8+9*sizeof(void*))))) },
+        (windlass_plugin_types_option_object_ref_t) option4,
       };
       break;
     }
@@ -1482,7 +1901,7 @@ bool windlass_plugin_live_list(windlass_plugin_live_list_query_t *query, windlas
 
 bool windlass_plugin_writes_create(windlass_plugin_writes_json_t *object, windlass_plugin_writes_write_options_t *options, windlass_plugin_writes_json_t *ret, windlass_plugin_writes_api_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
-  uint8_t ret_area[(8+26*sizeof(void*))];
+  uint8_t ret_area[(28*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
   *((size_t*)(ptr + sizeof(void*))) = (*object).len;
   *((uint8_t **)(ptr + 0)) = (uint8_t *) (*object).ptr;
@@ -1542,95 +1961,103 @@ bool windlass_plugin_writes_create(windlass_plugin_writes_json_t *object, windla
   *((int8_t*)(ptr + (1+24*sizeof(void*)))) = (*options).force;
   *((int8_t*)(ptr + (2+24*sizeof(void*)))) = (*options).dry_run;
   *((int8_t*)(ptr + (3+24*sizeof(void*)))) = (int32_t) (*options).field_validation;
-  uint8_t *ptr11 = (uint8_t *) &ret_area;
-  __wasm_import_windlass_plugin_writes_create(ptr, ptr11);
+  if (((*options).manager_suffix).is_some) {
+    const reconciler_plugin_string_t *payload12 = &((*options).manager_suffix).val;
+    *((int8_t*)(ptr + (25*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (27*sizeof(void*)))) = (*payload12).len;
+    *((uint8_t **)(ptr + (26*sizeof(void*)))) = (uint8_t *) (*payload12).ptr;
+  } else {
+    *((int8_t*)(ptr + (25*sizeof(void*)))) = 0;
+  }
+  uint8_t *ptr13 = (uint8_t *) &ret_area;
+  __wasm_import_windlass_plugin_writes_create(ptr, ptr13);
   windlass_plugin_writes_result_json_api_error_t result;
-  switch ((int32_t) *((uint8_t*) (ptr11 + 0))) {
+  switch ((int32_t) *((uint8_t*) (ptr13 + 0))) {
     case 0: {
       result.is_err = false;
-      result.val.ok = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + sizeof(void*)))), (*((size_t*) (ptr11 + (2*sizeof(void*))))) };
+      result.val.ok = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + sizeof(void*)))), (*((size_t*) (ptr13 + (2*sizeof(void*))))) };
       break;
     }
     case 1: {
       result.is_err = true;
       reconciler_plugin_option_u32_t option;
-      switch ((int32_t) *((uint8_t*) (ptr11 + (6*sizeof(void*))))) {
+      switch ((int32_t) *((uint8_t*) (ptr13 + (6*sizeof(void*))))) {
         case 0: {
           option.is_some = false;
           break;
         }
         case 1: {
           option.is_some = true;
-          option.val = (uint32_t) (*((int32_t*) (ptr11 + (4+6*sizeof(void*)))));
+          option.val = (uint32_t) (*((int32_t*) (ptr13 + (4+6*sizeof(void*)))));
           break;
         }
       }
-      windlass_plugin_types_option_object_ref_t option15;
-      switch ((int32_t) *((uint8_t*) (ptr11 + (8+10*sizeof(void*))))) {
+      windlass_plugin_types_option_object_ref_t option17;
+      switch ((int32_t) *((uint8_t*) (ptr13 + (8+10*sizeof(void*))))) {
         case 0: {
-          option15.is_some = false;
+          option17.is_some = false;
           break;
         }
         case 1: {
-          option15.is_some = true;
-          reconciler_plugin_option_string_t option12;
-          switch ((int32_t) *((uint8_t*) (ptr11 + (8+11*sizeof(void*))))) {
-            case 0: {
-              option12.is_some = false;
-              break;
-            }
-            case 1: {
-              option12.is_some = true;
-              option12.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+12*sizeof(void*))))), (*((size_t*) (ptr11 + (8+13*sizeof(void*))))) };
-              break;
-            }
-          }
-          reconciler_plugin_option_string_t option13;
-          switch ((int32_t) *((uint8_t*) (ptr11 + (8+18*sizeof(void*))))) {
-            case 0: {
-              option13.is_some = false;
-              break;
-            }
-            case 1: {
-              option13.is_some = true;
-              option13.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+19*sizeof(void*))))), (*((size_t*) (ptr11 + (8+20*sizeof(void*))))) };
-              break;
-            }
-          }
+          option17.is_some = true;
           reconciler_plugin_option_string_t option14;
-          switch ((int32_t) *((uint8_t*) (ptr11 + (8+23*sizeof(void*))))) {
+          switch ((int32_t) *((uint8_t*) (ptr13 + (8+11*sizeof(void*))))) {
             case 0: {
               option14.is_some = false;
               break;
             }
             case 1: {
               option14.is_some = true;
-              option14.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+24*sizeof(void*))))), (*((size_t*) (ptr11 + (8+25*sizeof(void*))))) };
+              option14.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+12*sizeof(void*))))), (*((size_t*) (ptr13 + (8+13*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option15;
+          switch ((int32_t) *((uint8_t*) (ptr13 + (8+18*sizeof(void*))))) {
+            case 0: {
+              option15.is_some = false;
+              break;
+            }
+            case 1: {
+              option15.is_some = true;
+              option15.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+19*sizeof(void*))))), (*((size_t*) (ptr13 + (8+20*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option16;
+          switch ((int32_t) *((uint8_t*) (ptr13 + (8+23*sizeof(void*))))) {
+            case 0: {
+              option16.is_some = false;
+              break;
+            }
+            case 1: {
+              option16.is_some = true;
+              option16.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+24*sizeof(void*))))), (*((size_t*) (ptr13 + (8+25*sizeof(void*))))) };
               break;
             }
           }
 
-          option15.val = (windlass_plugin_types_object_ref_t) {
-            (reconciler_plugin_option_string_t) option12,
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+14*sizeof(void*))))), (*((size_t*) (ptr11 + (8+15*sizeof(void*))))) },
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+16*sizeof(void*))))), (*((size_t*) (ptr11 + (8+17*sizeof(void*))))) },
-            (reconciler_plugin_option_string_t) option13,
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+21*sizeof(void*))))), (*((size_t*) (ptr11 + (8+22*sizeof(void*))))) },
+          option17.val = (windlass_plugin_types_object_ref_t) {
             (reconciler_plugin_option_string_t) option14,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+14*sizeof(void*))))), (*((size_t*) (ptr13 + (8+15*sizeof(void*))))) },
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+16*sizeof(void*))))), (*((size_t*) (ptr13 + (8+17*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option15,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+21*sizeof(void*))))), (*((size_t*) (ptr13 + (8+22*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option16,
           };
           break;
         }
       }
 
       result.val.err = (windlass_plugin_types_api_error_t) {
-        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr11 + sizeof(void*)))),
-        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr11 + (2+1*sizeof(void*)))),
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (2*sizeof(void*))))), (*((size_t*) (ptr11 + (3*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (4*sizeof(void*))))), (*((size_t*) (ptr11 + (5*sizeof(void*))))) },
+        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr13 + sizeof(void*)))),
+        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr13 + (2+1*sizeof(void*)))),
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (2*sizeof(void*))))), (*((size_t*) (ptr13 + (3*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (4*sizeof(void*))))), (*((size_t*) (ptr13 + (5*sizeof(void*))))) },
         (reconciler_plugin_option_u32_t) option,
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+6*sizeof(void*))))), (*((size_t*) (ptr11 + (8+7*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+8*sizeof(void*))))), (*((size_t*) (ptr11 + (8+9*sizeof(void*))))) },
-        (windlass_plugin_types_option_object_ref_t) option15,
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+6*sizeof(void*))))), (*((size_t*) (ptr13 + (8+7*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+8*sizeof(void*))))), (*((size_t*) (ptr13 + (8+9*sizeof(void*))))) },
+        (windlass_plugin_types_option_object_ref_t) option17,
       };
       break;
     }
@@ -1646,7 +2073,7 @@ bool windlass_plugin_writes_create(windlass_plugin_writes_json_t *object, windla
 
 bool windlass_plugin_writes_update(windlass_plugin_writes_json_t *object, windlass_plugin_writes_write_options_t *options, windlass_plugin_writes_json_t *ret, windlass_plugin_writes_api_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
-  uint8_t ret_area[(8+26*sizeof(void*))];
+  uint8_t ret_area[(28*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
   *((size_t*)(ptr + sizeof(void*))) = (*object).len;
   *((uint8_t **)(ptr + 0)) = (uint8_t *) (*object).ptr;
@@ -1706,95 +2133,103 @@ bool windlass_plugin_writes_update(windlass_plugin_writes_json_t *object, windla
   *((int8_t*)(ptr + (1+24*sizeof(void*)))) = (*options).force;
   *((int8_t*)(ptr + (2+24*sizeof(void*)))) = (*options).dry_run;
   *((int8_t*)(ptr + (3+24*sizeof(void*)))) = (int32_t) (*options).field_validation;
-  uint8_t *ptr11 = (uint8_t *) &ret_area;
-  __wasm_import_windlass_plugin_writes_update(ptr, ptr11);
+  if (((*options).manager_suffix).is_some) {
+    const reconciler_plugin_string_t *payload12 = &((*options).manager_suffix).val;
+    *((int8_t*)(ptr + (25*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (27*sizeof(void*)))) = (*payload12).len;
+    *((uint8_t **)(ptr + (26*sizeof(void*)))) = (uint8_t *) (*payload12).ptr;
+  } else {
+    *((int8_t*)(ptr + (25*sizeof(void*)))) = 0;
+  }
+  uint8_t *ptr13 = (uint8_t *) &ret_area;
+  __wasm_import_windlass_plugin_writes_update(ptr, ptr13);
   windlass_plugin_writes_result_json_api_error_t result;
-  switch ((int32_t) *((uint8_t*) (ptr11 + 0))) {
+  switch ((int32_t) *((uint8_t*) (ptr13 + 0))) {
     case 0: {
       result.is_err = false;
-      result.val.ok = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + sizeof(void*)))), (*((size_t*) (ptr11 + (2*sizeof(void*))))) };
+      result.val.ok = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + sizeof(void*)))), (*((size_t*) (ptr13 + (2*sizeof(void*))))) };
       break;
     }
     case 1: {
       result.is_err = true;
       reconciler_plugin_option_u32_t option;
-      switch ((int32_t) *((uint8_t*) (ptr11 + (6*sizeof(void*))))) {
+      switch ((int32_t) *((uint8_t*) (ptr13 + (6*sizeof(void*))))) {
         case 0: {
           option.is_some = false;
           break;
         }
         case 1: {
           option.is_some = true;
-          option.val = (uint32_t) (*((int32_t*) (ptr11 + (4+6*sizeof(void*)))));
+          option.val = (uint32_t) (*((int32_t*) (ptr13 + (4+6*sizeof(void*)))));
           break;
         }
       }
-      windlass_plugin_types_option_object_ref_t option15;
-      switch ((int32_t) *((uint8_t*) (ptr11 + (8+10*sizeof(void*))))) {
+      windlass_plugin_types_option_object_ref_t option17;
+      switch ((int32_t) *((uint8_t*) (ptr13 + (8+10*sizeof(void*))))) {
         case 0: {
-          option15.is_some = false;
+          option17.is_some = false;
           break;
         }
         case 1: {
-          option15.is_some = true;
-          reconciler_plugin_option_string_t option12;
-          switch ((int32_t) *((uint8_t*) (ptr11 + (8+11*sizeof(void*))))) {
-            case 0: {
-              option12.is_some = false;
-              break;
-            }
-            case 1: {
-              option12.is_some = true;
-              option12.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+12*sizeof(void*))))), (*((size_t*) (ptr11 + (8+13*sizeof(void*))))) };
-              break;
-            }
-          }
-          reconciler_plugin_option_string_t option13;
-          switch ((int32_t) *((uint8_t*) (ptr11 + (8+18*sizeof(void*))))) {
-            case 0: {
-              option13.is_some = false;
-              break;
-            }
-            case 1: {
-              option13.is_some = true;
-              option13.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+19*sizeof(void*))))), (*((size_t*) (ptr11 + (8+20*sizeof(void*))))) };
-              break;
-            }
-          }
+          option17.is_some = true;
           reconciler_plugin_option_string_t option14;
-          switch ((int32_t) *((uint8_t*) (ptr11 + (8+23*sizeof(void*))))) {
+          switch ((int32_t) *((uint8_t*) (ptr13 + (8+11*sizeof(void*))))) {
             case 0: {
               option14.is_some = false;
               break;
             }
             case 1: {
               option14.is_some = true;
-              option14.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+24*sizeof(void*))))), (*((size_t*) (ptr11 + (8+25*sizeof(void*))))) };
+              option14.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+12*sizeof(void*))))), (*((size_t*) (ptr13 + (8+13*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option15;
+          switch ((int32_t) *((uint8_t*) (ptr13 + (8+18*sizeof(void*))))) {
+            case 0: {
+              option15.is_some = false;
+              break;
+            }
+            case 1: {
+              option15.is_some = true;
+              option15.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+19*sizeof(void*))))), (*((size_t*) (ptr13 + (8+20*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option16;
+          switch ((int32_t) *((uint8_t*) (ptr13 + (8+23*sizeof(void*))))) {
+            case 0: {
+              option16.is_some = false;
+              break;
+            }
+            case 1: {
+              option16.is_some = true;
+              option16.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+24*sizeof(void*))))), (*((size_t*) (ptr13 + (8+25*sizeof(void*))))) };
               break;
             }
           }
 
-          option15.val = (windlass_plugin_types_object_ref_t) {
-            (reconciler_plugin_option_string_t) option12,
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+14*sizeof(void*))))), (*((size_t*) (ptr11 + (8+15*sizeof(void*))))) },
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+16*sizeof(void*))))), (*((size_t*) (ptr11 + (8+17*sizeof(void*))))) },
-            (reconciler_plugin_option_string_t) option13,
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+21*sizeof(void*))))), (*((size_t*) (ptr11 + (8+22*sizeof(void*))))) },
+          option17.val = (windlass_plugin_types_object_ref_t) {
             (reconciler_plugin_option_string_t) option14,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+14*sizeof(void*))))), (*((size_t*) (ptr13 + (8+15*sizeof(void*))))) },
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+16*sizeof(void*))))), (*((size_t*) (ptr13 + (8+17*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option15,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+21*sizeof(void*))))), (*((size_t*) (ptr13 + (8+22*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option16,
           };
           break;
         }
       }
 
       result.val.err = (windlass_plugin_types_api_error_t) {
-        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr11 + sizeof(void*)))),
-        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr11 + (2+1*sizeof(void*)))),
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (2*sizeof(void*))))), (*((size_t*) (ptr11 + (3*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (4*sizeof(void*))))), (*((size_t*) (ptr11 + (5*sizeof(void*))))) },
+        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr13 + sizeof(void*)))),
+        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr13 + (2+1*sizeof(void*)))),
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (2*sizeof(void*))))), (*((size_t*) (ptr13 + (3*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (4*sizeof(void*))))), (*((size_t*) (ptr13 + (5*sizeof(void*))))) },
         (reconciler_plugin_option_u32_t) option,
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+6*sizeof(void*))))), (*((size_t*) (ptr11 + (8+7*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+8*sizeof(void*))))), (*((size_t*) (ptr11 + (8+9*sizeof(void*))))) },
-        (windlass_plugin_types_option_object_ref_t) option15,
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+6*sizeof(void*))))), (*((size_t*) (ptr13 + (8+7*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+8*sizeof(void*))))), (*((size_t*) (ptr13 + (8+9*sizeof(void*))))) },
+        (windlass_plugin_types_option_object_ref_t) option17,
       };
       break;
     }
@@ -1810,7 +2245,7 @@ bool windlass_plugin_writes_update(windlass_plugin_writes_json_t *object, windla
 
 bool windlass_plugin_writes_patch(windlass_plugin_writes_object_ref_t *target, windlass_plugin_writes_patch_type_t patch_type, windlass_plugin_writes_json_t *patch, windlass_plugin_writes_write_options_t *options, windlass_plugin_writes_json_t *ret, windlass_plugin_writes_api_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
-  uint8_t ret_area[(41*sizeof(void*))];
+  uint8_t ret_area[(44*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
   if (((*target).cluster).is_some) {
     const reconciler_plugin_string_t *payload0 = &((*target).cluster).val;
@@ -1901,95 +2336,103 @@ bool windlass_plugin_writes_patch(windlass_plugin_writes_object_ref_t *target, w
   *((int8_t*)(ptr + (1+40*sizeof(void*)))) = (*options).force;
   *((int8_t*)(ptr + (2+40*sizeof(void*)))) = (*options).dry_run;
   *((int8_t*)(ptr + (3+40*sizeof(void*)))) = (int32_t) (*options).field_validation;
-  uint8_t *ptr17 = (uint8_t *) &ret_area;
-  __wasm_import_windlass_plugin_writes_patch(ptr, ptr17);
+  if (((*options).manager_suffix).is_some) {
+    const reconciler_plugin_string_t *payload18 = &((*options).manager_suffix).val;
+    *((int8_t*)(ptr + (41*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (43*sizeof(void*)))) = (*payload18).len;
+    *((uint8_t **)(ptr + (42*sizeof(void*)))) = (uint8_t *) (*payload18).ptr;
+  } else {
+    *((int8_t*)(ptr + (41*sizeof(void*)))) = 0;
+  }
+  uint8_t *ptr19 = (uint8_t *) &ret_area;
+  __wasm_import_windlass_plugin_writes_patch(ptr, ptr19);
   windlass_plugin_writes_result_json_api_error_t result;
-  switch ((int32_t) *((uint8_t*) (ptr17 + 0))) {
+  switch ((int32_t) *((uint8_t*) (ptr19 + 0))) {
     case 0: {
       result.is_err = false;
-      result.val.ok = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr17 + sizeof(void*)))), (*((size_t*) (ptr17 + (2*sizeof(void*))))) };
+      result.val.ok = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr19 + sizeof(void*)))), (*((size_t*) (ptr19 + (2*sizeof(void*))))) };
       break;
     }
     case 1: {
       result.is_err = true;
       reconciler_plugin_option_u32_t option;
-      switch ((int32_t) *((uint8_t*) (ptr17 + (6*sizeof(void*))))) {
+      switch ((int32_t) *((uint8_t*) (ptr19 + (6*sizeof(void*))))) {
         case 0: {
           option.is_some = false;
           break;
         }
         case 1: {
           option.is_some = true;
-          option.val = (uint32_t) (*((int32_t*) (ptr17 + (4+6*sizeof(void*)))));
+          option.val = (uint32_t) (*((int32_t*) (ptr19 + (4+6*sizeof(void*)))));
           break;
         }
       }
-      windlass_plugin_types_option_object_ref_t option21;
-      switch ((int32_t) *((uint8_t*) (ptr17 + (8+10*sizeof(void*))))) {
+      windlass_plugin_types_option_object_ref_t option23;
+      switch ((int32_t) *((uint8_t*) (ptr19 + (8+10*sizeof(void*))))) {
         case 0: {
-          option21.is_some = false;
+          option23.is_some = false;
           break;
         }
         case 1: {
-          option21.is_some = true;
-          reconciler_plugin_option_string_t option18;
-          switch ((int32_t) *((uint8_t*) (ptr17 + (8+11*sizeof(void*))))) {
-            case 0: {
-              option18.is_some = false;
-              break;
-            }
-            case 1: {
-              option18.is_some = true;
-              option18.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr17 + (8+12*sizeof(void*))))), (*((size_t*) (ptr17 + (8+13*sizeof(void*))))) };
-              break;
-            }
-          }
-          reconciler_plugin_option_string_t option19;
-          switch ((int32_t) *((uint8_t*) (ptr17 + (8+18*sizeof(void*))))) {
-            case 0: {
-              option19.is_some = false;
-              break;
-            }
-            case 1: {
-              option19.is_some = true;
-              option19.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr17 + (8+19*sizeof(void*))))), (*((size_t*) (ptr17 + (8+20*sizeof(void*))))) };
-              break;
-            }
-          }
+          option23.is_some = true;
           reconciler_plugin_option_string_t option20;
-          switch ((int32_t) *((uint8_t*) (ptr17 + (8+23*sizeof(void*))))) {
+          switch ((int32_t) *((uint8_t*) (ptr19 + (8+11*sizeof(void*))))) {
             case 0: {
               option20.is_some = false;
               break;
             }
             case 1: {
               option20.is_some = true;
-              option20.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr17 + (8+24*sizeof(void*))))), (*((size_t*) (ptr17 + (8+25*sizeof(void*))))) };
+              option20.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr19 + (8+12*sizeof(void*))))), (*((size_t*) (ptr19 + (8+13*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option21;
+          switch ((int32_t) *((uint8_t*) (ptr19 + (8+18*sizeof(void*))))) {
+            case 0: {
+              option21.is_some = false;
+              break;
+            }
+            case 1: {
+              option21.is_some = true;
+              option21.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr19 + (8+19*sizeof(void*))))), (*((size_t*) (ptr19 + (8+20*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option22;
+          switch ((int32_t) *((uint8_t*) (ptr19 + (8+23*sizeof(void*))))) {
+            case 0: {
+              option22.is_some = false;
+              break;
+            }
+            case 1: {
+              option22.is_some = true;
+              option22.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr19 + (8+24*sizeof(void*))))), (*((size_t*) (ptr19 + (8+25*sizeof(void*))))) };
               break;
             }
           }
 
-          option21.val = (windlass_plugin_types_object_ref_t) {
-            (reconciler_plugin_option_string_t) option18,
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr17 + (8+14*sizeof(void*))))), (*((size_t*) (ptr17 + (8+15*sizeof(void*))))) },
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr17 + (8+16*sizeof(void*))))), (*((size_t*) (ptr17 + (8+17*sizeof(void*))))) },
-            (reconciler_plugin_option_string_t) option19,
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr17 + (8+21*sizeof(void*))))), (*((size_t*) (ptr17 + (8+22*sizeof(void*))))) },
+          option23.val = (windlass_plugin_types_object_ref_t) {
             (reconciler_plugin_option_string_t) option20,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr19 + (8+14*sizeof(void*))))), (*((size_t*) (ptr19 + (8+15*sizeof(void*))))) },
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr19 + (8+16*sizeof(void*))))), (*((size_t*) (ptr19 + (8+17*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option21,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr19 + (8+21*sizeof(void*))))), (*((size_t*) (ptr19 + (8+22*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option22,
           };
           break;
         }
       }
 
       result.val.err = (windlass_plugin_types_api_error_t) {
-        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr17 + sizeof(void*)))),
-        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr17 + (2+1*sizeof(void*)))),
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr17 + (2*sizeof(void*))))), (*((size_t*) (ptr17 + (3*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr17 + (4*sizeof(void*))))), (*((size_t*) (ptr17 + (5*sizeof(void*))))) },
+        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr19 + sizeof(void*)))),
+        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr19 + (2+1*sizeof(void*)))),
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr19 + (2*sizeof(void*))))), (*((size_t*) (ptr19 + (3*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr19 + (4*sizeof(void*))))), (*((size_t*) (ptr19 + (5*sizeof(void*))))) },
         (reconciler_plugin_option_u32_t) option,
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr17 + (8+6*sizeof(void*))))), (*((size_t*) (ptr17 + (8+7*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr17 + (8+8*sizeof(void*))))), (*((size_t*) (ptr17 + (8+9*sizeof(void*))))) },
-        (windlass_plugin_types_option_object_ref_t) option21,
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr19 + (8+6*sizeof(void*))))), (*((size_t*) (ptr19 + (8+7*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr19 + (8+8*sizeof(void*))))), (*((size_t*) (ptr19 + (8+9*sizeof(void*))))) },
+        (windlass_plugin_types_option_object_ref_t) option23,
       };
       break;
     }
@@ -2005,7 +2448,7 @@ bool windlass_plugin_writes_patch(windlass_plugin_writes_object_ref_t *target, w
 
 bool windlass_plugin_writes_apply(windlass_plugin_writes_json_t *object, windlass_plugin_writes_write_options_t *options, windlass_plugin_writes_json_t *ret, windlass_plugin_writes_api_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
-  uint8_t ret_area[(8+26*sizeof(void*))];
+  uint8_t ret_area[(28*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
   *((size_t*)(ptr + sizeof(void*))) = (*object).len;
   *((uint8_t **)(ptr + 0)) = (uint8_t *) (*object).ptr;
@@ -2065,95 +2508,103 @@ bool windlass_plugin_writes_apply(windlass_plugin_writes_json_t *object, windlas
   *((int8_t*)(ptr + (1+24*sizeof(void*)))) = (*options).force;
   *((int8_t*)(ptr + (2+24*sizeof(void*)))) = (*options).dry_run;
   *((int8_t*)(ptr + (3+24*sizeof(void*)))) = (int32_t) (*options).field_validation;
-  uint8_t *ptr11 = (uint8_t *) &ret_area;
-  __wasm_import_windlass_plugin_writes_apply(ptr, ptr11);
+  if (((*options).manager_suffix).is_some) {
+    const reconciler_plugin_string_t *payload12 = &((*options).manager_suffix).val;
+    *((int8_t*)(ptr + (25*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (27*sizeof(void*)))) = (*payload12).len;
+    *((uint8_t **)(ptr + (26*sizeof(void*)))) = (uint8_t *) (*payload12).ptr;
+  } else {
+    *((int8_t*)(ptr + (25*sizeof(void*)))) = 0;
+  }
+  uint8_t *ptr13 = (uint8_t *) &ret_area;
+  __wasm_import_windlass_plugin_writes_apply(ptr, ptr13);
   windlass_plugin_writes_result_json_api_error_t result;
-  switch ((int32_t) *((uint8_t*) (ptr11 + 0))) {
+  switch ((int32_t) *((uint8_t*) (ptr13 + 0))) {
     case 0: {
       result.is_err = false;
-      result.val.ok = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + sizeof(void*)))), (*((size_t*) (ptr11 + (2*sizeof(void*))))) };
+      result.val.ok = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + sizeof(void*)))), (*((size_t*) (ptr13 + (2*sizeof(void*))))) };
       break;
     }
     case 1: {
       result.is_err = true;
       reconciler_plugin_option_u32_t option;
-      switch ((int32_t) *((uint8_t*) (ptr11 + (6*sizeof(void*))))) {
+      switch ((int32_t) *((uint8_t*) (ptr13 + (6*sizeof(void*))))) {
         case 0: {
           option.is_some = false;
           break;
         }
         case 1: {
           option.is_some = true;
-          option.val = (uint32_t) (*((int32_t*) (ptr11 + (4+6*sizeof(void*)))));
+          option.val = (uint32_t) (*((int32_t*) (ptr13 + (4+6*sizeof(void*)))));
           break;
         }
       }
-      windlass_plugin_types_option_object_ref_t option15;
-      switch ((int32_t) *((uint8_t*) (ptr11 + (8+10*sizeof(void*))))) {
+      windlass_plugin_types_option_object_ref_t option17;
+      switch ((int32_t) *((uint8_t*) (ptr13 + (8+10*sizeof(void*))))) {
         case 0: {
-          option15.is_some = false;
+          option17.is_some = false;
           break;
         }
         case 1: {
-          option15.is_some = true;
-          reconciler_plugin_option_string_t option12;
-          switch ((int32_t) *((uint8_t*) (ptr11 + (8+11*sizeof(void*))))) {
-            case 0: {
-              option12.is_some = false;
-              break;
-            }
-            case 1: {
-              option12.is_some = true;
-              option12.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+12*sizeof(void*))))), (*((size_t*) (ptr11 + (8+13*sizeof(void*))))) };
-              break;
-            }
-          }
-          reconciler_plugin_option_string_t option13;
-          switch ((int32_t) *((uint8_t*) (ptr11 + (8+18*sizeof(void*))))) {
-            case 0: {
-              option13.is_some = false;
-              break;
-            }
-            case 1: {
-              option13.is_some = true;
-              option13.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+19*sizeof(void*))))), (*((size_t*) (ptr11 + (8+20*sizeof(void*))))) };
-              break;
-            }
-          }
+          option17.is_some = true;
           reconciler_plugin_option_string_t option14;
-          switch ((int32_t) *((uint8_t*) (ptr11 + (8+23*sizeof(void*))))) {
+          switch ((int32_t) *((uint8_t*) (ptr13 + (8+11*sizeof(void*))))) {
             case 0: {
               option14.is_some = false;
               break;
             }
             case 1: {
               option14.is_some = true;
-              option14.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+24*sizeof(void*))))), (*((size_t*) (ptr11 + (8+25*sizeof(void*))))) };
+              option14.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+12*sizeof(void*))))), (*((size_t*) (ptr13 + (8+13*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option15;
+          switch ((int32_t) *((uint8_t*) (ptr13 + (8+18*sizeof(void*))))) {
+            case 0: {
+              option15.is_some = false;
+              break;
+            }
+            case 1: {
+              option15.is_some = true;
+              option15.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+19*sizeof(void*))))), (*((size_t*) (ptr13 + (8+20*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option16;
+          switch ((int32_t) *((uint8_t*) (ptr13 + (8+23*sizeof(void*))))) {
+            case 0: {
+              option16.is_some = false;
+              break;
+            }
+            case 1: {
+              option16.is_some = true;
+              option16.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+24*sizeof(void*))))), (*((size_t*) (ptr13 + (8+25*sizeof(void*))))) };
               break;
             }
           }
 
-          option15.val = (windlass_plugin_types_object_ref_t) {
-            (reconciler_plugin_option_string_t) option12,
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+14*sizeof(void*))))), (*((size_t*) (ptr11 + (8+15*sizeof(void*))))) },
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+16*sizeof(void*))))), (*((size_t*) (ptr11 + (8+17*sizeof(void*))))) },
-            (reconciler_plugin_option_string_t) option13,
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+21*sizeof(void*))))), (*((size_t*) (ptr11 + (8+22*sizeof(void*))))) },
+          option17.val = (windlass_plugin_types_object_ref_t) {
             (reconciler_plugin_option_string_t) option14,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+14*sizeof(void*))))), (*((size_t*) (ptr13 + (8+15*sizeof(void*))))) },
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+16*sizeof(void*))))), (*((size_t*) (ptr13 + (8+17*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option15,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+21*sizeof(void*))))), (*((size_t*) (ptr13 + (8+22*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option16,
           };
           break;
         }
       }
 
       result.val.err = (windlass_plugin_types_api_error_t) {
-        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr11 + sizeof(void*)))),
-        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr11 + (2+1*sizeof(void*)))),
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (2*sizeof(void*))))), (*((size_t*) (ptr11 + (3*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (4*sizeof(void*))))), (*((size_t*) (ptr11 + (5*sizeof(void*))))) },
+        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr13 + sizeof(void*)))),
+        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr13 + (2+1*sizeof(void*)))),
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (2*sizeof(void*))))), (*((size_t*) (ptr13 + (3*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (4*sizeof(void*))))), (*((size_t*) (ptr13 + (5*sizeof(void*))))) },
         (reconciler_plugin_option_u32_t) option,
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+6*sizeof(void*))))), (*((size_t*) (ptr11 + (8+7*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + (8+8*sizeof(void*))))), (*((size_t*) (ptr11 + (8+9*sizeof(void*))))) },
-        (windlass_plugin_types_option_object_ref_t) option15,
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+6*sizeof(void*))))), (*((size_t*) (ptr13 + (8+7*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+8*sizeof(void*))))), (*((size_t*) (ptr13 + (8+9*sizeof(void*))))) },
+        (windlass_plugin_types_option_object_ref_t) option17,
       };
       break;
     }
@@ -2320,6 +2771,171 @@ bool windlass_plugin_writes_delete(windlass_plugin_writes_object_ref_t *target, 
         (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+6*sizeof(void*))))), (*((size_t*) (ptr9 + (8+7*sizeof(void*))))) },
         (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+8*sizeof(void*))))), (*((size_t*) (ptr9 + (8+9*sizeof(void*))))) },
         (windlass_plugin_types_option_object_ref_t) option14,
+      };
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool windlass_plugin_writes_delete_collection(windlass_plugin_writes_collection_t *collection, windlass_plugin_writes_delete_options_t *options, windlass_plugin_writes_option_list_object_ref_t *ret, windlass_plugin_writes_api_error_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(8+26*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  *((size_t*)(ptr + sizeof(void*))) = (((*collection).kind).api_version).len;
+  *((uint8_t **)(ptr + 0)) = (uint8_t *) (((*collection).kind).api_version).ptr;
+  *((size_t*)(ptr + (3*sizeof(void*)))) = (((*collection).kind).kind).len;
+  *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (((*collection).kind).kind).ptr;
+  if (((*collection).namespace_).is_some) {
+    const reconciler_plugin_string_t *payload0 = &((*collection).namespace_).val;
+    *((int8_t*)(ptr + (4*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (6*sizeof(void*)))) = (*payload0).len;
+    *((uint8_t **)(ptr + (5*sizeof(void*)))) = (uint8_t *) (*payload0).ptr;
+  } else {
+    *((int8_t*)(ptr + (4*sizeof(void*)))) = 0;
+  }
+  if (((*collection).label_selector).is_some) {
+    const reconciler_plugin_string_t *payload2 = &((*collection).label_selector).val;
+    *((int8_t*)(ptr + (7*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (9*sizeof(void*)))) = (*payload2).len;
+    *((uint8_t **)(ptr + (8*sizeof(void*)))) = (uint8_t *) (*payload2).ptr;
+  } else {
+    *((int8_t*)(ptr + (7*sizeof(void*)))) = 0;
+  }
+  if (((*collection).field_selector).is_some) {
+    const reconciler_plugin_string_t *payload4 = &((*collection).field_selector).val;
+    *((int8_t*)(ptr + (10*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (12*sizeof(void*)))) = (*payload4).len;
+    *((uint8_t **)(ptr + (11*sizeof(void*)))) = (uint8_t *) (*payload4).ptr;
+  } else {
+    *((int8_t*)(ptr + (10*sizeof(void*)))) = 0;
+  }
+  *((int8_t*)(ptr + (13*sizeof(void*)))) = (*collection).all;
+  if (((*options).resource_version).is_some) {
+    const reconciler_plugin_string_t *payload6 = &((*options).resource_version).val;
+    *((int8_t*)(ptr + (14*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (16*sizeof(void*)))) = (*payload6).len;
+    *((uint8_t **)(ptr + (15*sizeof(void*)))) = (uint8_t *) (*payload6).ptr;
+  } else {
+    *((int8_t*)(ptr + (14*sizeof(void*)))) = 0;
+  }
+  *((int8_t*)(ptr + (17*sizeof(void*)))) = (int32_t) (*options).propagation;
+  if (((*options).grace_period_ms).is_some) {
+    const uint32_t *payload8 = &((*options).grace_period_ms).val;
+    *((int8_t*)(ptr + (4+17*sizeof(void*)))) = 1;
+    *((int32_t*)(ptr + (8+17*sizeof(void*)))) = (int32_t) (*payload8);
+  } else {
+    *((int8_t*)(ptr + (4+17*sizeof(void*)))) = 0;
+  }
+  *((int8_t*)(ptr + (12+17*sizeof(void*)))) = (*options).dry_run;
+  uint8_t *ptr9 = (uint8_t *) &ret_area;
+  __wasm_import_windlass_plugin_writes_delete_collection(ptr, ptr9);
+  windlass_plugin_writes_result_option_list_object_ref_api_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr9 + 0))) {
+    case 0: {
+      result.is_err = false;
+      windlass_plugin_writes_option_list_object_ref_t option12;
+      switch ((int32_t) *((uint8_t*) (ptr9 + sizeof(void*)))) {
+        case 0: {
+          option12.is_some = false;
+          break;
+        }
+        case 1: {
+          option12.is_some = true;
+          option12.val = (windlass_plugin_writes_list_object_ref_t) { (windlass_plugin_writes_object_ref_t*)(*((uint8_t **) (ptr9 + (2*sizeof(void*))))), (*((size_t*) (ptr9 + (3*sizeof(void*))))) };
+          break;
+        }
+      }
+
+      result.val.ok = option12;
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      reconciler_plugin_option_u32_t option13;
+      switch ((int32_t) *((uint8_t*) (ptr9 + (6*sizeof(void*))))) {
+        case 0: {
+          option13.is_some = false;
+          break;
+        }
+        case 1: {
+          option13.is_some = true;
+          option13.val = (uint32_t) (*((int32_t*) (ptr9 + (4+6*sizeof(void*)))));
+          break;
+        }
+      }
+      windlass_plugin_types_option_object_ref_t option17;
+      switch ((int32_t) *((uint8_t*) (ptr9 + (8+10*sizeof(void*))))) {
+        case 0: {
+          option17.is_some = false;
+          break;
+        }
+        case 1: {
+          option17.is_some = true;
+          reconciler_plugin_option_string_t option14;
+          switch ((int32_t) *((uint8_t*) (ptr9 + (8+11*sizeof(void*))))) {
+            case 0: {
+              option14.is_some = false;
+              break;
+            }
+            case 1: {
+              option14.is_some = true;
+              option14.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+12*sizeof(void*))))), (*((size_t*) (ptr9 + (8+13*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option15;
+          switch ((int32_t) *((uint8_t*) (ptr9 + (8+18*sizeof(void*))))) {
+            case 0: {
+              option15.is_some = false;
+              break;
+            }
+            case 1: {
+              option15.is_some = true;
+              option15.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+19*sizeof(void*))))), (*((size_t*) (ptr9 + (8+20*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option16;
+          switch ((int32_t) *((uint8_t*) (ptr9 + (8+23*sizeof(void*))))) {
+            case 0: {
+              option16.is_some = false;
+              break;
+            }
+            case 1: {
+              option16.is_some = true;
+              option16.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+24*sizeof(void*))))), (*((size_t*) (ptr9 + (8+25*sizeof(void*))))) };
+              break;
+            }
+          }
+
+          option17.val = (windlass_plugin_types_object_ref_t) {
+            (reconciler_plugin_option_string_t) option14,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+14*sizeof(void*))))), (*((size_t*) (ptr9 + (8+15*sizeof(void*))))) },
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+16*sizeof(void*))))), (*((size_t*) (ptr9 + (8+17*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option15,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+21*sizeof(void*))))), (*((size_t*) (ptr9 + (8+22*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option16,
+          };
+          break;
+        }
+      }
+
+      result.val.err = (windlass_plugin_types_api_error_t) {
+        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr9 + sizeof(void*)))),
+        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr9 + (2+1*sizeof(void*)))),
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (2*sizeof(void*))))), (*((size_t*) (ptr9 + (3*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (4*sizeof(void*))))), (*((size_t*) (ptr9 + (5*sizeof(void*))))) },
+        (reconciler_plugin_option_u32_t) option13,
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+6*sizeof(void*))))), (*((size_t*) (ptr9 + (8+7*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr9 + (8+8*sizeof(void*))))), (*((size_t*) (ptr9 + (8+9*sizeof(void*))))) },
+        (windlass_plugin_types_option_object_ref_t) option17,
       };
       break;
     }

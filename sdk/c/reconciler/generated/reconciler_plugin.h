@@ -296,6 +296,22 @@ typedef windlass_plugin_types_object_ref_t windlass_plugin_live_object_ref_t;
 
 typedef windlass_plugin_types_page_t windlass_plugin_live_page_t;
 
+// What is returned of an object.
+typedef struct windlass_plugin_live_view_t {
+  uint8_t tag;
+  union {
+    reconciler_plugin_list_string_t     fields;
+  } val;
+} windlass_plugin_live_view_t;
+
+// All of it.
+#define WINDLASS_PLUGIN_LIVE_VIEW_WHOLE 0
+// Its `apiVersion`, `kind` and `metadata`. The server sends no more, where it can.
+#define WINDLASS_PLUGIN_LIVE_VIEW_METADATA 1
+// The values at these JSON pointers (RFC 6901), in their places, beside what identifies the object. The server
+// sends all of it, and the host cuts.
+#define WINDLASS_PLUGIN_LIVE_VIEW_FIELDS 2
+
 // All conditions must hold.
 typedef struct windlass_plugin_live_list_query_t {
   // The kind of the objects.
@@ -306,11 +322,41 @@ typedef struct windlass_plugin_live_list_query_t {
   reconciler_plugin_option_string_t   label_selector;
   // In Kubernetes' syntax, such as `spec.nodeName=n1`, as far as the API supports it for the kind.
   reconciler_plugin_option_string_t   field_selector;
+  // What is returned of each object.
+  windlass_plugin_live_view_t   view;
   // How many objects a page may hold, at least 1. The host may return fewer.
   uint32_t   limit;
   // The `next-token` of the page before, with the same conditions.
   reconciler_plugin_option_string_t   page_token;
 } windlass_plugin_live_list_query_t;
+
+// A part of a log.
+typedef struct windlass_plugin_live_log_query_t {
+  // The Pod, without its `uid`: the server does not test it. Without a namespace it is meant beside the primary.
+  windlass_plugin_live_object_ref_t   target;
+  // None: the only container.
+  reconciler_plugin_option_string_t   container;
+  // The log of the container before this one, which has ended.
+  bool   previous;
+  // Only so many of the last lines.
+  reconciler_plugin_option_u32_t   tail_lines;
+  // Only what is no older than this. Rounded up to whole seconds.
+  reconciler_plugin_option_u32_t   since_ms;
+  // How many bytes are read. None: as many as the host returns at once.
+  reconciler_plugin_option_u32_t   limit_bytes;
+} windlass_plugin_live_log_query_t;
+
+// How the API server serves a kind.
+typedef struct windlass_plugin_live_served_kind_t {
+  // The plural by which paths and permissions name it, such as `deployments`.
+  reconciler_plugin_string_t   resource;
+  // Its objects are in namespaces.
+  bool   namespaced;
+  // Such as `get` and `watch`.
+  reconciler_plugin_list_string_t   verbs;
+  // Such as `status` and `scale`.
+  reconciler_plugin_list_string_t   subresources;
+} windlass_plugin_live_served_kind_t;
 
 typedef struct {
   bool is_some;
@@ -333,9 +379,32 @@ typedef struct {
   } val;
 } windlass_plugin_live_result_page_api_error_t;
 
+typedef struct {
+  bool is_err;
+  union {
+    reconciler_plugin_string_t ok;
+    windlass_plugin_live_api_error_t err;
+  } val;
+} windlass_plugin_live_result_string_api_error_t;
+
+typedef struct {
+  bool is_some;
+  windlass_plugin_live_served_kind_t val;
+} windlass_plugin_live_option_served_kind_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    windlass_plugin_live_option_served_kind_t ok;
+    windlass_plugin_live_api_error_t err;
+  } val;
+} windlass_plugin_live_result_option_served_kind_api_error_t;
+
 typedef windlass_plugin_types_json_t windlass_plugin_writes_json_t;
 
 typedef windlass_plugin_types_api_error_t windlass_plugin_writes_api_error_t;
+
+typedef windlass_plugin_types_object_kind_t windlass_plugin_writes_object_kind_t;
 
 typedef windlass_plugin_types_object_ref_t windlass_plugin_writes_object_ref_t;
 
@@ -402,6 +471,10 @@ typedef struct windlass_plugin_writes_write_options_t {
   bool   dry_run;
   // What to do with fields that the kind does not have.
   windlass_plugin_writes_field_validation_t   field_validation;
+  // Write as a field manager of its own, whose name ends with `/` and this: at most 32 of `a` to `z`, `0` to `9` and
+  // `-`, like a DNS label. An apply drops the fields that its own manager applied before: with two managers, two
+  // controllers of a plugin can apply two parts of one object. None: the plugin's field manager.
+  reconciler_plugin_option_string_t   manager_suffix;
 } windlass_plugin_writes_write_options_t;
 
 // How to delete.
@@ -415,6 +488,20 @@ typedef struct windlass_plugin_writes_delete_options_t {
   // The server checks the deletion and answers as if it were made.
   bool   dry_run;
 } windlass_plugin_writes_delete_options_t;
+
+// Some objects of a kind. All conditions must hold.
+typedef struct windlass_plugin_writes_collection_t {
+  // The kind of the objects.
+  windlass_plugin_writes_object_kind_t   kind;
+  // None: for a namespaced kind, the primary's namespace. There is no collection over namespaces.
+  reconciler_plugin_option_string_t   namespace_;
+  // In Kubernetes' syntax, such as `app=web,tier in (front,back)`.
+  reconciler_plugin_option_string_t   label_selector;
+  // In Kubernetes' syntax, as far as the API supports it for the kind.
+  reconciler_plugin_option_string_t   field_selector;
+  // Says that all objects of the kind and namespace are meant. Without it, one of the selectors must select.
+  bool   all;
+} windlass_plugin_writes_collection_t;
 
 // A create, an update or an apply.
 typedef struct windlass_plugin_writes_object_write_t {
@@ -487,6 +574,24 @@ typedef struct {
     windlass_plugin_writes_api_error_t err;
   } val;
 } windlass_plugin_writes_result_option_json_api_error_t;
+
+typedef struct {
+  windlass_plugin_writes_object_ref_t *ptr;
+  size_t len;
+} windlass_plugin_writes_list_object_ref_t;
+
+typedef struct {
+  bool is_some;
+  windlass_plugin_writes_list_object_ref_t val;
+} windlass_plugin_writes_option_list_object_ref_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    windlass_plugin_writes_option_list_object_ref_t ok;
+    windlass_plugin_writes_api_error_t err;
+  } val;
+} windlass_plugin_writes_result_option_list_object_ref_api_error_t;
 
 typedef struct {
   windlass_plugin_writes_operation_t *ptr;
@@ -718,13 +823,21 @@ extern void windlass_plugin_cache_get_many(windlass_plugin_cache_list_object_ref
 extern bool windlass_plugin_cache_list(windlass_plugin_cache_list_query_t *query, windlass_plugin_cache_page_t *ret, windlass_plugin_cache_api_error_t *err);
 
 // Imported Functions from `windlass:plugin/live@0.2.0`
-// Reads one object. None: it does not exist. Without a namespace it is meant beside the primary.
-extern bool windlass_plugin_live_get(windlass_plugin_live_object_ref_t *target, windlass_plugin_live_option_json_t *ret, windlass_plugin_live_api_error_t *err);
+// Reads one object, or a subresource of it, such as `scale` or `status`. None: it does not exist. Without a namespace
+// it is meant beside the primary. A subresource needs a permission of its own, such as `get` on `deployments/scale`.
+extern bool windlass_plugin_live_get(windlass_plugin_live_object_ref_t *target, reconciler_plugin_string_t *maybe_subresource, windlass_plugin_live_view_t *view, windlass_plugin_live_option_json_t *ret, windlass_plugin_live_api_error_t *err);
 // Lists objects, a page at a time: at most 500 objects and 8 MiB, or `too-large`.
 extern bool windlass_plugin_live_list(windlass_plugin_live_list_query_t *query, windlass_plugin_live_page_t *ret, windlass_plugin_live_api_error_t *err);
+// Reads the log of a Pod's container, from the first line that is meant. It ends where the bytes do that are read;
+// what is not UTF-8 becomes U+FFFD. It needs a permission to `get` the resource `pods/log`.
+extern bool windlass_plugin_live_log(windlass_plugin_live_log_query_t *query, reconciler_plugin_string_t *ret, windlass_plugin_live_api_error_t *err);
+// Says how the API server serves a kind, so that a plugin can do without what a cluster does not have. None: it does
+// not. It needs no permission. What has just been installed may be found some seconds later.
+extern bool windlass_plugin_live_served(windlass_plugin_live_object_kind_t *kind, windlass_plugin_live_option_served_kind_t *ret, windlass_plugin_live_api_error_t *err);
 
 // Imported Functions from `windlass:plugin/writes@0.2.0`
-// Creates an object and returns it. `generateName` is allowed.
+// Creates an object and returns it. `generateName` is allowed. An object of a kind that nobody can read, such as a
+// `SubjectAccessReview` or a `TokenReview`, needs no name: nothing is stored, and what is returned is the answer.
 extern bool windlass_plugin_writes_create(windlass_plugin_writes_json_t *object, windlass_plugin_writes_write_options_t *options, windlass_plugin_writes_json_t *ret, windlass_plugin_writes_api_error_t *err);
 // Replaces an object and returns it.
 extern bool windlass_plugin_writes_update(windlass_plugin_writes_json_t *object, windlass_plugin_writes_write_options_t *options, windlass_plugin_writes_json_t *ret, windlass_plugin_writes_api_error_t *err);
@@ -734,6 +847,10 @@ extern bool windlass_plugin_writes_patch(windlass_plugin_writes_object_ref_t *ta
 extern bool windlass_plugin_writes_apply(windlass_plugin_writes_json_t *object, windlass_plugin_writes_write_options_t *options, windlass_plugin_writes_json_t *ret, windlass_plugin_writes_api_error_t *err);
 // Deletes an object. Returns it if it still exists, waiting for finalizers or its grace period; none if it is gone.
 extern bool windlass_plugin_writes_delete(windlass_plugin_writes_object_ref_t *target, windlass_plugin_writes_delete_options_t *options, windlass_plugin_writes_option_json_t *ret, windlass_plugin_writes_api_error_t *err);
+// Deletes the objects of a collection, with one request, and names them as they were before: each is gone, or waits
+// for finalizers or its grace period. None: the server does not say which. It needs a permission for the verb
+// `deletecollection`. `resource-version` must be none. After an error, some of the objects may be deleted.
+extern bool windlass_plugin_writes_delete_collection(windlass_plugin_writes_collection_t *collection, windlass_plugin_writes_delete_options_t *options, windlass_plugin_writes_option_list_object_ref_t *ret, windlass_plugin_writes_api_error_t *err);
 // Runs operations concurrently, in no order, and returns their results in the order of the argument. It starts
 // slowly and speeds up while they succeed. Only a delete returns none.
 extern void windlass_plugin_writes_batch(windlass_plugin_writes_list_operation_t *operations, windlass_plugin_writes_list_result_option_json_api_error_t *ret);
@@ -863,7 +980,13 @@ void windlass_plugin_live_object_ref_free(windlass_plugin_live_object_ref_t *ptr
 
 void windlass_plugin_live_page_free(windlass_plugin_live_page_t *ptr);
 
+void windlass_plugin_live_view_free(windlass_plugin_live_view_t *ptr);
+
 void windlass_plugin_live_list_query_free(windlass_plugin_live_list_query_t *ptr);
+
+void windlass_plugin_live_log_query_free(windlass_plugin_live_log_query_t *ptr);
+
+void windlass_plugin_live_served_kind_free(windlass_plugin_live_served_kind_t *ptr);
 
 void windlass_plugin_live_option_json_free(windlass_plugin_live_option_json_t *ptr);
 
@@ -871,9 +994,17 @@ void windlass_plugin_live_result_option_json_api_error_free(windlass_plugin_live
 
 void windlass_plugin_live_result_page_api_error_free(windlass_plugin_live_result_page_api_error_t *ptr);
 
+void windlass_plugin_live_result_string_api_error_free(windlass_plugin_live_result_string_api_error_t *ptr);
+
+void windlass_plugin_live_option_served_kind_free(windlass_plugin_live_option_served_kind_t *ptr);
+
+void windlass_plugin_live_result_option_served_kind_api_error_free(windlass_plugin_live_result_option_served_kind_api_error_t *ptr);
+
 void windlass_plugin_writes_json_free(windlass_plugin_writes_json_t *ptr);
 
 void windlass_plugin_writes_api_error_free(windlass_plugin_writes_api_error_t *ptr);
+
+void windlass_plugin_writes_object_kind_free(windlass_plugin_writes_object_kind_t *ptr);
 
 void windlass_plugin_writes_object_ref_free(windlass_plugin_writes_object_ref_t *ptr);
 
@@ -886,6 +1017,8 @@ void windlass_plugin_writes_option_subresource_free(windlass_plugin_writes_optio
 void windlass_plugin_writes_write_options_free(windlass_plugin_writes_write_options_t *ptr);
 
 void windlass_plugin_writes_delete_options_free(windlass_plugin_writes_delete_options_t *ptr);
+
+void windlass_plugin_writes_collection_free(windlass_plugin_writes_collection_t *ptr);
 
 void windlass_plugin_writes_object_write_free(windlass_plugin_writes_object_write_t *ptr);
 
@@ -900,6 +1033,12 @@ void windlass_plugin_writes_result_json_api_error_free(windlass_plugin_writes_re
 void windlass_plugin_writes_option_json_free(windlass_plugin_writes_option_json_t *ptr);
 
 void windlass_plugin_writes_result_option_json_api_error_free(windlass_plugin_writes_result_option_json_api_error_t *ptr);
+
+void windlass_plugin_writes_list_object_ref_free(windlass_plugin_writes_list_object_ref_t *ptr);
+
+void windlass_plugin_writes_option_list_object_ref_free(windlass_plugin_writes_option_list_object_ref_t *ptr);
+
+void windlass_plugin_writes_result_option_list_object_ref_api_error_free(windlass_plugin_writes_result_option_list_object_ref_api_error_t *ptr);
 
 void windlass_plugin_writes_list_operation_free(windlass_plugin_writes_list_operation_t *ptr);
 
