@@ -20,6 +20,13 @@ static windlass_cache_query cache_query_in(const windlass_json *step) {
     };
 }
 
+// The word `metadata`, or an object with the fields.
+static windlass_view view_in(const windlass_json *value) {
+    const windlass_json *view = windlass_json_get(value, "view");
+    bool is_metadata = windlass_text_is(windlass_json_text(view), "metadata");
+    return (windlass_view){.metadata_only = is_metadata, .fields = is_metadata ? NULL : texts_in(view, "fields")};
+}
+
 static windlass_live_query live_query_in(const windlass_json *step) {
     const windlass_json *query = windlass_json_get(step, "query");
     const windlass_json *kind = windlass_json_get(query, "kind");
@@ -29,6 +36,7 @@ static windlass_live_query live_query_in(const windlass_json *step) {
         .namespace = text_in(query, "namespace"),
         .label_selector = text_in(query, "labelSelector"),
         .field_selector = text_in(query, "fieldSelector"),
+        .view = view_in(query),
         .limit = number_in(query, "limit", 0),
         .page_token = text_in(query, "pageToken"),
     };
@@ -53,6 +61,43 @@ static struct answer get_many(const windlass_json *step) {
     return good(all);
 }
 
+static struct answer log_of(const windlass_json *step) {
+    const windlass_json *query = windlass_json_get(step, "query");
+    windlass_ref pod = ref_in(windlass_json_get(query, "target"));
+    windlass_log_query asked = {
+        .container = text_in(query, "container"),
+        .previous = truth_in(query, "previous"),
+        .tail_lines = number_in(query, "tailLines", 0),
+        .since_ms = number_in(query, "sinceMs", 0),
+        .limit_bytes = number_in(query, "limitBytes", 0),
+    };
+    windlass_text log;
+    const windlass_error *error = windlass_live_log(&pod, &asked, &log);
+    return object_or(error ? NULL : windlass_string(log), error);
+}
+
+static windlass_json *texts_shown(const windlass_text *texts, size_t count) {
+    windlass_json *shown = windlass_empty_array();
+    for (size_t i = 0; i < count; i++) {
+        windlass_json_add(shown, windlass_string(texts[i]));
+    }
+    return shown;
+}
+
+static struct answer served(const windlass_json *step) {
+    const windlass_json *kind = windlass_json_get(step, "kind");
+    windlass_served_kind served;
+    const windlass_error *error = windlass_live_served(text_in(kind, "apiVersion"), text_in(kind, "kind"), &served);
+    if (error != NULL || served.resource.data == NULL) {
+        return object_or(NULL, error);
+    }
+    return good(windlass_object(
+        {"resource", windlass_string(served.resource)},
+        {"namespaced", windlass_bool(served.namespaced)},
+        {"verbs", texts_shown(served.verbs, served.verb_count)},
+        {"subresources", texts_shown(served.subresources, served.subresource_count)}));
+}
+
 bool read_call(windlass_text call, const windlass_json *step, struct answer *answer) {
     windlass_ref target = ref_in(windlass_json_get(step, "target"));
     windlass_json *object;
@@ -62,8 +107,13 @@ bool read_call(windlass_text call, const windlass_json *step, struct answer *ans
         error = windlass_cache_get(&target, texts_in(step, "fields"), &object);
         *answer = object_or(object, error);
     } else if (windlass_text_is(call, "live.get")) {
-        error = windlass_live_get(&target, &object);
+        windlass_live_options options = {.subresource = text_in(step, "subresource"), .view = view_in(step)};
+        error = windlass_live_get(&target, &options, &object);
         *answer = object_or(object, error);
+    } else if (windlass_text_is(call, "live.log")) {
+        *answer = log_of(step);
+    } else if (windlass_text_is(call, "live.served")) {
+        *answer = served(step);
     } else if (windlass_text_is(call, "cache.get-many")) {
         *answer = get_many(step);
     } else if (windlass_text_is(call, "cache.list")) {

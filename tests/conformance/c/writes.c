@@ -14,6 +14,7 @@ static windlass_write_options options_in(const windlass_json *step) {
         .force = truth_in(options, "force"),
         .dry_run = truth_in(options, "dryRun"),
         .field_validation = validation < 0 ? WINDLASS_VALIDATE_STRICT : (windlass_field_validation)validation,
+        .manager_suffix = text_in(options, "managerSuffix"),
     };
     if (!windlass_json_is_null(parent)) {
         windlass_ref *ref = windlass_alloc(sizeof *ref);
@@ -69,6 +70,30 @@ static struct answer batch(const windlass_json *step) {
     return good(all);
 }
 
+static struct answer delete_collection(const windlass_json *step) {
+    const windlass_json *given = windlass_json_get(step, "collection");
+    const windlass_json *kind = windlass_json_get(given, "kind");
+    windlass_collection collection = {
+        .api_version = text_in(kind, "apiVersion"),
+        .kind = text_in(kind, "kind"),
+        .namespace = text_in(given, "namespace"),
+        .label_selector = text_in(given, "labelSelector"),
+        .field_selector = text_in(given, "fieldSelector"),
+        .all = truth_in(given, "all"),
+    };
+    windlass_delete_options options = delete_options_in(step);
+    windlass_deleted deleted;
+    const windlass_error *error = windlass_writes_delete_collection(&collection, &options, &deleted);
+    if (error != NULL || !deleted.is_known) {
+        return object_or(NULL, error);
+    }
+    windlass_json *all = windlass_empty_array();
+    for (size_t i = 0; i < deleted.count; i++) {
+        windlass_json_add(all, ref_shown(&deleted.objects[i]));
+    }
+    return good(all);
+}
+
 bool write_call(windlass_text call, const windlass_json *step, struct answer *answer) {
     const windlass_json *object = windlass_json_get(step, "object");
     windlass_ref target = ref_in(windlass_json_get(step, "target"));
@@ -86,6 +111,11 @@ bool write_call(windlass_text call, const windlass_json *step, struct answer *an
     } else if (windlass_text_is(call, "writes.delete")) {
         windlass_delete_options delete_options = delete_options_in(step);
         error = windlass_writes_delete(&target, &delete_options, &written);
+    } else if (windlass_text_is(call, "writes.delete-collection")) {
+        *answer = delete_collection(step);
+        return true;
+    } else if (windlass_text_is(call, "writes.evict")) {
+        error = windlass_writes_evict(&target);
     } else if (windlass_text_is(call, "writes.batch")) {
         *answer = batch(step);
         return true;

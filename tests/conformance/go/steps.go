@@ -19,6 +19,7 @@ import (
 	"windlass.dev/sdk/metrics"
 	"windlass.dev/sdk/owners"
 	"windlass.dev/sdk/triggers"
+	"windlass.dev/sdk/writes"
 )
 
 // step is one with all that only a reconciler can be told.
@@ -27,6 +28,10 @@ type step struct {
 	write
 	Targets []pure.Target
 	Query   query
+	// Subresource and View of a live read.
+	Subresource string
+	View        view
+	Collection  writes.Collection
 	// Fields of an object, or of a line of the log.
 	Fields        json.RawMessage
 	Operations    []write
@@ -53,9 +58,33 @@ type query struct {
 	Index         struct{ Index, Value string }
 	Owned         bool
 	Fields        []string
+	View          view
 	Limit         int
 	MaxBytes      int
 	PageToken     string
+	// Of a log.
+	Target     pure.Target
+	Container  string
+	Previous   bool
+	TailLines  int
+	SinceMs    int64
+	LimitBytes int
+}
+
+// view is "metadata" or {"fields": […]}.
+type view struct {
+	Metadata bool
+	Fields   []string
+}
+
+func (view *view) UnmarshalJSON(document []byte) error {
+	if view.Metadata = string(document) == `"metadata"`; view.Metadata {
+		return nil
+	}
+	var fields struct{ Fields []string }
+	err := json.Unmarshal(document, &fields)
+	view.Fields = fields.Fields
+	return err
 }
 
 type event struct {
@@ -121,7 +150,15 @@ func (step step) read() (pure.Result, bool) {
 	case "cache.get":
 		return pure.Of(cache.Get[any](step.Target.Ref(), step.paths()...)), true
 	case "live.get":
-		return pure.Of(live.Get[any](step.Target.Ref())), true
+		return step.liveGet(), true
+	case "live.log":
+		asked := step.Query
+		return pure.Of(live.Log(asked.Target.Ref(), live.LogQuery{
+			Container: asked.Container, Previous: asked.Previous, TailLines: asked.TailLines,
+			Since: time.Duration(asked.SinceMs) * time.Millisecond, LimitBytes: asked.LimitBytes,
+		})), true
+	case "live.served":
+		return served(step.Kind), true
 	case "cache.get-many":
 		targets := make([]windlass.Ref, len(step.Targets))
 		for place, target := range step.Targets {
@@ -143,10 +180,31 @@ func (step step) read() (pure.Result, bool) {
 		asked := step.Query
 		return listed(live.List[any](live.Query{
 			Kind: asked.Kind, Namespace: asked.Namespace, LabelSelector: asked.LabelSelector, FieldSelector: asked.FieldSelector,
-			PageSize: asked.Limit, PageToken: asked.PageToken,
+			Metadata: asked.View.Metadata, Fields: asked.View.Fields, PageSize: asked.Limit, PageToken: asked.PageToken,
 		})), true
 	}
 	return nil, false
+}
+
+func (step step) liveGet() pure.Result {
+	target := step.Target.Ref()
+	switch {
+	case step.Subresource != "":
+		return pure.Of(live.GetSubresource[any](target, step.Subresource))
+	case step.View.Metadata:
+		return pure.Of(live.GetMetadata[any](target))
+	}
+	return pure.Of(live.Get[any](target, step.View.Fields...))
+}
+
+func served(kind windlass.Kind) pure.Result {
+	served, err := live.Served(kind)
+	if err != nil || served == nil {
+		return pure.Of(nil, err)
+	}
+	return pure.Of(map[string]any{
+		"resource": served.Resource, "namespaced": served.Namespaced, "verbs": served.Verbs, "subresources": served.Subresources,
+	}, nil)
 }
 
 func listed(objects iter.Seq2[*any, error]) pure.Result {

@@ -31,6 +31,7 @@ type options struct {
 	FieldValidation string
 	Propagation     string
 	GracePeriodMs   *int64
+	ManagerSuffix   string
 }
 
 func (of options) list() []writes.Option {
@@ -52,6 +53,7 @@ func (of options) list() []writes.Option {
 	add(of.DryRun, writes.DryRun())
 	add(of.FieldValidation == "warn", writes.Warn)
 	add(of.FieldValidation == "ignore", writes.Ignore)
+	add(of.ManagerSuffix != "", writes.ManagerSuffix(of.ManagerSuffix))
 	add(of.Propagation == "foreground", writes.Foreground)
 	add(of.Propagation == "orphan", writes.Orphan)
 	if of.GracePeriodMs != nil {
@@ -106,6 +108,14 @@ func (step step) change() (pure.Result, bool) {
 	case "writes.delete":
 		left, err := writes.Delete(write.Target.Ref(), options...)
 		return pure.Of(orNull(left), err), true
+	case "writes.delete-collection":
+		deleted, err := writes.DeleteCollection(step.Collection, options...)
+		if deleted == nil {
+			return pure.Of(nil, err), true
+		}
+		return pure.Of(refs(deleted), err), true
+	case "writes.evict":
+		return pure.Of(nil, writes.Evict(write.Target.Ref())), true
 	case "writes.batch":
 		return batch(step.Operations), true
 	}

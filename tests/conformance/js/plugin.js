@@ -73,16 +73,23 @@ const calls = {
     const { kind, index, ...conditions } = withoutNull(query);
     return cache.list({ ...kind, ...conditions, index: index && { name: index.index, value: index.value } });
   },
-  'live.get': ({ target }) => live.get(target),
+  'live.get': ({ target, subresource, view }) => live.get(target, { subresource, ...viewed(view) }),
   'live.list'({ query }) {
-    const { kind, ...conditions } = withoutNull(query);
-    return live.list({ ...kind, ...conditions });
+    const { kind, view, ...conditions } = withoutNull(query);
+    return live.list({ ...kind, ...conditions, ...viewed(view) });
   },
+  'live.log'({ query }) {
+    const { target, ...options } = withoutNull(query);
+    return live.log(target, options);
+  },
+  'live.served': ({ kind }) => live.served(kind),
   'writes.create': ({ object, options }) => writes.create(object, options).object,
   'writes.update': ({ object, options }) => writes.update(object, options).object,
   'writes.apply': ({ object, options }) => writes.apply(object, options).object,
   'writes.patch': ({ target, patchType, patch, options }) => writes.patch(target, patchType, patch, options).object,
   'writes.delete': ({ target, options }) => writes.delete(target, options)?.object,
+  'writes.delete-collection': ({ collection: { kind, ...selectors }, options }) => writes.deleteCollection({ ...kind, ...selectors }, options),
+  'writes.evict': ({ target }) => writes.evict(target),
   'writes.batch': ({ operations }) => writes.batch(operations.map(withoutNull)).map(settled),
   'owners.claim': ({ kind, labelSelector }) => owners.claim(kind, labelSelector),
   'events.emit': ({ event }) => events.emit(event),
@@ -106,6 +113,10 @@ const endings = {
     }
   },
 };
+
+function viewed(view) {
+  return view === 'metadata' ? { metadataOnly: true } : view;
+}
 
 function fetched({ url, body, ...init }) {
   const { status, headers, body: content } = http.fetch(url, { ...init, body: body && (body.text ?? Uint8Array.from(body.bytes)) });

@@ -124,8 +124,38 @@ def cache_list(step: Step) -> Any:
     return list(cache.list(query["kind"]["apiVersion"], query["kind"]["kind"], **options))
 
 
+def _view(view: Any) -> dict[str, Any]:
+    if view == "metadata":
+        return {"metadata_only": True}
+    return {} if view is None else {"fields": view["fields"]}
+
+
 def live_get(step: Step) -> Any:
-    return live.get(target_in(step["target"]))
+    return live.get(target_in(step["target"]), subresource=step.get("subresource"), **_view(step.get("view")))
+
+
+def live_log(step: Step) -> Any:
+    query = step["query"]
+    return live.log(
+        target_in(query["target"]),
+        container=query.get("container"),
+        previous=query.get("previous") or False,
+        tail_lines=query.get("tailLines"),
+        since_ms=query.get("sinceMs"),
+        limit_bytes=query.get("limitBytes"),
+    )
+
+
+def live_served(step: Step) -> Any:
+    served = live.served(step["kind"]["apiVersion"], step["kind"]["kind"])
+    if served is None:
+        return None
+    return {
+        "resource": served.resource,
+        "namespaced": served.namespaced,
+        "verbs": served.verbs,
+        "subresources": served.subresources,
+    }
 
 
 def live_list(step: Step) -> Any:
@@ -135,6 +165,7 @@ def live_list(step: Step) -> Any:
         "label_selector": query.get("labelSelector"),
         "field_selector": query.get("fieldSelector"),
         "page_token": query.get("pageToken"),
+        **_view(query.get("view")),
     }
     if query.get("limit") is not None:
         options["limit"] = query["limit"]
@@ -162,6 +193,7 @@ def _options(step: Step) -> dict[str, Any]:
         ("force", "force"),
         ("dryRun", "dry_run"),
         ("fieldValidation", "field_validation"),
+        ("managerSuffix", "manager_suffix"),
     ):
         if given.get(name) is not None:
             options[ours] = given[name]
@@ -197,6 +229,26 @@ def patch(step: Step) -> Any:
 
 def delete(step: Step) -> Any:
     return writes.delete(target_in(step["target"]), **_deletion(step))
+
+
+def delete_collection(step: Step) -> Any:
+    given = step["collection"]
+    options = _deletion(step)
+    options.pop("resource_version", None)
+    deleted = writes.delete_collection(
+        given["kind"]["apiVersion"],
+        given["kind"]["kind"],
+        namespace=given.get("namespace"),
+        label_selector=given.get("labelSelector"),
+        field_selector=given.get("fieldSelector"),
+        all=given.get("all") or False,
+        **options,
+    )
+    return None if deleted is None else list(map(target_out, deleted))
+
+
+def evict(step: Step) -> None:
+    writes.evict(target_in(step["target"]))
 
 
 def batch(step: Step) -> Any:
@@ -285,11 +337,15 @@ STEPS: dict[str, Carry] = {
     "cache.list": cache_list,
     "live.get": live_get,
     "live.list": live_list,
+    "live.log": live_log,
+    "live.served": live_served,
     "writes.create": create,
     "writes.update": update,
     "writes.apply": apply,
     "writes.patch": patch,
     "writes.delete": delete,
+    "writes.delete-collection": delete_collection,
+    "writes.evict": evict,
     "writes.batch": batch,
     "owners.claim": claim,
     "events.emit": emit,

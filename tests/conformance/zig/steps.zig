@@ -23,8 +23,9 @@ var carried_out: u32 = 0;
 
 const Call = enum {
     request, echo, state, language, stdout, stderr, connect, sleep, logger,
-    @"cache.get", @"cache.get-many", @"cache.list", @"live.get", @"live.list",
+    @"cache.get", @"cache.get-many", @"cache.list", @"live.get", @"live.list", @"live.log", @"live.served",
     @"writes.create", @"writes.update", @"writes.apply", @"writes.patch", @"writes.delete", @"writes.batch",
+    @"writes.delete-collection", @"writes.evict",
     @"owners.claim", @"triggers.list", @"events.emit", @"log.log", @"metrics.add", @"metrics.set", @"metrics.observe",
     @"config.get", @"clock.now", @"language.now", @"random.bytes", @"language.random", @"language.order",
     @"http.fetch", @"conditions.set", @"owner-reference", @"open-file",
@@ -37,7 +38,11 @@ pub fn carryOut(request: *const c.windlass_request, name: []const u8, step: Json
         .@"cache.get-many" => getMany(step),
         .@"cache.list" => cacheList(sdk.get(step, "query")),
         .@"live.list" => liveList(sdk.get(step, "query")),
+        .@"live.log" => liveLog(sdk.get(step, "query")),
+        .@"live.served" => served(sdk.get(step, "kind")),
         .@"writes.batch" => batch(step),
+        .@"writes.delete-collection" => deleteCollection(step),
+        .@"writes.evict" => objectOr(null, c.windlass_writes_evict(&arguments.target(step))),
         .@"writes.create", .@"writes.update", .@"writes.apply", .@"writes.patch", .@"writes.delete" => write(call, step),
         .@"owners.claim" => claim(step),
         .@"http.fetch" => fetch(sdk.get(step, "request")),
@@ -105,8 +110,14 @@ fn get(is_cache: bool, step: Json) Answer {
     const failure = if (is_cache)
         c.windlass_cache_get(&target, arguments.texts(sdk.get(step, "fields")), &object)
     else
-        c.windlass_live_get(&target, &object);
+        c.windlass_live_get(&target, &.{ .subresource = sdk.textIn(step, "subresource"), .view = viewIn(step) }, &object);
     return objectOr(object, failure);
+}
+
+/// The word `metadata`, or an object with the fields.
+fn viewIn(of: Json) c.windlass_view {
+    if (sdk.is(sdk.textIn(of, "view"), "metadata")) return .{ .metadata_only = true };
+    return .{ .fields = arguments.texts(sdk.get(sdk.get(of, "view"), "fields")) };
 }
 
 fn results(of: [*c]const c.windlass_result, count: usize) Answer {
@@ -154,11 +165,43 @@ fn liveList(query: Json) Answer {
         .namespace = sdk.textIn(query, "namespace"),
         .label_selector = sdk.textIn(query, "labelSelector"),
         .field_selector = sdk.textIn(query, "fieldSelector"),
+        .view = viewIn(query),
         .limit = sdk.numberIn(query, "limit") orelse 0,
         .page_token = sdk.textIn(query, "pageToken"),
     };
     var list: c.windlass_list = .{};
     return listOr(&list, c.windlass_live_list(&asked, &list));
+}
+
+fn liveLog(query: Json) Answer {
+    const asked = c.windlass_log_query{
+        .container = sdk.textIn(query, "container"),
+        .previous = sdk.truthIn(query, "previous"),
+        .tail_lines = sdk.numberIn(query, "tailLines") orelse 0,
+        .since_ms = sdk.numberIn(query, "sinceMs") orelse 0,
+        .limit_bytes = sdk.numberIn(query, "limitBytes") orelse 0,
+    };
+    var log: sdk.Text = sdk.none;
+    const failure = c.windlass_live_log(&arguments.target(query), &asked, &log);
+    return objectOr(if (failure == null) value(log) else null, failure);
+}
+
+fn textsShown(texts: [*c]const sdk.Text, count: usize) Json {
+    const list = sdk.array();
+    for (0..count) |index| sdk.add(list, texts[index]);
+    return list;
+}
+
+fn served(kind: Json) Answer {
+    var found: c.windlass_served_kind = .{};
+    const failure = c.windlass_live_served(sdk.textIn(kind, "apiVersion"), sdk.textIn(kind, "kind"), &found);
+    if (failure != null or found.resource.data == null) return objectOr(null, failure);
+    return .{ .ok = value(.{
+        .resource = found.resource,
+        .namespaced = found.namespaced,
+        .verbs = textsShown(found.verbs, found.verb_count),
+        .subresources = textsShown(found.subresources, found.subresource_count),
+    }) };
 }
 
 // --- Writes ---
@@ -173,6 +216,7 @@ fn writeOptions(step: Json) c.windlass_write_options {
         .force = sdk.truthIn(options, "force"),
         .dry_run = sdk.truthIn(options, "dryRun"),
         .field_validation = arguments.word(sdk.textIn(options, "fieldValidation"), &.{ "strict", "warn", "ignore" }) orelse 0,
+        .manager_suffix = sdk.textIn(options, "managerSuffix"),
     };
 }
 
@@ -204,6 +248,25 @@ fn write(call: Call, step: Json) Answer {
         else => c.windlass_writes_delete(&target, &deleteOptions(step), &written),
     };
     return objectOr(written, failure);
+}
+
+fn deleteCollection(step: Json) Answer {
+    const given = sdk.get(step, "collection");
+    const kind = sdk.get(given, "kind");
+    const collection = c.windlass_collection{
+        .api_version = sdk.textIn(kind, "apiVersion"),
+        .kind = sdk.textIn(kind, "kind"),
+        .namespace = sdk.textIn(given, "namespace"),
+        .label_selector = sdk.textIn(given, "labelSelector"),
+        .field_selector = sdk.textIn(given, "fieldSelector"),
+        .all = sdk.truthIn(given, "all"),
+    };
+    var deleted: c.windlass_deleted = .{};
+    const failure = c.windlass_writes_delete_collection(&collection, &deleteOptions(step), &deleted);
+    if (failure != null or !deleted.is_known) return objectOr(null, failure);
+    const all = sdk.array();
+    for (0..deleted.count) |index| sdk.add(all, arguments.refShown(deleted.objects[index]));
+    return .{ .ok = all };
 }
 
 fn batch(step: Json) Answer {

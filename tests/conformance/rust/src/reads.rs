@@ -1,7 +1,7 @@
 //! Reads: `cache` and `live`.
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use windlass_sdk::{Error, ObjectRef, cache, live};
 
 use crate::arguments::{Kind, Target, error, read, target};
@@ -18,9 +18,29 @@ struct Query {
     #[serde(default)]
     owned: bool,
     fields: Option<Vec<String>>,
+    view: Option<View>,
     limit: Option<u32>,
     max_bytes: Option<u32>,
     page_token: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum View {
+    Metadata,
+    Fields(Vec<String>),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct LogQuery {
+    target: Target,
+    container: Option<String>,
+    #[serde(default)]
+    previous: bool,
+    tail_lines: Option<u32>,
+    since_ms: Option<u32>,
+    limit_bytes: Option<u32>,
 }
 
 #[derive(Deserialize)]
@@ -47,10 +67,50 @@ pub(crate) fn call(call: &str, step: &Value) -> Option<Answer> {
             Ok(answers.into_iter().map(|answer| shown(optional(answer))).collect())
         }
         "cache.list" => all(cache_query(read(step, "query")).iter()),
-        "live.get" => optional(live::get(&target(step))),
+        "live.get" => optional(live_get(step)),
         "live.list" => all(live_query(read(step, "query")).iter()),
+        "live.log" => log(read(step, "query")).read().map(Value::from).map_err(|refused| error(&refused)),
+        "live.served" => {
+            let Kind { api_version, kind } = read(step, "kind");
+            let served = live::served(&api_version, &kind).map_err(|refused| error(&refused));
+            served.map(|kind| kind.map_or(Value::Null, |kind| served_kind(&kind)))
+        }
         _ => return None,
     })
+}
+
+fn live_get(step: &Value) -> Result<Option<Value>, Error> {
+    let target = target(step);
+    if let Some(name) = step["subresource"].as_str() {
+        return live::get_subresource(&target, name);
+    }
+    match read::<Option<View>>(step, "view") {
+        Some(View::Metadata) => live::get_metadata(&target),
+        Some(View::Fields(fields)) => live::get_fields(&target, &texts(&fields)),
+        None => live::get(&target),
+    }
+}
+
+fn log(query: LogQuery) -> live::Log {
+    let mut log = live::log(query.target.into());
+    if let Some(container) = query.container {
+        log = log.container(container);
+    }
+    if query.previous {
+        log = log.previous();
+    }
+    if let Some(lines) = query.tail_lines {
+        log = log.tail_lines(lines);
+    }
+    if let Some(milliseconds) = query.since_ms {
+        log = log.since_ms(milliseconds);
+    }
+    query.limit_bytes.into_iter().fold(log, live::Log::limit_bytes)
+}
+
+fn served_kind(kind: &live::ServedKind) -> Value {
+    let live::ServedKind { resource, namespaced, verbs, subresources } = kind;
+    json!({"resource": resource, "namespaced": namespaced, "verbs": verbs, "subresources": subresources})
 }
 
 fn fields(step: &Value) -> Option<Vec<String>> {
@@ -105,6 +165,11 @@ fn live_query(asked: Query) -> live::Query {
     }
     if let Some(selector) = asked.field_selector {
         query = query.fields(selector);
+    }
+    match asked.view {
+        Some(View::Metadata) => query = query.metadata(),
+        Some(View::Fields(fields)) => query = query.only(&texts(&fields)),
+        None => {}
     }
     if let Some(limit) = asked.limit {
         query = query.page_size(limit);

@@ -2,10 +2,10 @@
 
 use serde::Deserialize;
 use serde_json::Value;
-use windlass_sdk::writes::{self, Delete, FieldValidation, Operation, Propagation, Write, Written};
+use windlass_sdk::writes::{self, Delete, DeleteCollection, FieldValidation, Operation, Propagation, Write, Written};
 use windlass_sdk::{Error, ObjectRef};
 
-use crate::arguments::{Target, error, read, target};
+use crate::arguments::{Kind, Target, error, read, reference, target};
 use crate::common::{Answer, shown};
 
 #[derive(Default, Deserialize)]
@@ -19,6 +19,18 @@ struct Options {
     field_validation: Option<String>,
     propagation: Option<String>,
     grace_period_ms: Option<u32>,
+    manager_suffix: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Collection {
+    kind: Kind,
+    namespace: Option<String>,
+    label_selector: Option<String>,
+    field_selector: Option<String>,
+    #[serde(default)]
+    all: bool,
 }
 
 #[derive(Deserialize)]
@@ -32,6 +44,11 @@ struct Subresource {
 pub(crate) fn call(call: &str, step: &Value) -> Option<Answer> {
     Some(match call {
         "writes.delete" => optional(deletion(step).send()),
+        "writes.delete-collection" => {
+            let deleted = collection(step).send().map_err(|refused| error(&refused));
+            deleted.map(|deleted| deleted.map_or(Value::Null, |deleted| deleted.iter().map(reference).collect()))
+        }
+        "writes.evict" => writes::evict(&target(step)).send().map(|()| Value::Null).map_err(|refused| error(&refused)),
         "writes.batch" => {
             let operations = step["operations"].as_array().into_iter().flatten().map(operation);
             Ok(writes::batch(operations).into_iter().map(|answer| shown(optional(answer))).collect())
@@ -90,6 +107,9 @@ fn with(options: Options, mut write: Write) -> Write {
     if options.dry_run {
         write = write.dry_run();
     }
+    if let Some(suffix) = options.manager_suffix {
+        write = write.manager_suffix(suffix);
+    }
     match options.field_validation.as_deref() {
         Some("warn") => write.field_validation(FieldValidation::Warn),
         Some("ignore") => write.field_validation(FieldValidation::Ignore),
@@ -115,4 +135,32 @@ fn deletion(step: &Value) -> Delete {
         Some("background") => deletion.propagation(Propagation::Background),
         _ => deletion,
     }
+}
+
+fn collection(step: &Value) -> DeleteCollection {
+    let (options, of) = (options(step), read::<Collection>(step, "collection"));
+    let mut deletion = writes::delete_collection(&of.kind.api_version, &of.kind.kind);
+    if let Some(namespace) = of.namespace {
+        deletion = deletion.in_namespace(namespace);
+    }
+    if let Some(selector) = of.label_selector {
+        deletion = deletion.labels(selector);
+    }
+    if let Some(selector) = of.field_selector {
+        deletion = deletion.fields(selector);
+    }
+    if of.all {
+        deletion = deletion.all();
+    }
+    if let Some(milliseconds) = options.grace_period_ms {
+        deletion = deletion.grace_period_ms(milliseconds);
+    }
+    if options.dry_run {
+        deletion = deletion.dry_run();
+    }
+    deletion.propagation(match options.propagation.as_deref() {
+        Some("foreground") => Propagation::Foreground,
+        Some("orphan") => Propagation::Orphan,
+        _ => Propagation::Background,
+    })
 }
