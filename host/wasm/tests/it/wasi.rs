@@ -187,6 +187,17 @@ async fn a_sleep_beyond_the_deadline_is_the_plugins_own_overrun() {
 }
 
 #[tokio::test]
+async fn a_sleep_with_the_memory_that_is_kept_back_is_stopped_and_none_where_time_stands_still() {
+    // All of the guests' memory is kept back, so that whatever runs has it.
+    let memory = 16 << 20;
+    let limits = Limits { memory_bytes: memory, guest_memory_bytes: Some(memory), ..patient() };
+    let plugin = load(&sandbox(limits), "guest", &sleeping("0.2.12", 3_600, 3_600)).await.expect("it loads");
+    let (reason, message) = trapped(reconcile(&plugin, &quiet()).await);
+    assert_eq!((reason, message.contains("kept back")), ("wasi", true), "{message}");
+    assert_eq!(replayed(&plugin).await, CallResult::Done);
+}
+
+#[tokio::test]
 async fn each_wait_counts_as_a_call_of_the_host() {
     let waits = "(loop $more (call $block (call $after (i64.const 1000000))) (br $more))";
     let limits = Limits { host_calls: 3, ..patient() };
