@@ -42,6 +42,15 @@ file_sha256() {
     if have sha256sum; then sha256sum "$1"; else shasum -a 256 "$1"; fi | cut -d ' ' -f 1
 }
 
+# sources PATH…: the files there that somebody has written.
+sources() {
+    local path
+    for path in "$@"; do
+        ! [ -e "$path" ] || find "$path" \( -name build -o -name node_modules -o -name target -o -name templates -o -name __pycache__ -o -name .zig-cache \) -prune -o \
+            -type f ! -name '*.pyc' ! -name '*.md' -print
+    done | LC_ALL=C sort -u
+}
+
 # publish FOLDER NAME: gives what is complete in FOLDER its NAME. Of several at once the first is it, and the others' folders go.
 publish() {
     # A link, for what is installed may know its own path. One that leads nowhere is nobody's name.
