@@ -12,7 +12,7 @@ CARGO_TARGET_DIR ?= target
 # What `bench` and `bench-check` pass on.
 export QUICK CASES CONTENDERS ROUNDS SEED RECORD BUILD
 
-.PHONY: help setup build plugins guests conformance demo test soak fuzz bench bench-check clean
+.PHONY: help setup build plugins guests conformance stock demo test soak fuzz bench bench-check clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1 \2/p' $(MAKEFILE_LIST) | awk '{ printf "  %s %-11s", $$1, $$2; $$1 = $$2 = ""; print }'
@@ -38,6 +38,9 @@ guests: setup ## build the tests' own components to target/guests
 
 conformance: build ## build the conformance suite's probes, and the WebApp plugins of all languages; NAMES="go webapp-ts": only these
 	@tools/build-conformance $(NAMES)
+
+stock: build ## build the tests' plugins by stock toolchains, without an SDK
+	@tools/build-stock $(NAMES)
 
 # No more than it runs, with cargo's own lines left out; the host as `build` has it, so that tests share it.
 demo: setup ## see the WebApp plugin reconcile; KEEP=1: leave it running
@@ -73,7 +76,7 @@ else
 	cargo bench --locked --workspace --bench pointers
 	cargo bench --locked --workspace --bench calls $(if $(QUICK),-- --quick)
 	cargo bench --locked --workspace --bench host $(if $(QUICK),-- --quick)
-	$(MAKE) --no-print-directory conformance
+	$(MAKE) --no-print-directory conformance stock
 	tools/build-prototypes
 	cargo bench --locked --workspace --bench languages $(if $(QUICK),-- --quick)
 endif

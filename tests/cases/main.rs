@@ -31,6 +31,7 @@ mod reload;
 mod replicas;
 mod review;
 mod shutdown;
+mod stock;
 mod storm;
 mod swap;
 mod swap_judged;

@@ -37,6 +37,12 @@ pub fn guest(name: &str) -> anyhow::Result<PathBuf> {
     existing(Some(file), "a test guest", "make plugins")
 }
 
+/// The plugin `name` of a stock toolchain: in `WINDLASS_STOCK_DIR`, else `target/stock`.
+pub fn stock(name: &str) -> anyhow::Result<PathBuf> {
+    let file = from_environment("WINDLASS_STOCK_DIR", "target/stock").join(format!("{name}.wasm"));
+    existing(Some(file), "a plugin of a stock toolchain", "make stock")
+}
+
 /// The binary with a real kube-apiserver: `WINDLASS_CLUSTER_BIN`.
 pub fn cluster() -> anyhow::Result<PathBuf> {
     let built = std::env::var_os("WINDLASS_CLUSTER_BIN").map(PathBuf::from);

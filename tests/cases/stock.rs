@@ -1,0 +1,83 @@
+//! Plugins by stock toolchains, without an SDK or an adapter of ours: each prints, reads the clock, draws a random number, is refused
+//! a file, and brings a `WebApp` its `ConfigMap` (`tests/stock`).
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, ensure};
+use regex::Regex;
+use serde_json::json;
+use windlass_tests::host::Host;
+use windlass_tests::server::{Kind, Server};
+use windlass_tests::wait::until;
+use windlass_tests::{busy, paths};
+
+/// How long the first load of a large component may take beside other tests.
+const COMPILED: Duration = Duration::from_mins(4);
+
+/// Without policies, and with time to compile on a machine that is busy.
+const FLAGS: [&str; 6] =
+    ["--grants=manifest", "--leases=none", "--limit", "compile-deadline=4m", "--limit", "compile-cpu=4m"];
+
+/// Runs the plugin `name` alone, which must be told of a refused file with `words`.
+async fn converges(name: &str, words: &str) -> anyhow::Result<()> {
+    let began = seconds()?;
+    let plugins = tempfile::tempdir()?;
+    std::fs::copy(paths::stock(name)?, plugins.path().join(format!("{name}.wasm")))?;
+    let server = Server::start(Kind::Embedded).await?;
+    server.install_webapp().await?;
+    let objects = server.objects();
+    let host = {
+        let _turn = busy::turn().await?;
+        let host = Host::run_with(server.kubeconfig(), objects.namespace(), plugins.path(), &FLAGS)?;
+        host.says_within(COMPILED, &["controller started"]).await?;
+        host
+    };
+    let webapp = json!({
+        "apiVersion": "apps.kubedojo.io/v1beta1", "kind": "WebApp",
+        "metadata": {"name": "shop"}, "spec": {"image": "nginx"},
+    });
+    objects.apply(&webapp).await?;
+    let converged = until("the WebApp has its ConfigMap", || async {
+        let it = objects.get("ConfigMap", &format!("shop-{name}")).await?.context("it is not there")?;
+        let owner = &it["metadata"]["ownerReferences"][0];
+        ensure!(owner["kind"] == "WebApp" && owner["controller"] == true && it["data"]["file"] == "refused", "{it}");
+        Ok(())
+    });
+    converged.await.with_context(|| host.log())?;
+
+    let line = host.says("for shop at ").await?;
+    let said = Regex::new(r"for shop at (\d+) drew ([0-9a-f]{8}), and /etc/hostname: (.+)")?;
+    let said = said.captures(&line).with_context(|| format!("it is no whole line: {line}"))?;
+    println!("{line}");
+    let at: u64 = said[1].parse()?;
+    ensure!((began..=seconds()?).contains(&at), "the clock is not the host's: {line}");
+    ensure!(&said[2] != "00000000", "nothing was drawn: {line}");
+    ensure!(said[3].contains(words) && line.contains(name), "{line}");
+    let status = host.terminate().await?;
+    ensure!(status.success(), "{status}");
+    Ok(())
+}
+
+fn seconds() -> anyhow::Result<u64> {
+    Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_by_componentize_py_converges_prints_and_is_refused_a_file() -> anyhow::Result<()> {
+    converges("stock-python", "/etc/hostname").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_by_componentize_js_converges_prints_and_is_refused_a_file() -> anyhow::Result<()> {
+    converges("stock-js", "fetch").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_by_zig_cc_and_the_standard_adapter_converges_prints_and_is_refused_a_file() -> anyhow::Result<()> {
+    converges("stock-c", "No such file").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_by_go_and_the_standard_adapter_converges_prints_and_is_refused_a_file() -> anyhow::Result<()> {
+    converges("stock-go", "Bad file number").await
+}

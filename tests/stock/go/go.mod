@@ -1,0 +1,3 @@
+module windlass.dev/stock
+
+go 1.26
