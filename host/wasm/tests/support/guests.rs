@@ -30,6 +30,11 @@ pub(crate) fn hostile(mode: &str) -> Vec<u8> {
     patched("hostile.wasm", HOSTILE, mode)
 }
 
+/// The plugin `name` of a stock toolchain.
+pub(crate) fn stock(name: &str) -> Vec<u8> {
+    read("WINDLASS_STOCK_DIR", "stock", &format!("{name}.wasm"))
+}
+
 fn patched(file: &str, (marker, room): (&[u8], usize), mode: &str) -> Vec<u8> {
     let mut bytes = read("WINDLASS_GUEST_DIR", "guests", file);
     let at = bytes.windows(marker.len()).position(|window| window == marker).expect("the guest has its marker");
@@ -44,7 +49,7 @@ fn read(variable: &str, directory: &str, file: &str) -> Vec<u8> {
     let default = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target").join(directory);
     let path = std::env::var_os(variable).map_or_else(default, PathBuf::from).join(file);
     std::fs::read(&path).unwrap_or_else(|error| {
-        panic!("cannot read the guest {} ({error}): run `make plugins`, or set {variable}", path.display())
+        panic!("cannot read the guest {} ({error}): run `make plugins stock`, or set {variable}", path.display())
     })
 }
 
