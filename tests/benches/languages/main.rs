@@ -2,8 +2,9 @@
 //! nothing and for the WebApp, the memory of a running instance and of an idle plugin; against a prototype of the same
 //! language, which is bare wasmtime and a guest without an SDK, in the same rounds.
 //!
-//! `make bench`, or by name: `cargo bench --workspace --bench languages -- go c`. `tools/build-conformance` and
-//! `tools/build-prototypes` build what is measured. docs/benchmarks.md has recorded results. Times are of the guest's thread.
+//! `make bench`, or by name: `cargo bench --workspace --bench languages -- go c stock-js`. `tools/build-conformance`,
+//! `tools/build-prototypes` and `tools/build-stock` build what is measured. docs/benchmarks.md has recorded results. Times are of
+//! the guest's thread.
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures the time of the world")]
 
@@ -11,15 +12,17 @@ mod calls;
 mod idle;
 mod instance;
 mod prototype;
+mod stock;
 // The ports of the sandbox's own tests, which answer from memory.
 #[path = "../../../host/wasm/tests/support/mod.rs"]
 mod support;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use windlass_wasm::{Instances, Limits, Sandbox, SandboxOptions};
+use windlass_wasm::{Instances, Limits, Plugin, Sandbox, SandboxOptions};
 
 /// A language, and the plugins that stand for it.
 struct Language {
@@ -57,13 +60,17 @@ fn main() -> anyhow::Result<()> {
     let size = if is_quick { Size { rounds: 2, calls: 20 } } else { Size { rounds: 7, calls: 300 } };
     let named: Vec<_> = arguments.iter().filter(|it| !it.starts_with("--")).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let is_wanted = |name: &str| named.is_empty() || named.iter().any(|it| *it == name);
     for language in &LANGUAGES {
-        if named.is_empty() || named.iter().any(|it| *it == language.name) {
+        if is_wanted(language.name) {
             runtime.block_on(measure(language, size)).with_context(|| format!("of {}", language.name))?;
             if !is_quick {
                 idle::measure(language)?;
             }
         }
+    }
+    for name in stock::NAMES.into_iter().filter(|name| is_wanted(name)) {
+        runtime.block_on(stock::measure(name, size)).with_context(|| format!("of {name}"))?;
     }
     Ok(())
 }
@@ -76,18 +83,7 @@ async fn measure(language: &Language, size: Size) -> anyhow::Result<()> {
     let (webapp, probe) = (language.webapp()?, language.probe()?);
     let cache = tempfile::tempdir()?;
     let sandbox = sandbox(Some(cache.path()))?;
-    let began = (Instant::now(), cpu());
-    let webapp_bytes = std::fs::metadata(&webapp)?.len();
-    let webapp = sandbox.load(&webapp).await?;
-    let (wall, cpu) = (began.0.elapsed(), cpu().saturating_sub(began.1));
-    println!(
-        "{}: WebApp {:.0} KiB; compiled in {:.2} s of processor time ({:.2} s) to {:.2} MiB",
-        language.name,
-        webapp_bytes as f64 / 1024.0,
-        cpu.as_secs_f64(),
-        wall.as_secs_f64(),
-        largest(cache.path())? as f64 / f64::from(1 << 20),
-    );
+    let webapp = compiled(language.name, &webapp, &sandbox, cache.path()).await?;
     let probe = sandbox.load(&probe).await?;
     let prototype = prototype::Prototype::of(language.name)?;
     let by_sdk = match &prototype {
@@ -123,6 +119,22 @@ async fn measure(language: &Language, size: Size) -> anyhow::Result<()> {
     let private = instance::memory(&webapp).await?;
     println!("  memory of a running instance: {:.0} KiB", private as f64 / 1024.0);
     Ok(())
+}
+
+/// Loads the WebApp plugin `file`, which `sandbox` keeps in `cache`, and says what that takes.
+async fn compiled(name: &str, file: &Path, sandbox: &Sandbox, cache: &Path) -> anyhow::Result<Arc<Plugin>> {
+    let began = (Instant::now(), cpu());
+    let bytes = std::fs::metadata(file)?.len();
+    let plugin = sandbox.load(file).await?;
+    let (wall, cpu) = (began.0.elapsed(), cpu().saturating_sub(began.1));
+    println!(
+        "{name}: WebApp {:.0} KiB; compiled in {:.2} s of processor time ({:.2} s) to {:.2} MiB",
+        bytes as f64 / 1024.0,
+        cpu.as_secs_f64(),
+        wall.as_secs_f64(),
+        largest(cache)? as f64 / f64::from(1 << 20),
+    );
+    Ok(plugin)
 }
 
 impl Language {

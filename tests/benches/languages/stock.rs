@@ -1,0 +1,26 @@
+//! The plugins of stock toolchains (`tests/stock`): the component, its compiling, a fresh and a reused call for a WebApp, in which
+//! each prints a line, tries to open a file and applies a ConfigMap.
+
+use std::time::Duration;
+
+use windlass_wasm::Instances;
+
+use crate::{Size, built, calls, compiled, sandbox};
+
+/// They are named as their files.
+pub(crate) const NAMES: [&str; 4] = ["stock-python", "stock-js", "stock-c", "stock-go"];
+
+pub(crate) async fn measure(name: &str, size: Size) -> anyhow::Result<()> {
+    let cache = tempfile::tempdir()?;
+    let sandbox = sandbox(Some(cache.path()))?;
+    let plugin = compiled(name, &built("stock", &format!("{name}.wasm"))?, &sandbox, cache.path()).await?;
+    let mut best = [Duration::MAX; 2];
+    for _ in 0..size.rounds {
+        for (best, instances) in best.iter_mut().zip([Instances::Fresh, Instances::Reuse]) {
+            *best = calls::webapp(&plugin, instances, size.calls).await?.min(*best);
+        }
+    }
+    let [fresh, reused] = best.map(|it| it.as_secs_f64() * 1e6);
+    println!("  µs a call, fresh / reused: {fresh:.0} / {reused:.0}");
+    Ok(())
+}
