@@ -212,13 +212,13 @@ async fn inspect_says_of_what_is_no_plugin_for_this_host_what_it_is_and_what_its
     let newer = r#"(component
         (component $empty)
         (instance $reconciler (instantiate $empty))
-        (export "windlass:plugin/reconciler@0.2.0" (instance $reconciler)))"#;
+        (export "windlass:plugin/reconciler@0.3.0" (instance $reconciler)))"#;
     let newer = inspect(newer, true).await?;
     assert_eq!(newer.code, Some(2));
     let json: Value = serde_json::from_str(&newer.printed)?;
-    assert_eq!(json["abi"], serde_json::json!(["0.2.0"]));
+    assert_eq!(json["abi"], serde_json::json!(["0.3.0"]));
     for said in [&newer.said, json["problem"].as_str().unwrap_or_default()] {
-        assert!(said.contains("reconciler@0.2.0") && said.contains("newer windlass"), "{said}");
+        assert!(said.contains("reconciler@0.3.0") && said.contains("newer windlass"), "{said}");
     }
     Ok(())
 }

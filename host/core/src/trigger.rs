@@ -13,7 +13,7 @@ pub const MAX_TRIGGERS: usize = 8;
 /// One thing that has queued a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trigger {
-    /// What happened.
+    /// The thing that happened.
     pub reason: TriggerReason,
     /// The name of the watch, if the manifest gives it one.
     pub watch: Option<Arc<str>>,
@@ -21,7 +21,7 @@ pub struct Trigger {
     pub object: Option<ObjectRef>,
 }
 
-/// What happened; as `triggers.trigger` in WIT.
+/// A thing that happened; as `triggers.trigger` in WIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TriggerReason {
     /// An object is new or has changed.

@@ -15,7 +15,7 @@ use crate::native::triggers;
 
 pub use crate::bindings::windlass::plugin::triggers::Trigger;
 
-/// What has queued the key since the call before, the oldest first, and at most eight. None in a test, unless it sets some
+/// The things that have queued the key since the call before, the oldest first, and at most eight. None in a test, unless it sets some
 /// ([`testing::Host::trigger`](crate::testing::Host::trigger)).
 #[must_use]
 pub fn list() -> Vec<Trigger> {

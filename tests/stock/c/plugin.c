@@ -79,6 +79,7 @@ typedef struct {
     optional_text resource_version;
     bool owned, force, dry_run;
     uint8_t field_validation;
+    optional_text manager_suffix;
 } apply_arguments;
 typedef struct {
     bool failed;

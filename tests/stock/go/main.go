@@ -65,6 +65,7 @@ type applyArguments struct {
 	resourceVersion      optionalText
 	owned, force, dryRun bool
 	fieldValidation      uint8
+	managerSuffix        optionalText
 }
 
 // An error of the API, which a failure passes on as it came.

@@ -24,7 +24,7 @@ MANIFEST = {
     ],
 }
 
-OWNED = writes.WriteOptions(None, None, True, False, False, writes.FieldValidation.STRICT)
+OWNED = writes.WriteOptions(None, None, True, False, False, writes.FieldValidation.STRICT, None)
 
 
 class Reconciler(exports.Reconciler):

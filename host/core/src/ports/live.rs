@@ -1,4 +1,4 @@
-//! What a plugin reads from the API server itself; the same shapes as `wit/live.wit`.
+//! Reads from the API server itself; the same shapes as `wit/live.wit`.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::{CallContext, ListPage, Written};
 use crate::error::ApiError;
 use crate::object::{ObjectKind, ObjectRef};
 
-/// What is returned of an object.
+/// The part of an object that is returned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum View {
     /// All of it.
@@ -16,7 +16,7 @@ pub enum View {
     Whole,
     /// Its `apiVersion`, `kind` and `metadata`.
     Metadata,
-    /// What identifies it, and the values at these JSON pointers.
+    /// The values at these JSON pointers, beside what identifies it.
     Fields(Vec<String>),
 }
 
@@ -27,7 +27,7 @@ pub struct LiveGet {
     pub target: ObjectRef,
     /// Such as `scale`. None: the object itself.
     pub subresource: Option<Arc<str>>,
-    /// What is returned of it.
+    /// The part of it that is returned.
     pub view: View,
 }
 
@@ -50,7 +50,7 @@ pub struct LiveQuery {
     pub label_selector: Option<String>,
     /// In Kubernetes' syntax.
     pub field_selector: Option<String>,
-    /// What is returned of each object.
+    /// The part of each object that is returned.
     pub view: View,
     /// How many objects a page may hold, at least 1.
     pub limit: u32,

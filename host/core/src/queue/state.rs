@@ -1,6 +1,8 @@
 //! The parts of a queue together: each operation as one step, to be taken under one lock. Times are nanoseconds of the
 //! clock, passed in.
 
+mod questions;
+
 use std::task::Waker;
 use std::time::Duration;
 
@@ -178,14 +180,6 @@ impl<K: Key> QueueState<K> {
         let item = self.items.get(slot);
         (item.failures, item.counted) = (0, 0);
         self.items.tidy(hash, slot);
-    }
-
-    pub(super) fn num_requeues(&mut self, hash: KeyHash, key: &K) -> u32 {
-        self.items.find(hash, key).map_or(0, |slot| u32::from(self.items.get(slot).counted))
-    }
-
-    pub(super) fn has_failed(&mut self, hash: KeyHash, key: &K) -> bool {
-        self.items.find(hash, key).is_some_and(|slot| self.items.get(slot).failures > 0)
     }
 
     /// Returns what a worker should do. It waits with `ticket` if it waited before, and can be woken by `waker`.
@@ -381,20 +375,6 @@ impl<K: Key> QueueState<K> {
     /// Whether nothing is ready, parked, or with a worker.
     fn is_idle(&self) -> bool {
         self.depth == 0 && self.parked == 0 && self.working.is_empty()
-    }
-
-    pub(super) fn processing(&mut self) -> Vec<K> {
-        let Self { working, items, .. } = self;
-        working.iter().map(|working| items.get(working.slot).key.clone()).collect()
-    }
-
-    pub(super) fn was_due(&mut self, hash: KeyHash, key: &K) -> bool {
-        let slot = self.items.find(hash, key);
-        self.working.iter().any(|working| Some(working.slot) == slot && working.was_due)
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.depth
     }
 
     pub(super) fn metrics(&mut self, now: u64) -> QueueMetrics {

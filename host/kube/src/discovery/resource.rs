@@ -1,4 +1,4 @@
-//! What discovery tells of a kind.
+//! A kind, as discovery tells of it.
 
 use windlass_core::grants::Access;
 use windlass_core::object::{ObjectKey, ObjectKind};

@@ -61,13 +61,13 @@ struct Deletion {
 }
 
 /// How a deletion ended for now.
-struct Ended {
+struct EndedCollection {
     deleted: Deleted,
     /// Until when the server may go on with it, and who waits for what it does.
     unsettled: Option<(Instant, Option<CollectionInterest>)>,
 }
 
-impl From<ApiError> for Ended {
+impl From<ApiError> for EndedCollection {
     fn from(error: ApiError) -> Self {
         Self { deleted: Err(error), unsettled: None }
     }
@@ -83,7 +83,7 @@ impl Collections for Writer {
         let writer = self.clone();
         let (asker, answered) = oneshot::channel();
         let task = async move {
-            let Some((Ended { deleted, unsettled }, asker)) =
+            let Some((EndedCollection { deleted, unsettled }, asker)) =
                 writer.delete_all(&call, &collection, options, asker).await
             else {
                 return;
@@ -118,7 +118,7 @@ impl Writer {
         collection: &Collection,
         mut options: DeleteOptions,
         mut asker: oneshot::Sender<Deleted>,
-    ) -> Option<(Ended, oneshot::Sender<Deleted>)> {
+    ) -> Option<(EndedCollection, oneshot::Sender<Deleted>)> {
         let withheld = self.read_only && !options.dry_run;
         options.dry_run |= self.read_only;
         let mut planned = self.plan_deletion(call, collection, &options).await;
@@ -163,7 +163,7 @@ impl Writer {
         Ok(Deletion { subject, mutation, resource, namespace, labels, propagation, dry_run, withheld: false })
     }
 
-    async fn send_deletion(&self, call: &CallContext, mut deletion: Deletion) -> Ended {
+    async fn send_deletion(&self, call: &CallContext, mut deletion: Deletion) -> EndedCollection {
         if deletion.withheld
             && let Some(why) = self.has_no_dry_run(&deletion.resource, "").await
         {
@@ -215,7 +215,7 @@ impl Writer {
                         None
                     }
                 };
-                Ended { deleted: Err(failure), unsettled }
+                EndedCollection { deleted: Err(failure), unsettled }
             }
         }
     }
@@ -227,7 +227,7 @@ impl Writer {
         deletion: &Deletion,
         found: Option<Vec<Object>>,
         (interest, code, took): (Option<CollectionInterest>, Option<u16>, Duration),
-    ) -> Ended {
+    ) -> EndedCollection {
         match (interest, &found) {
             (Some(interest), Some(found)) => interest.deleted(found),
             (Some(interest), None) => interest.unknown(),
@@ -254,7 +254,7 @@ impl Writer {
             let (key, uid) = (object.header.key.clone(), Some(object.header.uid.text()));
             ObjectRef { kind: deletion.resource.kind.clone(), key, uid }
         };
-        Ended { deleted: Ok(found.map(|found| found.iter().map(named).collect())), unsettled: None }
+        EndedCollection { deleted: Ok(found.map(|found| found.iter().map(named).collect())), unsettled: None }
     }
 
     fn audit_of<'a>(&'a self, call: &'a CallContext, deletion: &'a Deletion) -> Audit<'a> {

@@ -124,7 +124,7 @@ async fn a_server_answers_a_review_without_a_name() {
 
 fn eviction() -> Operation {
     let body = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}});
-    let subresource = Some(Subresource { name: "eviction".into(), parent: Some(target("a", Some("u"))) });
+    let subresource = Some(Subresource { name: "eviction".into(), parent: Some(target("a", None)) });
     Operation::Create { object: body.to_string(), options: WriteOptions { subresource, ..WriteOptions::default() } }
 }
 
@@ -141,8 +141,9 @@ async fn an_eviction_that_a_disruption_budget_forbids_is_tried_later() {
         let began = Instant::now();
         let result = write(&script, CallContext { hold, ..call() }, eviction()).await;
         settled.wait().await;
+        assert_eq!(script.mutations_asked().len(), 1, "{result:?}");
         assert!(began.elapsed() < Duration::from_secs(1), "held for {:?}", began.elapsed());
-        assert_eq!(script.mutations_asked()[0].path, "/api/v1/namespaces/prod/pods/a/eviction");
+        assert_eq!(script.mutations_asked()[0].path, "/api/v1/namespaces/prod/pods/a/eviction", "{result:?}");
         result
     };
     answered(Reply::Json(201, done)).await.expect("evicted");

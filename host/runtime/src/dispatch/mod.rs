@@ -4,6 +4,7 @@
 //! the primary. The other way round, a worker without a key would sit on a permit that another plugin needs. What it
 //! costs: a more urgent key that comes meanwhile waits for at most as many calls as the controller has workers.
 
+mod afresh;
 mod aftermath;
 pub(crate) mod call_gate;
 pub(crate) mod call_record;
@@ -36,15 +37,15 @@ use windlass_core::breaker;
 use windlass_core::fair::{CallPermit, CpuPermit, CpuShare, LEAVES_THREAD_AFTER, leave_thread};
 use windlass_core::gate::Gate;
 use windlass_core::hot_loop::SlowMark;
-use windlass_core::mapping::{Primaries as _, PrimaryKind};
-use windlass_core::object::{Object, ObjectKey, ObjectRef};
+use windlass_core::mapping::PrimaryKind;
+use windlass_core::object::{Object, ObjectKey};
 use windlass_core::outcome::Retry;
 use windlass_core::overlay::Overlay;
 use windlass_core::ports::{CallContext, Ports};
 use windlass_core::principal::Principal;
-use windlass_core::queue::{Priority, Queue};
+use windlass_core::queue::Queue;
 use windlass_core::settle::{self, Hold};
-use windlass_core::trigger::{Trigger, TriggerReason, Triggers};
+use windlass_core::trigger::{TriggerReason, Triggers};
 use windlass_wasm::{CallLimits, CpuTime, Request};
 
 use self::middleware::slow_lane::SlowLaneKeys;
@@ -336,59 +337,6 @@ impl Dispatch {
 
     fn memory(&self) -> MutexGuard<'_, KeyMemory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What has queued `key`, which is about to be called: what was noted, else that its time has come.
-    fn triggers(&self, memory: &mut KeyMemory, key: &ObjectKey) -> Triggers {
-        let mut triggers = memory.take_triggers(key);
-        // Of one that was left alone for a while, it is known why it was queued then.
-        if triggers.iter().next().is_none() && self.queue.was_due(key) {
-            let failed = self.queue.has_failed(key);
-            let reason = if failed { TriggerReason::Retry } else { TriggerReason::RequeueAfter };
-            triggers.note(&Arc::new(reason.into()));
-        }
-        triggers
-    }
-
-    /// Queues every primary after all else, without its failures: something has changed that may have mended them.
-    pub(crate) fn start_afresh(&self, reason: TriggerReason) {
-        let failed = self.memory().forget_failed();
-        for key in failed {
-            self.forget(&key);
-        }
-        self.queue_all(reason);
-    }
-
-    /// Queues every primary after all else, for this `reason`. Returns how many there are.
-    pub(crate) fn queue_all(&self, reason: TriggerReason) -> usize {
-        let (keys, trigger) = (self.primaries.all(), Arc::new(reason.into()));
-        let queued = keys.len();
-        for key in keys {
-            self.memory().note(&key, &trigger);
-            self.queue.add_with(key, Priority::BACKGROUND);
-        }
-        queued
-    }
-
-    /// As [`Self::catch_up`], for a generation that takes the place of another.
-    pub(crate) fn take_over(&self, gone: impl IntoIterator<Item = (ObjectKey, Arc<str>)>) {
-        self.memory().passes_on();
-        self.catch_up(gone, TriggerReason::Swap);
-    }
-
-    /// Queues every primary, for this `reason`, and those that have `gone`, with their uids: what the watches told until now
-    /// was not kept.
-    pub(crate) fn catch_up(&self, gone: impl IntoIterator<Item = (ObjectKey, Arc<str>)>, reason: TriggerReason) {
-        for (key, uid) in gone {
-            let object = Some(ObjectRef { kind: self.primary.kind.clone(), key: key.clone(), uid: Some(uid.clone()) });
-            let trigger = Trigger { reason: TriggerReason::Deleted, watch: None, object };
-            let mut memory = self.memory();
-            memory.note(&key, &Arc::new(trigger));
-            memory.goes(key.clone(), uid);
-            drop(memory);
-            self.queue.add_with(key, Priority::CHANGE);
-        }
-        self.start_afresh(reason);
     }
 
     /// Forgets the failures of `key`: they say nothing of what is tried from now on.

@@ -82,7 +82,7 @@ impl Route {
         }
     }
 
-    /// What `event` tells those whose keys it queues. A first list tells all of them the same.
+    /// The trigger that `event` is to those whose keys it queues. A first list tells all of them the same.
     pub(crate) fn trigger(&self, event: &WatchEvent) -> Trigger {
         let (reason, object) = match event {
             WatchEvent::Applied { initial: true, .. } => return TriggerReason::Start.into(),

@@ -89,7 +89,7 @@ fn port(state: &mut CallState, import: &'static str) -> wasmtime::Result<(Arc<dy
     Ok((world.ports.live.clone(), world.call.clone()))
 }
 
-/// What is asked for, if it can be asked and the call may read once more.
+/// The question, if it can be asked and the call may read once more.
 fn charged<T>(state: &mut CallState, verb: &'static str, asked: Result<T, Malformed>) -> Result<T, ApiError> {
     let asked = asked.map_err(|reason| malformed(verb, reason))?;
     if state.meter.live_read() {

@@ -90,7 +90,7 @@ pub(crate) fn live_query(query: &LiveQuery) -> Value {
     })
 }
 
-/// What is returned of an object; null: all of it.
+/// The part of an object that is returned; null: all of it.
 pub(crate) fn view(view: &View) -> Value {
     match view {
         View::Whole => Value::Null,
@@ -249,7 +249,7 @@ pub(crate) fn api_error_of(error: &Value) -> ApiError {
     }
 }
 
-/// What has queued the key, as a case writes it.
+/// The triggers of the key, as a case writes them.
 pub(crate) fn triggers_of(all: &[Value]) -> Triggers {
     const REASONS: [TriggerReason; 3] = [TriggerReason::Changed, TriggerReason::Deleted, TriggerReason::Resync];
     let mut triggers = Triggers::default();

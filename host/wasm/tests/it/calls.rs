@@ -70,14 +70,12 @@ async fn a_call_is_small_until_it_is_at_work() {
 
 #[tokio::test]
 async fn a_name_that_would_lead_elsewhere_never_reaches_a_port() {
-    let import = r#"(import "windlass:plugin/cache@0.2.0" "get"
-        (func $get (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#;
+    let import = r#"(import "windlass:plugin/cache@0.2.0" "get" (func $get (param i32 i32)))"#;
+    // The reference is at 3072: version, kind and name are set, and nothing else of it is there.
     let get = |name_at: u32, name_length: u32| {
-        format!(
-            "(call $get (i32.const 2048) (i32.const 2) (i32.const 2050) (i32.const 9)
-              (i32.const 0) (i32.const 0) (i32.const 0) (i32.const {name_at}) (i32.const {name_length})
-              (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 1024))"
-        )
+        let set = [(3084, 2048), (3088, 2), (3092, 2050), (3096, 9), (3112, name_at), (3116, name_length)];
+        let set = set.map(|(at, value)| format!("(i32.store (i32.const {at}) (i32.const {value}))")).concat();
+        format!("{set} (call $get (i32.const 3072) (i32.const 1024))")
     };
     let sandbox = sandbox(Limits::default());
     let reads = async |name_at, name_length| {
@@ -95,11 +93,11 @@ async fn a_name_that_would_lead_elsewhere_never_reaches_a_port() {
 #[tokio::test]
 async fn reads_of_one_call_share_what_it_may_return() {
     let import = r#"(import "windlass:plugin/cache@0.2.0" "get-many" (func $get (param i32 i32 i32 i32 i32 i32)))"#;
-    // Two times `v1 ConfigMap` named `v1`; the answers are 100 bytes each, the first byte is 1 for an error.
-    let target = r"\00\08\00\00\02\00\00\00\02\08\00\00\09\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\08\00\00\02\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00";
+    // Two times `v1 ConfigMap` named `v1`; the answers are 112 bytes each, the first byte is 1 for an error.
+    let target = r"\00\00\00\00\00\00\00\00\00\00\00\00\00\08\00\00\02\00\00\00\02\08\00\00\09\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\08\00\00\02\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00";
     let read = "(call $get (i32.const 3072) (i32.const 2) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 1024))
         (if (i32.load8_u (i32.load (i32.const 1024))) (then unreachable))
-        (if (i32.eqz (i32.load8_u offset=100 (i32.load (i32.const 1024)))) (then unreachable))";
+        (if (i32.eqz (i32.load8_u offset=112 (i32.load (i32.const 1024)))) (then unreachable))";
     let guest = Core {
         imports: import.to_owned(),
         items: format!(r#"(data (i32.const 3072) "{target}{target}")"#),

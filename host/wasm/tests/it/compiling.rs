@@ -384,9 +384,9 @@ async fn a_plugin_goes_on_with_quick_code_if_better_code_cannot_be_had() {
     assert_eq!(kept(&cache, ".quick.code"), 1, "a restart need not compile it again");
     let again = load(&sandbox, "webapp", &webapp()).await.expect("it loads");
     assert!(again.was_cached());
-    // For who wants good code, quick code is none.
-    let thorough = load(&keeping(&cache), "webapp", &webapp()).await.expect("it loads");
-    assert!(!thorough.was_cached());
+    // For who wants good code, quick code is none, and there is no other.
+    let thorough = load(&keeping(&cache), "webapp", &webapp()).await.expect_err("it is known what comes of it");
+    assert_eq!(thorough.problem.reason(), "compile-crash");
 }
 
 #[cfg(target_os = "linux")]

@@ -83,7 +83,7 @@ async fn a_live_answer_that_does_not_fit_is_an_error() {
     assert_eq!(result, CallResult::Done);
 }
 
-/// Deletes the ConfigMaps with the label `v1`, and all of them if `all`; the answer is at 1024.
+/// Deletes the `ConfigMap`s with the label `v1`, and all of them if `all`; the answer is at 1024.
 fn delete_collection(all: u32) -> String {
     // Of the collection: api-version, kind, the label selector, and `all`.
     let words = [(0, 2048), (4, 2), (8, 2050), (12, 9), (28, 1), (32, 2048), (36, 2), (52, all)];

@@ -1,4 +1,4 @@
-//! What deletions do to the objects of a [`Host`](super::Host).
+//! The effect of deletions on the objects of a [`Host`](super::Host).
 
 use serde_json::{Value, json};
 

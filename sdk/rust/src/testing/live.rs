@@ -1,4 +1,4 @@
-//! What a [`Host`](super::Host) answers to live reads.
+//! The answers of a [`Host`](super::Host) to live reads.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What a live read returns of an object: the form that the server is asked for, and what is cut off here.
+//! The part of an object that a live read returns: the form that the server is asked for, and what is cut off here.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl Cut {
         })
     }
 
-    /// What to ask the server for, about one object.
+    /// The question to the server about one object.
     pub(super) fn form_of_object(&self) -> &'static str {
         if matches!(self, Self::Metadata) { PARTIAL } else { JSON }
     }

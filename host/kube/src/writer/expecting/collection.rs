@@ -1,4 +1,4 @@
-//! What a key must see after it has deleted a collection.
+//! The things that a key must see after it has deleted a collection.
 //!
 //! The answer names the objects too late: their events may have come by then. So those that the caches show are followed
 //! from before the request. What the caches did not show, and what the server does not name, they have to prove.

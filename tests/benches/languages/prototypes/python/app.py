@@ -25,6 +25,6 @@ class Reconciler(exports.Reconciler):
                 "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
             },
         }
-        options = writes.WriteOptions(None, None, True, True, False, writes.FieldValidation.STRICT)
+        options = writes.WriteOptions(None, None, True, True, False, writes.FieldValidation.STRICT, None)
         writes.apply(json.dumps(deployment), options)
         return Outcome(None)

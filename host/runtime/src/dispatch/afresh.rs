@@ -1,0 +1,66 @@
+//! Queues keys for other reasons than a change, and tells calls for which.
+
+use std::sync::Arc;
+
+use windlass_core::mapping::Primaries as _;
+use windlass_core::object::{ObjectKey, ObjectRef};
+use windlass_core::queue::Priority;
+use windlass_core::trigger::{Trigger, TriggerReason, Triggers};
+
+use super::Dispatch;
+use super::memory::KeyMemory;
+
+impl Dispatch {
+    /// The triggers of `key`, which is about to be called: those that were noted, else that its time has come.
+    pub(super) fn triggers(&self, memory: &mut KeyMemory, key: &ObjectKey) -> Triggers {
+        let mut triggers = memory.take_triggers(key);
+        // Of one that was left alone for a while, it is known why it was queued then.
+        if triggers.iter().next().is_none() && self.queue.was_due(key) {
+            let failed = self.queue.has_failed(key);
+            let reason = if failed { TriggerReason::Retry } else { TriggerReason::RequeueAfter };
+            triggers.note(&Arc::new(reason.into()));
+        }
+        triggers
+    }
+
+    /// Queues every primary after all else, without its failures: something has changed that may have mended them.
+    pub(crate) fn start_afresh(&self, reason: TriggerReason) {
+        let failed = self.memory().forget_failed();
+        for key in failed {
+            self.forget(&key);
+        }
+        self.queue_all(reason);
+    }
+
+    /// Queues every primary after all else, for this `reason`. Returns how many there are.
+    pub(crate) fn queue_all(&self, reason: TriggerReason) -> usize {
+        let (keys, trigger) = (self.primaries.all(), Arc::new(reason.into()));
+        let queued = keys.len();
+        for key in keys {
+            self.memory().note(&key, &trigger);
+            self.queue.add_with(key, Priority::BACKGROUND);
+        }
+        queued
+    }
+
+    /// As [`Self::catch_up`], for a generation that takes the place of another.
+    pub(crate) fn take_over(&self, gone: impl IntoIterator<Item = (ObjectKey, Arc<str>)>) {
+        self.memory().passes_on();
+        self.catch_up(gone, TriggerReason::Swap);
+    }
+
+    /// Queues every primary, for this `reason`, and those that have `gone`, with their uids: what the watches told until now
+    /// was not kept.
+    pub(crate) fn catch_up(&self, gone: impl IntoIterator<Item = (ObjectKey, Arc<str>)>, reason: TriggerReason) {
+        for (key, uid) in gone {
+            let object = Some(ObjectRef { kind: self.primary.kind.clone(), key: key.clone(), uid: Some(uid.clone()) });
+            let trigger = Trigger { reason: TriggerReason::Deleted, watch: None, object };
+            let mut memory = self.memory();
+            memory.note(&key, &Arc::new(trigger));
+            memory.goes(key.clone(), uid);
+            drop(memory);
+            self.queue.add_with(key, Priority::CHANGE);
+        }
+        self.start_afresh(reason);
+    }
+}
