@@ -6,7 +6,7 @@
 //! ```no_run
 //! # use windlass_sdk::{info, triggers};
 //! let because: Vec<String> = triggers::list().iter().map(ToString::to_string).collect();
-//! info!(because.join(", "));
+//! info!("called", because = because.join(", "));
 //! ```
 
 use std::fmt;
