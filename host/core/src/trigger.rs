@@ -87,6 +87,12 @@ impl Triggers {
         }
     }
 
+    /// Whether nothing is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The triggers, the oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &Trigger> {
         self.0.iter().map(|trigger| &**trigger)

@@ -11,7 +11,7 @@ use windlass_core::compose::CREATED_BY;
 use windlass_kube::sweep::{Carrier, Parent, Sought, SweepScope};
 use windlass_wasm::EntryPoint;
 
-use super::examine;
+use super::examine::{self, CacheArgs};
 use super::limits::LimitArgs;
 use super::marked::{self, ListFormat, PlaceArgs, SweptCluster, complete, reference};
 use windlass_runtime::NamedKinds;
@@ -100,7 +100,7 @@ impl ListChildrenArgs {
 
 /// The name of the plugin in `file`, and the kinds that it names.
 async fn version(file: &Path, limits: &LimitArgs) -> anyhow::Result<(String, NamedKinds)> {
-    let plugin = examine::load(file, limits, None).await?;
+    let plugin = examine::load(file, limits, CacheArgs::default()).await?;
     if plugin.entry() != EntryPoint::Composer {
         bail!(
             "{} is no composite plugin: it has no children by which its host could tell what it left",

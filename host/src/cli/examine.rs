@@ -17,6 +17,15 @@ use windlass_runtime::POLICY_SUFFIX;
 /// The time to answer for a cluster that no flag names.
 const UNASKED: Duration = Duration::from_secs(3);
 
+/// Where what was examined is kept compiled.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct CacheArgs {
+    /// The directory for compiled plugins, private to this user: give the one of the host that will run the plugin. Default:
+    /// `XDG_CACHE_HOME`/windlass, else ~/.cache/windlass.
+    #[arg(long, value_name = "DIR", env = "WINDLASS_CACHE_DIR")]
+    cache_dir: Option<PathBuf>,
+}
+
 /// The cluster to ask for the resource names of kinds.
 #[derive(Debug, Args)]
 pub(super) struct ClusterArgs {
@@ -31,9 +40,9 @@ pub(super) struct ClusterArgs {
 
 /// Loads a plugin without running it. Its compiled code is kept for the host that will run it: who reviews a file, or grants it
 /// what it asks for, mostly wants it to run soon.
-pub(super) async fn load(path: &Path, limits: &LimitArgs, cache: Option<PathBuf>) -> anyhow::Result<Arc<Plugin>> {
+pub(super) async fn load(path: &Path, limits: &LimitArgs, cache: CacheArgs) -> anyhow::Result<Arc<Plugin>> {
     let (compiler, limits) = (super::compiler()?, limits.limits()?);
-    let cache = cache.or_else(default_cache_dir);
+    let cache = cache.cache_dir.or_else(default_cache_dir);
     let sandbox = Sandbox::new(SandboxOptions { compiler, limits, cache, ..SandboxOptions::default() })?;
     Ok(sandbox.load(path).await?)
 }

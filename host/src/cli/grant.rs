@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Args;
 
-use super::examine::{self, ClusterArgs};
+use super::examine::{self, CacheArgs, ClusterArgs};
 use super::limits::LimitArgs;
 use windlass_policy::draft::draft;
 use windlass_policy::regular::replace;
@@ -28,10 +28,8 @@ pub(super) struct GrantArgs {
     /// Leave out `paused: true`: a host that follows the directory starts the plugin at once.
     #[arg(long)]
     in_force: bool,
-    /// The directory for compiled plugins, private to this user: give the one of the host that will run the plugin. Default:
-    /// `XDG_CACHE_HOME`/windlass, else ~/.cache/windlass.
-    #[arg(long, value_name = "DIR", env = "WINDLASS_CACHE_DIR")]
-    cache_dir: Option<PathBuf>,
+    #[command(flatten)]
+    cache: CacheArgs,
     #[command(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
@@ -40,7 +38,7 @@ pub(super) struct GrantArgs {
 
 impl GrantArgs {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let plugin = examine::load(&self.plugin, &self.limits, self.cache_dir).await?;
+        let plugin = examine::load(&self.plugin, &self.limits, self.cache).await?;
         let asks = self.cluster.asks(&plugin).await?;
         let text = draft(&plugin, &asks, self.in_force);
         let output = self.output.unwrap_or_else(|| examine::beside(&plugin));

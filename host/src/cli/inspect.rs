@@ -15,7 +15,7 @@ use windlass_core::grants::{Allowance, HttpRule, Rule, resource_name};
 use windlass_wasm::{Contents, EntryPoint, Need, Plugin};
 
 use super::OutputFormat;
-use super::examine::{self, ClusterArgs};
+use super::examine::{self, CacheArgs, ClusterArgs};
 use super::limits::LimitArgs;
 use windlass_policy::Policy;
 use windlass_policy::review::{PolicyReview, Reviewed, review};
@@ -49,10 +49,8 @@ pub(super) struct InspectArgs {
     /// The output format.
     #[arg(long, short, value_enum, default_value = "text")]
     output: OutputFormat,
-    /// The directory for compiled plugins, private to this user: give the one of the host that will run the plugin. Default:
-    /// `XDG_CACHE_HOME`/windlass, else ~/.cache/windlass.
-    #[arg(long, value_name = "DIR", env = "WINDLASS_CACHE_DIR")]
-    cache_dir: Option<PathBuf>,
+    #[command(flatten)]
+    cache: CacheArgs,
     #[command(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
@@ -98,7 +96,7 @@ impl InspectArgs {
         let limits = self.limits.limits()?;
         let contents = Contents::read(&self.plugin, &limits)?;
         let made = InspectedFile { needs: contents.needs(&limits), contents };
-        let plugin = match examine::load(&self.plugin, &self.limits, self.cache_dir.clone()).await {
+        let plugin = match examine::load(&self.plugin, &self.limits, self.cache.clone()).await {
             Ok(plugin) => plugin,
             Err(error) => {
                 self.print_unloaded(&made, &error)?;

@@ -2,14 +2,14 @@
 //! after each delivery. The debounce of 100 ms and the start of the watches are in it.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use windlass_tests::objects::documents;
 use windlass_tests::paths;
 use windlass_tests::server::{Kind, Server};
 
-use crate::milliseconds;
 use crate::support::process::Watched;
+use crate::{delivered, milliseconds};
 
 /// The plugins, each with its bar in milliseconds.
 const PLUGINS: [(&str, u64); 5] =
@@ -63,10 +63,7 @@ async fn once(name: &str, file: &PathBuf) -> anyhow::Result<(Duration, Option<Du
     let mut host = Watched::start(&server, plugins.path(), &[&its_own, level]).await?;
     let next = plugins.path().join(".next");
     std::fs::copy(file, &next)?;
-    // What is written under another name is noticed too, and must not begin the wait before the clock runs.
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    let closed = Instant::now();
-    std::fs::rename(&next, plugins.path().join(format!("{name}.wasm")))?;
+    let closed = delivered(&next, name).await?;
     let called = host.hears(|line| line.contains(" called elapsed=")).await?;
     // `windlass_runtime::QUICK_FROM`
     let is_large = file.metadata()?.len() >= 1 << 20;

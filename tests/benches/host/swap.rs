@@ -1,14 +1,14 @@
 //! From a closed file to the first call on the generation that it brings, the debounce of 100 ms included.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 use windlass_tests::chameleon;
 use windlass_tests::server::{Kind, Server};
 
 use crate::support::process::Watched;
-use crate::{median, milliseconds};
+use crate::{delivered, median, milliseconds};
 
 /// A host with a plugin that says at each call which generation it is.
 struct Stage {
@@ -43,10 +43,7 @@ impl Stage {
     async fn swap(&mut self, generation: u16) -> anyhow::Result<Duration> {
         let next = self.plugins.path().join(".next");
         write(generation, &next)?;
-        // What is written under another name is noticed too, and must not begin the wait before the clock runs.
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        let closed = Instant::now();
-        std::fs::rename(&next, self.plugins.path().join("chameleon.wasm"))?;
+        let closed = delivered(&next, "chameleon").await?;
         let called = self.host.hears(|line| is_call(line, generation)).await?;
         Ok(called - closed)
     }

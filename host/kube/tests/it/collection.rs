@@ -3,12 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use http::Method;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use windlass_core::clock::{Clock, Moment};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::expectations::Cache;
 use windlass_core::gate::Gate;
@@ -24,7 +21,7 @@ use windlass_core::write::{Collection, DeleteOptions, Propagation};
 use windlass_kube::{Discovery, Expecting, Informers, Readable, WriteOutcome, Writer};
 
 use crate::cluster::{cluster, config_maps, create};
-use crate::script::{Asked, Reply, Script, call, call_with, cluster_call, key, list, pod, pods};
+use crate::script::{Asked, NoTime, Reply, Script, call, call_with, cluster_call, key, list, pod, pods};
 
 fn collection() -> Collection {
     Collection {
@@ -166,18 +163,6 @@ async fn an_answer_that_is_lost_holds_the_key_and_one_that_came_does_not() {
     };
     assert_eq!(held(Reply::Broken(vec!["{".into()])).await, (ApiReason::UnknownOutcome, true));
     assert_eq!(held(Reply::Json(403, json!({"reason": "Forbidden"}))).await, (ApiReason::Forbidden, false));
-}
-
-struct NoTime;
-
-impl Clock for NoTime {
-    fn now(&self) -> Moment {
-        Moment::default()
-    }
-
-    fn sleep_until(&self, _: Moment) -> BoxFuture<'static, ()> {
-        futures::future::pending().boxed()
-    }
 }
 
 /// The things that the key waits for after a deletion, with a cache of Pods that shows `shown`.

@@ -3,10 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use windlass_core::clock::{Clock, Moment};
 use windlass_core::expectations::Cache;
 use windlass_core::gate::Gate;
 use windlass_core::object::{ObjectKind, ObjectRef};
@@ -17,19 +14,7 @@ use windlass_core::watch::WatchSpec;
 use windlass_core::write::{DeleteOptions, Operation, PatchType, Propagation, Subresource, WriteOptions};
 use windlass_kube::{Discovery, Expecting, Informers, Readable, Writer};
 
-use crate::script::{Reply, Script, call, key, pod, pods};
-
-struct NoTime;
-
-impl Clock for NoTime {
-    fn now(&self) -> Moment {
-        Moment::default()
-    }
-
-    fn sleep_until(&self, _: Moment) -> BoxFuture<'static, ()> {
-        futures::future::pending().boxed()
-    }
-}
+use crate::script::{NoTime, Reply, Script, call, key, pod, pods};
 
 /// The caches that the key waits for after it has written, by their positions; and how many keys are kept in mind.
 async fn waits(specs: Vec<WatchSpec>, operation: Operation, reply: Reply) -> (Vec<(usize, String)>, usize) {

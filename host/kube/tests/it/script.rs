@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::stream;
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, stream};
 use http::{Method, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, StreamBody};
@@ -17,6 +18,7 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tower::service_fn;
+use windlass_core::clock::{Clock, Moment};
 use windlass_core::fence::Fenced;
 use windlass_core::grants::{Allowance, Grants, LiveGrants, Rule};
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
@@ -24,6 +26,19 @@ use windlass_core::ports::CallContext;
 use windlass_core::principal::{Principal, Role, ServiceAccount};
 use windlass_core::trigger::Triggers;
 use windlass_core::watch::WatchSpec;
+
+/// A clock that stands still, for what is not about time.
+pub(crate) struct NoTime;
+
+impl Clock for NoTime {
+    fn now(&self) -> Moment {
+        Moment::default()
+    }
+
+    fn sleep_until(&self, _: Moment) -> BoxFuture<'static, ()> {
+        pending().boxed()
+    }
+}
 
 /// A request, as the server saw it.
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ impl Dispatch {
     pub(super) fn triggers(&self, memory: &mut KeyMemory, key: &ObjectKey) -> Triggers {
         let mut triggers = memory.take_triggers(key);
         // Of one that was left alone for a while, it is known why it was queued then.
-        if triggers.iter().next().is_none() && self.queue.was_due(key) {
+        if triggers.is_empty() && self.queue.was_due(key) {
             let failed = self.queue.has_failed(key);
             let reason = if failed { TriggerReason::Retry } else { TriggerReason::RequeueAfter };
             triggers.note(&Arc::new(reason.into()));

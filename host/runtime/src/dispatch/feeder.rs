@@ -41,6 +41,8 @@ pub(crate) struct Feeder<S> {
     queue: Queue<ObjectKey>,
     primaries: Stores,
     memory: Arc<Mutex<KeyMemory>>,
+    /// The trigger of a first list, which may queue many thousand keys.
+    start: Arc<Trigger>,
     /// The event that is being worked on, and how often it was begun.
     in_hand: Option<(WatchEvent, u32)>,
 }
@@ -53,7 +55,8 @@ impl<S: EventSource> Feeder<S> {
         primaries: Stores,
         memory: Arc<Mutex<KeyMemory>>,
     ) -> Self {
-        Self { source, route, queue, primaries, memory, in_hand: None }
+        let start = Arc::new(TriggerReason::Start.into());
+        Self { source, route, queue, primaries, memory, start, in_hand: None }
     }
 
     /// Feeds the queue until the source ends. The queue deduplicates, so a key that an event names twice is one.
@@ -80,8 +83,12 @@ impl<S: EventSource> Feeder<S> {
                 // What has happened by now is in the caches already, and each key that is queued now will see it.
                 skip_burst(&mut self.source);
             }
-            let trigger = Arc::new(self.route.trigger(event));
-            self.note(&keys, &trigger);
+            if !keys.is_empty() {
+                // A first list tells the keys of all its objects the same.
+                let is_start = matches!(event, WatchEvent::Applied { initial: true, .. });
+                let trigger = if is_start { self.start.clone() } else { Arc::new(self.route.trigger(event)) };
+                self.note(&keys, &trigger);
+            }
             for key in keys {
                 self.queue.add_with(key.clone(), priority);
                 // Whoever reads it finds the key in the queue, if not at work already.
@@ -100,9 +107,6 @@ impl<S: EventSource> Feeder<S> {
 
     /// Notes for whoever is called about `keys` what queues them. Before they are queued: a worker may take them at once.
     fn note(&self, keys: &[ObjectKey], trigger: &Arc<Trigger>) {
-        if keys.is_empty() {
-            return;
-        }
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         for key in keys {
             memory.note(key, trigger);

@@ -90,7 +90,7 @@ impl KeyMemory {
 
     /// The call about `key` was not made: its `triggers` are for the next.
     pub(super) fn keep_triggers(&mut self, key: &ObjectKey, triggers: &Triggers) {
-        if triggers.iter().next().is_none() {
+        if triggers.is_empty() {
             return;
         }
         let mut all = triggers.clone();

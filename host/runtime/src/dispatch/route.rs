@@ -82,10 +82,9 @@ impl Route {
         }
     }
 
-    /// The trigger that `event` is to those whose keys it queues. A first list tells all of them the same.
+    /// The trigger that `event`, which is none of a first list, is to those whose keys it queues.
     pub(crate) fn trigger(&self, event: &WatchEvent) -> Trigger {
         let (reason, object) = match event {
-            WatchEvent::Applied { initial: true, .. } => return TriggerReason::Start.into(),
             WatchEvent::Applied { new, .. } => (TriggerReason::Changed, new),
             WatchEvent::Deleted(tombstone) => (TriggerReason::Deleted, &tombstone.last),
         };

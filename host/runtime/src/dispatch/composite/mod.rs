@@ -153,16 +153,13 @@ impl<P: Compose> Composite<P> {
         };
         let mut steps: Vec<_> =
             wanted.children.iter().map(|child| (child, step(&seen.parent, child, find(child)))).collect();
+        let is_the_collectors = is_the_collectors(object);
         if object.header.deleting {
-            let is_the_collectors = is_the_collectors(object);
             steps.retain(|(_, step)| !is_the_collectors && step.is_for_who_goes());
         }
         let applied = hand.apply(&seen.parent, &steps, &|kind| self.observed_state.shows_all(kind)).await;
-        let pruning = if is_the_collectors(object) {
-            Pruning::default()
-        } else {
-            prune(&seen.parent, &wanted, &applied, &seen.children)
-        };
+        let pruning =
+            if is_the_collectors { Pruning::default() } else { prune(&seen.parent, &wanted, &applied, &seen.children) };
         tell(hand, &steps, &applied, &pruning);
         let is_whole = applied.iter().all(|it| *it == Applied::Done) && pruning.withheld.is_none();
         let mut failures = hand.prune(pruning.doomed).await;

@@ -241,6 +241,10 @@ pub(crate) fn check_fields(fields: Option<&[String]>) -> Result<(), Malformed> {
     Ok(())
 }
 
+pub(super) fn check_limit(limit: u32) -> Result<(), Malformed> {
+    if limit == 0 { Err("a list needs a `limit` of at least 1".to_owned()) } else { Ok(()) }
+}
+
 pub(crate) fn short(what: &str, text: Option<String>) -> Result<Option<String>, Malformed> {
     match text {
         Some(text) if text.len() > MAX_TEXT => Err(format!("the {what} is longer than {MAX_TEXT} bytes")),
@@ -249,9 +253,7 @@ pub(crate) fn short(what: &str, text: Option<String>) -> Result<Option<String>, 
 }
 
 pub(crate) fn list_query(query: cache::ListQuery, max_bytes: u32) -> Result<ListQuery, Malformed> {
-    if query.limit == 0 {
-        return Err("a list needs a `limit` of at least 1".to_owned());
-    }
+    check_limit(query.limit)?;
     check_fields(query.fields.as_deref())?;
     let (name, value) = query.index.map(|index| (index.index, index.value)).unzip();
     let index = short("name of an index", name)?.zip(short("value of an index", value)?);

@@ -6,7 +6,7 @@ use windlass_core::ports::{LiveGet, LiveQuery, LogQuery, ServedKind, View};
 use windlass_core::write::{Collection, DeleteOptions};
 
 use super::bindings::windlass::plugin::{live, types, writes};
-use super::convert::{self, Malformed, check_fields, object_kind, object_ref, path_segment, short};
+use super::convert::{self, Malformed, check_fields, check_limit, object_kind, object_ref, path_segment, short};
 
 pub(crate) fn get(target: types::ObjectRef, subresource: Option<String>, of: live::View) -> Result<LiveGet, Malformed> {
     Ok(LiveGet {
@@ -28,9 +28,7 @@ fn view(view: live::View) -> Result<View, Malformed> {
 }
 
 pub(crate) fn query(query: live::ListQuery) -> Result<LiveQuery, Malformed> {
-    if query.limit == 0 {
-        return Err("a list needs a `limit` of at least 1".to_owned());
-    }
+    check_limit(query.limit)?;
     Ok(LiveQuery {
         kind: object_kind(query.kind.api_version, query.kind.kind)?,
         namespace: query.namespace.map(|namespace| path_segment("namespace", namespace)).transpose()?,
