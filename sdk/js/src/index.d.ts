@@ -8,6 +8,7 @@ export * from './plugin.js';
 export * from './errors.js';
 export * from './objects.js';
 export * from './json.js';
+export * from './quantity.js';
 export type * from './types.js';
 export type * from './manifest.js';
 export type { Condition, NewCondition } from './conditions.js';

@@ -2,6 +2,7 @@ export { defineComposer, defineReconciler, requeueAfter } from './plugin.js';
 export { ApiError, HttpError, isApiError, Terminal, throwAll, Transient } from './errors.js';
 export { controllerOf, deepEqual, formatRef, hasFields, isControlledBy, ownerReference, refOf, selectorText, sibling } from './objects.js';
 export { parse, stringify } from './json.js';
+export { quantityToScalar } from './quantity.js';
 export * as cache from './cache.js';
 export * as clock from './clock.js';
 export * as conditions from './conditions.js';

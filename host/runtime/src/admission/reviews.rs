@@ -22,10 +22,16 @@ pub(crate) const RETRIES: RetryPolicy = jittered_policy(Duration::from_secs(2), 
 /// How soon what is running is.
 const REVIEWS: Period = Period::sliding(AGAIN).jitter(1.0, 2.0);
 
-/// A watch that an account may not have.
+/// The watches that an account may not have, of those that a controller needs; at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WatchRefusal {
     account: ServiceAccount,
+    denied: Vec<DeniedWatch>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct DeniedWatch {
     verb: &'static str,
     resource: String,
     namespace: Option<Arc<str>>,
@@ -34,14 +40,18 @@ pub(crate) struct WatchRefusal {
 
 impl fmt::Display for WatchRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { account: ServiceAccount { namespace, name }, verb, resource, .. } = self;
-        write!(f, "system:serviceaccount:{namespace}:{name} may not {verb} {resource}")?;
-        match &self.namespace {
-            Some(namespace) => write!(f, " in {namespace}")?,
-            None => f.write_str(" in all namespaces")?,
+        let Self { account: ServiceAccount { namespace, name }, denied } = self;
+        write!(f, "system:serviceaccount:{namespace}:{name} may not ")?;
+        for (index, DeniedWatch { verb, resource, namespace, reason }) in denied.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "; nor " };
+            write!(f, "{comma}{verb} {resource}")?;
+            match namespace {
+                Some(namespace) => write!(f, " in {namespace}")?,
+                None => f.write_str(" in all namespaces")?,
+            }
+            write!(f, " ({})", if reason.is_empty() { "no role of its allows it" } else { reason })?;
         }
-        let reason = if self.reason.is_empty() { "no role of its allows it" } else { &self.reason };
-        write!(f, " ({reason}): bind a role to it that does, or change `impersonate` in the policy")
+        f.write_str(": bind a role to it that does, or change `impersonate` in the policy")
     }
 }
 
@@ -74,24 +84,20 @@ impl Reviewer for ServerReviews {
     }
 }
 
-/// The first of `needed` that the account may not watch.
+/// All of `needed` that the account may not watch, so that one role can mend it. None: it may watch everything.
 pub(crate) async fn refused<R: Reviewer>(
     reviewer: &R,
     account: &ServiceAccount,
     needed: &[Needed],
 ) -> Result<Option<WatchRefusal>, ReviewError> {
+    let mut denied = Vec::new();
     for need in needed {
         if let ReviewVerdict::Denied { verb, reason } = reviewer.review(account, need).await? {
-            return Ok(Some(WatchRefusal {
-                account: account.clone(),
-                verb,
-                resource: need.resource_name(),
-                namespace: need.namespace().map(Arc::from),
-                reason,
-            }));
+            let (resource, namespace) = (need.resource_name(), need.namespace().map(Arc::from));
+            denied.push(DeniedWatch { verb, resource, namespace, reason });
         }
     }
-    Ok(None)
+    Ok((!denied.is_empty()).then(|| WatchRefusal { account: account.clone(), denied }))
 }
 
 /// Completes when the account may no longer watch something of `needed`. While nobody answers, the last answer holds.
@@ -165,6 +171,20 @@ mod tests {
         assert!(said.contains("system:serviceaccount:prod:deployer may not watch secrets in all namespaces"), "{said}");
         let rounds = began.elapsed().as_secs_f64() / AGAIN.as_secs_f64();
         assert!((2.0..8.1).contains(&rounds), "{rounds}");
+    }
+
+    #[tokio::test]
+    async fn all_that_is_denied_is_said_at_once() {
+        let script = Scripted(Mutex::new(vec![Some(ReviewVerdict::Allowed), Some(denied())]));
+        let [one] = &needed()[..] else { panic!("one") };
+        let other = Resource { plural: "pods".to_owned(), ..(*one.resource).clone() };
+        let needed = [one.clone(), one.clone(), Needed { resource: Arc::new(other), ..one.clone() }];
+        let refusal = refused(&script, &account(), &needed).await.expect("it is answered").expect("two are denied");
+        let said = refusal.to_string();
+        assert!(
+            said.contains("may not watch secrets in all namespaces (no role of its allows it); nor watch pods"),
+            "{said}"
+        );
     }
 
     #[test]
