@@ -111,11 +111,8 @@ fn rust() -> anyhow::Result<Vec<u8>> {
 
 /// A guest that reads the same `ConfigMap` again and again, and cannot go on where that fails.
 fn reading() -> Vec<u8> {
-    let imports = r#"(import "windlass:plugin/cache@0.2.0" "get"
-        (func $get (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#;
-    let get = "(call $get (i32.const 2048) (i32.const 2) (i32.const 2050) (i32.const 9) (i32.const 1) (i32.const 3000) (i32.const 4)
-        (i32.const 3004) (i32.const 4) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)
-        (i32.const 1024))";
+    let imports = r#"(import "windlass:plugin/cache@0.2.0" "get" (func $get (param i32 i32)))"#;
+    let get = "(call $get (i32.const 3072) (i32.const 1024))";
     // The first byte is that of the result, the fifth that of the option within.
     let check = "(if (i32.load8_u (i32.const 1024)) (then unreachable))
         (if (i32.eqz (i32.load8_u (i32.const 1028))) (then unreachable))";
@@ -123,7 +120,13 @@ fn reading() -> Vec<u8> {
         "(loop $again {get} {check} (global.set $left (i32.sub (global.get $left) (i32.const 1)))
            (br_if $again (global.get $left)))"
     );
-    let items = format!("(global $left (mut i32) (i32.const {READS})) (data (i32.const 3000) \"prodshop\")");
+    // At 3072 are the arguments: apiVersion and kind, as addresses and lengths, of the texts at 2048, then the namespace, which is
+    // there, and the name.
+    let items = format!(
+        r#"(global $left (mut i32) (i32.const {READS})) (data (i32.const 3000) "prodshop")
+           (data (i32.const 3084) "\00\08\00\00\02\00\00\00\02\08\00\00\09\00\00\00")
+           (data (i32.const 3100) "\01\00\00\00\b8\0b\00\00\04\00\00\00\bc\0b\00\00\04\00\00\00")"#
+    );
     Core { imports: imports.to_owned(), items, reconcile, pages: 8, ..Core::default() }.component()
 }
 

@@ -29,7 +29,10 @@ const THEIRS: usize = 50;
 const BREAKING: [&str; 3] = ["loops", "devours", "floods-reads"];
 /// Those that do not, as instructions. Each takes much less than the second of processor time that a call may have.
 const STAYING: [(&str, &str); 3] = [
-    ("spins", "(local.set $at (i32.const 200000000)) (loop $on (br_if $on (local.tee $at (i32.sub (local.get $at) (i32.const 1)))))"),
+    (
+        "spins",
+        "(local.set $at (i32.const 200000000)) (loop $on (br_if $on (local.tee $at (i32.sub (local.get $at) (i32.const 1)))))",
+    ),
     (
         "allocates",
         "(drop (memory.grow (i32.const 1500))) (local.set $at (i32.const 98000000))
@@ -39,9 +42,7 @@ const STAYING: [(&str, &str); 3] = [
     (
         "floods",
         "(local.set $at (i32.const 9000))
-         (loop $on (call $get (i32.const 2048) (i32.const 2) (i32.const 2050) (i32.const 9) (i32.const 0) (i32.const 0) (i32.const 0)
-             (i32.const 2048) (i32.const 4) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)
-             (i32.const 1024))
+         (loop $on (call $get (i32.const 3072) (i32.const 1024))
            (br_if $on (local.tee $at (i32.sub (local.get $at) (i32.const 1)))))",
     ),
 ];
@@ -214,14 +215,16 @@ fn write(name: &str, directory: &Path) -> anyhow::Result<()> {
     let labelled = format!(r#"{primary},"labelSelector":"hostile=true""#);
     let manifest =
         MANIFEST.replacen(r#""name":"guest""#, &format!(r#""name":"{name}""#), 1).replacen(primary, &labelled, 1);
-    let imports = r#"(import "windlass:plugin/cache@0.2.0" "get"
-        (func $get (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#;
+    let imports = r#"(import "windlass:plugin/cache@0.2.0" "get" (func $get (param i32 i32)))"#;
     // It asks to be called again at once: in the answer at 512, after the byte of the result, stands that of the outcome.
-    let again = r#"(data (i32.const 516) "\01")"#;
+    // At 3072 are the arguments of its read: the kind and the name, as addresses and lengths, of the texts at 2048.
+    let items = r#"(data (i32.const 516) "\01")
+        (data (i32.const 3084) "\00\08\00\00\02\00\00\00\02\08\00\00\09\00\00\00")
+        (data (i32.const 3112) "\00\08\00\00\04\00\00\00")"#;
     let guest = Core {
         manifest,
         imports: imports.to_owned(),
-        items: again.to_owned(),
+        items: items.to_owned(),
         // What it is told lies over what it was told before.
         realloc: "(global.set $heap (i32.const 65536))".to_owned(),
         reconcile: format!("(local $at i32) {what}"),
