@@ -144,6 +144,8 @@ static windlass_json *mapping_of(const windlass_mapping *mapping) {
         {"all", NULL},
         {"reference", NULL},
         {"selectedBy", "index"},
+        {"mapper", NULL},
+        {"customize", NULL},
     };
     if (mapping->type == WINDLASS_MAPPING_UNSET) {
         return NULL;

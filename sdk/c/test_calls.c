@@ -21,6 +21,21 @@ __attribute__((weak)) void windlass_plugin_compose(
     windlass_trap("the plugin does not compose");
 }
 
+__attribute__((weak)) void windlass_plugin_map(const windlass_change *change, windlass_targets *targets, windlass_failures *failures) {
+    (void)change;
+    (void)targets;
+    (void)failures;
+    windlass_trap("the plugin has no mapper: WINDLASS_MAPPER");
+}
+
+__attribute__((weak)) void windlass_plugin_customize(
+    const windlass_request *request, windlass_related_rules *rules, windlass_failures *failures) {
+    (void)request;
+    (void)rules;
+    (void)failures;
+    windlass_trap("the plugin has no customizer: WINDLASS_CUSTOMIZER");
+}
+
 __attribute__((weak)) const windlass_manifest *windlass_plugin_manifest(void) {
     windlass_trap("there is no plugin");
 }
@@ -73,6 +88,27 @@ windlass_composition windlass_test_compose(const char *parent, const char *child
     windlass_composition composition = {.children = windlass_empty_array()};
     windlass_plugin_compose(&request, &composition, &windlass_test_failures);
     return composition;
+}
+
+windlass_targets windlass_test_map(const char *watch, const char *old, const char *new) {
+    windlass_test_failures = (windlass_failures){0};
+    windlass_change change = {
+        .controller = windlass_text("test"),
+        .watch = windlass_text(watch),
+        .old = old ? windlass_test_json(old) : NULL,
+        .new = new ? windlass_test_json(new) : NULL,
+    };
+    windlass_targets targets = {0};
+    windlass_plugin_map(&change, &targets, &windlass_test_failures);
+    return targets;
+}
+
+windlass_related_rules windlass_test_customize(const char *parent) {
+    windlass_test_failures = (windlass_failures){0};
+    windlass_request request = request_about(windlass_test_json(parent));
+    windlass_related_rules rules = {0};
+    windlass_plugin_customize(&request, &rules, &windlass_test_failures);
+    return rules;
 }
 
 windlass_json *windlass_test_describe(void) {

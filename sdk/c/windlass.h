@@ -57,6 +57,10 @@ windlass_json *windlass_find(windlass_json *const *objects, size_t count, const 
 // nothing and has no text: make no list for it.
 windlass_text windlass_selector_text(const windlass_json *selector);
 
+// The amount that a quantity of a resource says, such as `500m` or `1.5Gi`, in thousandths; what is finer is rounded away from
+// nothing. False: the text is no quantity, or one that is too large.
+bool windlass_quantity(windlass_text text, int64_t *milli);
+
 // What owns an object and controls it, as an entry of `ownerReferences`.
 windlass_json *windlass_owner_reference(const windlass_json *owner);
 // The UID of the owner that controls an object.
@@ -686,6 +690,10 @@ typedef struct windlass_http_error {
 bool windlass_http_fetch(const windlass_http_request *request, windlass_http_response *response, windlass_http_error *error) WINDLASS_MUST_USE;
 // An error for a call that failed because of it: terminal if the request is malformed, else transient.
 const windlass_error *windlass_http_failure(const windlass_http_request *request, const windlass_http_error *error);
+
+// --- Mappings as code: WINDLASS_MAPPER for a reconciler, WINDLASS_CUSTOMIZER for a composer ---
+
+#include "windlass_mapping.h"
 
 // --- The end ---
 

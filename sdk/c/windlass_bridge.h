@@ -1,6 +1,6 @@
-// Between the SDK's types and those of the generated bindings, as far as both worlds have the same. Included by reconciler/host.c and
-// composer/host.c alone, each behind its generated header and these names for the types that are named after the world:
-// `wire_text`, `wire_option_text`, `wire_field`, `wire_fields`, `wire_option_u32`, `wire_bytes`.
+// Between the SDK's types and those of the generated bindings, as far as both worlds have the same. Included by reconciler/wire.h and
+// composer/wire.h alone, each behind its generated header and these names for the types that are named after the world:
+// `wire_text`, `wire_option_text`, `wire_field`, `wire_fields`, `wire_bytes`, `wire_texts`.
 //
 // To lower is to give to the host, to lift to take from it. Nothing is copied but what is no valid UTF-8.
 
@@ -119,34 +119,4 @@ static inline windlass_request lift_request(const windlass_plugin_types_request_
         .attempt = wire->attempt,
         .trace_id = lift(wire->trace_id),
     };
-}
-
-// --- The host's functions that both worlds have ---
-
-void windlass_host_log(windlass_level level, windlass_text message, const windlass_field *fields, size_t count) {
-    wire_text text = lower(message);
-    wire_fields wire = lower_fields(fields, count);
-    windlass_plugin_log_log((windlass_plugin_log_level_t)level, &text, &wire);
-}
-
-windlass_instant windlass_host_now(void) {
-    windlass_plugin_clock_instant_t now;
-    windlass_plugin_clock_now(&now);
-    return (windlass_instant){now.seconds, now.nanoseconds};
-}
-
-uint32_t windlass_host_random_u32(void) {
-    return windlass_plugin_random_get_u32();
-}
-
-void windlass_host_random_bytes(void *bytes, uint32_t length) {
-    wire_bytes wire;
-    windlass_plugin_random_get_bytes(length, &wire);
-    memcpy(bytes, wire.ptr, wire.len < length ? wire.len : length);
-}
-
-windlass_text windlass_host_config(void) {
-    windlass_plugin_config_json_t wire;
-    windlass_plugin_config_get(&wire);
-    return lift(wire);
 }

@@ -43,11 +43,13 @@ const windlass_error *windlass_error_of_json(const char *what, const windlass_js
 
 windlass_text windlass_manifest_text(const windlass_manifest *manifest);
 
-// --- What the macros WINDLASS_RECONCILER and WINDLASS_COMPOSER define ---
+// --- What the macros WINDLASS_RECONCILER, WINDLASS_COMPOSER, WINDLASS_MAPPER and WINDLASS_CUSTOMIZER define ---
 
 const windlass_manifest *windlass_plugin_manifest(void);
 windlass_outcome windlass_plugin_reconcile(const windlass_request *request, windlass_failures *failures);
 void windlass_plugin_compose(const windlass_composition_request *request, windlass_composition *composition, windlass_failures *failures);
+void windlass_plugin_map(const windlass_change *change, windlass_targets *targets, windlass_failures *failures);
+void windlass_plugin_customize(const windlass_request *request, windlass_related_rules *rules, windlass_failures *failures);
 
 // --- The host, by the bindings (reconciler/host.c, composer/host.c) or by the host of unit tests (test_*.c) ---
 

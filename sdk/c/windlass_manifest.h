@@ -127,7 +127,7 @@ typedef struct windlass_watch {
     const windlass_predicate *predicates;
     // For what a composer owns, and for nothing else.
     windlass_update_strategy update_strategy;
-    // A DNS label that no other watch of the controller has.
+    // A DNS label that no other watch of the controller has. Only WINDLASS_MAP_MAPPER and WINDLASS_MAP_CUSTOMIZE need it.
     const char *name;
     // Whether neither the beginning of an object's deletion nor its end runs anybody. Not for a primary.
     bool ignore_deletions;
@@ -147,7 +147,9 @@ typedef struct windlass_mapping {
         WINDLASS_MAPPING_SAME_NAME,
         WINDLASS_MAPPING_ALL,
         WINDLASS_MAPPING_REFERENCE,
-        WINDLASS_MAPPING_SELECTED_BY
+        WINDLASS_MAPPING_SELECTED_BY,
+        WINDLASS_MAPPING_MAPPER,
+        WINDLASS_MAPPING_CUSTOMIZE
     } type;
     const char *value;
     windlass_reference reference;
@@ -169,6 +171,10 @@ typedef struct windlass_mapping {
 #define WINDLASS_MAP_SAME_NAME {.type = WINDLASS_MAPPING_SAME_NAME}
 // Every primary.
 #define WINDLASS_MAP_ALL {.type = WINDLASS_MAPPING_ALL}
+// The primaries that the reconciler's own mapper names (WINDLASS_MAPPER). The watch needs a name.
+#define WINDLASS_MAP_MAPPER {.type = WINDLASS_MAPPING_MAPPER}
+// The parents to which the composer's own customizer relates the object (WINDLASS_CUSTOMIZER). The watch needs a name.
+#define WINDLASS_MAP_CUSTOMIZE {.type = WINDLASS_MAPPING_CUSTOMIZE}
 
 typedef struct windlass_mapped_watch {
     windlass_watch watch;

@@ -60,6 +60,10 @@ windlass_outcome windlass_test_reconcile(const char *object);
 windlass_outcome windlass_test_reconcile_request(const windlass_request *request);
 // Composes for a parent, with the children and the related objects of two JSON arrays, which may be NULL.
 windlass_composition windlass_test_compose(const char *parent, const char *children, const char *related);
+// Asks the plugin's mapper about a change of an object in a watch of this name; NULL for a state that there is none of.
+windlass_targets windlass_test_map(const char *watch, const char *old, const char *new);
+// Asks the plugin's customizer which objects are related to a parent.
+windlass_related_rules windlass_test_customize(const char *parent);
 // What `describe` answers.
 windlass_json *windlass_test_describe(void);
 

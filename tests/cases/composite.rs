@@ -3,6 +3,7 @@
 mod answers;
 mod children;
 mod leftovers;
+mod related;
 mod stage;
 
 use std::path::Path;

@@ -23,6 +23,7 @@ mod imports;
 mod kinds;
 mod kubectl;
 mod leases;
+mod mapping;
 mod outage;
 mod policies;
 mod proxy;

@@ -101,12 +101,13 @@ impl PluginKind {
         }
     }
 
-    /// The world of the interface.
+    /// The world of the interface that has the optional export too, for languages whose SDK always exports it. The host calls it only
+    /// if the manifest says so.
     #[must_use]
     pub fn world(self) -> &'static str {
         match self {
-            Self::Reconciler => "reconciler-plugin",
-            Self::Composer => "composer-plugin",
+            Self::Reconciler => "mapping-reconciler-plugin",
+            Self::Composer => "customizing-composer-plugin",
         }
     }
 }

@@ -83,7 +83,7 @@ pub fn wit() -> &'static [(&'static str, &'static str)] {
 fn encode(module: &[u8], shape: &Shape, interface: Interface) -> anyhow::Result<Vec<u8>> {
     let mut module = module.to_vec();
     if !shape.has_world {
-        let (resolve, world) = world::resolve(interface.world())?;
+        let (resolve, world) = world::resolve(interface.world(&shape.exports))?;
         embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)?;
     }
     let encoder = ComponentEncoder::default().validate(true).module(&module)?;

@@ -16,10 +16,12 @@ pub(crate) const FILES: &[(&str, &str)] = files![
     "clock.wit",
     "composer.wit",
     "config.wit",
+    "customize.wit",
     "events.wit",
     "http.wit",
     "live.wit",
     "log.wit",
+    "mapper.wit",
     "metrics.wit",
     "owners.wit",
     "random.wit",
@@ -34,6 +36,10 @@ pub(crate) const FILES: &[(&str, &str)] = files![
 const ADAPTER: &str = "package windlass:adapter;
 world adapter { import windlass:plugin/log@0.2.0; }
 ";
+
+/// The functions that a plugin may export beside these.
+const MAPPER: &str = "windlass:plugin/mapper@0.2.0#";
+const CUSTOMIZE: &str = "windlass:plugin/customize@0.2.0#";
 
 /// An interface that a plugin exports: what kind of plugin it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,9 +61,13 @@ impl Interface {
         }
     }
 
-    pub(crate) fn world(self) -> &'static str {
+    /// The world of a module with these exports.
+    pub(crate) fn world(self, exports: &[String]) -> &'static str {
+        let has = |optional: &str| exports.iter().any(|name| name.starts_with(optional));
         match self {
+            Self::Reconciler if has(MAPPER) => "windlass:plugin/mapping-reconciler-plugin@0.2.0",
             Self::Reconciler => "windlass:plugin/reconciler-plugin@0.2.0",
+            Self::Composer if has(CUSTOMIZE) => "windlass:plugin/customizing-composer-plugin@0.2.0",
             Self::Composer => "windlass:plugin/composer-plugin@0.2.0",
         }
     }
@@ -119,8 +129,12 @@ mod tests {
     }
 
     #[test]
-    fn both_worlds_and_the_adapters_resolve() {
-        for world in [Interface::Reconciler.world(), Interface::Composer.world(), crate::adapter::WORLD] {
+    fn all_worlds_and_the_adapters_resolve() {
+        let optional = [format!("{MAPPER}map"), format!("{CUSTOMIZE}customize")];
+        let worlds = [Interface::Reconciler, Interface::Composer].map(|it| [it.world(&[]), it.world(&optional)]);
+        let [[reconciler, mapping], [composer, customizing]] = worlds;
+        assert!(reconciler != mapping && composer != customizing);
+        for world in [reconciler, mapping, composer, customizing, crate::adapter::WORLD] {
             resolve(world).unwrap_or_else(|error| panic!("{world}: {error:#}"));
         }
     }

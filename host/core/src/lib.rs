@@ -46,6 +46,7 @@ pub mod probation;
 pub mod progress;
 pub mod queue;
 pub mod reference;
+pub mod related;
 pub mod repeats;
 pub mod retry;
 pub mod selector;

@@ -35,6 +35,25 @@ pub enum Mapping {
     SelectedBy(IndexSource),
     /// Every primary. Whoever maps so should map many changes at once.
     All,
+    /// The primaries that the plugin's own code names, which has to be asked: no keys follow from the object alone.
+    Mapper,
+    /// The parents whose composer has named the object, of the watch of this name, as related: see
+    /// [`related`](crate::related).
+    Customize(Arc<str>),
+}
+
+/// Primaries, as the plugin's own code names them; as `mapper.target` in WIT.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The one with this key. It need not exist.
+    Primary(ObjectKey),
+    /// All with this value in an index of the primary's watch.
+    Indexed {
+        /// The index's name in the manifest.
+        index: Arc<str>,
+        /// The value.
+        value: String,
+    },
 }
 
 /// The primaries that there are, for mappings that look for them.
@@ -44,6 +63,9 @@ pub trait Primaries {
 
     /// All of them.
     fn all(&self) -> Vec<ObjectKey>;
+
+    /// Those that `object`, of the watch of this name, is related to by a composer's own rules.
+    fn related_to(&self, object: &Object, watch: &str) -> Vec<ObjectKey>;
 }
 
 /// The primary's kind and scope, which a mapping needs to make keys.
@@ -65,6 +87,7 @@ impl Mapping {
             Self::ReferencedBy(source) => referrers(&object.header.key, source, primaries),
             Self::SelectedBy(source) => selecting(object, source, primaries),
             Self::All => primaries.all(),
+            Self::Customize(watch) => primaries.related_to(object, watch),
             _ => self.key(object, primary).into_iter().collect(),
         }
     }
@@ -86,7 +109,13 @@ impl Mapping {
                 scoped(value.get("metadata")?.get("annotations")?.get(&**name)?.as_str()?, own, primary)
             }
             Self::SameName => scoped(&own.name, own, primary),
-            Self::Field(_) | Self::Reference(_) | Self::ReferencedBy(_) | Self::SelectedBy(_) | Self::All => None,
+            Self::Field(_)
+            | Self::Reference(_)
+            | Self::ReferencedBy(_)
+            | Self::SelectedBy(_)
+            | Self::All
+            | Self::Mapper
+            | Self::Customize(_) => None,
         }
     }
 }
@@ -122,7 +151,7 @@ fn selecting(object: &Object, source: &IndexSource, primaries: &impl Primaries) 
     found
 }
 
-fn is_near(key: &ObjectKey, own: &ObjectKey) -> bool {
+pub(crate) fn is_near(key: &ObjectKey, own: &ObjectKey) -> bool {
     key.namespace == own.namespace || key.namespace.is_none() || own.namespace.is_none()
 }
 
@@ -182,6 +211,10 @@ mod tests {
 
         fn all(&self) -> Vec<ObjectKey> {
             self.0.iter().map(|(namespace, name, _)| ObjectKey::namespaced(*namespace, *name)).collect()
+        }
+
+        fn related_to(&self, _: &Object, _: &str) -> Vec<ObjectKey> {
+            vec![]
         }
     }
 

@@ -116,6 +116,17 @@ pub enum WatchEvent {
     Deleted(Tombstone),
 }
 
+impl WatchEvent {
+    /// The key of the object.
+    #[must_use]
+    pub fn key(&self) -> &crate::object::ObjectKey {
+        match self {
+            Self::Applied { new, .. } => &new.header.key,
+            Self::Deleted(tombstone) => &tombstone.last.header.key,
+        }
+    }
+}
+
 /// The last known state of an object that has gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tombstone {

@@ -3,7 +3,7 @@
 //! The instance is fresh and gone afterwards, unless the operator wants the plugin's instances used again; then it is one
 //! that has ended every call before well, and only what the guest itself keeps in its memory is older than the call.
 
-pub(crate) mod compose;
+pub(crate) mod answer;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use windlass_core::outcome::CallResult;
 use crate::abi::v0_2_0::{self, Instance};
 use crate::counters::Counters;
 use crate::cpu::CpuTime;
+use crate::entry::Export;
 use crate::limits::{Limit, Limits, Overrun};
 use crate::memory::Account;
 use crate::meter::Meter;
@@ -42,6 +43,9 @@ pub(crate) struct Callee<'a> {
 /// An export with its arguments.
 pub(super) trait Question: Sync {
     type Answer: Send;
+
+    /// The export that is called.
+    const EXPORT: Export = Export::Entry;
 
     fn ask(
         &self,
@@ -107,13 +111,13 @@ impl Callee<'_> {
             let memory = &self.shared.memory;
             call.overlay.charge_to(memory.room(self.counters.share(memory)));
         }
-        let Seat { mut store, mut instance, served, terms } = self.seat(world).await;
+        let Seat { mut store, mut instance, served, terms } = self.seat(world, Q::EXPORT).await;
         let time = store.data().meter.time().clone();
         let answer = {
             let call = pin!(async {
                 let instance = match &mut instance {
                     Some(instance) => instance,
-                    none => none.insert(self.code.instantiate(&mut store).await?),
+                    none => none.insert(self.code.instantiate(&mut store, Q::EXPORT).await?),
                 };
                 question.ask(instance, &mut store).await
             });
@@ -130,11 +134,15 @@ impl Callee<'_> {
     }
 
     /// An instance that waits for a call, else what a fresh one needs. Memory is waited for before the clock starts.
-    async fn seat(&self, world: World) -> Seat {
+    async fn seat(&self, world: World, export: Export) -> Seat {
         let lot = &self.shared.lot;
-        let terms = world.call().filter(|_| self.instances == Instances::Reuse).map(|call| Terms::of(call, self.code));
+        // Those that wait serve the entry point alone.
+        let is_reused = self.instances == Instances::Reuse && export == Export::Entry;
+        let terms = world.call().filter(|_| is_reused).map(|call| Terms::of(call, self.code));
         let parked = if let Some(terms) = &terms {
             lot.take(self.counters, terms)
+        } else if export != Export::Entry {
+            None
         } else {
             // Perhaps they were used again until now.
             lot.forget(self.counters);

@@ -8,3 +8,14 @@ pub enum EntryPoint {
     /// `compose`: the plugin says what should be, and the host brings it about.
     Composer,
 }
+
+/// An export that is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Export {
+    /// That of the entry point, with `describe`.
+    Entry,
+    /// `map`, which a reconciler may have.
+    Mapper,
+    /// `customize`, which a composer may have.
+    Customize,
+}

@@ -85,7 +85,7 @@ async fn plugin(
     };
     let text = (known.is_none() && kept.pinned.is_some()).then(|| answer.to_string());
     let manifest = Manifest::from_value(answer)?;
-    manifest.check_entry(entry)?;
+    manifest.check_entry(entry, code.has_optional())?;
     if let Some(text) = text {
         keep_manifest(shared, &digest, text).await?;
     }

@@ -9,8 +9,10 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 use windlass_core::compose::Composition;
+use windlass_core::mapping::Target;
 use windlass_core::outcome::CallResult;
 use windlass_core::ports::{CallContext, Ports};
+use windlass_core::related::RelatedRule;
 
 use crate::abi::{AbiVersion, v0_2_0};
 use crate::artefacts::Pinned;
@@ -22,7 +24,7 @@ use crate::load_error::LoadProblem;
 use crate::manifest::Manifest;
 use crate::memory::Held;
 use crate::obtain::{Obtained, Unimproved, improve};
-use crate::request::{CallLimits, CompositionRequest, Request};
+use crate::request::{CallLimits, ChangeBatch, CompositionRequest, Request};
 use crate::sandbox::{Shared, TaskError};
 use crate::trap::Stopped;
 
@@ -65,6 +67,26 @@ pub struct Composed {
     pub left: Duration,
     /// Of the memory of all guests, what the answer takes while somebody works with it. None: there is nothing of it.
     pub held: Option<Held>,
+}
+
+/// A call of `map` that has ended.
+#[derive(Debug)]
+pub struct Mapped {
+    /// The targets of each change. Err: why there are none, for people.
+    pub answer: Result<Vec<Vec<Target>>, String>,
+    /// The processor time of the guest's thread that it used.
+    pub cpu: Duration,
+}
+
+/// A call of `customize` that has ended.
+#[derive(Debug)]
+pub struct Customized {
+    /// The rules. Err: it failed, and how.
+    pub answer: Result<Vec<RelatedRule>, CallResult>,
+    /// The processor time of the guest's thread that it used.
+    pub cpu: Duration,
+    /// Of its wall time, what is left for what follows from the answer.
+    pub left: Duration,
 }
 
 /// One generation of a plugin: the bytes of a file at one time. Calls of it may run concurrently, each in an instance
@@ -233,17 +255,54 @@ impl Plugin {
         limits: CallLimits,
     ) -> Composed {
         let cpu = CpuTime::default();
-        let world = call::compose::world(&request.request, call, self.counters.clone(), limits.replay);
+        let world = call::answer::world("compose", &request.request, call, self.counters.clone(), limits.replay);
         let (plugin, metered) = (self.clone(), cpu.clone());
         let task = async move {
             let code = plugin.code();
             let callee = plugin.callee(&code, &limits, &metered);
-            metered.metered(call::compose::compose(&callee, &request, world)).await
+            metered.metered(call::answer::compose(&callee, &request, world)).await
         };
         match ended(self.shared.run(task).await) {
             Ok((answer, left, held)) => Composed { answer, cpu: cpu.used(), left, held: Some(held) },
             Err(failed) => Composed { answer: Err(failed), cpu: cpu.used(), left: Duration::ZERO, held: None },
         }
+    }
+
+    /// Calls `map`, as [`Self::reconcile`] calls `reconcile`. The guest can do nothing but answer.
+    pub async fn map(self: &Arc<Self>, batch: ChangeBatch, call: Arc<CallContext>, limits: CallLimits) -> Mapped {
+        let cpu = CpuTime::default();
+        let world = call::answer::world_of_mapper(&batch, call, self.counters.clone(), limits.replay);
+        let (plugin, metered) = (self.clone(), cpu.clone());
+        let task = async move {
+            let code = plugin.code();
+            let callee = plugin.callee(&code, &limits, &metered);
+            metered.metered(call::answer::map(&callee, &batch, world)).await
+        };
+        let answer = match answer_of(self.shared.run(task).await) {
+            Ok(answer) => answer,
+            Err((reason, message)) => Err(format!("{message} ({reason})")),
+        };
+        Mapped { answer, cpu: cpu.used() }
+    }
+
+    /// Calls `customize`, as [`Self::reconcile`] calls `reconcile`. The guest can do nothing but answer.
+    pub async fn customize(
+        self: &Arc<Self>,
+        request: Request,
+        call: Arc<CallContext>,
+        limits: CallLimits,
+    ) -> Customized {
+        let cpu = CpuTime::default();
+        let world = call::answer::world("customize", &request, call, self.counters.clone(), limits.replay);
+        let (plugin, metered) = (self.clone(), cpu.clone());
+        let task = async move {
+            let code = plugin.code();
+            let callee = plugin.callee(&code, &limits, &metered);
+            metered.metered(call::answer::customize(&callee, &request, world)).await
+        };
+        let (answer, left) =
+            ended(self.shared.run(task).await).unwrap_or_else(|stopped| (Err(stopped), Duration::ZERO));
+        Customized { answer, cpu: cpu.used(), left }
     }
 
     fn code(&self) -> Arc<v0_2_0::LinkedPlugin> {
@@ -311,12 +370,16 @@ impl Plugin {
 
 /// The guest's answer; else how it was stopped.
 fn ended<T>(call: Result<Result<T, Stopped>, TaskError>) -> Result<T, CallResult> {
-    let (reason, message) = match call {
-        Ok(Ok(answer)) => return Ok(answer),
-        Ok(Err(Stopped { reason, message })) => (reason, message),
-        Err(error @ (TaskError::Panicked(_) | TaskError::ShutDown)) => ("host", error.to_string()),
-    };
-    Err(CallResult::Trapped { reason, message })
+    answer_of(call).map_err(|(reason, message)| CallResult::Trapped { reason, message })
+}
+
+/// The same; how it was stopped as the class and the message of a trap.
+fn answer_of<T>(call: Result<Result<T, Stopped>, TaskError>) -> Result<T, (&'static str, String)> {
+    match call {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(Stopped { reason, message })) => Err((reason, message)),
+        Err(error @ (TaskError::Panicked(_) | TaskError::ShutDown)) => Err(("host", error.to_string())),
+    }
 }
 
 impl Drop for Plugin {

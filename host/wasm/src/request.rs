@@ -40,6 +40,26 @@ pub struct CompositionRequest {
     pub config: Confidential,
 }
 
+/// A change of one object; as `mapper.change` in WIT.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectChange {
+    /// The state before. None: it is new, or part of a first list.
+    pub old: Option<Arc<str>>,
+    /// The state now. None: it has gone.
+    pub new: Option<Arc<str>>,
+}
+
+/// Changes of one watch, of which a mapper says whom they concern; as `mapper.change-batch` in WIT.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangeBatch {
+    /// The controller's name in the manifest.
+    pub controller: Arc<str>,
+    /// The watch's name in the manifest.
+    pub watch: Arc<str>,
+    /// In their order.
+    pub changes: Vec<ObjectChange>,
+}
+
 /// The limits of a single call instead of the sandbox's for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallLimits {

@@ -43,8 +43,9 @@ pub(crate) enum World {
     Describe(Box<DescribeWorld>),
     /// `reconcile`: the real thing.
     Reconcile(ReconcileWorld),
-    /// `compose`: time stands still, randomness follows from the request, nothing can be done.
-    Compose(Box<ComposeWorld>),
+    /// An export that only answers, such as `compose`: time stands still, randomness follows from the request, nothing can
+    /// be done.
+    Answer(Box<AnswerWorld>),
     /// No call: the instance waits for the next.
     Parked,
 }
@@ -55,7 +56,7 @@ impl World {
         match self {
             Self::Describe(_) | Self::Parked => None,
             Self::Reconcile(world) => Some(&world.call),
-            Self::Compose(world) => Some(&world.call),
+            Self::Answer(world) => Some(&world.call),
         }
     }
 
@@ -64,7 +65,7 @@ impl World {
         match self {
             Self::Describe(world) => Some(world.now),
             Self::Reconcile(world) => world.replayed.as_ref().map(|replayed| replayed.now),
-            Self::Compose(world) => Some(world.now),
+            Self::Answer(world) => Some(world.now),
             Self::Parked => Some(Duration::ZERO),
         }
     }
@@ -74,7 +75,7 @@ impl World {
         match self {
             Self::Describe(world) => world.random.fill_bytes(bytes),
             Self::Reconcile(world) => world.fill_random(bytes),
-            Self::Compose(world) => world.random.fill_bytes(bytes),
+            Self::Answer(world) => world.random.fill_bytes(bytes),
             Self::Parked => rand::rng().fill_bytes(bytes),
         }
     }
@@ -84,13 +85,15 @@ impl World {
         match self {
             Self::Describe(_) | Self::Parked => None,
             Self::Reconcile(world) => Some(&world.counters),
-            Self::Compose(world) => Some(&world.counters),
+            Self::Answer(world) => Some(&world.counters),
         }
     }
 }
 
-/// The world of a `compose`.
-pub(crate) struct ComposeWorld {
+/// The world of an export that only answers.
+pub(crate) struct AnswerWorld {
+    /// Its name.
+    pub(crate) export: &'static str,
     pub(crate) call: Arc<CallContext>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) now: Duration,
@@ -146,7 +149,7 @@ pub(crate) fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// `describe` or `compose` called an import that it may not call. It travels through wasmtime as the cause of the trap.
+/// An export that only answers called an import that it may not call. It travels through wasmtime as the cause of the trap.
 #[derive(Debug, thiserror::Error)]
 #[error("`{export}` calls `{import}`, but it must not do anything: it only answers")]
 pub(crate) struct ForbiddenImport {
@@ -234,8 +237,8 @@ impl CallState {
         match &mut self.world {
             World::Reconcile(world) => Ok(world),
             World::Describe(_) | World::Parked => Err(ForbiddenImport { export: "describe", import }.into()),
-            // Not linked; no more than a second lock on the same door.
-            World::Compose(_) => Err(ForbiddenImport { export: "compose", import }.into()),
+            // Of composers, where it is not linked, no more than a second lock on the same door.
+            World::Answer(world) => Err(ForbiddenImport { export: world.export, import }.into()),
         }
     }
 

@@ -2,15 +2,9 @@
 
 #ifdef __wasm__
 
-#include "generated/composer_plugin.h"
+#include "wire.h"
 
-typedef composer_plugin_string_t wire_text;
-typedef composer_plugin_option_string_t wire_option_text;
-typedef composer_plugin_tuple2_string_string_t wire_field;
-typedef composer_plugin_list_tuple2_string_string_t wire_fields;
-typedef composer_plugin_list_u8_t wire_bytes;
-
-#include "../windlass_bridge.h"
+#include "../windlass_bridge_host.h"
 
 static windlass_json **lift_all(
     const exports_windlass_plugin_composer_list_json_t *wire, const char *what, windlass_failures *failures) {

@@ -1,12 +1,20 @@
-// The generated bindings of the world, as they are but for one thing: what the host passed is not freed piece by piece, since it lies in
-// the memory of the call (arena.c).
+// The generated bindings of the world, as they are but for two things. What the host passed is not freed piece by piece, since it lies in
+// the memory of the call (arena.c). And they export nothing but what each plugin of the world has.
 
 #ifdef __wasm__
 
+#include <stdint.h>
 #include <stdlib.h>
 
 static inline void leave_alone(void *piece) { (void)piece; }
 #define free leave_alone
+
+__attribute__((__export_name__("windlass:plugin/reconciler@0.2.0#describe"))) uint8_t *
+__wasm_export_exports_windlass_plugin_reconciler_describe(void);
+__attribute__((__export_name__("windlass:plugin/reconciler@0.2.0#reconcile"))) uint8_t *
+__wasm_export_exports_windlass_plugin_reconciler_reconcile(uint8_t *request);
+// A plugin without a mapper does not export one: where WINDLASS_MAPPER does not, nothing calls it, and the linker leaves it out.
+#define __export_name__(name) __unused__
 
 // How the generator writes is its business.
 #pragma GCC diagnostic ignored "-Wpedantic"

@@ -2,15 +2,9 @@
 
 #ifdef __wasm__
 
-#include "generated/reconciler_plugin.h"
+#include "wire.h"
 
-typedef reconciler_plugin_string_t wire_text;
-typedef reconciler_plugin_option_string_t wire_option_text;
-typedef reconciler_plugin_tuple2_string_string_t wire_field;
-typedef reconciler_plugin_list_tuple2_string_string_t wire_fields;
-typedef reconciler_plugin_list_u8_t wire_bytes;
-
-#include "../windlass_bridge.h"
+#include "../windlass_bridge_host.h"
 
 // --- Lifting ---
 
@@ -49,7 +43,7 @@ static void refuse(windlass_host_answer *answer, const windlass_plugin_types_api
 
 // --- Reads ---
 
-static reconciler_plugin_list_string_t lower_pointers(const char *const *pointers) {
+static wire_texts lower_pointers(const char *const *pointers) {
     size_t count = 0;
     while (pointers[count] != NULL) {
         count++;
@@ -58,12 +52,12 @@ static reconciler_plugin_list_string_t lower_pointers(const char *const *pointer
     for (size_t i = 0; i < count; i++) {
         wire[i] = lower(windlass_text_of(pointers[i]));
     }
-    return (reconciler_plugin_list_string_t){wire, count};
+    return (wire_texts){wire, count};
 }
 
 void windlass_host_cache_get(const windlass_ref *target, const char *const *fields, windlass_host_answer *answer) {
     windlass_plugin_types_object_ref_t wire = lower_ref(target);
-    reconciler_plugin_list_string_t pointers = {0};
+    wire_texts pointers = {0};
     if (fields != NULL) {
         pointers = lower_pointers(fields);
     }
@@ -82,7 +76,7 @@ void windlass_host_cache_get_many(
     for (size_t i = 0; i < count; i++) {
         wire[i] = lower_ref(&targets[i]);
     }
-    reconciler_plugin_list_string_t pointers = {0};
+    wire_texts pointers = {0};
     if (fields != NULL) {
         pointers = lower_pointers(fields);
     }
@@ -175,7 +169,7 @@ void windlass_host_live_log(const windlass_ref *pod, const windlass_log_query *q
     }
 }
 
-static windlass_text *lift_texts(const reconciler_plugin_list_string_t *wire) {
+static windlass_text *lift_texts(const wire_texts *wire) {
     windlass_text *texts = windlass_alloc_array(wire->len, sizeof *texts);
     for (size_t i = 0; i < wire->len; i++) {
         texts[i] = lift(wire->ptr[i]);

@@ -156,11 +156,14 @@ var (
 )
 
 // Register defines the plugin. Call it once, from an init function, because the host does not run main.
-func Register(of manifest.Manifest, by Func) {
+func Register(of manifest.Manifest, by Func, options ...Option) {
 	if compose != nil {
 		panic("composer.Register is called twice: a plugin has one function, and tells its controllers apart by Request.Controller")
 	}
 	plugin, compose = of, by
+	for _, option := range options {
+		option()
+	}
 }
 
 // needed ends a call of a plugin that was not registered.

@@ -12,23 +12,37 @@ import (
 	"windlass.dev/sdk/internal/host"
 	_ "windlass.dev/sdk/internal/wit/exports/composer"
 	"windlass.dev/sdk/internal/wit/exports/export_windlass_plugin_composer"
+	"windlass.dev/sdk/internal/wit/exports/export_windlass_plugin_customize"
 	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_composer"
+	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_customize"
 	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_types"
 )
 
 func init() {
 	entry.Ready()
 	export_windlass_plugin_composer.Description = func() (document string) {
-		guest.Call(func() {
-			needed()
-			document = entry.Describe(plugin)
-		})
+		guest.Call(func() { document = describe() })
 		return document
 	}
 	export_windlass_plugin_composer.Composer = func(
 		of windlass_plugin_composer.CompositionRequest,
 	) (result export_windlass_plugin_composer.Result) {
 		guest.Call(func() { result = told(run(request(of))) })
+		return result
+	}
+	export_windlass_plugin_customize.Customizer = func(windlass_plugin_types.Request) export_windlass_plugin_customize.Result {
+		failures := []host.Failure{{Message: uncustomized(), Terminal: true}}
+		return wt.Err[[]windlass_plugin_customize.RelatedRule](guest.Failures(failures))
+	}
+}
+
+// exportCustomizer puts the plugin's customizer in the place of the answer that there is none. A component without one does not hold
+// this.
+func exportCustomizer() {
+	export_windlass_plugin_customize.Customizer = func(
+		of windlass_plugin_types.Request,
+	) (result export_windlass_plugin_customize.Result) {
+		guest.Call(func() { result = related(customized(guest.Request(of))) })
 		return result
 	}
 }
@@ -62,4 +76,19 @@ func told(written answer, failures []host.Failure) export_windlass_plugin_compos
 		composition.Events = append(composition.Events, guest.Event(event))
 	}
 	return wt.Ok[windlass_plugin_composer.Composition, []windlass_plugin_types.Failure](composition)
+}
+
+func related(rules []RelatedRule, failures []host.Failure) export_windlass_plugin_customize.Result {
+	if failures != nil {
+		return wt.Err[[]windlass_plugin_customize.RelatedRule](guest.Failures(failures))
+	}
+	all := make([]windlass_plugin_customize.RelatedRule, len(rules))
+	for place, rule := range rules {
+		host.Clean(&rule.Watch)
+		all[place] = windlass_plugin_customize.RelatedRule{
+			Watch: rule.Watch, Namespace: guest.Some(rule.Namespace), Names: host.Cleaned(rule.Names),
+			LabelSelector: guest.Some(rule.LabelSelector),
+		}
+	}
+	return wt.Ok[[]windlass_plugin_customize.RelatedRule, []windlass_plugin_types.Failure](all)
 }

@@ -58,7 +58,7 @@ type Controller struct {
 
 // Watch is objects of one kind that the host keeps in its cache for the plugin.
 type Watch struct {
-	// Name is optional, a DNS label that no other watch of the controller has.
+	// Name is a DNS label that no other watch of the controller has. Only ToMapped and ToRelated need it.
 	Name       string `json:"name,omitempty"`
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -219,6 +219,13 @@ func ToSameName() *Mapping { return &Mapping{choice{[]byte(`{"type":"sameName"}`
 
 // ToAll runs every primary, at low priority.
 func ToAll() *Mapping { return &Mapping{choice{[]byte(`{"type":"all"}`)}} }
+
+// ToMapped runs the primaries that the reconciler's own mapper names (reconciler.Mapper). The watch needs a name.
+func ToMapped() *Mapping { return &Mapping{choice{[]byte(`{"type":"mapper"}`)}} }
+
+// ToRelated runs the parents to which the composer's own customizer relates the object (composer.Customizer). The watch needs a
+// name.
+func ToRelated() *Mapping { return &Mapping{choice{[]byte(`{"type":"customize"}`)}} }
 
 // Predicate is an update that counts.
 type Predicate struct{ choice }

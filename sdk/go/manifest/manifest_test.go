@@ -59,6 +59,8 @@ func TestEachPartIsWrittenAsTheSchemaHasIt(t *testing.T) {
 		{ToSelecting("i"), `{"type": "selectedBy", "index": "i"}`},
 		{ToSameName(), `{"type": "sameName"}`},
 		{ToAll(), `{"type": "all"}`},
+		{ToMapped(), `{"type": "mapper"}`},
+		{ToRelated(), `{"type": "customize"}`},
 		{[]Predicate{GenerationChanged, LabelsChanged, AnnotationsChanged}, `[{"type": "generation"}, {"type": "labels"}, {"type": "annotations"}]`},
 		{FieldsChanged("/a"), `{"type": "fields", "pointers": ["/a"]}`},
 		{

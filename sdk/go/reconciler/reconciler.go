@@ -21,11 +21,14 @@ var (
 )
 
 // Register says what the plugin is. Called once, from an init function: when a plugin's main would run, the host has no use for it.
-func Register(of manifest.Manifest, by Func) {
+func Register(of manifest.Manifest, by Func, options ...Option) {
 	if reconcile != nil {
 		panic("reconciler.Register is called twice: a plugin has one function, and tells its controllers apart by Request.Controller")
 	}
 	plugin, reconcile = of, by
+	for _, option := range options {
+		option()
+	}
 }
 
 // needed ends a call of a plugin that is none yet.

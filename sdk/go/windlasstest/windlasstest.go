@@ -253,6 +253,18 @@ func (host *Host) Request(primary windlass.Ref) windlass.Request {
 	return request
 }
 
+// Change is a change of an object, a struct or a map, as a mapper gets it. Nil for before: the object is new; nil for now: it has gone.
+func Change(watch string, before, now any) windlass.Change {
+	return windlass.Change{Watch: watch, RawOld: state(before), RawNew: state(now)}
+}
+
+func state(object any) json.RawMessage {
+	if object == nil {
+		return nil
+	}
+	return json.RawMessage(text(object))
+}
+
 // sorted are the references of a kind's objects, in the order in which a list has them.
 func (host *Host) sorted(kind windlass.Kind, namespace string) []windlass.Ref {
 	var refs []windlass.Ref

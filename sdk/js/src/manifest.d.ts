@@ -146,7 +146,11 @@ export type Mapping =
   /** The primary with the object's own name. */
   | { type: 'sameName' }
   /** Every primary, at low priority. */
-  | { type: 'all' };
+  | { type: 'all' }
+  /** The primaries that the reconciler's `map` names. The watch needs a name. */
+  | { type: 'mapper' }
+  /** The parents to which the composer's `customize` relates the object. The watch needs a name. */
+  | { type: 'customize' };
 
 /** An update that counts. */
 export type Predicate =

@@ -1,66 +1,58 @@
 // The manifest as the host reads it. Fields that it does not have are refused while the plugin is built.
 
 import { stringify } from './json.js';
-import { known } from './wire.js';
+import { known, list } from './wire.js';
 
-const WATCH = [
-  'name', 'apiVersion', 'kind', 'namespaces', 'labelSelector', 'fieldSelector', 'projection', 'indexes', 'predicates', 'noOpSkip',
-];
+const WATCH = 'name apiVersion kind namespaces labelSelector fieldSelector projection indexes predicates noOpSkip';
+const PREDICATE = 'type pointers predicate predicates';
+const REFERENCE = 'base namespace name';
 
-// The fields of each part: a list of parts in brackets, and null for what is not looked into.
-const PREDICATE = { type: null, pointers: null };
-// Predicates are made of predicates.
-Object.assign(PREDICATE, { predicate: PREDICATE, predicates: [PREDICATE] });
-const REFERENCE = { base: null, namespace: null, name: null };
-const watch = (more) => ({
-  ...Object.fromEntries(WATCH.map((field) => [field, null])),
-  projection: { type: null, pointers: null },
-  indexes: [{ name: null, source: { type: null, pointer: null, key: null, form: null, ...REFERENCE } }],
-  predicates: [PREDICATE],
-  ...more,
-});
-const CONTROLLER = {
-  name: null,
-  primary: watch(),
-  owns: [watch({ deleted: null, updateStrategy: null })],
-  watches: [watch({ deleted: null, mapping: { type: null, key: null, pointer: null, index: null, ...REFERENCE } })],
-  options: {
-    workers: null, maxRetries: null, backoff: { limiter: null, baseMs: null, maxMs: null, perSecond: null, burst: null },
-    resyncMs: null, deadlineMs: null, finalizer: null, expectationTimeout: null,
-  },
+// The fields of each part, by the field that holds it. In texts, as these stand in each component. A field without a part is not
+// looked into.
+const PARTS = {
+  manifest: 'apiVersion kind name version description controllers crds permissions metrics config finalizers http',
+  controllers: 'name primary owns watches options',
+  primary: WATCH,
+  owns: `${WATCH} deleted updateStrategy`,
+  watches: `${WATCH} deleted mapping`,
+  projection: 'type pointers',
+  indexes: 'name source',
+  source: `type pointer key form ${REFERENCE}`,
+  predicates: PREDICATE,
+  predicate: PREDICATE,
+  mapping: `type key pointer index ${REFERENCE}`,
+  options: 'workers maxRetries backoff resyncMs deadlineMs finalizer expectationTimeout',
+  backoff: 'limiter baseMs maxMs perSecond burst',
+  permissions: 'apiGroups resources verbs namespaces names',
+  metrics: 'name type help labels buckets',
+  config: 'schema',
+  http: 'scheme host port methods',
 };
-const MANIFEST = {
-  apiVersion: null,
-  kind: null,
-  name: null,
-  version: null,
-  description: null,
-  controllers: [CONTROLLER],
-  crds: null,
-  permissions: [{ apiGroups: null, resources: null, verbs: null, namespaces: null, names: null }],
-  metrics: [{ name: null, type: null, help: null, labels: null, buckets: null }],
-  config: { schema: null },
-  finalizers: null,
-  http: [{ scheme: null, host: null, port: null, methods: null }],
-};
+const LISTS = ['controllers', 'owns', 'watches', 'indexes', 'predicates', 'permissions', 'metrics', 'http'];
+// The plugin's own functions, by the type of the mapping that calls them.
+const MAPPERS = { mapper: 'map', customize: 'customize' };
 
-export function manifestText(manifest) {
-  check(manifest ?? null, MANIFEST, 'the manifest');
+/** The text of the manifest of a plugin's definition, which holds its functions too. */
+export function manifestText(definition) {
+  const { manifest } = definition;
+  check(manifest ?? null, 'manifest', 'the manifest', definition);
   for (const field of ['name', 'version', 'controllers']) {
     if (manifest[field] === undefined) throw new TypeError(`the manifest has no field "${field}"`);
   }
   return stringify({ apiVersion: 'windlass.dev/v1alpha1', kind: 'PluginManifest', ...manifest }, 'the manifest');
 }
 
-function check(value, parts, what) {
-  if (parts === null || value === undefined) return;
-  if (Array.isArray(parts)) {
-    if (!Array.isArray(value)) throw new TypeError(`${what} must be an array`);
-    value.forEach((element, place) => check(element, parts[0], `${what}[${place}]`));
-    return;
+function check(value, part, what, definition) {
+  const fields = PARTS[part]?.split(' ');
+  if (value === undefined || fields === undefined) return;
+  known(value, fields, what);
+  const mapper = part === 'watches' ? MAPPERS[value.mapping?.type] : undefined;
+  if (mapper !== undefined && definition[mapper] === undefined) {
+    throw new TypeError(`the manifest maps the watch "${value.name}" by ${value.mapping.type}, and there is no function "${mapper}" beside it`);
   }
-  known(value, Object.keys(parts), what);
-  for (const [field, part] of Object.entries(parts)) {
-    check(value[field], part, what === 'the manifest' ? `manifest.${field}` : `${what}.${field}`);
+  for (const field of fields) {
+    const place = what === 'the manifest' ? `manifest.${field}` : `${what}.${field}`;
+    if (value[field] === undefined || !LISTS.includes(field)) check(value[field], field, place, definition);
+    else list(value[field], place).forEach((element, at) => check(element, field, `${place}[${at}]`, definition));
   }
 }

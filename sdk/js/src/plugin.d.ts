@@ -34,6 +34,24 @@ export interface Outcome {
 /** The outcome that asks for another call after a time, in milliseconds; at most 24 days, longer times are cut. */
 export function requeueAfter(milliseconds: number): Outcome;
 
+/** A change of an object of a watch. */
+export interface Change<T = KubernetesObject> {
+  /** The state before. Null: the object is new, or part of the watch's first list. */
+  readonly old: T | null;
+  /** The state now. Null: the object has gone, and `old` is its last known state. */
+  readonly new: T | null;
+}
+
+/** Primaries that a change concerns. */
+export type Target =
+  /** The one with this key. It need not exist. Without a namespace it is cluster-scoped. */
+  | { namespace?: string | undefined; name: string; index?: never; value?: never }
+  /**
+   * All with this value in an index that the manifest declares for the primary, in whichever namespace. The value of an index of
+   * selectors is labels, as in `app=web,tier=front`: it finds the selectors that they match.
+   */
+  | { index: string; value: string; namespace?: never; name?: never };
+
 /** What a reconciler is made of. */
 export interface ReconcilerDefinition<T> {
   /** What the plugin watches and what it may do. */
@@ -49,14 +67,23 @@ export interface ReconcilerDefinition<T> {
    * It must not be `async`: nothing waits for a promise.
    */
   reconcile(request: Request<T>): Outcome | void;
+  /**
+   * Says which primaries a change concerns, of the watches that the manifest maps by `mapper`: by `watch`, their name. An empty
+   * list: none. It must depend on nothing but its arguments and `config`, and may use `log`, `clock`, `random` and `config` alone.
+   *
+   * If it throws, the text is logged, and every primary runs at low priority. It must not be `async`.
+   */
+  map?(watch: string, change: Change): Target[];
 }
 
-/** What a component exports as `reconciler`. */
+/** The exports `reconciler` and `mapper` of a component. */
 export interface ReconcilerPlugin {
   /** The manifest as JSON. */
   describe(): string;
   /** For the host. In a test, use `TestHost`. */
   reconcile(request: never): unknown;
+  /** For the host. In a test, use `TestHost`. */
+  map(batch: never): unknown;
 }
 
 /**
@@ -104,6 +131,18 @@ export interface Composition {
   finalized?: boolean;
 }
 
+/** Objects of one watch that are related to a parent: those that meet all of it. */
+export interface RelatedRule {
+  /** The name of the watch in the manifest, which maps it by `customize`. */
+  watch: string;
+  /** Where they are. Left out: in the parent's namespace or in none; for a cluster-scoped parent: anywhere. */
+  namespace?: string | undefined;
+  /** Their names. Left out or empty: any. */
+  names?: string[] | undefined;
+  /** Only those with these labels, in Kubernetes' syntax, such as `app=web,tier in (front,back)`. */
+  labelSelector?: string | undefined;
+}
+
 /** What a composer is made of. */
 export interface ComposerDefinition<T, Config> {
   /** What the plugin watches and what it may do. */
@@ -114,14 +153,21 @@ export interface ComposerDefinition<T, Config> {
    * reconciler's. It must not be `async`.
    */
   compose(request: CompositionRequest<T, Config>): Composition;
+  /**
+   * Says which objects `compose` is to find as related to the parent, of the watches that the manifest maps by `customize`. The host
+   * asks it before each `compose`, and composes again when one of them changes, appears or goes. What holds for `compose` holds for it.
+   */
+  customize?(request: Request<T> & { readonly object: T }): RelatedRule[];
 }
 
-/** What a component exports as `composer`. */
+/** The exports `composer` and `customize` of a component. */
 export interface ComposerPlugin {
   /** The manifest as JSON. */
   describe(): string;
   /** For the host. In a test, use `TestHost`. */
   compose(request: never): unknown;
+  /** For the host. In a test, use `TestHost`. */
+  customize(request: never): unknown;
 }
 
 /**

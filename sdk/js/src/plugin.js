@@ -4,30 +4,38 @@ import '#host/ambient';
 import * as host from '#host/log';
 import { begin } from './ambient.js';
 import { open } from './console.js';
+import { rulesOf } from './customize.js';
 import { eventOf } from './event.js';
 import { failureOf, failuresOf, messageOf, SILENT, stackOf, UNREADABLE } from './failures.js';
 import { stringify } from './json.js';
 import { manifestText } from './manifest.js';
+import { targetsOf } from './mapper.js';
 import { CompositionRequest, Request } from './request.js';
-import { known, list, milliseconds, nameOf, optionalMilliseconds } from './wire.js';
+import { known, list, milliseconds, nameOf, optionalMilliseconds, refusePromise } from './wire.js';
 
 export function defineReconciler(definition) {
-  const { manifest, reconcile } = known(definition, ['manifest', 'reconcile'], 'what defineReconciler is given');
-  const text = manifestText(manifest);
+  const given = known(definition, ['manifest', 'reconcile', 'map'], 'what defineReconciler is given');
+  const { reconcile, map } = given;
+  const text = manifestText(given);
   const plugin = callable(reconcile, 'reconcile');
+  if (map !== undefined) callable(map, 'map');
   return Object.freeze({
     describe: () => text,
     reconcile: (request) => run(() => outcomeOf(plugin(new Request(request)))),
+    map: (batch) => run(() => targetsOf(batch, map), textOf),
   });
 }
 
 export function defineComposer(definition) {
-  const { manifest, compose } = known(definition, ['manifest', 'compose'], 'what defineComposer is given');
-  const text = manifestText(manifest);
+  const given = known(definition, ['manifest', 'compose', 'customize'], 'what defineComposer is given');
+  const { compose, customize } = given;
+  const text = manifestText(given);
   const plugin = callable(compose, 'compose');
+  if (customize !== undefined) callable(customize, 'customize');
   return Object.freeze({
     describe: () => text,
     compose: (request) => run(() => compositionOf(plugin(new CompositionRequest(request)))),
+    customize: (request) => run(() => rulesOf(customize(new Request(request)))),
   });
 }
 
@@ -40,15 +48,20 @@ function callable(value, name) {
   return value;
 }
 
-/** Makes one call. What it throws becomes the failures that the interface wants thrown. */
-function run(call) {
+/** Makes one call. What it throws becomes the failures that the interface wants thrown, as `shape` has them. */
+function run(call, shape = (failures) => failures) {
   begin();
   open();
   try {
     return call();
   } catch (error) {
-    throw told(error, true);
+    throw shape(told(error, true));
   }
+}
+
+/** Failures as one text, which is all that a mapper's error has. */
+function textOf(failures) {
+  return failures.map(({ message, api }) => message || api.message).join('; ');
 }
 
 /** The failures of what was thrown, noted in the log. What it says of itself may throw too; that is told in its place, once. */
@@ -86,11 +99,4 @@ function compositionOf(answer) {
     allowEmpty: allowEmpty === true,
     finalized: finalized === true,
   };
-}
-
-function refusePromise(answer, name) {
-  if (typeof answer?.then !== 'function') return;
-  throw new TypeError(
-    `${name} returned a promise, which nothing can wait for: a call ends when the function returns. Make ${name}, and what it calls, plain functions without async and await; all functions of "windlass" answer at once`,
-  );
 }

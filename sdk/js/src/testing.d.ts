@@ -1,7 +1,7 @@
 import type { ApiError, ApiReason, HttpReason } from './errors.js';
 import type { EventInput } from './events.js';
 import type { Level } from './log.js';
-import type { Composition, ComposerPlugin, Outcome, ReconcilerPlugin } from './plugin.js';
+import type { Composition, ComposerPlugin, Outcome, ReconcilerPlugin, RelatedRule, Target } from './plugin.js';
 import type { Trigger } from './triggers.js';
 import type { KubernetesObject, ObjectKind, ObjectMeta, ObjectRef } from './types.js';
 import type { Collection, DeleteOptions, PatchType, WriteOptions } from './writes.js';
@@ -71,6 +71,22 @@ export interface TestCompositionRequest extends Omit<TestRequest, 'object'> {
   related?: TestObject[] | undefined;
 }
 
+/** A change that a test tells a mapper. */
+export interface TestChange {
+  /** The name of the watch in the manifest. */
+  watch: string;
+  /** The state before. Left out: the object is new. */
+  old?: TestObject | null | undefined;
+  /** The state now. Left out: the object has gone. */
+  new?: TestObject | null | undefined;
+  controller?: string | undefined;
+}
+
+/** The question of a test which objects are related to a parent. */
+export interface TestCustomizeRequest extends Omit<TestRequest, 'object'> {
+  parent: TestObject;
+}
+
 /** One thing that went wrong, as the host is told of it. One of the first three is there. */
 export interface Failure {
   api?: ApiError;
@@ -91,6 +107,22 @@ export interface CompositionResult extends Partial<Omit<Composition, 'children' 
   /** Empty if it failed. */
   children: KubernetesObject[];
   status?: any;
+  /** Empty if nothing failed. */
+  failures: Failure[];
+}
+
+/** The result of a mapper's call. */
+export interface MapResult {
+  /** Empty if it failed. */
+  targets: Target[];
+  /** The error's text. Left out: nothing failed. */
+  error?: string;
+}
+
+/** The result of the question which objects are related. */
+export interface CustomizeResult {
+  /** Empty if it failed. */
+  rules: RelatedRule[];
   /** Empty if nothing failed. */
   failures: Failure[];
 }
@@ -186,6 +218,10 @@ export class TestHost {
   reconcile(plugin: ReconcilerPlugin, request?: TestRequest): Result;
   /** Calls a composer. */
   compose(plugin: ComposerPlugin, request: TestCompositionRequest): CompositionResult;
+  /** Asks a reconciler's `map` which primaries a change concerns. */
+  map(plugin: ReconcilerPlugin, change: TestChange): MapResult;
+  /** Asks a composer's `customize` which objects are related to a parent. */
+  customize(plugin: ComposerPlugin, request: TestCustomizeRequest): CustomizeResult;
   /**
    * Runs any function that uses the SDK, such as a part of a plugin, and returns what it returns. There is no primary, and so nothing
    * with `owned`.

@@ -4,7 +4,7 @@
 import { install } from './ambient.js';
 import { use } from './host/node/double.js';
 import { parse, stringify } from './json.js';
-import { answers } from './testing/answers.js';
+import { answers, withoutNone } from './testing/answers.js';
 import { Store } from './testing/store.js';
 import { apiErrorFrom, known } from './wire.js';
 
@@ -90,6 +90,27 @@ export class TestHost {
       return answer;
     });
     return { children: [], ...composed };
+  }
+
+  map(plugin, request) {
+    const { controller = 'test', watch, ...states } = known(request, ['controller', 'watch', 'old', 'new'], 'the request');
+    const state = (object) => (object == null ? null : stringify(object, 'an object'));
+    const batch = { controller, watch, changes: [{ old: state(states.old), new: state(states.new) }] };
+    return this.#during(plugin, undefined, () => {
+      try {
+        return { targets: plugin.map(batch)[0].map(({ val }) => withoutNone(val)) };
+      } catch (error) {
+        if (typeof error !== 'string') throw error;
+        return { targets: [], error };
+      }
+    });
+  }
+
+  customize(plugin, request) {
+    const { parent, ...rest } = known(request, [...REQUEST.slice(1), 'parent'], 'the request');
+    const asked = requestOf(rest, parent);
+    const answered = this.#during(plugin, parent, () => ({ rules: plugin.customize(asked).map(withoutNone), failures: [] }));
+    return { rules: [], ...answered };
   }
 
   run(call) {

@@ -55,6 +55,19 @@ export function list(value, what) {
   return value;
 }
 
+/** The list that a function of the plugin's returned. */
+export function listFrom(answer, name) {
+  refusePromise(answer, name);
+  return list(answer, `what ${name} returned`);
+}
+
+export function refusePromise(answer, name) {
+  if (typeof answer?.then !== 'function') return;
+  throw new TypeError(
+    `${name} returned a promise, which nothing can wait for: a call ends when the function returns. Make ${name}, and what it calls, plain functions without async and await; all functions of "windlass" answer at once`,
+  );
+}
+
 export function texts(value, what) {
   return list(value, what).map((element, place) => text(element, `${what}[${place}]`));
 }

@@ -32,6 +32,7 @@ test('a field that a manifest does not have is refused, at any depth, with a hin
   assert.throws(define({ controllers: {} }), /manifest\.controllers must be an array/);
   assert.throws(define({ version: undefined }), /the manifest has no field "version"/);
   assert.throws(() => defineReconciler({ manifest, reconcil() {} }), /did you mean "reconcile"\?/);
+  assert.throws(() => defineReconciler(), /the manifest must be an object, not null/);
 });
 
 test('predicates are looked into as deep as they are nested', () => {
@@ -316,6 +317,110 @@ test('a composer answers children, status and events, and finds its objects by r
   });
   const found = new TestHost({ config: { a: 1 } }).compose(finder, { parent: shop(), children: [secret] });
   assert.deepEqual(found.status, { child: true, other: false, related: false, config: { a: 1 } });
+});
+
+const pod = (labels, name = 'a') => ({ apiVersion: 'v1', kind: 'Pod', metadata: { name, namespace: 'prod', labels } });
+const mapping = (type) => {
+  const watches = [{ name: 'pods', apiVersion: 'v1', kind: 'Pod', mapping: { type } }];
+  return { ...manifest, controllers: [{ name: 'shop', primary: watch, watches }] };
+};
+const mapped = (map) => defineReconciler({ manifest: mapping('mapper'), reconcile() {}, map });
+const customized = (customize) => defineComposer({ manifest: mapping('customize'), compose: () => ({ children: [] }), customize });
+
+test('a mapper is asked about each change, and names primaries by key or by a value in an index', () => {
+  const seen = [];
+  const plugin = mapped((watch, change) => {
+    seen.push([watch, change.old?.metadata.name ?? null, change.new?.metadata.name ?? null]);
+    return [change.old, change.new].filter((state) => state !== null).map(({ metadata }) =>
+      metadata.labels === undefined ? { namespace: metadata.namespace, name: metadata.name } : { index: 'by-app', value: metadata.labels.app });
+  });
+  const text = (object) => JSON.stringify(object);
+  const changes = [{ old: null, new: text(pod({ app: 'web' })) }, { old: text(pod(undefined, 'b')), new: null }, { old: null, new: null }];
+  assert.deepEqual(new TestHost().run(() => plugin.map({ controller: 'shop', watch: 'pods', changes })), [
+    [{ tag: 'indexed', val: { index: 'by-app', value: 'web' } }], [{ tag: 'primary', val: { namespace: 'prod', name: 'b' } }], [],
+  ]);
+  assert.deepEqual(seen, [['pods', null, 'a'], ['pods', 'b', null], ['pods', null, null]]);
+  const { targets } = new TestHost().map(plugin, { watch: 'pods', old: pod({ app: 'web' }), new: pod(undefined) });
+  assert.deepEqual(targets, [{ index: 'by-app', value: 'web' }, { namespace: 'prod', name: 'a' }]);
+});
+
+test('a target may be cluster-scoped', () => {
+  for (const namespace of [undefined, null]) {
+    const { targets } = new TestHost().map(mapped(() => [{ namespace, name: 'node' }]), { watch: 'pods' });
+    assert.deepEqual(targets, [{ name: 'node' }]);
+  }
+});
+
+test('a wrong answer of a mapper says where it is wrong', () => {
+  for (const [answer, says] of [
+    [undefined, 'what map returned must be an array, not undefined'],
+    [{ name: 'a' }, 'what map returned must be an array, not a value of type object'],
+    [[{ name: 'a' }, 'b'], 'targets[1] must be an object, not string b'],
+    [[null], 'targets[0] must be an object, not null'],
+    [[{}], 'targets[0].name must be a string, not undefined'],
+    [[{ namespace: 7, name: 'a' }], 'targets[0].namespace must be a string, not number 7'],
+    [[{ index: 'by-app' }], 'targets[0].value must be a string, not undefined'],
+    [[{ index: 7, value: 'a' }], 'targets[0].index must be a string, not number 7'],
+    [[{ value: 'a' }], 'targets[0]: there is no field "value"; there are namespace, name'],
+    [[{ index: 'by-app', value: 'a', name: 'b' }], 'targets[0]: there is no field "name"; there are index, value'],
+    [[pod()], 'targets[0]: there is no field "apiVersion"; there are namespace, name'],
+  ]) {
+    const { targets, error } = new TestHost().map(mapped(() => answer), { watch: 'pods', new: pod() });
+    assert.deepEqual([targets, error], [[], `TypeError: ${says}`]);
+  }
+  assert.match(new TestHost().map(mapped(async () => []), { watch: 'pods' }).error, /map returned a promise.*without async and await/);
+});
+
+test('an error of a mapper is a text, and its stack is in the log', () => {
+  const host = new TestHost();
+  function deepest() {
+    throw new Error('no', { cause: new RangeError('odd') });
+  }
+  assert.deepEqual(host.map(mapped(() => deepest()), { watch: 'pods' }), { targets: [], error: 'no: RangeError: odd' });
+  const [{ level, message, fields }] = host.logs;
+  assert.deepEqual([level, message], ['error', 'no: RangeError: odd']);
+  assert.match(fields.stack, /^Error: no\n.*deepest/);
+  const error = (thrown) => new TestHost().map(mapped(() => { throw thrown; }), { watch: 'pods' }).error;
+  assert.equal(error(new AggregateError([new Terminal('never'), refused('conflict')], 'both')), 'both: never; both: text');
+  assert.equal(error(undefined), 'an error without a message');
+  assert.throws(() => host.run(() => { throw 'a text of the test'; }), /a text of the test/);
+});
+
+test('a composer names the objects that are related', () => {
+  const parent = { ...shop(), spec: { settings: 'shared' } };
+  const plugin = customized(({ object, deleting }) => [
+    { watch: 'pods', names: [object.spec.settings], namespace: 'common' }, { watch: 'pods', labelSelector: 'app=web', names: null },
+    ...(deleting ? [{ watch: 'pods' }] : []),
+  ]);
+  const { rules, failures } = new TestHost().customize(plugin, { parent });
+  assert.deepEqual(failures, []);
+  assert.deepEqual(rules, [{ watch: 'pods', namespace: 'common', names: ['shared'] }, { watch: 'pods', names: [], labelSelector: 'app=web' }]);
+  assert.equal(new TestHost().customize(plugin, { parent, deleting: true }).rules.length, 3);
+});
+
+test('a wrong rule says where it is wrong, and an error keeps its class', () => {
+  for (const [answer, says] of [
+    [undefined, 'what customize returned must be an array, not undefined'],
+    [['pods'], 'rules[0] must be an object, not string pods'],
+    [[{ watch: 'pods' }, {}], 'rules[1].watch must be a string, not undefined'],
+    [[{ watch: 'pods', names: 'a' }], 'rules[0].names must be an array, not string a'],
+    [[{ watch: 'pods', names: ['a', 7] }], 'rules[0].names[1] must be a string, not number 7'],
+    [[{ watch: 'pods', labelSelector: {} }], 'rules[0].labelSelector must be a string, not a value of type object'],
+    [[{ watch: 'pods', label: 'a=b' }], 'rules[0]: there is no field "label"; there are watch, namespace, names, labelSelector'],
+  ]) {
+    const { rules, failures } = new TestHost().customize(customized(() => answer), { parent: shop() });
+    assert.deepEqual([rules, failures], [[], [{ transient: `TypeError: ${says}` }]]);
+  }
+  const never = customized(() => { throw new Terminal('never'); });
+  assert.deepEqual(new TestHost().customize(never, { parent: shop() }), { rules: [], failures: [{ terminal: 'never' }] });
+});
+
+test('a watch that is mapped by code needs the code', () => {
+  assert.throws(() => mapped(undefined), /^TypeError: the manifest maps the watch "pods" by mapper, and there is no function "map" beside it$/);
+  assert.throws(() => customized(undefined), /maps the watch "pods" by customize, and there is no function "customize" beside it/);
+  assert.throws(() => mapped('pods'), /map must be a function, not string pods/);
+  defineReconciler({ manifest: mapping('sameName'), reconcile() {} });
+  assert.throws(() => defineReconciler({ manifest, reconcile() {}, mapp() {} }), /did you mean "map"\?/);
 });
 
 test('a composition with a misspelt field fails', () => {

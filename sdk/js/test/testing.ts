@@ -1,6 +1,8 @@
 // Compiled by tsc, never run: tests as authors write them, in strict mode.
 
-import { type CustomObject, defineComposer, defineReconciler, type KubernetesObject, type Manifest, sibling } from 'windlass';
+import {
+  type CustomObject, defineComposer, defineReconciler, type KubernetesObject, type Manifest, type RelatedRule, sibling, type Target,
+} from 'windlass';
 import { type CompositionResult, TestHost, type TestObject } from 'windlass/testing';
 
 type Shop = CustomObject<{ message: string }, { ready: boolean }>;
@@ -44,3 +46,8 @@ export const ready: boolean = composed.status.ready;
 export const reasons: Array<string | undefined> = composed.failures.map(({ api }) => api?.reason);
 export const delays: Array<number | undefined> = composed.failures.map(({ retryAfterMs }) => retryAfterMs);
 export const written: unknown[] = host.writes.map(({ object, target }) => object?.kind ?? target?.kind);
+
+// A mapper and a composer's rules are asked by the host, too.
+export const targets: Target[] = host.map(reconciler, { watch: 'pods', old: deployment, new: child }).targets;
+export const noText: string | undefined = host.map(reconciler, { watch: 'pods', new: null }).error;
+export const rules: RelatedRule[] = host.customize(composer, { parent: shop, deleting: true }).rules;

@@ -1,8 +1,8 @@
 // Compiled by tsc, never run: what must type-check, and what must not.
 
 import {
-  cache, conditions, type CustomObject, defineComposer, defineReconciler, http, type Manifest, metrics, type ObjectRef, requeueAfter, throwAll,
-  Transient, triggers, writes,
+  cache, type Change, conditions, type CustomObject, defineComposer, defineReconciler, http, type Manifest, metrics, type ObjectRef,
+  type RelatedRule, requeueAfter, type Target, throwAll, Transient, triggers, writes,
 } from 'windlass';
 
 type Shop = CustomObject<{ message: string }, { ready: boolean }>;
@@ -30,6 +30,8 @@ const manifest: Manifest = {
       { apiVersion: 'v1', kind: 'Secret', mapping: { type: 'sameName' } },
       { apiVersion: 'v1', kind: 'Pod', deleted: false, mapping: { type: 'selectedBy', index: 'selects' } },
       { apiVersion: 'v1', kind: 'Node', mapping: { type: 'reference', name: '/spec/shop' } },
+      { name: 'claims', apiVersion: 'v1', kind: 'PersistentVolumeClaim', mapping: { type: 'mapper' } },
+      { name: 'settings', apiVersion: 'v1', kind: 'ConfigMap', mapping: { type: 'customize' } },
     ],
   }],
   metrics: [RUNS, DEPTH, { name: 'size', type: 'histogram', help: 'Size.', buckets: [1, 2] }],
@@ -57,6 +59,40 @@ export const composer = defineComposer<Shop, { replicas: number }>({
   manifest,
   compose: ({ parent, config }) => ({ children: [{ replicas: config.replicas, text: parent.spec.message }] }),
 });
+
+/** A type of the author's own, as one may have it for what changes. */
+interface Claim {
+  apiVersion: string;
+  kind: string;
+  metadata: { name: string; namespace?: string };
+  spec: { volumeName: string };
+}
+
+function concerned(watch: string, change: Change<Claim>): Target[] {
+  const claim = change.new ?? change.old;
+  if (watch !== 'claims' || claim === null) return [];
+  return [{ namespace: claim.metadata.namespace, name: claim.metadata.name }, { index: 'by-volume', value: claim.spec.volumeName }];
+}
+
+export const mapping = defineReconciler<Shop>({ manifest, reconcile() {}, map: concerned });
+
+export const customizing = defineComposer<Shop>({
+  manifest,
+  compose: () => ({ children: [] }),
+  customize: ({ object, namespace }) => [{ watch: 'settings', names: [object.spec.message], namespace }, { watch: 'settings' }],
+});
+
+// @ts-expect-error A target is one or the other.
+export const both: Target = { name: 'a', index: 'by-volume', value: 'b' };
+
+// @ts-expect-error An index without a value finds nothing.
+export const half: Target = { index: 'by-volume' };
+
+// @ts-expect-error Names are a list.
+export const rule: RelatedRule = { watch: 'settings', names: 'a' };
+
+// @ts-expect-error Nothing waits for a promise.
+export const later = defineReconciler({ manifest, reconcile() {}, async map() { return []; } });
 
 // @ts-expect-error A manifest has no such field.
 export const unknownField: Manifest = { name: 'a', version: '0.1.0', controllers: [], controlers: [] };

@@ -30,3 +30,16 @@ test('each function of an import is there, for the component and for tests', { s
     assert.deepEqual(answered.map(([, , found]) => found).sort(), names, `node/${name}.js`);
   }
 });
+
+test('each export of a world is there', { skip }, () => {
+  const worlds = readFileSync(new URL('world.wit', wit), 'utf8').split(/^world /m).slice(1);
+  const exportsOf = (name) => {
+    const world = worlds.find((text) => text.startsWith(`${name} `));
+    const included = /include ([a-z-]+);/.exec(world)?.[1];
+    return [...(included === undefined ? [] : exportsOf(included)), ...[...world.matchAll(/export ([a-z]+);/g)].map(([, found]) => found)];
+  };
+  for (const [name, world] of [['reconciler', 'mapping-reconciler-plugin'], ['composer', 'customizing-composer-plugin']]) {
+    const [, exported] = /^export \{ (.*) \}/m.exec(readFileSync(new URL(`../component/${name}.js`, host), 'utf8'));
+    assert.deepEqual(exported.split(', ').map((part) => part.split(' as ').at(-1)), exportsOf(world), world);
+  }
+});

@@ -60,11 +60,11 @@ class ManifestTest(unittest.TestCase):
         )  # fmt: skip
         mappings = [
             Mapping.owner(), Mapping.label("k"), Mapping.annotation("k"), Mapping.field("/a"), Mapping.referenced_by("i"),
-            Mapping.same_name(), Mapping.all(), Mapping.reference("/n"), Mapping.selected_by("s"),
+            Mapping.same_name(), Mapping.all(), Mapping.mapper(), Mapping.customize(), Mapping.reference("/n"), Mapping.selected_by("s"),
         ]  # fmt: skip
         controller = Controller(
             "c", primary, [OwnedWatch("v1", "B", deleted=False, update_strategy="onDelete", projection=Projection.fields("/a"))],
-            [MappedWatch("v1", f"C{at}", mapping=mapping) for at, mapping in enumerate(mappings)],
+            [MappedWatch("v1", f"C{at}", name=f"c{at}", mapping=mapping) for at, mapping in enumerate(mappings)],
             Options(1, 2, Backoff(3, 4, "maxOf", 10, 100), 5000, 6, True, "run"),
         )  # fmt: skip
         whole = manifest(
@@ -101,6 +101,9 @@ class ManifestTest(unittest.TestCase):
             Projection.fields("spec.image")
         with self.assertRaisesRegex(TypeError, "needs a mapping"):
             MappedWatch("v1", "Pod")
+        for mapping in (Mapping.mapper(), Mapping.customize()):
+            with self.assertRaisesRegex(TypeError, "a MappedWatch of Pod that the plugin maps itself needs a name"):
+                MappedWatch("v1", "Pod", mapping=mapping)
 
     def test_a_decorator_takes_a_manifest_and_leaves_the_function_as_it_is(self) -> None:
         def reconcile(request: windlass.Request) -> windlass.Outcome:
@@ -109,6 +112,21 @@ class ManifestTest(unittest.TestCase):
         self.assertIs(windlass.reconciler(manifest())(reconcile), reconcile)
         with self.assertRaisesRegex(TypeError, "takes the plugin's Manifest"):
             windlass.reconciler(reconcile)  # type: ignore[arg-type]
+
+    def test_a_watch_that_is_mapped_by_code_needs_the_code(self) -> None:
+        def mapped_by(mapping: Mapping) -> Manifest:
+            watches = [MappedWatch("v1", "Pod", name="pods", mapping=mapping)]
+            return manifest(controllers=[Controller("shop", Watch("example.dev/v1", "Shop"), watches=watches)])
+
+        with self.assertRaisesRegex(TypeError, r"the watch 'pods' by `mapper`, and the plugin has no `map`: @windlass\.reconciler\("):
+            windlass.reconciler(mapped_by(Mapping.mapper()))
+        with self.assertRaisesRegex(TypeError, "the watch 'pods' by `customize`, and the plugin has no `customize`"):
+            windlass.composer(mapped_by(Mapping.customize()))
+        with self.assertRaisesRegex(TypeError, "map=…\\) takes a function, and not 'pods'"):
+            windlass.reconciler(manifest(), map="pods")  # type: ignore[arg-type]
+        windlass.reconciler(mapped_by(Mapping.mapper()), map=lambda watch, change: [])
+        windlass.composer(mapped_by(Mapping.customize()), customize=lambda request: [])
+        windlass.reconciler(mapped_by(Mapping.same_name()))
 
 
 def check(value: Any, schema: dict[str, Any], definitions: dict[str, Any]) -> None:

@@ -12,9 +12,16 @@ from unittest import mock
 
 import windlass
 from windlass import ApiError, ObjectRef, Reason, _entry, _host, cache, events, http, live, metrics, owners, triggers, writes
-from windlass.manifest import Controller, Manifest, Watch
+from windlass._mapping import Customize, Map
+from windlass.manifest import Controller, Manifest, MappedWatch, Mapping, Watch
 
 MANIFEST = Manifest("shop", "0.1.0", controllers=[Controller("shop", primary=Watch("v1", "ConfigMap"))])
+
+
+def mapped_by(mapping: Mapping) -> Manifest:
+    watches = [MappedWatch("v1", "Pod", name="pods", mapping=mapping)]
+    return Manifest("shop", "0.1.0", controllers=[Controller("shop", primary=Watch("v1", "ConfigMap"), watches=watches)])
+
 
 POD = ObjectRef("v1", "Pod", "p", "prod")
 
@@ -67,9 +74,9 @@ def bindings(calls: list[Any]) -> dict[str, ModuleType]:
     imports = {name: Bindings(name, calls, **members.get(name, {})) for name in names}
     modules: dict[str, ModuleType] = {f"wit_world.imports.{name}": module for name, module in imports.items()}
     modules["wit_world.imports"] = package("wit_world.imports", **imports)
-    reconciler = Bindings("reconciler", calls)
-    modules["wit_world.exports.reconciler"] = reconciler
-    modules["wit_world.exports"] = package("wit_world.exports", Reconciler=object, reconciler=reconciler)
+    exports = {name: Bindings(name, calls) for name in ("reconciler", "mapper", "composer", "customize")}
+    modules |= {f"wit_world.exports.{name}": module for name, module in exports.items()}
+    modules["wit_world.exports"] = package("wit_world.exports", **exports, **{name.capitalize(): object for name in exports})
     modules["wit_world"] = package("wit_world", imports=modules["wit_world.imports"], exports=modules["wit_world.exports"])
     modules["componentize_py_types"] = package("componentize_py_types", Err=Err)
     modules["windlass._runtime"] = package("windlass._runtime", begin=lambda: None, end=lambda: None)
@@ -89,10 +96,11 @@ class WitTest(unittest.TestCase):
         self.calls: list[Any] = []
         self.enterContext(mock.patch.object(_host, "current", _host.current))
         self.enterContext(mock.patch.dict(sys.modules, bindings(self.calls)))
-        sys.modules.pop("windlass._wit", None)
-        self.addCleanup(windlass.__dict__.pop, "_wit", None)
-        self.wit = importlib.import_module("windlass._wit")
-        self.enterContext(mock.patch.object(_entry, "_wit", self.wit))
+        for name in ("_wit", "_wit_exports"):
+            sys.modules.pop(f"windlass.{name}", None)
+            self.addCleanup(windlass.__dict__.pop, name, None)
+            self.enterContext(mock.patch.object(_entry, name, importlib.import_module(f"windlass.{name}")))
+        self.wit, self.exports = _entry._wit, _entry._wit_exports
         _host.current = self.wit.HOST
 
 
@@ -128,7 +136,7 @@ class OutTest(WitTest):
             ("label_selector", lambda: owners.claim("v1", "Pod", nobody)),
             ("api_version of regarding", lambda: events.normal("A", "B", "c", regarding=ObjectRef(nobody, "Pod", "p"))),
             ("method", lambda: http.request(nobody, "https://a.dev")),
-            ("ms of a RequeueAfter", lambda: self.wit.outcome(windlass.RequeueAfter(number))),
+            ("ms of a RequeueAfter", lambda: self.exports.outcome(windlass.RequeueAfter(number))),
         ):
             with self.subTest(what), self.assertRaisesRegex(TypeError, what):
                 act()
@@ -162,7 +170,7 @@ class OutTest(WitTest):
     def test_an_outcome_says_when_to_run_again_if_at_all(self) -> None:
         for answer, ms in ((None, None), (windlass.DONE, None), (windlass.requeue_after(1.5), 1500)):
             with self.subTest(answer):
-                self.assertEqual(self.wit.outcome(answer), ("Outcome", ms))
+                self.assertEqual(self.exports.outcome(answer), ("Outcome", ms))
 
 
 class InTest(WitTest):
@@ -182,13 +190,12 @@ class CallTest(WitTest):
             raise error
 
         windlass.reconciler(MANIFEST)(reconcile)
-        export = sys.modules["app"].Reconciler
+        export = sys.modules["app"].__dict__.pop("Reconciler")
         asked = SimpleNamespace(
             controller="shop", cluster=None, name="p", namespace=None, uid=None, object=None, deleting=False, attempt=0, trace_id=""
         )
         with self.assertRaises(Err) as raised:
             export.reconcile(object.__new__(export), asked)
-        del sys.modules["app"].Reconciler
         return list(raised.exception.value)
 
     def test_an_api_error_is_told_field_by_field(self) -> None:
@@ -255,6 +262,103 @@ class CallTest(WitTest):
         [(_, message, *rest)] = self.failures(Mute())
         self.assertEqual(rest, [None, False, None])
         self.assertIn("Mute: (its text cannot be had)", message)
+
+
+class OptionalTest(WitTest):
+    """The exports that are beside those that every plugin has."""
+
+    def map(self, function: Map, *changes: tuple[str | None, str | None]) -> Any:
+        @windlass.reconciler(mapped_by(Mapping.mapper()), map=function)
+        def reconcile(request: windlass.Request) -> windlass.Outcome:
+            return windlass.DONE
+
+        del sys.modules["app"].Reconciler
+        export = sys.modules["app"].__dict__.pop("Mapper")
+        batch = SimpleNamespace(controller="shop", watch="pods", changes=[SimpleNamespace(old=old, new=new) for old, new in changes])
+        return export.map(object.__new__(export), batch)
+
+    def customize(self, function: Customize, parent: str) -> Any:
+        @windlass.composer(mapped_by(Mapping.customize()), customize=function)
+        def compose(request: windlass.CompositionRequest) -> windlass.Composition:
+            return windlass.Composition()
+
+        del sys.modules["app"].Composer
+        export = sys.modules["app"].__dict__.pop("Customize")
+        asked = SimpleNamespace(
+            controller="shop", cluster=None, name="p", namespace=None, uid=None, object=parent, deleting=True, attempt=0, trace_id=""
+        )
+        return export.customize(object.__new__(export), asked)
+
+    def test_a_mapper_is_asked_about_each_change_of_a_batch(self) -> None:
+        seen: list[Any] = []
+
+        def map(watch: str, change: windlass.Change) -> list[windlass.Target]:
+            seen.append((watch, change))
+            if change.new is None:
+                return []
+            return [windlass.Primary(namespace=change.new["ns"], name="a\ud800"), windlass.Indexed("by-app", "web")]
+
+        answer = self.map(map, (None, '{"ns":"prod"}'), ('{"n":1}', None), ("{}", '{"ns":null}'))
+        indexed = ("Target_Indexed", ("IndexValue", "by-app", "web"))
+        primary = [("Target_Primary", ("ObjectKey", namespace, "a\ufffd")) for namespace in ("prod", None)]
+        self.assertEqual(answer, [[primary[0], indexed], [], [primary[1], indexed]])
+        changes = [windlass.Change(None, {"ns": "prod"}), windlass.Change({"n": 1}), windlass.Change({}, {"ns": None})]
+        self.assertEqual(seen, [("pods", change) for change in changes])
+
+    def test_an_error_of_a_mapper_is_a_text_and_its_stack_is_in_the_log(self) -> None:
+        def deepest(watch: str, change: windlass.Change) -> list[windlass.Target]:
+            raise ValueError("no") from KeyError("odd")
+
+        with self.assertRaises(Err) as raised:
+            self.map(deepest, (None, "{}"))
+        self.assertEqual(raised.exception.value, "ValueError: no: 'odd'")
+        [(_, level, line, [(_, stack)])] = self.calls
+        self.assertEqual((level.name, line), ("ERROR", "ValueError: no"))
+        self.assertIn("in deepest", stack)
+
+        def several(watch: str, change: windlass.Change) -> list[windlass.Target]:
+            raise ExceptionGroup("both", [windlass.Terminal("never"), windlass.Transient("later\ud800")])
+
+        with self.assertRaises(Err) as raised:
+            self.map(several, (None, "{}"))
+        self.assertEqual(raised.exception.value, "both: never; both: later\\ud800")
+
+    def test_a_wrong_answer_of_a_mapper_is_its_error(self) -> None:
+        wrong: Any = "web"
+        with self.assertRaises(Err) as raised:
+            self.map(lambda watch, change: [wrong], (None, "{}"))
+        self.assertIn("TypeError: map returned 'web' at [0]", raised.exception.value)
+
+    def test_a_composer_says_which_objects_are_related_to_the_parent(self) -> None:
+        def related(request: windlass.Request) -> list[windlass.RelatedRule]:
+            assert request.object is not None and request.deleting
+            return [windlass.RelatedRule("pods", names=(request.object["a"],)), windlass.RelatedRule("pods", "prod", label_selector="b=c")]
+
+        self.assertEqual(
+            self.customize(related, '{"a":"x"}'),
+            [("RelatedRule", "pods", None, ["x"], None), ("RelatedRule", "pods", "prod", [], "b=c")],
+        )
+
+    def test_an_error_of_a_customize_keeps_its_class(self) -> None:
+        def related(request: windlass.Request) -> list[windlass.RelatedRule]:
+            raise windlass.Terminal("never")
+
+        with self.assertRaises(Err) as raised:
+            self.customize(related, "{}")
+        self.assertEqual(raised.exception.value, [("Failure", "never", None, True, None)])
+
+    def test_the_exports_are_there_also_where_nothing_is_mapped_by_code(self) -> None:
+        windlass.reconciler(MANIFEST)(lambda request: None)
+        windlass.composer(MANIFEST)(lambda request: windlass.Composition())
+        self.assertLessEqual({"Reconciler", "Mapper", "Composer", "Customize"}, set(vars(sys.modules["app"])))
+
+    def test_a_world_without_the_export_refuses_the_function_alone(self) -> None:
+        del sys.modules["wit_world.exports"].Mapper  # type: ignore[attr-defined]
+        windlass.reconciler(MANIFEST)(lambda request: None)
+        self.assertFalse(hasattr(sys.modules["app"], "Mapper"))
+        del sys.modules["app"].Reconciler
+        with self.assertRaisesRegex(RuntimeError, "has a `map`, but is being built for a world that does not export `mapper`"):
+            windlass.reconciler(MANIFEST, map=lambda watch, change: [])(lambda request: None)
 
 
 if __name__ == "__main__":

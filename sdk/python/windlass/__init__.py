@@ -40,6 +40,7 @@ from ._calls import (
 )
 from ._entry import composer, reconciler
 from ._errors import ApiError, Failure, Failures, NotAvailable, Reason, Terminal, Transient, failures_of
+from ._mapping import Change, Indexed, Primary, RelatedRule, Target
 from ._objects import (
     Object,
     ObjectKind,
@@ -54,8 +55,9 @@ from ._selectors import selector_text
 from .events import Event
 
 __all__ = [
-    "DONE", "ApiError", "Composition", "CompositionRequest", "Done", "Event", "Failure", "Failures", "NotAvailable", "Object", "ObjectKind",
-    "ObjectRef", "Outcome", "Reason", "Request", "RequeueAfter", "Terminal", "Transient", "cache", "clock", "composer", "conditions",
-    "config", "controller_of", "events", "failures_of", "has_fields", "http", "is_controlled_by", "live", "log", "manifest", "metrics",
-    "owner_reference", "owners", "random", "reconciler", "requeue_after", "selector_text", "sibling", "triggers", "writes",
+    "DONE", "ApiError", "Change", "Composition", "CompositionRequest", "Done", "Event", "Failure", "Failures", "Indexed", "NotAvailable",
+    "Object", "ObjectKind", "ObjectRef", "Outcome", "Primary", "Reason", "RelatedRule", "Request", "RequeueAfter", "Target", "Terminal",
+    "Transient", "cache", "clock", "composer", "conditions", "config", "controller_of", "events", "failures_of", "has_fields", "http",
+    "is_controlled_by", "live", "log", "manifest", "metrics", "owner_reference", "owners", "random", "reconciler", "requeue_after",
+    "selector_text", "sibling", "triggers", "writes",
 ]  # fmt: skip

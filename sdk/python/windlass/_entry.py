@@ -8,20 +8,22 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from . import _host
 from ._calls import Composition, CompositionRequest, Outcome, Request
 from ._errors import Failure, failures_of, summary, untold
+from ._mapping import Customize, Map
 from ._text import plain
 from .manifest import Manifest
 
 try:
-    from . import _wit
+    from . import _wit, _wit_exports
 except ImportError as error:  # no component: a test
     if error.name not in ("wit_world", "componentize_py_types"):
         raise
-    _wit = None  # type: ignore[assignment]
+    _wit = _wit_exports = None  # type: ignore[assignment]
 
 Reconcile = TypeVar("Reconcile", bound=Callable[[Request], Outcome])
 Compose = TypeVar("Compose", bound=Callable[[CompositionRequest], Composition])
@@ -30,34 +32,50 @@ Compose = TypeVar("Compose", bound=Callable[[CompositionRequest], Composition])
 _APP = "app"
 
 
-def reconciler(manifest: Manifest) -> Callable[[Reconcile], Reconcile]:
+def reconciler(manifest: Manifest, *, map: Map | None = None) -> Callable[[Reconcile], Reconcile]:
     """Makes the decorated function the plugin's reconciler: it brings the world to the state that an object asks for.
 
     It is called with a `Request`, and returns nothing, or `windlass.requeue_after(…)`. The function stays as it is, for tests to
     call. The module with the decorator must be `app.py` or imported by it.
+
+    `map` is for the watches that the manifest maps by `Mapping.mapper()`. It is called with the name of the watch and a `Change`,
+    and returns a list of the primaries that the change concerns, each as a `Primary` or an `Indexed`. It must depend on nothing but
+    its arguments and `windlass.config`, and may use `log`, `clock`, `random` and `config` alone. After an exception, which is
+    logged, every primary runs at low priority.
     """
     _check(manifest, "reconciler")
+    _check_mapping(manifest, "mapper", map, "map", "reconciler")
 
     def register(function: Reconcile) -> Reconcile:
         if _wit is not None:
-            _export("Reconciler", "reconcile", manifest, lambda request: _wit.outcome(function(_wit.request(request))))
+            _export("Reconciler", "reconcile", manifest, lambda request: _wit_exports.outcome(function(_wit_exports.request(request))))
+            _export_optional("Mapper", "map", map is not None, _method(partial(_targets, map), raised_as_text))
         return function
 
     return register
 
 
-def composer(manifest: Manifest) -> Callable[[Compose], Compose]:
+def composer(manifest: Manifest, *, customize: Customize | None = None) -> Callable[[Compose], Compose]:
     """Makes the decorated function the plugin's composer: a pure function from an object and its children to the children that
     should be.
 
     It is called with a `CompositionRequest`, and returns a `Composition`. The function stays as it is, for tests to call. The module
     with the decorator must be `app.py` or imported by it.
+
+    `customize` is for the watches that the manifest maps by `Mapping.customize()`. It is called before each composition with a
+    `Request`, whose object is the parent, and returns a list of `RelatedRule`: the objects that the composition is to find as
+    related. It must depend on nothing but its argument and `windlass.config`.
     """
     _check(manifest, "composer")
+    _check_mapping(manifest, "customize", customize, "customize", "composer")
 
     def register(function: Compose) -> Compose:
         if _wit is not None:
-            _export("Composer", "compose", manifest, lambda request: _wit.composition(function(_wit.composition_request(request))))
+            _export(
+                "Composer", "compose", manifest,
+                lambda request: _wit_exports.composition(function(_wit_exports.composition_request(request))),
+            )  # fmt: skip
+            _export_optional("Customize", "customize", customize is not None, _method(partial(_rules, customize), raised))
         return function
 
     return register
@@ -68,70 +86,118 @@ def _check(manifest: object, what: str) -> None:
         raise TypeError(f"@windlass.{what}(…) takes the plugin's Manifest, and not {manifest!r}")
 
 
-def _export(world: str, method: str, manifest: Manifest, answer: Callable[[Any], Any]) -> None:
+def _check_mapping(manifest: Manifest, mapping: str, function: object, name: str, decorator: str) -> None:
+    """Refuses a manifest that maps a watch by a function that is not there."""
+    where = f"@windlass.{decorator}(MANIFEST, {name}=…)"
+    if callable(function):
+        return
+    if function is not None:
+        raise TypeError(f"{where} takes a function, and not {function!r}")
+    for controller in manifest.controllers:
+        for watch in controller.watches:
+            if watch.document().get("mapping") == {"type": mapping}:
+                told = f"the manifest maps the watch {watch.name!r} by `{mapping}`, and the plugin has no `{name}`"
+                raise TypeError(f"{told}: {where} takes it")
+
+
+class _Export:
+    """Answers the host's calls. componentize-py makes one of each class at the end of the build."""
+
+    def __init__(self) -> None:
+        from . import _runtime  # it is for components alone
+
+        try:
+            _runtime.seal()
+        except Exception as error:  # componentize-py shows the message alone
+            raise RuntimeError(f"the SDK could not end the build:\n{stack(error)}") from None
+
+
+def _export(interface: str, method: str, manifest: Manifest, answer: Callable[[Any], Any]) -> None:
     """Puts the class that componentize-py looks for into the application's module."""
-    if not _wit.has_export(world):
+    if not _wit_exports.has_export(interface):
         raise RuntimeError(
-            f"this plugin is a {world.lower()}, but is being built as another kind: see `plugin:` in windlass.yaml"
+            f"this plugin is a {interface.lower()}, but is being built as another kind: see `plugin:` in windlass.yaml"
         )
     app = sys.modules.get(_APP)
     if app is None:
         raise RuntimeError(f"a plugin is built from its module {_APP!r}: rename it, or import it there")
-    if hasattr(app, world):
-        raise RuntimeError(f"a plugin has one {world.lower()}, and this registers another")
+    if hasattr(app, interface):
+        raise RuntimeError(f"a plugin has one {interface.lower()}, and this registers another")
     described = manifest.to_json()
+    _put(interface, {"describe": lambda self: described, method: _method(answer, raised)})
 
-    class Export:
-        """Answers the host's calls. componentize-py makes one at the end of the build."""
 
-        def __init__(self) -> None:
-            from . import _runtime  # it is for components alone
+def _export_optional(interface: str, method: str, is_there: bool, call: Callable[[Any, Any], Any]) -> None:
+    """The same for the interface beside it, which the larger world of its kind always exports. The host calls it if the manifest
+    says so."""
+    if _wit_exports.has_export(interface):
+        _put(interface, {method: call})
+    elif is_there:
+        raise RuntimeError(f"this plugin has a `{method}`, but is being built for a world that does not export `{interface.lower()}`")
 
-            try:
-                _runtime.seal()
-            except Exception as error:  # componentize-py shows the message alone
-                raise RuntimeError(f"the SDK could not end the build:\n{stack(error)}") from None
 
-        def describe(self) -> str:
-            return described
+def _put(interface: str, methods: dict[str, Any]) -> None:
+    setattr(sys.modules[_APP], interface, type(interface, (_Export,), methods))
 
-    def call(self: Export, request: Any) -> Any:
+
+def _method(answer: Callable[[Any], Any], told: Callable[[BaseException], Exception]) -> Callable[[Any, Any], Any]:
+    """A method of an export. It returns the answer to a call, or raises what the host is told of an exception."""
+
+    def call(self: _Export, asked: Any) -> Any:
         from_host = sys.modules["windlass._runtime"]
         _host.current = _wit.HOST
         from_host.begin()
         try:
-            return answer(request)
+            return answer(asked)
         except BaseException as error:  # the instance lives on: only this call has failed
-            raise raised(error) from None
+            raise told(error) from None
         finally:
             from_host.end()
 
-    setattr(Export, method, call)
-    Export.__name__ = Export.__qualname__ = world
-    setattr(app, world, Export)
+    return call
+
+
+def _targets(function: Any, batch: Any) -> list[Any]:
+    return [_wit_exports.targets(function(batch.watch, _wit_exports.change(change))) for change in batch.changes]
+
+
+def _rules(function: Any, request: Any) -> list[Any]:
+    return _wit_exports.rules(function(_wit_exports.request(request)))
 
 
 def raised(error: BaseException) -> Exception:
     """What the host is told of an exception, as the bindings want it. It does not fail: the instance would be lost."""
+    return _wit_exports.raised([_as_told(failure) for failure in _failures(error)])
+
+
+def raised_as_text(error: BaseException) -> Exception:
+    """The same of a mapper's, which has nothing but a text."""
+    texts = []
+    for failure in _failures(error):
+        _as_told(failure)
+        texts.append(plain(failure.message or summary(error)))
+    return _wit_exports.raised("; ".join(texts))
+
+
+def _failures(error: BaseException) -> list[Failure]:
     try:
-        failures = failures_of(error)
+        return failures_of(error)
     except BaseException as failed:
-        failures = [untold(summary(error), failed)]
-    return _wit.raised([_as_told(failure) for failure in failures])
+        return [untold(summary(error), failed)]
 
 
 def _as_told(failure: Failure) -> Any:
     try:
         if failure.uncaught is not None:
             report(failure.uncaught)
-        return _wit.failure(failure)
+        return _wit_exports.failure(failure)
     except BaseException as failed:  # such as an ApiError with fields that cannot cross: the others keep their class
         try:
             report(failed)  # its stack has that of the exception above it
         except BaseException:
             pass
         text = failure.message if failure.message or failure.error is None else summary(failure.error)
-        return _wit.failure(untold(text, failed))
+        return _wit_exports.failure(untold(text, failed))
 
 
 def report(error: BaseException) -> None:

@@ -1,6 +1,7 @@
 """The host of a component, over the bindings that componentize-py generates (`wit_world`). Importing it fails anywhere else.
 
-For `_entry`, which is why nothing here is kept from call to call. Both worlds: a composer has only some of the imports.
+For `_entry`, which is why nothing here is kept from call to call. Both kinds of plugins: a composer has only some of the imports. The
+exports are in `_wit_exports`.
 """
 
 # The bindings have types only in a build.
@@ -15,11 +16,10 @@ import wit_world
 from wit_world.imports import clock, config, log, random, types
 
 from . import _host
-from ._calls import Composition, CompositionRequest, Done, Outcome, RequeueAfter, Request
-from ._errors import ApiError, Collected, Failure, Reason
+from ._errors import ApiError, Collected, Reason
 from ._host import Collection, DeleteOptions, LogQuery, Operation, Pairs, Query, ServedKind, WriteOptions
 from ._objects import ObjectRef
-from ._text import encode, milliseconds, number, number_or_none, plain, text, text_or_none
+from ._text import number, number_or_none, plain, text, text_or_none
 from .events import Event
 from .http import HttpReason, failed
 from .http import Request as HttpRequest
@@ -101,7 +101,7 @@ def _kind(api_version: str, kind: str) -> Any:
     return types.ObjectKind(text(api_version, "api_version"), text(kind, "kind"))
 
 
-def _error_out(error: ApiError, message: str) -> Any:
+def error_out(error: ApiError, message: str) -> Any:
     reason: Any = error.reason
     return types.ApiError(
         number(error.code, "code of an ApiError", _LARGEST_CODE),
@@ -173,7 +173,7 @@ def _operation(operation: Operation) -> Any:
     return form(writes.ObjectWrite(text(operation.body, "the object"), options))
 
 
-def _event(event: Event) -> Any:
+def event_out(event: Event) -> Any:
     return types.Event(
         _ref_or_none(event.regarding, "regarding"),
         _ref_or_none(event.related, "related"),
@@ -316,7 +316,7 @@ class WitHost:
 
     def emit(self, event: Event) -> None:
         self._needs_reconciler(events, "events")
-        events.emit(_event(event))
+        events.emit(event_out(event))
 
     def log(self, level: int, message: str, fields: Pairs) -> None:
         log.log(_LEVELS[level], message, fields)
@@ -377,7 +377,6 @@ class BuildHost(_host.NoHost):
     def random_bytes(self, length: int) -> bytes:
         self._lacks("windlass.random.bytes")
 
-
     def log(self, level: int, message: str, fields: Pairs) -> None:
         self._lacks("windlass.log")
 
@@ -386,76 +385,3 @@ class BuildHost(_host.NoHost):
 HOST = WitHost()
 
 _host.current = BuildHost()
-
-
-def has_export(world: str) -> bool:
-    """Whether the component is built as this kind of plugin."""
-    from wit_world import exports
-
-    return hasattr(exports, world)
-
-
-def request(asked: Any) -> Request:
-    """A request as it came."""
-    return Request(
-        asked.controller,
-        asked.name,
-        asked.namespace,
-        asked.uid,
-        asked.object,
-        asked.deleting,
-        asked.attempt,
-        asked.trace_id,
-    )
-
-
-def composition_request(asked: Any) -> CompositionRequest:
-    """A composition request as it came."""
-    return CompositionRequest(request(asked.request), asked.parent, asked.children, asked.related, asked.config)
-
-
-try:
-    from wit_world.exports import reconciler as _reconciler
-except ImportError:
-    _reconciler = None
-
-try:
-    from wit_world.exports import composer as _composer
-except ImportError:
-    _composer = None
-
-
-def outcome(answer: Outcome) -> Any:
-    """What a reconcile has returned, for the host."""
-    if answer is None or isinstance(answer, Done):
-        return _reconciler.Outcome(None)
-    if isinstance(answer, RequeueAfter):
-        return _reconciler.Outcome(number(answer.ms, "ms of a RequeueAfter"))
-    raise TypeError(f"reconcile returned {answer!r}; it returns nothing, or windlass.requeue_after(seconds)")
-
-
-def composition(answer: Composition) -> Any:
-    """What a compose has returned, for the host."""
-    if not isinstance(answer, Composition):
-        raise TypeError(f"compose returned {answer!r}; it returns a windlass.Composition")
-    return _composer.Composition(
-        [encode(child) for child in answer.children],
-        None if answer.status is None else encode(answer.status),
-        [_event(event) for event in answer.events],
-        None if answer.requeue_after is None else milliseconds(answer.requeue_after),
-        bool(answer.allow_empty),
-        bool(answer.finalized),
-    )
-
-
-def failure(of: Failure) -> Any:
-    """One thing that went wrong, as the bindings have it."""
-    if of.error is not None:
-        return types.Failure("", _error_out(of.error, of.message), False, None)
-    retry_after_ms = number_or_none(of.retry_after_ms, "retry_after_ms of a Transient")
-    return types.Failure(plain(of.message), None, of.kind == "terminal", retry_after_ms)
-
-
-def raised(failures: list[Any]) -> Exception:
-    """The exception that the bindings turn into failures."""
-    return Err(failures)

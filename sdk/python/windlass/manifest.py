@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from . import metrics as _metrics
+from ._choices import Index, Mapping, Predicate, Projection, Tagged
 from ._objects import Object
 from ._text import camel, encode
 
@@ -36,180 +37,11 @@ class _Part:
 
 
 def _value(value: Any) -> Any:
-    if isinstance(value, (_Part, _Tagged)):
+    if isinstance(value, (_Part, Tagged)):
         return value.document()
     if isinstance(value, (list, tuple)):
         return [_value(element) for element in value]
     return value
-
-
-class _Tagged:
-    """One of several forms, made by the class methods of its kind."""
-
-    def __init__(self, type: str, **fields: Any) -> None:
-        self._document = {"type": type, **fields}
-
-    def document(self) -> Object:
-        """The form as JSON has it."""
-        return dict(self._document)
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._document == other.__dict__["_document"]
-
-    def __hash__(self) -> int:
-        return hash((type(self), encode(self._document)))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._document!r})"
-
-
-def _pointers(pointers: tuple[str, ...]) -> list[str]:
-    if not pointers or not all(isinstance(pointer, str) and pointer.startswith("/") for pointer in pointers):
-        raise ValueError(f"fields are given as JSON pointers, such as /spec/image, and not as {pointers!r}")
-    return list(pointers)
-
-
-class Projection(_Tagged):
-    """How much of an object the cache keeps."""
-
-    @classmethod
-    def full(cls) -> Projection:
-        """All but `managedFields`: the default."""
-        return cls("full")
-
-    @classmethod
-    def metadata(cls) -> Projection:
-        """What identifies the object, and its metadata."""
-        return cls("metadata")
-
-    @classmethod
-    def fields(cls, *pointers: str) -> Projection:
-        """The metadata, and the values at these JSON pointers; `*` in one stands for each element of a list."""
-        return cls("fields", pointers=_pointers(pointers))
-
-
-class Predicate(_Tagged):
-    """An update of an object that counts. That one appears or goes, or its deletion begins, counts whatever predicates say."""
-
-    @classmethod
-    def generation(cls) -> Predicate:
-        """What is asked for has changed, where the kind counts generations."""
-        return cls("generation")
-
-    @classmethod
-    def labels(cls) -> Predicate:
-        """A label has changed."""
-        return cls("labels")
-
-    @classmethod
-    def annotations(cls) -> Predicate:
-        """An annotation has changed."""
-        return cls("annotations")
-
-    @classmethod
-    def fields(cls, *pointers: str) -> Predicate:
-        """A value at one of these JSON pointers has changed; `*` in one stands for each element of a list."""
-        return cls("fields", pointers=_pointers(pointers))
-
-    @classmethod
-    def not_(cls, predicate: Predicate) -> Predicate:
-        """The other predicate does not count the update."""
-        return cls("not", predicate=predicate.document())
-
-    @classmethod
-    def and_(cls, *predicates: Predicate) -> Predicate:
-        """All of the other predicates, at least one, count the update."""
-        return cls("and", predicates=[predicate.document() for predicate in predicates])
-
-
-def _reference(base: str, namespace: str | None, name: str) -> dict[str, str]:
-    """Where references are: members that are left out do not appear."""
-    members = {"base": base or None, "namespace": namespace, "name": name}
-    return {member: _pointers((pointer,))[0] for member, pointer in members.items() if pointer is not None}
-
-
-class Mapping(_Tagged):
-    """How a changed object leads to the primaries that run. On an update, both the old and the new object count."""
-
-    @classmethod
-    def owner(cls) -> Mapping:
-        """The primary that controls the object."""
-        return cls("owner")
-
-    @classmethod
-    def label(cls, key: str) -> Mapping:
-        """The primary that a label names."""
-        return cls("label", key=key)
-
-    @classmethod
-    def annotation(cls, key: str) -> Mapping:
-        """The primary that an annotation names."""
-        return cls("annotation", key=key)
-
-    @classmethod
-    def field(cls, pointer: str) -> Mapping:
-        """The primary that the value at a JSON pointer names; with a `*` in it, each that it leads to."""
-        return cls("field", pointer=_pointers((pointer,))[0])
-
-    @classmethod
-    def reference(cls, name: str, namespace: str | None = None, base: str = "") -> Mapping:
-        """The primaries that references name, each of which says namespace and name in two fields.
-
-        `base` leads to them, such as `/spec/refs/*`; without it the object itself is the reference. `name` and `namespace` are
-        JSON pointers below it. Where there is no namespace, it is the object's own.
-        """
-        return cls("reference", **_reference(base, namespace, name))
-
-    @classmethod
-    def referenced_by(cls, index: str) -> Mapping:
-        """Every primary whose index holds the object's name, or its namespace and name. The primary's watch declares the index."""
-        return cls("referencedBy", index=index)
-
-    @classmethod
-    def selected_by(cls, index: str) -> Mapping:
-        """Every primary with a selector that selects the object's labels. The primary's watch declares the index, of selectors."""
-        return cls("selectedBy", index=index)
-
-    @classmethod
-    def same_name(cls) -> Mapping:
-        """The primary with the object's own name."""
-        return cls("sameName")
-
-    @classmethod
-    def all(cls) -> Mapping:
-        """Every primary, at low priority."""
-        return cls("all")
-
-
-class Index(_Tagged):
-    """A way to find objects by a value in them, with `windlass.cache.list` or `Mapping.referenced_by`."""
-
-    def __init__(self, name: str, source: MappingType[str, str]) -> None:
-        self._document = {"name": name, "source": dict(source)}
-
-    @classmethod
-    def field(cls, name: str, pointer: str) -> Index:
-        """By the text at a JSON pointer, or each element of a list of texts. With a `*` in it, by all that it leads to."""
-        return cls(name, {"type": "field", "pointer": _pointers((pointer,))[0]})
-
-    @classmethod
-    def label(cls, name: str, key: str) -> Index:
-        """By a label."""
-        return cls(name, {"type": "label", "key": key})
-
-    @classmethod
-    def reference(cls, index: str, name: str, namespace: str | None = None, base: str = "") -> Index:
-        """By references that say namespace and name in two fields, each as `namespace/name`: see `Mapping.reference`."""
-        return cls(index, {"type": "reference", **_reference(base, namespace, name)})
-
-    @classmethod
-    def selector(cls, name: str, pointer: str, form: Literal["labelSelector", "labels"] = "labelSelector") -> Index:
-        """By label selectors, for `Mapping.selected_by`. `windlass.cache.list` finds an object by labels that it selects.
-
-        `labelSelector`: with `matchLabels` and `matchExpressions`; an empty one selects everything. `labels`: a map of labels, as
-        a Service has one; an empty one selects nothing.
-        """
-        return cls(name, {"type": "selector", "pointer": _pointers((pointer,))[0], "form": form})
 
 
 @dataclass(frozen=True)
@@ -260,6 +92,8 @@ class MappedWatch(Watch):
         super().__post_init__()
         if not isinstance(self.mapping, Mapping):
             raise TypeError(f"a MappedWatch of {self.kind} needs a mapping, such as mapping=Mapping.same_name()")
+        if self.name is None and self.mapping in (Mapping.mapper(), Mapping.customize()):
+            raise TypeError(f"a MappedWatch of {self.kind} that the plugin maps itself needs a name, by which its function is asked")
 
 
 @dataclass(frozen=True)

@@ -31,5 +31,31 @@ pub mod composer {
     });
 }
 
+/// The export `mapper`, which a reconciler may have beside its own.
+pub mod mapper {
+    wit_bindgen::generate!({
+        inline: "package windlass:sdk-mapper; world maps { export windlass:plugin/mapper@0.2.0; }",
+        world: "windlass:sdk-mapper/maps",
+        path: "../../wit",
+        pub_export_macro: true,
+        runtime_path: "::windlass_sdk::bindings::wit_bindgen::rt",
+        additional_derives: [PartialEq],
+        with: { "windlass:plugin/types@0.2.0": ::windlass_sdk::bindings::windlass::plugin::types },
+    });
+}
+
+/// The export `customize`, which a composer may have beside its own.
+pub mod customize {
+    wit_bindgen::generate!({
+        inline: "package windlass:sdk-customize; world customizes { export windlass:plugin/customize@0.2.0; }",
+        world: "windlass:sdk-customize/customizes",
+        path: "../../wit",
+        pub_export_macro: true,
+        runtime_path: "::windlass_sdk::bindings::wit_bindgen::rt",
+        additional_derives: [PartialEq],
+        with: { "windlass:plugin/types@0.2.0": ::windlass_sdk::bindings::windlass::plugin::types },
+    });
+}
+
 #[doc(hidden)]
 pub use wit_bindgen;

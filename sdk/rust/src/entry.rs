@@ -5,11 +5,13 @@ use std::panic;
 use std::sync::Once;
 
 use crate::bindings::composer::exports::windlass::plugin::composer;
+use crate::bindings::customize::exports::windlass::plugin::customize;
 use crate::bindings::exports::windlass::plugin::reconciler;
+use crate::bindings::mapper::exports::windlass::plugin::mapper;
 use crate::bindings::windlass::plugin::types;
 use crate::log::{self, Level};
 use crate::manifest::Manifest;
-use crate::{Composer, CompositionRequest, Failures, Reconciler, Request};
+use crate::{Change, Composer, CompositionRequest, Customize, Failures, Mapper, Reconciler, Request, Target};
 
 /// A reconciler's manifest as JSON.
 #[must_use]
@@ -38,6 +40,24 @@ pub fn compose<P: Composer>(
     report_panics();
     let composition = P::compose(CompositionRequest::from(request))?;
     Ok(composer::Composition::try_from(composition).map_err(Failures::from)?)
+}
+
+/// Asks a reconciler whom each change of a batch concerns.
+pub fn map<P: Mapper>(batch: mapper::ChangeBatch) -> Result<Vec<Vec<mapper::Target>>, String> {
+    report_panics();
+    let mapper::ChangeBatch { watch, changes, .. } = batch;
+    let targets = |change| {
+        let targets: Vec<Target> = P::map(&watch, &Change::from(change)).map_err(|failures| failures.to_string())?;
+        Ok(targets.into_iter().map(Into::into).collect())
+    };
+    changes.into_iter().map(targets).collect()
+}
+
+/// Asks a composer which objects are related to a parent.
+pub fn customize<P: Customize>(request: types::Request) -> Result<Vec<customize::RelatedRule>, Vec<types::Failure>> {
+    report_panics();
+    let rules = P::customize(Request::from(request))?;
+    Ok(rules.into_iter().map(Into::into).collect())
 }
 
 fn to_json(manifest: &Manifest) -> String {

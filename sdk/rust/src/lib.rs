@@ -61,7 +61,9 @@ mod native;
 mod object;
 pub mod owners;
 mod pages;
+mod quantity;
 pub mod random;
+mod relations;
 mod request;
 mod selector;
 #[cfg(not(target_arch = "wasm32"))]
@@ -75,6 +77,8 @@ pub use error::{ApiError, ApiReason, Error, JsonError};
 pub use failure::{Failure, Failures};
 pub use object::{Metadata, Object, ObjectKind, ObjectRef, OwnerReference, has_fields};
 pub use pages::{Objects, Page, Pages};
+pub use quantity::{Quantity, QuantityError};
+pub use relations::{Change, RelatedRule, Target};
 pub use request::{Outcome, Request};
 pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
 
@@ -131,6 +135,95 @@ pub trait Composer {
     /// Computes the composition. It must depend on nothing but its argument. An error must hold at least one failure,
     /// and leaves everything as it is.
     fn compose(request: CompositionRequest) -> Result<Composition, Failures>;
+}
+
+/// A reconciler's own mapping, for watches that no mapping of the manifest fits.
+///
+/// It must depend on nothing but its arguments and [`config`](mod@config), and may call [`log`], [`clock`] and [`random`]
+/// besides.
+///
+/// ```
+/// use serde_json::Value;
+/// use windlass_sdk::manifest::{Controller, IndexSource, Manifest, Mapping, SelectorForm, Watch};
+/// use windlass_sdk::{Change, Failures, Mapper, Outcome, Reconciler, Request, Target};
+///
+/// struct Endpoints;
+///
+/// impl Reconciler for Endpoints {
+///     fn manifest() -> Manifest {
+///         let selector = IndexSource::Selector { pointer: "/spec/selector".into(), form: SelectorForm::Labels };
+///         let services = Watch::of("v1", "Service").index("by-selector", selector);
+///         let pods = Watch::of("v1", "Pod").named("pods");
+///         Manifest::new("endpoints", "0.1.0").controller(Controller::new("services", services).watches(pods, Mapping::Mapper))
+///     }
+///
+///     fn reconcile(_: Request) -> Result<Outcome, Failures> {
+///         Ok(Outcome::Done)
+///     }
+/// }
+///
+/// impl Mapper for Endpoints {
+///     // The Services whose selector matches the Pod.
+///     fn map(_watch: &str, change: &Change) -> Result<Vec<Target>, Failures> {
+///         let labels = |pod: &Value| {
+///             let labels = pod["metadata"]["labels"].as_object().into_iter().flatten();
+///             labels.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect::<Vec<_>>()
+///         };
+///         let pods = change.states::<Value>()?;
+///         Ok(pods.iter().map(|pod| Target::indexed("by-selector", labels(pod).join(","))).collect())
+///     }
+/// }
+///
+/// windlass_sdk::plugin!(Endpoints);
+/// windlass_sdk::mapper!(Endpoints);
+/// # fn main() {}
+/// ```
+pub trait Mapper: Reconciler {
+    /// The primaries that a change of the watch of this name concerns. After an error or a panic every primary runs.
+    fn map(watch: &str, change: &Change) -> Result<Vec<Target>, Failures>;
+}
+
+/// A composer's own relations, for watches that no mapping of the manifest fits.
+///
+/// ```
+/// # use serde_json::Value;
+/// use windlass_sdk::manifest::{Controller, Manifest, Mapping, Watch};
+/// use windlass_sdk::{Composer, Composition, CompositionRequest, Customize, Failures, RelatedRule, Request};
+///
+/// struct Shops;
+///
+/// impl Composer for Shops {
+///     fn manifest() -> Manifest {
+///         let settings = Watch::of("v1", "ConfigMap").named("settings");
+///         let shops = Controller::new("shops", Watch::of("example.dev/v1", "Shop")).watches(settings, Mapping::Customize);
+///         Manifest::new("shops", "0.1.0").controller(shops)
+///     }
+///
+///     fn compose(request: CompositionRequest) -> Result<Composition, Failures> {
+///         let settings: Vec<Value> = request.related("v1", "ConfigMap")?;
+/// #       let _ = settings;
+///         Ok(Composition::new())
+///     }
+/// }
+///
+/// impl Customize for Shops {
+///     // The ConfigMap that the shop names.
+///     fn customize(shop: Request) -> Result<Vec<RelatedRule>, Failures> {
+///         let shop: Value = shop.object()?.unwrap_or_default();
+///         let name = shop["spec"]["settings"].as_str();
+///         Ok(name.map(|name| RelatedRule::new("settings").name(name)).into_iter().collect())
+///     }
+/// }
+///
+/// windlass_sdk::composer!(Shops);
+/// windlass_sdk::customize!(Shops);
+/// # fn main() {}
+/// ```
+pub trait Customize: Composer {
+    /// The objects that [`compose`](Composer::compose) is to find as related to this parent, which is the object of the
+    /// request. When one of them changes, the parent is composed again. It must depend on nothing but its argument and
+    /// [`config`](mod@config). An error must hold at least one failure.
+    fn customize(request: Request) -> Result<Vec<RelatedRule>, Failures>;
 }
 
 /// Makes a [`Reconciler`] the plugin of this crate. Use it once, at the root of a `cdylib`.
@@ -220,6 +313,66 @@ macro_rules! export_composer_guest {
             <$guest as $crate::bindings::composer::exports::windlass::plugin::composer::Guest>::describe,
             <$guest as $crate::bindings::composer::exports::windlass::plugin::composer::Guest>::compose,
         );
+    };
+}
+
+/// Has the plugin of this crate map watches itself. Beside [`plugin!`].
+#[macro_export]
+macro_rules! mapper {
+    ($plugin:ty) => {
+        const _: () = {
+            struct Component;
+
+            impl $crate::bindings::mapper::exports::windlass::plugin::mapper::Guest for Component {
+                fn map(
+                    batch: $crate::bindings::mapper::exports::windlass::plugin::mapper::ChangeBatch,
+                ) -> ::std::result::Result<
+                    ::std::vec::Vec<
+                        ::std::vec::Vec<$crate::bindings::mapper::exports::windlass::plugin::mapper::Target>,
+                    >,
+                    ::std::string::String,
+                > {
+                    $crate::entry::map::<$plugin>(batch)
+                }
+            }
+
+            #[cfg(target_arch = "wasm32")]
+    $crate::bindings::mapper::export!(Component with_types_in $crate::bindings::mapper);
+
+            // As in `export_guest!`.
+            #[cfg(not(target_arch = "wasm32"))]
+            const _: &dyn ::std::any::Any =
+                &<Component as $crate::bindings::mapper::exports::windlass::plugin::mapper::Guest>::map;
+        };
+    };
+}
+
+/// Has the plugin of this crate say which objects are related to a parent. Beside [`composer!`].
+#[macro_export]
+macro_rules! customize {
+    ($plugin:ty) => {
+        const _: () = {
+            struct Component;
+
+            impl $crate::bindings::customize::exports::windlass::plugin::customize::Guest for Component {
+                fn customize(
+                    request: $crate::bindings::windlass::plugin::types::Request,
+                ) -> ::std::result::Result<
+                    ::std::vec::Vec<$crate::bindings::customize::exports::windlass::plugin::customize::RelatedRule>,
+                    ::std::vec::Vec<$crate::bindings::windlass::plugin::types::Failure>,
+                > {
+                    $crate::entry::customize::<$plugin>(request)
+                }
+            }
+
+            #[cfg(target_arch = "wasm32")]
+    $crate::bindings::customize::export!(Component with_types_in $crate::bindings::customize);
+
+            // As in `export_guest!`.
+            #[cfg(not(target_arch = "wasm32"))]
+            const _: &dyn ::std::any::Any =
+                &<Component as $crate::bindings::customize::exports::windlass::plugin::customize::Guest>::customize;
+        };
     };
 }
 

@@ -44,6 +44,8 @@ fn full_manifest() -> Manifest {
         .watches(secrets().ignore_deletions().without_no_op_skip(), Mapping::SelectedBy { index: "selector".into() })
         .watches(secrets(), Mapping::SameName)
         .watches(secrets(), Mapping::All)
+        .watches(secrets().named("mapped"), Mapping::Mapper)
+        .watches(secrets().named("customized"), Mapping::Customize)
         .options(Options {
             workers: Some(4),
             max_retries: Some(15),

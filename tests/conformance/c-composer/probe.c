@@ -11,7 +11,9 @@ static const windlass_manifest manifest = {
         .name = "compositions",
         .primary = {.api_version = "conformance.windlass.dev/v1", .kind = "Composition"},
         .owns = WINDLASS_WATCHES({.api_version = "v1", .kind = "ConfigMap", .update_strategy = WINDLASS_UPDATE_RECREATE}),
-        .watches = WINDLASS_MAPPED_WATCHES({{.api_version = "v1", .kind = "Secret"}, WINDLASS_MAP_SAME_NAME}),
+        .watches = WINDLASS_MAPPED_WATCHES(
+            {{.api_version = "v1", .kind = "Secret"}, WINDLASS_MAP_SAME_NAME},
+            {{.name = "customized", .api_version = "v1", .kind = "Service"}, WINDLASS_MAP_CUSTOMIZE}),
     }),
 };
 
@@ -73,3 +75,37 @@ static void compose(
 }
 
 WINDLASS_COMPOSER(manifest, compose);
+
+static void add_rule(windlass_related_rules *rules, const windlass_json *rule) {
+    const windlass_json *list = windlass_json_get(rule, "names");
+    size_t count = 0;
+    windlass_text *texts = windlass_alloc_array(list ? list->count : 0, sizeof *texts);
+    windlass_json_each(name, list) {
+        texts[count++] = windlass_json_text(name);
+    }
+    windlass_relate(rules,
+        &(windlass_related_rule){
+            .watch = text_in(rule, "watch").data,
+            .namespace = text_in(rule, "namespace"),
+            .names = texts,
+            .name_count = count,
+            .label_selector = text_in(rule, "labelSelector"),
+        });
+}
+
+static void customize(const windlass_request *request, windlass_related_rules *rules, windlass_failures *failures) {
+    const windlass_json *spec = windlass_json_get(request->object, "spec");
+    windlass_text fail = text_in(spec, "failRules");
+    windlass_text raise = text_in(spec, "raiseRules");
+    if (fail.data != NULL) {
+        windlass_fail(failures, windlass_transient_text(fail));
+    }
+    if (raise.data != NULL) {
+        raise_with(raise);
+    }
+    windlass_json_each(rule, windlass_json_get(spec, "rules")) {
+        add_rule(rules, rule);
+    }
+}
+
+WINDLASS_CUSTOMIZER(customize);

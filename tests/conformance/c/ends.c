@@ -36,6 +36,10 @@ NOT_INLINE static void deeper(const char *message) {
     deepest(message);
 }
 
+void raise_with(windlass_text message) {
+    deeper(message.data);
+}
+
 static void spin(void) {
     for (volatile unsigned turns = 0;; turns++) {
     }
@@ -66,7 +70,7 @@ struct ending common_end(windlass_text call, const windlass_json *step, windlass
     } else if (windlass_text_is(call, "fail")) {
         fail(failures, windlass_json_get(step, "failures"), text_in(step, "message").data);
     } else if (windlass_text_is(call, "raise")) {
-        deeper(text_in(step, "message").data);
+        raise_with(text_in(step, "message"));
     } else if (windlass_text_is(call, "spin")) {
         spin();
     } else if (windlass_text_is(call, "grow")) {

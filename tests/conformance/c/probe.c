@@ -37,7 +37,8 @@ static const windlass_manifest manifest = {
             {{.api_version = "v1", .kind = "Pod"}, WINDLASS_MAP_ANNOTATION(FOR)},
             {{.api_version = "v1", .kind = "PersistentVolumeClaim"}, WINDLASS_MAP_FIELD("/spec/volumeName")},
             {{.api_version = "v1", .kind = "ServiceAccount"}, WINDLASS_MAP_SAME_NAME},
-            {{.api_version = "v1", .kind = "Namespace"}, WINDLASS_MAP_ALL}),
+            {{.api_version = "v1", .kind = "Namespace"}, WINDLASS_MAP_ALL},
+            {{.name = "mapped", .api_version = "v1", .kind = "Endpoints"}, WINDLASS_MAP_MAPPER}),
         .options =
             {
                 .workers = 2,

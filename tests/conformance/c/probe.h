@@ -33,6 +33,8 @@ bool outside_call(windlass_text call, const windlass_json *step, struct answer *
 // Those that end a call.
 struct ending common_end(windlass_text call, const windlass_json *step, windlass_failures *failures);
 struct ending reading_end(windlass_text call, const windlass_json *step, windlass_failures *failures);
+// Panics with a message, in a function named `deepest`.
+void raise_with(windlass_text message);
 
 // --- What steps are given ---
 

@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -20,11 +21,14 @@ var plugin = manifest.Manifest{
 		Name:    "compositions",
 		Primary: manifest.Watch{APIVersion: "conformance.windlass.dev/v1", Kind: "Composition"},
 		Owns:    []manifest.Watch{{APIVersion: "v1", Kind: "ConfigMap", UpdateStrategy: manifest.Recreate}},
-		Watches: []manifest.Watch{{APIVersion: "v1", Kind: "Secret", Mapping: manifest.ToSameName()}},
+		Watches: []manifest.Watch{
+			{APIVersion: "v1", Kind: "Secret", Mapping: manifest.ToSameName()},
+			{Name: "customized", APIVersion: "v1", Kind: "Service", Mapping: manifest.ToRelated()},
+		},
 	}},
 }
 
-func init() { composer.Register(plugin, compose) }
+func init() { composer.Register(plugin, compose, composer.Customizer(customize)) }
 
 func main() {}
 
@@ -82,6 +86,25 @@ func compose(_ context.Context, request composer.Request) (composer.Composition,
 		AllowEmpty:   parent.Spec.AllowEmpty,
 		Finalized:    parent.Spec.Finalized,
 	}, nil
+}
+
+func customize(_ context.Context, request windlass.Request) ([]composer.RelatedRule, error) {
+	var parent struct {
+		Spec struct {
+			Rules                 []composer.RelatedRule
+			FailRules, RaiseRules string
+		}
+	}
+	_, err := request.Object(&parent)
+	switch {
+	case err != nil:
+		return nil, err
+	case parent.Spec.FailRules != "":
+		return nil, errors.New(parent.Spec.FailRules)
+	case parent.Spec.RaiseRules != "":
+		pure.Raise(parent.Spec.RaiseRules)
+	}
+	return parent.Spec.Rules, nil
 }
 
 func names(of []json.RawMessage) []string {

@@ -43,6 +43,7 @@ var plugin = manifest.Manifest{
 			{APIVersion: "v1", Kind: "PersistentVolumeClaim", Mapping: manifest.ToField("/spec/volumeName")},
 			{APIVersion: "v1", Kind: "ServiceAccount", Mapping: manifest.ToSameName()},
 			{APIVersion: "v1", Kind: "Namespace", Mapping: manifest.ToAll()},
+			{Name: "mapped", APIVersion: "v1", Kind: "Endpoints", Mapping: manifest.ToMapped()},
 		},
 		Options: &manifest.Options{
 			Workers: 2, MaxRetries: new(5), BackoffBase: 10 * time.Millisecond, BackoffMax: time.Minute, Resync: time.Hour,
@@ -68,7 +69,7 @@ var plugin = manifest.Manifest{
 	Finalizers: []string{group + "/old"},
 }
 
-func init() { reconciler.Register(plugin, reconcile) }
+func init() { reconciler.Register(plugin, reconcile, reconciler.Mapper(mapped)) }
 
 func main() {}
 

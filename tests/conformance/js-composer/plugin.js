@@ -12,7 +12,10 @@ const manifest = {
     name: 'compositions',
     primary: { apiVersion: 'conformance.windlass.dev/v1', kind: 'Composition' },
     owns: [{ apiVersion: 'v1', kind: 'ConfigMap', updateStrategy: 'recreate' }],
-    watches: [{ apiVersion: 'v1', kind: 'Secret', mapping: { type: 'sameName' } }],
+    watches: [
+      { apiVersion: 'v1', kind: 'Secret', mapping: { type: 'sameName' } },
+      { name: 'customized', apiVersion: 'v1', kind: 'Service', mapping: { type: 'customize' } },
+    ],
   }],
 };
 
@@ -45,4 +48,11 @@ function about({ controller, namespace, name, uid, deleting, attempt, traceId })
   return { controller, namespace, name, uid, deleting, attempt, traceId, hasObject: false };
 }
 
-export const composer = defineComposer({ manifest, compose });
+function customize({ object }) {
+  const { rules = [], failRules, raiseRules } = object.spec ?? {};
+  if (failRules !== undefined) throw new Transient(failRules);
+  if (raiseRules !== undefined) endings.raise({ message: raiseRules });
+  return rules;
+}
+
+export const composer = defineComposer({ manifest, compose, customize });

@@ -40,6 +40,7 @@ const manifest = {
       { apiVersion: 'v1', kind: 'PersistentVolumeClaim', mapping: { type: 'field', pointer: '/spec/volumeName' } },
       { apiVersion: 'v1', kind: 'ServiceAccount', mapping: { type: 'sameName' } },
       { apiVersion: 'v1', kind: 'Namespace', mapping: { type: 'all' } },
+      { name: 'mapped', apiVersion: 'v1', kind: 'Endpoints', mapping: { type: 'mapper' } },
     ],
     options: {
       workers: 2,
@@ -148,4 +149,13 @@ function about({ controller, namespace, name, uid, deleting, attempt, traceId, o
   return { controller, namespace, name, uid, deleting, attempt, traceId, hasObject: object !== undefined };
 }
 
-export const reconciler = defineReconciler({ manifest, reconcile });
+/** Each state of a changed object says whom it concerns. */
+function map(watch, change) {
+  return [change.old, change.new].filter((state) => state !== null).flatMap(({ spec: { targets = [], tellWatch, fail, raise } }) => {
+    if (fail !== undefined) throw new Transient(fail);
+    if (raise !== undefined) language.endings.raise({ message: raise });
+    return tellWatch ? [...targets, { index: 'watch', value: watch }] : targets;
+  });
+}
+
+export const reconciler = defineReconciler({ manifest, reconcile, map });

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import windlass
-from steps import COMMON, Carry, Ended, request_of, results_of, target_in
+from steps import COMMON, Carry, Ended, deeper, request_of, results_of, target_in
 from windlass.manifest import Controller, Manifest, MappedWatch, Mapping, OwnedWatch, Watch
 
 MANIFEST = Manifest(
@@ -16,13 +16,29 @@ MANIFEST = Manifest(
             name="compositions",
             primary=Watch("conformance.windlass.dev/v1", "Composition"),
             owns=[OwnedWatch("v1", "ConfigMap", update_strategy="recreate")],
-            watches=[MappedWatch("v1", "Secret", mapping=Mapping.same_name())],
+            watches=[
+                MappedWatch("v1", "Secret", mapping=Mapping.same_name()),
+                MappedWatch("v1", "Service", name="customized", mapping=Mapping.customize()),
+            ],
         )
     ],
 )
 
 
-@windlass.composer(MANIFEST)
+def customize(request: windlass.Request) -> list[windlass.RelatedRule]:
+    assert request.object is not None
+    spec = request.object.get("spec") or {}
+    if "failRules" in spec:
+        raise windlass.Transient(spec["failRules"])
+    if "raiseRules" in spec:
+        deeper(spec["raiseRules"])
+    return [
+        windlass.RelatedRule(rule["watch"], rule.get("namespace"), rule.get("names") or [], rule.get("labelSelector"))
+        for rule in spec.get("rules") or []
+    ]
+
+
+@windlass.composer(MANIFEST, customize=customize)
 def compose(request: windlass.CompositionRequest) -> windlass.Composition:
     spec = request.parent.get("spec") or {}
     table: dict[str, Carry] = {**COMMON, "request": lambda step: request_of(request.request, request.request.object is not None)}

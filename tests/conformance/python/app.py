@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import windlass
-from steps import COMMON, Carry, Ended, Named, Step, error_of, request_of, results_of, target_in, target_out
+from steps import COMMON, Carry, Ended, Named, Step, deeper, error_of, request_of, results_of, target_in, target_out
 from windlass import cache, events, http, live, metrics, owners, triggers, writes
 from windlass.manifest import (
     Backoff,
@@ -59,6 +59,7 @@ MANIFEST = Manifest(
                 MappedWatch("v1", "PersistentVolumeClaim", mapping=Mapping.field("/spec/volumeName")),
                 MappedWatch("v1", "ServiceAccount", mapping=Mapping.same_name()),
                 MappedWatch("v1", "Namespace", mapping=Mapping.all()),
+                MappedWatch("v1", "Endpoints", name="mapped", mapping=Mapping.mapper()),
             ],
             options=Options(
                 workers=2,
@@ -82,7 +83,28 @@ MANIFEST = Manifest(
 )
 
 
-@windlass.reconciler(MANIFEST)
+def mapped(watch: str, change: windlass.Change) -> list[windlass.Target]:
+    """Each state of a changed object says whom it concerns."""
+    targets: list[windlass.Target] = []
+    for state in change.states:
+        spec = state["spec"]
+        if "fail" in spec:
+            raise windlass.Transient(spec["fail"])
+        if "raise" in spec:
+            deeper(spec["raise"])
+        targets += map(_target, spec.get("targets") or [])
+        if spec.get("tellWatch"):
+            targets.append(windlass.Indexed("watch", watch))
+    return targets
+
+
+def _target(target: dict[str, str]) -> windlass.Target:
+    if "index" in target:
+        return windlass.Indexed(target["index"], target["value"])
+    return windlass.Primary(namespace=target.get("namespace"), name=target["name"])
+
+
+@windlass.reconciler(MANIFEST, map=mapped)
 def reconcile(request: windlass.Request) -> windlass.Outcome:
     primary = request.object
     if primary is None:

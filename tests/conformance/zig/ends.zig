@@ -58,7 +58,7 @@ fn read(step: sdk.Json, failures: *c.windlass_failures, context: ?[*:0]const u8)
     return error.Failed;
 }
 
-noinline fn deeper(message: []const u8) noreturn {
+pub noinline fn deeper(message: []const u8) noreturn {
     deepest(message);
 }
 

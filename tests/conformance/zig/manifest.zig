@@ -35,6 +35,8 @@ fn watch(comptime api_version: [*c]const u8, comptime kind: [*c]const u8) c.wind
 
 const secrets = c.windlass_watch{ .api_version = "v1", .kind = "Secret", .field_selector = "type=Opaque" };
 
+const endpoints = c.windlass_watch{ .name = "mapped", .api_version = "v1", .kind = "Endpoints" };
+
 const controller = c.windlass_controller{
     .name = "conformance",
     .primary = .{
@@ -65,6 +67,7 @@ const controller = c.windlass_controller{
         .{ .watch = watch("v1", "PersistentVolumeClaim"), .mapping = .{ .type = c.WINDLASS_MAPPING_FIELD, .value = "/spec/volumeName" } },
         .{ .watch = watch("v1", "ServiceAccount"), .mapping = .{ .type = c.WINDLASS_MAPPING_SAME_NAME } },
         .{ .watch = watch("v1", "Namespace"), .mapping = .{ .type = c.WINDLASS_MAPPING_ALL } },
+        .{ .watch = endpoints, .mapping = .{ .type = c.WINDLASS_MAPPING_MAPPER } },
     }, .{}),
     .options = .{
         .workers = 2,

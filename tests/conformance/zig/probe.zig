@@ -9,6 +9,10 @@ const ends = @import("ends.zig");
 const manifest = @import("manifest.zig");
 const c = sdk.c;
 
+comptime {
+    _ = @import("mapping.zig");
+}
+
 pub const panic = std.debug.FullPanic(sdk.panic);
 
 /// The SDK asks for it.

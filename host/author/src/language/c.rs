@@ -17,17 +17,19 @@ static ZIG: Tool = Tool {
     ],
 };
 
-pub(super) fn plan(facts: &Facts) -> BuildPlan {
+pub(super) fn plan(facts: &Facts, traceable: bool) -> BuildPlan {
     let mut needs = paths(facts, &[]);
     needs.push(BuildNeed::Tool(&ZIG));
     // A mebibyte of stack, as Rust's plugins have; zig would give sixteen, and each instance has it in its memory.
     let stack = "-Wl,-z,stack-size=1048576";
+    // Names and lines of functions, and nothing of variables. (zig takes `-Wl,--strip-debug` for `-s`.)
+    let strip = if traceable { "-g1" } else { "-s" };
     let fixed = [
         "cc",
         "--target=wasm32-wasi",
         "-mexec-model=reactor",
         "-Os",
-        "-s",
+        strip,
         stack,
         "-I",
         &facts.sdk(),

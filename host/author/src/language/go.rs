@@ -21,7 +21,7 @@ static GO: Tool = Tool {
     ],
 };
 
-pub(super) fn plan(facts: &Facts) -> BuildPlan {
+pub(super) fn plan(facts: &Facts, traceable: bool) -> BuildPlan {
     let mut needs = paths(facts, &["go.mod"]);
     needs.push(BuildNeed::Tool(&GO));
     let mut step = BuildStep::of(
@@ -33,7 +33,12 @@ pub(super) fn plan(facts: &Facts) -> BuildPlan {
             // The state of the repository would change the component, and nobody reads it there.
             "-buildvcs=false",
             // The bindings reach into the runtime for the memory that the host writes to.
-            "-ldflags=-checklinkname=0 -s -w -buildid=",
+            // The names of functions are in the symbol table; what a debugger would need is left out in any case.
+            if traceable {
+                "-ldflags=-checklinkname=0 -w -buildid="
+            } else {
+                "-ldflags=-checklinkname=0 -s -w -buildid="
+            },
             "-o",
             &core_module(),
             ".",

@@ -49,6 +49,10 @@ static TSC: Tool = Tool {
 };
 
 pub(super) fn plan(facts: &Facts, source: &str, is_typed: bool, traceable: bool) -> BuildPlan {
+    let kind = facts.kind();
+    // The SDK's module that exports all that the world does. The plugin's own has the name of the alias there.
+    let entry = format!("{}/src/component/{}.js", facts.sdk(), kind.as_str());
+    let alias = format!("--alias:windlass-plugin=./{source}");
     let mut needs = paths(facts, &[source, "package.json"]);
     needs.extend([BuildNeed::Tool(&NODE), BuildNeed::Tool(&ESBUILD), BuildNeed::Tool(&COMPONENTIZE_QJS)]);
     let bundle = format!("{WORK}/plugin.js");
@@ -60,7 +64,8 @@ pub(super) fn plan(facts: &Facts, source: &str, is_typed: bool, traceable: bool)
     }
     let outfile = format!("--outfile={bundle}");
     let mut arguments = vec![
-        source,
+        entry.as_str(),
+        &alias,
         "--bundle",
         "--format=esm",
         "--target=es2022",
@@ -76,7 +81,7 @@ pub(super) fn plan(facts: &Facts, source: &str, is_typed: bool, traceable: bool)
     let (wit, component) = (wit(), component());
     steps.push(BuildStep::of(
         &COMPONENTIZE_QJS,
-        ["-w", &wit, "-j", &bundle, "-n", facts.kind().world(), "--sync", "--stub-wasi", "-o", &component],
+        ["-w", &wit, "-j", &bundle, "-n", kind.world(), "--sync", "--stub-wasi", "-o", &component],
     ));
     let source_map = traceable.then(|| format!("{bundle}.map").into());
     BuildPlan { needs, steps, output: BuildOutput::File(component.into()), source_map }

@@ -24,11 +24,11 @@ pub(crate) fn plan(facts: &Facts, traceable: bool) -> BuildPlan {
     }
     match facts.file.language {
         Language::Rust => rust::plan(facts, traceable),
-        Language::Go => go::plan(facts),
+        Language::Go => go::plan(facts, traceable),
         Language::Python => python::plan(facts),
         Language::JavaScript => javascript::plan(facts, "plugin.js", false, traceable),
         Language::TypeScript => javascript::plan(facts, "plugin.ts", true, traceable),
-        Language::C => c::plan(facts),
+        Language::C => c::plan(facts, traceable),
         // A file that says neither is refused when it is read.
         Language::Other => unreachable!("the build file says how it is built"),
     }

@@ -58,18 +58,20 @@ fn every_language_is_built_by_its_own_compiler() {
         (
             "python",
             &["componentize-py"],
-            &["componentize-py -d build/.windlass/wit -w reconciler-plugin componentize --stub-wasi -p . -p sdk app \
-               -o build/.windlass/component.wasm"],
+            &[
+                "componentize-py -d build/.windlass/wit -w mapping-reconciler-plugin componentize --stub-wasi -p . -p sdk app \
+               -o build/.windlass/component.wasm",
+            ],
             BuildOutput::File("build/.windlass/component.wasm".into()),
         ),
         (
             "js",
             &["node", "esbuild", "componentize-qjs"],
             &[
-                "esbuild plugin.js --bundle --format=esm --target=es2022 --external:windlass:* --log-level=warning \
-                 --outfile=build/.windlass/plugin.js",
-                "componentize-qjs -w build/.windlass/wit -j build/.windlass/plugin.js -n reconciler-plugin --sync --stub-wasi \
-                 -o build/.windlass/component.wasm",
+                "esbuild sdk/src/component/reconciler.js --alias:windlass-plugin=./plugin.js --bundle --format=esm --target=es2022 \
+                 --external:windlass:* --log-level=warning --outfile=build/.windlass/plugin.js",
+                "componentize-qjs -w build/.windlass/wit -j build/.windlass/plugin.js -n mapping-reconciler-plugin --sync \
+                 --stub-wasi -o build/.windlass/component.wasm",
             ],
             BuildOutput::File("build/.windlass/component.wasm".into()),
         ),
@@ -93,8 +95,19 @@ fn every_language_is_built_by_its_own_compiler() {
 fn a_composer_is_built_for_its_own_world() {
     for language in ["python", "js", "ts"] {
         let plan = plan(&facts(&format!("name: shop\nlanguage: {language}\nplugin: composer\n")), false);
-        assert!(commands(&plan).iter().any(|line| line.contains("composer-plugin")), "{language}");
-        assert!(!commands(&plan).iter().any(|line| line.contains("reconciler-plugin")), "{language}");
+        assert!(commands(&plan).iter().any(|line| line.contains(" customizing-composer-plugin ")), "{language}");
+        assert!(!commands(&plan).iter().any(|line| line.contains("reconciler")), "{language}");
+    }
+}
+
+#[test]
+fn javascript_begins_with_a_module_of_the_sdk_that_exports_all_of_the_world() {
+    for (language, kind, source) in [("js", "composer", "plugin.js"), ("ts", "reconciler", "plugin.ts")] {
+        let facts = facts(&format!("name: shop\nlanguage: {language}\nplugin: {kind}\nsdk: ../../sdk/js\n"));
+        let plan = plan(&facts, false);
+        let begins =
+            format!("esbuild ../../sdk/js/src/component/{kind}.js --alias:windlass-plugin=./{source} --bundle ");
+        assert!(commands(&plan)[0].starts_with(&begins), "{:?}", commands(&plan));
     }
 }
 
@@ -105,7 +118,9 @@ fn types_are_checked_where_their_checker_is_installed() {
         (tools(&plan), commands(&plan).remove(0))
     };
     assert_eq!(typescript(true), (vec!["node", "esbuild", "componentize-qjs", "tsc"], "tsc --noEmit".into()));
-    assert!(typescript(false).1.starts_with("esbuild plugin.ts "));
+    assert!(
+        typescript(false).1.starts_with("esbuild sdk/src/component/reconciler.js --alias:windlass-plugin=./plugin.ts ")
+    );
 }
 
 #[test]
@@ -126,9 +141,12 @@ fn the_authors_own_command_comes_before_what_is_usual() {
 
 #[test]
 fn what_dev_builds_keeps_the_names_and_places_of_the_sources() {
-    for (language, says) in
-        [("rust", "CARGO_PROFILE_RELEASE_STRIP=debuginfo cargo build "), ("ts", " --sourcemap=external ")]
-    {
+    for (language, says) in [
+        ("rust", "CARGO_PROFILE_RELEASE_STRIP=debuginfo cargo build "),
+        ("ts", " --sourcemap=external "),
+        ("c", " -g1 "),
+        ("go", " -ldflags=-checklinkname=0 -w -buildid="),
+    ] {
         let says_so = |traceable| {
             let plan = plan(&facts(&format!("name: shop\nlanguage: {language}\n")), traceable);
             (commands(&plan).iter().any(|line| line.contains(says)), plan.source_map)

@@ -72,8 +72,9 @@ pub(crate) async fn resolve(
         Role::Finalizer.grants(resource.group(), &resource.plural, places.into_iter().flatten().collect(), vec![]);
     let mut watches = vec![watched(&controller.primary, &resource, Mapping::Itself, &primary, only)?];
     let mapped = controller.owns.iter().map(|watch| (watch, Mapping::Owner));
-    let mapping = |watch: &Watch| watch.mapping.as_ref()?.to_core(&controller.primary);
-    let mapped = mapped.chain(controller.watches.iter().filter_map(|watch| Some((watch, mapping(watch)?))));
+    let by_mapping =
+        controller.watches.iter().filter_map(|watch| Some((watch, watch.core_mapping(&controller.primary)?)));
+    let mapped = mapped.chain(by_mapping);
     for (watch, mapping) in mapped {
         let resource = discovery.resolve(&watch.object_kind()).await?;
         watches.push(watched(watch, &resource, mapping, &primary, only)?);

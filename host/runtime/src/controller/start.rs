@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::expectations::HeldKey;
 use windlass_core::features::Feature;
 use windlass_core::gate::Gate;
+use windlass_core::mapping::Mapping;
 use windlass_core::object::{Object, ObjectKey};
 use windlass_core::ports::Ports;
 use windlass_core::principal::{Principal, Role};
@@ -25,16 +26,19 @@ use crate::controller::running::Running;
 use crate::dispatch::Dispatch;
 use crate::dispatch::call_gate::CallGate;
 use crate::dispatch::circuit::Circuit;
+use crate::dispatch::code_feeder::CodeFeeder;
 use crate::dispatch::composite::{Composite, ObservedState, OwnedWatch, RelatedWatch};
 use crate::dispatch::configured::requeue_on_change;
-use crate::dispatch::feeder::Feeder;
+use crate::dispatch::feeder::{Feed, Feeder};
 use crate::dispatch::in_hand::Workers;
+use crate::dispatch::map_calls::PluginMapper;
 use crate::dispatch::middleware::slow_lane::SlowLaneKeys;
 use crate::dispatch::middleware::{KeptFinalizer, Middleware, finalize};
 use crate::dispatch::overdue::Overdue;
 use crate::dispatch::ports::waited_for;
 use crate::dispatch::reconcile::Reconcile;
 use crate::dispatch::route::{Route, Stores};
+use crate::dispatch::sink::KeySink;
 use crate::observe::metrics::counted;
 use crate::observe::status::ControllerState;
 use crate::phases::Phases;
@@ -52,6 +56,7 @@ impl Controller {
         let (subscriptions, regranted) = (std::mem::take(&mut watching.subscriptions), watching.regranted.clone());
         let watches = watching.specs();
         let scope = PrimaryScope::of(&watching.primary, watching.primary_specs());
+        let indexes = watching.readable.first().map(|primary| primary.indexes.clone()).unwrap_or_default();
         let dispatch = Arc::new(self.dispatch(watching, &subscriptions, inherited, phases));
         let (primaries, queue) = (dispatch.primaries.clone(), dispatch.queue.clone());
         let active = Arc::new(ActiveRound {
@@ -66,22 +71,16 @@ impl Controller {
             phases: phases.clone(),
         });
         let mut running = Running::new(dispatch.clone(), phases);
+        let mapper = PluginMapper::new(self.parts.plugin.clone(), dispatch.clone());
         for (subscription, route) in subscriptions {
-            let feeder = Feeder::new(subscription, route, queue.clone(), primaries.clone(), dispatch.memory.clone());
-            let feeder = Arc::new(tokio::sync::Mutex::new(feeder));
-            let (rest, retired, panics) = (feeder.clone(), dispatch.retired.clone(), self.parts.host.panics.clone());
-            // The last calls look things up by the indexes of this subscription.
-            running.keep(async move {
-                let mut feeder = rest.lock().await;
-                if retired.is_cancelled() {
-                    caught("feeder", &panics, async { feeder.finish() }).await;
-                }
-                feeder.discard().await
-            });
-            running.feed("feeder", move || {
-                let feeder = feeder.clone();
-                async move { feeder.lock().await.run().await }
-            });
+            let sink = KeySink::new(route, queue.clone(), primaries.clone(), dispatch.memory.clone());
+            if sink.route.mapping == Mapping::Mapper {
+                let (mapper, controller) = (mapper.clone(), dispatch.controller.clone());
+                let feeder = CodeFeeder::new(subscription, sink, mapper, indexes.clone(), controller);
+                self.keep_feeding(&mut running, feeder);
+            } else {
+                self.keep_feeding(&mut running, Feeder::new(subscription, sink));
+            }
         }
         let (mut configured, of_configuration) = (self.parts.configured.clone(), dispatch.clone());
         // The first calls get what holds now.
@@ -108,6 +107,25 @@ impl Controller {
             async move { dispatch.call_gate.outages().follow(|began| dispatch.recover(began)).await }
         });
         (running, active)
+    }
+
+    /// Feeds the queue until no more keys are wanted, and then takes what comes.
+    fn keep_feeding(&self, running: &mut Running, feeder: impl Feed) {
+        let feeder = Arc::new(tokio::sync::Mutex::new(feeder));
+        let (rest, retired) = (feeder.clone(), running.dispatch.retired.clone());
+        let panics = self.parts.host.panics.clone();
+        // The last calls look things up by the indexes of this subscription.
+        running.keep(async move {
+            let mut feeder = rest.lock().await;
+            if retired.is_cancelled() {
+                caught("feeder", &panics, async { feeder.finish() }).await;
+            }
+            feeder.discard().await
+        });
+        running.feed("feeder", move || {
+            let feeder = feeder.clone();
+            async move { feeder.lock().await.run().await }
+        });
     }
 
     /// Looks after the keys that wait long for what they have written to show in `watches`, also while the queue

@@ -207,8 +207,8 @@ async fn what_happens_while_former_calls_run_is_not_kept_and_nothing_of_it_is_lo
     drop(former);
     meanwhile(&mut one, || handover.is_at_work()).await;
     let queue = handover.active_round().expect("it is at work").queue.clone();
-    // The one that is there, and the one that has gone.
-    meanwhile(&mut one, || queue.metrics().adds == 2).await;
+    // The one that is there, and the one that has gone. An event that nobody had taken yet may add one of them once more.
+    meanwhile(&mut one, || queue.metrics().adds >= 2).await;
     of_one.stop.cancel();
     assert_eq!(soon(one).await, ControllerEnd::Clean);
 }

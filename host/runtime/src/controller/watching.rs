@@ -96,7 +96,7 @@ impl Controller {
             }
             declared.push((watched.route, readable[first..].to_vec()));
         }
-        let primaries = Stores(primaries.into());
+        let primaries = Stores::new(primaries);
         let Resolved { primary, finalizer_grants, .. } = resolved;
         let (impersonate, regranted) = (terms.impersonate.clone(), terms.regranted.clone());
         Watching {

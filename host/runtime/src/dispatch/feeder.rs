@@ -2,18 +2,12 @@
 
 use std::convert::Infallible;
 use std::future::{Future, pending};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::FutureExt;
-use windlass_core::mapping::{Mapping, Primaries as _};
-use windlass_core::object::ObjectKey;
-use windlass_core::queue::{Priority, Queue};
-use windlass_core::trigger::{Trigger, TriggerReason};
-use windlass_core::watch::{Tombstone, WatchEvent};
+use windlass_core::watch::WatchEvent;
 use windlass_kube::Subscription;
 
-use crate::dispatch::memory::KeyMemory;
-use crate::dispatch::route::{Route, Stores, priority};
+use crate::dispatch::sink::KeySink;
 
 /// How many changes that concern every primary are taken for one.
 const BURST: usize = 1_000;
@@ -30,37 +24,78 @@ impl EventSource for Subscription {
     }
 }
 
+#[cfg(test)]
+impl EventSource for tokio::sync::mpsc::UnboundedReceiver<WatchEvent> {
+    async fn next(&mut self) -> Option<WatchEvent> {
+        self.recv().await
+    }
+}
+
+/// Feeds a queue from the events of one subscription.
+pub(crate) trait Feed: Send + 'static {
+    /// Feeds the queue until the source ends. After a panic or a cancellation it may be run again, and nothing is lost.
+    fn run(&mut self) -> impl Future<Output = ()> + Send;
+
+    /// Feeds the queue with the events that are there already: what comes later is another generation's.
+    fn finish(&mut self);
+
+    /// Takes events to no end: no more keys are wanted, and the events must not heap up.
+    fn discard(&mut self) -> impl Future<Output = Infallible> + Send;
+}
+
+/// The event that is there already.
+pub(crate) fn event_now(source: &mut impl EventSource) -> Option<WatchEvent> {
+    // Not as a cooperative task: its turn would be over after fewer events.
+    tokio::task::unconstrained(source.next()).now_or_never().flatten()
+}
+
+/// Takes all events of `source`, to no end.
+pub(crate) async fn discard(source: &mut impl EventSource) -> Infallible {
+    while source.next().await.is_some() {}
+    pending().await
+}
+
 /// How often an event is tried whose keys the host panics over.
 const ATTEMPTS: u32 = 2;
 
-/// Feeds a queue from a source. A panic loses nothing: what it fell over is tried again, and if that fails too, every
-/// primary runs instead.
+/// Feeds a queue with the keys that a declared mapping finds. A panic loses nothing: what it fell over is tried again, and
+/// if that fails too, every primary runs instead.
 pub(crate) struct Feeder<S> {
     source: S,
-    route: Route,
-    queue: Queue<ObjectKey>,
-    primaries: Stores,
-    memory: Arc<Mutex<KeyMemory>>,
-    /// The trigger of a first list, which may queue many thousand keys.
-    start: Arc<Trigger>,
+    sink: KeySink,
     /// The event that is being worked on, and how often it was begun.
     in_hand: Option<(WatchEvent, u32)>,
 }
 
 impl<S: EventSource> Feeder<S> {
-    pub(crate) fn new(
-        source: S,
-        route: Route,
-        queue: Queue<ObjectKey>,
-        primaries: Stores,
-        memory: Arc<Mutex<KeyMemory>>,
-    ) -> Self {
-        let start = Arc::new(TriggerReason::Start.into());
-        Self { source, route, queue, primaries, memory, start, in_hand: None }
+    pub(crate) fn new(source: S, sink: KeySink) -> Self {
+        Self { source, sink, in_hand: None }
     }
 
-    /// Feeds the queue until the source ends. The queue deduplicates, so a key that an event names twice is one.
-    pub(crate) async fn run(&mut self) {
+    /// Feeds the queue with what is in hand. The queue deduplicates, so a key that an event names twice is one.
+    fn feed(&mut self) {
+        let Some((event, attempts)) = &mut self.in_hand else { return };
+        *attempts += 1;
+        if *attempts <= ATTEMPTS {
+            self.sink.remember_gone(event);
+            let route = &self.sink.route;
+            let keys = route.keys(event, &self.sink.primaries);
+            if route.concerns_all() && !keys.is_empty() {
+                // What has happened by now is in the caches already, and each key that is queued now will see it.
+                skip_burst(&mut self.source);
+            }
+            self.sink.queue(keys, event);
+        } else {
+            let kind = &self.sink.route.primary.kind;
+            tracing::error!(%kind, "an event cannot be mapped; every primary runs instead");
+            self.sink.queue_all();
+        }
+        self.in_hand = None;
+    }
+}
+
+impl<S: EventSource + 'static> Feed for Feeder<S> {
+    async fn run(&mut self) {
         loop {
             self.feed();
             let Some(event) = self.source.next().await else { return };
@@ -68,88 +103,41 @@ impl<S: EventSource> Feeder<S> {
         }
     }
 
-    /// Feeds the queue with what is in hand.
-    fn feed(&mut self) {
-        let Some((event, attempts)) = &mut self.in_hand else { return };
-        *attempts += 1;
-        if *attempts <= ATTEMPTS {
-            if let (WatchEvent::Deleted(Tombstone { last, .. }), Mapping::Itself) = (&*event, &self.route.mapping) {
-                let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-                memory.goes(last.header.key.clone(), last.header.uid.text());
-            }
-            let priority = priority(event, &self.route);
-            let keys = self.route.keys(event, &self.primaries);
-            if self.route.concerns_all() && !keys.is_empty() {
-                // What has happened by now is in the caches already, and each key that is queued now will see it.
-                skip_burst(&mut self.source);
-            }
-            if !keys.is_empty() {
-                // A first list tells the keys of all its objects the same.
-                let is_start = matches!(event, WatchEvent::Applied { initial: true, .. });
-                let trigger = if is_start { self.start.clone() } else { Arc::new(self.route.trigger(event)) };
-                self.note(&keys, &trigger);
-            }
-            for key in keys {
-                self.queue.add_with(key.clone(), priority);
-                // Whoever reads it finds the key in the queue, if not at work already.
-                tracing::trace!(target: "windlass::feed", kind = %self.route.primary.kind, %key, ?priority, "queued");
-            }
-        } else {
-            tracing::error!(kind = %self.route.primary.kind, "an event cannot be mapped; every primary runs instead");
-            let keys = self.primaries.all();
-            self.note(&keys, &Arc::new(TriggerReason::Changed.into()));
-            for key in keys {
-                self.queue.add_with(key, Priority::BACKGROUND);
-            }
-        }
-        self.in_hand = None;
-    }
-
-    /// Notes for whoever is called about `keys` what queues them. Before they are queued: a worker may take them at once.
-    fn note(&self, keys: &[ObjectKey], trigger: &Arc<Trigger>) {
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        for key in keys {
-            memory.note(key, trigger);
-        }
-    }
-
-    /// Feeds the queue with the events that are there already: what comes later is another generation's.
-    pub(crate) fn finish(&mut self) {
+    fn finish(&mut self) {
         self.feed();
-        // Not as a cooperative task: its turn would be over after fewer events.
-        while let Some(event) = tokio::task::unconstrained(self.source.next()).now_or_never().flatten() {
+        while let Some(event) = event_now(&mut self.source) {
             self.in_hand = Some((event, 0));
             self.feed();
         }
     }
 
-    /// Takes events to no end: no more keys are wanted, and the events must not heap up.
-    pub(crate) async fn discard(&mut self) -> Infallible {
-        while self.source.next().await.is_some() {}
-        pending().await
+    async fn discard(&mut self) -> Infallible {
+        discard(&mut self.source).await
     }
 }
 
 /// Takes a burst of the events that are there already. Returns how many.
 fn skip_burst(source: &mut impl EventSource) -> usize {
-    // Not as a cooperative task: its turn would be over after fewer events.
-    let mut next = || tokio::task::unconstrained(source.next()).now_or_never().flatten();
-    (0..BURST).take_while(|_| next().is_some()).count()
+    (0..BURST).take_while(|_| event_now(source).is_some()).count()
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::{Arc, Mutex};
 
     use futures::future::BoxFuture;
     use tokio::sync::mpsc;
     use tokio_util::sync::CancellationToken;
     use windlass_core::clock::{Clock, Moment};
-    use windlass_core::mapping::PrimaryKind;
-    use windlass_core::object::{Header, Object, ObjectKind};
-    use windlass_core::queue::ItemExponential;
+    use windlass_core::mapping::{Mapping, PrimaryKind};
+    use windlass_core::object::{Header, Object, ObjectKey, ObjectKind};
+    use windlass_core::queue::{ItemExponential, Queue};
+    use windlass_core::watch::Tombstone;
 
     use super::*;
+    use crate::dispatch::memory::KeyMemory;
+    use crate::dispatch::route::{Route, Stores};
     use crate::supervise::{Panics, supervise};
 
     fn labelled(primary: &str) -> Object {
@@ -175,6 +163,10 @@ mod tests {
             deletions: true,
             primary: PrimaryKind { kind: ObjectKind::new("example.com/v1", "Parent"), namespaced: true },
         }
+    }
+
+    fn sink(queue: Queue<ObjectKey>, memory: Arc<Mutex<KeyMemory>>) -> KeySink {
+        KeySink::new(route(), queue, Stores::default(), memory)
     }
 
     /// Its events in their order; it panics where there is none.
@@ -205,8 +197,7 @@ mod tests {
     /// The keys that a supervised feeder queues if its clock panics `panics` times, and how often the feeder did.
     async fn fed(events: Vec<Option<WatchEvent>>, panics: u32) -> (Vec<String>, u64) {
         let queue = Queue::new(Arc::new(PanickingClock(panics.into())), ItemExponential::default());
-        let feeder =
-            Feeder::new(Scripted(events.into_iter()), route(), queue.clone(), Stores::default(), Arc::default());
+        let feeder = Feeder::new(Scripted(events.into_iter()), sink(queue.clone(), Arc::default()));
         let (feeder, counted) = (tokio::sync::Mutex::new(feeder), Panics::default());
         let run = async || feeder.lock().await.run().await;
         supervise("feeder", &counted, &CancellationToken::new(), run).await;
@@ -219,12 +210,6 @@ mod tests {
 
     fn gone(primary: &str) -> WatchEvent {
         WatchEvent::Deleted(Tombstone { last: labelled(primary), final_state_unknown: false })
-    }
-
-    impl EventSource for mpsc::UnboundedReceiver<WatchEvent> {
-        async fn next(&mut self) -> Option<WatchEvent> {
-            self.recv().await
-        }
     }
 
     #[tokio::test]
@@ -240,7 +225,7 @@ mod tests {
     async fn what_is_there_already_becomes_keys_at_the_end_and_what_comes_later_does_not() {
         let (sender, receiver) = mpsc::unbounded_channel();
         let queue = Queue::new(Arc::new(PanickingClock(0.into())), ItemExponential::default());
-        let mut feeder = Feeder::new(receiver, route(), queue.clone(), Stores::default(), Arc::default());
+        let mut feeder = Feeder::new(receiver, sink(queue.clone(), Arc::default()));
         for primary in ["a", "b"] {
             sender.send(gone(primary)).expect("it is read");
         }
@@ -257,7 +242,7 @@ mod tests {
             let queue = Queue::new(Arc::new(PanickingClock(0.into())), ItemExponential::default());
             let (route, memory) = (Route { mapping, ..route() }, Arc::<Mutex<KeyMemory>>::default());
             let source = Scripted(vec![Some(gone("a"))].into_iter());
-            let mut feeder = Feeder::new(source, route, queue, Stores::default(), memory.clone());
+            let mut feeder = Feeder::new(source, KeySink::new(route, queue, Stores::default(), memory.clone()));
             feeder.in_hand = feeder.source.next().await.map(|event| (event, 0));
             feeder.feed();
             let known = memory.lock().expect("no panic").uid_of_gone(&ObjectKey::namespaced("prod", "child"));
@@ -273,7 +258,7 @@ mod tests {
             let queue = Queue::new(Arc::new(PanickingClock(0.into())), ItemExponential::default());
             let memory = Arc::<Mutex<KeyMemory>>::default();
             let source = Scripted(vec![].into_iter());
-            let mut feeder = Feeder::new(source, route(), queue, Stores::default(), memory.clone());
+            let mut feeder = Feeder::new(source, sink(queue, memory.clone()));
             feeder.in_hand = Some((event, 0));
             feeder.feed();
             let triggers = memory.lock().expect("no panic").take_triggers(&ObjectKey::namespaced("prod", "a"));

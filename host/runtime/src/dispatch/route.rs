@@ -6,9 +6,11 @@ use windlass_core::mapping::{Mapping, Primaries, PrimaryKind};
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::predicate::{self, Predicate};
 use windlass_core::queue::Priority;
+use windlass_core::related::RelatedRules;
 use windlass_core::trigger::{Trigger, TriggerReason};
 use windlass_core::watch::{IndexSource, WatchEvent};
 use windlass_kube::{NotSynced, Store};
+use windlass_wasm::ObjectChange;
 
 /// How the events of one declared watch concern primaries.
 #[derive(Clone, Debug)]
@@ -24,20 +26,28 @@ pub(crate) struct Route {
     pub(crate) primary: PrimaryKind,
 }
 
-/// Where the primaries of a controller are: one store for each namespace that is watched, or one for all.
+/// Where the primaries of a controller are, and to which objects their composer relates them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stores(pub(crate) Arc<[Store]>);
+pub(crate) struct Stores {
+    /// One store for each namespace that is watched, or one for all.
+    pub(crate) stores: Arc<[Store]>,
+    pub(crate) related: Arc<RelatedRules>,
+}
 
 impl Stores {
+    pub(crate) fn new(stores: impl Into<Arc<[Store]>>) -> Self {
+        Self { stores: stores.into(), related: Arc::default() }
+    }
+
     /// The primary with this key.
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<Object> {
-        self.0.iter().find_map(|store| store.get(key))
+        self.stores.iter().find_map(|store| store.get(key))
     }
 
     /// The primary with this key, if it can be told whether there is one: each store is asked under one lock.
     pub(crate) fn find(&self, key: &ObjectKey) -> Result<Option<Object>, NotSynced> {
         let mut found = Ok(None);
-        for store in self.0.iter() {
+        for store in self.stores.iter() {
             match store.find(key) {
                 Ok(None) => {}
                 Ok(object) => return Ok(object),
@@ -49,18 +59,22 @@ impl Stores {
 
     /// All primaries.
     pub(crate) fn objects(&self) -> impl Iterator<Item = Object> {
-        self.0.iter().flat_map(Store::all)
+        self.stores.iter().flat_map(Store::all)
     }
 }
 
 impl Primaries for Stores {
     fn indexed(&self, source: &IndexSource, value: &str) -> Vec<ObjectKey> {
-        let found = self.0.iter().flat_map(|store| store.indexed(source, value));
+        let found = self.stores.iter().flat_map(|store| store.indexed(source, value));
         found.map(|object| object.header.key.clone()).collect()
     }
 
     fn all(&self) -> Vec<ObjectKey> {
-        self.0.iter().flat_map(Store::all).map(|object| object.header.key.clone()).collect()
+        self.stores.iter().flat_map(Store::all).map(|object| object.header.key.clone()).collect()
+    }
+
+    fn related_to(&self, object: &Object, watch: &str) -> Vec<ObjectKey> {
+        self.related.related_to(object, watch)
     }
 }
 
@@ -109,9 +123,33 @@ impl Route {
         self.mapping.keys(object, &self.primary, primaries).contains(key)
     }
 
-    /// Whether each change of an object concerns somebody, so that none goes by unnoticed.
+    /// Whether it is known beforehand whom each change of an object concerns, and none goes by unnoticed.
     pub(crate) fn misses_nothing(&self) -> bool {
-        self.predicates.is_empty() && self.deletions
+        let is_known = !matches!(self.mapping, Mapping::Mapper | Mapping::Customize(_));
+        is_known && self.predicates.is_empty() && self.deletions
+    }
+
+    /// Whether `event` is a change that counts, for a mapping that does not find keys itself.
+    pub(crate) fn counts(&self, event: &WatchEvent) -> bool {
+        match event {
+            WatchEvent::Deleted(_) => self.deletions,
+            WatchEvent::Applied { old: None, .. } => true,
+            WatchEvent::Applied { old: Some(old), new, .. } => self.passes(old, new),
+        }
+    }
+
+    /// The change that `event`, which counts, is to the plugin's own mapper.
+    pub(crate) fn change(&self, event: &WatchEvent) -> ObjectChange {
+        let (old, new) = match event {
+            WatchEvent::Deleted(tombstone) => (Some(&tombstone.last), None),
+            // As in `keys`.
+            WatchEvent::Applied { old: Some(old), new, .. } if !self.deletions && old.header.uid != new.header.uid => {
+                (None, Some(new))
+            }
+            WatchEvent::Applied { old, new, .. } => (old.as_ref(), Some(new)),
+        };
+        let text = |object: Option<&Object>| object.map(Object::glance);
+        ObjectChange { old: text(old), new: text(new) }
     }
 
     /// Whether each event concerns every primary.

@@ -1,6 +1,7 @@
 //! Dispatch with a plugin that the test plays.
 
 mod circuit;
+pub(super) mod filled;
 mod held;
 mod outcomes;
 mod remembered;
@@ -541,7 +542,7 @@ async fn unfilled() -> (Informers, Subscription) {
 #[tokio::test(start_paused = true)]
 async fn a_cache_that_has_been_emptied_does_not_say_that_a_primary_has_gone() {
     let (_informers, subscription) = unfilled().await;
-    let primaries = Stores([subscription.store().clone()].into());
+    let primaries = Stores::new([subscription.store().clone()]);
     let mut stage = Stage::with(1, 1, Arc::new(SystemClock::new()), primaries);
     stage.dispatch.queue.add(key("a"));
     assert!(stage.is_quiet().await);

@@ -4,14 +4,18 @@ pub(crate) mod convert;
 pub(crate) mod live;
 
 mod compose;
+mod optional;
 
 use wasmtime::component::{Component, HasSelf, InstancePre, Linker as ComponentLinker};
 use wasmtime::{Engine, Store};
 use windlass_core::compose::Composition;
+use windlass_core::mapping::Target;
 use windlass_core::outcome::CallResult;
+use windlass_core::related::RelatedRule;
 
-use crate::entry::EntryPoint;
-use crate::request::{CompositionRequest, Request};
+use self::optional::{customize_bindings, mapper_bindings};
+use crate::entry::{EntryPoint, Export};
+use crate::request::{ChangeBatch, CompositionRequest, Request};
 use crate::state::CallState;
 use crate::wasi;
 
@@ -61,21 +65,25 @@ pub(crate) struct Linker {
 /// A component whose imports and exports have been checked, ready to be instantiated.
 #[derive(Clone)]
 pub(crate) enum LinkedPlugin {
-    Reconciler(bindings::ReconcilerPluginPre<CallState>),
-    Composer(composer_bindings::ComposerPluginPre<CallState>),
+    /// With its mapper, if it exports one.
+    Reconciler(bindings::ReconcilerPluginPre<CallState>, Option<mapper_bindings::MapsPre<CallState>>),
+    /// With its customize, if it exports one.
+    Composer(composer_bindings::ComposerPluginPre<CallState>, Option<customize_bindings::CustomizesPre<CallState>>),
 }
 
-/// A fresh instance.
+/// A fresh instance, and of its exports the one that is called.
 pub(crate) enum Instance {
     Reconciler(bindings::ReconcilerPlugin),
     Composer(composer_bindings::ComposerPlugin),
+    Mapper(mapper_bindings::Maps),
+    Customize(customize_bindings::Customizes),
 }
 
 /// The host has asked a plugin for what it is not there for.
 #[derive(Debug, thiserror::Error)]
-#[error("the host asked for what the plugin does not have: it is a {is}")]
+#[error("the host asked for what the plugin does not have: `{wanted}`")]
 pub(crate) struct WrongEntryPoint {
-    pub(crate) is: &'static str,
+    pub(crate) wanted: &'static str,
 }
 
 /// Defines all imports of this version.
@@ -93,14 +101,22 @@ impl Linker {
         match entry {
             EntryPoint::Reconciler => {
                 let linked = link(&self.reconcilers, component)?;
-                bindings::ReconcilerPluginPre::new(linked).map(LinkedPlugin::Reconciler)
+                let has_mapper = has_export(&self.reconcilers, component, optional::MAPPER);
+                let mapper = has_mapper.then(|| mapper_bindings::MapsPre::new(linked.clone())).transpose()?;
+                Ok(LinkedPlugin::Reconciler(bindings::ReconcilerPluginPre::new(linked)?, mapper))
             }
             EntryPoint::Composer => {
                 let linked = link(&self.composers, component)?;
-                composer_bindings::ComposerPluginPre::new(linked).map(LinkedPlugin::Composer)
+                let has_customize = has_export(&self.composers, component, optional::CUSTOMIZE);
+                let customize = has_customize.then(|| customize_bindings::CustomizesPre::new(linked.clone()));
+                Ok(LinkedPlugin::Composer(composer_bindings::ComposerPluginPre::new(linked)?, customize.transpose()?))
             }
         }
     }
+}
+
+fn has_export(linker: &ComponentLinker<CallState>, component: &Component, name: &str) -> bool {
+    component.component_type().exports(linker.engine()).any(|(export, _)| export == name)
 }
 
 /// With what it imports of WASI, if anything: what is refused there depends on the component.
@@ -118,15 +134,34 @@ impl LinkedPlugin {
     /// The component that it is linked from.
     pub(crate) fn component(&self) -> &Component {
         match self {
-            Self::Reconciler(linked) => linked.instance_pre().component(),
-            Self::Composer(linked) => linked.instance_pre().component(),
+            Self::Reconciler(linked, _) => linked.instance_pre().component(),
+            Self::Composer(linked, _) => linked.instance_pre().component(),
         }
     }
 
-    pub(crate) async fn instantiate(&self, store: &mut Store<CallState>) -> wasmtime::Result<Instance> {
+    /// Whether it exports what a watch may be given over to: a reconciler's `mapper`, a composer's `customize`.
+    pub(crate) fn has_optional(&self) -> bool {
         match self {
-            Self::Reconciler(linked) => linked.instantiate_async(store).await.map(Instance::Reconciler),
-            Self::Composer(linked) => linked.instantiate_async(store).await.map(Instance::Composer),
+            Self::Reconciler(_, mapper) => mapper.is_some(),
+            Self::Composer(_, customize) => customize.is_some(),
+        }
+    }
+
+    /// An instance whose `export` is to be called.
+    pub(crate) async fn instantiate(&self, store: &mut Store<CallState>, export: Export) -> wasmtime::Result<Instance> {
+        match (self, export) {
+            (Self::Reconciler(linked, _), Export::Entry) => {
+                linked.instantiate_async(store).await.map(Instance::Reconciler)
+            }
+            (Self::Composer(linked, _), Export::Entry) => linked.instantiate_async(store).await.map(Instance::Composer),
+            (Self::Reconciler(_, Some(mapper)), Export::Mapper) => {
+                mapper.instantiate_async(store).await.map(Instance::Mapper)
+            }
+            (Self::Composer(_, Some(customize)), Export::Customize) => {
+                customize.instantiate_async(store).await.map(Instance::Customize)
+            }
+            (_, Export::Mapper) => Err(WrongEntryPoint { wanted: "map" }.into()),
+            (_, Export::Customize) => Err(WrongEntryPoint { wanted: "customize" }.into()),
         }
     }
 }
@@ -136,6 +171,7 @@ impl Instance {
         match self {
             Self::Reconciler(instance) => instance.windlass_plugin_reconciler().call_describe(store).await,
             Self::Composer(instance) => instance.windlass_plugin_composer().call_describe(store).await,
+            Self::Mapper(_) | Self::Customize(_) => Err(WrongEntryPoint { wanted: "describe" }.into()),
         }
     }
 
@@ -144,7 +180,7 @@ impl Instance {
         store: &mut Store<CallState>,
         request: &Request,
     ) -> wasmtime::Result<CallResult> {
-        let Self::Reconciler(instance) = self else { return Err(WrongEntryPoint { is: "composer" }.into()) };
+        let Self::Reconciler(instance) = self else { return Err(WrongEntryPoint { wanted: "reconcile" }.into()) };
         let request = convert::request(request);
         let answer = instance.windlass_plugin_reconciler().call_reconcile(store, &request).await?;
         Ok(convert::call_result(answer))
@@ -156,9 +192,33 @@ impl Instance {
         store: &mut Store<CallState>,
         request: &CompositionRequest,
     ) -> wasmtime::Result<Result<Composition, CallResult>> {
-        let Self::Composer(instance) = self else { return Err(WrongEntryPoint { is: "reconciler" }.into()) };
+        let Self::Composer(instance) = self else { return Err(WrongEntryPoint { wanted: "compose" }.into()) };
         let request = compose::request(request);
         let answer = instance.windlass_plugin_composer().call_compose(store, &request).await?;
         Ok(compose::answer(answer))
+    }
+
+    /// The targets of each change. Err: what the plugin says went wrong, or what is wrong with its answer.
+    pub(crate) async fn map(
+        &self,
+        store: &mut Store<CallState>,
+        batch: &ChangeBatch,
+    ) -> wasmtime::Result<Result<Vec<Vec<Target>>, String>> {
+        let Self::Mapper(instance) = self else { return Err(WrongEntryPoint { wanted: "map" }.into()) };
+        let request = optional::batch(batch);
+        let answer = instance.windlass_plugin_mapper().call_map(store, &request).await?;
+        Ok(optional::targets(answer, batch.changes.len()))
+    }
+
+    /// Err: what the plugin says went wrong, or what is wrong with its answer.
+    pub(crate) async fn customize(
+        &self,
+        store: &mut Store<CallState>,
+        request: &Request,
+    ) -> wasmtime::Result<Result<Vec<RelatedRule>, CallResult>> {
+        let Self::Customize(instance) = self else { return Err(WrongEntryPoint { wanted: "customize" }.into()) };
+        let request = convert::request(request);
+        let answer = instance.windlass_plugin_customize().call_customize(store, &request).await?;
+        Ok(optional::related_rules(answer))
     }
 }

@@ -5,12 +5,13 @@ use std::collections::HashSet;
 use windlass_core::compose;
 use windlass_core::object::ObjectKind;
 
+use super::watch::Mapping;
 use super::{Controller, Manifest, ManifestError, Projection, UpdateStrategy, Watch};
 use crate::entry::EntryPoint;
 
 impl Manifest {
-    /// Refuses what a plugin with this entry cannot mean.
-    pub(crate) fn check_entry(&self, entry: EntryPoint) -> Result<(), ManifestError> {
+    /// Refuses what a plugin with this entry cannot mean; `has_optional`: it exports what a watch may be given over to, too.
+    pub(crate) fn check_entry(&self, entry: EntryPoint, has_optional: bool) -> Result<(), ManifestError> {
         let mut problems = Vec::new();
         for (index, controller) in self.controllers.iter().enumerate() {
             let path = format!("controllers[{index}]");
@@ -18,6 +19,7 @@ impl Manifest {
                 EntryPoint::Reconciler => check_reconciler(controller, &path, &mut problems),
                 EntryPoint::Composer => check_composer(controller, &path, &mut problems),
             }
+            check_code(controller, entry, has_optional, &path, &mut problems);
         }
         if problems.is_empty() { Ok(()) } else { Err(ManifestError::Invalid(problems)) }
     }
@@ -53,6 +55,31 @@ fn check_composer(controller: &Controller, path: &str, problems: &mut Vec<String
     }
 }
 
+/// Checks the watches that the plugin's own code maps.
+fn check_code(controller: &Controller, entry: EntryPoint, has_optional: bool, path: &str, problems: &mut Vec<String>) {
+    for (index, watch) in controller.watches.iter().enumerate() {
+        let problem = match (&watch.mapping, entry) {
+            (Some(Mapping::Mapper {}), EntryPoint::Composer) => {
+                "`mapper` is a reconciler's: a composer finds what is mapped to its parent in its request, so it says by \
+                 `customize` what that is"
+            }
+            (Some(Mapping::Customize {}), EntryPoint::Reconciler) => {
+                "`customize` is a composer's: a reconciler reads what it needs, and says by `mapper` whom a change concerns"
+            }
+            (Some(Mapping::Mapper {}), EntryPoint::Reconciler) if !has_optional => {
+                "the plugin exports no `windlass:plugin/mapper@0.2.0`: give it a mapper, as the SDK's README shows, or another \
+                 mapping"
+            }
+            (Some(Mapping::Customize {}), EntryPoint::Composer) if !has_optional => {
+                "the plugin exports no `windlass:plugin/customize@0.2.0`: give it one, as the SDK's README shows, or another \
+                 mapping"
+            }
+            _ => continue,
+        };
+        problems.push(format!("{path}.watches[{index}].mapping: {problem}"));
+    }
+}
+
 impl Watch {
     /// How children of this kind change.
     #[must_use]
@@ -72,6 +99,10 @@ mod tests {
     use super::*;
 
     fn problems(entry: EntryPoint, controller: &Value) -> String {
+        problems_with(entry, controller, false)
+    }
+
+    fn problems_with(entry: EntryPoint, controller: &Value, has_optional: bool) -> String {
         let mut whole = json!({
             "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "a", "version": "0.1.0",
             "controllers": [{"name": "a", "primary": {"apiVersion": "v1", "kind": "ConfigMap"}}],
@@ -80,7 +111,7 @@ mod tests {
             whole["controllers"][0][field] = value.clone();
         }
         let manifest = Manifest::from_json(&whole.to_string()).expect("valid but for its entry");
-        manifest.check_entry(entry).map_or_else(|error| error.to_string(), |()| String::new())
+        manifest.check_entry(entry, has_optional).map_or_else(|error| error.to_string(), |()| String::new())
     }
 
     fn owning(strategy: &str, projection: &str) -> Value {
@@ -116,5 +147,23 @@ mod tests {
         assert!(problems(EntryPoint::Composer, &json!({"owns": [secret, secret]})).contains("owned twice"));
         assert_eq!(problems(EntryPoint::Reconciler, &json!({"owns": [secret, secret]})), "");
         assert_eq!(problems(EntryPoint::Composer, &json!({"options": {"finalizer": true}})), "");
+    }
+
+    #[test]
+    fn code_maps_the_watches_of_its_own_kind_of_plugin_and_has_to_be_there() {
+        let watching = |mapping: &str| {
+            let watch = json!({"name": "pods", "apiVersion": "v1", "kind": "Pod", "mapping": {"type": mapping}});
+            json!({"watches": [watch]})
+        };
+        for (mapping, its, other) in [
+            ("mapper", EntryPoint::Reconciler, EntryPoint::Composer),
+            ("customize", EntryPoint::Composer, EntryPoint::Reconciler),
+        ] {
+            assert_eq!(problems_with(its, &watching(mapping), true), "");
+            let missing = problems_with(its, &watching(mapping), false);
+            assert!(missing.contains(&format!("exports no `windlass:plugin/{mapping}@0.2.0`")), "{missing}");
+            let wrong = problems_with(other, &watching(mapping), true);
+            assert!(wrong.contains(&format!("watches[0].mapping: `{mapping}` is a")), "{wrong}");
+        }
     }
 }

@@ -160,10 +160,7 @@ impl Controller {
             let path = format!("{path}.watches[{index}]");
             watch.check(&path, problems);
             watch.check_no_strategy(&path, problems);
-            match &watch.mapping {
-                Some(mapping) => mapping.check(&format!("{path}.mapping"), &self.primary.indexes, problems),
-                None => problems.add(path, "needs a `mapping`, which says whom a change concerns"),
-            }
+            watch.check_mapping(&path, &self.primary.indexes, problems);
         }
         self.check_names(path, problems);
         self.options.check(&format!("{path}.options"), problems);

@@ -182,6 +182,10 @@ pub enum Mapping {
     SameName {},
     /// All.
     All {},
+    /// Those that a reconciler's own mapper names.
+    Mapper {},
+    /// Those to which a composer's own customize relates the object.
+    Customize {},
 }
 
 /// Which changes are worth a call; see [`windlass_core::predicate::Predicate`].

@@ -32,9 +32,9 @@ pub(crate) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
 /// Which of a language's probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Part {
-    /// Of the world `reconciler-plugin`.
+    /// Of the world `mapping-reconciler-plugin`.
     Reconciler,
-    /// Of the world `composer-plugin`.
+    /// Of the world `customizing-composer-plugin`.
     Composer,
 }
 

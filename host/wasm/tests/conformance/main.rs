@@ -11,6 +11,7 @@ mod languages;
 mod lasting;
 mod lines;
 mod ports;
+mod relations;
 mod values;
 mod verdict;
 mod webapps;

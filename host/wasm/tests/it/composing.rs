@@ -10,9 +10,12 @@ use support::guests::{chameleon, composer};
 use support::ports::quiet;
 use support::{call_of, load, sandbox, trapped};
 use windlass_core::compose::Composition;
+use windlass_core::mapping::Target;
 use windlass_core::object::ObjectKey;
 use windlass_core::outcome::{CallResult, Failure};
-use windlass_wasm::{CallLimits, CompositionRequest, EntryPoint, Limits, Plugin, Request};
+use windlass_wasm::{
+    CallLimits, ChangeBatch, CompositionRequest, EntryPoint, Instances, Limits, ObjectChange, Plugin, Request,
+};
 
 fn request(plugin: &Plugin, uid: &str, spec: &Value) -> CompositionRequest {
     let parent = json!({
@@ -128,9 +131,44 @@ async fn a_composer_with_more_around_it_than_fits_is_not_called() {
 async fn each_entry_is_called_as_what_it_is() {
     let composer = guest(Limits::default()).await;
     let (reason, message) = trapped(support::reconcile(&composer, &quiet()).await);
-    assert!(reason == "host" && message.contains("it is a composer"), "{reason}: {message}");
+    assert!(reason == "host" && message.contains("does not have: `reconcile`"), "{reason}: {message}");
     let reconciler = load(&sandbox(Limits::default()), "chameleon", &chameleon("good")).await.expect("it loads");
     assert_eq!(reconciler.entry(), EntryPoint::Reconciler);
     let (reason, message) = trapped(answer(&reconciler, "u-1", json!({})).await.expect_err("no composer"));
-    assert!(reason == "host" && message.contains("it is a reconciler"), "{reason}: {message}");
+    assert!(reason == "host" && message.contains("does not have: `compose`"), "{reason}: {message}");
+}
+
+#[tokio::test]
+async fn instances_that_are_used_again_serve_the_entry_point_whatever_else_is_asked_in_between() {
+    let plugin = guest(Limits::default()).await;
+    let limits = || CallLimits { instances: Instances::Reuse, ..CallLimits::default() };
+    for _ in 0..3 {
+        let request = request(&plugin, "u-1", &json!({}));
+        let call = call_of(&plugin, &request.request.key.clone());
+        let asked = Request { object: Some(request.parent.clone()), ..request.request.clone() };
+        let rules = plugin.customize(asked, call.clone(), limits()).await;
+        assert_eq!(rules.answer, Ok(vec![]));
+        let composed = plugin.compose(request, call, limits()).await;
+        assert!(composed.answer.is_ok(), "{:?}", composed.answer);
+    }
+}
+
+#[tokio::test]
+async fn an_optional_export_can_do_nothing_but_answer() {
+    let plugin = load(&sandbox(Limits::default()), "chameleon", &chameleon("mapping")).await.expect("it loads");
+    let map = async |data: Value| {
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "m", "namespace": "prod", "labels": {"app": "web"}}, "data": data,
+        });
+        let changes = vec![ObjectChange { old: None, new: Some(map.to_string().into()) }];
+        let batch = ChangeBatch { controller: "chameleon".into(), watch: "maps".into(), changes };
+        let call = call_of(&plugin, &ObjectKey::cluster(""));
+        plugin.map(batch, call, CallLimits::default()).await.answer
+    };
+    let targets = map(json!({"service": "web"})).await.expect("it answers");
+    let indexed = Target::Indexed { index: "by-selector".into(), value: "app=web".to_owned() };
+    assert_eq!(targets, [[Target::Primary(ObjectKey::namespaced("prod", "web")), indexed]]);
+    let refused = map(json!({"misbehave": "read"})).await.expect_err("it must not read");
+    assert!(refused.contains("`map` calls `cache.get`, but it must not do anything"), "{refused}");
 }

@@ -176,7 +176,7 @@ fn a_reference_names_an_index_of_the_primary() {
         json!([{"name": "by-secret", "source": {"type": "field", "pointer": "/spec/secret"}}]);
     let manifest = read(&manifest).expect("valid");
     let controller = &manifest.controllers[0];
-    let mapping = controller.watches[0].mapping.as_ref().and_then(|mapping| mapping.to_core(&controller.primary));
+    let mapping = controller.watches[0].core_mapping(&controller.primary);
     assert_eq!(mapping, Some(Mapping::ReferencedBy(IndexSource::Field("/spec/secret".into()))));
 }
 
@@ -243,10 +243,7 @@ fn mappings_and_predicates_become_those_of_core() {
     }]);
     let manifest = read(&watches(watch)).expect("valid");
     let watch = &manifest.controllers[0].watches[0];
-    assert_eq!(
-        watch.mapping.as_ref().and_then(|mapping| mapping.to_core(&manifest.controllers[0].primary)),
-        Some(Mapping::Field("/data/app".into()))
-    );
+    assert_eq!(watch.core_mapping(&manifest.controllers[0].primary), Some(Mapping::Field("/data/app".into())));
     assert_eq!(watch.core_predicates(), [Predicate::Generation, Predicate::Fields(vec!["/data".into()])]);
 }
 
@@ -341,7 +338,7 @@ fn a_reference_takes_namespace_and_name_from_one_place() {
     );
     assert_eq!(controller.primary.core_indexes(), [("refs".into(), IndexSource::Reference(path.clone()))]);
     let watch = &controller.watches[0];
-    let mapping = watch.mapping.as_ref().and_then(|mapping| mapping.to_core(&controller.primary));
+    let mapping = watch.core_mapping(&controller.primary);
     assert_eq!(mapping, Some(Mapping::Reference(path)));
     let kept = ["/spec/refs/*/name", "/spec/refs/*/ns", "/type"].map(Into::into);
     assert_eq!(watch.specs()[0].projection, Projection::fields(kept));
@@ -368,7 +365,7 @@ fn a_mapping_by_selectors_wants_an_index_of_selectors() {
     let selector = json!({"type": "selector", "pointer": "/spec/selector"});
     let manifest = read(&mapped("selectedBy", &selector)).expect("valid");
     let controller = &manifest.controllers[0];
-    let mapping = controller.watches[0].mapping.as_ref().and_then(|mapping| mapping.to_core(&controller.primary));
+    let mapping = controller.watches[0].core_mapping(&controller.primary);
     let source = |form| IndexSource::Selector { pointer: "/spec/selector".into(), form };
     assert_eq!(mapping, Some(Mapping::SelectedBy(source(SelectorForm::LabelSelector))));
     let labels = json!({"type": "selector", "pointer": "/spec/selector", "form": "labels"});

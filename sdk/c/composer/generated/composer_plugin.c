@@ -26,6 +26,148 @@ extern void __wasm_import_windlass_plugin_random_get_bytes(int32_t, uint8_t *);
 __attribute__((__import_module__("windlass:plugin/config@0.2.0"), __import_name__("get")))
 extern void __wasm_import_windlass_plugin_config_get(uint8_t *);
 
+// Exported Functions from `windlass:plugin/customize@0.2.0`
+
+__attribute__((__weak__, __export_name__("cabi_post_windlass:plugin/customize@0.2.0#customize")))
+void __wasm_export_exports_windlass_plugin_customize_customize_post_return(uint8_t * arg0) {
+  switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
+    case 0: {
+      size_t len0 = *((size_t*) (arg0 + (2*sizeof(void*))));
+      if (len0 > 0) {
+        uint8_t *ptr1 = *((uint8_t **) (arg0 + sizeof(void*)));
+        for (size_t i2 = 0; i2 < len0; i2++) {
+          uint8_t *base = ptr1 + i2 * (10*sizeof(void*));
+          (void) base;
+          if ((*((size_t*) (base + sizeof(void*)))) > 0) {
+            free(*((uint8_t **) (base + 0)));
+          }
+          switch ((int32_t) (int32_t) *((uint8_t*) (base + (2*sizeof(void*))))) {
+            case 0: {
+              break;
+            }
+            case 1: {
+              if ((*((size_t*) (base + (4*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (3*sizeof(void*)))));
+              }
+              break;
+            }
+          }
+          size_t len = *((size_t*) (base + (6*sizeof(void*))));
+          if (len > 0) {
+            uint8_t *ptr = *((uint8_t **) (base + (5*sizeof(void*))));
+            for (size_t i = 0; i < len; i++) {
+              uint8_t *base = ptr + i * (2*sizeof(void*));
+              (void) base;
+              if ((*((size_t*) (base + sizeof(void*)))) > 0) {
+                free(*((uint8_t **) (base + 0)));
+              }
+            }
+            free(ptr);
+          }
+          switch ((int32_t) (int32_t) *((uint8_t*) (base + (7*sizeof(void*))))) {
+            case 0: {
+              break;
+            }
+            case 1: {
+              if ((*((size_t*) (base + (9*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (8*sizeof(void*)))));
+              }
+              break;
+            }
+          }
+        }
+        free(ptr1);
+      }
+      break;
+    }
+    case 1: {
+      size_t len3 = *((size_t*) (arg0 + (2*sizeof(void*))));
+      if (len3 > 0) {
+        uint8_t *ptr4 = *((uint8_t **) (arg0 + sizeof(void*)));
+        for (size_t i5 = 0; i5 < len3; i5++) {
+          uint8_t *base = ptr4 + i5 * (16+29*sizeof(void*));
+          (void) base;
+          if ((*((size_t*) (base + sizeof(void*)))) > 0) {
+            free(*((uint8_t **) (base + 0)));
+          }
+          switch ((int32_t) (int32_t) *((uint8_t*) (base + (2*sizeof(void*))))) {
+            case 0: {
+              break;
+            }
+            case 1: {
+              if ((*((size_t*) (base + (5*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (4*sizeof(void*)))));
+              }
+              if ((*((size_t*) (base + (7*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (6*sizeof(void*)))));
+              }
+              if ((*((size_t*) (base + (8+9*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (8+8*sizeof(void*)))));
+              }
+              if ((*((size_t*) (base + (8+11*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (8+10*sizeof(void*)))));
+              }
+              switch ((int32_t) (int32_t) *((uint8_t*) (base + (8+12*sizeof(void*))))) {
+                case 0: {
+                  break;
+                }
+                case 1: {
+                  switch ((int32_t) (int32_t) *((uint8_t*) (base + (8+13*sizeof(void*))))) {
+                    case 0: {
+                      break;
+                    }
+                    case 1: {
+                      if ((*((size_t*) (base + (8+15*sizeof(void*))))) > 0) {
+                        free(*((uint8_t **) (base + (8+14*sizeof(void*)))));
+                      }
+                      break;
+                    }
+                  }
+                  if ((*((size_t*) (base + (8+17*sizeof(void*))))) > 0) {
+                    free(*((uint8_t **) (base + (8+16*sizeof(void*)))));
+                  }
+                  if ((*((size_t*) (base + (8+19*sizeof(void*))))) > 0) {
+                    free(*((uint8_t **) (base + (8+18*sizeof(void*)))));
+                  }
+                  switch ((int32_t) (int32_t) *((uint8_t*) (base + (8+20*sizeof(void*))))) {
+                    case 0: {
+                      break;
+                    }
+                    case 1: {
+                      if ((*((size_t*) (base + (8+22*sizeof(void*))))) > 0) {
+                        free(*((uint8_t **) (base + (8+21*sizeof(void*)))));
+                      }
+                      break;
+                    }
+                  }
+                  if ((*((size_t*) (base + (8+24*sizeof(void*))))) > 0) {
+                    free(*((uint8_t **) (base + (8+23*sizeof(void*)))));
+                  }
+                  switch ((int32_t) (int32_t) *((uint8_t*) (base + (8+25*sizeof(void*))))) {
+                    case 0: {
+                      break;
+                    }
+                    case 1: {
+                      if ((*((size_t*) (base + (8+27*sizeof(void*))))) > 0) {
+                        free(*((uint8_t **) (base + (8+26*sizeof(void*)))));
+                      }
+                      break;
+                    }
+                  }
+                  break;
+                }
+              }
+              break;
+            }
+          }
+        }
+        free(ptr4);
+      }
+      break;
+    }
+  }
+}
+
 // Exported Functions from `windlass:plugin/composer@0.2.0`
 
 __attribute__((__weak__, __export_name__("cabi_post_windlass:plugin/composer@0.2.0#describe")))
@@ -412,6 +554,62 @@ void windlass_plugin_config_json_free(windlass_plugin_config_json_t *ptr) {
   windlass_plugin_types_json_free(ptr);
 }
 
+void exports_windlass_plugin_customize_request_free(exports_windlass_plugin_customize_request_t *ptr) {
+  windlass_plugin_types_request_free(ptr);
+}
+
+void exports_windlass_plugin_customize_failure_free(exports_windlass_plugin_customize_failure_t *ptr) {
+  windlass_plugin_types_failure_free(ptr);
+}
+
+void composer_plugin_list_string_free(composer_plugin_list_string_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    composer_plugin_string_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      composer_plugin_string_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void exports_windlass_plugin_customize_related_rule_free(exports_windlass_plugin_customize_related_rule_t *ptr) {
+  composer_plugin_string_free(&ptr->watch);
+  composer_plugin_option_string_free(&ptr->namespace_);
+  composer_plugin_list_string_free(&ptr->names);
+  composer_plugin_option_string_free(&ptr->label_selector);
+}
+
+void exports_windlass_plugin_customize_list_related_rule_free(exports_windlass_plugin_customize_list_related_rule_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    exports_windlass_plugin_customize_related_rule_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      exports_windlass_plugin_customize_related_rule_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void exports_windlass_plugin_customize_list_failure_free(exports_windlass_plugin_customize_list_failure_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    exports_windlass_plugin_customize_failure_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      exports_windlass_plugin_customize_failure_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void exports_windlass_plugin_customize_result_list_related_rule_list_failure_free(exports_windlass_plugin_customize_result_list_related_rule_list_failure_t *ptr) {
+  if (!ptr->is_err) {
+    exports_windlass_plugin_customize_list_related_rule_free(&ptr->val.ok);
+  } else {
+    exports_windlass_plugin_customize_list_failure_free(&ptr->val.err);
+  }
+}
+
 void exports_windlass_plugin_composer_json_free(exports_windlass_plugin_composer_json_t *ptr) {
   windlass_plugin_types_json_free(ptr);
 }
@@ -551,6 +749,91 @@ void windlass_plugin_config_get(windlass_plugin_config_json_t *ret) {
   uint8_t *ptr = (uint8_t *) &ret_area;
   __wasm_import_windlass_plugin_config_get(ptr);
   *ret = (composer_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
+}
+
+__attribute__((__export_name__("windlass:plugin/customize@0.2.0#customize")))
+uint8_t * __wasm_export_exports_windlass_plugin_customize_customize(uint8_t * arg) {
+  composer_plugin_option_string_t option;
+  switch ((int32_t) *((uint8_t*) (arg + (2*sizeof(void*))))) {
+    case 0: {
+      option.is_some = false;
+      break;
+    }
+    case 1: {
+      option.is_some = true;
+      option.val = (composer_plugin_string_t) { (uint8_t*)(*((uint8_t **) (arg + (3*sizeof(void*))))), (*((size_t*) (arg + (4*sizeof(void*))))) };
+      break;
+    }
+  }
+  composer_plugin_option_string_t option0;
+  switch ((int32_t) *((uint8_t*) (arg + (5*sizeof(void*))))) {
+    case 0: {
+      option0.is_some = false;
+      break;
+    }
+    case 1: {
+      option0.is_some = true;
+      option0.val = (composer_plugin_string_t) { (uint8_t*)(*((uint8_t **) (arg + (6*sizeof(void*))))), (*((size_t*) (arg + (7*sizeof(void*))))) };
+      break;
+    }
+  }
+  composer_plugin_option_string_t option1;
+  switch ((int32_t) *((uint8_t*) (arg + (10*sizeof(void*))))) {
+    case 0: {
+      option1.is_some = false;
+      break;
+    }
+    case 1: {
+      option1.is_some = true;
+      option1.val = (composer_plugin_string_t) { (uint8_t*)(*((uint8_t **) (arg + (11*sizeof(void*))))), (*((size_t*) (arg + (12*sizeof(void*))))) };
+      break;
+    }
+  }
+  windlass_plugin_types_option_json_t option2;
+  switch ((int32_t) *((uint8_t*) (arg + (13*sizeof(void*))))) {
+    case 0: {
+      option2.is_some = false;
+      break;
+    }
+    case 1: {
+      option2.is_some = true;
+      option2.val = (composer_plugin_string_t) { (uint8_t*)(*((uint8_t **) (arg + (14*sizeof(void*))))), (*((size_t*) (arg + (15*sizeof(void*))))) };
+      break;
+    }
+  }
+  exports_windlass_plugin_customize_request_t arg3 = (windlass_plugin_types_request_t) {
+    (composer_plugin_string_t) (composer_plugin_string_t) { (uint8_t*)(*((uint8_t **) (arg + 0))), (*((size_t*) (arg + sizeof(void*)))) },
+    (composer_plugin_option_string_t) option,
+    (composer_plugin_option_string_t) option0,
+    (composer_plugin_string_t) (composer_plugin_string_t) { (uint8_t*)(*((uint8_t **) (arg + (8*sizeof(void*))))), (*((size_t*) (arg + (9*sizeof(void*))))) },
+    (composer_plugin_option_string_t) option1,
+    (windlass_plugin_types_option_json_t) option2,
+    (bool) (int32_t) *((uint8_t*) (arg + (16*sizeof(void*)))),
+    (uint32_t) (uint32_t) (*((int32_t*) (arg + (4+16*sizeof(void*))))),
+    (composer_plugin_string_t) (composer_plugin_string_t) { (uint8_t*)(*((uint8_t **) (arg + (8+16*sizeof(void*))))), (*((size_t*) (arg + (8+17*sizeof(void*))))) },
+  };
+  exports_windlass_plugin_customize_result_list_related_rule_list_failure_t ret;
+  exports_windlass_plugin_customize_list_related_rule_t ok;
+  exports_windlass_plugin_customize_list_failure_t err;
+  ret.is_err = !exports_windlass_plugin_customize_customize(&arg3, &ok, &err);
+  if (ret.is_err) {
+    ret.val.err = err;
+  }
+  if (!ret.is_err) {
+    ret.val.ok = ok;
+  }
+  free(arg);
+  uint8_t *ptr = (uint8_t *) &RET_AREA;
+  if ((ret).is_err) {
+    const exports_windlass_plugin_customize_list_failure_t *payload8 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
+    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload8).len;
+    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload8).ptr;
+  } else {
+    const exports_windlass_plugin_customize_list_related_rule_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
+    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload).len;
+    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload).ptr;
+  }
+  return ptr;
 }
 
 __attribute__((__export_name__("windlass:plugin/composer@0.2.0#describe")))

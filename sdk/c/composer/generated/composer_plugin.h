@@ -238,6 +238,45 @@ typedef struct windlass_plugin_types_page_t {
 
 typedef windlass_plugin_types_json_t windlass_plugin_config_json_t;
 
+typedef windlass_plugin_types_request_t exports_windlass_plugin_customize_request_t;
+
+typedef windlass_plugin_types_failure_t exports_windlass_plugin_customize_failure_t;
+
+typedef struct {
+  composer_plugin_string_t *ptr;
+  size_t len;
+} composer_plugin_list_string_t;
+
+// Objects of one watch: those that meet all of it.
+typedef struct exports_windlass_plugin_customize_related_rule_t {
+  // The name of the watch in the manifest, which maps it by `customize`.
+  composer_plugin_string_t   watch;
+  // Where they are. None: in the parent's namespace or in none; for a cluster-scoped parent: anywhere.
+  composer_plugin_option_string_t   namespace_;
+  // Their names. Empty: any.
+  composer_plugin_list_string_t   names;
+  // A selector of their labels in Kubernetes' syntax. None: any.
+  composer_plugin_option_string_t   label_selector;
+} exports_windlass_plugin_customize_related_rule_t;
+
+typedef struct {
+  exports_windlass_plugin_customize_related_rule_t *ptr;
+  size_t len;
+} exports_windlass_plugin_customize_list_related_rule_t;
+
+typedef struct {
+  exports_windlass_plugin_customize_failure_t *ptr;
+  size_t len;
+} exports_windlass_plugin_customize_list_failure_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    exports_windlass_plugin_customize_list_related_rule_t ok;
+    exports_windlass_plugin_customize_list_failure_t err;
+  } val;
+} exports_windlass_plugin_customize_result_list_related_rule_list_failure_t;
+
 typedef windlass_plugin_types_json_t exports_windlass_plugin_composer_json_t;
 
 typedef windlass_plugin_types_request_t exports_windlass_plugin_composer_request_t;
@@ -326,6 +365,9 @@ extern void windlass_plugin_random_get_bytes(uint32_t length, composer_plugin_li
 // A document that the manifest's schema accepts; `{}` if there is none, and in `describe`.
 extern void windlass_plugin_config_get(windlass_plugin_config_json_t *ret);
 
+// Exported Functions from `windlass:plugin/customize@0.2.0`
+bool exports_windlass_plugin_customize_customize(exports_windlass_plugin_customize_request_t *request, exports_windlass_plugin_customize_list_related_rule_t *ret, exports_windlass_plugin_customize_list_failure_t *err);
+
 // Exported Functions from `windlass:plugin/composer@0.2.0`
 void exports_windlass_plugin_composer_describe(exports_windlass_plugin_composer_json_t *ret);
 bool exports_windlass_plugin_composer_compose(exports_windlass_plugin_composer_composition_request_t *request, exports_windlass_plugin_composer_composition_t *ret, exports_windlass_plugin_composer_list_failure_t *err);
@@ -367,6 +409,20 @@ void windlass_plugin_types_list_json_free(windlass_plugin_types_list_json_t *ptr
 void windlass_plugin_types_page_free(windlass_plugin_types_page_t *ptr);
 
 void windlass_plugin_config_json_free(windlass_plugin_config_json_t *ptr);
+
+void exports_windlass_plugin_customize_request_free(exports_windlass_plugin_customize_request_t *ptr);
+
+void exports_windlass_plugin_customize_failure_free(exports_windlass_plugin_customize_failure_t *ptr);
+
+void composer_plugin_list_string_free(composer_plugin_list_string_t *ptr);
+
+void exports_windlass_plugin_customize_related_rule_free(exports_windlass_plugin_customize_related_rule_t *ptr);
+
+void exports_windlass_plugin_customize_list_related_rule_free(exports_windlass_plugin_customize_list_related_rule_t *ptr);
+
+void exports_windlass_plugin_customize_list_failure_free(exports_windlass_plugin_customize_list_failure_t *ptr);
+
+void exports_windlass_plugin_customize_result_list_related_rule_list_failure_free(exports_windlass_plugin_customize_result_list_related_rule_list_failure_t *ptr);
 
 void exports_windlass_plugin_composer_json_free(exports_windlass_plugin_composer_json_t *ptr);
 

@@ -105,6 +105,69 @@ extern void __wasm_import_windlass_plugin_http_fetch(uint8_t *, size_t, uint8_t 
 __attribute__((__import_module__("windlass:plugin/triggers@0.2.0"), __import_name__("list")))
 extern void __wasm_import_windlass_plugin_triggers_list(uint8_t *);
 
+// Exported Functions from `windlass:plugin/mapper@0.2.0`
+
+__attribute__((__weak__, __export_name__("cabi_post_windlass:plugin/mapper@0.2.0#map")))
+void __wasm_export_exports_windlass_plugin_mapper_map_post_return(uint8_t * arg0) {
+  switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
+    case 0: {
+      size_t len0 = *((size_t*) (arg0 + (2*sizeof(void*))));
+      if (len0 > 0) {
+        uint8_t *ptr1 = *((uint8_t **) (arg0 + sizeof(void*)));
+        for (size_t i2 = 0; i2 < len0; i2++) {
+          uint8_t *base = ptr1 + i2 * (2*sizeof(void*));
+          (void) base;
+          size_t len = *((size_t*) (base + sizeof(void*)));
+          if (len > 0) {
+            uint8_t *ptr = *((uint8_t **) (base + 0));
+            for (size_t i = 0; i < len; i++) {
+              uint8_t *base = ptr + i * (6*sizeof(void*));
+              (void) base;
+              switch ((int32_t) (int32_t) *((uint8_t*) (base + 0))) {
+                case 0: {
+                  switch ((int32_t) (int32_t) *((uint8_t*) (base + sizeof(void*)))) {
+                    case 0: {
+                      break;
+                    }
+                    case 1: {
+                      if ((*((size_t*) (base + (3*sizeof(void*))))) > 0) {
+                        free(*((uint8_t **) (base + (2*sizeof(void*)))));
+                      }
+                      break;
+                    }
+                  }
+                  if ((*((size_t*) (base + (5*sizeof(void*))))) > 0) {
+                    free(*((uint8_t **) (base + (4*sizeof(void*)))));
+                  }
+                  break;
+                }
+                case 1: {
+                  if ((*((size_t*) (base + (2*sizeof(void*))))) > 0) {
+                    free(*((uint8_t **) (base + sizeof(void*))));
+                  }
+                  if ((*((size_t*) (base + (4*sizeof(void*))))) > 0) {
+                    free(*((uint8_t **) (base + (3*sizeof(void*)))));
+                  }
+                  break;
+                }
+              }
+            }
+            free(ptr);
+          }
+        }
+        free(ptr1);
+      }
+      break;
+    }
+    case 1: {
+      if ((*((size_t*) (arg0 + (2*sizeof(void*))))) > 0) {
+        free(*((uint8_t **) (arg0 + sizeof(void*))));
+      }
+      break;
+    }
+  }
+}
+
 // Exported Functions from `windlass:plugin/reconciler@0.2.0`
 
 __attribute__((__weak__, __export_name__("cabi_post_windlass:plugin/reconciler@0.2.0#describe")))
@@ -828,6 +891,91 @@ void windlass_plugin_triggers_list_trigger_free(windlass_plugin_triggers_list_tr
       windlass_plugin_triggers_trigger_free(&list_ptr[i]);
     }
     free(list_ptr);
+  }
+}
+
+void exports_windlass_plugin_mapper_json_free(exports_windlass_plugin_mapper_json_t *ptr) {
+  windlass_plugin_types_json_free(ptr);
+}
+
+void exports_windlass_plugin_mapper_option_json_free(exports_windlass_plugin_mapper_option_json_t *ptr) {
+  if (ptr->is_some) {
+    exports_windlass_plugin_mapper_json_free(&ptr->val);
+  }
+}
+
+void exports_windlass_plugin_mapper_change_free(exports_windlass_plugin_mapper_change_t *ptr) {
+  exports_windlass_plugin_mapper_option_json_free(&ptr->old);
+  exports_windlass_plugin_mapper_option_json_free(&ptr->new_);
+}
+
+void exports_windlass_plugin_mapper_list_change_free(exports_windlass_plugin_mapper_list_change_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    exports_windlass_plugin_mapper_change_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      exports_windlass_plugin_mapper_change_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void exports_windlass_plugin_mapper_change_batch_free(exports_windlass_plugin_mapper_change_batch_t *ptr) {
+  reconciler_plugin_string_free(&ptr->controller);
+  reconciler_plugin_string_free(&ptr->watch);
+  exports_windlass_plugin_mapper_list_change_free(&ptr->changes);
+}
+
+void exports_windlass_plugin_mapper_object_key_free(exports_windlass_plugin_mapper_object_key_t *ptr) {
+  reconciler_plugin_option_string_free(&ptr->namespace_);
+  reconciler_plugin_string_free(&ptr->name);
+}
+
+void exports_windlass_plugin_mapper_index_value_free(exports_windlass_plugin_mapper_index_value_t *ptr) {
+  reconciler_plugin_string_free(&ptr->index);
+  reconciler_plugin_string_free(&ptr->value);
+}
+
+void exports_windlass_plugin_mapper_target_free(exports_windlass_plugin_mapper_target_t *ptr) {
+  switch ((int32_t) ptr->tag) {
+    case 0: {
+      exports_windlass_plugin_mapper_object_key_free(&ptr->val.primary);
+      break;
+    }
+    case 1: {
+      exports_windlass_plugin_mapper_index_value_free(&ptr->val.indexed);
+      break;
+    }
+  }
+}
+
+void exports_windlass_plugin_mapper_list_target_free(exports_windlass_plugin_mapper_list_target_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    exports_windlass_plugin_mapper_target_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      exports_windlass_plugin_mapper_target_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void exports_windlass_plugin_mapper_list_list_target_free(exports_windlass_plugin_mapper_list_list_target_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    exports_windlass_plugin_mapper_list_target_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      exports_windlass_plugin_mapper_list_target_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void exports_windlass_plugin_mapper_result_list_list_target_string_free(exports_windlass_plugin_mapper_result_list_list_target_string_t *ptr) {
+  if (!ptr->is_err) {
+    exports_windlass_plugin_mapper_list_list_target_free(&ptr->val.ok);
+  } else {
+    reconciler_plugin_string_free(&ptr->val.err);
   }
 }
 
@@ -3219,6 +3367,36 @@ void windlass_plugin_triggers_list(windlass_plugin_triggers_list_trigger_t *ret)
   uint8_t *ptr = (uint8_t *) &ret_area;
   __wasm_import_windlass_plugin_triggers_list(ptr);
   *ret = (windlass_plugin_triggers_list_trigger_t) { (windlass_plugin_triggers_trigger_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
+}
+
+__attribute__((__export_name__("windlass:plugin/mapper@0.2.0#map")))
+uint8_t * __wasm_export_exports_windlass_plugin_mapper_map(uint8_t * arg, size_t arg0, uint8_t * arg1, size_t arg2, uint8_t * arg3, size_t arg4) {
+  exports_windlass_plugin_mapper_change_batch_t arg6 = (exports_windlass_plugin_mapper_change_batch_t) {
+    (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(arg), (arg0) },
+    (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(arg1), (arg2) },
+    (exports_windlass_plugin_mapper_list_change_t) (exports_windlass_plugin_mapper_list_change_t) { (exports_windlass_plugin_mapper_change_t*)(arg3), (arg4) },
+  };
+  exports_windlass_plugin_mapper_result_list_list_target_string_t ret;
+  exports_windlass_plugin_mapper_list_list_target_t ok;
+  reconciler_plugin_string_t err;
+  ret.is_err = !exports_windlass_plugin_mapper_map(&arg6, &ok, &err);
+  if (ret.is_err) {
+    ret.val.err = err;
+  }
+  if (!ret.is_err) {
+    ret.val.ok = ok;
+  }
+  uint8_t *ptr = (uint8_t *) &RET_AREA;
+  if ((ret).is_err) {
+    const reconciler_plugin_string_t *payload11 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
+    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload11).len;
+    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload11).ptr;
+  } else {
+    const exports_windlass_plugin_mapper_list_list_target_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
+    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload).len;
+    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload).ptr;
+  }
+  return ptr;
 }
 
 __attribute__((__export_name__("windlass:plugin/reconciler@0.2.0#describe")))

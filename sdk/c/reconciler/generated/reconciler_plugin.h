@@ -789,6 +789,84 @@ typedef struct {
   size_t len;
 } windlass_plugin_triggers_list_trigger_t;
 
+typedef windlass_plugin_types_json_t exports_windlass_plugin_mapper_json_t;
+
+typedef struct {
+  bool is_some;
+  exports_windlass_plugin_mapper_json_t val;
+} exports_windlass_plugin_mapper_option_json_t;
+
+// A change of one object.
+typedef struct exports_windlass_plugin_mapper_change_t {
+  // The state before. None: the object is new.
+  exports_windlass_plugin_mapper_option_json_t   old;
+  // The state now. None: the object has gone, and `old` is its last known state.
+  exports_windlass_plugin_mapper_option_json_t   new_;
+} exports_windlass_plugin_mapper_change_t;
+
+typedef struct {
+  exports_windlass_plugin_mapper_change_t *ptr;
+  size_t len;
+} exports_windlass_plugin_mapper_list_change_t;
+
+// Changes of one watch.
+typedef struct exports_windlass_plugin_mapper_change_batch_t {
+  // The controller's name in the manifest.
+  reconciler_plugin_string_t   controller;
+  // The name of the watch in the manifest.
+  reconciler_plugin_string_t   watch;
+  // In the order in which they came; at least one.
+  exports_windlass_plugin_mapper_list_change_t   changes;
+} exports_windlass_plugin_mapper_change_batch_t;
+
+// The place of an object within its kind.
+typedef struct exports_windlass_plugin_mapper_object_key_t {
+  // None for a cluster-scoped object.
+  reconciler_plugin_option_string_t   namespace_;
+  // The name.
+  reconciler_plugin_string_t   name;
+} exports_windlass_plugin_mapper_object_key_t;
+
+// A value of an index.
+typedef struct exports_windlass_plugin_mapper_index_value_t {
+  // The name of an index that the manifest declares for the primary.
+  reconciler_plugin_string_t   index;
+  // The value. Of an index of selectors: labels, as in `app=web,tier=front`, which finds the selectors that they match.
+  reconciler_plugin_string_t   value;
+} exports_windlass_plugin_mapper_index_value_t;
+
+// Primaries that a change concerns.
+typedef struct exports_windlass_plugin_mapper_target_t {
+  uint8_t tag;
+  union {
+    exports_windlass_plugin_mapper_object_key_t     primary;
+    exports_windlass_plugin_mapper_index_value_t     indexed;
+  } val;
+} exports_windlass_plugin_mapper_target_t;
+
+// The one with this key. If there is none, nobody runs.
+#define EXPORTS_WINDLASS_PLUGIN_MAPPER_TARGET_PRIMARY 0
+// All with this value in an index, in whichever namespace.
+#define EXPORTS_WINDLASS_PLUGIN_MAPPER_TARGET_INDEXED 1
+
+typedef struct {
+  exports_windlass_plugin_mapper_target_t *ptr;
+  size_t len;
+} exports_windlass_plugin_mapper_list_target_t;
+
+typedef struct {
+  exports_windlass_plugin_mapper_list_target_t *ptr;
+  size_t len;
+} exports_windlass_plugin_mapper_list_list_target_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    exports_windlass_plugin_mapper_list_list_target_t ok;
+    reconciler_plugin_string_t err;
+  } val;
+} exports_windlass_plugin_mapper_result_list_list_target_string_t;
+
 typedef windlass_plugin_types_json_t exports_windlass_plugin_reconciler_json_t;
 
 typedef windlass_plugin_types_request_t exports_windlass_plugin_reconciler_request_t;
@@ -905,6 +983,9 @@ extern bool windlass_plugin_http_fetch(windlass_plugin_http_request_t *request, 
 // Imported Functions from `windlass:plugin/triggers@0.2.0`
 // What has queued the key since the call before, the oldest first, and at most eight.
 extern void windlass_plugin_triggers_list(windlass_plugin_triggers_list_trigger_t *ret);
+
+// Exported Functions from `windlass:plugin/mapper@0.2.0`
+bool exports_windlass_plugin_mapper_map(exports_windlass_plugin_mapper_change_batch_t *batch, exports_windlass_plugin_mapper_list_list_target_t *ret, reconciler_plugin_string_t *err);
 
 // Exported Functions from `windlass:plugin/reconciler@0.2.0`
 void exports_windlass_plugin_reconciler_describe(exports_windlass_plugin_reconciler_json_t *ret);
@@ -1087,6 +1168,28 @@ void windlass_plugin_triggers_option_object_ref_free(windlass_plugin_triggers_op
 void windlass_plugin_triggers_trigger_free(windlass_plugin_triggers_trigger_t *ptr);
 
 void windlass_plugin_triggers_list_trigger_free(windlass_plugin_triggers_list_trigger_t *ptr);
+
+void exports_windlass_plugin_mapper_json_free(exports_windlass_plugin_mapper_json_t *ptr);
+
+void exports_windlass_plugin_mapper_option_json_free(exports_windlass_plugin_mapper_option_json_t *ptr);
+
+void exports_windlass_plugin_mapper_change_free(exports_windlass_plugin_mapper_change_t *ptr);
+
+void exports_windlass_plugin_mapper_list_change_free(exports_windlass_plugin_mapper_list_change_t *ptr);
+
+void exports_windlass_plugin_mapper_change_batch_free(exports_windlass_plugin_mapper_change_batch_t *ptr);
+
+void exports_windlass_plugin_mapper_object_key_free(exports_windlass_plugin_mapper_object_key_t *ptr);
+
+void exports_windlass_plugin_mapper_index_value_free(exports_windlass_plugin_mapper_index_value_t *ptr);
+
+void exports_windlass_plugin_mapper_target_free(exports_windlass_plugin_mapper_target_t *ptr);
+
+void exports_windlass_plugin_mapper_list_target_free(exports_windlass_plugin_mapper_list_target_t *ptr);
+
+void exports_windlass_plugin_mapper_list_list_target_free(exports_windlass_plugin_mapper_list_list_target_t *ptr);
+
+void exports_windlass_plugin_mapper_result_list_list_target_string_free(exports_windlass_plugin_mapper_result_list_list_target_string_t *ptr);
 
 void exports_windlass_plugin_reconciler_json_free(exports_windlass_plugin_reconciler_json_t *ptr);
 

@@ -42,6 +42,25 @@ func Describe(of manifest.Manifest) string {
 	return string(document)
 }
 
+// MappedBy is a watch that the manifest maps so; nil: there is none.
+func MappedBy(of *manifest.Manifest, mapping *manifest.Mapping) *manifest.Watch {
+	for controller := range of.Controllers {
+		watches := of.Controllers[controller].Watches
+		for place := range watches {
+			if watch := &watches[place]; watch.Mapping != nil && written(watch.Mapping) == written(mapping) {
+				return watch
+			}
+		}
+	}
+	return nil
+}
+
+func written(mapping *manifest.Mapping) string {
+	// It is JSON already: there is no error.
+	document, _ := mapping.MarshalJSON()
+	return string(document)
+}
+
 // Run runs a plugin's function with a context that ends with the call, and returns what is to be told of its error. A panic is an
 // error, whose stack is in the log: the instance goes on, only the call has failed.
 func Run(function func(ctx context.Context) error) (failures []host.Failure) {

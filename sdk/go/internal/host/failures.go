@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"reflect"
+	"strings"
 	"time"
 )
 
@@ -22,6 +23,18 @@ func (err *Marked) Unwrap() error { return err.Cause }
 // way up. Joined errors are reported one by one, even below an error that wraps their join. An error that is neither an
 // APIError nor Marked is retried.
 func Failures(err error) []Failure { return tell(nil, err) }
+
+// Told is a report as one text, for where the host takes no more; empty: nothing failed.
+func Told(failures []Failure) string {
+	texts := make([]string, len(failures))
+	for place, failure := range failures {
+		texts[place] = failure.Message
+		if failure.API != nil {
+			texts[place] = failure.API.Error()
+		}
+	}
+	return strings.Join(texts, "; ")
+}
 
 func tell(all []Failure, err error) []Failure {
 	if err == nil {

@@ -185,6 +185,16 @@ func TestAFailureHasTheClassOfItsErrorAndJoinedOnesAreToldOneByOne(t *testing.T)
 	}
 }
 
+func TestAReportIsOneTextWhereTheHostTakesNoMore(t *testing.T) {
+	report := Failures(errors.Join(errors.New("one"), fmt.Errorf("while: %w", conflict), terminal(errors.New("no"))))
+	if text := Told(report); text != "one; patch pods: Conflict: while: changed; no" {
+		t.Error(text)
+	}
+	if text := Told(nil); text != "" {
+		t.Error(text)
+	}
+}
+
 var conflict = &APIError{Reason: Conflict, StatusReason: "Conflict", Message: "changed", Verb: "patch", Resource: "pods"}
 
 // api is conflict, as it is told with another text.

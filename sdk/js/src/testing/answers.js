@@ -216,7 +216,8 @@ function refusal(payload) {
   return Object.assign(new Error('refused'), { payload });
 }
 
-function withoutNone(record) {
+/** A record without the fields that are none. */
+export function withoutNone(record) {
   const entries = Object.entries(record).filter(([, value]) => value !== undefined && value !== null);
   return Object.fromEntries(entries.map(([key, value]) => [key, isRecord(value) ? withoutNone(value) : value]));
 }

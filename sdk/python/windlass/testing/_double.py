@@ -15,6 +15,7 @@ from .._calls import Composition, CompositionRequest, Outcome, Request
 from .._errors import ApiError, Reason
 from .._host import Collection, DeleteOptions, LogQuery, Operation, Pairs, Query, ServedKind, WriteOptions
 from .._logging import Handler, Record
+from .._mapping import Change, Customize, Map, RelatedRule, Target, rules_of, targets_of
 from .._objects import Object, ObjectRef, controller_of, is_controlled_by
 from .._text import decode, encode
 from ..events import Event
@@ -169,6 +170,19 @@ class Host(Store):
             of_parent = {**parent, "status": composition.status}
             self._admitted(of_parent, "apply", ObjectRef.of(parent), WriteOptions(subresource="status"))
         return composition
+
+    def map(
+        self, function: Map, watch: str, *, old: Mapping[str, Any] | None = None, new: Mapping[str, Any] | None = None
+    ) -> list[Target]:
+        """Asks a mapper which primaries a change of this watch concerns. A wrong answer is raised, as is what the function raises."""
+        old, new = (None if state is None else copy.deepcopy(dict(state)) for state in (old, new))
+        return targets_of(function(watch, Change(old, new)))
+
+    def customize(
+        self, function: Customize, parent: Mapping[str, Any], *, deleting: bool | None = None, controller: str = "test"
+    ) -> list[RelatedRule]:
+        """Asks which objects are related to a parent. A wrong answer is raised, as is what the function raises."""
+        return rules_of(function(request(parent, controller=controller, deleting=deleting)))
 
     # --- What a plugin asks for: see `_host.Host` ---
 

@@ -245,6 +245,11 @@ pub enum Mapping {
     SameName,
     /// Every primary.
     All,
+    /// The primaries that the plugin's own [`Mapper`](crate::Mapper) names. Only for a watch with a name.
+    Mapper,
+    /// The parents to which the plugin's own [`Customize`](crate::Customize) relates the object. Only for a watch with a
+    /// name.
+    Customize,
 }
 
 /// Which updates of an object count.

@@ -273,7 +273,7 @@ func end(step Step) *End {
 		}
 		return &End{Err: err}
 	case "raise":
-		deeper(step.Message)
+		Raise(step.Message)
 	case "spin":
 		for {
 		}
@@ -309,6 +309,9 @@ func failed(failures []Failure) error {
 	}
 	return errors.Join(errs...)
 }
+
+// Raise panics with a message, and with `deepest` in its stack.
+func Raise(message string) { deeper(message) }
 
 func deeper(message string) { deepest(message) }
 

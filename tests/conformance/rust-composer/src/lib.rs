@@ -8,17 +8,19 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_sdk::events::{Event, EventType};
 use windlass_sdk::manifest::{Controller, Manifest, Mapping, UpdateStrategy, Watch};
-use windlass_sdk::{Composer, Composition, CompositionRequest, Failures};
+use windlass_sdk::{Composer, Composition, CompositionRequest, Customize, Failures, RelatedRule, Request};
 
 struct Probe;
 
 windlass_sdk::composer!(Probe);
+windlass_sdk::customize!(Probe);
 
 impl Composer for Probe {
     fn manifest() -> Manifest {
         let compositions = Controller::new("compositions", Watch::of("conformance.windlass.dev/v1", "Composition"))
             .owns(Watch::of("v1", "ConfigMap").update_strategy(UpdateStrategy::Recreate))
-            .watches(Watch::of("v1", "Secret"), Mapping::SameName);
+            .watches(Watch::of("v1", "Secret"), Mapping::SameName)
+            .watches(Watch::of("v1", "Service").named("customized"), Mapping::Customize);
         Manifest::new("conformance-composer", "0.1.0").controller(compositions)
     }
 
@@ -40,6 +42,29 @@ impl Composer for Probe {
         });
         Ok(answered(&parent["spec"], Composition::new().status(&status)))
     }
+}
+
+impl Customize for Probe {
+    fn customize(request: Request) -> Result<Vec<RelatedRule>, Failures> {
+        let parent: Value = request.object()?.unwrap_or_default();
+        let spec = &parent["spec"];
+        if let Some(message) = spec["failRules"].as_str() {
+            return Err(Failures::transient(message));
+        }
+        if let Some(message) = spec["raiseRules"].as_str() {
+            panic!("{message}");
+        }
+        Ok(spec["rules"].as_array().into_iter().flatten().map(rule).collect())
+    }
+}
+
+fn rule(rule: &Value) -> RelatedRule {
+    let text = |name: &str| rule[name].as_str();
+    let made = RelatedRule::new(text("watch").unwrap_or_default());
+    let made = text("namespace").into_iter().fold(made, RelatedRule::namespace);
+    let made = text("labelSelector").into_iter().fold(made, RelatedRule::labels);
+    let names = rule["names"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    names.fold(made, RelatedRule::name)
 }
 
 /// The end of the call at a step. None: it goes on.

@@ -6,6 +6,7 @@ mod arguments;
 mod common;
 mod ends;
 mod manifest;
+mod mapping;
 mod outside;
 mod reads;
 mod writing;
@@ -19,6 +20,7 @@ use common::{Answer, steps};
 struct Probe;
 
 windlass_sdk::plugin!(Probe);
+windlass_sdk::mapper!(Probe);
 
 impl Reconciler for Probe {
     fn manifest() -> Manifest {

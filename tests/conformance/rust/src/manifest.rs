@@ -50,6 +50,7 @@ fn controller() -> Controller {
         .watches(claims, Mapping::Field { pointer: "/spec/volumeName".into() })
         .watches(Watch::of("v1", "ServiceAccount"), Mapping::SameName)
         .watches(Watch::of("v1", "Namespace"), Mapping::All)
+        .watches(Watch::of("v1", "Endpoints").named("mapped"), Mapping::Mapper)
         .options(options())
 }
 

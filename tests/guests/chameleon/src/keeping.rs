@@ -18,7 +18,7 @@ pub(crate) fn kind(mode: Mode) -> (&'static str, &'static str) {
         Mode::MissingCrd => ("missing.windlass.dev/v1", "Missing"),
         Mode::Bringing => ("brought.windlass.dev/v1", "Brought"),
         Mode::BringingOther => ("brought.windlass.dev/v2", "Brought"),
-        Mode::Selecting => ("v1", "Service"),
+        Mode::Selecting | Mode::Mapping => ("v1", "Service"),
         _ => ("v1", "ConfigMap"),
     }
 }

@@ -3,6 +3,7 @@
 //! The README lists the modes. It uses the SDK where the SDK lets it misbehave, and the raw bindings elsewhere.
 
 mod keeping;
+mod mapping;
 mod modes;
 mod operator;
 mod outside;
@@ -47,6 +48,7 @@ impl Guest for Chameleon {
 }
 
 windlass_sdk::export_guest!(Chameleon);
+windlass_sdk::mapper!(Chameleon);
 
 impl Reconciler for Chameleon {
     fn manifest() -> Manifest {

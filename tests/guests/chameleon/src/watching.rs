@@ -8,8 +8,8 @@ use crate::modes::Mode;
 
 /// The index of `referring`.
 const BY_SECRET: &str = "by-secret";
-/// The index of `selecting`.
-const BY_SELECTOR: &str = "by-selector";
+/// The index of `selecting` and `mapping`.
+pub(crate) const BY_SELECTOR: &str = "by-selector";
 
 pub(crate) fn controller(mode: Mode, primary: Watch) -> Controller {
     match mode {
@@ -19,11 +19,12 @@ pub(crate) fn controller(mode: Mode, primary: Watch) -> Controller {
                 .watches(Watch::of("v1", "Secret"), Mapping::ReferencedBy { index: BY_SECRET.into() })
         }
         Mode::Selecting => {
-            let selector = IndexSource::Selector { pointer: "/spec/selector".into(), form: SelectorForm::Labels };
             let selected = Watch::of("v1", "ConfigMap").projection(Projection::Metadata).ignore_deletions();
-            Controller::new("chameleon", primary.index(BY_SELECTOR, selector))
+            Controller::new("chameleon", by_selector(primary))
                 .watches(selected, Mapping::SelectedBy { index: BY_SELECTOR.into() })
         }
+        Mode::Mapping => Controller::new("chameleon", by_selector(primary))
+            .watches(Watch::of("v1", "ConfigMap").named("maps"), Mapping::Mapper),
         Mode::Concerned => Controller::new("chameleon", primary).watches(Watch::of("v1", "Namespace"), Mapping::All),
         Mode::Slim => {
             let kept = Projection::Fields { pointers: vec!["/data/kept".into()] };
@@ -32,6 +33,11 @@ pub(crate) fn controller(mode: Mode, primary: Watch) -> Controller {
         }
         _ => Controller::new("chameleon", primary),
     }
+}
+
+fn by_selector(primary: Watch) -> Watch {
+    let selector = IndexSource::Selector { pointer: "/spec/selector".into(), form: SelectorForm::Labels };
+    primary.index(BY_SELECTOR, selector)
 }
 
 pub(crate) fn count_referrers(request: &Request) -> Result<Outcome, Failures> {

@@ -4,7 +4,8 @@ use std::hint::black_box;
 
 use serde_json::{Value, json};
 use windlass_sdk::bindings::composer::exports::windlass::plugin::composer::{Composition, CompositionRequest, Guest};
-use windlass_sdk::bindings::windlass::plugin::types::{Event, EventType, Failure};
+use windlass_sdk::bindings::customize::exports::windlass::plugin::customize::{self, RelatedRule};
+use windlass_sdk::bindings::windlass::plugin::types::{Event, EventType, Failure, Request};
 use windlass_sdk::manifest::{Controller, IndexSource, Manifest, Mapping, Options, UpdateStrategy, Watch};
 use windlass_sdk::{clock, config, error, info, random};
 
@@ -22,21 +23,63 @@ const ONLY_MAPS: &[u8] = b"COMPOSER-OWNS=maps.";
 /// The version for whose parents the host keeps a finalizer.
 const FINALIZES: &[u8] = b"COMPOSER-OWNS=ends.";
 
+/// The version that says itself which Secrets are related to a parent.
+const CUSTOMIZES: &[u8] = b"COMPOSER-OWNS=asks.";
+
+/// The version whose parents are Namespaces, which say in an annotation what they would say in their `spec`.
+const DECORATES: &[u8] = b"COMPOSER-OWNS=deco.";
+/// That annotation, and the label of the Namespaces that are parents.
+const SPEC: &str = "tests.windlass.dev/spec";
+const DECORATED: &str = "tests.windlass.dev/decorated";
+
 struct Composer;
 
 windlass_sdk::export_composer_guest!(Composer);
+#[cfg(target_arch = "wasm32")]
+windlass_sdk::bindings::customize::export!(Composer with_types_in windlass_sdk::bindings::customize);
+
+impl customize::Guest for Composer {
+    fn customize(request: Request) -> Result<Vec<RelatedRule>, Vec<Failure>> {
+        let parent = request.object.expect("it is asked about a parent");
+        let parent: Value = serde_json::from_str(&parent).expect("the parent is JSON");
+        if parent["spec"]["misbehave"] == "rules" {
+            return Err(vec![failure("composer: told to have no rules for now", false)]);
+        }
+        Ok(parent["spec"]["rules"].as_array().into_iter().flatten().map(rule).collect())
+    }
+}
+
+fn rule(rule: &Value) -> RelatedRule {
+    let text = |field: &str| rule[field].as_str().map(str::to_owned);
+    RelatedRule {
+        watch: text("watch").unwrap_or_else(|| "secrets".to_owned()),
+        namespace: text("namespace"),
+        names: rule["names"].as_array().into_iter().flatten().map(raw).collect(),
+        label_selector: text("labelSelector"),
+    }
+}
 
 impl Guest for Composer {
     fn describe() -> String {
         let secret = IndexSource::Field { pointer: "/spec/secret".into() };
+        // Without the black box, the compiler would evaluate the marker at build time.
+        let marker = black_box(&MARKER);
+        if marker.starts_with(DECORATES) {
+            let namespaces = Watch::of("v1", "Namespace").labels(DECORATED);
+            let controller = Controller::new("composites", namespaces).owns(Watch::of("v1", "ConfigMap"));
+            let manifest = Manifest::new("composer", "0.5.0").controller(controller);
+            return serde_json::to_string(&manifest).expect("it serializes");
+        }
+        let customizes = marker.starts_with(CUSTOMIZES);
+        let mapping = if customizes { Mapping::Customize } else { Mapping::ReferencedBy { index: "secret".into() } };
         let controller = Controller::new("composites", Watch::of(API_VERSION, "Composite").index("secret", secret))
             .owns(Watch::of("v1", "ConfigMap"))
             .watches(Watch::of("v1", "ConfigMap").labels(FOR), Mapping::Label { key: FOR.into() })
-            .watches(Watch::of("v1", "Secret"), Mapping::ReferencedBy { index: "secret".into() })
+            .watches(Watch::of("v1", "Secret").named("secrets"), mapping)
             .options(Options { deadline_ms: Some(DEADLINE_MS), ..Options::default() });
-        // Without the black box, the compiler would evaluate the marker at build time.
-        let marker = black_box(&MARKER);
-        let manifest = if marker.starts_with(FINALIZES) {
+        let manifest = if customizes {
+            Manifest::new("composer", "0.4.0").controller(controller)
+        } else if marker.starts_with(FINALIZES) {
             Manifest::new("composer", "0.3.0").controller(controller.finalizer())
         } else if marker.starts_with(ONLY_MAPS) {
             Manifest::new("composer", "0.2.0").controller(controller)
@@ -49,7 +92,10 @@ impl Guest for Composer {
     }
 
     fn compose(request: CompositionRequest) -> Result<Composition, Vec<Failure>> {
-        let parent: Value = serde_json::from_str(&request.parent).expect("the parent is JSON");
+        let mut parent: Value = serde_json::from_str(&request.parent).expect("the parent is JSON");
+        if let Some(spec) = parent["metadata"]["annotations"][SPEC].as_str() {
+            parent["spec"] = serde_json::from_str(spec).expect("the annotation is JSON");
+        }
         let spec = &parent["spec"];
         info!("composing", generation = parent["metadata"]["generation"]);
         match spec["misbehave"].as_str() {

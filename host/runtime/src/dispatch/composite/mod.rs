@@ -19,7 +19,7 @@ use windlass_core::finalizer;
 use windlass_core::object::Object;
 use windlass_core::outcome::{CallResult, Failure};
 use windlass_core::ports::{CallContext, EventType, Ports};
-use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, Plugin, Request};
+use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, Customized, Plugin, Request};
 
 use crate::dispatch::reconcile::{Call, Reconcile};
 use carry_out::ChildWriter;
@@ -39,6 +39,9 @@ pub(crate) trait Compose: Send + Sync {
         call: Arc<CallContext>,
         limits: CallLimits,
     ) -> BoxFuture<'_, Composed>;
+
+    /// Asks which objects are related to a parent.
+    fn customize(&self, request: Request, call: Arc<CallContext>, limits: CallLimits) -> BoxFuture<'_, Customized>;
 }
 
 impl Compose for Arc<Plugin> {
@@ -49,6 +52,10 @@ impl Compose for Arc<Plugin> {
         limits: CallLimits,
     ) -> BoxFuture<'_, Composed> {
         Plugin::compose(self, request, call, limits).boxed()
+    }
+
+    fn customize(&self, request: Request, call: Arc<CallContext>, limits: CallLimits) -> BoxFuture<'_, Customized> {
+        Plugin::customize(self, request, call, limits).boxed()
     }
 }
 
@@ -79,11 +86,19 @@ impl<P: Compose> Composite<P> {
         // order, and when the parent may go.
         let is_composed = |object: &Object| self.finalizes || !object.header.deleting;
         let Some(object) = call.primary.clone().filter(is_composed) else {
+            if call.primary.is_none() {
+                self.observed_state.primaries.related.forget(&call.primary_key);
+            }
             return Called::not_made(CallResult::Done);
+        };
+        let (limits, asked) = match self.relate(&request, &call, limits).await {
+            Ok(left) => left,
+            Err(failed) => return failed,
         };
         let (seen, request) = match self.look(request, &object, ports, &call).await {
             Ok(seen) => seen,
-            Err(failure) => return Called::not_made(CallResult::Failed(vec![failure])),
+            Err(failure) if asked.is_zero() => return Called::not_made(CallResult::Failed(vec![failure])),
+            Err(failure) => return Called::made(CallResult::Failed(vec![failure]), asked),
         };
         let Composed { answer, cpu, left, held } = self.plugin.compose(request, call.clone(), limits).await;
         let is_deleting = object.header.deleting;
@@ -103,7 +118,27 @@ impl<P: Compose> Composite<P> {
         };
         // Until nothing of the answer is there any more.
         drop(held);
-        Called { keeps_finalizer: is_deleting && !may_go, ..Called::made(result, cpu) }
+        Called { keeps_finalizer: is_deleting && !may_go, ..Called::made(result, asked + cpu) }
+    }
+
+    /// Asks the plugin which objects are related to the parent, if it is to say that, and keeps its answer: what changes from
+    /// then on is told, and what has changed before is in the caches. Returns the limits of what follows, and the processor
+    /// time that it took.
+    async fn relate(
+        &self,
+        request: &Request,
+        call: &Arc<CallContext>,
+        limits: CallLimits,
+    ) -> Result<(CallLimits, Duration), Called> {
+        if !self.observed_state.customizes() {
+            return Ok((limits, Duration::ZERO));
+        }
+        let Customized { answer, cpu, left } =
+            self.plugin.customize(request.clone(), call.clone(), limits.clone()).await;
+        let rules = answer.and_then(|rules| self.observed_state.checked(rules));
+        let rules = rules.map_err(|failed| Called::made(failed, cpu))?;
+        self.observed_state.primaries.related.set(&call.primary_key, rules);
+        Ok((CallLimits { deadline: Some(left), ..limits }, cpu))
     }
 
     async fn look(

@@ -9,8 +9,9 @@ use windlass_core::compose::{CompositeParent, Composition, Flaw, ObservedChildre
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::mapping::Mapping;
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::outcome::Failure;
+use windlass_core::outcome::{CallResult, Failure};
 use windlass_core::ports::{CallContext, ListQuery, Ports};
+use windlass_core::related::RelatedRule;
 use windlass_core::selector::Selector;
 use windlass_kube::{Readable, Store};
 
@@ -112,12 +113,36 @@ impl ObservedState {
     ) -> Result<Vec<Arc<str>>, Failure> {
         let (mut texts, mut work) = (Vec::new(), LongWork::of(&call.cpu_permit));
         for related in &self.related {
-            for target in related.of(primary, &self.primaries, &mut work).await {
+            let grants = call.principal.grants();
+            let found = related.of(primary, &self.primaries, &mut work).await;
+            // What lives beside the host is no plugin's affair, and no reason to compose nothing.
+            for target in found.into_iter().filter(|target| !grants.hides(&target.key)) {
                 // By the plugin's own way to read, so that its grants and its own writes count.
                 texts.extend(ports.reads.get(call, &target, None).map_err(Failure::Api)?);
             }
         }
         Ok(texts)
+    }
+
+    /// Whether the plugin itself says which objects are related to a parent.
+    pub(super) fn customizes(&self) -> bool {
+        self.related.iter().any(|related| related.customized().is_some())
+    }
+
+    /// The rules, if the manifest leaves the watches that they name to them.
+    pub(super) fn checked(&self, rules: Vec<RelatedRule>) -> Result<Vec<RelatedRule>, CallResult> {
+        let is_customized = |rule: &RelatedRule| self.related.iter().any(|it| it.customized() == Some(&rule.watch));
+        match rules.iter().position(|rule| !is_customized(rule)) {
+            None => Ok(rules),
+            Some(wrong) => {
+                let problem = format!(
+                    "the answer of `customize` is wrong: [{wrong}]: the manifest maps no watch `{}` by `customize`",
+                    rules[wrong].watch
+                );
+                // It depends on nothing but what it is asked, so it would be the same again.
+                Err(CallResult::Failed(vec![Failure::Terminal(problem)]))
+            }
+        }
     }
 
     /// Checks an answer.
@@ -144,7 +169,7 @@ impl ObservedState {
 
     /// Whether the primaries' kind has a status of its own.
     pub(super) fn has_status(&self) -> bool {
-        let resource = self.primaries.0.first().and_then(Store::resource);
+        let resource = self.primaries.stores.first().and_then(Store::resource);
         resource.is_some_and(|resource| resource.subresources.iter().any(|name| name == "status"))
     }
 
@@ -184,13 +209,14 @@ impl RelatedWatch {
     async fn of(&self, primary: &Object, primaries: &Stores, work: &mut LongWork) -> Vec<ObjectRef> {
         let key = &primary.header.key;
         let mapping = &self.route.mapping;
-        // What is related to all primaries need not be asked to which.
+        // What is related to all primaries, or was found by the primary's own rules, need not be asked to which.
         let is_related = |object: &Object| {
-            matches!(mapping, Mapping::All) || mapping.keys(object, &self.route.primary, primaries).contains(key)
+            matches!(mapping, Mapping::All | Mapping::Customize(_))
+                || mapping.keys(object, &self.route.primary, primaries).contains(key)
         };
         let mut found: BTreeMap<ObjectKey, ObjectKind> = BTreeMap::new();
         for Readable { spec, store, .. } in &self.watches {
-            let candidates = self.candidates(primary, store).unwrap_or_else(|| store.all());
+            let candidates = self.candidates(primary, primaries, store).unwrap_or_else(|| store.all());
             for object in candidates {
                 work.pause().await;
                 if is_related(&object) {
@@ -201,8 +227,16 @@ impl RelatedWatch {
         found.into_iter().map(|(key, kind)| ObjectRef { kind, key, uid: None }).collect()
     }
 
+    /// The name of the watch, if the plugin itself says which of its objects are related to a parent.
+    fn customized(&self) -> Option<&Arc<str>> {
+        match &self.route.mapping {
+            Mapping::Customize(watch) => Some(watch),
+            _ => None,
+        }
+    }
+
     /// Objects of `store` among which all are that map to `primary`. None: it takes a look at all.
-    fn candidates(&self, primary: &Object, store: &Store) -> Option<Vec<Object>> {
+    fn candidates(&self, primary: &Object, primaries: &Stores, store: &Store) -> Option<Vec<Object>> {
         let key = &primary.header.key;
         match &self.route.mapping {
             Mapping::Itself => Some(store.get(key).into_iter().collect()),
@@ -229,11 +263,43 @@ impl RelatedWatch {
                 found.retain(is_selected);
                 Some(found)
             }
-            Mapping::Label(_) | Mapping::Annotation(_) | Mapping::Field(_) | Mapping::Reference(_) | Mapping::All => {
-                None
+            Mapping::Customize(watch) => {
+                let rules = primaries.related.of(key);
+                let of_watch = rules.iter().filter(|rule| rule.watch == *watch);
+                Some(of_watch.flat_map(|rule| by_rule(store, key, rule)).collect())
             }
+            // A composer has no mapper.
+            Mapping::Label(_)
+            | Mapping::Annotation(_)
+            | Mapping::Field(_)
+            | Mapping::Reference(_)
+            | Mapping::All
+            | Mapping::Mapper => None,
         }
     }
+}
+
+/// The objects that a parent's own rule relates to it.
+fn by_rule(store: &Store, parent: &ObjectKey, rule: &RelatedRule) -> Vec<Object> {
+    let places: Vec<&str> = match (&rule.namespace, &parent.namespace) {
+        (Some(namespace), _) => vec![namespace],
+        (None, Some(namespace)) => vec![namespace, ""],
+        (None, None) => vec![],
+    };
+    let mut found: Vec<Object> = if places.is_empty() {
+        store.all()
+    } else if rule.names.is_empty() {
+        places.iter().flat_map(|namespace| store.in_namespace(namespace)).collect()
+    } else {
+        let key = |namespace: &str, name: &Arc<str>| match namespace {
+            "" => ObjectKey::cluster(name.clone()),
+            _ => ObjectKey::namespaced(namespace, name.clone()),
+        };
+        let keys = places.iter().flat_map(|namespace| rule.names.iter().map(|name| key(namespace, name)));
+        keys.filter_map(|key| store.get(&key)).collect()
+    };
+    found.retain(|object| rule.matches(parent, object));
+    found
 }
 
 /// The objects of this name beside `key` or in no namespace. None: `key` has no namespace, so they may be anywhere.

@@ -4,14 +4,12 @@
 //! Each row begins with a key that has one counted failure behind it, so that what is forgotten can be told from what is
 //! not.
 
-use tokio::runtime::Runtime;
-use windlass_apiserver::ApiServer;
 use windlass_core::object::ObjectRef;
 use windlass_core::outcome::{MAX_RETRY_AFTER, MIN_REQUEUE};
 use windlass_core::ports::Events;
 
+use super::filled::Filled;
 use super::*;
-use crate::tests::stage::create;
 
 /// The backoff of a key with one failure behind it; the stage's begins with a minute.
 const SECOND_BACKOFF: Duration = Duration::from_mins(2);
@@ -113,57 +111,6 @@ fn terminal() -> Failure {
 /// The only primary that the caches hold.
 const PRIMARY: &str = "a";
 
-/// A cache with the primary in it, on a runtime of its own, whose clock is not paused.
-struct Filled {
-    subscription: Subscription,
-    runtime: Option<Runtime>,
-    _server: ApiServer,
-    _informers: Informers,
-}
-
-impl Filled {
-    fn new() -> Self {
-        // On another thread: this one is in a runtime already.
-        let filled = std::thread::spawn(|| {
-            let runtime = Runtime::new().expect("a runtime");
-            let mut filled = runtime.block_on(Self::fill());
-            filled.runtime = Some(runtime);
-            filled
-        });
-        filled.join().expect("filled")
-    }
-
-    async fn fill() -> Self {
-        let server = ApiServer::start(windlass_apiserver::Config::default()).await.expect("it starts");
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let path = directory.path().join("kubeconfig");
-        std::fs::write(&path, server.kubeconfig()).expect("written");
-        let options = ConnectOptions { kubeconfig: Some(path), ..ConnectOptions::default() };
-        let client = client::connect(&options).await.expect("the server answers").client;
-        create(
-            server.address(),
-            "/api/v1/namespaces",
-            r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"prod"}}"#,
-        );
-        let primary = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#;
-        create(server.address(), "/api/v1/namespaces/prod/configmaps", primary);
-        let informers = Informers::new(client.clone(), Discovery::new(client));
-        let mut subscription = informers.subscribe(WatchSpec::all(ObjectKind::new("v1", "ConfigMap")));
-        while subscription.store().get(&key(PRIMARY)).is_none() {
-            subscription.next().await;
-        }
-        Self { subscription, runtime: None, _server: server, _informers: informers }
-    }
-}
-
-impl Drop for Filled {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
 /// Keeps the Events.
 struct Recorded(mpsc::UnboundedSender<Event>);
 
@@ -184,7 +131,7 @@ impl Table {
     fn new(cache: &Filled) -> Self {
         let (sender, events) = mpsc::unbounded_channel();
         let ports = Ports { events: Arc::new(Recorded(sender)), ..Absent::ports() };
-        let primaries = Stores([cache.subscription.store().clone()].into());
+        let primaries = cache.primaries();
         Self { stage: Stage::with_ports(1, 1, Arc::new(SystemClock::new()), primaries, ports), events }
     }
 
@@ -269,7 +216,7 @@ fn mixed() -> Vec<(CallResult, Fate, Duration)> {
 
 #[tokio::test(start_paused = true)]
 async fn each_end_of_a_call_has_its_consequence_for_the_key() {
-    let cache = Filled::new();
+    let cache = Filled::with(&[PRIMARY]);
     for (result, fate, delay) in rows() {
         let mut table = Table::new(&cache);
         let what = format!("{result:?}");
@@ -283,7 +230,7 @@ async fn each_end_of_a_call_has_its_consequence_for_the_key() {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_is_given_up_is_reported_and_tried_rarely_whatever_fails_it() {
-    let cache = Filled::new();
+    let cache = Filled::with(&[PRIMARY]);
     for failure in [transient(), api(ApiReason::Invalid)] {
         let mut table = Table::new(&cache);
         let failed = || CallResult::Failed(vec![failure.clone()]);
@@ -302,7 +249,7 @@ async fn a_key_that_is_given_up_is_reported_and_tried_rarely_whatever_fails_it()
 
 #[tokio::test(start_paused = true)]
 async fn what_is_nobodys_fault_never_gives_a_key_up() {
-    let cache = Filled::new();
+    let cache = Filled::with(&[PRIMARY]);
     let mut table = Table::new(&cache);
     table.stage.dispatch.queue.add(key(PRIMARY));
     for _ in 0..40 {

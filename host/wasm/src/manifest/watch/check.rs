@@ -54,6 +54,21 @@ impl Watch {
         }
     }
 
+    /// For a watch that is mapped.
+    pub(in crate::manifest) fn check_mapping(&self, path: &str, primary_indexes: &[Index], problems: &mut Problems) {
+        let Some(mapping) = &self.mapping else {
+            problems.add(path, "needs a `mapping`, which says whom a change concerns");
+            return;
+        };
+        mapping.check(&format!("{path}.mapping"), primary_indexes, problems);
+        if mapping.is_code() && self.name.is_none() {
+            problems.add(
+                format_args!("{path}.name"),
+                "is missing: code that maps several watches tells them by their names",
+            );
+        }
+    }
+
     pub(in crate::manifest) fn check_no_mapping(&self, path: &str, problems: &mut Problems) {
         if self.mapping.is_some() {
             problems.add(format_args!("{path}.mapping"), "only entries of `watches` have a mapping");
@@ -76,7 +91,12 @@ impl IndexSource {
 }
 
 impl Mapping {
-    pub(in crate::manifest) fn check(&self, path: &str, primary_indexes: &[Index], problems: &mut Problems) {
+    /// Whether the plugin's own code maps.
+    pub(in crate::manifest) fn is_code(&self) -> bool {
+        matches!(self, Self::Mapper {} | Self::Customize {})
+    }
+
+    fn check(&self, path: &str, primary_indexes: &[Index], problems: &mut Problems) {
         match self {
             Self::Label { key } | Self::Annotation { key } => problems.not_empty(format_args!("{path}.key"), key),
             Self::Field { pointer } => problems.pointer(format_args!("{path}.pointer"), pointer),
@@ -89,7 +109,7 @@ impl Mapping {
                     problems.add(format_args!("{path}.index"), what);
                 }
             }
-            Self::Owner {} | Self::SameName {} | Self::All {} => {}
+            Self::Owner {} | Self::SameName {} | Self::All {} | Self::Mapper {} | Self::Customize {} => {}
         }
     }
 }

@@ -64,6 +64,13 @@ impl Watch {
         self.indexes.iter().map(|index| (index.name.as_str().into(), index.source.to_core())).collect()
     }
 
+    /// The mapping as `windlass-core` has it. None: there is none, or it names an index that `primary` does not declare, which a
+    /// valid manifest does not.
+    #[must_use]
+    pub fn core_mapping(&self, primary: &Self) -> Option<mapping::Mapping> {
+        self.mapping.as_ref()?.to_core(self.name.as_deref().unwrap_or_default(), primary)
+    }
+
     /// Which changes are worth a call; empty: all.
     #[must_use]
     pub fn core_predicates(&self) -> Vec<predicate::Predicate> {
@@ -72,10 +79,8 @@ impl Watch {
 }
 
 impl Mapping {
-    /// The mapping as `windlass-core` has it. None: it names an index that `primary` does not declare, which a valid
-    /// manifest does not.
-    #[must_use]
-    pub fn to_core(&self, primary: &Watch) -> Option<mapping::Mapping> {
+    /// Of the watch with this name.
+    fn to_core(&self, watch: &str, primary: &Watch) -> Option<mapping::Mapping> {
         let declared = |index: &String| {
             let declared = primary.indexes.iter().find(|declared| declared.name == *index)?;
             Some(declared.source.to_core())
@@ -92,6 +97,8 @@ impl Mapping {
             Self::ReferencedBy { index } => mapping::Mapping::ReferencedBy(declared(index)?),
             Self::SelectedBy { index } => mapping::Mapping::SelectedBy(declared(index)?),
             Self::All {} => mapping::Mapping::All,
+            Self::Mapper {} => mapping::Mapping::Mapper,
+            Self::Customize {} => mapping::Mapping::Customize(watch.into()),
         })
     }
 }

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"unsafe"
 	"windlass.dev/sdk/internal/wit/exports/export_windlass_plugin_composer"
+	"windlass.dev/sdk/internal/wit/exports/export_windlass_plugin_customize"
 	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_composer"
 	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_types"
 )
@@ -18,6 +19,294 @@ import (
 var staticPinner = runtime.Pinner{}
 var exportReturnArea = uintptr(witRuntime.Allocate(&staticPinner, (8 + 9*4), 4))
 var syncExportPinner = runtime.Pinner{}
+
+//go:wasmexport windlass:plugin/customize@0.2.0#customize
+func wasm_export_windlass_plugin_customize_customize(arg0 uintptr) uintptr {
+
+	pinner := &syncExportPinner
+	value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), 4)))
+	var option witTypes.Option[string]
+	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (2 * 4)))) {
+	case 0:
+
+		option = witTypes.None[string]()
+	case 1:
+		value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (3 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (4 * 4))))
+
+		option = witTypes.Some[string](value0)
+	default:
+		panic("unreachable")
+	}
+	var option2 witTypes.Option[string]
+	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (5 * 4)))) {
+	case 0:
+
+		option2 = witTypes.None[string]()
+	case 1:
+		value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (6 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (7 * 4))))
+
+		option2 = witTypes.Some[string](value1)
+	default:
+		panic("unreachable")
+	}
+	value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (9 * 4))))
+	var option5 witTypes.Option[string]
+	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (10 * 4)))) {
+	case 0:
+
+		option5 = witTypes.None[string]()
+	case 1:
+		value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (11 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (12 * 4))))
+
+		option5 = witTypes.Some[string](value4)
+	default:
+		panic("unreachable")
+	}
+	var option7 witTypes.Option[string]
+	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (13 * 4)))) {
+	case 0:
+
+		option7 = witTypes.None[string]()
+	case 1:
+		value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (14 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (15 * 4))))
+
+		option7 = witTypes.Some[string](value6)
+	default:
+		panic("unreachable")
+	}
+	value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 16*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8 + 17*4))))
+	witRuntime.Unpin()
+	result := export_windlass_plugin_customize.Customize(windlass_plugin_types.Request{Controller: value, Cluster: option, Namespace: option2, Name: value3, Uid: option5, Object: option7, Deleting: (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (16 * 4)))) != 0), Attempt: uint32(*(*int32)(unsafe.Add(unsafe.Pointer(arg0), (4 + 16*4)))), TraceId: value8})
+
+	switch result.Tag() {
+	case witTypes.ResultOk:
+		payload := result.Ok()
+		*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(0))
+		slice13 := payload
+		length15 := uint32(len(slice13))
+		result14 := witRuntime.Allocate(pinner, uintptr(length15*(10*4)), 4)
+		for index, element := range slice13 {
+			base := unsafe.Add(result14, index*(10*4))
+			utf8 := unsafe.Pointer(unsafe.StringData((element).Watch))
+			pinner.Pin(utf8)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len((element).Watch)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf8)))
+
+			switch (element).Namespace.Tag() {
+			case witTypes.OptionNone:
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = int8(int32(0))
+
+			case witTypes.OptionSome:
+				payload := (element).Namespace.Some()
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = int8(int32(1))
+				utf89 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf89)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))) = uint32(uintptr(uintptr(utf89)))
+
+			default:
+				panic("unreachable")
+			}
+			slice := (element).Names
+			length := uint32(len(slice))
+			result11 := witRuntime.Allocate(pinner, uintptr(length*(2*4)), 4)
+			for index, element := range slice {
+				base := unsafe.Add(result11, index*(2*4))
+				utf810 := unsafe.Pointer(unsafe.StringData(element))
+				pinner.Pin(utf810)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len(element)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf810)))
+
+			}
+
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (6 * 4))) = uint32(length)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))) = uint32(uintptr(uintptr(result11)))
+
+			switch (element).LabelSelector.Tag() {
+			case witTypes.OptionNone:
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (7 * 4))) = int8(int32(0))
+
+			case witTypes.OptionSome:
+				payload := (element).LabelSelector.Some()
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (7 * 4))) = int8(int32(1))
+				utf812 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf812)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (9 * 4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = uint32(uintptr(uintptr(utf812)))
+
+			default:
+				panic("unreachable")
+			}
+
+		}
+
+		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2 * 4))) = uint32(length15)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = uint32(uintptr(uintptr(result14)))
+
+	case witTypes.ResultErr:
+		payload := result.Err()
+		*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(1))
+		slice28 := payload
+		length30 := uint32(len(slice28))
+		result29 := witRuntime.Allocate(pinner, uintptr(length30*(16+29*4)), 4)
+		for index, element := range slice28 {
+			base := unsafe.Add(result29, index*(16+29*4))
+			utf816 := unsafe.Pointer(unsafe.StringData((element).Message))
+			pinner.Pin(utf816)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len((element).Message)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf816)))
+
+			switch (element).Api.Tag() {
+			case witTypes.OptionNone:
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = int8(int32(0))
+
+			case witTypes.OptionSome:
+				payload := (element).Api.Some()
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = int8(int32(1))
+				*(*int16)(unsafe.Add(unsafe.Pointer(base), (3 * 4))) = int16(int32((payload).Code))
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 + 3*4))) = int8(int32((payload).Reason))
+				utf817 := unsafe.Pointer(unsafe.StringData((payload).StatusReason))
+				pinner.Pin(utf817)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))) = uint32(uint32(len((payload).StatusReason)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uintptr(uintptr(utf817)))
+				utf818 := unsafe.Pointer(unsafe.StringData((payload).Message))
+				pinner.Pin(utf818)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (7 * 4))) = uint32(uint32(len((payload).Message)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (6 * 4))) = uint32(uintptr(uintptr(utf818)))
+
+				switch (payload).RetryAfterMs.Tag() {
+				case witTypes.OptionNone:
+					*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = int8(int32(0))
+
+				case witTypes.OptionSome:
+					payload := (payload).RetryAfterMs.Some()
+					*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 * 4))) = int8(int32(1))
+					*(*int32)(unsafe.Add(unsafe.Pointer(base), (4 + 8*4))) = int32(payload)
+
+				default:
+					panic("unreachable")
+				}
+				utf819 := unsafe.Pointer(unsafe.StringData((payload).Verb))
+				pinner.Pin(utf819)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 9*4))) = uint32(uint32(len((payload).Verb)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 8*4))) = uint32(uintptr(uintptr(utf819)))
+				utf820 := unsafe.Pointer(unsafe.StringData((payload).Resource))
+				pinner.Pin(utf820)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 11*4))) = uint32(uint32(len((payload).Resource)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 10*4))) = uint32(uintptr(uintptr(utf820)))
+
+				switch (payload).Object.Tag() {
+				case witTypes.OptionNone:
+					*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 12*4))) = int8(int32(0))
+
+				case witTypes.OptionSome:
+					payload := (payload).Object.Some()
+					*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 12*4))) = int8(int32(1))
+
+					switch (payload).Cluster.Tag() {
+					case witTypes.OptionNone:
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 13*4))) = int8(int32(0))
+
+					case witTypes.OptionSome:
+						payload := (payload).Cluster.Some()
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 13*4))) = int8(int32(1))
+						utf821 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf821)
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 15*4))) = uint32(uint32(len(payload)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 14*4))) = uint32(uintptr(uintptr(utf821)))
+
+					default:
+						panic("unreachable")
+					}
+					utf822 := unsafe.Pointer(unsafe.StringData((payload).ApiVersion))
+					pinner.Pin(utf822)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 17*4))) = uint32(uint32(len((payload).ApiVersion)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 16*4))) = uint32(uintptr(uintptr(utf822)))
+					utf823 := unsafe.Pointer(unsafe.StringData((payload).Kind))
+					pinner.Pin(utf823)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 19*4))) = uint32(uint32(len((payload).Kind)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 18*4))) = uint32(uintptr(uintptr(utf823)))
+
+					switch (payload).Namespace.Tag() {
+					case witTypes.OptionNone:
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 20*4))) = int8(int32(0))
+
+					case witTypes.OptionSome:
+						payload := (payload).Namespace.Some()
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 20*4))) = int8(int32(1))
+						utf824 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf824)
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 22*4))) = uint32(uint32(len(payload)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 21*4))) = uint32(uintptr(uintptr(utf824)))
+
+					default:
+						panic("unreachable")
+					}
+					utf825 := unsafe.Pointer(unsafe.StringData((payload).Name))
+					pinner.Pin(utf825)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 24*4))) = uint32(uint32(len((payload).Name)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 23*4))) = uint32(uintptr(uintptr(utf825)))
+
+					switch (payload).Uid.Tag() {
+					case witTypes.OptionNone:
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 25*4))) = int8(int32(0))
+
+					case witTypes.OptionSome:
+						payload := (payload).Uid.Some()
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 25*4))) = int8(int32(1))
+						utf826 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf826)
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 27*4))) = uint32(uint32(len(payload)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 26*4))) = uint32(uintptr(uintptr(utf826)))
+
+					default:
+						panic("unreachable")
+					}
+
+				default:
+					panic("unreachable")
+				}
+
+			default:
+				panic("unreachable")
+			}
+			var result27 int32
+			if (element).Terminal {
+				result27 = 1
+			} else {
+				result27 = 0
+			}
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 28*4))) = int8(result27)
+
+			switch (element).RetryAfterMs.Tag() {
+			case witTypes.OptionNone:
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (12 + 28*4))) = int8(int32(0))
+
+			case witTypes.OptionSome:
+				payload := (element).RetryAfterMs.Some()
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (12 + 28*4))) = int8(int32(1))
+				*(*int32)(unsafe.Add(unsafe.Pointer(base), (16 + 28*4))) = int32(payload)
+
+			default:
+				panic("unreachable")
+			}
+
+		}
+
+		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2 * 4))) = uint32(length30)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = uint32(uintptr(uintptr(result29)))
+
+	default:
+		panic("unreachable")
+	}
+	return exportReturnArea
+
+}
+
+//go:wasmexport cabi_post_windlass:plugin/customize@0.2.0#customize
+func wasm_export_post_return_windlass_plugin_customize_customize(result uintptr) {
+	syncExportPinner.Unpin()
+}
 
 //go:wasmexport windlass:plugin/composer@0.2.0#describe
 func wasm_export_windlass_plugin_composer_describe() uintptr {

@@ -10,13 +10,141 @@ import (
 	witTypes "go.bytecodealliance.org/pkg/wit/types"
 	"runtime"
 	"unsafe"
+	"windlass.dev/sdk/internal/wit/exports/export_windlass_plugin_mapper"
 	"windlass.dev/sdk/internal/wit/exports/export_windlass_plugin_reconciler"
+	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_mapper"
 	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_types"
 )
 
 var staticPinner = runtime.Pinner{}
 var exportReturnArea = uintptr(witRuntime.Allocate(&staticPinner, (3 * 4), 4))
 var syncExportPinner = runtime.Pinner{}
+
+//go:wasmexport windlass:plugin/mapper@0.2.0#map
+func wasm_export_windlass_plugin_mapper_map(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32) uintptr {
+
+	pinner := &syncExportPinner
+	value := unsafe.String((*uint8)(unsafe.Pointer(arg0)), arg1)
+	value0 := unsafe.String((*uint8)(unsafe.Pointer(arg2)), arg3)
+	result := make([]windlass_plugin_mapper.Change, 0, arg5)
+	for index := 0; index < int(arg5); index++ {
+		base := unsafe.Add(unsafe.Pointer(arg4), index*(6*4))
+		var option witTypes.Option[string]
+		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))) {
+		case 0:
+
+			option = witTypes.None[string]()
+		case 1:
+			value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))))
+
+			option = witTypes.Some[string](value1)
+		default:
+			panic("unreachable")
+		}
+		var option3 witTypes.Option[string]
+		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4)))) {
+		case 0:
+
+			option3 = witTypes.None[string]()
+		case 1:
+			value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))))
+
+			option3 = witTypes.Some[string](value2)
+		default:
+			panic("unreachable")
+		}
+
+		result = append(result, windlass_plugin_mapper.Change{Old: option, New: option3})
+	}
+
+	witRuntime.Unpin()
+	result4 := export_windlass_plugin_mapper.Map(windlass_plugin_mapper.ChangeBatch{Controller: value, Watch: value0, Changes: result})
+
+	switch result4.Tag() {
+	case witTypes.ResultOk:
+		payload := result4.Ok()
+		*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(0))
+		slice9 := payload
+		length11 := uint32(len(slice9))
+		result10 := witRuntime.Allocate(pinner, uintptr(length11*(2*4)), 4)
+		for index, element := range slice9 {
+			base := unsafe.Add(result10, index*(2*4))
+			slice := element
+			length := uint32(len(slice))
+			result8 := witRuntime.Allocate(pinner, uintptr(length*(6*4)), 4)
+			for index, element := range slice {
+				base := unsafe.Add(result8, index*(6*4))
+
+				switch element.Tag() {
+				case windlass_plugin_mapper.Target_Primary:
+					payload := element.Primary()
+					*(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(0))
+
+					switch (payload).Namespace.Tag() {
+					case witTypes.OptionNone:
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), 4)) = int8(int32(0))
+
+					case witTypes.OptionSome:
+						payload := (payload).Namespace.Some()
+						*(*int8)(unsafe.Add(unsafe.Pointer(base), 4)) = int8(int32(1))
+						utf8 := unsafe.Pointer(unsafe.StringData(payload))
+						pinner.Pin(utf8)
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))) = uint32(uint32(len(payload)))
+						*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = uint32(uintptr(uintptr(utf8)))
+
+					default:
+						panic("unreachable")
+					}
+					utf85 := unsafe.Pointer(unsafe.StringData((payload).Name))
+					pinner.Pin(utf85)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))) = uint32(uint32(len((payload).Name)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uintptr(uintptr(utf85)))
+
+				case windlass_plugin_mapper.Target_Indexed:
+					payload := element.Indexed()
+					*(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(1))
+					utf86 := unsafe.Pointer(unsafe.StringData((payload).Index))
+					pinner.Pin(utf86)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = uint32(uint32(len((payload).Index)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uintptr(uintptr(utf86)))
+					utf87 := unsafe.Pointer(unsafe.StringData((payload).Value))
+					pinner.Pin(utf87)
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uint32(len((payload).Value)))
+					*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))) = uint32(uintptr(uintptr(utf87)))
+
+				default:
+					panic("unreachable")
+				}
+
+			}
+
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(length)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(result8)))
+
+		}
+
+		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2 * 4))) = uint32(length11)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = uint32(uintptr(uintptr(result10)))
+
+	case witTypes.ResultErr:
+		payload := result4.Err()
+		*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(1))
+		utf812 := unsafe.Pointer(unsafe.StringData(payload))
+		pinner.Pin(utf812)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2 * 4))) = uint32(uint32(len(payload)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = uint32(uintptr(uintptr(utf812)))
+
+	default:
+		panic("unreachable")
+	}
+	return exportReturnArea
+
+}
+
+//go:wasmexport cabi_post_windlass:plugin/mapper@0.2.0#map
+func wasm_export_post_return_windlass_plugin_mapper_map(result uintptr) {
+	syncExportPinner.Unpin()
+}
 
 //go:wasmexport windlass:plugin/reconciler@0.2.0#describe
 func wasm_export_windlass_plugin_reconciler_describe() uintptr {

@@ -1,4 +1,5 @@
-//! A call of `compose`: as one of `reconcile`, in a world in which nothing can be done and equal requests are equal.
+//! Calls of the exports that only answer: as one of `reconcile`, in a world in which nothing can be done and equal requests
+//! are equal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,15 +9,18 @@ use rand::rngs::StdRng;
 use sha2::{Digest as _, Sha256};
 use wasmtime::Store;
 use windlass_core::compose::Composition;
+use windlass_core::mapping::Target;
 use windlass_core::outcome::CallResult;
 use windlass_core::ports::CallContext;
+use windlass_core::related::RelatedRule;
 
 use super::{Callee, Question, check_size};
 use crate::abi::v0_2_0::Instance;
 use crate::counters::Counters;
+use crate::entry::Export;
 use crate::memory::Held;
-use crate::request::{CompositionRequest, Replay, Request};
-use crate::state::{CallState, ComposeWorld, World, now};
+use crate::request::{ChangeBatch, CompositionRequest, Replay, Request};
+use crate::state::{AnswerWorld, CallState, World, now};
 use crate::trap::Stopped;
 
 impl Question for CompositionRequest {
@@ -24,6 +28,29 @@ impl Question for CompositionRequest {
 
     async fn ask(&self, instance: &Instance, store: &mut Store<CallState>) -> wasmtime::Result<Self::Answer> {
         instance.compose(store, self).await
+    }
+}
+
+impl Question for ChangeBatch {
+    type Answer = Result<Vec<Vec<Target>>, String>;
+
+    const EXPORT: Export = Export::Mapper;
+
+    async fn ask(&self, instance: &Instance, store: &mut Store<CallState>) -> wasmtime::Result<Self::Answer> {
+        instance.map(store, self).await
+    }
+}
+
+/// The question of which objects a composer relates to a parent.
+struct WhichRelated<'a>(&'a Request);
+
+impl Question for WhichRelated<'_> {
+    type Answer = Result<Vec<RelatedRule>, CallResult>;
+
+    const EXPORT: Export = Export::Customize;
+
+    async fn ask(&self, instance: &Instance, store: &mut Store<CallState>) -> wasmtime::Result<Self::Answer> {
+        instance.customize(store, self.0).await
     }
 }
 
@@ -35,38 +62,77 @@ const WORKED_WITH: usize = 5;
 pub(crate) async fn compose(
     callee: &Callee<'_>,
     request: &CompositionRequest,
-    world: ComposeWorld,
+    world: AnswerWorld,
 ) -> Result<(Result<Composition, CallResult>, Duration, Held), Stopped> {
     check_size(size(request), &callee.limits)?;
     let cpu_permit = world.call.cpu_permit.clone();
-    let (answer, left) = callee.timed_call(request, World::Compose(Box::new(world))).await?;
+    let (answer, left) = callee.timed_call(request, World::Answer(Box::new(world))).await?;
     let room = callee.room(answer.as_ref().map_or(0, |answer| WORKED_WITH.saturating_mul(size_of(answer))));
     let held = cpu_permit.without(room).await.into();
     Ok((answer, left, held))
+}
+
+/// Calls `map` with `batch`. The inner error is what the plugin says went wrong, or what is wrong with its answer.
+pub(crate) async fn map(
+    callee: &Callee<'_>,
+    batch: &ChangeBatch,
+    world: AnswerWorld,
+) -> Result<Result<Vec<Vec<Target>>, String>, Stopped> {
+    let texts = batch.changes.iter().flat_map(|change| [&change.old, &change.new]).flatten();
+    check_size(texts.map(|text| text.len()).sum(), &callee.limits)?;
+    callee.call(batch, World::Answer(Box::new(world))).await
+}
+
+/// Calls `customize` with `request`. The inner error is what the plugin says went wrong. With what is left of the call's
+/// time.
+pub(crate) async fn customize(
+    callee: &Callee<'_>,
+    request: &Request,
+    world: AnswerWorld,
+) -> Result<(Result<Vec<RelatedRule>, CallResult>, Duration), Stopped> {
+    check_size(request.object.as_ref().map_or(0, |object| object.len()), &callee.limits)?;
+    callee.timed_call(&WhichRelated(request), World::Answer(Box::new(world))).await
 }
 
 fn size_of(answer: &Composition) -> usize {
     answer.children.iter().chain(&answer.status).map(String::len).sum()
 }
 
-/// The world of a call about `request`.
+/// The world of a call of `export` about `request`.
 pub(crate) fn world(
+    export: &'static str,
     request: &Request,
     call: Arc<CallContext>,
     counters: Arc<Counters>,
     replay: Option<Replay>,
-) -> ComposeWorld {
+) -> AnswerWorld {
     let now = replay.map_or_else(now, |replay| replay.now);
-    ComposeWorld { now, random: StdRng::from_seed(seed(request)), call, counters }
+    AnswerWorld { export, now, random: StdRng::from_seed(seed(request)), call, counters }
+}
+
+/// The world of a mapper. Who is called about changes draws the same about the same watch.
+pub(crate) fn world_of_mapper(
+    batch: &ChangeBatch,
+    call: Arc<CallContext>,
+    counters: Arc<Counters>,
+    replay: Option<Replay>,
+) -> AnswerWorld {
+    let now = replay.map_or_else(now, |replay| replay.now);
+    let seed = seed_of(&[&*batch.controller, &*batch.watch]);
+    AnswerWorld { export: "map", now, random: StdRng::from_seed(seed), call, counters }
 }
 
 /// The same for one parent as long as it lives: what a composer draws would otherwise change with each change of the
 /// parent's, its own new status included, and its children with it, for ever.
 fn seed(request: &Request) -> [u8; 32] {
-    let mut hasher = Sha256::new();
     let namespace = request.key.namespace.as_deref().unwrap_or_default();
     let uid = request.uid.as_deref().unwrap_or_default();
-    for part in [&*request.controller, namespace, &*request.key.name, uid] {
+    seed_of(&[&*request.controller, namespace, &*request.key.name, uid])
+}
+
+fn seed_of(parts: &[&str]) -> [u8; 32] {
+    let mut hasher = Sha256::new();
+    for part in parts {
         hasher.update((part.len() as u64).to_le_bytes());
         hasher.update(part.as_bytes());
     }

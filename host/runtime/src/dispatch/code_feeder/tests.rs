@@ -1,0 +1,272 @@
+//! Changes that the plugin's own code maps, and the keys that become of them.
+
+use std::sync::{Mutex, PoisonError};
+
+use futures::FutureExt;
+use tokio::sync::mpsc;
+use windlass_core::clock::{Clock, Moment};
+use windlass_core::mapping::{Mapping, PrimaryKind};
+use windlass_core::object::{Header, Object, ObjectKind};
+use windlass_core::predicate::Predicate;
+use windlass_core::queue::{ItemExponential, Queue};
+use windlass_core::watch::Tombstone;
+
+use super::*;
+use crate::dispatch::memory::KeyMemory;
+use crate::dispatch::route::Route;
+use crate::dispatch::tests::filled::Filled;
+
+/// Stands still.
+struct NoTime;
+
+impl Clock for NoTime {
+    fn now(&self) -> Moment {
+        Moment::default()
+    }
+
+    fn sleep_until(&self, _: Moment) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+type Answer = Result<Vec<Vec<Target>>, String>;
+
+/// Answers as the objects say that changed, once it is let.
+#[derive(Clone)]
+struct Scripted {
+    asked: Arc<Mutex<Vec<usize>>>,
+    /// How many calls it may answer.
+    turns: Arc<tokio::sync::Semaphore>,
+}
+
+impl MapChanges for Scripted {
+    fn map(&self, batch: ChangeBatch) -> BoxFuture<'_, Answer> {
+        assert_eq!((&*batch.controller, &*batch.watch), ("shops", "pods"));
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(batch.changes.len());
+        async move {
+            self.turns.acquire().await.expect("nobody closes it").forget();
+            batch.changes.iter().map(|change| told(change.new.as_deref().or(change.old.as_deref()))).collect()
+        }
+        .boxed()
+    }
+
+    fn hides(&self, key: &ObjectKey) -> bool {
+        key.namespace.as_deref() == Some("windlass")
+    }
+}
+
+/// A pod named `x` concerns the primary `x`; some names have a meaning of their own.
+fn told(text: Option<&str>) -> Result<Vec<Target>, String> {
+    let indexed = |index: &str, value: &str| Ok(vec![Target::Indexed { index: index.into(), value: value.to_owned() }]);
+    match text.expect("one of the two states") {
+        "bad" => Err("no idea".to_owned()),
+        "all" => indexed("by-app", "web"),
+        "by-nothing" => indexed("by-nothing", "x"),
+        "no-labels" => indexed("by-selector", "web"),
+        name => Ok(vec![Target::Primary(ObjectKey::namespaced("prod", name))]),
+    }
+}
+
+/// A feeder, and what surrounds it: the primaries `x` and `y`.
+struct Stage {
+    feeder: CodeFeeder<mpsc::UnboundedReceiver<WatchEvent>, Scripted>,
+    events: mpsc::UnboundedSender<WatchEvent>,
+    mapper: Scripted,
+    queue: Queue<ObjectKey>,
+    _cache: Filled,
+}
+
+fn stage(turns: usize) -> Stage {
+    let cache = Filled::with(&["x", "y"]);
+    let (events, source) = mpsc::unbounded_channel();
+    let mapper = Scripted { asked: Arc::default(), turns: Arc::new(tokio::sync::Semaphore::new(turns)) };
+    let queue = Queue::new(Arc::new(NoTime), ItemExponential::default());
+    let route = Route {
+        kind: ObjectKind::new("v1", "Pod"),
+        watch: Some("pods".into()),
+        mapping: Mapping::Mapper,
+        predicates: [Predicate::Generation].into(),
+        deletions: true,
+        primary: PrimaryKind { kind: ObjectKind::new("v1", "ConfigMap"), namespaced: true },
+    };
+    let memory = Arc::<Mutex<KeyMemory>>::default();
+    let sink = KeySink::new(route, queue.clone(), cache.primaries(), memory);
+    let selector = windlass_core::watch::SelectorForm::Labels;
+    let selector = IndexSource::Selector { pointer: "/data".into(), form: selector };
+    let indexes = vec![("by-app".into(), Filled::by_app()), ("by-selector".into(), selector)];
+    let feeder = CodeFeeder::new(source, sink, mapper.clone(), indexes, "shops".into());
+    Stage { feeder, events, mapper, queue, _cache: cache }
+}
+
+fn pod(namespace: &str, name: &str, generation: i64) -> Object {
+    let header = Header {
+        key: ObjectKey::namespaced(namespace, name),
+        uid: name.into(),
+        version: "1".into(),
+        generation,
+        labels: [].into(),
+        owners: [].into(),
+        own_fields: None,
+        deleting: false,
+    };
+    Object::new(header, name)
+}
+
+fn appears(name: &str) -> WatchEvent {
+    WatchEvent::Applied { old: None, new: pod("prod", name, 1), initial: false }
+}
+
+impl Stage {
+    fn happens(&self, event: WatchEvent) {
+        self.events.send(event).expect("it is read");
+    }
+
+    /// The feeder goes on until it waits for something.
+    fn goes_on(&mut self) {
+        assert!(self.feeder.run().now_or_never().is_none(), "it waits");
+    }
+
+    async fn goes_on_for(&mut self, time: Duration) {
+        let _ = tokio::time::timeout(time, self.feeder.run()).await;
+    }
+
+    fn queued(&self) -> Vec<String> {
+        let mut keys = Vec::new();
+        while let Some(key) = self.queue.get().now_or_never().flatten() {
+            keys.push(key.to_string());
+            self.queue.done(&key);
+        }
+        keys.sort();
+        keys
+    }
+
+    /// How many changes each call was asked about.
+    fn asked(&self) -> Vec<usize> {
+        self.mapper.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_primary_that_the_mapper_names_is_queued_and_one_that_there_is_not_is_not() {
+    let mut stage = stage(1);
+    stage.happens(appears("x"));
+    stage.happens(WatchEvent::Deleted(Tombstone { last: pod("prod", "y", 1), final_state_unknown: false }));
+    stage.happens(appears("z"));
+    stage.goes_on();
+    assert_eq!((stage.asked(), stage.queued()), (vec![3], vec!["prod/x".to_owned(), "prod/y".to_owned()]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_of_an_index_stands_for_all_that_have_it() {
+    let mut stage = stage(1);
+    stage.happens(appears("all"));
+    stage.goes_on();
+    assert_eq!(stage.queued(), ["prod/x", "prod/y"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_count_or_is_none_of_the_plugins_affair_is_not_asked_about() {
+    let mut stage = stage(1);
+    let changed = |generation| WatchEvent::Applied {
+        old: Some(pod("prod", "x", 1)),
+        new: pod("prod", "x", generation),
+        initial: false,
+    };
+    stage.happens(changed(1));
+    stage.happens(WatchEvent::Applied { old: None, new: pod("prod", "y", 1), initial: true });
+    stage.happens(WatchEvent::Applied { old: None, new: pod("windlass", "y", 1), initial: false });
+    stage.goes_on();
+    assert_eq!((stage.asked(), stage.queued()), (vec![], vec![]));
+    stage.happens(changed(2));
+    stage.goes_on();
+    assert_eq!((stage.asked(), stage.queued()), (vec![1], vec!["prod/x".to_owned()]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_cannot_be_mapped_is_found_and_the_others_are_mapped_all_the_same() {
+    let mut stage = stage(100);
+    for name in ["x", "bad", "z", "z"] {
+        stage.happens(appears(name));
+    }
+    stage.goes_on_for(Duration::from_millis(1)).await;
+    assert_eq!(stage.asked(), [4, 2, 1, 2, 1], "then every primary runs, which makes up for the others");
+    assert_eq!(stage.queued(), ["prod/x", "prod/y"]);
+    // Soon after, what can be mapped is, and only later does every primary run for what cannot.
+    for name in ["bad", "x"] {
+        stage.happens(appears(name));
+        stage.goes_on_for(Duration::from_millis(1)).await;
+    }
+    assert_eq!(stage.queued(), ["prod/x"]);
+    stage.goes_on_for(Duration::from_secs(1)).await;
+    assert_eq!(stage.queued(), ["prod/x", "prod/y"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_cannot_be_has_every_primary_run() {
+    for name in ["by-nothing", "no-labels"] {
+        let mut stage = stage(1);
+        stage.happens(appears(name));
+        stage.goes_on_for(Duration::from_millis(1)).await;
+        assert_eq!(stage.queued(), ["prod/x", "prod/y"], "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_broken_off_has_every_primary_run() {
+    let mut stage = stage(0);
+    stage.happens(appears("x"));
+    stage.goes_on();
+    assert_eq!((stage.asked(), stage.queued()), (vec![1], vec![]));
+    // As after a panic.
+    stage.goes_on();
+    assert_eq!(stage.queued(), ["prod/x", "prod/y"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_is_not_held_and_every_primary_runs_for_it() {
+    let mut stage = stage(0);
+    stage.happens(appears("x"));
+    stage.goes_on();
+    for _ in 0..=MOST_WAITING {
+        stage.feeder.hold(appears("z"));
+    }
+    assert!(stage.feeder.waiting.is_empty());
+    stage.goes_on();
+    assert_eq!((stage.asked(), stage.queued()), (vec![1], vec!["prod/x".to_owned(), "prod/y".to_owned()]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_the_end_of_a_generation_every_primary_runs_for_what_was_not_mapped_and_for_nothing_else() {
+    let mut stage = stage(0);
+    stage.feeder.finish();
+    assert!(stage.queued().is_empty(), "there was nothing");
+    stage.happens(appears("x"));
+    stage.feeder.finish();
+    assert_eq!((stage.asked(), stage.queued()), (vec![], vec!["prod/x".to_owned(), "prod/y".to_owned()]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_came_before_the_source_has_ended_is_not_lost() {
+    let mut stage = stage(100);
+    for name in ["x", "bad"] {
+        stage.happens(appears(name));
+        stage.goes_on_for(Duration::from_millis(1)).await;
+    }
+    assert_eq!(stage.queued(), ["prod/x", "prod/y"]);
+    stage.happens(appears("bad"));
+    stage.happens(appears("y"));
+    let (closed, _) = mpsc::unbounded_channel();
+    stage.events = closed;
+    tokio::time::timeout(Duration::from_mins(2), stage.feeder.run()).await.expect("it ends with its source");
+    assert_eq!(stage.queued(), ["prod/x", "prod/y"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_are_about_so_much_at_most() {
+    let mut stage = stage(2);
+    for _ in 0..BATCH + 3 {
+        stage.happens(appears("z"));
+    }
+    stage.goes_on_for(Duration::from_millis(1)).await;
+    assert_eq!(stage.asked(), [BATCH, 3]);
+}

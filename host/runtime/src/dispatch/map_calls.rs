@@ -1,0 +1,75 @@
+//! Calls of a plugin's mapper, with the plugin's share of the processors, as workers make theirs.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use windlass_core::fair::CallPermit;
+use windlass_core::mapping::Target;
+use windlass_core::object::ObjectKey;
+use windlass_core::settle;
+use windlass_wasm::{ChangeBatch, Mapped, Plugin};
+
+use crate::dispatch::code_feeder::MapChanges;
+use crate::dispatch::{Dispatch, charge, trace_id};
+
+/// The mapper of a plugin, for all watches of one controller. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct PluginMapper {
+    plugin: Arc<Plugin>,
+    dispatch: Arc<Dispatch>,
+    /// One call at a time, in however many namespaces its watches are.
+    turn: Arc<Mutex<()>>,
+}
+
+impl MapChanges for PluginMapper {
+    fn map(&self, batch: ChangeBatch) -> BoxFuture<'_, Result<Vec<Vec<Target>>, String>> {
+        self.call(batch).boxed()
+    }
+
+    fn hides(&self, key: &ObjectKey) -> bool {
+        self.dispatch.principal.grants().hides(key)
+    }
+}
+
+impl PluginMapper {
+    pub(crate) fn new(plugin: Arc<Plugin>, dispatch: Arc<Dispatch>) -> Self {
+        Self { plugin, dispatch, turn: Arc::default() }
+    }
+
+    async fn call(&self, batch: ChangeBatch) -> Result<Vec<Vec<Target>>, String> {
+        let dispatch = &self.dispatch;
+        let _turn = self.turn.lock().await;
+        let permit = self.permit().await;
+        // It is about no key; nothing is written, so nothing is waited for.
+        let (key, (hold, _)) = (ObjectKey::cluster(""), settle::hold());
+        let context = dispatch.context(&key, None, &trace_id(), hold, permit.cpu_permit());
+        let started = Instant::now();
+        let changes = batch.changes.len();
+        let Mapped { answer, cpu } = self.plugin.map(batch, Arc::new(context), dispatch.limits.clone()).await;
+        permit.finish(charge(cpu, started.elapsed(), dispatch.slot_worth));
+        if answer.is_err() {
+            dispatch.status.trapped("mapper");
+        }
+        tracing::debug!(
+            target: super::LOG, plugin = %dispatch.principal.plugin, controller = %dispatch.controller, changes,
+            elapsed = ?started.elapsed(), ?cpu, failed = answer.is_err(), "mapped"
+        );
+        answer
+    }
+
+    /// Waits until a call may be made, as workers do: nothing of a plugin runs that is paused.
+    async fn permit(&self) -> CallPermit {
+        loop {
+            self.dispatch.call_gate.open().await;
+            let permit = self.dispatch.share.acquire().await;
+            if self.dispatch.call_gate.may_call() {
+                return permit;
+            }
+            permit.unused();
+            tokio::task::yield_now().await;
+        }
+    }
+}

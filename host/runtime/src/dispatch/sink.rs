@@ -1,0 +1,71 @@
+//! Where the keys go that events lead to: into the queue, and what queued them into the memory of whoever is called.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use windlass_core::mapping::{Mapping, Primaries as _};
+use windlass_core::object::ObjectKey;
+use windlass_core::queue::{Priority, Queue};
+use windlass_core::trigger::{Trigger, TriggerReason};
+use windlass_core::watch::{Tombstone, WatchEvent};
+
+use crate::dispatch::memory::KeyMemory;
+use crate::dispatch::route::{Route, Stores, priority};
+
+/// Takes the keys of one declared watch.
+pub(crate) struct KeySink {
+    pub(crate) route: Route,
+    pub(crate) queue: Queue<ObjectKey>,
+    pub(crate) primaries: Stores,
+    pub(crate) memory: Arc<Mutex<KeyMemory>>,
+    /// The trigger of a first list, which may queue many thousand keys.
+    start: Arc<Trigger>,
+}
+
+impl KeySink {
+    pub(crate) fn new(route: Route, queue: Queue<ObjectKey>, primaries: Stores, memory: Arc<Mutex<KeyMemory>>) -> Self {
+        Self { route, queue, primaries, memory, start: Arc::new(TriggerReason::Start.into()) }
+    }
+
+    /// A primary that goes is called about once more, and then its uid is wanted.
+    pub(crate) fn remember_gone(&self, event: &WatchEvent) {
+        if let (WatchEvent::Deleted(Tombstone { last, .. }), Mapping::Itself) = (event, &self.route.mapping) {
+            let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+            memory.goes(last.header.key.clone(), last.header.uid.text());
+        }
+    }
+
+    /// Queues `keys`, which `event` concerns.
+    pub(crate) fn queue(&self, keys: Vec<ObjectKey>, event: &WatchEvent) {
+        if keys.is_empty() {
+            return;
+        }
+        // A first list tells the keys of all its objects the same.
+        let is_start = matches!(event, WatchEvent::Applied { initial: true, .. });
+        let trigger = if is_start { self.start.clone() } else { Arc::new(self.route.trigger(event)) };
+        self.note(&keys, &trigger);
+        let priority = priority(event, &self.route);
+        for key in keys {
+            self.queue.add_with(key.clone(), priority);
+            // Readers find the key in the queue, if not at work already.
+            tracing::trace!(target: "windlass::feed", kind = %self.route.primary.kind, %key, ?priority, "queued");
+        }
+    }
+
+    /// Queues every primary, because it is not known whom something concerns.
+    pub(crate) fn queue_all(&self) {
+        let keys = self.primaries.all();
+        let trigger = Trigger { watch: self.route.watch.clone(), ..TriggerReason::Changed.into() };
+        self.note(&keys, &Arc::new(trigger));
+        for key in keys {
+            self.queue.add_with(key, Priority::BACKGROUND);
+        }
+    }
+
+    /// Notes for whoever is called about `keys` what queues them. Before they are queued: a worker may take them at once.
+    fn note(&self, keys: &[ObjectKey], trigger: &Arc<Trigger>) {
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        for key in keys {
+            memory.note(key, trigger);
+        }
+    }
+}

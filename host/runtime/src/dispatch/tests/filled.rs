@@ -1,0 +1,81 @@
+//! A cache of an embedded server's objects, for primaries that are there.
+
+use tokio::runtime::Runtime;
+use windlass_apiserver::ApiServer;
+use windlass_core::object::ObjectKind;
+use windlass_core::watch::{IndexSource, WatchSpec};
+use windlass_kube::client::{self, ConnectOptions};
+use windlass_kube::{Discovery, Informers, SubscribeOptions, Subscription};
+
+use super::key;
+use crate::dispatch::route::Stores;
+use crate::tests::stage::create;
+
+/// A cache with `ConfigMap`s of the namespace `prod` in it, on a runtime of its own, whose clock is not paused.
+pub(in crate::dispatch) struct Filled {
+    subscription: Subscription,
+    runtime: Option<Runtime>,
+    _server: ApiServer,
+    _informers: Informers,
+}
+
+impl Filled {
+    /// The cache has `ConfigMap`s of these names, and finds them by their label `app`.
+    pub(in crate::dispatch) fn with(names: &[&str]) -> Self {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        // On another thread: this one is in a runtime already.
+        let filled = std::thread::spawn(move || {
+            let runtime = Runtime::new().expect("a runtime");
+            let mut filled = runtime.block_on(Self::fill(&names));
+            filled.runtime = Some(runtime);
+            filled
+        });
+        filled.join().expect("filled")
+    }
+
+    /// The index by the label.
+    pub(in crate::dispatch) fn by_app() -> IndexSource {
+        IndexSource::Label("app".into())
+    }
+
+    /// Its objects as primaries.
+    pub(in crate::dispatch) fn primaries(&self) -> Stores {
+        Stores::new([self.subscription.store().clone()])
+    }
+
+    async fn fill(names: &[String]) -> Self {
+        let server = ApiServer::start(windlass_apiserver::Config::default()).await.expect("it starts");
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("kubeconfig");
+        std::fs::write(&path, server.kubeconfig()).expect("written");
+        let options = ConnectOptions { kubeconfig: Some(path), ..ConnectOptions::default() };
+        let client = client::connect(&options).await.expect("the server answers").client;
+        create(
+            server.address(),
+            "/api/v1/namespaces",
+            r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"prod"}}"#,
+        );
+        for name in names {
+            let object = format!(
+                r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}","labels":{{"app":"web"}}}}}}"#
+            );
+            create(server.address(), "/api/v1/namespaces/prod/configmaps", &object);
+        }
+        let informers = Informers::new(client.clone(), Discovery::new(client));
+        let options = SubscribeOptions { indexes: vec![Self::by_app()], budget: None };
+        let spec = WatchSpec::all(ObjectKind::new("v1", "ConfigMap"));
+        let mut subscription = informers.subscribe_with(spec, options).expect("it can be indexed");
+        while names.iter().any(|name| subscription.store().get(&key(name)).is_none()) {
+            subscription.next().await;
+        }
+        Self { subscription, runtime: None, _server: server, _informers: informers }
+    }
+}
+
+impl Drop for Filled {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The optional exports of the probes: whom changes concern, and which objects are related to a parent.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use windlass_core::mapping::Target;
+use windlass_core::related::RelatedRule;
+use windlass_wasm::{ChangeBatch, ObjectChange, Plugin};
+
+use crate::call::Call;
+use crate::languages::{Language, Part, RUNTIME, selected};
+use crate::verdict::{Findings, same, shown};
+use crate::{lines, wire};
+
+/// The states of a changed object, by its specifications: of which either may be missing.
+type States = (Option<Value>, Option<Value>);
+
+fn object(spec: &Value) -> Arc<str> {
+    let metadata = json!({"name": "größer", "namespace": "prod", "uid": "e-1"});
+    json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata, "spec": spec}).to_string().into()
+}
+
+fn mapped(plugin: &Arc<Plugin>, call: &Call, changes: &[States]) -> (Result<Value, String>, Vec<Value>) {
+    lines::listen();
+    let change = |(old, new): &States| ObjectChange { old: old.as_ref().map(object), new: new.as_ref().map(object) };
+    let batch = ChangeBatch {
+        controller: plugin.manifest().controllers[0].name.as_str().into(),
+        watch: "mapped".into(),
+        changes: changes.iter().map(change).collect(),
+    };
+    let mapped = RUNTIME.block_on(plugin.map(batch, call.context(plugin), call.limits()));
+    (
+        mapped
+            .answer
+            .map(|answer| answer.iter().map(|targets| targets.iter().map(target).collect::<Value>()).collect()),
+        lines::take(&call.trace_id),
+    )
+}
+
+fn target(target: &Target) -> Value {
+    match target {
+        Target::Primary(key) => json!({"namespace": key.namespace.as_deref(), "name": &*key.name}),
+        Target::Indexed { index, value } => json!({"index": &**index, "value": value}),
+    }
+}
+
+fn customized(plugin: &Arc<Plugin>, call: &Call) -> Result<Value, Value> {
+    let customized = RUNTIME.block_on(plugin.customize(call.request(plugin), call.context(plugin), call.limits()));
+    customized.answer.map(|rules| rules.iter().map(rule).collect()).map_err(|ended| wire::ended(&ended))
+}
+
+fn rule(rule: &RelatedRule) -> Value {
+    let labels =
+        [("app", "web"), ("tier", "front")].map(|(key, value)| (key.into(), value.into())).into_iter().collect();
+    json!({
+        "watch": &*rule.watch, "namespace": rule.namespace.as_deref(),
+        "names": rule.names.iter().map(|name| &**name).collect::<Vec<_>>(),
+        "selects": rule.labels.matches(&labels), "selectsAll": rule.labels == windlass_core::selector::Selector::default(),
+    })
+}
+
+fn parent(spec: &Value) -> Call {
+    let parent = json!({
+        "apiVersion": "conformance.windlass.dev/v1", "kind": "Composition",
+        "metadata": {"name": "probe", "namespace": "prod", "uid": "u-1", "generation": 1}, "spec": spec,
+    });
+    Call::about(parent.to_string())
+}
+
+fn for_each(part: Part, case: &str, check: impl Fn(&Arc<Plugin>) -> Result<(), String>) {
+    let mut findings = Findings::default();
+    for language in selected(part) {
+        findings.add(&language, case, Language::plugin(&language).and_then(|plugin| check(&plugin)));
+    }
+    findings.end();
+}
+
+#[test]
+fn each_change_has_the_targets_that_its_states_name() {
+    let spec = |targets: Value| json!({"targets": targets});
+    let changes = [
+        (None, Some(spec(json!([{"namespace": "prod", "name": "a"}, {"name": "b"}])))),
+        (Some(spec(json!([{"index": "by-selector", "value": "app=web,tier=größer"}]))), None),
+        (Some(spec(json!([{"name": "old"}]))), Some(json!({"targets": [{"name": "new"}], "tellWatch": true}))),
+        (None, Some(json!({}))),
+    ];
+    let expected = json!([
+        [{"namespace": "prod", "name": "a"}, {"namespace": null, "name": "b"}],
+        [{"index": "by-selector", "value": "app=web,tier=größer"}],
+        [{"namespace": null, "name": "old"}, {"namespace": null, "name": "new"}, {"index": "watch", "value": "mapped"}],
+        [],
+    ]);
+    for_each(Part::Reconciler, "map", |plugin| {
+        for call in [Call::about(""), Call::about("").again()] {
+            let (answer, _) = mapped(plugin, &call, &changes);
+            same(&expected, &answer.map_err(|error| format!("the call failed: {error}"))?)?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn an_error_of_a_mapper_says_what_went_wrong() {
+    for_each(Part::Reconciler, "map that fails", |plugin| {
+        let (answer, _) = mapped(plugin, &Call::about(""), &[(None, Some(json!({"fail": "no idea: größer"})))]);
+        match answer {
+            Err(error) if error.contains("no idea: größer") => Ok(()),
+            other => Err(format!("it does not say so, but {other:?}")),
+        }
+    });
+    for_each(Part::Reconciler, "map that raises", |plugin| {
+        let (answer, logged) = mapped(plugin, &Call::about(""), &[(None, Some(json!({"raise": "told to"})))]);
+        match answer {
+            Err(error) if error.contains("told to") || json!(logged).to_string().contains("told to") => Ok(()),
+            other => Err(format!("neither the error nor the log says so: {other:?}, {}", shown(&json!(logged)))),
+        }
+    });
+}
+
+#[test]
+fn rules_cross_whole() {
+    let rules = json!([
+        {"watch": "customized"},
+        {"watch": "customized", "namespace": "test", "names": ["a", "b"], "labelSelector": "app=web,tier in (front,back)"},
+    ]);
+    let expected = json!([
+        {"watch": "customized", "namespace": null, "names": [], "selects": true, "selectsAll": true},
+        {"watch": "customized", "namespace": "test", "names": ["a", "b"], "selects": true, "selectsAll": false},
+    ]);
+    for_each(Part::Composer, "customize", |plugin| {
+        let call = parent(&json!({"rules": rules}));
+        for call in [call.clone(), call.again()] {
+            let answer = customized(plugin, &call);
+            same(&expected, &answer.map_err(|ended| format!("the call failed: {}", shown(&ended)))?)?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_composer_that_cannot_say_its_rules_says_why() {
+    for_each(Part::Composer, "customize that fails", |plugin| {
+        let ended = customized(plugin, &parent(&json!({"failRules": "no idea: größer"})));
+        match ended {
+            Err(ended) if ended.to_string().contains("no idea: größer") => Ok(()),
+            other => Err(format!("it does not say so, but {other:?}")),
+        }
+    });
+    for_each(Part::Composer, "customize that raises", |plugin| {
+        let ended = customized(plugin, &parent(&json!({"raiseRules": "told to"})));
+        if ended.is_err() { Ok(()) } else { Err(format!("it does not fail, but answers {ended:?}")) }
+    });
+}

@@ -1,0 +1,16 @@
+// The types of the generated bindings, by the names that the bridge has for them. Included by this folder's files alone.
+#ifndef WINDLASS_COMPOSER_WIRE_H
+#define WINDLASS_COMPOSER_WIRE_H
+
+#include "generated/composer_plugin.h"
+
+typedef composer_plugin_string_t wire_text;
+typedef composer_plugin_option_string_t wire_option_text;
+typedef composer_plugin_tuple2_string_string_t wire_field;
+typedef composer_plugin_list_tuple2_string_string_t wire_fields;
+typedef composer_plugin_list_u8_t wire_bytes;
+typedef composer_plugin_list_string_t wire_texts;
+
+#include "../windlass_bridge.h"
+
+#endif

@@ -1,0 +1,139 @@
+// Mappings as code, for what no mapping of the manifest can say. A reconciler may have a mapper, and a composer a customizer: one
+// function more, named in a macro beside WINDLASS_RECONCILER or WINDLASS_COMPOSER. The host calls it for the watches that the manifest
+// maps by WINDLASS_MAP_MAPPER or WINDLASS_MAP_CUSTOMIZE, each of which needs a name. Part of windlass.h.
+//
+// Their answers must depend on nothing but the argument and the configuration. They have the log, the clock, random numbers and the
+// configuration. A plugin without them neither exports nor contains anything of this.
+#ifndef WINDLASS_MAPPING_H
+#define WINDLASS_MAPPING_H
+
+#include "windlass.h"
+
+// --- A mapper: which primaries a change concerns ---
+
+// A change of one object of a watch. Both states count: a primary that the object concerned before must be told too.
+typedef struct windlass_change {
+    // The controller's name in the manifest.
+    windlass_text controller;
+    // The name of the watch in the manifest.
+    windlass_text watch;
+    // The state before. NULL: the object is new, or part of the watch's first list.
+    windlass_json *old;
+    // The state now. NULL: the object has gone, and `old` is its last known state.
+    windlass_json *new;
+} windlass_change;
+
+// Primaries that a change concerns: one by its key, or all with a value in an index.
+typedef struct windlass_target {
+    // None for a cluster-scoped primary.
+    windlass_text namespace;
+    windlass_text name;
+    // None: the key counts.
+    windlass_text index;
+    windlass_text value;
+} windlass_target;
+
+typedef struct windlass_targets {
+    windlass_target *items;
+    size_t count;
+    size_t capacity;
+} windlass_targets;
+
+// Adds the primary with this key, which need not exist.
+void windlass_map_primary(windlass_targets *targets, windlass_text namespace, windlass_text name);
+// Adds all primaries with this value in an index that the manifest declares for the primary, in whichever namespace. The value of an
+// index of selectors is labels, such as `app=web,tier=front`: it finds the selectors that they match.
+void windlass_map_indexed(windlass_targets *targets, const char *index, windlass_text value);
+
+// After an error, which is logged, every primary runs at low priority.
+typedef void windlass_map(const windlass_change *change, windlass_targets *targets, windlass_failures *failures);
+
+// Gives a reconciler a mapper. At most once in a plugin, at file scope.
+#define WINDLASS_MAPPER(function)                                                                                             \
+    void windlass_plugin_map(const windlass_change *change, windlass_targets *targets, windlass_failures *failures);          \
+    void windlass_plugin_map(const windlass_change *change, windlass_targets *targets, windlass_failures *failures) {         \
+        windlass_map *checked = function;                                                                                     \
+        checked(change, targets, failures);                                                                                   \
+    }                                                                                                                         \
+    WINDLASS_EXPORT_MAPPER                                                                                                    \
+    typedef int windlass_there_is_one_mapper
+
+// --- A customizer: which objects are related to a parent ---
+
+// Objects of one watch: those that meet all of it.
+typedef struct windlass_related_rule {
+    // The name of the watch in the manifest.
+    const char *watch;
+    // None: in the parent's namespace or in none; for a cluster-scoped parent: anywhere.
+    windlass_text namespace;
+    // Their names; none: any. For a parent that names no object, make no rule.
+    const windlass_text *names;
+    size_t name_count;
+    // In Kubernetes' syntax, such as `app=web,tier in (front,back)`. None: any.
+    windlass_text label_selector;
+} windlass_related_rule;
+
+typedef struct windlass_related_rules {
+    windlass_related_rule *items;
+    size_t count;
+    size_t capacity;
+} windlass_related_rules;
+
+// Adds the objects of a rule.
+void windlass_relate(windlass_related_rules *rules, const windlass_related_rule *rule);
+
+// Asked before each composition, with the parent as the request's object. When one of the related objects changes, appears or goes, the
+// parent is composed again.
+typedef void windlass_customize(const windlass_request *request, windlass_related_rules *rules, windlass_failures *failures);
+
+// Gives a composer a customizer. At most once in a plugin, at file scope.
+#define WINDLASS_CUSTOMIZER(function)                                                                                         \
+    void windlass_plugin_customize(                                                                                           \
+        const windlass_request *request, windlass_related_rules *rules, windlass_failures *failures);                         \
+    void windlass_plugin_customize(                                                                                           \
+        const windlass_request *request, windlass_related_rules *rules, windlass_failures *failures) {                        \
+        windlass_customize *checked = function;                                                                               \
+        checked(request, rules, failures);                                                                                    \
+    }                                                                                                                         \
+    WINDLASS_EXPORT_CUSTOMIZER                                                                                                \
+    typedef int windlass_there_is_one_customizer
+
+// --- The exports, which the two macros bring into being: the call, and what the host calls when it has read the answer ---
+
+#ifdef __wasm__
+
+uint8_t *__wasm_export_exports_windlass_plugin_mapper_map(
+    uint8_t *controller, size_t controller_length, uint8_t *watch, size_t watch_length, uint8_t *changes, size_t count);
+void __wasm_export_exports_windlass_plugin_mapper_map_post_return(uint8_t *answer);
+uint8_t *__wasm_export_exports_windlass_plugin_customize_customize(uint8_t *request);
+void __wasm_export_exports_windlass_plugin_customize_customize_post_return(uint8_t *answer);
+
+#define WINDLASS_EXPORT_MAPPER                                                                                                \
+    __attribute__((__export_name__("windlass:plugin/mapper@0.2.0#map"))) uint8_t *windlass_export_map(                        \
+        uint8_t *controller, size_t controller_length, uint8_t *watch, size_t watch_length, uint8_t *changes, size_t count) { \
+        return __wasm_export_exports_windlass_plugin_mapper_map(                                                              \
+            controller, controller_length, watch, watch_length, changes, count);                                              \
+    }                                                                                                                         \
+    __attribute__((__export_name__("cabi_post_windlass:plugin/mapper@0.2.0#map"))) void windlass_export_map_post(             \
+        uint8_t *answer) {                                                                                                    \
+        __wasm_export_exports_windlass_plugin_mapper_map_post_return(answer);                                                 \
+    }
+
+#define WINDLASS_EXPORT_CUSTOMIZER                                                                                            \
+    __attribute__((__export_name__("windlass:plugin/customize@0.2.0#customize"))) uint8_t *windlass_export_customize(         \
+        uint8_t *request) {                                                                                                   \
+        return __wasm_export_exports_windlass_plugin_customize_customize(request);                                            \
+    }                                                                                                                         \
+    __attribute__((__export_name__("cabi_post_windlass:plugin/customize@0.2.0#customize"))) void                              \
+    windlass_export_customize_post(uint8_t *answer) {                                                                         \
+        __wasm_export_exports_windlass_plugin_customize_customize_post_return(answer);                                        \
+    }
+
+#else
+
+#define WINDLASS_EXPORT_MAPPER
+#define WINDLASS_EXPORT_CUSTOMIZER
+
+#endif
+
+#endif

@@ -1,0 +1,7 @@
+// `windlass build` makes the component of this module, with the plugin's own in the place of `windlass-plugin`.
+
+import { clearFreeMemory } from './memory.js';
+
+export { reconciler, reconciler as mapper } from 'windlass-plugin';
+
+clearFreeMemory();

@@ -1,0 +1,119 @@
+"""Mappings by a plugin's own code: which primaries a change concerns, and which objects are related to a parent.
+
+The records that plugins take and answer, and what is wrong with an answer. For `_wit_exports` and `testing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ._calls import Request
+from ._objects import Object
+from ._text import text, text_or_none
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of an object of a watch."""
+
+    #: The state before. None: the object is new, or part of the watch's first list.
+    old: Object | None = None
+    #: The state now. None: the object has gone, and `old` is its last known state.
+    new: Object | None = None
+
+    @property
+    def states(self) -> list[Object]:
+        """The states that there are, the old one first. Mostly both count: an object that refers to another primary than before
+        concerns both."""
+        return [state for state in (self.old, self.new) if state is not None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Primary:
+    """The primary with a key. It need not exist."""
+
+    #: None for a cluster-scoped primary.
+    namespace: str | None = None
+    #: Its name.
+    name: str
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """All primaries with a value in an index, in whichever namespace."""
+
+    #: The name of an index that the manifest declares for the primary.
+    index: str
+    #: The value. Of an index of selectors: labels, as in `app=web,tier=front`, which finds the selectors that they match.
+    value: str
+
+
+#: Primaries that a change concerns.
+Target = Primary | Indexed
+
+
+@dataclass(frozen=True)
+class RelatedRule:
+    """Objects of one watch that are related to a parent: those that meet all of it."""
+
+    #: The name of the watch in the manifest, which maps it by `Mapping.customize()`.
+    watch: str
+    #: Where they are. None: in the parent's namespace or in none; for a cluster-scoped parent: anywhere.
+    namespace: str | None = None
+    #: Their names. Empty: any.
+    names: Sequence[str] = ()
+    #: Only those with these labels, such as `app=web,tier in (front,back)`. None: any.
+    label_selector: str | None = None
+
+
+#: Says which primaries a change concerns, of the watch of this name.
+Map = Callable[[str, Change], Sequence[Target]]
+
+#: Says which objects are related to the parent, which is the object of the request.
+Customize = Callable[[Request], Sequence[RelatedRule]]
+
+
+def targets_of(answer: object) -> list[Target]:
+    """The answer of a `Map`. `TypeError` says where it is wrong."""
+    return [_target(target, place) for place, target in enumerate(_listed(answer, "map", _TARGETS))]
+
+
+def rules_of(answer: object) -> list[RelatedRule]:
+    """The answer of a `Customize`. `TypeError` says where it is wrong."""
+    return [_rule(rule, place) for place, rule in enumerate(_listed(answer, "customize", _RULES))]
+
+
+_TARGETS = "it returns a list of windlass.Primary and windlass.Indexed"
+_RULES = "it returns a list of windlass.RelatedRule"
+
+
+def _listed(answer: object, name: str, wanted: str) -> Sequence[Any]:
+    if not isinstance(answer, (list, tuple)):
+        raise TypeError(f"{name} returned {answer!r}; {wanted}")
+    return answer
+
+
+def _target(target: object, place: int) -> Target:
+    if isinstance(target, Primary):
+        what = f"of the Primary at [{place}]"
+        return Primary(namespace=text_or_none(target.namespace, f"namespace {what}"), name=text(target.name, f"name {what}"))
+    if isinstance(target, Indexed):
+        what = f"of the Indexed at [{place}]"
+        return Indexed(text(target.index, f"index {what}"), text(target.value, f"value {what}"))
+    raise TypeError(f"map returned {target!r} at [{place}]; {_TARGETS}")
+
+
+def _rule(rule: object, place: int) -> RelatedRule:
+    if not isinstance(rule, RelatedRule):
+        raise TypeError(f"customize returned {rule!r} at [{place}]; {_RULES}")
+    what = f"of the RelatedRule at [{place}]"
+    if not isinstance(rule.names, (list, tuple)):
+        raise TypeError(f"names {what} is a list, and not {rule.names!r}")
+    return RelatedRule(
+        text(rule.watch, f"watch {what}"),
+        text_or_none(rule.namespace, f"namespace {what}"),
+        [text(name, f"each of the names {what}") for name in rule.names],
+        text_or_none(rule.label_selector, f"label_selector {what}"),
+    )

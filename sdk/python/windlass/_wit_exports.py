@@ -1,0 +1,119 @@
+"""The exports of a component, over the bindings: its questions and its answers, as they cross. For `_entry`; see `_wit`."""
+
+# The bindings have types only in a build.
+# mypy: disable-error-code="import-not-found"
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from wit_world import exports
+from wit_world.imports import types
+
+from ._calls import Composition, CompositionRequest, Done, Outcome, RequeueAfter, Request
+from ._errors import Failure
+from ._mapping import Change, Primary, RelatedRule, Target, rules_of, targets_of
+from ._text import decode, encode, milliseconds, number, number_or_none, plain
+from ._wit import Err, error_out, event_out
+
+
+# A world has two of them at most.
+try:
+    from wit_world.exports import reconciler as _reconciler
+except ImportError:
+    _reconciler = None
+
+try:
+    from wit_world.exports import mapper as _mapper
+except ImportError:
+    _mapper = None
+
+try:
+    from wit_world.exports import composer as _composer
+except ImportError:
+    _composer = None
+
+try:
+    from wit_world.exports import customize as _customize
+except ImportError:
+    _customize = None
+
+
+def has_export(name: str) -> bool:
+    """Whether the component is built for a world that exports this interface."""
+    return hasattr(exports, name)
+
+
+def request(asked: Any) -> Request:
+    """A request as it came."""
+    return Request(
+        asked.controller,
+        asked.name,
+        asked.namespace,
+        asked.uid,
+        asked.object,
+        asked.deleting,
+        asked.attempt,
+        asked.trace_id,
+    )
+
+
+def composition_request(asked: Any) -> CompositionRequest:
+    """A composition request as it came."""
+    return CompositionRequest(request(asked.request), asked.parent, asked.children, asked.related, asked.config)
+
+
+def change(asked: Any) -> Change:
+    """One of a batch of changes."""
+    return Change(None if asked.old is None else decode(asked.old), None if asked.new is None else decode(asked.new))
+
+
+def outcome(answer: Outcome) -> Any:
+    """What a reconcile has returned, for the host."""
+    if answer is None or isinstance(answer, Done):
+        return _reconciler.Outcome(None)
+    if isinstance(answer, RequeueAfter):
+        return _reconciler.Outcome(number(answer.ms, "ms of a RequeueAfter"))
+    raise TypeError(f"reconcile returned {answer!r}; it returns nothing, or windlass.requeue_after(seconds)")
+
+
+def composition(answer: Composition) -> Any:
+    """What a compose has returned, for the host."""
+    if not isinstance(answer, Composition):
+        raise TypeError(f"compose returned {answer!r}; it returns a windlass.Composition")
+    return _composer.Composition(
+        [encode(child) for child in answer.children],
+        None if answer.status is None else encode(answer.status),
+        [event_out(event) for event in answer.events],
+        None if answer.requeue_after is None else milliseconds(answer.requeue_after),
+        bool(answer.allow_empty),
+        bool(answer.finalized),
+    )
+
+
+def targets(answer: Sequence[Target]) -> list[Any]:
+    """The answer of a map about one change, for the host."""
+    return [
+        _mapper.Target_Primary(_mapper.ObjectKey(target.namespace, target.name))
+        if isinstance(target, Primary)
+        else _mapper.Target_Indexed(_mapper.IndexValue(target.index, target.value))
+        for target in targets_of(answer)
+    ]
+
+
+def rules(answer: Sequence[RelatedRule]) -> list[Any]:
+    """The answer of a customize, for the host."""
+    return [_customize.RelatedRule(rule.watch, rule.namespace, rule.names, rule.label_selector) for rule in rules_of(answer)]
+
+
+def failure(of: Failure) -> Any:
+    """One thing that went wrong, as the bindings have it."""
+    if of.error is not None:
+        return types.Failure("", error_out(of.error, of.message), False, None)
+    retry_after_ms = number_or_none(of.retry_after_ms, "retry_after_ms of a Transient")
+    return types.Failure(plain(of.message), None, of.kind == "terminal", retry_after_ms)
+
+
+def raised(failures: list[Any] | str) -> Exception:
+    """The exception that the bindings turn into failures, or into the text that is a mapper's error."""
+    return Err(failures)

@@ -1,0 +1,122 @@
+//! Mappings by a plugin's own code, told with the guest `chameleon`: whom a change concerns, and what happens when the code is
+//! wrong.
+
+use serde_json::{Value, json};
+use windlass_tests::chameleon;
+use windlass_tests::host::Host;
+use windlass_tests::server::{Kind, Server};
+use windlass_tests::wait::until;
+
+/// How often the chameleon has reconciled the Service of this name.
+fn runs(host: &Host, name: &str) -> usize {
+    let (log, path) = (host.log(), format!("/{name} "));
+    log.lines().filter(|line| line.contains("chameleon reconciled") && line.contains(&path)).count()
+}
+
+/// Services `web` and `api`, each of which selects its own name, and a host with the chameleon that maps.
+struct Stage {
+    server: Server,
+    host: Host,
+    _plugins: tempfile::TempDir,
+}
+
+impl Stage {
+    async fn new(kind: Kind) -> anyhow::Result<Self> {
+        let server = Server::start(kind).await?;
+        for name in ["web", "api"] {
+            let spec = json!({"selector": {"app": name}, "ports": [{"port": 80}]});
+            let metadata = json!({"name": name, "labels": {"chameleon": "true"}});
+            let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec});
+            server.objects().apply(&service).await?;
+        }
+        let plugins = tempfile::tempdir()?;
+        chameleon::write("mapping", &plugins.path().join("chameleon.wasm"))?;
+        let host = Host::run(server.kubeconfig(), server.objects().namespace(), plugins.path())?;
+        let stage = Self { server, host, _plugins: plugins };
+        stage.run_more_than([0, 0]).await?;
+        Ok(stage)
+    }
+
+    /// How often each has run.
+    fn ran(&self) -> [usize; 2] {
+        ["web", "api"].map(|name| runs(&self.host, name))
+    }
+
+    async fn run_more_than(&self, before: [usize; 2]) -> anyhow::Result<[usize; 2]> {
+        let more = |now: [usize; 2]| now.iter().zip(before).all(|(now, before)| *now > before);
+        until("both ran again", || async { if more(self.ran()) { Ok(self.ran()) } else { Err(self.ran()) } }).await
+    }
+
+    async fn web_runs_more_than(&self, before: usize) -> anyhow::Result<[usize; 2]> {
+        until("web ran again", || async { if self.ran()[0] > before { Ok(self.ran()) } else { Err(self.ran()) } }).await
+    }
+
+    async fn map(&self, name: &str, app: &str, data: Value) -> anyhow::Result<()> {
+        let metadata = json!({"name": name, "labels": {"app": app}});
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});
+        self.server.objects().apply(&map).await?;
+        Ok(())
+    }
+}
+
+async fn a_life(kind: Kind) -> anyhow::Result<()> {
+    let stage = Stage::new(kind).await?;
+    let [web, api] = stage.ran();
+    stage.map("moving", "web", json!({})).await?;
+    let [web, _] = stage.web_runs_more_than(web).await?;
+    assert_eq!(stage.ran()[1], api, "its selector selects others:\n{}", stage.host.log());
+    // The one that it leaves, too.
+    stage.map("moving", "api", json!({})).await?;
+    let [web, api] = stage.run_more_than([web, api]).await?;
+    // By name, and when it goes.
+    stage.map("naming", "nobody", json!({"service": "web"})).await?;
+    let [web, _] = stage.web_runs_more_than(web).await?;
+    stage.server.objects().delete("ConfigMap", "naming").await?;
+    stage.web_runs_more_than(web).await?;
+    assert_eq!(stage.ran()[1], api, "nobody has named it:\n{}", stage.host.log());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn code_says_whom_a_change_concerns_on_the_embedded_server() -> anyhow::Result<()> {
+    a_life(Kind::Embedded).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn code_says_whom_a_change_concerns_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+    a_life(Kind::Real).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_a_mapper_fails_every_primary_runs_and_it_is_said_why() -> anyhow::Result<()> {
+    let stage = Stage::new(Kind::Embedded).await?;
+    let mut before = stage.ran();
+    for (misbehave, words) in [
+        ("fail", "chameleon: the mapper was told to fail"),
+        ("trap", "chameleon: the mapper was told to trap"),
+        ("read", "`map` calls `cache.get`"),
+        ("index", "the index `by-nothing`"),
+    ] {
+        stage.map(misbehave, "nobody", json!({"misbehave": misbehave})).await?;
+        before = stage.run_more_than(before).await?;
+        stage.host.says(words).await?;
+        // One that is gone maps nothing any more; the pauses would add up.
+        stage.server.objects().delete("ConfigMap", misbehave).await?;
+        before = stage.run_more_than(before).await?;
+    }
+    stage.host.says("the mapper failed: every primary runs instead").await?;
+    // It is asked again when it has come to its senses.
+    stage.map("naming", "nobody", json!({"service": "web"})).await?;
+    stage.web_runs_more_than(before[0]).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primary_that_there_is_not_is_not_called_about() -> anyhow::Result<()> {
+    let stage = Stage::new(Kind::Embedded).await?;
+    let [web, _] = stage.ran();
+    stage.map("elsewhere", "web", json!({"service": "other", "namespace": "elsewhere"})).await?;
+    stage.web_runs_more_than(web).await?;
+    assert_eq!(runs(&stage.host, "other"), 0, "{}", stage.host.log());
+    Ok(())
+}

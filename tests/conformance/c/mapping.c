@@ -1,0 +1,35 @@
+// The probe's own mapper: each state of a changed object says whom it concerns.
+
+#include "probe.h"
+
+static void add_target(windlass_targets *targets, const windlass_json *target) {
+    const char *index = text_in(target, "index").data;
+    if (index != NULL) {
+        windlass_map_indexed(targets, index, text_in(target, "value"));
+    } else {
+        windlass_map_primary(targets, text_in(target, "namespace"), text_in(target, "name"));
+    }
+}
+
+static void map(const windlass_change *change, windlass_targets *targets, windlass_failures *failures) {
+    windlass_json *states[] = {change->old, change->new};
+    for (int i = 0; i < 2; i++) {
+        const windlass_json *spec = windlass_json_get(states[i], "spec");
+        windlass_text fail = text_in(spec, "fail");
+        windlass_text raise = text_in(spec, "raise");
+        if (fail.data != NULL) {
+            windlass_fail(failures, windlass_transient_text(fail));
+        }
+        if (raise.data != NULL) {
+            raise_with(raise);
+        }
+        windlass_json_each(target, windlass_json_get(spec, "targets")) {
+            add_target(targets, target);
+        }
+        if (truth_in(spec, "tellWatch")) {
+            windlass_map_indexed(targets, "watch", change->watch);
+        }
+    }
+}
+
+WINDLASS_MAPPER(map);

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"windlass.dev/conformance/pure"
+	"windlass.dev/sdk"
+)
+
+// changed is an object of the watch that the probe maps itself: it says whom it concerns.
+type changed struct {
+	Spec struct {
+		Targets []struct {
+			Namespace, Name string
+			Index, Value    string
+		}
+		TellWatch bool
+		Fail      string
+		Raise     string
+	}
+}
+
+func mapped(_ context.Context, change windlass.Change) ([]windlass.Target, error) {
+	states, err := windlass.States[changed](change)
+	if err != nil {
+		return nil, err
+	}
+	var targets []windlass.Target
+	for _, state := range states {
+		switch {
+		case state.Spec.Fail != "":
+			return nil, errors.New(state.Spec.Fail)
+		case state.Spec.Raise != "":
+			pure.Raise(state.Spec.Raise)
+		}
+		for _, target := range state.Spec.Targets {
+			if target.Index != "" {
+				targets = append(targets, windlass.Indexed(target.Index, target.Value))
+			} else {
+				targets = append(targets, windlass.Primary(target.Namespace, target.Name))
+			}
+		}
+		if state.Spec.TellWatch {
+			targets = append(targets, windlass.Indexed("watch", change.Watch))
+		}
+	}
+	return targets, nil
+}

@@ -1,0 +1,35 @@
+//! The probe's own mapper: each state of a changed object says whom it concerns.
+
+use serde_json::Value;
+use windlass_sdk::{Change, Failures, Mapper, Target};
+
+use crate::Probe;
+
+impl Mapper for Probe {
+    fn map(watch: &str, change: &Change) -> Result<Vec<Target>, Failures> {
+        let mut targets = Vec::new();
+        for state in change.states::<Value>()? {
+            let spec = &state["spec"];
+            if let Some(message) = spec["fail"].as_str() {
+                return Err(Failures::transient(message));
+            }
+            if let Some(message) = spec["raise"].as_str() {
+                panic!("{message}");
+            }
+            targets.extend(spec["targets"].as_array().into_iter().flatten().map(target));
+            if spec["tellWatch"] == true {
+                targets.push(Target::indexed("watch", watch));
+            }
+        }
+        Ok(targets)
+    }
+}
+
+fn target(target: &Value) -> Target {
+    let text = |name: &str| target[name].as_str().unwrap_or_default();
+    match (target["index"].as_str(), target["namespace"].as_str()) {
+        (Some(index), _) => Target::indexed(index, text("value")),
+        (None, Some(namespace)) => Target::primary(namespace, text("name")),
+        (None, None) => Target::cluster_scoped(text("name")),
+    }
+}

@@ -1,0 +1,45 @@
+//! The probe's own mapper: each state of a changed object says whom it concerns.
+
+const sdk = @import("sdk.zig");
+const ends = @import("ends.zig");
+const c = sdk.c;
+
+/// The SDK calls it.
+export fn windlass_plugin_map(change: *const c.windlass_change, targets: *c.windlass_targets, failures: *c.windlass_failures) void {
+    for ([_]sdk.Json{ change.old, change.new }) |state| {
+        const spec = sdk.get(state, "spec");
+        const fail = sdk.textIn(spec, "fail");
+        if (fail.data != null) _ = c.windlass_fail(failures, c.windlass_transient_text(fail));
+        if (sdk.slice(sdk.textIn(spec, "raise"))) |message| ends.deeper(message);
+        var list = sdk.each(sdk.get(spec, "targets"));
+        while (list.next()) |target| add(targets, target);
+        if (sdk.truthIn(spec, "tellWatch")) c.windlass_map_indexed(targets, "watch", change.watch);
+    }
+}
+
+fn add(targets: *c.windlass_targets, target: sdk.Json) void {
+    const index = sdk.textIn(target, "index");
+    if (index.data != null) {
+        c.windlass_map_indexed(targets, index.data, sdk.textIn(target, "value"));
+    } else {
+        c.windlass_map_primary(targets, sdk.textIn(target, "namespace"), sdk.textIn(target, "name"));
+    }
+}
+
+// The exports, which the macro WINDLASS_MAPPER makes in C.
+
+export fn @"windlass:plugin/mapper@0.2.0#map"(
+    controller: [*c]u8,
+    controller_length: usize,
+    watch: [*c]u8,
+    watch_length: usize,
+    changes: [*c]u8,
+    count: usize,
+) [*c]u8 {
+    const map = c.__wasm_export_exports_windlass_plugin_mapper_map;
+    return map(controller, controller_length, watch, watch_length, changes, count);
+}
+
+export fn @"cabi_post_windlass:plugin/mapper@0.2.0#map"(answer: [*c]u8) void {
+    c.__wasm_export_exports_windlass_plugin_mapper_map_post_return(answer);
+}

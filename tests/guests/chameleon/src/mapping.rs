@@ -1,0 +1,34 @@
+//! The mapper of the mode `mapping`: a `ConfigMap` says in its `data` whom its changes concern, or what is to go wrong.
+
+use serde_json::Value;
+use windlass_sdk::{Change, Failures, Mapper, ObjectRef, Target, cache, info};
+
+use crate::watching::BY_SELECTOR;
+use crate::{Chameleon, spin};
+
+impl Mapper for Chameleon {
+    fn map(watch: &str, change: &Change) -> Result<Vec<Target>, Failures> {
+        let mut targets = Vec::new();
+        for map in change.states::<Value>()? {
+            let text = |pointer: &str| map.pointer(pointer).and_then(Value::as_str);
+            info!("chameleon maps a change of {watch}", map = text("/metadata/name").unwrap_or_default());
+            match text("/data/misbehave") {
+                Some("trap") => panic!("chameleon: the mapper was told to trap"),
+                Some("loop") => spin(),
+                Some("fail") => return Err(Failures::transient("chameleon: the mapper was told to fail")),
+                Some("read") => {
+                    drop(cache::get::<Value>(&ObjectRef::namespaced("v1", "ConfigMap", "default", "any")));
+                }
+                Some("index") => targets.push(Target::indexed("by-nothing", "x")),
+                _ => {}
+            }
+            let namespace = text("/data/namespace").or_else(|| text("/metadata/namespace")).unwrap_or_default();
+            targets.extend(text("/data/service").map(|name| Target::primary(namespace, name)));
+            let labels = map["metadata"]["labels"].as_object().into_iter().flatten();
+            let labels = labels.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
+            let labels = labels.collect::<Vec<_>>().join(",");
+            targets.extend((!labels.is_empty()).then(|| Target::indexed(BY_SELECTOR, labels)));
+        }
+        Ok(targets)
+    }
+}
