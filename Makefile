@@ -12,7 +12,7 @@ CARGO_TARGET_DIR ?= target
 # What `bench` and `bench-check` pass on.
 export QUICK CASES CONTENDERS ROUNDS SEED RECORD BUILD
 
-.PHONY: help setup build plugins guests conformance stock demo test soak fuzz bench bench-check clean
+.PHONY: help setup build plugins interpreter guests conformance stock demo test soak fuzz bench bench-check clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1 \2/p' $(MAKEFILE_LIST) | awk '{ printf "  %s %-11s", $$1, $$2; $$1 = $$2 = ""; print }'
@@ -21,8 +21,12 @@ setup: ## install what the build needs; TESTS=1: and what the tests need
 	@tools/setup $(if $(TESTS),tests,build)
 
 # The host's crates are built together: cargo unifies their features, so that demo and tests share one build.
-build: setup plugins ## build the host (target/debug/windlass) and the plugins
+build: setup plugins interpreter ## build the host (target/debug/windlass) and the plugins
 	cargo build --locked --workspace --bins
+
+# Before the host, which contains it. Without it, a host builds no plugins in Starlark, and says so.
+interpreter: setup ## build the interpreter of Starlark to target/interpreter
+	@tools/build-interpreter
 
 # The other WebApp plugin has a folder of its own: a host that ran both would have them fight over each WebApp.
 plugins: setup ## build the plugins to target/plugins

@@ -7,17 +7,29 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 /// The folders below `sdk/`, each of which must be there. A new SDK is one line here; its templates say which languages it is for.
-const SDKS: &[&str] = &["c", "go", "js", "python", "rust"];
+const SDKS: &[&str] = &["c", "go", "js", "python", "rust", "starlark"];
 
 /// Entries of an SDK's own top folder that an author does not need.
-const NOT_OF_THE_SDK: &[&str] =
-    &["templates", "test", "tests", "target", "build", "Cargo.lock", "package-lock.json", "tsconfig.json"];
+const NOT_OF_THE_SDK: &[&str] = &[
+    "templates",
+    "test",
+    "tests",
+    "target",
+    "build",
+    "interpreter",
+    "Cargo.lock",
+    "package-lock.json",
+    "tsconfig.json",
+];
 /// Folders that tools leave behind, at any depth.
 const LEFT_BEHIND: &[&str] = &["node_modules", "__pycache__"];
 
-/// The SDKs into whose own top folder builds write: npm links what it has installed. Cargo looks at all that is below a folder, and would
-/// take that for a change: a file that comes to the top of these is noticed with the next other change.
-const WRITTEN_INTO: &[&str] = &["js"];
+/// The SDKs below whose own top folder builds write: npm links what it has installed, cargo may build the interpreter. Cargo looks at all
+/// that is below a folder, and would take that for a change: a file that comes to the top of these is noticed with the next other change.
+const WRITTEN_INTO: &[&str] = &["js", "starlark"];
+
+/// The interpreters of Starlark, as `tools/build-interpreter` names them in its folder below cargo's.
+const INTERPRETERS: [&str; 2] = ["starlark-reconciler.wasm", "starlark-composer.wasm"];
 
 /// An SDK's file that reads the interface of this repository, as it names it here and as it does with an author, whose SDK has it inside.
 struct Reads {
@@ -63,7 +75,37 @@ fn main() -> io::Result<()> {
     }
     code.push_str("];\n");
     println!("cargo::rerun-if-changed=build.rs");
-    fs::write(made.join("sdks.rs"), code)
+    fs::write(made.join("sdks.rs"), code)?;
+    bring_interpreters(&repository, &made)
+}
+
+/// Packs the interpreters that are there. A binary that is built without them says so to authors who need one.
+fn bring_interpreters(repository: &Path, made: &Path) -> io::Result<()> {
+    // Cargo's own, where the tool writes to. It marks it, if it has made it.
+    let marked = || made.ancestors().find(|folder| folder.join("CACHEDIR.TAG").exists()).map(Path::to_owned);
+    let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from).or_else(marked);
+    let folder = repository.join(target.unwrap_or_else(|| "target".into())).join("interpreter");
+    // Cargo would run this each time for a folder that is not there.
+    fs::create_dir_all(&folder)?;
+    look_at(&folder);
+    let mut code = String::from(
+        "/// Packed with LZ4; none if it was not there when this was built. The reconciler's, the composer's.\n",
+    );
+    code.push_str("static INTERPRETERS: [Option<&[u8]>; 2] = [\n");
+    let modules: Vec<_> = INTERPRETERS.iter().map(|name| fs::read(folder.join(name)).ok()).collect();
+    let are_there = modules.iter().all(Option::is_some);
+    for (name, module) in INTERPRETERS.iter().zip(modules) {
+        let packed = made.join(name).with_extension("lz4");
+        match module.filter(|_| are_there) {
+            Some(module) => {
+                fs::write(&packed, lz4_flex::compress_prepend_size(&module))?;
+                let _ = writeln!(code, "    Some(include_bytes!({:?})),", packed.display().to_string());
+            }
+            None => code.push_str("    None,\n"),
+        }
+    }
+    code.push_str("];\n");
+    fs::write(made.join("interpreters.rs"), code)
 }
 
 /// A file as the binary has it: its path with an author, and where its text is.

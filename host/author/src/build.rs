@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use windlass_wasm::{Plugin, Sandbox};
+use windlass_wasm::{LoadError, Plugin, Sandbox};
 
 use super::facts::Facts;
 use super::file::{self, BuildFile, FileError};
@@ -12,6 +12,7 @@ use super::finish::{self, FinishError};
 use super::lock::BuildLock;
 use super::plan::{BuildOutput, BuildPlan};
 use super::run::{self, RunError};
+use super::starlark::{self, StarlarkError};
 use super::tools::{Missing, ToolPaths, Toolbox};
 use super::{WORK, hints, language};
 
@@ -87,6 +88,9 @@ pub enum BuildError {
     /// Cargo made no file that could be a plugin.
     #[error("cargo built no plugin: Cargo.toml needs `[lib]` with `crate-type = [\"cdylib\"]`")]
     NoPluginOfCargo,
+    /// A script cannot be joined with the interpreter.
+    #[error(transparent)]
+    Starlark(#[from] StarlarkError),
     /// The file that was built is no plugin, or cannot be put into its place.
     #[error(transparent)]
     Finish(#[from] FinishError),
@@ -102,6 +106,7 @@ impl BuildError {
     pub fn is_of_the_sources(&self) -> bool {
         match self {
             Self::Run { source: RunError::Failed { .. }, .. } | Self::NoPluginOfCargo => true,
+            Self::Starlark(error) => matches!(error, StarlarkError::NotText { .. }),
             Self::Finish(error) => !matches!(error, FinishError::Write { .. }),
             _ => false,
         }
@@ -129,10 +134,19 @@ pub async fn build(wish: &BuildRequest, sandbox: &Sandbox) -> Result<Built, Buil
         BuildOutput::SaidByCargo => {
             run::made_by_cargo(&output, &folder.join("Cargo.toml")).ok_or(BuildError::NoPluginOfCargo)?
         }
+        BuildOutput::Joined(script) => {
+            let (module, path) = (starlark::module(&folder.join(script), facts.kind())?, work.join("core.wasm"));
+            std::fs::write(&path, module).map_err(at_work)?;
+            path
+        }
     };
     let name = &facts.file.name;
     let out = wish.out.clone().unwrap_or_else(|| folder.join("build").join(format!("{name}.wasm")));
-    let finished = finish::finish(&built, name, &work, &out, sandbox).await?;
+    let told = |error: &LoadError| match &plan.output {
+        BuildOutput::Joined(script) => starlark::refusal(error, name, &folder.join(script)),
+        BuildOutput::File(_) | BuildOutput::SaidByCargo => finish::refusal(error, name),
+    };
+    let finished = finish::finish(&built, name, &work, &out, sandbox, told).await?;
     if let Some(map) = &plan.source_map {
         std::fs::rename(folder.join(map), folder.join(SOURCE_MAP)).map_err(at_work)?;
     }

@@ -58,19 +58,22 @@ pub enum Language {
     TypeScript,
     /// By clang.
     C,
+    /// By this binary, which has the interpreter.
+    Starlark,
     /// Of which the author says how it is built.
     Other,
 }
 
 impl Language {
     /// Those that a build knows, as they are written.
-    pub const KNOWN: [(&str, Self); 6] = [
+    pub const KNOWN: [(&str, Self); 7] = [
         ("rust", Self::Rust),
         ("go", Self::Go),
         ("python", Self::Python),
         ("js", Self::JavaScript),
         ("ts", Self::TypeScript),
         ("c", Self::C),
+        ("starlark", Self::Starlark),
     ];
 
     /// The language that is written `name`.

@@ -44,13 +44,14 @@ pub(crate) struct Finished {
     pub changed: bool,
 }
 
-/// Makes a plugin named `name` of the file `built`, by way of the directory `work`, and puts it to `out`.
+/// Makes a plugin named `name` of the file `built`, by way of the directory `work`, and puts it to `out`. `told` says why it is refused.
 pub(crate) async fn finish(
     built: &Path,
     name: &str,
     work: &Path,
     out: &Path,
     sandbox: &Sandbox,
+    told: impl Fn(&LoadError) -> String,
 ) -> Result<Finished, FinishError> {
     let unread = |source| FinishError::NoOutput { path: built.to_owned(), source };
     let module = read_whole(built, LARGEST).map_err(unread)?;
@@ -58,13 +59,13 @@ pub(crate) async fn finish(
     // A host goes by the name of the file, and so does this.
     let staged = work.join(format!("{name}.wasm"));
     std::fs::write(&staged, &component).map_err(|source| FinishError::Write { path: staged.clone(), source })?;
-    let plugin = sandbox.load(&staged).await.map_err(|error| FinishError::Refused(refusal(&error, name)))?;
+    let plugin = sandbox.load(&staged).await.map_err(|error| FinishError::Refused(told(&error)))?;
     let changed = put(&component, out).map_err(|source| FinishError::Write { path: out.to_owned(), source })?;
     Ok(Finished { plugin, path: out.to_owned(), changed })
 }
 
 /// Why a plugin is refused, for who has its sources.
-fn refusal(LoadError { problem, .. }: &LoadError, name: &str) -> String {
+pub(crate) fn refusal(LoadError { problem, .. }: &LoadError, name: &str) -> String {
     match problem {
         LoadProblem::OtherName { manifest, .. } => format!(
             "its manifest says that its name is {manifest:?}, and {} says {name:?}: make them the same",

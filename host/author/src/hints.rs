@@ -90,7 +90,7 @@ pub(crate) fn hint(language: Language, said: &str) -> Option<&'static str> {
         Language::Python => PYTHON,
         Language::JavaScript | Language::TypeScript => JAVASCRIPT,
         Language::C => C,
-        Language::Other => &[],
+        Language::Starlark | Language::Other => &[],
     };
     known.iter().find(|(words, _)| words.iter().all(|word| said.contains(word))).map(|(_, hint)| *hint)
 }

@@ -18,6 +18,7 @@ mod objects;
 mod plan;
 mod run;
 mod sources;
+mod starlark;
 mod tools;
 mod versions;
 

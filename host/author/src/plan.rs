@@ -23,6 +23,8 @@ pub(crate) enum BuildOutput {
     File(PathBuf),
     /// Where the last step, which is cargo, says on its standard output.
     SaidByCargo,
+    /// Nowhere yet: this script, below the folder, and the interpreter make it.
+    Joined(PathBuf),
 }
 
 /// Something that must be there.
@@ -31,6 +33,8 @@ pub(crate) enum BuildNeed {
     Tool(&'static Tool),
     /// The standard library of Rust for plugins, which rustc is asked for.
     RustTarget,
+    /// The interpreter of Starlark, which this binary may have been built without.
+    Interpreter,
     /// A file or directory below the folder.
     Path {
         path: PathBuf,

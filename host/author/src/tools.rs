@@ -12,6 +12,7 @@ use tokio::process::Command;
 use super::facts::upwards;
 use super::language::RUST_TARGET;
 use super::plan::{BuildNeed, Tool, VersionQuery};
+use super::starlark;
 use super::versions::ToolVersion;
 
 /// How long a tool may take to say its version. The first start of an interpreter on a busy machine takes seconds.
@@ -111,7 +112,8 @@ impl Toolbox {
                     let what = path.display().to_string();
                     missing.push(Missing { what, lack: ToolLack::Absent, wanted: String::new(), get });
                 }
-                BuildNeed::RustTarget | BuildNeed::Path { .. } => {}
+                BuildNeed::Interpreter if !starlark::has_interpreter() => missing.push(Missing::interpreter()),
+                BuildNeed::RustTarget | BuildNeed::Interpreter | BuildNeed::Path { .. } => {}
             }
         }
         if missing.is_empty() { Ok(there) } else { Err(missing) }
@@ -207,6 +209,12 @@ fn absent_toolchain(said: &str) -> Option<&str> {
 }
 
 impl Missing {
+    fn interpreter() -> Self {
+        let what = "the interpreter of Starlark, which this windlass was built without".to_owned();
+        let get = vec![("Windlass's sources".to_owned(), "make build".to_owned())];
+        Self { what, lack: ToolLack::Absent, wanted: String::new(), get }
+    }
+
     fn tool(tool: &Tool, lack: ToolLack) -> Self {
         let toolchain = match &lack {
             ToolLack::Broken { said, .. } => absent_toolchain(said),

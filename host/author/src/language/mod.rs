@@ -7,6 +7,7 @@ mod go;
 mod javascript;
 mod python;
 mod rust;
+mod starlark;
 
 pub(crate) use self::rust::TARGET as RUST_TARGET;
 use super::WORK;
@@ -29,6 +30,7 @@ pub(crate) fn plan(facts: &Facts, traceable: bool) -> BuildPlan {
         Language::JavaScript => javascript::plan(facts, "plugin.js", false, traceable),
         Language::TypeScript => javascript::plan(facts, "plugin.ts", true, traceable),
         Language::C => c::plan(facts, traceable),
+        Language::Starlark => starlark::plan(),
         // A file that says neither is refused when it is read.
         Language::Other => unreachable!("the build file says how it is built"),
     }
@@ -62,11 +64,15 @@ fn paths(facts: &Facts, files: &[&str]) -> Vec<BuildNeed> {
         sdk.display(),
         facts.file.language_name
     );
-    let here = |file: &&str| BuildNeed::Path {
+    std::iter::once(BuildNeed::Path { path: sdk, advice }).chain(files.iter().map(|file| source(file))).collect()
+}
+
+/// A file that each plugin of a language has.
+fn source(file: &str) -> BuildNeed {
+    BuildNeed::Path {
         path: file.into(),
         advice: "a plugin of this language has it; `windlass new` shows how it looks".to_owned(),
-    };
-    std::iter::once(BuildNeed::Path { path: sdk, advice }).chain(files.iter().map(here)).collect()
+    }
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@ fn tools(plan: &BuildPlan) -> Vec<&'static str> {
     let name = |need: &BuildNeed| match need {
         BuildNeed::Tool(tool) => Some(tool.name),
         BuildNeed::RustTarget => Some("target"),
+        BuildNeed::Interpreter => Some("interpreter"),
         BuildNeed::Path { .. } => None,
     };
     plan.needs.iter().filter_map(name).collect()
@@ -84,6 +85,7 @@ fn every_language_is_built_by_its_own_compiler() {
             ],
             BuildOutput::File("build/.windlass/core.wasm".into()),
         ),
+        ("starlark", &["interpreter"], &[], BuildOutput::Joined("plugin.star".into())),
     ] {
         let plan = plan(&facts(&format!("name: shop\nlanguage: {language}\n")), false);
         assert_eq!((tools(&plan), commands(&plan)), (needs.to_vec(), runs.iter().map(ToString::to_string).collect()));

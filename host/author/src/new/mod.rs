@@ -78,7 +78,7 @@ pub fn files(language: &str, kind: PluginKind, names: &Names) -> Option<Vec<Temp
 /// In which instances a policy has a plugin called, by what a fresh one costs in its language (docs/benchmarks.md).
 fn instances(language: &str) -> &'static str {
     match Language::called(language) {
-        Some(Language::Go | Language::Python | Language::JavaScript | Language::TypeScript) => {
+        Some(Language::Go | Language::Python | Language::JavaScript | Language::TypeScript | Language::Starlark) => {
             "# An instance serves many calls: a fresh one costs several times as much in this language. Nothing may depend on what a call\n\
              # leaves behind in variables.\n\
              instances: reuse"

@@ -1,0 +1,14 @@
+//! Starlark: this binary has the interpreter, and needs nothing but the script.
+
+use super::source;
+use crate::plan::{BuildNeed, BuildOutput, BuildPlan};
+use crate::starlark::SCRIPT;
+
+pub(super) fn plan() -> BuildPlan {
+    BuildPlan {
+        needs: vec![source(SCRIPT), BuildNeed::Interpreter],
+        steps: vec![],
+        output: BuildOutput::Joined(SCRIPT.into()),
+        source_map: None,
+    }
+}

@@ -1,0 +1,134 @@
+//! The interpreter of Starlark, for each of the two worlds, as `tools/build-interpreter` built it before this binary.
+
+use std::path::{Path, PathBuf};
+
+use windlass_componentize::JoinError;
+use windlass_wasm::{LoadError, LoadProblem};
+
+use crate::file::PluginKind;
+use crate::finish;
+
+include!(concat!(env!("OUT_DIR"), "/interpreters.rs"));
+
+/// The file of a plugin in Starlark.
+pub(crate) const SCRIPT: &str = "plugin.star";
+
+/// Beyond what anyone writes.
+const LARGEST: u64 = 4 << 20;
+
+/// Why a script and the interpreter make no module.
+#[derive(Debug, thiserror::Error)]
+pub enum StarlarkError {
+    /// The script cannot be read.
+    #[error("{}: cannot be read: {source}", path.display())]
+    Unreadable {
+        /// The script.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// It is no text.
+    #[error("{}:{line}: it is no UTF-8 here: save the file as UTF-8", path.display())]
+    NotText {
+        /// The script.
+        path: PathBuf,
+        /// The line of the first byte that is none.
+        line: usize,
+    },
+    /// This binary has no interpreter, or a damaged one.
+    #[error("this windlass was built without the interpreter of Starlark: `make build` builds it in")]
+    NoInterpreter,
+    /// They do not fit together.
+    #[error(transparent)]
+    Join(#[from] JoinError),
+}
+
+/// True if this binary can build plugins in Starlark.
+pub(crate) fn has_interpreter() -> bool {
+    INTERPRETERS.iter().all(Option::is_some)
+}
+
+/// The module of the plugin whose script is `path`.
+pub(crate) fn module(path: &Path, kind: PluginKind) -> Result<Vec<u8>, StarlarkError> {
+    let script = windlass_policy::regular::read_whole(path, LARGEST)
+        .map_err(|source| StarlarkError::Unreadable { path: path.to_owned(), source })?;
+    let script = String::from_utf8(script).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        StarlarkError::NotText { path: path.file_name().unwrap_or_default().into(), line }
+    })?;
+    let [reconciler, composer] = INTERPRETERS;
+    let packed = match kind {
+        PluginKind::Reconciler => reconciler,
+        PluginKind::Composer => composer,
+    };
+    let interpreter = packed.and_then(|packed| lz4_flex::decompress_size_prepended(packed).ok());
+    Ok(windlass_componentize::join(&interpreter.ok_or(StarlarkError::NoInterpreter)?, &script)?)
+}
+
+/// Why a plugin is refused, for the author of the script at `path`: with the place in it, as far as it can be told.
+pub(crate) fn refusal(error: &LoadError, name: &str, path: &Path) -> String {
+    let script = std::fs::read_to_string(path).unwrap_or_default();
+    match &error.problem {
+        // The interpreter says what is wrong and where, as its last words before it ends.
+        LoadProblem::Describe { message, .. } => match message.split_once(LOGGED) {
+            Some((_, said)) => said.to_owned(),
+            None => format!("{} when the script was read or asked for its manifest: {message}", place_of(&script, "")),
+        },
+        LoadProblem::Manifest(problem) => {
+            let problem = problem.to_string();
+            format!("{}: its manifest is not valid: {problem}", place_of(&script, &problem))
+        }
+        LoadProblem::OtherName { .. } => format!("{}: {}", place_of(&script, "`name`"), finish::refusal(error, name)),
+        _ => finish::refusal(error, name),
+    }
+}
+
+/// What the host puts before the last words of a plugin that ended by a trap.
+const LOGGED: &str = "; it had logged: ";
+
+/// The place of the manifest in a script, or of the first field of it that `problem` names in backticks.
+fn place_of(script: &str, problem: &str) -> String {
+    let is_manifest = |line: &str| {
+        let rest = line.strip_prefix("def ").unwrap_or(line).strip_prefix("manifest");
+        rest.is_some_and(|rest| rest.trim_start().starts_with(['=', '(']))
+    };
+    let Some(first) = script.lines().position(is_manifest) else { return SCRIPT.to_owned() };
+    let within = || script.lines().enumerate().skip(first);
+    let named = problem.split('`').skip(1).step_by(2);
+    let found = named.filter_map(|field| {
+        let [key, name] = [format!("\"{field}\""), format!("{field} =")];
+        within().find_map(|(line, text)| Some((line, text.find(&key).or_else(|| text.find(&name))?)))
+    });
+    let (line, bytes) = found.into_iter().next().unwrap_or((first, 0));
+    let column = script.lines().nth(line).map_or(0, |text| text[..bytes].chars().count());
+    format!("{SCRIPT}:{}:{}", line + 1, column + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_field_of_the_manifest_is_found_in_the_script() {
+        let script = "x = {\"knd\": 1}\n\nmanifest = {\n    \"name\": \"größe\", \"knd\": 1,\n}\n";
+        assert_eq!(place_of(script, "unknown field `knd`, expected one of `name`"), "plugin.star:4:22");
+        assert_eq!(place_of(script, "missing field `version`"), "plugin.star:3:1");
+        assert_eq!(place_of("def manifest():\n    return {}\n", ""), "plugin.star:1:1");
+        assert_eq!(place_of("manifesto = 1\n", ""), "plugin.star");
+    }
+
+    #[test]
+    fn what_is_no_text_is_told_with_its_line() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join(SCRIPT);
+        std::fs::write(&path, b"a = 1\nb = '\xff'\n").expect("it is written");
+        let said = module(&path, PluginKind::Reconciler).expect_err("no text").to_string();
+        assert!(said.starts_with("plugin.star:2: ") && said.contains("UTF-8"), "{said}");
+    }
+
+    #[test]
+    fn both_interpreters_are_there_or_none() {
+        assert_eq!(INTERPRETERS.iter().any(Option::is_some), has_interpreter());
+    }
+}

@@ -1,0 +1,102 @@
+//! Errors as values, and how a script throws and catches them. Starlark has no exceptions of its own.
+
+use starlark::ErrorKind;
+use starlark::collections::SmallMap;
+use starlark::environment::GlobalsBuilder;
+use starlark::eval::Evaluator;
+use starlark::starlark_module;
+use starlark::values::list::ListRef;
+use starlark::values::none::NoneType;
+use starlark::values::structs::{AllocStruct, StructRef};
+use starlark::values::tuple::UnpackTuple;
+use starlark::values::{Heap, Value};
+
+use crate::arguments::{milliseconds, shown};
+use crate::failures::{self, Problem, Thrown, collected};
+
+#[starlark_module]
+pub(crate) fn functions(builder: &mut GlobalsBuilder) {
+    // In the place of Starlark's own, which takes texts only.
+    fn fail<'v>(#[starlark(args)] args: UnpackTuple<Value<'v>>) -> starlark::Result<NoneType> {
+        let is_error =
+            |value: &&Value<'v>| StructRef::from_value(**value).is_some() || ListRef::from_value(**value).is_some();
+        let texts: Vec<_> = args.items.iter().filter(|value| !is_error(value)).map(|value| shown(*value)).collect();
+        let context = texts.join(" ");
+        let errors = args.items.iter().filter(is_error).copied();
+        let mut problems = collected(errors, "what fail is given")?;
+        if problems.is_empty() {
+            let message = if context.is_empty() { "fail was called without a message" } else { &context };
+            return Err(starlark::Error::new_kind(ErrorKind::Fail(anyhow::anyhow!("{message}"))));
+        }
+        surround(&mut problems, &context);
+        Err(Thrown(problems).into())
+    }
+
+    fn fail_terminal<'v>(#[starlark(require = pos)] message: Value<'v>) -> starlark::Result<NoneType> {
+        Err(Thrown(vec![Problem::own(shown(message), true, None)]).into())
+    }
+
+    fn fail_transient<'v>(
+        #[starlark(require = pos)] message: Value<'v>,
+        retry_after_ms: Option<Value<'v>>,
+    ) -> starlark::Result<NoneType> {
+        Err(Thrown(vec![transient_of(message, retry_after_ms)?]).into())
+    }
+
+    fn fail_all<'v>(
+        #[starlark(require = pos)] errors: Value<'v>,
+        context: Option<Value<'v>>,
+    ) -> starlark::Result<NoneType> {
+        let mut problems = collected([errors], "what fail_all is given")?;
+        surround(&mut problems, &context.filter(|context| !context.is_none()).map(shown).unwrap_or_default());
+        failures::throw_all(problems)?;
+        Ok(NoneType)
+    }
+
+    fn attempt<'v>(
+        #[starlark(require = pos)] function: Value<'v>,
+        #[starlark(args)] args: UnpackTuple<Value<'v>>,
+        #[starlark(kwargs)] options: SmallMap<String, Value<'v>>,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> starlark::Result<Value<'v>> {
+        let named: Vec<(&str, Value<'v>)> = options.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+        let (value, problems) = match eval.eval_function(function, &args.items, &named) {
+            Ok(value) => (value, vec![]),
+            Err(error) => (Value::new_none(), failures::problems(&error)),
+        };
+        let heap = eval.heap();
+        Ok(heap.alloc(AllocStruct([("value", value), ("errors", failures::values(heap, &problems))])))
+    }
+}
+
+#[starlark_module]
+pub(crate) fn values(builder: &mut GlobalsBuilder) {
+    fn terminal<'v>(#[starlark(require = pos)] message: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        Ok(Problem::own(shown(message), true, None).value(heap))
+    }
+
+    fn transient<'v>(
+        #[starlark(require = pos)] message: Value<'v>,
+        retry_after_ms: Option<Value<'v>>,
+        heap: Heap<'v>,
+    ) -> starlark::Result<Value<'v>> {
+        Ok(transient_of(message, retry_after_ms)?.value(heap))
+    }
+
+    fn api<'v>(#[starlark(kwargs)] fields: SmallMap<String, Value<'v>>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        let fields = heap.alloc(AllocStruct(fields));
+        Ok(Problem::of(fields, "what errors.api is given")?.value(heap))
+    }
+}
+
+fn transient_of<'v>(message: Value<'v>, retry_after_ms: Option<Value<'v>>) -> starlark::Result<Problem> {
+    let after = retry_after_ms.filter(|after| !after.is_none());
+    let after = after.map(|after| milliseconds(after, "`retry_after_ms`")).transpose()?;
+    Ok(Problem::own(shown(message), false, after))
+}
+
+fn surround(problems: &mut [Problem], context: &str) {
+    if !context.is_empty() {
+        problems.iter_mut().for_each(|problem| problem.surround(context));
+    }
+}

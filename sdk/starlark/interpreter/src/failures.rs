@@ -1,0 +1,205 @@
+//! How calls fail: what a script throws, what it catches, and what the host is told.
+//!
+//! An error of the host's goes through Starlark as a [`Thrown`] and comes out as it went in, so that the host knows how to retry. Any
+//! other error is the script's: it is told as a failure that is worth another attempt, and its stack goes to the log.
+
+use std::fmt;
+
+use starlark::ErrorKind;
+use starlark::values::list::AllocList;
+use starlark::values::structs::{AllocStruct, StructRef};
+use starlark::values::{Heap, Value};
+use windlass_sdk::bindings::windlass::plugin::types::{ApiError, ApiReason, Failure};
+
+use crate::arguments::{milliseconds, misfit, reference, reference_value, text};
+use crate::stack;
+
+/// Something that went wrong.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    pub(crate) failure: Failure,
+    /// The class of an error of HTTP.
+    pub(crate) reason: Option<&'static str>,
+    /// Where the script failed by a mistake of its own, which belongs in the log.
+    pub(crate) stack: Option<String>,
+}
+
+/// What a function of the host's throws: at least one problem.
+#[derive(Clone, Debug)]
+pub(crate) struct Thrown(pub(crate) Vec<Problem>);
+
+impl fmt::Display for Thrown {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts: Vec<_> = self.0.iter().map(Problem::text).collect();
+        out.write_str(&texts.join("; "))
+    }
+}
+
+impl std::error::Error for Thrown {}
+
+impl From<Thrown> for starlark::Error {
+    fn from(thrown: Thrown) -> Self {
+        Self::new_native(anyhow::Error::new(thrown))
+    }
+}
+
+impl From<ApiError> for Problem {
+    fn from(error: ApiError) -> Self {
+        Self {
+            failure: Failure { message: String::new(), api: Some(error), terminal: false, retry_after_ms: None },
+            reason: None,
+            stack: None,
+        }
+    }
+}
+
+/// Throws an error of the host's.
+pub(crate) fn throw(error: ApiError) -> starlark::Error {
+    Thrown(vec![error.into()]).into()
+}
+
+impl Problem {
+    pub(crate) fn own(message: impl Into<String>, terminal: bool, retry_after_ms: Option<u32>) -> Self {
+        Self {
+            failure: Failure { message: message.into(), api: None, terminal, retry_after_ms },
+            reason: None,
+            stack: None,
+        }
+    }
+
+    fn text(&self) -> String {
+        self.failure.api.as_ref().map_or_else(|| self.failure.message.clone(), |error| error.message.clone())
+    }
+
+    /// Puts a text in front, as one says what one was doing.
+    pub(crate) fn surround(&mut self, context: &str) {
+        let message = self.failure.api.as_mut().map_or(&mut self.failure.message, |error| &mut error.message);
+        *message = if message.is_empty() { context.to_owned() } else { format!("{context}: {message}") };
+    }
+
+    /// As a script has it.
+    pub(crate) fn value<'v>(&self, heap: Heap<'v>) -> Value<'v> {
+        let optional = |text: Option<&str>| text.map_or_else(Value::new_none, |text| heap.alloc(text));
+        let number = |number: Option<u32>| number.map_or_else(Value::new_none, |number| heap.alloc(number));
+        let mut fields =
+            vec![("message", heap.alloc(self.text())), ("terminal", Value::new_bool(self.failure.terminal))];
+        if let Some(error) = &self.failure.api {
+            let object = error.object.as_ref().map_or_else(Value::new_none, |object| reference_value(heap, object));
+            fields.extend([
+                ("reason", heap.alloc(error.reason.as_str())),
+                ("code", heap.alloc(u32::from(error.code))),
+                ("status_reason", heap.alloc(error.status_reason.as_str())),
+                ("retry_after_ms", number(error.retry_after_ms)),
+                ("verb", heap.alloc(error.verb.as_str())),
+                ("resource", heap.alloc(error.resource.as_str())),
+                ("object", object),
+            ]);
+        } else {
+            fields.extend([
+                ("reason", optional(self.reason)),
+                ("code", Value::new_none()),
+                ("retry_after_ms", number(self.failure.retry_after_ms)),
+                ("stack", optional(self.stack.as_deref())),
+            ]);
+        }
+        heap.alloc(AllocStruct(fields))
+    }
+
+    /// From what [`value`](Self::value) made of one.
+    pub(crate) fn of(value: Value<'_>, what: &str) -> starlark::Result<Self> {
+        let fields = StructRef::from_value(value).ok_or_else(|| misfit(what, value, "an error"))?;
+        let field = |name: &str| {
+            fields
+                .iter()
+                .find(|(field, _)| field.as_str() == name)
+                .map(|(_, value)| value)
+                .filter(|value| !value.is_none())
+        };
+        let Some(message) = field("message") else { return Err(misfit(what, value, "an error")) };
+        let message = text(message, what)?;
+        let retry_after_ms = field("retry_after_ms").map(|value| milliseconds(value, what)).transpose()?;
+        if let Some(code) = field("code") {
+            let words =
+                |name: &str| field(name).map(|value| text(value, what)).transpose().map(Option::unwrap_or_default);
+            let reason = words("reason")?.parse().unwrap_or(ApiReason::Other);
+            let code = code.unpack_i32().and_then(|code| u16::try_from(code).ok()).unwrap_or_default();
+            let object = field("object").map(|object| reference(object, what)).transpose()?;
+            let (status_reason, verb, resource) = (words("status_reason")?, words("verb")?, words("resource")?);
+            return Ok(ApiError { code, reason, status_reason, message, retry_after_ms, verb, resource, object }.into());
+        }
+        let terminal = field("terminal").and_then(Value::unpack_bool).unwrap_or_default();
+        let stack = field("stack").map(|stack| text(stack, what)).transpose()?;
+        Ok(Self { stack, ..Self::own(message, terminal, retry_after_ms) })
+    }
+}
+
+/// What went wrong. At least one.
+pub(crate) fn problems(error: &starlark::Error) -> Vec<Problem> {
+    let cause = match error.kind() {
+        ErrorKind::Fail(cause)
+        | ErrorKind::StackOverflow(cause)
+        | ErrorKind::Value(cause)
+        | ErrorKind::Function(cause)
+        | ErrorKind::Scope(cause)
+        | ErrorKind::Parser(cause)
+        | ErrorKind::Internal(cause)
+        | ErrorKind::Native(cause)
+        | ErrorKind::Other(cause) => Some(cause),
+        _ => None,
+    };
+    if let Some(Thrown(problems)) = cause.and_then(|cause| cause.downcast_ref()) {
+        return problems.clone();
+    }
+    let message = cause.map_or_else(|| error.without_diagnostic().to_string(), ToString::to_string);
+    let message = match error.kind() {
+        ErrorKind::StackOverflow(_) => "functions call each other without end: the stack is full".to_owned(),
+        _ => message,
+    };
+    let stack = stack::lines(error);
+    // Where it was noticed, as compilers say it.
+    let place = stack.first().map(|line| line.trim_start_matches("at ").to_owned());
+    let message = match place.as_deref().and_then(|line| line.split_once(" (")) {
+        Some((function, place)) => format!("{} in {function}: {message}", place.trim_end_matches(')')),
+        None => match error.span() {
+            Some(span) => format!("{}: {message}", stack::place(span)),
+            None => message,
+        },
+    };
+    vec![Problem { stack: Some(stack.join("\n")), ..Problem::own(message, false, None) }]
+}
+
+/// What the host is told, after the script's own mistakes have been put into the log.
+pub(crate) fn told(error: &starlark::Error, log: impl Fn(&str, &str)) -> Vec<Failure> {
+    let tell = |problem: Problem| {
+        if let Some(stack) = problem.stack.filter(|stack| !stack.is_empty()) {
+            log(&problem.failure.message, &stack);
+        }
+        problem.failure
+    };
+    problems(error).into_iter().map(tell).collect()
+}
+
+/// The errors of an `attempt`, and what else is given to `fail` and `fail_all`: errors, lists of them, and None, which is none.
+pub(crate) fn collected<'v>(values: impl IntoIterator<Item = Value<'v>>, what: &str) -> starlark::Result<Vec<Problem>> {
+    let mut problems = Vec::new();
+    for value in values {
+        if value.is_none() {
+            continue;
+        }
+        match starlark::values::list::ListRef::from_value(value) {
+            Some(list) => problems.extend(collected(list.iter(), what)?),
+            None => problems.push(Problem::of(value, what)?),
+        }
+    }
+    Ok(problems)
+}
+
+/// A list of errors as a script has it.
+pub(crate) fn values<'v>(heap: Heap<'v>, problems: &[Problem]) -> Value<'v> {
+    heap.alloc(AllocList(problems.iter().map(|problem| problem.value(heap))))
+}
+
+/// Throws what was collected, if it is anything.
+pub(crate) fn throw_all(problems: Vec<Problem>) -> starlark::Result<()> {
+    if problems.is_empty() { Ok(()) } else { Err(Thrown(problems).into()) }
+}

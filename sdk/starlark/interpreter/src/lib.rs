@@ -1,0 +1,23 @@
+//! The interpreter that `windlass build` joins with a plugin in Starlark: `plugin.star` → a component.
+//!
+//! The module exports Windlass's interface and has a slot for the script ([`slot`]). It reads the script once an instance
+//! ([`script`]), and answers each call by the script's own function ([`entry`]). What a script may call is in [`api`], one
+//! module for each interface; [`values`] and [`arguments`] convert, [`failures`] says how a call failed.
+
+#[cfg(all(feature = "reconciler", feature = "composer"))]
+compile_error!("a module is of one world: give one of the features `reconciler` and `composer`");
+#[cfg(not(any(feature = "reconciler", feature = "composer")))]
+compile_error!("a module is of one world: give one of the features `reconciler` and `composer`");
+
+mod answers;
+mod api;
+#[cfg_attr(feature = "composer", expect(dead_code, reason = "a composer calls less of the host"))]
+mod arguments;
+mod entry;
+#[cfg_attr(feature = "composer", expect(dead_code, reason = "a composer calls less of the host"))]
+mod failures;
+mod nesting;
+mod script;
+mod slot;
+mod stack;
+mod values;
