@@ -72,7 +72,8 @@ pub(crate) fn refusal(error: &LoadError, name: &str, path: &Path) -> String {
     match &error.problem {
         // The interpreter says what is wrong and where, as its last words before it ends.
         LoadProblem::Describe { message, .. } => match message.split_once(LOGGED) {
-            Some((_, said)) => said.to_owned(),
+            // Behind them the host names functions of the interpreter, which has no names.
+            Some((_, said)) => said.rsplit_once("; in function ").map_or(said, |(said, _)| said).to_owned(),
             None => format!("{} when the script was read or asked for its manifest: {message}", place_of(&script, "")),
         },
         LoadProblem::Manifest(problem) => {

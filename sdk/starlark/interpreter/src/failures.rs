@@ -155,17 +155,13 @@ pub(crate) fn problems(error: &starlark::Error) -> Vec<Problem> {
         ErrorKind::StackOverflow(_) => "functions call each other without end: the stack is full".to_owned(),
         _ => message,
     };
-    let stack = stack::lines(error);
-    // Where it was noticed, as compilers say it.
-    let place = stack.first().map(|line| line.trim_start_matches("at ").to_owned());
-    let message = match place.as_deref().and_then(|line| line.split_once(" (")) {
-        Some((function, place)) => format!("{} in {function}: {message}", place.trim_end_matches(')')),
-        None => match error.span() {
-            Some(span) => format!("{}: {message}", stack::place(span)),
-            None => message,
-        },
+    let frames = stack::frames(error);
+    let message = match frames.first() {
+        Some(frame) => format!("{}: {message}", frame.told()),
+        None => message,
     };
-    vec![Problem { stack: Some(stack.join("\n")), ..Problem::own(message, false, None) }]
+    let frames: Vec<_> = frames.iter().map(ToString::to_string).collect();
+    vec![Problem { stack: Some(frames.join("\n")), ..Problem::own(message, false, None) }]
 }
 
 /// What the host is told, after the script's own mistakes have been put into the log.

@@ -1,23 +1,50 @@
 //! Where in a script something went wrong, in the form that `windlass dev` reads.
 
+use std::fmt;
+
 use starlark::codemap::FileSpan;
 
-/// `plugin.star:12:5`
-pub(crate) fn place(span: &FileSpan) -> String {
-    let begin = span.resolve_span().begin;
-    format!("{}:{}:{}", span.filename(), begin.line + 1, begin.column + 1)
+/// A place, and the function that it is in. None: the top of the script.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct StackFrame {
+    function: Option<String>,
+    place: String,
 }
 
-/// Where an error came from, the innermost frame first: `at scale (plugin.star:12:5)`, one a line.
-pub(crate) fn lines(error: &starlark::Error) -> Vec<String> {
-    let frames = &error.call_stack().frames;
-    // Each frame says where it was called from; the one before it says in which function that is.
-    let function = |place: Option<usize>| place.map_or("the top of the script", |place| &frames[place].name);
-    let last = frames.len().checked_sub(1);
+impl StackFrame {
+    fn new(function: Option<&str>, span: &FileSpan) -> Self {
+        let begin = span.resolve_span().begin;
+        let place = format!("{}:{}:{}", span.filename(), begin.line + 1, begin.column + 1);
+        Self { function: function.map(str::to_owned), place }
+    }
+
+    /// As compilers say a place: `plugin.star:12:5 in scale`.
+    pub(crate) fn told(&self) -> String {
+        let within = self.function.as_ref().map(|function| format!(" in {function}"));
+        format!("{}{}", self.place, within.unwrap_or_default())
+    }
+}
+
+/// As in a stack of JavaScript: `at scale (plugin.star:12:5)`.
+impl fmt::Display for StackFrame {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.function {
+            Some(function) => write!(out, "at {function} ({})", self.place),
+            None => write!(out, "at {}", self.place),
+        }
+    }
+}
+
+/// Where an error came from, the innermost frame first.
+pub(crate) fn frames(error: &starlark::Error) -> Vec<StackFrame> {
+    let calls = &error.call_stack().frames;
+    // Each call says where it was made; the one before it says in which function that is.
+    let function = |place: Option<usize>| place.map(|place| calls[place].name.as_str());
+    let last = calls.len().checked_sub(1);
     // A function of the host's has no lines: the error is where it was called.
-    let is_called_there = |span: &&FileSpan| last.and_then(|last| frames[last].location.as_ref()) == Some(span);
+    let is_called_there = |span: &&FileSpan| last.and_then(|last| calls[last].location.as_ref()) == Some(span);
     let own = error.span().filter(|span| !is_called_there(span)).map(|span| (function(last), span));
-    let calls = (0..frames.len()).rev();
-    let calls = calls.filter_map(|place| Some((function(place.checked_sub(1)), frames[place].location.as_ref()?)));
-    own.into_iter().chain(calls).map(|(function, span)| format!("at {function} ({})", place(span))).collect()
+    let made = (0..calls.len()).rev();
+    let made = made.filter_map(|place| Some((function(place.checked_sub(1)), calls[place].location.as_ref()?)));
+    own.into_iter().chain(made).map(|(function, span)| StackFrame::new(function, span)).collect()
 }
