@@ -12,7 +12,7 @@ use crate::verdict::{Findings, same, shown};
 use crate::wire::{HTTP_REASONS, REASONS};
 
 /// Languages whose runtime can tell where an exception came from.
-const WITH_STACKS: [&str; 3] = ["go", "python", "js"];
+const WITH_STACKS: [&str; 4] = ["go", "python", "js", "starlark"];
 
 fn target() -> Value {
     json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "prod", "name": "a"})

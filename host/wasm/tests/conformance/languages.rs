@@ -10,11 +10,11 @@ use tokio::runtime::Runtime;
 use windlass_wasm::{Limits, Manifest, Plugin, Sandbox, SandboxOptions};
 
 /// Every language with a probe, and whether it has a composing one.
-const LANGUAGES: [(&str, bool); 6] =
-    [("rust", true), ("go", true), ("python", true), ("js", true), ("c", true), ("zig", false)];
+const LANGUAGES: [(&str, bool); 7] =
+    [("rust", true), ("go", true), ("python", true), ("js", true), ("c", true), ("zig", false), ("starlark", true)];
 
 /// Steps for which a language may have nothing.
-const LACKING: [(&str, &[&str]); 4] = [
+const LACKING: [(&str, &[&str]); 5] = [
     // Without WASI there is nothing to print to or to open.
     ("rust", &["stdout", "stderr", "open-file", "connect", "sleep"]),
     // It prints by its console, which is the logger, and modules of Node.js do not exist.
@@ -22,7 +22,12 @@ const LACKING: [(&str, &[&str]); 4] = [
     // Their library for WebAssembly declares no sockets.
     ("c", &["connect"]),
     ("zig", &["connect"]),
+    // It prints whole lines, and has nothing else of an operating system's.
+    ("starlark", &["stdout", "stderr", "open-file", "connect", "sleep"]),
 ];
+
+/// Languages whose scripts are frozen once they are read: `state` counts within a call, and each call is as the first.
+const FROZEN: [&str; 1] = ["starlark"];
 
 /// Plugins carry out what they ask for on the runtime that they were loaded on, so that must outlive each test.
 pub(crate) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
@@ -125,6 +130,11 @@ impl Language {
     /// Whether it may say of this step that it has no such thing.
     pub(crate) fn may_lack(&self, call: &str) -> bool {
         LACKING.iter().any(|(name, steps)| *name == self.name && steps.contains(&call))
+    }
+
+    /// What `state` answers first in a call that is the instance's `served`th.
+    pub(crate) fn counts(&self, served: u64) -> u64 {
+        if FROZEN.contains(&self.name) { 1 } else { served }
     }
 
     /// Whether this step may come out otherwise in an instance that has served other calls: the language's own runtime draws chance
