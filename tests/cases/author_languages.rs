@@ -60,6 +60,14 @@ const C: Language = Language {
     ],
     mistake: "\n#include <stdio.h>\n#include <stdlib.h>\n__attribute__((constructor)) static void fail(void) { fputs(\"on purpose\\n\", stderr); abort(); }\n",
 };
+const STARLARK: Language = Language {
+    name: "starlark",
+    // It has no tests: what can be checked without a host, the build checks.
+    tests: "exec $WINDLASS build",
+    source: "plugin.star",
+    edit: [(r#""message": object["spec"]["message"]"#, r#""message": "changed""#); 2],
+    mistake: "\nfail(\"on purpose\")\n",
+};
 const RUST: Language = Language {
     name: "rust",
     tests: "cargo test --quiet",
@@ -91,6 +99,11 @@ async fn a_new_plugin_in_typescript_is_tested_runs_and_changes() -> anyhow::Resu
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_plugin_in_c_is_tested_runs_and_changes() -> anyhow::Result<()> {
     both(&C).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_plugin_in_starlark_is_built_runs_and_changes() -> anyhow::Result<()> {
+    both(&STARLARK).await
 }
 
 /// The story of a reconciler in Rust, with more of its author's mistakes, is in `author`.
@@ -126,6 +139,7 @@ impl Folder {
         // All that is needed was fetched before.
         environment.push(("GOPROXY", "off".into()));
         environment.push(("WINDLASS_CACHE_DIR", paths::cache()?));
+        environment.push(("WINDLASS", paths::windlass()?));
         let folder = Self { language, composes, environment, at: tempfile::tempdir()? };
         let (windlass, name) = (paths::windlass()?, folder.name());
         let composite = if composes { "--composite" } else { "" };

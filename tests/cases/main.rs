@@ -3,6 +3,7 @@
 mod admin;
 mod author;
 mod author_languages;
+mod author_starlark;
 mod bad_input;
 mod caches;
 mod composite;
