@@ -74,7 +74,10 @@ pub(crate) fn refusal(error: &LoadError, name: &str, path: &Path) -> String {
         LoadProblem::Describe { message, .. } => match message.split_once(LOGGED) {
             // Behind them the host names functions of the interpreter, which has no names.
             Some((_, said)) => said.rsplit_once("; in function ").map_or(said, |(said, _)| said).to_owned(),
-            None => format!("{} when the script was read or asked for its manifest: {message}", place_of(&script, "")),
+            None => {
+                let message = message.split("; in function ").next().unwrap_or_default();
+                format!("{SCRIPT}: while the script was read or asked for its manifest, {message}")
+            }
         },
         LoadProblem::Manifest(problem) => {
             let problem = problem.to_string();

@@ -8,13 +8,8 @@ use windlass_sdk::bindings::windlass::plugin::types::Failure;
 use crate::answers;
 use crate::arguments::wrong;
 use crate::failures::{problems, told};
+use crate::kind::KINDS;
 use crate::script::{self, FILE};
-
-/// The function that the host's calls go to, and that of the other kind of plugin.
-#[cfg(feature = "reconciler")]
-const FUNCTIONS: [(&str, &str); 2] = [("reconcile", "reconciler"), ("compose", "composer")];
-#[cfg(feature = "composer")]
-const FUNCTIONS: [(&str, &str); 2] = [("compose", "composer"), ("reconcile", "reconciler")];
 
 struct Component;
 
@@ -97,22 +92,15 @@ fn manifest(script: &FrozenModule) -> starlark::Result<String> {
 
 /// The function of the script's that answers.
 fn function(script: &FrozenModule) -> starlark::Result<OwnedFrozenValue> {
-    let [(name, kind), (other, other_kind)] = FUNCTIONS;
-    if let Some(found) = script.get_option(name)? {
-        let found_type = found.value().get_type();
-        if found_type == "function" {
-            return Ok(found);
-        }
-        return Err(wrong(format!("`{name}` of {FILE} is of type {found_type}: a {kind} has `def {name}(request):`")));
+    let [(name, kind), _] = KINDS;
+    let Some(found) = script.get_option(name)? else {
+        return Err(wrong(format!("{FILE} defines no `{name}`: a {kind} has `def {name}(request):`")));
+    };
+    let found_type = found.value().get_type();
+    if found_type == "function" {
+        return Ok(found);
     }
-    Err(wrong(if script.get_option(other)?.is_some() {
-        format!(
-            "{FILE} defines `{other}`, so it is a {other_kind}, and windlass.yaml says `plugin: {kind}`: say `plugin: {other_kind}` there, or \
-             define `{name}`"
-        )
-    } else {
-        format!("{FILE} defines no `{name}`: a {kind} has `def {name}(request):`")
-    }))
+    Err(wrong(format!("`{name}` of {FILE} is of type {found_type}: a {kind} has `def {name}(request):`")))
 }
 
 /// Calls the script's function.

@@ -133,6 +133,10 @@ impl Problem {
     }
 }
 
+/// Names that mean something to reconcilers alone, as Starlark quotes what it does not find.
+const OF_RECONCILERS: [&str; 8] =
+    ["`cache`", "`live`", "`writes`", "`owners`", "`events`", "`metrics`", "`http`", "`requeue_after`"];
+
 /// What went wrong. At least one.
 pub(crate) fn problems(error: &starlark::Error) -> Vec<Problem> {
     let cause = match error.kind() {
@@ -153,6 +157,11 @@ pub(crate) fn problems(error: &starlark::Error) -> Vec<Problem> {
     let message = cause.map_or_else(|| error.without_diagnostic().to_string(), ToString::to_string);
     let message = match error.kind() {
         ErrorKind::StackOverflow(_) => "functions call each other without end: the stack is full".to_owned(),
+        ErrorKind::Scope(_)
+            if cfg!(feature = "composer") && OF_RECONCILERS.iter().any(|name| message.contains(name)) =>
+        {
+            format!("{message}: a composer has all that it may depend on in its request")
+        }
         _ => message,
     };
     let frames = stack::frames(error);

@@ -16,6 +16,7 @@ mod arguments;
 mod entry;
 #[cfg_attr(feature = "composer", expect(dead_code, reason = "a composer calls less of the host"))]
 mod failures;
+mod kind;
 mod nesting;
 mod script;
 mod slot;

@@ -9,7 +9,7 @@ use starlark::syntax::{AstModule, Dialect, DialectTypes};
 use starlark::values::{Heap, OwnedFrozenValue, Value};
 
 use crate::arguments::wrong;
-use crate::{api, nesting, slot};
+use crate::{api, kind, nesting, slot};
 
 /// The name of the script, as its author has it.
 pub(crate) const FILE: &str = "plugin.star";
@@ -55,6 +55,7 @@ fn read() -> starlark::Result<FrozenModule> {
     let Some(text) = slot::script() else {
         return Err(wrong("this is the interpreter alone: `windlass build` joins it with a script"));
     };
+    kind::check(text).map_err(wrong)?;
     parsed(text)
 }
 

@@ -1,0 +1,44 @@
+//! Which of the two kinds of plugin a script is, and which one windlass.yaml says.
+
+use crate::script::FILE;
+
+/// The function that the host's calls go to, and the kind that has it; then those of the other kind.
+#[cfg(feature = "reconciler")]
+pub(crate) const KINDS: [(&str, &str); 2] = [("reconcile", "reconciler"), ("compose", "composer")];
+#[cfg(feature = "composer")]
+pub(crate) const KINDS: [(&str, &str); 2] = [("compose", "composer"), ("reconcile", "reconciler")];
+
+/// Refuses a script of the other kind before it is read: it may call what this kind does not have, and that would be told instead.
+pub(crate) fn check(script: &str) -> Result<(), String> {
+    let [(name, kind), (other, other_kind)] = KINDS;
+    let defines = |name: &str| {
+        let is_definition = |line: &str| {
+            let rest = line.strip_prefix("def ").and_then(|rest| rest.trim_start().strip_prefix(name));
+            rest.is_some_and(|rest| rest.trim_start().starts_with('('))
+        };
+        script.lines().position(is_definition)
+    };
+    match (defines(name), defines(other)) {
+        (None, Some(line)) => Err(format!(
+            "{FILE}:{}:1: it defines `{other}`, so it is a {other_kind}, and windlass.yaml says `plugin: {kind}`: say `plugin: {other_kind}` \
+             there, or define `{name}`",
+            line + 1
+        )),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_of_the_other_kind_is_told_with_its_line_and_both_ways_out() {
+        let said = check("x = 1\n\ndef  compose (request):\n    pass\n").expect_err("a composer");
+        assert!(said.starts_with("plugin.star:3:1: it defines `compose`"), "{said}");
+        assert!(said.contains("`plugin: composer`") && said.contains("define `reconcile`"), "{said}");
+        for fine in ["", "def reconcile(r):\n  pass\ndef compose(r):\n  pass\n", "def composed(r):\n  pass\n"] {
+            assert_eq!(check(fine), Ok(()));
+        }
+    }
+}
