@@ -188,13 +188,11 @@ impl<'v> Options<'v> {
     /// One of some words. None given: the first.
     pub(crate) fn one_of<T: Copy>(&mut self, name: &'static str, words: &[(&str, T)]) -> starlark::Result<T> {
         let Some(given) = self.text(name)? else { return Ok(words[0].1) };
-        match words.iter().find(|(word, _)| *word == given) {
-            Some((_, meaning)) => Ok(*meaning),
-            None => {
-                let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-                Err(wrong(format!("{} is {given:?}; there are: {}", self.what(name), words.join(", "))))
-            }
-        }
+        let found = words.iter().find(|(word, _)| *word == given).map(|(_, meaning)| *meaning);
+        found.ok_or_else(|| {
+            let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+            wrong(format!("{} is {given:?}; there are: {}", self.what(name), words.join(", ")))
+        })
     }
 
     /// Refuses what no one has taken.

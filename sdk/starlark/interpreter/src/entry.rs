@@ -79,7 +79,7 @@ fn trap() -> ! {
     std::process::abort()
 }
 
-fn manifest(script: &FrozenModule) -> starlark::Result<String> {
+pub(crate) fn manifest(script: &FrozenModule) -> starlark::Result<String> {
     function(script)?;
     let Some(manifest) = script.get_option("manifest")? else {
         return Err(wrong(format!("{FILE} has no `manifest`: a dict with the plugin's name, version and controllers")));

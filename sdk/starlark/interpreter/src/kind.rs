@@ -28,7 +28,7 @@ pub(crate) fn check(script: &str) -> Result<(), String> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "reconciler"))]
 mod tests {
     use super::*;
 

@@ -22,3 +22,6 @@ mod script;
 mod slot;
 mod stack;
 mod values;
+
+#[cfg(all(test, feature = "reconciler"))]
+mod tests;

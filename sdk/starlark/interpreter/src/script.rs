@@ -59,7 +59,7 @@ fn read() -> starlark::Result<FrozenModule> {
     parsed(text)
 }
 
-fn parsed(text: &str) -> starlark::Result<FrozenModule> {
+pub(crate) fn parsed(text: &str) -> starlark::Result<FrozenModule> {
     if let Err(nesting::TooDeep { line, column }) = nesting::check(text) {
         return Err(wrong(format!(
             "{FILE}:{line}:{column}: brackets or blocks are nested too deeply here: give a part a name of its own"

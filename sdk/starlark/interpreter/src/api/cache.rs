@@ -7,7 +7,7 @@ use starlark::values::list::AllocList;
 use starlark::values::structs::AllocStruct;
 use starlark::values::{Heap, Value};
 use windlass_sdk::bindings::windlass::plugin::cache::{self, IndexMatch, ListQuery};
-use windlass_sdk::bindings::windlass::plugin::types::Page;
+use windlass_sdk::bindings::windlass::plugin::types::{ApiError, Page};
 
 use super::{in_call, object, optional_object};
 use crate::arguments::{Options, elements, kind as kind_of, misfit, reference, text};
@@ -87,10 +87,10 @@ fn index(value: Value<'_>) -> starlark::Result<IndexMatch> {
 }
 
 /// The objects of all pages. `page` is given the token of the next one.
-pub(super) fn all_pages<'v>(
-    heap: Heap<'v>,
+pub(super) fn all_pages(
+    heap: Heap<'_>,
     mut page: impl FnMut(Option<String>) -> starlark::Result<Page>,
-) -> starlark::Result<Value<'v>> {
+) -> starlark::Result<Value<'_>> {
     let (mut objects, mut token) = (Vec::new(), None);
     loop {
         let Page { items, next_token } = page(token)?;
@@ -105,10 +105,7 @@ pub(super) fn all_pages<'v>(
 }
 
 /// For each of several requests a struct of its `value` and its `errors`.
-pub(super) fn settled<'v>(
-    heap: Heap<'v>,
-    answers: Vec<Result<Option<String>, windlass_sdk::bindings::windlass::plugin::types::ApiError>>,
-) -> starlark::Result<Value<'v>> {
+pub(super) fn settled(heap: Heap<'_>, answers: Vec<Result<Option<String>, ApiError>>) -> starlark::Result<Value<'_>> {
     let mut settled = Vec::with_capacity(answers.len());
     for answer in answers {
         let (value, errors) = match answer {

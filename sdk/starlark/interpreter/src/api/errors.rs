@@ -97,6 +97,8 @@ fn transient_of<'v>(message: Value<'v>, retry_after_ms: Option<Value<'v>>) -> st
 
 fn surround(problems: &mut [Problem], context: &str) {
     if !context.is_empty() {
-        problems.iter_mut().for_each(|problem| problem.surround(context));
+        for problem in problems {
+            problem.surround(context);
+        }
     }
 }

@@ -79,7 +79,7 @@ fn in_call(function: &str) -> starlark::Result<()> {
 
 /// An object that may not be there.
 #[cfg(feature = "reconciler")]
-fn optional_object<'v>(heap: Heap<'v>, text: Option<String>) -> starlark::Result<Value<'v>> {
+fn optional_object(heap: Heap<'_>, text: Option<String>) -> starlark::Result<Value<'_>> {
     match text {
         Some(text) => object(heap, &text),
         None => Ok(Value::new_none()),

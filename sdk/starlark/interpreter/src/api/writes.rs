@@ -6,7 +6,7 @@ use starlark::starlark_module;
 use starlark::values::dict::{AllocDict, DictRef};
 use starlark::values::list::AllocList;
 use starlark::values::{Heap, Value};
-use windlass_sdk::bindings::windlass::plugin::types::{ApiReason, ObjectRef};
+use windlass_sdk::bindings::windlass::plugin::types::{ApiError, ApiReason, ObjectRef};
 use windlass_sdk::bindings::windlass::plugin::writes::{
     self, Collection, DeleteOptions, DeleteWrite, FieldValidation, ObjectWrite, Operation, PatchType, PatchWrite,
     Propagation, Subresource, WriteOptions,
@@ -186,10 +186,7 @@ pub(crate) fn functions(builder: &mut GlobalsBuilder) {
     }
 }
 
-fn written<'v>(
-    heap: Heap<'v>,
-    answer: Result<String, windlass_sdk::bindings::windlass::plugin::types::ApiError>,
-) -> starlark::Result<Value<'v>> {
+fn written(heap: Heap<'_>, answer: Result<String, ApiError>) -> starlark::Result<Value<'_>> {
     object(heap, &answer.map_err(throw)?)
 }
 
@@ -286,10 +283,7 @@ fn named(target: &ObjectRef, field: &str) -> String {
     )
 }
 
-fn evicted(
-    pod: &ObjectRef,
-    dry_run: bool,
-) -> Result<String, windlass_sdk::bindings::windlass::plugin::types::ApiError> {
+fn evicted(pod: &ObjectRef, dry_run: bool) -> Result<String, ApiError> {
     let uid = pod.uid.as_deref().map(|uid| serde_json::json!({"preconditions": {"uid": uid}}).to_string());
     let eviction =
         ObjectRef { api_version: "policy/v1".to_owned(), kind: "Eviction".to_owned(), uid: None, ..pod.clone() };
@@ -306,7 +300,7 @@ fn evicted(
 fn operation_value<'v>(heap: Heap<'v>, op: &str, fields: &[(&str, Value<'v>)], options: Given<'v>) -> Value<'v> {
     let mut all = vec![("op", heap.alloc(op))];
     all.extend_from_slice(fields);
-    all.push(("options", heap.alloc(AllocDict(options.into_iter().map(|(name, value)| (name, value))))));
+    all.push(("options", heap.alloc(AllocDict(options))));
     heap.alloc(AllocDict(all))
 }
 

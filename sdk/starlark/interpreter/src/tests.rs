@@ -1,0 +1,147 @@
+//! Scripts that are wrong, as their authors are told of them.
+
+use starlark::environment::FrozenModule;
+
+use crate::failures::problems;
+use crate::{entry, kind, script, values};
+
+const MANIFEST: &str = "manifest = {\"name\": \"shop\"}\n\n";
+const RECONCILE: &str = "def reconcile(request):\n    return None\n";
+
+/// The manifest of a script, or what is said of it.
+fn described(text: &str) -> Result<String, String> {
+    kind::check(text)?;
+    let said = |error: &starlark::Error| problems(error).remove(0).failure.message;
+    let read = script::parsed(text).map_err(|error| said(&error))?;
+    entry::manifest(&read).map_err(|error| said(&error))
+}
+
+fn refused(text: &str) -> String {
+    described(text).expect_err(text)
+}
+
+fn with(text: &str) -> String {
+    format!("{MANIFEST}{text}")
+}
+
+#[test]
+fn a_manifest_is_a_dict_or_what_a_function_returns() {
+    let expected = r#"{"apiVersion":"windlass.dev/v1alpha1","kind":"PluginManifest","name":"shop"}"#;
+    assert_eq!(described(&with(RECONCILE)), Ok(expected.to_owned()));
+    let made = format!("def manifest():\n    return dict(name = \"shop\")\n\n{RECONCILE}");
+    assert_eq!(described(&made), Ok(expected.to_owned()));
+}
+
+#[test]
+fn what_cannot_be_read_is_told_with_its_place() {
+    for (text, says) in [
+        ("def reconcile(request)\n    return None\n", "plugin.star:3:23: Parse error: unexpected new line"),
+        ("def reconcile(request):\n    return nothing\n", "plugin.star:4:12: Variable `nothing` not found"),
+        ("load(\"lib.star\", \"helper\")\n", "plugin.star:3:1: `load` is not allowed"),
+        ("x = 1 + \"1\"\n", "plugin.star:3:5: Operation `+` not supported"),
+        ("x = clock.now()\n", "plugin.star:3:5: clock.now answers within a call only"),
+        ("x = writes.apply({}, forse = True)\n", "plugin.star:3:5: writes.apply answers within a call only"),
+        ("fail(\"on purpose\")\n", "plugin.star:3:1: on purpose"),
+        (
+            "def turn(n):\n    return turn(n + 1)\n\nturn(0)\n",
+            "plugin.star:4:12 in turn: functions call each other without end",
+        ),
+    ] {
+        let said = refused(&with(&format!("{text}{RECONCILE}")));
+        assert!(said.starts_with(says), "{text}: {said}");
+    }
+    let said = refused(&with(&format!("x = {}\n", "[".repeat(5_000))));
+    assert!(said.starts_with("plugin.star:3:105: brackets or blocks are nested too deeply"), "{said}");
+}
+
+#[test]
+fn what_is_no_plugin_is_told_what_it_lacks() {
+    for (text, says) in [
+        (MANIFEST.to_owned(), "plugin.star defines no `reconcile`: a reconciler has `def reconcile(request):`"),
+        (with("reconcile = 1\n"), "`reconcile` of plugin.star is of type int"),
+        (with("def compose(request):\n    return composition()\n"), "plugin.star:3:1: it defines `compose`"),
+        (RECONCILE.to_owned(), "plugin.star has no `manifest`"),
+        (format!("manifest = []\n{RECONCILE}"), "the `manifest` of plugin.star is of type list, and a dict is wanted"),
+        (format!("manifest = {{\"a\": [len]}}\n{RECONCILE}"), "the `manifest` of plugin.star: /a/0 is no JSON"),
+        (format!("manifest = {{1: 2}}\n{RECONCILE}"), "the `manifest` of plugin.star: it is no JSON: it has the key 1"),
+        (
+            format!("def manifest():\n    return {{}}[\"version\"]\n\n{RECONCILE}"),
+            "plugin.star:2:12 in manifest: Key `\"version\"` was not found",
+        ),
+    ] {
+        let said = refused(&text);
+        assert!(said.starts_with(says), "{text}: {said}");
+    }
+}
+
+/// What a script has at its top, as JSON.
+fn top(text: &str) -> Result<serde_json::Value, String> {
+    let told = |error: &starlark::Error| problems(error).remove(0).failure.message;
+    let read: FrozenModule = script::parsed(text).map_err(|error| told(&error))?;
+    let x = read.get("x").map_err(|error| error.to_string())?;
+    let text = values::to_json(x.value()).map_err(|error| error.to_string())?;
+    serde_json::from_str(&text).map_err(|error| error.to_string())
+}
+
+#[test]
+fn values_are_written_as_json_and_read_again() {
+    for text in ["null", "[true,18446744073709551615,-9007199254740993,-0.0,1e308]", r#"{"\u0000":"𝄞\"","":{}}"#] {
+        let quoted = serde_json::to_string(text).expect("a text");
+        assert_eq!(top(&format!("x = json.decode({quoted})")), Ok(serde_json::from_str(text).expect("JSON")), "{text}");
+    }
+    assert_eq!(top("x = struct(a = (1, 2.0))"), Ok(serde_json::json!({"a": [1, 2.0]})));
+    for (text, place) in [("{'a/b': [0, float('nan')]}", "/a~1b/1"), ("[lambda: 1]", "/0"), ("{(1, 2): 3}", "it")] {
+        let said = top(&format!("x = {text}")).expect_err(text);
+        assert!(said.starts_with(&format!("{place} is no JSON: ")), "{said}");
+    }
+}
+
+#[test]
+fn errors_are_caught_and_keep_what_they_are() {
+    let text = r#"
+def fails():
+    fail("first", errors.api(code = 409, reason = "conflict", message = "changed"), [errors.terminal("never"), None])
+
+def wrong():
+    return {}["a"]
+
+def told(result):
+    return [(error.message, error.reason, error.terminal) for error in result.errors]
+
+x = [told(attempt(fails)), told(attempt(wrong)), told(attempt(fail_terminal, "no")), attempt(len, "ab").value]
+"#;
+    let key = "plugin.star:6:12 in wrong: Key `\"a\"` was not found";
+    let expected = serde_json::json!([
+        [["first: changed", "conflict", false], ["first: never", null, true]],
+        [[key, null, false]],
+        [["no", null, true]],
+        2,
+    ]);
+    assert_eq!(top(text), Ok(expected));
+}
+
+#[test]
+fn objects_are_looked_into() {
+    let text = r#"
+pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "uid": "u"}, "spec": {"ports": [{"n": 1, "m": 2}]}}
+x = [
+    at(pod, "/spec/ports/0/n"),
+    at(pod, "/spec/none", 7),
+    at(None, "/a", 8),
+    has_fields(pod, {"spec": {"ports": [{"n": 1}]}}),
+    has_fields(pod, {"spec": {"ports": [{"n": 2}]}}),
+    find([pod], "v1", "Pod", "a") == pod,
+    find([pod], "v1", "Pod", "b"),
+    sibling(pod, "v1", "Secret"),
+    owner_reference(pod)["uid"],
+    ref("v1", "Pod", "b", namespace = "c"),
+    selector_text({"matchLabels": {"b": "1", "a": "2"}}),
+]
+"#;
+    let expected = serde_json::json!([
+        1, 7, 8, true, false, true, null,
+        {"apiVersion": "v1", "kind": "Secret", "name": "a"}, "u",
+        {"apiVersion": "v1", "kind": "Pod", "namespace": "c", "name": "b"}, "a=2,b=1",
+    ]);
+    assert_eq!(top(text), Ok(expected));
+}
