@@ -54,7 +54,7 @@ pub(crate) fn module(path: &Path, kind: PluginKind) -> Result<Vec<u8>, StarlarkE
         .map_err(|source| StarlarkError::Unreadable { path: path.to_owned(), source })?;
     let script = String::from_utf8(script).map_err(|error| {
         let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let line = String::from_utf8_lossy(before).matches('\n').count() + 1;
         StarlarkError::NotText { path: path.file_name().unwrap_or_default().into(), line }
     })?;
     let [reconciler, composer] = INTERPRETERS;
@@ -70,15 +70,7 @@ pub(crate) fn module(path: &Path, kind: PluginKind) -> Result<Vec<u8>, StarlarkE
 pub(crate) fn refusal(error: &LoadError, name: &str, path: &Path) -> String {
     let script = std::fs::read_to_string(path).unwrap_or_default();
     match &error.problem {
-        // The interpreter says what is wrong and where, as its last words before it ends.
-        LoadProblem::Describe { message, .. } => match message.split_once(LOGGED) {
-            // Behind them the host names functions of the interpreter, which has no names.
-            Some((_, said)) => said.rsplit_once("; in function ").map_or(said, |(said, _)| said).to_owned(),
-            None => {
-                let message = message.split("; in function ").next().unwrap_or_default();
-                format!("{SCRIPT}: while the script was read or asked for its manifest, {message}")
-            }
-        },
+        LoadProblem::Describe { message, .. } => described(message),
         LoadProblem::Manifest(problem) => {
             let problem = problem.to_string();
             format!("{}: its manifest is not valid: {problem}", place_of(&script, &problem))
@@ -88,8 +80,17 @@ pub(crate) fn refusal(error: &LoadError, name: &str, path: &Path) -> String {
     }
 }
 
-/// What the host puts before the last words of a plugin that ended by a trap.
-const LOGGED: &str = "; it had logged: ";
+/// The interpreter says what is wrong and where, as its last words before it ends. Where it is stopped, it says nothing. Behind both the
+/// host names functions of the interpreter, which have no names.
+fn described(message: &str) -> String {
+    let said = message.split_once("; it had logged: ").map(|(_, said)| said);
+    let told = said.unwrap_or(message);
+    let told = told.rsplit_once("; in function ").map_or(told, |(told, _)| told);
+    match said {
+        Some(_) => told.to_owned(),
+        None => format!("{SCRIPT}: while the script was read or asked for its manifest, {told}"),
+    }
+}
 
 /// The place of the manifest in a script, or of the first field of it that `problem` names in backticks.
 fn place_of(script: &str, problem: &str) -> String {

@@ -84,7 +84,7 @@ fn at(address: u32) -> ConstExpr {
     ConstExpr::i32_const(address.cast_signed())
 }
 
-/// What matters of an interpreter.
+/// The parts of an interpreter that matter here.
 struct Places {
     memory: wasmparser::MemoryType,
     slot: u32,

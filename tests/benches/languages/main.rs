@@ -33,10 +33,11 @@ struct Language {
     idle: usize,
 }
 
-const LANGUAGES: [Language; 5] = [
+const LANGUAGES: [Language; 6] = [
     Language { name: "rust", webapp: "webapp.wasm", idle: 100 },
     Language { name: "c", webapp: "webapp-c/webapp-c.wasm", idle: 100 },
     Language { name: "js", webapp: "webapp-ts/webapp-ts.wasm", idle: 100 },
+    Language { name: "starlark", webapp: "webapp-starlark/webapp-starlark.wasm", idle: 100 },
     Language { name: "go", webapp: "webapp-go/webapp-go.wasm", idle: 100 },
     // A compilation takes seven seconds, and an artefact 35 MB.
     Language { name: "python", webapp: "webapp-python/webapp-python.wasm", idle: 10 },

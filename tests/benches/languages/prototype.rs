@@ -77,7 +77,7 @@ pub(crate) struct Prototype {
 impl Prototype {
     /// That of a language. None: it has none.
     pub(crate) fn of(language: &str) -> anyhow::Result<Option<Self>> {
-        if language == "rust" {
+        if ["rust", "starlark"].contains(&language) {
             return Ok(None);
         }
         Self::new(&crate::built("prototypes", &format!("{language}/prototype.wasm"))?).map(Some)

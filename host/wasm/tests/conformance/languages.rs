@@ -132,7 +132,7 @@ impl Language {
         LACKING.iter().any(|(name, steps)| *name == self.name && steps.contains(&call))
     }
 
-    /// What `state` answers first in a call that is the instance's `served`th.
+    /// The first answer of `state` in a call that is the instance's `served`th.
     pub(crate) fn counts(&self, served: u64) -> u64 {
         if FROZEN.contains(&self.name) { 1 } else { served }
     }

@@ -1,4 +1,4 @@
-//! What the script is called with, and what it answers.
+//! The request that the script is called with, and its answer.
 
 use starlark::values::Value;
 use starlark::values::dict::DictRef;
@@ -122,7 +122,7 @@ mod of_composers {
 
 type Field<'v> = (&'static str, Value<'v>);
 
-/// What each request has.
+/// The fields of each request.
 fn fields_of<'v>(
     heap: starlark::values::Heap<'v>,
     request: &windlass_sdk::bindings::windlass::plugin::types::Request,

@@ -1,4 +1,4 @@
-//! What the component exports: `describe`, and `reconcile` or `compose`.
+//! The exports of the component: `describe`, and `reconcile` or `compose`.
 
 use starlark::environment::FrozenModule;
 use starlark::values::OwnedFrozenValue;

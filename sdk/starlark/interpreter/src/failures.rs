@@ -24,7 +24,7 @@ pub(crate) struct Problem {
     pub(crate) stack: Option<String>,
 }
 
-/// What a function of the host's throws: at least one problem.
+/// An error of a function of the host's: at least one problem.
 #[derive(Clone, Debug)]
 pub(crate) struct Thrown(pub(crate) Vec<Problem>);
 
@@ -137,7 +137,7 @@ impl Problem {
 const OF_RECONCILERS: [&str; 8] =
     ["`cache`", "`live`", "`writes`", "`owners`", "`events`", "`metrics`", "`http`", "`requeue_after`"];
 
-/// What went wrong. At least one.
+/// All that went wrong: at least one problem.
 pub(crate) fn problems(error: &starlark::Error) -> Vec<Problem> {
     let cause = match error.kind() {
         ErrorKind::Fail(cause)
@@ -173,7 +173,7 @@ pub(crate) fn problems(error: &starlark::Error) -> Vec<Problem> {
     vec![Problem { stack: Some(frames.join("\n")), ..Problem::own(message, false, None) }]
 }
 
-/// What the host is told, after the script's own mistakes have been put into the log.
+/// The failures that the host is told, after the script's own mistakes have been put into the log.
 pub(crate) fn told(error: &starlark::Error, log: impl Fn(&str, &str)) -> Vec<Failure> {
     let tell = |problem: Problem| {
         if let Some(stack) = problem.stack.filter(|stack| !stack.is_empty()) {

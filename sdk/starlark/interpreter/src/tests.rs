@@ -74,7 +74,7 @@ fn what_is_no_plugin_is_told_what_it_lacks() {
     }
 }
 
-/// What a script has at its top, as JSON.
+/// The value of `x` at the top of a script, as JSON.
 fn top(text: &str) -> Result<serde_json::Value, String> {
     let told = |error: &starlark::Error| problems(error).remove(0).failure.message;
     let read: FrozenModule = script::parsed(text).map_err(|error| told(&error))?;

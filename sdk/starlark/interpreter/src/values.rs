@@ -14,12 +14,12 @@ use crate::arguments::wrong;
 /// Levels of lists and dicts within each other: as many as are read.
 const DEEPEST: usize = 128;
 
-/// What is no JSON.
+/// A value that is no JSON.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NoJson {
     /// A JSON pointer.
     place: String,
-    /// What is there.
+    /// The value, in words.
     found: String,
 }
 

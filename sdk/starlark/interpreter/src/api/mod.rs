@@ -1,4 +1,4 @@
-//! What a script may call: the interfaces of the host by their names, and some functions of no interface.
+//! The functions that a script may call: the interfaces of the host by their names, and some functions of no interface.
 //!
 //! A composer has only what its world imports, so the others are not compiled for it.
 
