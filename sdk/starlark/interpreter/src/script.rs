@@ -75,6 +75,12 @@ pub(crate) fn parsed(text: &str) -> starlark::Result<FrozenModule> {
     })
 }
 
+/// Whether a text parses, whatever its names mean.
+#[cfg(all(test, feature = "reconciler"))]
+pub(crate) fn is_syntax(text: &str) -> bool {
+    AstModule::parse(FILE, text.to_owned(), &DIALECT).is_ok()
+}
+
 fn evaluator<'v, 'a>(module: &'a Module<'v>) -> starlark::Result<Evaluator<'v, 'a, 'a>> {
     let mut evaluator = Evaluator::new(module);
     evaluator.set_max_callstack_size(DEEPEST_CALL)?;

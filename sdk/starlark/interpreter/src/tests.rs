@@ -145,3 +145,19 @@ x = [
     ]);
     assert_eq!(top(text), Ok(expected));
 }
+
+/// The code blocks of a page that are scripts.
+fn scripts(page: &str) -> impl Iterator<Item = &str> {
+    let blocks = page.split("```python\n").skip(1);
+    blocks.filter_map(|rest| rest.split("```").next())
+}
+
+#[test]
+fn the_scripts_that_pages_show_are_scripts() {
+    let readme = include_str!("../../README.md");
+    let first = scripts(readme).next().expect("the README shows a plugin");
+    assert!(described(first).is_ok_and(|manifest| manifest.contains("\"Shop\"")));
+    for script in scripts(readme).chain(scripts(include_str!("../../../../docs/authoring.md"))) {
+        assert!(script::is_syntax(script), "{script}");
+    }
+}
