@@ -1,51 +1,46 @@
 //! The request that the script is called with, and its answer.
 
-use starlark::values::Value;
 use starlark::values::dict::DictRef;
+use starlark::values::structs::AllocStruct;
+use starlark::values::{Heap, Value};
+use windlass_sdk::bindings::windlass::plugin::types::Request;
 
 use crate::arguments::{json, misfit};
 use crate::script::FILE;
+use crate::values::from_json;
 
 #[cfg(feature = "composer")]
 pub(crate) use self::of_composers::{composition, composition_request};
 #[cfg(feature = "reconciler")]
-pub(crate) use self::of_reconcilers::{outcome, request};
+pub(crate) use self::of_reconcilers::outcome;
 
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "PluginManifest";
 
 /// The manifest as the host reads it. Its `apiVersion` and `kind` may be left out.
-pub(crate) fn manifest(value: Value<'_>) -> starlark::Result<String> {
+pub(crate) fn manifest(value: Value<'_>) -> starlark::Result<serde_json::Value> {
     let what = format!("the `manifest` of {FILE}");
     if DictRef::from_value(value).is_none() {
         return Err(misfit(&what, value, "a dict"));
     }
     let text = json(value, &what)?;
-    let read: serde_json::Value = serde_json::from_str(&text).map_err(crate::arguments::wrong)?;
-    let serde_json::Value::Object(mut fields) = read else { return Ok(text) };
+    let mut manifest: serde_json::Value = serde_json::from_str(&text).map_err(crate::arguments::wrong)?;
     for (name, value) in [("apiVersion", API_VERSION), ("kind", KIND)] {
-        fields.entry(name).or_insert_with(|| value.into());
+        if manifest.get(name).is_none() {
+            manifest[name] = value.into();
+        }
     }
-    Ok(serde_json::Value::Object(fields).to_string())
+    Ok(manifest)
 }
 
 #[cfg(feature = "reconciler")]
 mod of_reconcilers {
-    use starlark::values::structs::{AllocStruct, StructRef};
-    use starlark::values::{Heap, Value};
+    use starlark::values::Value;
+    use starlark::values::structs::StructRef;
     use windlass_sdk::bindings::exports::windlass::plugin::reconciler::Outcome;
-    use windlass_sdk::bindings::windlass::plugin::types::Request;
 
-    use super::{fields_of, misfit};
+    use super::misfit;
     use crate::arguments::milliseconds;
-    use crate::values::from_json;
-
-    pub(crate) fn request<'v>(heap: Heap<'v>, request: &Request) -> starlark::Result<Value<'v>> {
-        let object = request.object.as_deref().map(|object| from_json(heap, object, "the object")).transpose()?;
-        let mut fields = fields_of(heap, request);
-        fields.push(("object", object.unwrap_or_else(Value::new_none)));
-        Ok(heap.alloc(AllocStruct(fields)))
-    }
 
     pub(crate) fn outcome(value: Value<'_>) -> starlark::Result<Outcome> {
         if value.is_none() {
@@ -120,13 +115,18 @@ mod of_composers {
     }
 }
 
+/// The request of a reconciler, and of `customize`.
+pub(crate) fn request<'v>(heap: Heap<'v>, request: &Request) -> starlark::Result<Value<'v>> {
+    let object = request.object.as_deref().map(|object| from_json(heap, object, "the object")).transpose()?;
+    let mut fields = fields_of(heap, request);
+    fields.push(("object", object.unwrap_or_else(Value::new_none)));
+    Ok(heap.alloc(AllocStruct(fields)))
+}
+
 type Field<'v> = (&'static str, Value<'v>);
 
 /// The fields of each request.
-fn fields_of<'v>(
-    heap: starlark::values::Heap<'v>,
-    request: &windlass_sdk::bindings::windlass::plugin::types::Request,
-) -> Vec<Field<'v>> {
+fn fields_of<'v>(heap: Heap<'v>, request: &Request) -> Vec<Field<'v>> {
     let optional = |text: &Option<String>| text.as_deref().map_or_else(Value::new_none, |text| heap.alloc(text));
     vec![
         ("controller", heap.alloc(request.controller.as_str())),

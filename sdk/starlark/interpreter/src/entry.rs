@@ -1,15 +1,16 @@
-//! The exports of the component: `describe`, and `reconcile` or `compose`.
+//! The exports of the component: `describe`; `reconcile` and `map`, or `compose` and `customize`. The host asks for `map` and `customize`
+//! only if the manifest gives a watch over to them.
 
 use starlark::environment::FrozenModule;
-use starlark::values::OwnedFrozenValue;
+use starlark::values::{Heap, OwnedFrozenValue, Value};
 use windlass_sdk::bindings::windlass::plugin::log::{self, Level};
 use windlass_sdk::bindings::windlass::plugin::types::Failure;
 
-use crate::answers;
 use crate::arguments::wrong;
 use crate::failures::{problems, told};
-use crate::kind::KINDS;
+use crate::kind::{KINDS, RELATION};
 use crate::script::{self, FILE};
+use crate::{answers, relations};
 
 struct Component;
 
@@ -18,8 +19,10 @@ mod reconciler {
     use windlass_sdk::bindings::exports::windlass::plugin::reconciler::{Guest, Outcome};
     use windlass_sdk::bindings::windlass::plugin::types::{Failure, Request};
 
-    use super::{Component, answered, describe};
-    use crate::answers;
+    use windlass_sdk::bindings::mapper::exports::windlass::plugin::mapper::{self, ChangeBatch, Target};
+
+    use super::{Component, answered, describe, function, relation};
+    use crate::{answers, relations};
 
     impl Guest for Component {
         fn describe() -> String {
@@ -27,11 +30,30 @@ mod reconciler {
         }
 
         fn reconcile(request: Request) -> Result<Outcome, Vec<Failure>> {
-            answered(|heap| answers::request(heap, &request), answers::outcome)
+            answered(function, |heap| Ok(vec![answers::request(heap, &request)?]), answers::outcome)
+        }
+    }
+
+    impl mapper::Guest for Component {
+        fn map(batch: ChangeBatch) -> Result<Vec<Vec<Target>>, String> {
+            mapped(&batch)
         }
     }
 
     windlass_sdk::export_guest!(Component);
+    #[cfg(target_arch = "wasm32")]
+    windlass_sdk::bindings::mapper::export!(Component with_types_in windlass_sdk::bindings::mapper);
+
+    /// For each change, whom it concerns. Each is a call of the script's function.
+    fn mapped(batch: &ChangeBatch) -> Result<Vec<Vec<Target>>, String> {
+        let of_change =
+            |change| answered(relation, |heap| relations::change(heap, &batch.watch, change), relations::targets);
+        let targets: Result<Vec<_>, Vec<Failure>> = batch.changes.iter().map(of_change).collect();
+        targets.map_err(|failures| {
+            let texts: Vec<_> = failures.into_iter().map(|failure| failure.message).collect();
+            texts.join("; ")
+        })
+    }
 }
 
 #[cfg(feature = "composer")]
@@ -41,8 +63,11 @@ mod composer {
     };
     use windlass_sdk::bindings::windlass::plugin::types::Failure;
 
-    use super::{Component, answered, describe};
-    use crate::answers;
+    use windlass_sdk::bindings::customize::exports::windlass::plugin::customize::{self, RelatedRule};
+    use windlass_sdk::bindings::windlass::plugin::types::Request;
+
+    use super::{Component, answered, describe, function, relation};
+    use crate::{answers, relations};
 
     impl Guest for Component {
         fn describe() -> String {
@@ -50,11 +75,19 @@ mod composer {
         }
 
         fn compose(request: CompositionRequest) -> Result<Composition, Vec<Failure>> {
-            answered(|heap| answers::composition_request(heap, &request), answers::composition)
+            answered(function, |heap| Ok(vec![answers::composition_request(heap, &request)?]), answers::composition)
+        }
+    }
+
+    impl customize::Guest for Component {
+        fn customize(request: Request) -> Result<Vec<RelatedRule>, Vec<Failure>> {
+            answered(relation, |heap| Ok(vec![answers::request(heap, &request)?]), relations::rules)
         }
     }
 
     windlass_sdk::export_composer_guest!(Component);
+    #[cfg(target_arch = "wasm32")]
+    windlass_sdk::bindings::customize::export!(Component with_types_in windlass_sdk::bindings::customize);
 }
 
 /// The manifest. A script that has none, or is none, ends the call with what is wrong in the log, which is where the host looks.
@@ -84,33 +117,49 @@ pub(crate) fn manifest(script: &FrozenModule) -> starlark::Result<String> {
     let Some(manifest) = script.get_option("manifest")? else {
         return Err(wrong(format!("{FILE} has no `manifest`: a dict with the plugin's name, version and controllers")));
     };
-    if manifest.value().get_type() == "function" {
-        return script::call(&manifest, |_| Ok(vec![]), answers::manifest);
+    let manifest = if manifest.value().get_type() == "function" {
+        script::call(&manifest, |_| Ok(vec![]), answers::manifest)?
+    } else {
+        answers::manifest(manifest.value())?
+    };
+    if relations::are_by_code(&manifest) {
+        relation(script)?;
     }
-    answers::manifest(manifest.value())
+    Ok(manifest.to_string())
 }
 
 /// The function of the script's that answers.
 fn function(script: &FrozenModule) -> starlark::Result<OwnedFrozenValue> {
     let [(name, kind), _] = KINDS;
+    defined(script, name, "request", &format!("a {kind} has"))
+}
+
+/// The function of the script's that says what no mapping of the manifest can.
+fn relation(script: &FrozenModule) -> starlark::Result<OwnedFrozenValue> {
+    let (name, arguments, mapping) = RELATION;
+    defined(script, name, arguments, &format!("a manifest with a watch that is mapped by `{mapping}` wants"))
+}
+
+fn defined(script: &FrozenModule, name: &str, arguments: &str, wants: &str) -> starlark::Result<OwnedFrozenValue> {
     let Some(found) = script.get_option(name)? else {
-        return Err(wrong(format!("{FILE} defines no `{name}`: a {kind} has `def {name}(request):`")));
+        return Err(wrong(format!("{FILE} defines no `{name}`: {wants} `def {name}({arguments}):`")));
     };
     let found_type = found.value().get_type();
     if found_type == "function" {
         return Ok(found);
     }
-    Err(wrong(format!("`{name}` of {FILE} is of type {found_type}: a {kind} has `def {name}(request):`")))
+    Err(wrong(format!("`{name}` of {FILE} is of type {found_type}: {wants} `def {name}({arguments}):`")))
 }
 
-/// Calls the script's function.
+/// Calls the function of the script's that `find` names.
 fn answered<T>(
-    request: impl for<'v> FnOnce(starlark::values::Heap<'v>) -> starlark::Result<starlark::values::Value<'v>>,
-    answer: impl for<'v> FnOnce(starlark::values::Value<'v>) -> starlark::Result<T>,
+    find: fn(&FrozenModule) -> starlark::Result<OwnedFrozenValue>,
+    arguments: impl for<'v> FnOnce(Heap<'v>) -> starlark::Result<Vec<Value<'v>>>,
+    answer: impl for<'v> FnOnce(Value<'v>) -> starlark::Result<T>,
 ) -> Result<T, Vec<Failure>> {
     let call = || {
-        let function = script::with(function)?;
-        script::in_call(|| script::call(&function, |heap| Ok(vec![request(heap)?]), answer))
+        let function = script::with(find)?;
+        script::in_call(|| script::call(&function, arguments, answer))
     };
     call().map_err(|error| {
         told(&error, |message, stack| log::log(Level::Error, message, &[("stack".to_owned(), stack.to_owned())]))

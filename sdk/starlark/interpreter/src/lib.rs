@@ -18,6 +18,7 @@ mod entry;
 mod failures;
 mod kind;
 mod nesting;
+mod relations;
 mod script;
 mod slot;
 mod stack;

@@ -61,6 +61,12 @@ fn what_is_no_plugin_is_told_what_it_lacks() {
         (with("reconcile = 1\n"), "`reconcile` of plugin.star is of type int"),
         (with("def compose(request):\n    return composition()\n"), "plugin.star:3:1: it defines `compose`"),
         (RECONCILE.to_owned(), "plugin.star has no `manifest`"),
+        (
+            format!(
+                "manifest = {{\"controllers\": [{{\"watches\": [{{\"mapping\": {{\"type\": \"mapper\"}}}}]}}]}}\n{RECONCILE}"
+            ),
+            "plugin.star defines no `map`: a manifest with a watch that is mapped by `mapper` wants `def map(watch, change):`",
+        ),
         (format!("manifest = []\n{RECONCILE}"), "the `manifest` of plugin.star is of type list, and a dict is wanted"),
         (format!("manifest = {{\"a\": [len]}}\n{RECONCILE}"), "the `manifest` of plugin.star: /a/0 is no JSON"),
         (format!("manifest = {{1: 2}}\n{RECONCILE}"), "the `manifest` of plugin.star: it is no JSON: it has the key 1"),

@@ -32,8 +32,7 @@ use crate::script;
 
 /// All that a script finds.
 pub(crate) fn globals() -> Globals {
-    let standard =
-        [LibraryExtension::StructType, LibraryExtension::Map, LibraryExtension::Filter, LibraryExtension::Print];
+    let standard = [LibraryExtension::StructType, LibraryExtension::Filter, LibraryExtension::Print];
     let globals = GlobalsBuilder::extended_by(&standard)
         .with(basics::functions)
         .with(errors::functions)
