@@ -57,13 +57,15 @@ pub(crate) fn module(path: &Path, kind: PluginKind) -> Result<Vec<u8>, StarlarkE
         let line = String::from_utf8_lossy(before).matches('\n').count() + 1;
         StarlarkError::NotText { path: path.file_name().unwrap_or_default().into(), line }
     })?;
+    // Some editors put a mark before the first line.
+    let script = script.strip_prefix('\u{feff}').unwrap_or(&script);
     let [reconciler, composer] = INTERPRETERS;
     let packed = match kind {
         PluginKind::Reconciler => reconciler,
         PluginKind::Composer => composer,
     };
     let interpreter = packed.and_then(|packed| lz4_flex::decompress_size_prepended(packed).ok());
-    Ok(windlass_componentize::join(&interpreter.ok_or(StarlarkError::NoInterpreter)?, &script)?)
+    Ok(windlass_componentize::join(&interpreter.ok_or(StarlarkError::NoInterpreter)?, script)?)
 }
 
 /// Why a plugin is refused, for the author of the script at `path`: with the place in it, as far as it can be told.

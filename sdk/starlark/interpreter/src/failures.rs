@@ -188,15 +188,26 @@ pub(crate) fn told(error: &starlark::Error, log: impl Fn(&str, &str)) -> Vec<Fai
 pub(crate) fn collected<'v>(values: impl IntoIterator<Item = Value<'v>>, what: &str) -> starlark::Result<Vec<Problem>> {
     let mut problems = Vec::new();
     for value in values {
-        if value.is_none() {
-            continue;
-        }
-        match starlark::values::list::ListRef::from_value(value) {
-            Some(list) => problems.extend(collected(list.iter(), what)?),
-            None => problems.push(Problem::of(value, what)?),
-        }
+        collect(value, what, DEEPEST_LIST, &mut problems)?;
     }
     Ok(problems)
+}
+
+/// Lists of lists of errors; a list may be within itself.
+const DEEPEST_LIST: usize = 8;
+
+fn collect(value: Value<'_>, what: &str, deepest: usize, problems: &mut Vec<Problem>) -> starlark::Result<()> {
+    match starlark::values::list::ListRef::from_value(value) {
+        _ if value.is_none() => {}
+        Some(_) if deepest == 0 => return Err(crate::arguments::wrong(format!("{what}: lists are nested too deeply"))),
+        Some(list) => {
+            for value in list.iter() {
+                collect(value, what, deepest - 1, problems)?;
+            }
+        }
+        None => problems.push(Problem::of(value, what)?),
+    }
+    Ok(())
 }
 
 /// A list of errors as a script has it.

@@ -167,3 +167,32 @@ fn the_scripts_that_pages_show_are_scripts() {
         assert!(script::is_syntax(script), "{script}");
     }
 }
+
+#[test]
+fn what_is_within_itself_ends_with_words() {
+    let ends = |body: &str| {
+        let read = script::parsed(&format!("def run():\n{body}")).expect("it parses");
+        let function = read.get("run").expect("it is there");
+        let ended = script::call(&function, |_| Ok(vec![]), |_| Ok(()));
+        problems(&ended.expect_err(body)).remove(0).failure.message
+    };
+    let list = "    e = []\n    e.append(e)\n    fail_all(e)\n";
+    assert!(ends(list).contains("lists are nested too deeply"), "{}", ends(list));
+    let dict = "    d = {}\n    d[\"a\"] = d\n    has_fields(d, d)\n";
+    assert!(ends(dict).contains("nested too deeply"), "{}", ends(dict));
+}
+
+#[test]
+fn fail_says_all_that_it_is_given() {
+    let read = script::parsed("def run():\n    fail(\"unknown keys:\", [\"a\", \"b\"])\n").expect("it parses");
+    let ended = script::call(&read.get("run").expect("it is there"), |_| Ok(vec![]), |_| Ok(()));
+    let said = problems(&ended.expect_err("it fails")).remove(0).failure.message;
+    assert!(said.contains(r#"unknown keys: ["a","b"]"#), "{said}");
+}
+
+#[test]
+fn a_selector_of_what_has_no_labels_is_empty() {
+    let read = script::parsed("def run():\n    return selector_text({\"matchLabels\": None})\n").expect("it parses");
+    let text = script::call(&read.get("run").expect("it is there"), |_| Ok(vec![]), |text| Ok(text.to_str()));
+    assert_eq!(text.expect("it has a text"), "");
+}

@@ -185,11 +185,19 @@ pub(crate) fn at<'v>(object: Value<'v>, pointer: &str) -> starlark::Result<Optio
 /// Whether `object` has all that `wanted` says: each field of a dict, and for each element of a list one that has it. What others
 /// have added does not matter.
 pub(crate) fn has_fields<'v>(object: Value<'v>, wanted: Value<'v>) -> starlark::Result<bool> {
+    has_within(object, wanted, DEEPEST)
+}
+
+fn has_within<'v>(object: Value<'v>, wanted: Value<'v>, deepest: usize) -> starlark::Result<bool> {
+    // A list or a dict may be within itself.
+    let Some(deepest) = deepest.checked_sub(1) else {
+        return Err(wrong("what has_fields is given is nested too deeply"));
+    };
     if let Some(wanted) = DictRef::from_value(wanted) {
         let Some(object) = DictRef::from_value(object) else { return Ok(false) };
         for (name, wanted) in wanted.iter() {
             match object.get(name)? {
-                Some(value) if has_fields(value, wanted)? => {}
+                Some(value) if has_within(value, wanted, deepest)? => {}
                 _ => return Ok(false),
             }
         }
@@ -200,7 +208,7 @@ pub(crate) fn has_fields<'v>(object: Value<'v>, wanted: Value<'v>) -> starlark::
         for wanted in wanted.iter() {
             let mut found = false;
             for element in elements.iter() {
-                found = found || has_fields(element, wanted)?;
+                found = found || has_within(element, wanted, deepest)?;
             }
             if !found {
                 return Ok(false);

@@ -21,7 +21,7 @@ pub(crate) fn functions(builder: &mut GlobalsBuilder) {
     fn at<'v>(
         #[starlark(require = pos)] object: Value<'v>,
         #[starlark(require = pos)] pointer: &str,
-        #[starlark(require = pos)] default: Option<Value<'v>>,
+        default: Option<Value<'v>>,
     ) -> starlark::Result<Value<'v>> {
         let found = crate::values::at(object, pointer)?.filter(|found| !found.is_none());
         Ok(found.or(default).unwrap_or_else(Value::new_none))

@@ -14,12 +14,22 @@ use starlark::values::{Heap, Value};
 use crate::arguments::{milliseconds, shown};
 use crate::failures::{self, Problem, Thrown, collected};
 
+/// Whether a value is an error, or a list of errors.
+fn is_errors(value: Value<'_>) -> bool {
+    let is_error = |value: Value<'_>| {
+        StructRef::from_value(value).is_some_and(|fields| fields.iter().any(|(name, _)| name.as_str() == "message"))
+    };
+    match ListRef::from_value(value) {
+        Some(list) => list.iter().next().is_some_and(is_error),
+        None => is_error(value),
+    }
+}
+
 #[starlark_module]
 pub(crate) fn functions(builder: &mut GlobalsBuilder) {
     // In the place of Starlark's own, which takes texts only.
     fn fail<'v>(#[starlark(args)] args: UnpackTuple<Value<'v>>) -> starlark::Result<NoneType> {
-        let is_error =
-            |value: &&Value<'v>| StructRef::from_value(**value).is_some() || ListRef::from_value(**value).is_some();
+        let is_error = |value: &&Value<'v>| is_errors(**value);
         let texts: Vec<_> = args.items.iter().filter(|value| !is_error(value)).map(|value| shown(*value)).collect();
         let context = texts.join(" ");
         let errors = args.items.iter().filter(is_error).copied();

@@ -86,8 +86,13 @@ pub(crate) fn functions(builder: &mut GlobalsBuilder) {
 
     fn selector_text<'v>(#[starlark(require = pos)] selector: Value<'v>) -> starlark::Result<String> {
         let what = "what selector_text is given";
-        let read: LabelSelector =
-            serde_json::from_str(&json(selector, what)?).map_err(|error| wrong(format!("{what}: {error}")))?;
+        let wrong_with = |error| wrong(format!("{what}: {error}"));
+        let mut given: serde_json::Value = serde_json::from_str(&json(selector, what)?).map_err(wrong_with)?;
+        // An object without labels has None there.
+        if let serde_json::Value::Object(fields) = &mut given {
+            fields.retain(|_, value| !value.is_null());
+        }
+        let read: LabelSelector = serde_json::from_value(given).map_err(wrong_with)?;
         Ok(read.to_string())
     }
 }

@@ -17,7 +17,7 @@ pub(crate) fn functions(builder: &mut GlobalsBuilder) {
     fn claim<'v>(
         #[starlark(require = pos)] api_version: &str,
         #[starlark(require = pos)] kind: &str,
-        #[starlark(require = pos)] label_selector: &str,
+        label_selector: &str,
         heap: Heap<'v>,
     ) -> starlark::Result<Value<'v>> {
         in_call("owners.claim")?;
