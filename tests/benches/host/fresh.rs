@@ -12,8 +12,14 @@ use crate::support::process::Watched;
 use crate::{delivered, milliseconds};
 
 /// The plugins, each with its bar in milliseconds.
-const PLUGINS: [(&str, u64); 5] =
-    [("webapp-c", 500), ("webapp", 500), ("webapp-go", 2_000), ("webapp-ts", 2_000), ("webapp-python", 5_000)];
+const PLUGINS: [(&str, u64); 6] = [
+    ("webapp-c", 500),
+    ("webapp", 500),
+    ("webapp-go", 2_000),
+    ("webapp-ts", 2_000),
+    ("webapp-starlark", 2_000),
+    ("webapp-python", 5_000),
+];
 
 pub(crate) async fn measure(times: usize) -> anyhow::Result<()> {
     for (name, bar) in PLUGINS {
