@@ -77,6 +77,17 @@ static windlass_json **elements(const char *text, size_t *count) {
     return items;
 }
 
+// Ends the call if what was composed does not fit its kind, as the host would fail to write it.
+static void judge(const windlass_json *object, bool is_about_status) {
+    windlass_json *filled = windlass_json_copy(object);
+    windlass_fake_fill(filled);
+    const char *misfits = windlass_fake_misfits(filled, is_about_status, true);
+    if (misfits != NULL) {
+        windlass_ref self = windlass_ref_to(object);
+        windlass_trap(windlass_concat(windlass_ref_text(&self), ": ", misfits));
+    }
+}
+
 windlass_composition windlass_test_compose(const char *parent, const char *children, const char *related) {
     windlass_test_failures = (windlass_failures){0};
     windlass_json *object = windlass_test_json(parent);
@@ -87,6 +98,17 @@ windlass_composition windlass_test_compose(const char *parent, const char *child
     request.related = elements(related, &request.related_count);
     windlass_composition composition = {.children = windlass_empty_array()};
     windlass_plugin_compose(&request, &composition, &windlass_test_failures);
+    if (windlass_test_failures.count > 0) {
+        return composition;
+    }
+    windlass_json_each(child, composition.children) {
+        judge(child, false);
+    }
+    if (composition.status != NULL) {
+        object = windlass_json_copy(object);
+        windlass_json_set(object, "status", windlass_json_copy(composition.status));
+        judge(object, true);
+    }
     return composition;
 }
 

@@ -12,6 +12,7 @@ void windlass_fake_reset(void) {
     windlass_fake = (windlass_fake_host){.now = {1767225600, 0}, .config = "{}"};
     windlass_memory_keep(true);
     windlass_fake.objects = windlass_empty_array();
+    windlass_fake.definitions = windlass_empty_array();
     windlass_memory_keep(false);
 }
 
@@ -74,9 +75,71 @@ windlass_json *windlass_test_put(const char *text) {
     windlass_json *known = windlass_fake_lookup(&target);
     windlass_json_remove(known);
     object = windlass_json_add(windlass_fake.objects, object);
+    windlass_fake_fill(object);
     windlass_fake_new_version(object, windlass_json_text_at(known, "/metadata/uid"));
     windlass_memory_keep(before);
     return object;
+}
+
+// --- Deleting ---
+
+static bool has_finalizers(const windlass_json *object) {
+    const windlass_json *finalizers = windlass_json_at(object, "/metadata/finalizers");
+    return finalizers != NULL && finalizers->count > 0;
+}
+
+bool windlass_fake_is_released(const windlass_json *object) {
+    return !windlass_json_is_null(windlass_json_at(object, "/metadata/deletionTimestamp")) && !has_finalizers(object);
+}
+
+static void mark_deleted(windlass_json *object) {
+    if (windlass_json_is_null(windlass_json_at(object, "/metadata/deletionTimestamp"))) {
+        windlass_json_set_at(object, "/metadata/deletionTimestamp", windlass_string(windlass_instant_text(windlass_fake.now)));
+        windlass_fake_new_version(object, WINDLASS_NONE);
+    }
+}
+
+static void disown(windlass_json *object, windlass_text uid) {
+    windlass_json *next;
+    const windlass_json *owners = windlass_json_at(object, "/metadata/ownerReferences");
+    for (windlass_json *owner = owners ? owners->first : NULL; owner != NULL; owner = next) {
+        next = owner->next;
+        bool is_meant = windlass_text_equal(windlass_json_text(windlass_json_get(owner, "uid")), uid);
+        windlass_json_remove(is_meant ? owner : NULL);
+    }
+}
+
+// The next object that goes with its owner, or stays without it. Those with finalizers are marked on the way.
+static windlass_json *next_child(windlass_text uid, bool orphans) {
+    windlass_json_each(object, windlass_fake.objects) {
+        if (!windlass_text_equal(windlass_controller_uid(object), uid)) {
+            continue;
+        }
+        if (orphans || !has_finalizers(object)) {
+            return object;
+        }
+        mark_deleted(object);
+    }
+    return NULL;
+}
+
+windlass_json *windlass_fake_delete(windlass_json *object, windlass_propagation propagation) {
+    if (has_finalizers(object)) {
+        mark_deleted(object);
+        return object;
+    }
+    windlass_text uid = windlass_json_text_at(object, "/metadata/uid");
+    bool orphans = propagation == WINDLASS_PROPAGATE_ORPHAN;
+    windlass_json_remove(object);
+    windlass_json *child;
+    while (uid.data != NULL && (child = next_child(uid, orphans)) != NULL) {
+        if (orphans) {
+            disown(child, uid);
+        } else {
+            windlass_fake_delete(child, WINDLASS_PROPAGATE_BACKGROUND);
+        }
+    }
+    return NULL;
 }
 
 void windlass_test_set_now(windlass_instant instant) {

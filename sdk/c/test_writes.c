@@ -22,23 +22,62 @@ static void own(windlass_json *object) {
     windlass_json_set_at(object, "/metadata/ownerReferences", windlass_array(windlass_owner_reference(windlass_fake.primary)));
 }
 
+// Makes of an object that is there what a write makes of it.
+static void change(windlass_json *object, const windlass_test_write *write) {
+    if (strcmp(write->verb, "apply") == 0 || write->patch_type == WINDLASS_PATCH_MERGE) {
+        merge(object, write->body);
+    }
+    windlass_fake_fill(object);
+}
+
+static bool replaces(const windlass_test_write *write, const windlass_json *known) {
+    return known == NULL || strcmp(write->verb, "update") == 0;
+}
+
+// The object as a write would make it, alone.
+static windlass_json *as_written(const windlass_test_write *write, const windlass_json *known) {
+    windlass_json *object = windlass_json_copy(replaces(write, known) ? write->body : known);
+    if (replaces(write, known)) {
+        windlass_fake_fill(object);
+    } else {
+        change(object, write);
+    }
+    return object;
+}
+
 static windlass_json *store(const windlass_test_write *write, windlass_json *known) {
     windlass_json *object = known;
     windlass_text uid = windlass_json_text_at(known, "/metadata/uid");
-    if (object == NULL) {
-        object = windlass_json_add(windlass_fake.objects, windlass_json_copy(write->body));
-    } else if (strcmp(write->verb, "update") == 0) {
+    if (replaces(write, known)) {
+        object = windlass_json_add(windlass_fake.objects, as_written(write, known));
         windlass_json_remove(known);
-        object = windlass_json_add(windlass_fake.objects, windlass_json_copy(write->body));
-    } else if (strcmp(write->verb, "apply") == 0 || write->patch_type == WINDLASS_PATCH_MERGE) {
-        merge(object, write->body);
+    } else {
+        change(object, write);
     }
     const windlass_json *primary = windlass_fake.primary;
     if (write->options.owned && primary != NULL && !windlass_is_controlled_by(object, primary)) {
         own(object);
     }
     windlass_fake_new_version(object, uid);
+    if (windlass_fake_is_released(object)) {
+        windlass_fake_delete(object, WINDLASS_PROPAGATE_BACKGROUND);
+    }
     return object;
+}
+
+// The object after a write, if it fits its kind.
+static windlass_json *admit(const windlass_test_write *write, windlass_json *known, windlass_host_answer *answer) {
+    bool is_about_status = windlass_text_is(write->options.subresource.name, "status");
+    windlass_json *object = as_written(write, known);
+    const char *misfits =
+        windlass_fake_misfits(object, is_about_status, write->options.field_validation == WINDLASS_VALIDATE_STRICT);
+    if (misfits != NULL) {
+        answer->failed = true;
+        answer->error = windlass_fake_error(WINDLASS_INVALID, write->verb, &write->target);
+        answer->error.message = windlass_text_of(misfits);
+        return NULL;
+    }
+    return write->options.dry_run ? object : store(write, known);
 }
 
 // Whether a write is about a version that the object does not have, or has no more.
@@ -97,16 +136,17 @@ static windlass_json *carry_out(const windlass_operation *operation, windlass_te
         return planned ? planned : write->body;
     }
     if (operation->type == WINDLASS_DELETE) {
-        windlass_json_remove(operation->delete_options.dry_run ? NULL : known);
-        return NULL;
+        return operation->delete_options.dry_run ? NULL : windlass_fake_delete(known, operation->delete_options.propagation);
     }
     if (operation->type == WINDLASS_PATCH && operation->patch_type != WINDLASS_PATCH_MERGE) {
         windlass_test_write replacing = *write;
         replacing.verb = "update";
         replacing.body = windlass_fake_patched(&write->target);
-        return operation->options.dry_run ? replacing.body : store(&replacing, known);
+        windlass_json *object = admit(&replacing, known, answer);
+        answer->error.verb = windlass_text(write->verb);
+        return object;
     }
-    return operation->options.dry_run ? write->body : store(write, known);
+    return admit(write, known, answer);
 }
 
 void windlass_host_write(const windlass_operation *operation, windlass_text body, windlass_host_answer *answer) {
@@ -148,18 +188,24 @@ bool windlass_host_delete_collection(const windlass_collection *collection, cons
         return false;
     }
     *deleted = (windlass_deleted){true, windlass_alloc_array(windlass_fake.objects->count, sizeof(windlass_ref)), 0};
-    windlass_json *next;
-    for (windlass_json *object = windlass_fake.objects->first; object != NULL; object = next) {
-        next = object->next;
+    windlass_json_each(object, windlass_fake.objects) {
         windlass_ref self = windlass_ref_to(object);
         bool is_meant = windlass_text_equal(self.kind, target.kind) && windlass_text_equal(self.api_version, target.api_version)
                         && (target.namespace.data == NULL || windlass_text_equal(self.namespace, target.namespace))
                         && windlass_fake_has_labels(object, collection->label_selector);
         if (is_meant) {
             deleted->objects[deleted->count++] = windlass_fake_ref(&self);
-            windlass_json_remove(options->dry_run ? NULL : object);
         }
     }
+    bool before = windlass_memory_keep(true);
+    for (size_t i = 0; i < deleted->count && !options->dry_run; i++) {
+        // One may have gone with another.
+        windlass_json *object = windlass_fake_lookup(&deleted->objects[i]);
+        if (object != NULL) {
+            windlass_fake_delete(object, options->propagation);
+        }
+    }
+    windlass_memory_keep(before);
     return true;
 }
 

@@ -69,7 +69,18 @@ windlass_json *windlass_test_describe(void);
 
 // --- The world ---
 
-// Puts an object into the world, as the server has it and as the caches show it.
+// Defines kinds by the CustomResourceDefinitions of a file in YAML, which is read from the folder that the test runs in:
+//
+//     windlass_test_define("crd.yaml");
+//
+// From now on objects of these kinds get their defaults, and a write of one that does not fit fails as WINDLASS_INVALID, with the paths
+// in its message. A field that the kind does not have does not fit, as for an API server with strict field validation; a write with
+// another field validation keeps it. A composition that does not fit ends the call. Not checked are pattern, format, allOf and its
+// like, list types, and rules in CEL. A file without definitions, or with YAML that this host does not know, ends the call.
+void windlass_test_define(const char *path);
+// The same by a text.
+void windlass_test_define_text(const char *yaml);
+// Puts an object into the world, as the server has it and as the caches show it. It gets its defaults.
 windlass_json *windlass_test_put(const char *object);
 // An object of the world, or NULL; the namespace may be NULL.
 windlass_json *windlass_test_object(const char *api_version, const char *kind, const char *namespace, const char *name);

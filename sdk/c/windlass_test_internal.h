@@ -17,6 +17,8 @@ typedef struct windlass_fake_list {
 typedef struct windlass_fake_host {
     // The world: its objects, and what came of it so far.
     windlass_json *objects;
+    // The kinds that the test defines: apiVersion, kind and schema of each (test_definitions.c).
+    windlass_json *definitions;
     size_t versions;
     size_t uids;
     uint32_t drawn;
@@ -52,6 +54,45 @@ windlass_json *windlass_fake_lookup(const windlass_ref *target);
 bool windlass_fake_has_labels(const windlass_json *object, windlass_text selector);
 // The next version of an object, with the uid that it says, that which it had, or a new one.
 void windlass_fake_new_version(windlass_json *object, windlass_text had);
+
+// Deletes an object as a server does: it stays as long as it has finalizers, and with it goes what it controls. What is left, or NULL.
+windlass_json *windlass_fake_delete(windlass_json *object, windlass_propagation propagation);
+// Whether an object that is being deleted has no finalizers any more.
+bool windlass_fake_is_released(const windlass_json *object);
+
+// --- test_definitions.c ---
+
+// The schema of a kind; NULL: the test has not defined it.
+windlass_json *windlass_fake_schema(windlass_text api_version, windlass_text kind);
+// Puts the defaults of its kind into an object.
+void windlass_fake_fill(windlass_json *object);
+// Says with the paths how an object does not fit its kind; NULL: it fits, or the test has not defined the kind.
+const char *windlass_fake_misfits(const windlass_json *object, bool is_about_status, bool refuses_unknown);
+
+// --- test_yaml.c ---
+
+// The documents of a text. One that it cannot read ends the call.
+windlass_json *windlass_fake_yaml(const char *text);
+
+// --- test_yaml_values.c ---
+
+// A flow that is read: where it goes on, and why it cannot be read.
+typedef struct windlass_fake_flow {
+    const char *at;
+    bool is_unfinished;
+    const char *wrong;
+} windlass_fake_flow;
+
+// The value that begins here; NULL: there is none that can be read.
+windlass_json *windlass_fake_yaml_flow(windlass_fake_flow *from);
+// A plain text, or what it stands for.
+windlass_json *windlass_fake_yaml_scalar(windlass_text text);
+// A text without the comment at its end.
+windlass_text windlass_fake_yaml_uncommented(const char *text);
+// How long the quoted text is that begins here; 0: it does not end.
+size_t windlass_fake_yaml_quoted(const char *text);
+// A text without its quotes; none: it has an escape that JSON does not have.
+windlass_text windlass_fake_yaml_unquoted(windlass_text quoted);
 
 // --- test_plans.c ---
 
