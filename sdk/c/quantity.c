@@ -2,6 +2,9 @@
 
 #include "windlass_internal.h"
 
+// Room for every amount on the way. No part of C11, but of each compiler that makes components.
+__extension__ typedef unsigned __int128 wide;
+
 // Longer texts are no quantities.
 enum { LONGEST = 64 };
 
@@ -46,7 +49,7 @@ static bool read_suffix(const char *at, size_t length, int *power, bool *is_bina
 }
 
 // Multiplies by a base so often, or, below zero, divides and rounds up. False: it is too large.
-static bool scale(unsigned __int128 *amount, unsigned base, int power) {
+static bool scale(wide *amount, unsigned base, int power) {
     for (; power > 0; power -= 1) {
         if (__builtin_mul_overflow(*amount, base, amount)) {
             return false;
@@ -68,7 +71,7 @@ bool windlass_quantity(windlass_text text, int64_t *milli) {
     }
     bool is_negative = *at == '-';
     at += is_negative || *at == '+';
-    unsigned __int128 amount = 0;
+    wide amount = 0;
     int digits = 0, fraction = -1;
     for (; at < end && (is_digit(*at) || (*at == '.' && fraction < 0)); at += 1) {
         if (*at == '.') {
