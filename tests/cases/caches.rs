@@ -62,7 +62,7 @@ async fn a_secret_runs_those_that_name_it_on_a_real_kube_apiserver() -> anyhow::
 }
 
 /// How often the chameleon has reconciled the object of this name.
-fn runs(host: &Host, name: &str) -> usize {
+pub(crate) fn runs(host: &Host, name: &str) -> usize {
     let (log, path) = (host.log(), format!("/{name} "));
     log.lines().filter(|line| line.contains("chameleon reconciled") && line.contains(&path)).count()
 }

@@ -7,11 +7,7 @@ use windlass_tests::host::Host;
 use windlass_tests::server::{Kind, Server};
 use windlass_tests::wait::until;
 
-/// How often the chameleon has reconciled the Service of this name.
-fn runs(host: &Host, name: &str) -> usize {
-    let (log, path) = (host.log(), format!("/{name} "));
-    log.lines().filter(|line| line.contains("chameleon reconciled") && line.contains(&path)).count()
-}
+use crate::caches::runs;
 
 /// Services `web` and `api`, each of which selects its own name, and a host with the chameleon that maps.
 struct Stage {

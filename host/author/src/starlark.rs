@@ -50,6 +50,18 @@ pub(crate) fn has_interpreter() -> bool {
 
 /// The module of the plugin whose script is `path`.
 pub(crate) fn module(path: &Path, kind: PluginKind) -> Result<Vec<u8>, StarlarkError> {
+    let script = read(path)?;
+    let [reconciler, composer] = INTERPRETERS;
+    let packed = match kind {
+        PluginKind::Reconciler => reconciler,
+        PluginKind::Composer => composer,
+    };
+    let interpreter = packed.and_then(|packed| lz4_flex::decompress_size_prepended(packed).ok());
+    Ok(windlass_componentize::join(&interpreter.ok_or(StarlarkError::NoInterpreter)?, &script)?)
+}
+
+/// The text of a script, without the mark that some editors put before it.
+fn read(path: &Path) -> Result<String, StarlarkError> {
     let script = windlass_policy::regular::read_whole(path, LARGEST)
         .map_err(|source| StarlarkError::Unreadable { path: path.to_owned(), source })?;
     let script = String::from_utf8(script).map_err(|error| {
@@ -57,15 +69,7 @@ pub(crate) fn module(path: &Path, kind: PluginKind) -> Result<Vec<u8>, StarlarkE
         let line = String::from_utf8_lossy(before).matches('\n').count() + 1;
         StarlarkError::NotText { path: path.file_name().unwrap_or_default().into(), line }
     })?;
-    // Some editors put a mark before the first line.
-    let script = script.strip_prefix('\u{feff}').unwrap_or(&script);
-    let [reconciler, composer] = INTERPRETERS;
-    let packed = match kind {
-        PluginKind::Reconciler => reconciler,
-        PluginKind::Composer => composer,
-    };
-    let interpreter = packed.and_then(|packed| lz4_flex::decompress_size_prepended(packed).ok());
-    Ok(windlass_componentize::join(&interpreter.ok_or(StarlarkError::NoInterpreter)?, script)?)
+    Ok(script.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(script))
 }
 
 /// Why a plugin is refused, for the author of the script at `path`: with the place in it, as far as it can be told.
@@ -132,6 +136,14 @@ mod tests {
         std::fs::write(&path, b"a = 1\nb = '\xff'\n").expect("it is written");
         let said = module(&path, PluginKind::Reconciler).expect_err("no text").to_string();
         assert!(said.starts_with("plugin.star:2: ") && said.contains("UTF-8"), "{said}");
+    }
+
+    #[test]
+    fn the_mark_of_an_editor_is_no_part_of_a_script() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join(SCRIPT);
+        std::fs::write(&path, "\u{feff}a = 1\n").expect("it is written");
+        assert_eq!(read(&path).expect("it is read"), "a = 1\n");
     }
 
     #[test]

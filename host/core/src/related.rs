@@ -36,6 +36,15 @@ impl RelatedRule {
             && (self.names.is_empty() || self.names.contains(&key.name))
             && self.labels.matches(&object.header.labels)
     }
+
+    /// Where objects are that it may find for `parent`.
+    fn places(&self, parent: &ObjectKey) -> Vec<Place> {
+        match (&self.namespace, &parent.namespace) {
+            (Some(namespace), _) => vec![Place::Namespace(namespace.clone())],
+            (None, Some(namespace)) => vec![Place::Namespace(namespace.clone()), Place::Cluster],
+            (None, None) => vec![Place::Anywhere],
+        }
+    }
 }
 
 /// The rules of all parents of a controller.
@@ -59,17 +68,6 @@ enum Place {
     Cluster,
     /// Wherever they are.
     Anywhere,
-}
-
-impl RelatedRule {
-    /// Where objects are that it may find for `parent`.
-    fn places(&self, parent: &ObjectKey) -> Vec<Place> {
-        match (&self.namespace, &parent.namespace) {
-            (Some(namespace), _) => vec![Place::Namespace(namespace.clone())],
-            (None, Some(namespace)) => vec![Place::Namespace(namespace.clone()), Place::Cluster],
-            (None, None) => vec![Place::Anywhere],
-        }
-    }
 }
 
 impl RelatedRules {

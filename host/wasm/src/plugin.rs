@@ -255,7 +255,8 @@ impl Plugin {
         limits: CallLimits,
     ) -> Composed {
         let cpu = CpuTime::default();
-        let world = call::answer::world("compose", &request.request, call, self.counters.clone(), limits.replay);
+        let seed = call::answer::seed_of_parent(&request.request);
+        let world = call::answer::world("compose", seed, call, self.counters.clone(), limits.replay);
         let (plugin, metered) = (self.clone(), cpu.clone());
         let task = async move {
             let code = plugin.code();
@@ -271,7 +272,8 @@ impl Plugin {
     /// Calls `map`, as [`Self::reconcile`] calls `reconcile`. The guest can do nothing but answer.
     pub async fn map(self: &Arc<Self>, batch: ChangeBatch, call: Arc<CallContext>, limits: CallLimits) -> Mapped {
         let cpu = CpuTime::default();
-        let world = call::answer::world_of_mapper(&batch, call, self.counters.clone(), limits.replay);
+        let seed = call::answer::seed_of_watch(&batch);
+        let world = call::answer::world("map", seed, call, self.counters.clone(), limits.replay);
         let (plugin, metered) = (self.clone(), cpu.clone());
         let task = async move {
             let code = plugin.code();
@@ -293,7 +295,8 @@ impl Plugin {
         limits: CallLimits,
     ) -> Customized {
         let cpu = CpuTime::default();
-        let world = call::answer::world("customize", &request, call, self.counters.clone(), limits.replay);
+        let seed = call::answer::seed_of_parent(&request);
+        let world = call::answer::world("customize", seed, call, self.counters.clone(), limits.replay);
         let (plugin, metered) = (self.clone(), cpu.clone());
         let task = async move {
             let code = plugin.code();

@@ -6,7 +6,6 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::convert::Infallible;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,7 +38,7 @@ const HEALTHY: Duration = Duration::from_mins(1);
 /// The plugin's own code, which says whom changes concern.
 pub(crate) trait MapChanges: Send + Sync + 'static {
     /// The targets of each change. Err: why there are none, for people.
-    fn map(&self, batch: ChangeBatch) -> BoxFuture<'_, Result<Vec<Vec<Target>>, String>>;
+    fn map(&self, batch: ChangeBatch) -> BoxFuture<'static, Result<Vec<Vec<Target>>, String>>;
 
     /// Whether the object with this key is none of the plugin's affair.
     fn hides(&self, key: &ObjectKey) -> bool;
@@ -141,41 +140,53 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         self.missed && Instant::now() >= self.not_before
     }
 
-    /// Holds an event until it is asked about, if it counts and there is room.
+    /// Holds an event until it is asked about, if it counts and there is room. First lists need not be: every primary runs
+    /// when a controller begins.
     fn hold(&mut self, event: WatchEvent) {
-        let Self { sink, mapper, waiting, missed, .. } = self;
-        hold(event, sink, mapper, waiting, missed);
+        if matches!(event, WatchEvent::Applied { initial: true, .. })
+            || self.mapper.hides(event.key())
+            || !self.sink.route.counts(&event)
+        {
+            return;
+        }
+        if self.waiting.len() < MOST_WAITING {
+            self.waiting.push_back(event);
+        } else {
+            // Every primary is to run, and sees what has happened by then.
+            self.waiting.clear();
+            self.missed = true;
+        }
     }
 
-    /// The changes that are asked about next, each with its event.
-    fn take_batch(&mut self) -> Vec<(WatchEvent, ObjectChange)> {
-        let (mut batch, mut bytes) = (Vec::new(), 0);
-        while batch.len() < self.batch
+    /// The events that are asked about next, and the changes that they are: at least one, if any waits.
+    fn take_batch(&mut self) -> (Vec<WatchEvent>, Vec<ObjectChange>) {
+        let (mut events, mut changes, mut bytes) = (Vec::new(), Vec::new(), 0);
+        while events.len() < self.batch
             && let Some(event) = self.waiting.pop_front()
         {
             let change = self.sink.route.change(&event);
             bytes += [&change.old, &change.new].into_iter().flatten().map(|text| text.len()).sum::<usize>();
-            if bytes > BATCH_BYTES && !batch.is_empty() {
+            if bytes > BATCH_BYTES && !events.is_empty() {
                 self.waiting.push_front(event);
                 break;
             }
-            batch.push((event, change));
+            events.push(event);
+            changes.push(change);
         }
-        batch
+        (events, changes)
     }
 
     /// Asks the mapper, and takes what comes meanwhile.
-    async fn ask(&mut self, changes: Vec<ObjectChange>) -> Result<Vec<Vec<Target>>, String> {
-        let Self { source, sink, mapper, waiting, missed, controller, .. } = self;
-        let watch = sink.route.watch.clone().unwrap_or_default();
-        let mut mapped = pin!(mapper.map(ChangeBatch { controller: controller.clone(), watch, changes }));
+    async fn ask(&mut self, changes: Vec<ObjectChange>) -> Result<Vec<Vec<Target>>, Trouble> {
+        let watch = self.sink.route.watch.clone().unwrap_or_default();
+        let mut mapped = self.mapper.map(ChangeBatch { controller: self.controller.clone(), watch, changes });
         let mut has_more = true;
         loop {
             tokio::select! {
                 biased;
-                answer = &mut mapped => return answer,
-                event = source.next(), if has_more => match event {
-                    Some(event) => hold(event, sink, mapper, waiting, missed),
+                answer = &mut mapped => return answer.map_err(Trouble::Mapper),
+                event = self.source.next(), if has_more => match event {
+                    Some(event) => self.hold(event),
                     None => has_more = false,
                 },
             }
@@ -183,7 +194,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
     }
 
     /// Queues what the mapper has named.
-    async fn queue(&mut self, batch: &[(WatchEvent, ObjectChange)], answer: Vec<Vec<Target>>) -> Result<(), Trouble> {
+    async fn queue(&mut self, events: &[WatchEvent], answer: Vec<Vec<Target>>) -> Result<(), Trouble> {
         let (mut found, mut all) = (HashMap::new(), Vec::new());
         let mut count = 0;
         for targets in answer {
@@ -196,7 +207,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
             // Others wait for this thread.
             tokio::task::consume_budget().await;
         }
-        for ((event, _), keys) in batch.iter().zip(all) {
+        for (event, keys) in events.iter().zip(all) {
             self.sink.queue(keys.into_iter().collect(), event);
         }
         Ok(())
@@ -244,20 +255,17 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
     /// One call about what waits.
     async fn step(&mut self) {
         self.in_hand = true;
-        let batch = self.take_batch();
-        let mut done = Ok(());
-        if !batch.is_empty() {
-            done = match self.ask(batch.iter().map(|(_, change)| change.clone()).collect()).await {
-                Ok(answer) => self.queue(&batch, answer).await,
-                Err(error) => Err(Trouble::Mapper(error)),
-            };
-        }
+        let (events, changes) = self.take_batch();
+        let done = match self.ask(changes).await {
+            Ok(answer) => self.queue(&events, answer).await,
+            Err(trouble) => Err(trouble),
+        };
         match done {
             Ok(()) => self.batch = (2 * self.batch).min(BATCH),
-            Err(_) if batch.len() > 1 => {
+            Err(_) if events.len() > 1 => {
                 // One of them is at fault, and the others are not: it is looked for.
-                self.batch = batch.len() / 2;
-                batch.into_iter().rev().for_each(|(event, _)| self.waiting.push_front(event));
+                self.batch = events.len() / 2;
+                events.into_iter().rev().for_each(|event| self.waiting.push_front(event));
             }
             Err(Trouble::TooMany) => self.missed = true,
             Err(Trouble::Mapper(error)) => {
@@ -271,30 +279,6 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
             }
         }
         self.in_hand = false;
-    }
-}
-
-/// Holds an event until it is asked about, if it counts and there is room. First lists need not be: every primary runs
-/// when a controller begins.
-fn hold(
-    event: WatchEvent,
-    sink: &KeySink,
-    mapper: &impl MapChanges,
-    waiting: &mut VecDeque<WatchEvent>,
-    missed: &mut bool,
-) {
-    if matches!(event, WatchEvent::Applied { initial: true, .. })
-        || mapper.hides(event.key())
-        || !sink.route.counts(&event)
-    {
-        return;
-    }
-    if waiting.len() < MOST_WAITING {
-        waiting.push_back(event);
-    } else {
-        // Every primary is to run, and sees what has happened by then.
-        waiting.clear();
-        *missed = true;
     }
 }
 

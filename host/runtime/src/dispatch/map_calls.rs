@@ -25,8 +25,9 @@ pub(crate) struct PluginMapper {
 }
 
 impl MapChanges for PluginMapper {
-    fn map(&self, batch: ChangeBatch) -> BoxFuture<'_, Result<Vec<Vec<Target>>, String>> {
-        self.call(batch).boxed()
+    fn map(&self, batch: ChangeBatch) -> BoxFuture<'static, Result<Vec<Vec<Target>>, String>> {
+        let mapper = self.clone();
+        async move { mapper.call(batch).await }.boxed()
     }
 
     fn hides(&self, key: &ObjectKey) -> bool {

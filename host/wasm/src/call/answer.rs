@@ -98,33 +98,26 @@ fn size_of(answer: &Composition) -> usize {
     answer.children.iter().chain(&answer.status).map(String::len).sum()
 }
 
-/// The world of a call of `export` about `request`.
+/// The world of a call of `export`, with what it draws from this `seed`.
 pub(crate) fn world(
     export: &'static str,
-    request: &Request,
+    seed: [u8; 32],
     call: Arc<CallContext>,
     counters: Arc<Counters>,
     replay: Option<Replay>,
 ) -> AnswerWorld {
     let now = replay.map_or_else(now, |replay| replay.now);
-    AnswerWorld { export, now, random: StdRng::from_seed(seed(request)), call, counters }
+    AnswerWorld { export, now, random: StdRng::from_seed(seed), call, counters }
 }
 
-/// The world of a mapper. Who is called about changes draws the same about the same watch.
-pub(crate) fn world_of_mapper(
-    batch: &ChangeBatch,
-    call: Arc<CallContext>,
-    counters: Arc<Counters>,
-    replay: Option<Replay>,
-) -> AnswerWorld {
-    let now = replay.map_or_else(now, |replay| replay.now);
-    let seed = seed_of(&[&*batch.controller, &*batch.watch]);
-    AnswerWorld { export: "map", now, random: StdRng::from_seed(seed), call, counters }
+/// The same for one watch: who is called about changes draws the same about each batch.
+pub(crate) fn seed_of_watch(batch: &ChangeBatch) -> [u8; 32] {
+    seed_of(&[&*batch.controller, &*batch.watch])
 }
 
 /// The same for one parent as long as it lives: what a composer draws would otherwise change with each change of the
 /// parent's, its own new status included, and its children with it, for ever.
-fn seed(request: &Request) -> [u8; 32] {
+pub(crate) fn seed_of_parent(request: &Request) -> [u8; 32] {
     let namespace = request.key.namespace.as_deref().unwrap_or_default();
     let uid = request.uid.as_deref().unwrap_or_default();
     seed_of(&[&*request.controller, namespace, &*request.key.name, uid])
@@ -166,8 +159,8 @@ mod tests {
     fn the_seed_is_the_parents_and_of_no_attempt() {
         let first = request("u-1", "shop");
         let again = Request { attempt: 3, trace_id: "1".into(), ..first.clone() };
-        assert_eq!(seed(&first), seed(&again));
-        assert_ne!(seed(&first), seed(&request("u-2", "shop")));
-        assert_ne!(seed(&request("u-1", "shop")), seed(&request("-1", "shopu")));
+        assert_eq!(seed_of_parent(&first), seed_of_parent(&again));
+        assert_ne!(seed_of_parent(&first), seed_of_parent(&request("u-2", "shop")));
+        assert_ne!(seed_of_parent(&request("u-1", "shop")), seed_of_parent(&request("-1", "shopu")));
     }
 }

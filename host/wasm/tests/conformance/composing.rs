@@ -79,7 +79,7 @@ fn shape(composition: &Composition) -> Value {
     })
 }
 
-fn parent(spec: &Value) -> Value {
+pub(crate) fn parent(spec: &Value) -> Value {
     json!({
         "apiVersion": "conformance.windlass.dev/v1", "kind": "Composition",
         "metadata": {"name": "probe", "namespace": "prod", "uid": "u-1", "generation": 1}, "spec": spec,

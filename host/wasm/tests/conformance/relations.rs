@@ -10,7 +10,7 @@ use windlass_wasm::{ChangeBatch, ObjectChange, Plugin};
 use crate::call::Call;
 use crate::languages::{Language, Part, RUNTIME, selected};
 use crate::verdict::{Findings, same, shown};
-use crate::{lines, wire};
+use crate::{composing, lines, wire};
 
 /// The states of a changed object, by its specifications: of which either may be missing.
 type States = (Option<Value>, Option<Value>);
@@ -60,11 +60,7 @@ fn rule(rule: &RelatedRule) -> Value {
 }
 
 fn parent(spec: &Value) -> Call {
-    let parent = json!({
-        "apiVersion": "conformance.windlass.dev/v1", "kind": "Composition",
-        "metadata": {"name": "probe", "namespace": "prod", "uid": "u-1", "generation": 1}, "spec": spec,
-    });
-    Call::about(parent.to_string())
+    Call::about(composing::parent(spec).to_string())
 }
 
 fn for_each(part: Part, case: &str, check: impl Fn(&Arc<Plugin>) -> Result<(), String>) {

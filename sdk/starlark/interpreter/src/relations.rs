@@ -11,9 +11,12 @@ use crate::kind::RELATION;
 /// Whether a manifest gives a watch over to the script's function.
 pub(crate) fn are_by_code(manifest: &Json) -> bool {
     let (_, _, mapping) = RELATION;
-    let list = |json: &Json, field: &str| json[field].as_array().cloned().unwrap_or_default();
-    let watches = list(manifest, "controllers").into_iter().flat_map(|controller| list(&controller, "watches"));
-    watches.into_iter().any(|watch| watch["mapping"]["type"] == mapping)
+    let mut watches = list(manifest, "controllers").flat_map(|controller| list(controller, "watches"));
+    watches.any(|watch| watch["mapping"]["type"] == mapping)
+}
+
+fn list<'a>(json: &'a Json, field: &str) -> impl Iterator<Item = &'a Json> + use<'a> {
+    json[field].as_array().into_iter().flatten()
 }
 
 #[cfg(feature = "reconciler")]

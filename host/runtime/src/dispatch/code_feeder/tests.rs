@@ -40,11 +40,12 @@ struct Scripted {
 }
 
 impl MapChanges for Scripted {
-    fn map(&self, batch: ChangeBatch) -> BoxFuture<'_, Answer> {
+    fn map(&self, batch: ChangeBatch) -> BoxFuture<'static, Answer> {
         assert_eq!((&*batch.controller, &*batch.watch), ("shops", "pods"));
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(batch.changes.len());
+        let turns = self.turns.clone();
         async move {
-            self.turns.acquire().await.expect("nobody closes it").forget();
+            turns.acquire().await.expect("nobody closes it").forget();
             batch.changes.iter().map(|change| told(change.new.as_deref().or(change.old.as_deref()))).collect()
         }
         .boxed()

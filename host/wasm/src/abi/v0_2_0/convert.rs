@@ -25,7 +25,7 @@ use crate::text::{shortened, single_line};
 const MAX_DURATION_MS: u32 = i32::MAX as u32;
 /// How many failures of a call are kept, and how long their texts may be.
 const MAX_FAILURES: usize = 64;
-const MAX_MESSAGE: usize = 4 << 10;
+pub(super) const MAX_MESSAGE: usize = 4 << 10;
 /// As long as Kubernetes' names get.
 const MAX_NAME: usize = 253;
 /// UIDs and versions, which only servers make.
