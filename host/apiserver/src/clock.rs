@@ -1,16 +1,91 @@
-//! The time in the two forms that Kubernetes writes. The one place of the crate that reads the wall clock.
+//! The time and the chance that the server runs on. The one place of the crate that reads the wall clock or the system's
+//! randomness; both can be given instead, and then two runs are alike.
+//!
+//! Timers are tokio's: whoever pauses its clock (`tokio::time::pause`) drives them.
 
-use jiff::Timestamp;
+use std::time::SystemTime;
 
-/// `metav1.Time`: whole seconds.
-pub(crate) fn now() -> String {
-    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+use jiff::{SignedDuration, Timestamp};
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{Rng as _, SeedableRng as _};
+use tokio::time::Instant;
+
+/// The time that objects are stamped with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clock {
+    /// The system's.
+    #[default]
+    Wall,
+    /// This moment when the server starts; from then on it goes as tokio's clock goes, also while that is paused and
+    /// advanced by hand.
+    Told(SystemTime),
 }
 
-/// The age of a moment as kubectl prints it (`5s`, `3m20s`, `4h`, `12d`); `<unknown>` for what is no time.
-pub(crate) fn age(moment: &str) -> String {
-    let Ok(then) = moment.parse::<Timestamp>() else { return "<unknown>".to_owned() };
-    human_duration(Timestamp::now().as_second() - then.as_second())
+/// A running clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Time {
+    /// What a told clock showed, and when; none: the wall's.
+    told: Option<(Timestamp, Instant)>,
+    /// How far it has been set forward, or back.
+    offset: SignedDuration,
+}
+
+impl Time {
+    pub(crate) fn start(clock: Clock) -> Time {
+        let told = match clock {
+            Clock::Wall => None,
+            // A moment beyond the year 9999 cannot be written in an object.
+            Clock::Told(moment) => Some((Timestamp::try_from(moment).unwrap_or(Timestamp::MAX), Instant::now())),
+        };
+        Time { told, offset: SignedDuration::ZERO }
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        let shown = match self.told {
+            None => Timestamp::now(),
+            Some((then, since)) => then.saturating_add(since.elapsed()).unwrap_or(then),
+        };
+        Moment(shown.saturating_add(self.offset).unwrap_or(shown))
+    }
+}
+
+/// A point in time, in the forms that Kubernetes writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moment(Timestamp);
+
+impl Moment {
+    /// `metav1.Time`: whole seconds.
+    pub(crate) fn text(self) -> String {
+        self.0.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    }
+
+    /// The age of an earlier moment as kubectl prints it (`5s`, `3m20s`, `4h`, `12d`); `<unknown>` for what is no time.
+    pub(crate) fn age(self, moment: &str) -> String {
+        let Ok(then) = moment.parse::<Timestamp>() else { return "<unknown>".to_owned() };
+        human_duration(self.0.as_second() - then.as_second())
+    }
+}
+
+/// The source of UIDs and name suffixes.
+#[derive(Clone, Debug)]
+pub(crate) struct Chance(Xoshiro256PlusPlus);
+
+impl Chance {
+    /// The same seed gives the same sequence; none: the system's randomness.
+    pub(crate) fn new(seed: Option<u64>) -> Chance {
+        let seed = seed.unwrap_or_else(rand::random);
+        Chance(Xoshiro256PlusPlus::seed_from_u64(seed))
+    }
+
+    pub(crate) fn uid(&mut self) -> String {
+        uuid::Builder::from_random_bytes(self.bytes()).into_uuid().to_string()
+    }
+
+    pub(crate) fn bytes<const N: usize>(&mut self) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.0.fill_bytes(&mut bytes);
+        bytes
+    }
 }
 
 /// Two units while the first is small, then one: the rule of `duration.HumanDuration`.
@@ -47,5 +122,24 @@ mod tests {
         }
         assert_eq!(human_duration(86_400 * 3), "3d");
         assert_eq!(human_duration(86_400 * 30), "30d");
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_uids() {
+        let uids = |seed| {
+            let mut chance = Chance::new(Some(seed));
+            [chance.uid(), chance.uid()]
+        };
+        assert_eq!(uids(7), uids(7));
+        assert_ne!(uids(7), uids(8));
+        assert_ne!(uids(7)[0], uids(7)[1]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_told_clock_goes_as_tokios_does() {
+        let time = Time::start(Clock::Told(SystemTime::UNIX_EPOCH));
+        tokio::time::advance(std::time::Duration::from_hours(10)).await;
+        assert_eq!(time.now().text(), "1970-01-01T10:00:00Z");
+        assert_eq!(time.now().age("1970-01-01T00:00:00Z"), "10h");
     }
 }

@@ -42,6 +42,7 @@ use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
+pub use crate::clock::Clock;
 pub use crate::request_counts::RequestCount;
 
 use crate::server::Context;
@@ -56,11 +57,21 @@ pub struct Config {
     pub stand_ins: bool,
     /// How many changes of each resource are kept for watches to resume from.
     pub watch_history: usize,
+    /// The time that objects are stamped with.
+    pub clock: Clock,
+    /// Where UIDs and generated names come from: the same seed gives the same ones, none the system's randomness.
+    pub seed: Option<u64>,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), stand_ins: true, watch_history: 4096 }
+        Config {
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            stand_ins: true,
+            watch_history: 4096,
+            clock: Clock::Wall,
+            seed: None,
+        }
     }
 }
 
@@ -91,7 +102,7 @@ impl ApiServer {
         let listen = |source| StartError::Listen { address: config.address, source };
         let listener = TcpListener::bind(config.address).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
-        let shared = Arc::new(Shared::new(config.watch_history));
+        let shared = Arc::new(Shared::new(config.watch_history, config.clock, config.seed));
 
         let mut tasks = JoinSet::new();
         {

@@ -7,7 +7,6 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::clock;
 use crate::object::{self, text};
 use crate::request::{Target, WriteOptions};
 use crate::resources::builtin;
@@ -56,7 +55,7 @@ async fn make_ready(shared: Arc<Shared>, key: ObjectKey) {
         return;
     }
     let mut object = Value::clone(&stored);
-    object["status"] = ready_status(&key.resource, &stored);
+    object["status"] = ready_status(&key.resource, &stored, &state.now());
     let result = target(&state, &key, Some("status"))
         .and_then(|target| update::update(&mut state, &target, &options(), object).ok());
     if result.is_none() {
@@ -78,7 +77,7 @@ fn options() -> WriteOptions {
 }
 
 /// The status of a workload whose pods are all up.
-fn ready_status(resource: &GroupResource, object: &Value) -> Value {
+fn ready_status(resource: &GroupResource, object: &Value, now: &str) -> Value {
     let replicas = object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1);
     let mut status = json!({ "observedGeneration": object::generation(object), "replicas": replicas });
     if replicas > 0 {
@@ -104,23 +103,23 @@ fn ready_status(resource: &GroupResource, object: &Value) -> Value {
                 ("Available", "MinimumReplicasAvailable", "Deployment has minimum availability.".to_owned());
             let progress = format!("Deployment \"{}\" has successfully progressed.", object::name(object));
             let progressing = ("Progressing", "NewReplicaSetAvailable", progress);
-            status["conditions"] = [available, progressing].map(|parts| condition(object, parts)).into_iter().collect();
+            status["conditions"] =
+                [available, progressing].map(|parts| condition(object, parts, now)).into_iter().collect();
         }
     }
     status
 }
 
 /// A condition that holds since it first did.
-fn condition(object: &Value, (kind, reason, message): (&str, &str, String)) -> Value {
+fn condition(object: &Value, (kind, reason, message): (&str, &str, String), now: &str) -> Value {
     let before = object::items(object, "/status/conditions").iter().find(|condition| condition["type"] == json!(kind));
-    let now = clock::now();
     let since = before.map(|condition| text(condition, "/lastTransitionTime")).filter(|moment| !moment.is_empty());
     json!({
         "type": kind,
         "status": "True",
         "reason": reason,
         "message": message,
-        "lastTransitionTime": since.unwrap_or(&now),
+        "lastTransitionTime": since.unwrap_or(now),
         "lastUpdateTime": now,
     })
 }

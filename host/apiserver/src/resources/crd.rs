@@ -3,7 +3,6 @@
 
 use serde_json::{Value, json};
 
-use crate::clock;
 use crate::object::json_path::JsonPath;
 use crate::object::{self, text};
 use crate::resources::builtin;
@@ -121,7 +120,7 @@ pub(crate) fn unevaluated_rules(definition: &Value) -> Vec<String> {
 }
 
 /// Writes the status that makes the definition established, or says which `conflict` of names prevents it.
-pub(crate) fn establish(definition: &mut Value, conflict: Option<&str>) {
+pub(crate) fn establish(definition: &mut Value, conflict: Option<&str>, now: &str) {
     let accepted = definition["spec"]["names"].clone();
     let mut stored: Vec<String> =
         object::strings(definition, "/status/storedVersions").into_iter().map(str::to_owned).collect();
@@ -137,6 +136,7 @@ pub(crate) fn establish(definition: &mut Value, conflict: Option<&str>) {
             None => ("NoConflicts", "no conflicts found"),
             Some(why) => ("NameConflict", why),
         },
+        now,
     );
     set_condition(
         definition,
@@ -146,6 +146,7 @@ pub(crate) fn establish(definition: &mut Value, conflict: Option<&str>) {
             None => ("InitialNamesAccepted", "the initial names have been accepted"),
             Some(_) => ("NotAccepted", "not all names are accepted"),
         },
+        now,
     );
     if object::is_terminating(definition) {
         set_condition(
@@ -153,6 +154,7 @@ pub(crate) fn establish(definition: &mut Value, conflict: Option<&str>) {
             "Terminating",
             true,
             ("InstanceDeletionInProgress", "CustomResource deletion is in progress"),
+            now,
         );
     }
     let status = object::map_mut(definition, "status");
@@ -161,7 +163,7 @@ pub(crate) fn establish(definition: &mut Value, conflict: Option<&str>) {
 }
 
 /// Sets a condition; the time changes only with the state.
-fn set_condition(definition: &mut Value, kind: &str, holds: bool, (reason, message): (&str, &str)) {
+fn set_condition(definition: &mut Value, kind: &str, holds: bool, (reason, message): (&str, &str), now: &str) {
     let state = if holds { "True" } else { "False" };
     let status = object::map_mut(definition, "status");
     let conditions = status.entry("conditions").or_insert_with(|| json!([]));
@@ -172,7 +174,7 @@ fn set_condition(definition: &mut Value, kind: &str, holds: bool, (reason, messa
         known => {
             let condition = json!({
                 "type": kind, "status": state, "reason": reason, "message": message,
-                "lastTransitionTime": clock::now(),
+                "lastTransitionTime": now,
             });
             match known {
                 Some(place) => *place = condition,

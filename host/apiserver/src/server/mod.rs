@@ -49,7 +49,7 @@ pub(crate) async fn handle(AxumState(context): AxumState<Context>, request: Requ
         Err(error) => return respond::error(&error, Encoding::Json),
     };
     match answer(&context, &parts, body, accepted).await {
-        Ok(reply) => respond::reply(reply, accepted.encoding),
+        Ok(reply) => respond::reply(reply, accepted.encoding, context.shared.now()),
         Err(error) => respond::error(&error, accepted.encoding),
     }
 }

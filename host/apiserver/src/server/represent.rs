@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::clock::Moment;
 use crate::object;
 use crate::request::Query;
 use crate::request::media::Form;
@@ -36,19 +37,20 @@ pub(crate) fn one(
     include: IncludeObject,
     with_columns: bool,
     object: &Value,
+    now: Moment,
 ) -> Value {
     match form {
         Form::Full => object.clone(),
         Form::Metadata => partial(object),
         Form::Table => {
             let version = json!({ "resourceVersion": object::resource_version(object) });
-            table_of(resource, include, with_columns, &version, std::iter::once(object))
+            table_of(resource, include, with_columns, &version, std::iter::once(object), now)
         }
     }
 }
 
 /// A page of a list.
-pub(crate) fn page(resource: &ResourceType, form: Form, include: IncludeObject, page: &Page) -> Value {
+pub(crate) fn page(resource: &ResourceType, form: Form, include: IncludeObject, page: &Page, now: Moment) -> Value {
     let mut metadata = json!({ "resourceVersion": page.revision.to_string() });
     if let Some(token) = &page.continuation {
         metadata["continue"] = json!(token);
@@ -66,7 +68,7 @@ pub(crate) fn page(resource: &ResourceType, form: Form, include: IncludeObject, 
             let items = page.objects.iter().map(|object| partial(object)).collect();
             listed("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned(), items)
         }
-        Form::Table => table_of(resource, include, true, &metadata, page.objects.iter().map(|object| &**object)),
+        Form::Table => table_of(resource, include, true, &metadata, page.objects.iter().map(|object| &**object), now),
     }
 }
 
@@ -95,11 +97,12 @@ fn table_of<'a>(
     with_columns: bool,
     metadata: &Value,
     objects: impl Iterator<Item = &'a Value>,
+    now: Moment,
 ) -> Value {
     let printer = table::printer(resource);
     let rows: Vec<Value> = objects
         .map(|object| {
-            let mut row = json!({ "cells": printer.cells(object) });
+            let mut row = json!({ "cells": printer.cells(object, now) });
             match include {
                 IncludeObject::Nothing => {}
                 IncludeObject::Metadata => row["object"] = partial(object),

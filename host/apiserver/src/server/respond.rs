@@ -8,6 +8,7 @@ use http::header::{CONTENT_TYPE, HeaderName};
 use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
+use crate::clock::Moment;
 use crate::object;
 use crate::request::media::{DiscoveryVersion, Encoding, Form};
 use crate::resources::resource::ResourceType;
@@ -40,7 +41,8 @@ pub(crate) enum Reply {
     Watch(Body),
 }
 
-pub(crate) fn reply(reply: Reply, encoding: Encoding) -> Response {
+/// `now` is the time by which Tables show ages.
+pub(crate) fn reply(reply: Reply, encoding: Encoding, now: Moment) -> Response {
     match reply {
         Reply::Text(text) => response(StatusCode::OK, "text/plain; charset=utf-8", Body::from(text)),
         Reply::Json(value) => document(StatusCode::OK, &value, encoding),
@@ -58,7 +60,7 @@ pub(crate) fn reply(reply: Reply, encoding: Encoding) -> Response {
             let mut answer = match form {
                 // The common case writes the stored object without copying it.
                 Form::Full => document(code, &object, encoding),
-                form => document(code, &represent::one(&resource, form, include, true, &object), encoding),
+                form => document(code, &represent::one(&resource, form, include, true, &object, now), encoding),
             };
             for warning in warnings {
                 add_warning(&mut answer, &warning);
@@ -66,7 +68,7 @@ pub(crate) fn reply(reply: Reply, encoding: Encoding) -> Response {
             answer
         }
         Reply::Page { resource, form, include, page } => {
-            document(StatusCode::OK, &represent::page(&resource, form, include, &page), encoding)
+            document(StatusCode::OK, &represent::page(&resource, form, include, &page, now), encoding)
         }
         Reply::Watch(body) => response(StatusCode::OK, "application/json", body),
     }

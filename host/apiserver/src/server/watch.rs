@@ -326,7 +326,14 @@ impl Watcher {
             form => {
                 let with_columns = !self.columns_sent;
                 self.columns_sent = true;
-                let shown = represent::one(resource, form, self.options.include_object, with_columns, object);
+                let shown = represent::one(
+                    resource,
+                    form,
+                    self.options.include_object,
+                    with_columns,
+                    object,
+                    self.shared.now(),
+                );
                 write_line(lines, kind, &shown);
             }
         }
@@ -343,6 +350,7 @@ fn write_line(lines: &mut Vec<u8>, kind: &str, object: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Clock;
     use crate::storage::ObjectKey;
 
     fn put(state: &mut State, target: &Target, name: &str) {
@@ -353,7 +361,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_chunk_does_not_hold_all_that_there_is_to_tell() {
-        let shared = Arc::new(Shared::new(100));
+        let shared = Arc::new(Shared::new(100, Clock::Wall, None));
         let mut watcher = {
             let mut state = shared.lock();
             let resource = Arc::clone(state.registry.find("", "v1", "configmaps").expect("a built-in resource"));

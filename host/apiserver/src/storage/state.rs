@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::clock::{Chance, Clock, Moment, Time};
 use crate::request_counts::RequestCounts;
 use crate::resources::crd;
 use crate::resources::registry::Registry;
@@ -22,16 +23,25 @@ pub(crate) struct State {
     pub(crate) registry: Registry,
     pub(crate) snapshots: Snapshots,
     pub(crate) addresses: ServiceAddresses,
+    pub(crate) time: Time,
+    pub(crate) chance: Chance,
 }
 
 impl State {
-    pub(crate) fn new(history: usize) -> State {
+    pub(crate) fn new(history: usize, clock: Clock, seed: Option<u64>) -> State {
         State {
             store: Store::new(history),
             registry: Registry::new(),
             snapshots: Snapshots::default(),
             addresses: ServiceAddresses::default(),
+            time: Time::start(clock),
+            chance: Chance::new(seed),
         }
+    }
+
+    /// The time as objects are stamped with it.
+    pub(crate) fn now(&self) -> String {
+        self.time.now().text()
     }
 
     /// Stores an object. If it is a definition, its resource is served from now on.
@@ -39,7 +49,7 @@ impl State {
         let defines = crd::is_definition(&key.resource);
         if defines {
             let conflict = self.registry.name_conflict(&object);
-            crd::establish(&mut object, conflict.as_deref());
+            crd::establish(&mut object, conflict.as_deref(), &self.now());
         }
         if is_service(key) {
             self.addresses.replace(self.store.get(key).map(|it| &**it), Some(&object));
@@ -114,12 +124,17 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(history: usize) -> Shared {
+    pub(crate) fn new(history: usize, clock: Clock, seed: Option<u64>) -> Shared {
         Shared {
-            state: Mutex::new(State::new(history)),
+            state: Mutex::new(State::new(history, clock, seed)),
             counts: RequestCounts::default(),
             stop: CancellationToken::new(),
         }
+    }
+
+    /// The time that clients are shown.
+    pub(crate) fn now(&self) -> Moment {
+        self.lock().time.now()
     }
 
     /// A panic of another holder poisons nothing here: every step leaves the state consistent or does not touch it.

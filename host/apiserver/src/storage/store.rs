@@ -39,7 +39,7 @@ struct Table {
 pub(crate) struct Store {
     revision: u64,
     history: usize,
-    tables: HashMap<GroupResource, Table>,
+    tables: BTreeMap<GroupResource, Table>,
     /// Every stored object's place; a UID is never used twice.
     by_uid: HashMap<String, ObjectKey>,
     /// Owner's UID → the objects that name it in an owner reference, whether or not the owner exists.
@@ -53,7 +53,7 @@ impl Store {
         Store {
             revision: 1,
             history,
-            tables: HashMap::new(),
+            tables: BTreeMap::new(),
             by_uid: HashMap::new(),
             dependents: HashMap::new(),
             followers: Vec::new(),

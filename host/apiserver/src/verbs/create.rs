@@ -1,17 +1,17 @@
 //! Creation: POST, a PUT or an apply to a name that does not exist, and what the stand-ins make.
 
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 use super::{Written, prepare};
 use crate::cause::Cause;
+use crate::clock::Chance;
+use crate::object;
 use crate::request::{Target, WriteOptions, decode};
 use crate::resources::builtin;
 use crate::rules::defaults;
 use crate::status_error::ApiError;
 use crate::storage::ObjectKey;
 use crate::storage::state::State;
-use crate::{clock, object};
 
 /// Whether `metadata.managedFields` is still to be written, or server-side apply has done it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,9 +50,9 @@ pub(super) fn insert(
     let mut warnings = prepare::normalise(resource, options, &mut object)?;
     warnings.extend(prepare::advice(resource, &object));
     if tracking == Tracking::Update {
-        prepare::track(target, options, None, &mut object);
+        prepare::track(state, target, options, None, &mut object);
     }
-    new_metadata(target, &mut object);
+    new_metadata(state, target, &mut object);
     defaults::on_create(state, resource, &mut object);
     prepare::validate(resource, &object, None)?;
     // Last, as in a real server's storage: an invalid object is reported as invalid even if its name is taken.
@@ -63,7 +63,7 @@ pub(super) fn insert(
     Ok(Written { object, created: true, warnings })
 }
 
-fn name_object(state: &State, target: &Target, object: &mut Value) -> Result<(), ApiError> {
+fn name_object(state: &mut State, target: &Target, object: &mut Value) -> Result<(), ApiError> {
     if !object::name(object).is_empty() {
         return Ok(());
     }
@@ -73,7 +73,7 @@ fn name_object(state: &State, target: &Target, object: &mut Value) -> Result<(),
         return Err(ApiError::invalid(&target.resource, "", &[cause]));
     }
     // A real server tries once and answers AlreadyExists on a clash; trying again is what its clients then do.
-    let name = std::iter::repeat_with(|| format!("{prefix}{}", random_suffix()))
+    let name = std::iter::repeat_with(|| format!("{prefix}{}", random_suffix(&mut state.chance)))
         .find(|name| state.store.get(&target.key(name)).is_none())
         .unwrap_or(prefix);
     object::metadata_mut(object).insert("name".to_owned(), json!(name));
@@ -81,10 +81,9 @@ fn name_object(state: &State, target: &Target, object: &mut Value) -> Result<(),
 }
 
 /// Five characters of the alphabet that avoids accidental words.
-fn random_suffix() -> String {
+fn random_suffix(chance: &mut Chance) -> String {
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-    let random = Uuid::new_v4();
-    random.as_bytes()[..5].iter().map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()])).collect()
+    chance.bytes::<5>().iter().map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()])).collect()
 }
 
 /// The namespace exists and takes new objects, and so does the kind.
@@ -107,13 +106,13 @@ fn check_place(state: &State, target: &Target, name: &str) -> Result<(), ApiErro
 }
 
 /// Sets the metadata of a new object that only the server decides.
-fn new_metadata(target: &Target, object: &mut Value) {
+fn new_metadata(state: &mut State, target: &Target, object: &mut Value) {
     let metadata = object::metadata_mut(object);
     for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation", "resourceVersion"] {
         metadata.remove(key);
     }
-    metadata.insert("uid".to_owned(), json!(Uuid::new_v4().to_string()));
-    metadata.insert("creationTimestamp".to_owned(), json!(clock::now()));
+    metadata.insert("uid".to_owned(), json!(state.chance.uid()));
+    metadata.insert("creationTimestamp".to_owned(), json!(state.now()));
     if target.resource.has_generation {
         metadata.insert("generation".to_owned(), json!(1));
     }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::cause::Cause;
-use crate::clock;
 use crate::object::{self, text};
 use crate::request::selector::Selectors;
 use crate::request::{Query, Target, dry_run};
@@ -131,7 +130,7 @@ pub(crate) fn remove(
     let finalizers: Vec<&str> = finalizers.iter().map(String::as_str).collect();
     object::set_finalizers(&mut terminating, &finalizers);
     if !object::is_terminating(&current) {
-        mark_terminating(key, &mut terminating);
+        mark_terminating(key, &mut terminating, &state.now());
     }
     if terminating == *current {
         return Some(answer(&current, false));
@@ -142,10 +141,10 @@ pub(crate) fn remove(
     Some(answer(&state.commit(key, terminating), false))
 }
 
-fn mark_terminating(key: &ObjectKey, object: &mut Value) {
+fn mark_terminating(key: &ObjectKey, object: &mut Value, now: &str) {
     let generation = object::generation(object);
     let metadata = object::metadata_mut(object);
-    metadata.insert("deletionTimestamp".to_owned(), json!(clock::now()));
+    metadata.insert("deletionTimestamp".to_owned(), json!(now));
     metadata.insert("deletionGracePeriodSeconds".to_owned(), json!(0));
     if let Some(generation) = generation {
         metadata.insert("generation".to_owned(), json!(generation + 1));

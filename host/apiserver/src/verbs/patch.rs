@@ -10,11 +10,11 @@ use super::{Written, prepare, update};
 use crate::cause::Cause;
 use crate::merge::apply::{self, Conflict, Manager, conflict_message};
 use crate::merge::strategic;
+use crate::object;
 use crate::request::media::PatchKind;
 use crate::request::{Target, WriteOptions, decode};
 use crate::status_error::ApiError;
 use crate::storage::state::State;
-use crate::{clock, object};
 
 /// A real server's limits on a JSON patch: its operations, and the bytes that they copy.
 const MOST_OPERATIONS: usize = 10_000;
@@ -120,7 +120,7 @@ pub(crate) fn apply(
 
     let current = state.read(&target.resource, &target.key(target.name()));
     check_version(target, current.as_ref(), &mut config)?;
-    let now = clock::now();
+    let now = state.now();
     let api_version = target.resource.api_version();
     let manager = Manager { name, api_version: &api_version, subresource: target.subresource(), now: &now };
     let merged = apply::server_side_apply(current.as_deref(), &config, &manager, options.force, target.resource.root())

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::delete;
 use crate::merge::apply::{self, Manager};
+use crate::object;
 use crate::request::{FieldValidation, Target, WriteOptions};
 use crate::resources::resource::ResourceType;
 use crate::resources::{convert, crd};
 use crate::rules::{defaults, validation};
 use crate::status_error::ApiError;
 use crate::storage::state::State;
-use crate::{clock, object};
 
 /// Brings what the client sent into the form that is stored: unknown fields removed, defaults filled in. Answers the
 /// warnings; strict field validation makes them an error.
@@ -78,8 +78,8 @@ pub(super) fn field_warnings(
 }
 
 /// Records in `metadata.managedFields` what this request changed.
-pub(super) fn track(target: &Target, options: &WriteOptions, live: Option<&Value>, object: &mut Value) {
-    let now = clock::now();
+pub(super) fn track(state: &State, target: &Target, options: &WriteOptions, live: Option<&Value>, object: &mut Value) {
+    let now = state.now();
     let api_version = target.resource.api_version();
     let manager =
         Manager { name: &options.manager, api_version: &api_version, subresource: target.subresource(), now: &now };

@@ -67,7 +67,7 @@ pub(super) fn replace(
     let mut warnings = prepare::normalise(resource, options, &mut object)?;
     warnings.extend(prepare::advice(resource, &object));
     if tracking == Tracking::Update {
-        prepare::track(target, options, Some(current), &mut object);
+        prepare::track(state, target, options, Some(current), &mut object);
     }
     defaults::on_update(state, resource, &mut object, current);
     let version = json!(object::resource_version(current));

@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use super::Printer;
-use crate::clock;
+use crate::clock::Moment;
 use crate::object::{self, condition_holds, items, text};
 use crate::resources::column::Column;
 use crate::verbs::scale::selector_text;
 
 /// From an object to the cells of its row.
-type Cells = fn(&Value) -> Vec<Value>;
+type Cells = fn(&Value, Moment) -> Vec<Value>;
 
 /// The printer of a kind; those without columns of their own show name and age.
 pub(super) fn printer(group: &str, kind: &str) -> Printer<'static> {
@@ -82,8 +82,8 @@ fn name(object: &Value) -> Value {
     json!(object::name(object))
 }
 
-fn age(object: &Value) -> Value {
-    json!(clock::age(text(object, "/metadata/creationTimestamp")))
+fn age(object: &Value, now: Moment) -> Value {
+    json!(now.age(text(object, "/metadata/creationTimestamp")))
 }
 
 fn number(object: &Value, pointer: &str) -> i64 {
@@ -105,7 +105,7 @@ fn workload(object: &Value) -> [Value; 3] {
     [field("/name"), field("/image"), json!(selector_text(&object["spec"]["selector"]))]
 }
 
-fn deployment(object: &Value) -> Vec<Value> {
+fn deployment(object: &Value, now: Moment) -> Vec<Value> {
     let ready = format!("{}/{}", number(object, "/status/readyReplicas"), number(object, "/spec/replicas"));
     let [names, images, selector] = workload(object);
     vec![
@@ -113,34 +113,34 @@ fn deployment(object: &Value) -> Vec<Value> {
         json!(ready),
         json!(number(object, "/status/updatedReplicas")),
         json!(number(object, "/status/availableReplicas")),
-        age(object),
+        age(object, now),
         names,
         images,
         selector,
     ]
 }
 
-fn replica_set(object: &Value) -> Vec<Value> {
+fn replica_set(object: &Value, now: Moment) -> Vec<Value> {
     let [names, images, selector] = workload(object);
     vec![
         name(object),
         json!(number(object, "/spec/replicas")),
         json!(number(object, "/status/replicas")),
         json!(number(object, "/status/readyReplicas")),
-        age(object),
+        age(object, now),
         names,
         images,
         selector,
     ]
 }
 
-fn stateful_set(object: &Value) -> Vec<Value> {
+fn stateful_set(object: &Value, now: Moment) -> Vec<Value> {
     let ready = format!("{}/{}", number(object, "/status/readyReplicas"), number(object, "/spec/replicas"));
     let [names, images, _] = workload(object);
-    vec![name(object), json!(ready), age(object), names, images]
+    vec![name(object), json!(ready), age(object, now), names, images]
 }
 
-fn daemon_set(object: &Value) -> Vec<Value> {
+fn daemon_set(object: &Value, now: Moment) -> Vec<Value> {
     let count = |key: &str| json!(number(object, &format!("/status/{key}")));
     let [names, images, selector] = workload(object);
     let nodes = object.pointer("/spec/template/spec/nodeSelector").and_then(Value::as_object);
@@ -153,14 +153,14 @@ fn daemon_set(object: &Value) -> Vec<Value> {
         count("updatedNumberScheduled"),
         count("numberAvailable"),
         joined(nodes),
-        age(object),
+        age(object, now),
         names,
         images,
         selector,
     ]
 }
 
-fn job(object: &Value) -> Vec<Value> {
+fn job(object: &Value, now: Moment) -> Vec<Value> {
     let status = match () {
         () if condition_holds(object, "Complete") => "Complete",
         () if condition_holds(object, "Failed") => "Failed",
@@ -169,13 +169,13 @@ fn job(object: &Value) -> Vec<Value> {
     };
     let completions = format!("{}/{}", number(object, "/status/succeeded"), number(object, "/spec/completions"));
     let [names, images, selector] = workload(object);
-    vec![name(object), json!(status), json!(completions), json!(""), age(object), names, images, selector]
+    vec![name(object), json!(status), json!(completions), json!(""), age(object, now), names, images, selector]
 }
 
-fn cron_job(object: &Value) -> Vec<Value> {
+fn cron_job(object: &Value, now: Moment) -> Vec<Value> {
     let last = match text(object, "/status/lastScheduleTime") {
         "" => "<none>".to_owned(),
-        moment => clock::age(moment),
+        moment => now.age(moment),
     };
     vec![
         name(object),
@@ -184,11 +184,11 @@ fn cron_job(object: &Value) -> Vec<Value> {
         json!(object.pointer("/spec/suspend") == Some(&json!(true))),
         json!(items(object, "/status/active").len()),
         json!(last),
-        age(object),
+        age(object, now),
     ]
 }
 
-fn pod(object: &Value) -> Vec<Value> {
+fn pod(object: &Value, now: Moment) -> Vec<Value> {
     let statuses = items(object, "/status/containerStatuses");
     let ready = statuses.iter().filter(|status| status["ready"] == json!(true)).count();
     let restarts: i64 = statuses.iter().map(|status| number(status, "/restartCount")).sum();
@@ -198,13 +198,13 @@ fn pod(object: &Value) -> Vec<Value> {
         json!(format!("{ready}/{}", items(object, "/spec/containers").len())),
         json!(status),
         json!(restarts.to_string()),
-        age(object),
+        age(object, now),
         or_none(text(object, "/status/podIP")),
         or_none(text(object, "/spec/nodeName")),
     ]
 }
 
-fn service(object: &Value) -> Vec<Value> {
+fn service(object: &Value, now: Moment) -> Vec<Value> {
     let ports = items(object, "/spec/ports").iter().map(|port| {
         let (number, protocol) = (port["port"].as_i64().unwrap_or(0), text(port, "/protocol"));
         match port["nodePort"].as_i64() {
@@ -226,13 +226,13 @@ fn service(object: &Value) -> Vec<Value> {
         or_none(text(object, "/spec/clusterIP")),
         json!(external),
         joined(ports),
-        age(object),
+        age(object, now),
         joined(selector),
     ]
 }
 
-fn namespace(object: &Value) -> Vec<Value> {
-    vec![name(object), json!(text(object, "/status/phase")), age(object)]
+fn namespace(object: &Value, now: Moment) -> Vec<Value> {
+    vec![name(object), json!(text(object, "/status/phase")), age(object, now)]
 }
 
 fn data_count(object: &Value) -> Value {
@@ -240,35 +240,41 @@ fn data_count(object: &Value) -> Value {
     json!((count("data") + count("binaryData")).to_string())
 }
 
-fn config_map(object: &Value) -> Vec<Value> {
-    vec![name(object), data_count(object), age(object)]
+fn config_map(object: &Value, now: Moment) -> Vec<Value> {
+    vec![name(object), data_count(object), age(object, now)]
 }
 
-fn secret(object: &Value) -> Vec<Value> {
-    vec![name(object), json!(text(object, "/type")), data_count(object), age(object)]
+fn secret(object: &Value, now: Moment) -> Vec<Value> {
+    vec![name(object), json!(text(object, "/type")), data_count(object), age(object, now)]
 }
 
-fn plain(object: &Value) -> Vec<Value> {
-    vec![name(object), age(object)]
+fn plain(object: &Value, now: Moment) -> Vec<Value> {
+    vec![name(object), age(object, now)]
 }
 
-fn endpoints(object: &Value) -> Vec<Value> {
+fn endpoints(object: &Value, now: Moment) -> Vec<Value> {
     let addresses = items(object, "/subsets").iter().flat_map(|subset| {
         let ports = items(subset, "/ports");
         items(subset, "/addresses").iter().flat_map(move |address| {
             ports.iter().map(move |port| format!("{}:{}", text(address, "/ip"), port["port"].as_i64().unwrap_or(0)))
         })
     });
-    vec![name(object), joined(addresses), age(object)]
+    vec![name(object), joined(addresses), age(object, now)]
 }
 
-fn node(object: &Value) -> Vec<Value> {
+fn node(object: &Value, now: Moment) -> Vec<Value> {
     let ready = condition_holds(object, "Ready");
     let version = text(object, "/status/nodeInfo/kubeletVersion");
-    vec![name(object), json!(if ready { "Ready" } else { "NotReady" }), json!("<none>"), age(object), json!(version)]
+    vec![
+        name(object),
+        json!(if ready { "Ready" } else { "NotReady" }),
+        json!("<none>"),
+        age(object, now),
+        json!(version),
+    ]
 }
 
-fn claim(object: &Value) -> Vec<Value> {
+fn claim(object: &Value, now: Moment) -> Vec<Value> {
     vec![
         name(object),
         json!(text(object, "/status/phase")),
@@ -276,7 +282,7 @@ fn claim(object: &Value) -> Vec<Value> {
         json!(text(object, "/status/capacity/storage")),
         json!(object::strings(object, "/status/accessModes").join(",")),
         json!(text(object, "/spec/storageClassName")),
-        age(object),
+        age(object, now),
     ]
 }
 
@@ -287,13 +293,13 @@ fn event_columns() -> Vec<Column> {
 }
 
 /// Either form of an event: the fields that only the other has are looked up under both names.
-fn event(object: &Value) -> Vec<Value> {
+fn event(object: &Value, now: Moment) -> Vec<Value> {
     let first_of = |pointers: &[&str]| {
         pointers.iter().map(|pointer| text(object, pointer)).find(|text| !text.is_empty()).unwrap_or_default()
     };
     let ago = |pointers: &[&str]| match first_of(pointers) {
         "" => "<unknown>".to_owned(),
-        moment => clock::age(moment),
+        moment => now.age(moment),
     };
     let regarding = object.get("involvedObject").or_else(|| object.get("regarding")).unwrap_or(&Value::Null);
     let target = format!("{}/{}", text(regarding, "/kind").to_lowercase(), text(regarding, "/name"));
@@ -322,11 +328,11 @@ fn event(object: &Value) -> Vec<Value> {
     ]
 }
 
-fn lease(object: &Value) -> Vec<Value> {
-    vec![name(object), json!(text(object, "/spec/holderIdentity")), age(object)]
+fn lease(object: &Value, now: Moment) -> Vec<Value> {
+    vec![name(object), json!(text(object, "/spec/holderIdentity")), age(object, now)]
 }
 
-fn ingress(object: &Value) -> Vec<Value> {
+fn ingress(object: &Value, now: Moment) -> Vec<Value> {
     let hosts =
         items(object, "/spec/rules").iter().map(|rule| text(rule, "/host").to_owned()).filter(|host| !host.is_empty());
     let hosts = hosts.collect::<Vec<_>>().join(",");
@@ -338,15 +344,15 @@ fn ingress(object: &Value) -> Vec<Value> {
         json!(hosts),
         json!(""),
         json!(ports),
-        age(object),
+        age(object, now),
     ]
 }
 
-fn network_policy(object: &Value) -> Vec<Value> {
-    vec![name(object), or_none(&selector_text(&object["spec"]["podSelector"])), age(object)]
+fn network_policy(object: &Value, now: Moment) -> Vec<Value> {
+    vec![name(object), or_none(&selector_text(&object["spec"]["podSelector"])), age(object, now)]
 }
 
-fn endpoint_slice(object: &Value) -> Vec<Value> {
+fn endpoint_slice(object: &Value, now: Moment) -> Vec<Value> {
     let ports = items(object, "/ports").iter().map(|port| port["port"].to_string());
     let addresses = items(object, "/endpoints").iter().flat_map(|endpoint| object::strings(endpoint, "/addresses"));
     vec![
@@ -354,15 +360,15 @@ fn endpoint_slice(object: &Value) -> Vec<Value> {
         json!(text(object, "/addressType")),
         joined(ports),
         joined(addresses.map(str::to_owned)),
-        age(object),
+        age(object, now),
     ]
 }
 
-fn binding(object: &Value) -> Vec<Value> {
+fn binding(object: &Value, now: Moment) -> Vec<Value> {
     let role = format!("{}/{}", text(object, "/roleRef/kind"), text(object, "/roleRef/name"));
-    vec![name(object), json!(role), age(object)]
+    vec![name(object), json!(role), age(object, now)]
 }
 
-fn created_at(object: &Value) -> Vec<Value> {
+fn created_at(object: &Value, _: Moment) -> Vec<Value> {
     vec![name(object), json!(text(object, "/metadata/creationTimestamp"))]
 }

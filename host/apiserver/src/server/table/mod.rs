@@ -4,7 +4,7 @@ mod builtin;
 
 use serde_json::{Value, json};
 
-use crate::clock;
+use crate::clock::Moment;
 use crate::object::json_path::JsonPath;
 use crate::resources::column::Column;
 use crate::resources::resource::ResourceType;
@@ -12,7 +12,7 @@ use crate::resources::resource::ResourceType;
 /// How a kind's rows are made.
 pub(crate) enum Printer<'a> {
     Custom(&'a [(Column, JsonPath)]),
-    Builtin { columns: Vec<Column>, cells: fn(&Value) -> Vec<Value> },
+    Builtin { columns: Vec<Column>, cells: fn(&Value, Moment) -> Vec<Value> },
 }
 
 pub(crate) fn printer(resource: &ResourceType) -> Printer<'_> {
@@ -33,20 +33,20 @@ impl Printer<'_> {
         }
     }
 
-    pub(crate) fn cells(&self, object: &Value) -> Vec<Value> {
+    pub(crate) fn cells(&self, object: &Value, now: Moment) -> Vec<Value> {
         match self {
             Printer::Custom(columns) => {
                 let name = json!(crate::object::name(object));
-                let others = columns.iter().map(|(column, path)| cell(column, path, object));
+                let others = columns.iter().map(|(column, path)| cell(column, path, object, now));
                 std::iter::once(name).chain(others).collect()
             }
-            Printer::Builtin { cells, .. } => cells(object),
+            Printer::Builtin { cells, .. } => cells(object, now),
         }
     }
 }
 
 /// A cell holds the column's type, or nothing where the object has no fitting value.
-fn cell(column: &Column, path: &JsonPath, object: &Value) -> Value {
+fn cell(column: &Column, path: &JsonPath, object: &Value, now: Moment) -> Value {
     let found = path.find(object);
     let Some(first) = found.first().copied() else { return Value::Null };
     match column.kind.as_str() {
@@ -54,7 +54,7 @@ fn cell(column: &Column, path: &JsonPath, object: &Value) -> Value {
         "integer" => first.as_f64().map_or(Value::Null, |number| json!(number)),
         "number" if first.is_number() => first.clone(),
         "boolean" if first.is_boolean() => first.clone(),
-        "date" => first.as_str().map_or(Value::Null, |moment| json!(clock::age(moment))),
+        "date" => first.as_str().map_or(Value::Null, |moment| json!(now.age(moment))),
         "string" => match found.as_slice() {
             [Value::String(text)] => json!(text),
             [other] => json!(other.to_string()),
@@ -71,12 +71,18 @@ fn cell(column: &Column, path: &JsonPath, object: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::{Clock, Time};
 
     #[test]
     fn a_cell_has_the_type_of_its_column() {
         let object = json!({ "n": 3, "s": "x", "l": ["a", "b"] });
         let cell_of = |kind: &str, path: &str| {
-            cell(&Column::new("C", kind), &JsonPath::parse(path).expect("a valid path"), &object)
+            cell(
+                &Column::new("C", kind),
+                &JsonPath::parse(path).expect("a valid path"),
+                &object,
+                Time::start(Clock::Wall).now(),
+            )
         };
         assert_eq!(cell_of("integer", ".n"), json!(3));
         assert_eq!(cell_of("string", ".n"), json!("3"));
