@@ -5,13 +5,14 @@
 //! KUBECONFIG=/tmp/kubeconfig kubectl get namespaces
 //! ```
 //!
-//! Both arguments may be left out: a free port, and `windlass.kubeconfig` in the temporary directory.
+//! All arguments may be left out: a free port, and `windlass.kubeconfig` in the temporary directory. A third argument `rbac`
+//! has requests authorized by roles.
 
 use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use windlass_apiserver::{ApiServer, Config};
+use windlass_apiserver::{ApiServer, Authorization, Config};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -20,7 +21,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let path = arguments.next().map_or_else(|| std::env::temp_dir().join("windlass.kubeconfig"), PathBuf::from);
 
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let server = ApiServer::start(Config { address, ..Config::default() }).await?;
+    let by_roles = arguments.next().as_deref() == Some("rbac");
+    let authorization = if by_roles { Authorization::Rbac } else { Authorization::AlwaysAllow };
+    let server = ApiServer::start(Config { address, authorization, ..Config::default() }).await?;
     std::fs::write(&path, server.kubeconfig())?;
     println!("serving at {}; export KUBECONFIG={}", server.url(), path.display());
     tokio::signal::ctrl_c().await?;

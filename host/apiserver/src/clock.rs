@@ -59,6 +59,11 @@ impl Moment {
         self.0.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
     }
 
+    /// Since 1970.
+    pub(crate) fn seconds(self) -> i64 {
+        self.0.as_second()
+    }
+
     /// The age of an earlier moment as kubectl prints it (`5s`, `3m20s`, `4h`, `12d`); `<unknown>` for what is no time.
     pub(crate) fn age(self, moment: &str) -> String {
         let Ok(then) = moment.parse::<Timestamp>() else { return "<unknown>".to_owned() };
@@ -85,6 +90,15 @@ impl Chance {
         let mut bytes = [0; N];
         self.0.fill_bytes(&mut bytes);
         bytes
+    }
+}
+
+/// Bytes that nobody can guess; with a seed, always the same ones.
+pub(crate) fn secret<const N: usize>(seed: Option<u64>) -> [u8; N] {
+    match seed {
+        // Not the sequence that UIDs come from.
+        Some(seed) => Chance::new(Some(!seed)).bytes(),
+        None => rand::random(),
     }
 }
 

@@ -17,6 +17,8 @@
 //! # }
 //! ```
 
+mod authn;
+mod authz;
 mod cause;
 mod clock;
 mod controllers;
@@ -30,7 +32,6 @@ mod schema;
 mod server;
 mod status_error;
 mod storage;
-#[cfg_attr(not(test), expect(dead_code, reason = "authentication and serviceaccounts/token come next"))]
 mod tokens;
 mod verbs;
 
@@ -42,9 +43,12 @@ use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
+pub use crate::authn::StaticToken;
+pub use crate::authz::Authorization;
 pub use crate::clock::Clock;
 pub use crate::request_counts::RequestCount;
 
+use crate::authn::Authenticator;
 use crate::server::Context;
 use crate::storage::state::Shared;
 
@@ -61,6 +65,10 @@ pub struct Config {
     pub clock: Clock,
     /// Where UIDs and generated names come from: the same seed gives the same ones, none the system's randomness.
     pub seed: Option<u64>,
+    /// Who may do what.
+    pub authorization: Authorization,
+    /// Users beside the administrator, whose token [`ApiServer::kubeconfig`] has.
+    pub tokens: Vec<StaticToken>,
 }
 
 impl Default for Config {
@@ -71,6 +79,8 @@ impl Default for Config {
             watch_history: 4096,
             clock: Clock::Wall,
             seed: None,
+            authorization: Authorization::AlwaysAllow,
+            tokens: Vec::new(),
         }
     }
 }
@@ -93,6 +103,7 @@ pub enum StartError {
 pub struct ApiServer {
     address: SocketAddr,
     shared: Arc<Shared>,
+    token: Option<String>,
     tasks: JoinSet<()>,
 }
 
@@ -104,16 +115,21 @@ impl ApiServer {
         let address = listener.local_addr().map_err(listen)?;
         let shared = Arc::new(Shared::new(config.watch_history, config.clock, config.seed));
 
+        let by_roles = config.authorization == Authorization::Rbac;
+        let token = clock::secret::<16>(config.seed).map(|byte| format!("{byte:02x}")).concat();
+        let authenticator = Arc::new(Authenticator::new(by_roles, token.clone(), config.tokens));
+
         let mut tasks = JoinSet::new();
         {
             let mut state = shared.lock();
+            state.by_roles = by_roles;
             tasks.spawn(controllers::collector::run(Arc::clone(&shared), state.store.follow()));
             if config.stand_ins {
                 tasks.spawn(controllers::stand_ins::run(Arc::clone(&shared), state.store.follow()));
             }
             controllers::bootstrap::populate(&mut state, address);
         }
-        let context = Context { shared: Arc::clone(&shared), address };
+        let context = Context { shared: Arc::clone(&shared), authenticator, address };
         let app = Router::new().fallback(server::handle).with_state(context);
         // Watch events are small and must not wait for each other.
         let listener = listener.tap_io(|stream| {
@@ -127,7 +143,7 @@ impl ApiServer {
                 tracing::error!(%error, "the embedded API server ended; nothing answers any more");
             }
         });
-        Ok(ApiServer { address, shared, tasks })
+        Ok(ApiServer { address, shared, token: by_roles.then_some(token), tasks })
     }
 
     /// Where it listens.
@@ -142,9 +158,16 @@ impl ApiServer {
         format!("http://{}", self.address)
     }
 
-    /// A kubeconfig (YAML) with the context `windlass` and no credentials.
+    /// The administrator's bearer token; none where everything is allowed.
+    #[must_use]
+    pub fn token(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
+
+    /// A kubeconfig (YAML) with the context `windlass`: the administrator's, with its token if there is authorization.
     #[must_use]
     pub fn kubeconfig(&self) -> String {
+        let credentials = self.token.as_ref().map_or("{}".to_owned(), |token| format!("{{ token: {token} }}"));
         format!(
             "apiVersion: v1\n\
              kind: Config\n\
@@ -161,7 +184,7 @@ impl ApiServer {
                  user: windlass\n\
              users:\n\
              - name: windlass\n  \
-               user: {{}}\n",
+               user: {credentials}\n",
             self.url()
         )
     }

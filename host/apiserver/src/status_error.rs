@@ -131,6 +131,24 @@ impl ApiError {
         ApiError::new(StatusCode::FORBIDDEN, "Forbidden", message).about(target, name)
     }
 
+    /// The user may not do this to `target`, whose plural is empty for a path.
+    pub(crate) fn unauthorized_action(target: &GroupResource, name: &str, why: &str) -> ApiError {
+        if target.plural.is_empty() {
+            let message = format!("forbidden: {why}");
+            return ApiError::new(StatusCode::FORBIDDEN, "Forbidden", message).with_details();
+        }
+        if name.is_empty() {
+            let message = format!("{target} is forbidden: {why}");
+            return ApiError::new(StatusCode::FORBIDDEN, "Forbidden", message).about(target, name);
+        }
+        ApiError::forbidden(target, name, why)
+    }
+
+    /// Nobody knows who sent the request.
+    pub(crate) fn unauthorized() -> ApiError {
+        ApiError::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
+    }
+
     /// The request came from somewhere that gets no answer.
     pub(crate) fn stranger(why: &str) -> ApiError {
         ApiError::new(StatusCode::FORBIDDEN, "Forbidden", why)

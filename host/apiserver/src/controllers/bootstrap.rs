@@ -1,20 +1,26 @@
-//! The contents of a new cluster: its namespaces and the `kubernetes` service.
+//! The contents of a new cluster: its namespaces, the `kubernetes` service and, with authorization, the first roles.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::cluster_roles;
+use crate::authz::RBAC;
+use crate::object::text;
 use crate::request::{Target, WriteOptions};
 use crate::storage::state::State;
 use crate::verbs::create;
 
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
+/// Those of kube-apiserver 1.36.3, one a line; the example `default_roles` makes the file.
+const DEFAULT_ROLES: &str = include_str!("default_roles.jsonl");
+
 /// Creates the first objects.
 pub(crate) fn populate(state: &mut State, address: SocketAddr) {
     for name in NAMESPACES {
-        add(state, "namespaces", None, json!({ "metadata": { "name": name } }));
+        add(state, ("", "namespaces"), None, json!({ "metadata": { "name": name } }));
     }
     let service = json!({
         "metadata": { "name": "kubernetes", "labels": { "component": "apiserver", "provider": "kubernetes" } },
@@ -23,12 +29,26 @@ pub(crate) fn populate(state: &mut State, address: SocketAddr) {
             "ports": [{ "name": "https", "port": 443, "protocol": "TCP", "targetPort": address.port() }],
         },
     });
-    add(state, "services", Some("default"), service);
+    add(state, ("", "services"), Some("default"), service);
+    if state.by_roles {
+        add_roles(state);
+    }
 }
 
-fn add(state: &mut State, plural: &str, namespace: Option<&str>, object: Value) {
+/// The roles and bindings of a new cluster, without which not even discovery would be allowed.
+fn add_roles(state: &mut State) {
+    for line in DEFAULT_ROLES.lines() {
+        let Ok(object) = serde_json::from_str::<Value>(line) else { continue };
+        let plural = format!("{}s", text(&object, "/kind").to_lowercase());
+        let namespace = text(&object, "/metadata/namespace").to_owned();
+        add(state, (RBAC, &plural), (!namespace.is_empty()).then_some(&namespace), object);
+    }
+    cluster_roles::aggregate(state);
+}
+
+fn add(state: &mut State, (group, plural): (&str, &str), namespace: Option<&str>, object: Value) {
     let options = WriteOptions::of_component("kube-apiserver");
-    let Some(resource) = state.registry.find("", "v1", plural) else { return };
+    let Some(resource) = state.registry.find(group, "v1", plural) else { return };
     let target = Target {
         resource: Arc::clone(resource),
         namespace: namespace.map(str::to_owned),

@@ -2,5 +2,6 @@
 //! changes and write by the same verbs as clients. `bootstrap` creates what every cluster has from the start.
 
 pub(crate) mod bootstrap;
+mod cluster_roles;
 pub(crate) mod collector;
 pub(crate) mod stand_ins;

@@ -3,6 +3,7 @@
 
 mod canonical;
 pub(crate) mod json_path;
+pub(crate) mod label_selector;
 pub(crate) mod names;
 
 use serde_json::{Map, Value, json};

@@ -12,6 +12,7 @@ use http::HeaderMap;
 use http::header::USER_AGENT;
 use serde_json::json;
 
+use crate::authz::User;
 use crate::cause::Cause;
 use crate::resources::resource::ResourceType;
 use crate::status_error::ApiError;
@@ -24,6 +25,13 @@ pub(crate) struct Query(pub(crate) Vec<(String, String)>);
 impl Query {
     pub(crate) fn get(&self, key: &str) -> &str {
         self.0.iter().rev().find(|(name, _)| name == key).map_or("", |(_, value)| value)
+    }
+
+    /// The name that `fieldSelector` picks (`metadata.name=x`), or nothing.
+    pub(crate) fn name_by_field_selector(&self) -> &str {
+        let mut terms = self.get("fieldSelector").split(',');
+        let named = terms.find_map(|term| term.trim().strip_prefix("metadata.name="));
+        named.map(|name| name.trim_start_matches('=')).unwrap_or_default()
     }
 
     pub(crate) fn flag(&self, key: &str) -> bool {
@@ -100,6 +108,8 @@ pub(crate) struct WriteOptions {
     /// The field manager, by default what the User-Agent begins with.
     pub(crate) manager: String,
     pub(crate) field_validation: FieldValidation,
+    /// Whose rights limit the roles that it may grant.
+    pub(crate) user: Arc<User>,
 }
 
 impl WriteOptions {
@@ -111,10 +121,11 @@ impl WriteOptions {
             explicit_manager: None,
             manager: manager.to_owned(),
             field_validation: FieldValidation::Ignore,
+            user: Arc::new(User::component(manager)),
         }
     }
 
-    pub(crate) fn read(query: &Query, headers: &HeaderMap) -> Result<WriteOptions, ApiError> {
+    pub(crate) fn read(query: &Query, headers: &HeaderMap, user: &Arc<User>) -> Result<WriteOptions, ApiError> {
         let explicit = query.get("fieldManager");
         let agent = user_agent(headers);
         let default_manager = agent.split('/').next().unwrap_or_default();
@@ -134,6 +145,7 @@ impl WriteOptions {
             explicit_manager: (!explicit.is_empty()).then(|| explicit.to_owned()),
             manager: if manager.is_empty() { "unknown".to_owned() } else { manager.to_owned() },
             field_validation,
+            user: Arc::clone(user),
         })
     }
 }

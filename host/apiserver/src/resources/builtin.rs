@@ -18,7 +18,7 @@ pub(crate) fn custom_resource_definitions() -> GroupResource {
 
 /// All built-in resources, in the order of discovery: API version, plural, kind, and what sets it apart from most of
 /// them, which are cluster-scoped and have no subresource. [`tell`] says what each word means.
-const RESOURCES: [(&str, &str, &str, &str); 42] = [
+const RESOURCES: [(&str, &str, &str, &str); 43] = [
     ("v1", "configmaps", "ConfigMap", "namespaced short:cm"),
     ("v1", "endpoints", "Endpoints", "namespaced singular:endpoints short:ep create-on-update"),
     ("v1", "events", "Event", "namespaced short:ev create-on-update"),
@@ -58,6 +58,7 @@ const RESOURCES: [(&str, &str, &str, &str); 42] = [
     ("batch/v1", "cronjobs", "CronJob", "namespaced short:cj category:all status generation"),
     ("events.k8s.io/v1", "events", "Event", "namespaced short:ev create-on-update"),
     ("authentication.k8s.io/v1", "selfsubjectreviews", "SelfSubjectReview", "create-only"),
+    ("authentication.k8s.io/v1", "tokenreviews", "TokenReview", "create-only"),
     ("authorization.k8s.io/v1", "localsubjectaccessreviews", "LocalSubjectAccessReview", "namespaced create-only"),
     ("authorization.k8s.io/v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", "create-only"),
     ("authorization.k8s.io/v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview", "create-only"),

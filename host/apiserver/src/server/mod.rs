@@ -5,6 +5,7 @@ mod caller;
 mod discovery;
 mod openapi;
 mod represent;
+mod request_attributes;
 mod respond;
 mod route;
 mod table;
@@ -19,6 +20,8 @@ use axum::response::Response;
 use bytes::Bytes;
 use http::request::Parts;
 
+use crate::authn::Authenticator;
+use crate::authz::{Access, User};
 use crate::request::media::{self, Accepted, Encoding, PatchKind};
 use crate::request::{Query, Target, WriteOptions, decode, user_agent};
 use crate::status_error::ApiError;
@@ -38,6 +41,7 @@ const MAX_BODY: usize = 3 * 1024 * 1024;
 #[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) shared: Arc<Shared>,
+    pub(crate) authenticator: Arc<Authenticator>,
     pub(crate) address: SocketAddr,
 }
 
@@ -56,10 +60,11 @@ pub(crate) async fn handle(AxumState(context): AxumState<Context>, request: Requ
 
 async fn answer(context: &Context, parts: &Parts, body: Body, accepted: Accepted) -> Result<Reply, ApiError> {
     caller::check(parts)?;
+    let user = authorize(context, parts)?;
     let route = Route::parse(parts.uri.path());
     if let Route::Resource(path) = &route {
         let body = to_bytes(body, MAX_BODY).await.map_err(|_| ApiError::too_large(MAX_BODY))?;
-        return resource_request(context, parts, path, &body, accepted);
+        return resource_request(context, parts, user, path, &body, accepted);
     }
     if parts.method != http::Method::GET && parts.method != http::Method::HEAD {
         return Err(ApiError::method_not_allowed());
@@ -87,9 +92,28 @@ async fn answer(context: &Context, parts: &Parts, body: Body, accepted: Accepted
     found.ok_or_else(ApiError::no_such_resource)
 }
 
+/// The user of a request that may be answered.
+fn authorize(context: &Context, parts: &Parts) -> Result<Arc<User>, ApiError> {
+    let certified = parts.extensions.get::<Arc<User>>();
+    let state = context.shared.lock();
+    let user = context.authenticator.authenticate(&state, &parts.headers, certified)?;
+    if state.by_roles {
+        // A query that cannot be read is refused where it is used.
+        let query =
+            UrlQuery::try_from_uri(&parts.uri).map_or_else(|_| Query::default(), |UrlQuery(pairs)| Query(pairs));
+        let attributes = request_attributes::attributes(&parts.method, parts.uri.path(), &query);
+        let decision = Access::of(&state).decide(&user, &attributes);
+        if !decision.allowed {
+            return Err(attributes.refuse(&user, &decision.reason));
+        }
+    }
+    Ok(user)
+}
+
 fn resource_request(
     context: &Context,
     parts: &Parts,
+    user: Arc<User>,
     path: &ResourcePath,
     body: &Bytes,
     accepted: Accepted,
@@ -101,7 +125,7 @@ fn resource_request(
     count(context, parts, path, verb);
     let target = find_target(context, path)?;
     let verb = verb.filter(|verb| is_served(&target, *verb)).ok_or_else(ApiError::method_not_allowed)?;
-    let call = Call { context, parts, query, target, body, accepted };
+    let call = Call { context, parts, user, query, target, body, accepted };
     match verb {
         Verb::Get | Verb::List | Verb::Watch => call.read(verb),
         Verb::Create | Verb::Update | Verb::Patch => call.write(verb),
@@ -151,6 +175,7 @@ fn is_served(target: &Target, verb: Verb) -> bool {
 struct Call<'a> {
     context: &'a Context,
     parts: &'a Parts,
+    user: Arc<User>,
     query: Query,
     target: Target,
     body: &'a Bytes,
@@ -186,9 +211,10 @@ impl Call<'_> {
         let resource = Arc::clone(&self.target.resource);
         if resource.create_only {
             let review = self.object()?;
-            return Ok(Reply::Created(reviews::answer(&self.context.shared.lock(), &self.target, review)));
+            let (state, authenticator) = (self.context.shared.lock(), &self.context.authenticator);
+            return reviews::answer(&state, authenticator, &self.user, &self.target, review).map(Reply::Created);
         }
-        let options = WriteOptions::read(&self.query, &self.parts.headers)?;
+        let options = WriteOptions::read(&self.query, &self.parts.headers, &self.user)?;
         let include = IncludeObject::read(&self.query)?;
         let is_scale = self.target.subresource() == "scale";
         let Written { object, created, warnings } = match (verb, is_scale) {

@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::{Chance, Clock, Moment, Time};
+use crate::clock::{self, Chance, Clock, Moment, Time};
 use crate::request_counts::RequestCounts;
 use crate::resources::crd;
 use crate::resources::registry::Registry;
 use crate::resources::resource::ResourceType;
 use crate::storage::service_addresses::ServiceAddresses;
 use crate::storage::{ObjectKey, Store};
+use crate::tokens::TokenKey;
 
 /// How many unfinished paged lists are kept; the oldest is given up first and its continuation answers 410.
 const SNAPSHOTS: usize = 64;
@@ -25,6 +26,9 @@ pub(crate) struct State {
     pub(crate) addresses: ServiceAddresses,
     pub(crate) time: Time,
     pub(crate) chance: Chance,
+    /// Requests are authorized by the stored roles; otherwise everything is allowed.
+    pub(crate) by_roles: bool,
+    pub(crate) token_key: TokenKey,
 }
 
 impl State {
@@ -36,6 +40,8 @@ impl State {
             addresses: ServiceAddresses::default(),
             time: Time::start(clock),
             chance: Chance::new(seed),
+            by_roles: false,
+            token_key: TokenKey::new(clock::secret(seed)),
         }
     }
 

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Written, prepare};
+use crate::authz::{Access, escalation};
 use crate::cause::Cause;
 use crate::clock::Chance;
 use crate::object;
@@ -41,6 +42,7 @@ pub(super) fn insert(
 ) -> Result<Written, ApiError> {
     let resource = &target.resource;
     name_object(state, target, &mut object)?;
+    escalation::check(Access::of(state), &options.user, &resource.id, &object, None)?;
     let name = object::name(&object).to_owned();
     check_place(state, target, &name)?;
     if !object::resource_version(&object).is_empty() {

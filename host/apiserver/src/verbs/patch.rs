@@ -128,7 +128,10 @@ pub(crate) fn apply(
     match current {
         Some(current) => update::replace(state, target, options, &current, merged, Tracking::Applied),
         None if target.subresource.is_some() => Err(ApiError::not_found(&target.resource.id, target.name())),
-        None => create::insert(state, target, options, merged, Tracking::Applied),
+        None => {
+            prepare::may_create(state, target, &options.user)?;
+            create::insert(state, target, options, merged, Tracking::Applied)
+        }
     }
 }
 

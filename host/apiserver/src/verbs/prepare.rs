@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::delete;
+use crate::authz::{Access, Attributes, ResourceAttributes, User};
 use crate::merge::apply::{self, Manager};
 use crate::object;
 use crate::request::{FieldValidation, Target, WriteOptions};
@@ -84,6 +85,20 @@ pub(super) fn track(state: &State, target: &Target, options: &WriteOptions, live
     let manager =
         Manager { name: &options.manager, api_version: &api_version, subresource: target.subresource(), now: &now };
     apply::track_update(live, object, &manager, target.resource.root());
+}
+
+/// Whether a user who may update or apply an object may also create it.
+pub(super) fn may_create(state: &State, target: &Target, user: &User) -> Result<(), ApiError> {
+    let attributes = Attributes::Resource(ResourceAttributes {
+        verb: "create".to_owned(),
+        group: target.resource.id.group.clone(),
+        resource: target.resource.id.plural.clone(),
+        subresource: String::new(),
+        namespace: target.namespace.clone().unwrap_or_default(),
+        name: target.name().to_owned(),
+    });
+    let decision = Access::of(state).decide(user, &attributes);
+    if decision.allowed || !state.by_roles { Ok(()) } else { Err(attributes.refuse(user, &decision.reason)) }
 }
 
 /// Returns all errors of the object as one.

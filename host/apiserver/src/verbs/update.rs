@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::create::{self, Tracking};
 use super::{Written, prepare};
+use crate::authz::{Access, escalation};
 use crate::cause::Cause;
 use crate::object::{self, text};
 use crate::request::{Target, WriteOptions, decode};
@@ -33,6 +34,7 @@ pub(crate) fn update(
     decode::check(target, &mut object)?;
     let Some(current) = state.read(&target.resource, &target.key(target.name())) else {
         if target.resource.create_on_update && target.subresource.is_none() {
+            prepare::may_create(state, target, &options.user)?;
             return create::insert(state, target, options, object, Tracking::Update);
         }
         return Err(ApiError::not_found(&target.resource.id, target.name()));
@@ -64,6 +66,7 @@ pub(super) fn replace(
         object::copy_field(object::map_mut_value(&mut object, "metadata"), &current["metadata"], key);
     }
     let mut object = isolate(target, current, object);
+    escalation::check(Access::of(state), &options.user, &resource.id, &object, Some(current))?;
     let mut warnings = prepare::normalise(resource, options, &mut object)?;
     warnings.extend(prepare::advice(resource, &object));
     if tracking == Tracking::Update {

@@ -107,7 +107,11 @@ impl Cluster {
 
     /// Begins a watch at `path`, which says `watch=true` itself.
     pub(crate) async fn watch(&self, path: &str) -> Watch {
-        let response = self.open("GET", path, &[], b"").await;
+        self.watch_with(path, &[]).await
+    }
+
+    pub(crate) async fn watch_with(&self, path: &str, headers: &[(&str, &str)]) -> Watch {
+        let response = self.open("GET", path, headers, b"").await;
         assert_eq!(response.status(), StatusCode::OK);
         Watch { body: response.into_body(), buffer: Vec::new() }
     }

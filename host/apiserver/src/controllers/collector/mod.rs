@@ -1,4 +1,4 @@
-//! The background task that a real cluster's garbage collector, namespace controller and CRD finalizer are: it follows
+//! The background task that a real cluster's garbage collector, namespace controller, CRD finalizer and role aggregation are: it follows
 //! every change and, under the lock, does what the change asks for: at once, but for what a gone owner leaves behind.
 //! Nothing polls; one change leads to the next.
 
@@ -14,6 +14,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+use crate::controllers::cluster_roles;
 use crate::object;
 use crate::resources::resource::GroupResource;
 use crate::storage::ObjectKey;
@@ -40,6 +41,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut changes: mpsc::UnboundedReceive
                 abandoned.extend(owners::react(&mut state, &resource, &change).into_iter().map(|key| (due, key)));
                 namespaces::react(&mut state, &resource, &change);
                 definitions::react(&mut state, &resource, &change);
+                cluster_roles::react(&mut state, &resource);
             }
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
                 if let Some((_, key)) = abandoned.pop_front() {

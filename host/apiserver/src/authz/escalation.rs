@@ -1,0 +1,101 @@
+//! Nobody grants more than they have: what a user must be allowed before writing a role or a binding.
+
+use serde_json::Value;
+
+use crate::authz::rule::go_list;
+use crate::authz::{Access, Attributes, PolicyRule, RBAC, ResourceAttributes, User, coverage};
+use crate::object::{self, text};
+use crate::resources::resource::GroupResource;
+use crate::status_error::ApiError;
+
+/// Refuses a role or binding that would give away rights which its writer has not. `previous` is the stored object.
+pub(crate) fn check(
+    access: Access<'_>,
+    user: &User,
+    resource: &GroupResource,
+    object: &Value,
+    previous: Option<&Value>,
+) -> Result<(), ApiError> {
+    if resource.group != RBAC || user.is_master() {
+        return Ok(());
+    }
+    let is_unchanged = |fields: &[&str]| {
+        previous.is_some_and(|previous| fields.iter().all(|field| previous.get(field) == object.get(field)))
+    };
+    let kept = match resource.plural.as_str() {
+        "roles" | "clusterroles" => is_unchanged(&["rules", "aggregationRule"]),
+        _ => is_unchanged(&["roleRef", "subjects"]),
+    };
+    if kept {
+        return Ok(());
+    }
+    let namespace = object::namespace(object);
+    let wanted = match resource.plural.as_str() {
+        "roles" | "clusterroles" => {
+            let role = ResourceAttributes {
+                verb: "escalate".to_owned(),
+                resource: resource.plural.clone(),
+                name: object::name(object).to_owned(),
+                ..asked(namespace)
+            };
+            if access.decide(user, &Attributes::Resource(role)).allowed {
+                return Ok(());
+            }
+            // Whoever chooses by labels which roles are taken in may get any right.
+            let aggregates = object.get("aggregationRule").is_some_and(|rule| !rule.is_null());
+            let all = aggregates.then(|| [PolicyRule::all_resources(), PolicyRule::all_paths()]);
+            all.map_or_else(|| PolicyRule::of_role(object), Vec::from)
+        }
+        _ => {
+            let reference = &object["roleRef"];
+            let plural = format!("{}s", text(reference, "/kind").to_lowercase());
+            let role = ResourceAttributes {
+                verb: "bind".to_owned(),
+                resource: plural,
+                name: text(reference, "/name").to_owned(),
+                ..asked(namespace)
+            };
+            if access.decide(user, &Attributes::Resource(role)).allowed {
+                return Ok(());
+            }
+            access.role_rules(reference, namespace).map_err(|_| not_found(reference))?
+        }
+    };
+    let (owned, error) = access.rules(user, namespace);
+    let missing = coverage::missing(&owned, &wanted);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(refused(user, resource, object, missing, error.as_deref()))
+}
+
+fn asked(namespace: &str) -> ResourceAttributes {
+    ResourceAttributes { group: RBAC.to_owned(), namespace: namespace.to_owned(), ..ResourceAttributes::default() }
+}
+
+fn not_found(reference: &Value) -> ApiError {
+    let singular = text(reference, "/kind").to_lowercase();
+    ApiError::not_found(&GroupResource::new(RBAC, &singular), text(reference, "/name"))
+}
+
+fn refused(
+    user: &User,
+    resource: &GroupResource,
+    object: &Value,
+    missing: Vec<PolicyRule>,
+    error: Option<&str>,
+) -> ApiError {
+    let mut lines: Vec<String> = coverage::compact(missing).iter().map(PolicyRule::to_string).collect();
+    lines.sort();
+    lines.dedup();
+    let mut why = format!(
+        "user {:?} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
+        user.name,
+        go_list(&user.groups),
+        lines.join("\n")
+    );
+    if let Some(error) = error {
+        why = format!("{why}; resolution errors: [{error}]");
+    }
+    ApiError::forbidden(resource, object::name(object), &why)
+}

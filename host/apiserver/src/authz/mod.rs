@@ -1,0 +1,36 @@
+//! Authorization by roles: may this user do that? Pure functions over the stored roles and their bindings, as
+//! `k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac` decides. `server` asks before each request, `verbs` before a role is
+//! written and to answer access reviews. Who the user is, `authn` says.
+
+mod access;
+mod attributes;
+mod coverage;
+pub(crate) mod escalation;
+mod resolve;
+mod rule;
+mod user;
+
+pub(crate) use access::Access;
+pub(crate) use attributes::{Attributes, ResourceAttributes};
+pub(crate) use rule::PolicyRule;
+pub(crate) use user::User;
+
+use crate::resources::resource::GroupResource;
+
+/// Who may do what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Authorization {
+    /// Everybody everything; nobody needs credentials.
+    #[default]
+    AlwaysAllow,
+    /// By the stored roles and their bindings, which begin with those of a real cluster.
+    Rbac,
+}
+
+/// The API group of roles and bindings.
+pub(crate) const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// The resource of cluster roles.
+pub(crate) fn cluster_roles() -> GroupResource {
+    GroupResource::new(RBAC, "clusterroles")
+}

@@ -1,0 +1,72 @@
+//! Aggregated cluster roles: their rules are those of all that their selectors pick, as the controller
+//! `clusterrole-aggregation` keeps them.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::authz;
+use crate::object::{self, label_selector};
+use crate::request::{Target, WriteOptions};
+use crate::resources::resource::GroupResource;
+use crate::storage::ObjectKey;
+use crate::storage::state::State;
+use crate::verbs::patch;
+
+const MANAGER: &str = "clusterrole-aggregation-controller";
+
+pub(super) fn react(state: &mut State, resource: &GroupResource) {
+    if *resource == authz::cluster_roles() {
+        aggregate(state);
+    }
+}
+
+/// Brings the rules of all aggregated roles up to date.
+pub(super) fn aggregate(state: &mut State) {
+    let roles: Vec<Arc<Value>> = state.store.list(&authz::cluster_roles(), None).cloned().collect();
+    for role in &roles {
+        let selectors = object::items(role, "/aggregationRule/clusterRoleSelectors");
+        if selectors.is_empty() || object::is_terminating(role) {
+            continue;
+        }
+        let combined = selected_rules(&roles, role, selectors);
+        if object::items(role, "/rules") != combined {
+            write(state, object::name(role), &combined);
+        }
+    }
+}
+
+/// The rules of the roles that one of the selectors picks, each once, in the order of the selectors and names.
+fn selected_rules(roles: &[Arc<Value>], aggregated: &Value, selectors: &[Value]) -> Vec<Value> {
+    let mut combined: Vec<Value> = Vec::new();
+    for selector in selectors {
+        for role in roles {
+            if object::name(role) == object::name(aggregated) || !label_selector::selects(selector, role) {
+                continue;
+            }
+            for rule in object::items(role, "/rules") {
+                if !combined.contains(rule) {
+                    combined.push(rule.clone());
+                }
+            }
+        }
+    }
+    combined
+}
+
+fn write(state: &mut State, name: &str, rules: &[Value]) {
+    let key = ObjectKey { resource: authz::cluster_roles(), namespace: String::new(), name: name.to_owned() };
+    let Some(resource) = state.registry.storage_type(&key.resource).cloned() else { return };
+    let target = Target { resource, namespace: None, name: Some(name.to_owned()), subresource: None };
+    let options =
+        WriteOptions { force: true, explicit_manager: Some(MANAGER.to_owned()), ..WriteOptions::of_component(MANAGER) };
+    let config = json!({
+        "apiVersion": target.resource.api_version(),
+        "kind": target.resource.kind,
+        "metadata": { "name": name },
+        "rules": rules,
+    });
+    if let Err(error) = patch::apply(state, &target, &options, config) {
+        tracing::debug!(name, %error, "an aggregated cluster role could not be written");
+    }
+}

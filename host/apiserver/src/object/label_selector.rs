@@ -1,0 +1,51 @@
+//! `metav1.LabelSelector`: the selector that objects have in their specs.
+
+use serde_json::Value;
+
+use crate::object::{items, label, strings, text};
+
+/// Whether a selector picks the object by its labels. One without requirements picks all.
+pub(crate) fn selects(selector: &Value, object: &Value) -> bool {
+    let wanted = selector.get("matchLabels").and_then(Value::as_object);
+    let equal = wanted.into_iter().flatten().all(|(key, value)| label(object, key) == value.as_str());
+    equal && items(selector, "/matchExpressions").iter().all(|expression| holds(expression, object))
+}
+
+fn holds(expression: &Value, object: &Value) -> bool {
+    let found = label(object, text(expression, "/key"));
+    let values = strings(expression, "/values");
+    match text(expression, "/operator") {
+        "In" => found.is_some_and(|found| values.contains(&found)),
+        "NotIn" => found.is_none_or(|found| !values.contains(&found)),
+        "Exists" => found.is_some(),
+        "DoesNotExist" => found.is_none(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn all_requirements_must_hold() {
+        let object = json!({ "metadata": { "labels": { "app": "web", "tier": "front" } } });
+        let expression = |key: &str, operator: &str, values: &[&str]| json!({ "matchExpressions": [{ "key": key, "operator": operator, "values": values }] });
+        let cases = [
+            (json!({}), true),
+            (json!({ "matchLabels": { "app": "web" } }), true),
+            (json!({ "matchLabels": { "app": "web", "tier": "back" } }), false),
+            (expression("app", "In", &["db", "web"]), true),
+            (expression("app", "NotIn", &["web"]), false),
+            (expression("zone", "NotIn", &["a"]), true),
+            (expression("tier", "Exists", &[]), true),
+            (expression("tier", "DoesNotExist", &[]), false),
+            (expression("tier", "Near", &[]), false),
+        ];
+        for (selector, expected) in cases {
+            assert_eq!(selects(&selector, &object), expected, "{selector}");
+        }
+    }
+}

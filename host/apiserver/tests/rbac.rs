@@ -1,0 +1,320 @@
+//! Authorization by roles: who may do what, who may be whom, and the reviews that say so.
+
+mod support;
+
+use hyper::StatusCode;
+use serde_json::{Value, json};
+use support::{Answer, CONFIG_MAPS, Cluster, JSON, config_map};
+use windlass_apiserver::{Authorization, Config, StaticToken};
+
+const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
+const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";
+const CLUSTER_ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+const CLUSTER_BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+/// Sends requests with one bearer token and some more headers.
+struct Client<'a> {
+    cluster: &'a Cluster,
+    token: String,
+    headers: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Client<'a> {
+    fn of(cluster: &'a Cluster, token: &str) -> Client<'a> {
+        Client { cluster, token: format!("Bearer {token}"), headers: Vec::new() }
+    }
+
+    fn administrator(cluster: &'a Cluster) -> Client<'a> {
+        Client::of(cluster, cluster.server.token().expect("there is authorization"))
+    }
+
+    fn with(mut self, headers: &[(&'a str, &'a str)]) -> Client<'a> {
+        self.headers.extend_from_slice(headers);
+        self
+    }
+
+    async fn send(&self, method: &str, path: &str, media: &str, body: &Value) -> Answer {
+        let mut headers = self.headers.clone();
+        headers.extend([("authorization", self.token.as_str()), ("content-type", media)]);
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.cluster.send(method, path, &headers, body.as_bytes()).await
+    }
+
+    async fn get(&self, path: &str) -> Answer {
+        self.send("GET", path, JSON, &Value::Null).await
+    }
+
+    async fn post(&self, path: &str, object: &Value) -> Answer {
+        self.send("POST", path, JSON, object).await
+    }
+}
+
+/// Jane is in the group `team`, and has no rights of her own.
+async fn cluster() -> Cluster {
+    let jane = StaticToken { token: "jane's".to_owned(), user: "jane".to_owned(), groups: vec!["team".to_owned()] };
+    let config =
+        Config { stand_ins: false, authorization: Authorization::Rbac, tokens: vec![jane], ..Config::default() };
+    Cluster::start(config).await
+}
+
+fn role(name: &str, rules: &Value) -> Value {
+    json!({ "metadata": { "name": name }, "rules": rules })
+}
+
+fn binding(name: &str, role: (&str, &str), subject: (&str, &str)) -> Value {
+    json!({
+        "metadata": { "name": name },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": role.0, "name": role.1 },
+        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": subject.0, "name": subject.1 }],
+    })
+}
+
+fn may(verbs: &[&str], resource: &str) -> Value {
+    json!([{ "apiGroups": [""], "resources": [resource], "verbs": verbs }])
+}
+
+/// Lets the group `team` do that in the namespace `default`.
+async fn grant(cluster: &Cluster, name: &str, rules: &Value) {
+    let admin = Client::administrator(cluster);
+    admin.post(ROLES, &role(name, rules)).await.expect(StatusCode::CREATED);
+    admin.post(BINDINGS, &binding(name, ("Role", name), ("Group", "team"))).await.expect(StatusCode::CREATED);
+}
+
+#[tokio::test]
+async fn nobody_does_what_no_role_allows() {
+    let cluster = cluster().await;
+    let jane = Client::of(&cluster, "jane's");
+    let refused = jane.get(PODS).await.refused(403, "Forbidden");
+    let expected =
+        r#"pods is forbidden: User "jane" cannot list resource "pods" in API group "" in the namespace "default""#;
+    assert_eq!(refused, expected);
+    let refused = jane.send("DELETE", "/apis/apps/v1/namespaces/a/deployments/b/scale", JSON, &Value::Null).await;
+    let expected = "deployments.apps \"b\" is forbidden: User \"jane\" cannot delete resource \"deployments/scale\" in \
+                    API group \"apps\" in the namespace \"a\"";
+    assert_eq!(refused.refused(403, "Forbidden"), expected);
+    // Not even whether there is such a resource.
+    jane.get("/apis/example.com/v1/things").await.refused(403, "Forbidden");
+    let refused = jane.get("/metrics").await.refused(403, "Forbidden");
+    assert_eq!(refused, r#"forbidden: User "jane" cannot get path "/metrics""#);
+}
+
+#[tokio::test]
+async fn a_request_is_its_tokens_or_anonymous() {
+    let cluster = cluster().await;
+    assert_eq!(Client::of(&cluster, "stolen").get("/version").await.refused(401, "Unauthorized"), "Unauthorized");
+    cluster.get("/version").await.expect(StatusCode::OK);
+    cluster.get("/healthz").await.expect(StatusCode::OK);
+    let refused = cluster.get("/api").await.refused(403, "Forbidden");
+    assert_eq!(refused, r#"forbidden: User "system:anonymous" cannot get path "/api""#);
+    Client::of(&cluster, "jane's").get("/api").await.expect(StatusCode::OK);
+    Client::administrator(&cluster).get("/metrics/cadvisor").await.refused(404, "NotFound");
+    let kubeconfig = cluster.server.kubeconfig();
+    assert!(kubeconfig.contains(&format!("token: {}", cluster.server.token().expect("a token"))), "{kubeconfig}");
+}
+
+#[tokio::test]
+async fn a_role_holds_in_its_namespace_for_those_it_is_bound_to() {
+    let cluster = cluster().await;
+    grant(&cluster, "reader", &may(&["get", "list"], "configmaps")).await;
+    let jane = Client::of(&cluster, "jane's");
+    jane.get(CONFIG_MAPS).await.expect(StatusCode::OK);
+    jane.get("/api/v1/namespaces/kube-system/configmaps").await.refused(403, "Forbidden");
+    jane.get("/api/v1/configmaps").await.refused(403, "Forbidden");
+    jane.get(&format!("{CONFIG_MAPS}?watch=true")).await.refused(403, "Forbidden");
+    jane.post(CONFIG_MAPS, &config_map("a")).await.refused(403, "Forbidden");
+    // An apply that creates needs both.
+    grant(&cluster, "patcher", &may(&["patch"], "configmaps")).await;
+    let path = format!("{CONFIG_MAPS}/a?fieldManager=jane");
+    let apply = "application/apply-patch+yaml";
+    jane.send("PATCH", &path, apply, &config_map("a")).await.refused(403, "Forbidden");
+    Client::administrator(&cluster).post(CONFIG_MAPS, &config_map("a")).await.expect(StatusCode::CREATED);
+    jane.send("PATCH", &path, apply, &config_map("a")).await.expect(StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_binding_to_no_role_is_named_in_the_refusal() {
+    let cluster = cluster().await;
+    let vain = binding("vain", ("ClusterRole", "nothing"), ("User", "jane"));
+    Client::administrator(&cluster).post(CLUSTER_BINDINGS, &vain).await.expect(StatusCode::CREATED);
+    let refused = Client::of(&cluster, "jane's").get("/api/v1/nodes").await.refused(403, "Forbidden");
+    let expected = "nodes is forbidden: User \"jane\" cannot list resource \"nodes\" in API group \"\" at the cluster \
+                    scope: RBAC: clusterrole.rbac.authorization.k8s.io \"nothing\" not found";
+    assert_eq!(refused, expected);
+}
+
+#[tokio::test]
+async fn nobody_grants_more_than_they_have() {
+    let cluster = cluster().await;
+    let write_roles = json!([
+        { "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"], "verbs": ["create", "patch"] },
+        { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"] },
+    ]);
+    grant(&cluster, "writer", &write_roles).await;
+    let jane = Client::of(&cluster, "jane's");
+    jane.post(ROLES, &role("less", &may(&["get"], "configmaps"))).await.expect(StatusCode::CREATED);
+    let refused = jane.post(ROLES, &role("more", &may(&["get", "delete"], "configmaps"))).await;
+    let expected = "roles.rbac.authorization.k8s.io \"more\" is forbidden: user \"jane\" (groups=[\"team\" \
+                    \"system:authenticated\"]) is attempting to grant RBAC permissions not currently \
+                    held:\n{APIGroups:[\"\"], Resources:[\"configmaps\"], Verbs:[\"delete\"]}";
+    assert_eq!(refused.refused(403, "Forbidden"), expected);
+    let more = json!({ "rules": may(&["*"], "configmaps") });
+    let path = format!("{ROLES}/less");
+    let merge = support::MERGE;
+    jane.send("PATCH", &path, merge, &more).await.refused(403, "Forbidden");
+    let label = json!({ "metadata": { "labels": { "a": "b" } } });
+    jane.send("PATCH", &path, merge, &label).await.expect(StatusCode::OK);
+
+    jane.post(BINDINGS, &binding("own", ("Role", "less"), ("User", "joe"))).await.expect(StatusCode::CREATED);
+    let admin = binding("admin", ("ClusterRole", "cluster-admin"), ("User", "jane"));
+    let refused = jane.post(BINDINGS, &admin).await.refused(403, "Forbidden");
+    assert!(refused.contains("is attempting to grant RBAC permissions not currently held"), "{refused}");
+    jane.post(BINDINGS, &binding("vain", ("ClusterRole", "nothing"), ("User", "joe"))).await.refused(404, "NotFound");
+
+    let bind = json!([{
+        "apiGroups": ["rbac.authorization.k8s.io"],
+        "resources": ["clusterroles"],
+        "resourceNames": ["cluster-admin"],
+        "verbs": ["bind"],
+    }]);
+    grant(&cluster, "binder", &bind).await;
+    jane.post(BINDINGS, &admin).await.expect(StatusCode::CREATED);
+    jane.get(PODS).await.expect(StatusCode::OK);
+}
+
+#[tokio::test]
+async fn whoever_may_impersonate_is_somebody_else() {
+    let cluster = cluster().await;
+    let reviews = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let user = |answer: Answer| answer.expect(StatusCode::CREATED)["status"]["userInfo"].clone();
+    let admin = || Client::administrator(&cluster);
+
+    let account = admin().with(&[("impersonate-user", "system:serviceaccount:default:robot")]);
+    let expected = json!({
+        "username": "system:serviceaccount:default:robot",
+        "groups": ["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"],
+    });
+    assert_eq!(user(account.post(reviews, &json!({})).await), expected);
+    account.get(PODS).await.refused(403, "Forbidden");
+
+    let headers = [
+        ("impersonate-user", "joe"),
+        ("impersonate-group", "a"),
+        ("impersonate-group", "b"),
+        ("impersonate-uid", "1"),
+        ("impersonate-extra-example.com%2fscopes", "view"),
+    ];
+    let expected = json!({
+        "username": "joe",
+        "uid": "1",
+        "groups": ["a", "b", "system:authenticated"],
+        "extra": { "example.com/scopes": ["view"] },
+    });
+    assert_eq!(user(admin().with(&headers).post(reviews, &json!({})).await), expected);
+
+    let jane = || Client::of(&cluster, "jane's");
+    let refused = jane().with(&[("impersonate-user", "joe")]).get(PODS).await.refused(403, "Forbidden");
+    let expected = r#"users "joe" is forbidden: User "jane" cannot impersonate resource "users" in API group "" at the cluster scope"#;
+    assert_eq!(refused, expected);
+    let joe =
+        json!([{ "apiGroups": [""], "resources": ["users"], "resourceNames": ["joe"], "verbs": ["impersonate"] }]);
+    admin().post(CLUSTER_ROLES, &role("joe", &joe)).await.expect(StatusCode::CREATED);
+    let bound = binding("joe", ("ClusterRole", "joe"), ("User", "jane"));
+    admin().post(CLUSTER_BINDINGS, &bound).await.expect(StatusCode::CREATED);
+    assert_eq!(user(jane().with(&headers[..1]).post(reviews, &json!({})).await)["username"], "joe");
+    // Each header's value is a right of its own.
+    jane().with(&headers).post(reviews, &json!({})).await.refused(403, "Forbidden");
+}
+
+#[tokio::test]
+async fn reviews_say_what_requests_are_answered() {
+    let cluster = cluster().await;
+    grant(&cluster, "reader", &may(&["list"], "pods")).await;
+    let group = "/apis/authorization.k8s.io/v1";
+    let jane = Client::of(&cluster, "jane's");
+    let asked = |verb: &str| json!({ "verb": verb, "resource": "pods", "namespace": "default" });
+    for (verb, allowed) in [("list", true), ("delete", false)] {
+        let review = json!({ "spec": { "resourceAttributes": asked(verb) } });
+        let own = jane.post(&format!("{group}/selfsubjectaccessreviews"), &review).await.expect(StatusCode::CREATED);
+        assert_eq!(own["status"]["allowed"], allowed, "{own}");
+        let review = json!({ "spec": { "groups": ["team"], "resourceAttributes": asked(verb) } });
+        let admin = Client::administrator(&cluster);
+        let path = format!("{group}/namespaces/default/localsubjectaccessreviews");
+        let local = admin.post(&path, &review).await.expect(StatusCode::CREATED);
+        assert_eq!(local["status"], own["status"]);
+    }
+    let review = json!({ "spec": { "resourceAttributes": asked("list") } });
+    let own = jane.post(&format!("{group}/selfsubjectaccessreviews"), &review).await.expect(StatusCode::CREATED);
+    let reason = r#"RBAC: allowed by RoleBinding "reader/default" of Role "reader" to Group "team""#;
+    assert_eq!(own["status"]["reason"], reason);
+
+    let review = json!({ "spec": { "namespace": "default" } });
+    let rules = jane.post(&format!("{group}/selfsubjectrulesreviews"), &review).await.expect(StatusCode::CREATED);
+    let expected = json!({ "verbs": ["list"], "apiGroups": [""], "resources": ["pods"] });
+    assert!(rules["status"]["resourceRules"].as_array().expect("rules").contains(&expected), "{rules}");
+    // Who may ask about others is a right too.
+    jane.post(&format!("{group}/subjectaccessreviews"), &review).await.refused(403, "Forbidden");
+    let nobody = json!({ "spec": { "resourceAttributes": asked("list") } });
+    let admin = Client::administrator(&cluster);
+    admin.post(&format!("{group}/subjectaccessreviews"), &nobody).await.refused(422, "Invalid");
+}
+
+#[tokio::test]
+async fn an_aggregated_role_takes_in_what_its_labels_pick() {
+    let cluster = cluster().await;
+    let admin = Client::administrator(&cluster);
+    let bound = binding("view", ("ClusterRole", "view"), ("User", "jane"));
+    admin.post(CLUSTER_BINDINGS, &bound).await.expect(StatusCode::CREATED);
+    let jane = Client::of(&cluster, "jane's");
+    jane.get(PODS).await.expect(StatusCode::OK);
+    jane.get("/api/v1/namespaces/default/secrets").await.refused(403, "Forbidden");
+
+    let view = admin.get(&format!("{CLUSTER_ROLES}/view")).await.expect(StatusCode::OK);
+    let version = support::version_of(&view).to_owned();
+    let mut more = role("more", &may(&["get", "list"], "secrets"));
+    more["metadata"]["labels"] = json!({ "rbac.authorization.k8s.io/aggregate-to-view": "true" });
+    admin.post(CLUSTER_ROLES, &more).await.expect(StatusCode::CREATED);
+    let path = format!("{CLUSTER_ROLES}?watch=true&fieldSelector=metadata.name%3Dview&resourceVersion={version}");
+    let mut watch = cluster.watch_with(&path, &[("authorization", &admin.token)]).await;
+    assert_eq!(watch.next_name().await, ("MODIFIED".to_owned(), "view".to_owned()));
+    jane.get("/api/v1/namespaces/default/secrets").await.expect(StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_token_review_knows_whose_a_token_is() {
+    let cluster = cluster().await;
+    let admin = Client::administrator(&cluster);
+    let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
+    let of = |token: &str| json!({ "spec": { "token": token } });
+    let known = admin.post(reviews, &of("jane's")).await.expect(StatusCode::CREATED);
+    assert_eq!(known["status"]["user"], json!({ "username": "jane", "groups": ["team", "system:authenticated"] }));
+    assert_eq!(known["status"]["authenticated"], true);
+    let unknown = admin.post(reviews, &of("stolen")).await.expect(StatusCode::CREATED);
+    assert_ne!(unknown["status"]["authenticated"], true);
+    admin.post(reviews, &of("")).await.refused(400, "BadRequest");
+}
+
+#[tokio::test]
+async fn without_authorization_everybody_may_be_anybody() {
+    let cluster = Cluster::quiet().await;
+    assert_eq!(cluster.server.token(), None);
+    let reviews = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let impersonating = [("impersonate-user", "joe"), ("content-type", JSON)];
+    let review = cluster.send("POST", reviews, &impersonating, b"{}").await.expect(StatusCode::CREATED);
+    assert_eq!(review["status"]["userInfo"]["username"], "joe");
+    let review = Client::of(&cluster, "any").post(reviews, &json!({})).await.expect(StatusCode::CREATED);
+    assert_eq!(review["status"]["userInfo"]["groups"][0], "system:masters");
+
+    let mut robot = json!({ "metadata": { "name": "robot" } });
+    robot["metadata"]["annotations"] = json!({ "windlass.dev/deny": "configmaps, deployments.apps" });
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    cluster.post(accounts, &robot).await.expect(StatusCode::CREATED);
+    for (group, resource, allowed) in [("", "configmaps", false), ("apps", "deployments", false), ("", "pods", true)] {
+        let attributes = json!({ "verb": "get", "group": group, "resource": resource });
+        let user = "system:serviceaccount:default:robot";
+        let review = json!({ "spec": { "user": user, "resourceAttributes": attributes } });
+        let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+        let answer = cluster.post(path, &review).await.expect(StatusCode::CREATED);
+        assert_eq!(answer["status"]["allowed"], allowed, "{resource}");
+    }
+}
