@@ -24,6 +24,7 @@ mod clock;
 mod controllers;
 mod merge;
 mod object;
+mod protobuf;
 mod request;
 mod request_counts;
 mod resources;

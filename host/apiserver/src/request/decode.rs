@@ -4,24 +4,24 @@
 use serde_json::{Value, json};
 
 use crate::object::{self, text};
+use crate::protobuf::{self, ProtobufError};
 use crate::request::Target;
-use crate::request::media::{BODY_TYPES, BodyEncoding};
-use crate::request::protobuf::{self, ProtobufError};
+use crate::request::media::{Encoding, Offer};
 use crate::status_error::ApiError;
 
 /// Parses a body; an empty one is none.
-pub(crate) fn parse(body: &[u8], encoding: BodyEncoding) -> Result<Option<Value>, ApiError> {
+pub(crate) fn parse(body: &[u8], encoding: Encoding) -> Result<Option<Value>, ApiError> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(None);
     }
     match encoding {
-        BodyEncoding::Json => serde_json::from_slice(body)
+        Encoding::Json => serde_json::from_slice(body)
             .map(Some)
             .map_err(|error| ApiError::bad_request(format!("couldn't get version/kind; json parse error: {error}"))),
-        BodyEncoding::Yaml => parse_yaml(body).map(Some),
-        BodyEncoding::Protobuf => protobuf::decode(body).map(Some).map_err(|error| match error {
-            ProtobufError::Malformed => ApiError::bad_request(error.to_string()),
-            ProtobufError::UnknownKind(_) => ApiError::unsupported_media(BODY_TYPES),
+        Encoding::Yaml => parse_yaml(body).map(Some),
+        Encoding::Protobuf => protobuf::decode(body).map(Some).map_err(|error| match error {
+            ProtobufError::UnknownKind { .. } => ApiError::unsupported_media(&Offer::Custom.media_types()),
+            _ => ApiError::bad_request(error.to_string()),
         }),
     }
 }

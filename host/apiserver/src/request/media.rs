@@ -1,4 +1,6 @@
-//! Content negotiation: which form of an answer the client accepts, and what its body is in.
+//! Content negotiation: which form and encoding of an answer the client accepts, and what its body is in.
+
+use std::cmp::Reverse;
 
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -23,18 +25,46 @@ pub(crate) enum Encoding {
     #[default]
     Json,
     Yaml,
-}
-
-/// The encoding of a body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BodyEncoding {
-    Json,
-    Yaml,
     Protobuf,
 }
 
-/// The media types that a body may have.
-pub(crate) const BODY_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+impl Encoding {
+    /// All that the server has, in its order of preference.
+    const ALL: [Encoding; 3] = [Encoding::Json, Encoding::Yaml, Encoding::Protobuf];
+
+    pub(crate) fn media_type(self) -> &'static str {
+        match self {
+            Encoding::Json => "application/json",
+            Encoding::Yaml => "application/yaml",
+            Encoding::Protobuf => "application/vnd.kubernetes.protobuf",
+        }
+    }
+}
+
+/// The encodings that an endpoint has: custom resources have no protobuf, but for their metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Offer {
+    BuiltIn,
+    Custom,
+    /// Documents that are no objects, such as OpenAPI.
+    JsonOnly,
+}
+
+impl Offer {
+    fn has(self, form: Form, encoding: Encoding) -> bool {
+        match (self, form, encoding) {
+            (_, _, Encoding::Json) => true,
+            (Offer::JsonOnly, ..) | (_, Form::Table, Encoding::Protobuf) => false,
+            (_, _, Encoding::Yaml) | (Offer::BuiltIn, ..) | (Offer::Custom, Form::Metadata, _) => true,
+            (Offer::Custom, ..) => false,
+        }
+    }
+
+    pub(crate) fn media_types(self) -> String {
+        let all = Encoding::ALL.into_iter().filter(|encoding| self.has(Form::Full, *encoding));
+        all.map(Encoding::media_type).collect::<Vec<_>>().join(", ")
+    }
+}
 
 /// The first form that the client accepts and this server has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -61,41 +91,80 @@ pub(crate) enum PatchKind {
     Apply,
 }
 
-/// The first acceptable of the media types in the Accept header; none given accepts all.
-pub(crate) fn accepted(headers: &HeaderMap) -> Result<Accepted, ApiError> {
+/// One media type of an Accept header, with its parameters.
+struct Clause<'a> {
+    media: &'a str,
+    parameters: Vec<(&'a str, &'a str)>,
+    /// Thousandths.
+    quality: u32,
+}
+
+impl<'a> Clause<'a> {
+    fn parse(text: &'a str) -> Clause<'a> {
+        let mut parts = text.split(';').map(str::trim);
+        let media = parts.next().unwrap_or_default();
+        let parameters: Vec<(&str, &str)> =
+            parts.filter_map(|part| part.split_once('=')).map(|(key, value)| (key.trim(), value.trim())).collect();
+        let mut clause = Clause { media, parameters, quality: 1000 };
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to what fits")]
+        if let Ok(quality) = clause.parameter("q").unwrap_or("1").parse::<f32>() {
+            clause.quality = (quality.clamp(0.0, 1.0) * 1000.0) as u32;
+        }
+        clause
+    }
+
+    fn parameter(&self, name: &str) -> Option<&'a str> {
+        self.parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| *value)
+    }
+
+    fn names(&self, encoding: Encoding) -> bool {
+        self.media == encoding.media_type() || matches!(self.media, "*/*" | "application/*")
+    }
+
+    /// The answer that this clause asks for, but for its encoding.
+    fn accepted(&self) -> Option<Accepted> {
+        let plain = Accepted::default();
+        let discovery = |version| Accepted { aggregated: Some(version), ..plain };
+        match (self.parameter("as"), self.parameter("g"), self.parameter("v")) {
+            (None, ..) => Some(plain),
+            (Some("Table"), Some("meta.k8s.io"), Some("v1" | "v1beta1")) => {
+                Some(Accepted { form: Form::Table, ..plain })
+            }
+            (
+                Some("PartialObjectMetadata" | "PartialObjectMetadataList"),
+                Some("meta.k8s.io"),
+                Some("v1" | "v1beta1"),
+            ) => Some(Accepted { form: Form::Metadata, ..plain }),
+            (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), Some("v2")) => {
+                Some(discovery(DiscoveryVersion::V2))
+            }
+            (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), Some("v2beta1")) => {
+                Some(discovery(DiscoveryVersion::V2Beta1))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The media type of the Accept header that the client likes best among those that the endpoint has; none given accepts
+/// all.
+pub(crate) fn accepted(headers: &HeaderMap, offer: Offer) -> Result<Accepted, ApiError> {
     let given: Vec<&str> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
     let given = given.join(",");
     if given.trim().is_empty() {
         return Ok(Accepted::default());
     }
-    let found = given.split(',').find_map(acceptable);
-    found.ok_or_else(|| ApiError::not_acceptable("application/json, application/yaml"))
-}
-
-fn acceptable(media: &str) -> Option<Accepted> {
-    let mut parts = media.split(';').map(str::trim);
-    let encoding = match parts.next()? {
-        "application/json" | "application/*" | "*/*" => Encoding::Json,
-        "application/yaml" => Encoding::Yaml,
-        _ => return None,
-    };
-    let parameters: Vec<(&str, &str)> = parts.filter_map(|part| part.split_once('=')).collect();
-    let parameter = |name: &str| parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
-    let plain = Accepted { form: Form::Full, encoding, aggregated: None };
-    match (parameter("as"), parameter("g"), parameter("v")) {
-        (None, ..) => Some(plain),
-        (Some("Table"), Some("meta.k8s.io"), Some("v1" | "v1beta1")) => Some(Accepted { form: Form::Table, ..plain }),
-        (Some("PartialObjectMetadata" | "PartialObjectMetadataList"), Some("meta.k8s.io"), Some("v1" | "v1beta1")) => {
-            Some(Accepted { form: Form::Metadata, ..plain })
-        }
-        (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), Some("v2")) => {
-            Some(Accepted { aggregated: Some(DiscoveryVersion::V2), ..plain })
-        }
-        (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), Some("v2beta1")) => {
-            Some(Accepted { aggregated: Some(DiscoveryVersion::V2Beta1), ..plain })
-        }
-        _ => None,
-    }
+    let mut clauses: Vec<Clause> = given.split(',').map(Clause::parse).collect();
+    let wildcards = |clause: &Clause| clause.media.matches('*').count();
+    clauses.sort_by_key(|clause| (Reverse(clause.quality), wildcards(clause)));
+    let found = clauses.iter().find_map(|clause| {
+        let accepted = clause.accepted()?;
+        let encoding = Encoding::ALL
+            .into_iter()
+            .find(|encoding| clause.names(*encoding) && offer.has(accepted.form, *encoding))?;
+        Some(Accepted { encoding, ..accepted })
+    });
+    found.ok_or_else(|| ApiError::not_acceptable(&offer.media_types()))
 }
 
 /// The media type of the body, without parameters.
@@ -105,12 +174,13 @@ fn content_type(headers: &HeaderMap) -> &str {
 }
 
 /// The encoding of an object in the body.
-pub(crate) fn body_encoding(headers: &HeaderMap) -> Result<BodyEncoding, ApiError> {
+pub(crate) fn body_encoding(headers: &HeaderMap, offer: Offer) -> Result<Encoding, ApiError> {
     match content_type(headers) {
-        "application/json" | "" => Ok(BodyEncoding::Json),
-        "application/yaml" => Ok(BodyEncoding::Yaml),
-        "application/vnd.kubernetes.protobuf" => Ok(BodyEncoding::Protobuf),
-        _ => Err(ApiError::unsupported_media(BODY_TYPES)),
+        "" => Ok(Encoding::Json),
+        given => Encoding::ALL
+            .into_iter()
+            .find(|encoding| given == encoding.media_type() && offer.has(Form::Full, *encoding))
+            .ok_or_else(|| ApiError::unsupported_media(&offer.media_types())),
     }
 }
 
@@ -134,23 +204,42 @@ mod tests {
     use super::*;
     use http::HeaderValue;
 
-    fn accept(value: &'static str) -> Result<Accepted, ApiError> {
+    fn accept(value: &'static str, offer: Offer) -> Result<Accepted, ApiError> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static(value));
-        accepted(&headers)
+        accepted(&headers, offer)
     }
 
     #[test]
     fn the_first_form_that_we_have_is_taken() {
         let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
-        assert_eq!(accept(kubectl).map(|accepted| accepted.form), Ok(Form::Table));
+        assert_eq!(accept(kubectl, Offer::BuiltIn).map(|accepted| accepted.form), Ok(Form::Table));
+    }
+
+    #[test]
+    fn protobuf_is_for_built_in_kinds_and_metadata() {
+        let encoding = |value, offer| accept(value, offer).map(|accepted| accepted.encoding).ok();
         let typed = "application/vnd.kubernetes.protobuf,application/json";
-        assert_eq!(accept(typed), Ok(Accepted::default()));
+        assert_eq!(encoding(typed, Offer::BuiltIn), Some(Encoding::Protobuf));
+        assert_eq!(encoding(typed, Offer::Custom), Some(Encoding::Json));
+        assert_eq!(encoding("application/vnd.kubernetes.protobuf", Offer::Custom), None);
+        let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        assert_eq!(encoding(metadata, Offer::Custom), Some(Encoding::Protobuf));
+        let table = "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1";
+        assert_eq!(encoding(table, Offer::BuiltIn), None);
+    }
+
+    #[test]
+    fn the_client_says_what_it_likes_best() {
+        let encoding = |value| accept(value, Offer::BuiltIn).map(|accepted| accepted.encoding);
+        assert_eq!(encoding("application/json;q=0.5,application/yaml"), Ok(Encoding::Yaml));
+        assert_eq!(encoding("*/*,application/yaml"), Ok(Encoding::Yaml));
+        assert_eq!(encoding("text/html,*/*;q=0.8"), Ok(Encoding::Json));
     }
 
     #[test]
     fn a_form_that_we_do_not_have_is_refused() {
-        assert!(accept("application/vnd.kubernetes.protobuf").is_err());
-        assert!(accept("application/json;as=Table;v=v9;g=meta.k8s.io").is_err());
+        assert!(accept("text/html", Offer::BuiltIn).is_err());
+        assert!(accept("application/json;as=Table;v=v9;g=meta.k8s.io", Offer::BuiltIn).is_err());
     }
 }

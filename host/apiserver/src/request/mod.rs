@@ -3,7 +3,6 @@
 
 pub(crate) mod decode;
 pub(crate) mod media;
-mod protobuf;
 pub(crate) mod selector;
 
 use std::sync::Arc;

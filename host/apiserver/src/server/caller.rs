@@ -9,7 +9,7 @@ use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, Method};
 
-use crate::request::media::BODY_TYPES;
+use crate::request::media::Offer;
 use crate::status_error::ApiError;
 
 /// Refuses what a web page may have sent.
@@ -24,7 +24,7 @@ pub(super) fn check(parts: &Parts) -> Result<(), ApiError> {
     }
     // A page may send a POST without asking first, if its body has no type or a harmless one.
     let untyped = parts.method == Method::POST && !headers.contains_key(CONTENT_TYPE) && has_body(headers);
-    if untyped { Err(ApiError::unsupported_media(BODY_TYPES)) } else { Ok(()) }
+    if untyped { Err(ApiError::unsupported_media(&Offer::BuiltIn.media_types())) } else { Ok(()) }
 }
 
 fn is_for_loopback(parts: &Parts) -> bool {

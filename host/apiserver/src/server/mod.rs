@@ -22,7 +22,7 @@ use http::request::Parts;
 
 use crate::authn::Authenticator;
 use crate::authz::{Access, User};
-use crate::request::media::{self, Accepted, Encoding, PatchKind};
+use crate::request::media::{self, Accepted, Encoding, Offer, PatchKind};
 use crate::request::{Query, Target, WriteOptions, decode, user_agent};
 use crate::status_error::ApiError;
 use crate::storage::state::Shared;
@@ -48,20 +48,42 @@ pub(crate) struct Context {
 /// Answers any request.
 pub(crate) async fn handle(AxumState(context): AxumState<Context>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let accepted = match media::accepted(&parts.headers) {
+    let route = Route::parse(parts.uri.path());
+    let accepted = match media::accepted(&parts.headers, offer(&context, &route)) {
         Ok(accepted) => accepted,
         Err(error) => return respond::error(&error, Encoding::Json),
     };
-    match answer(&context, &parts, body, accepted).await {
+    match answer(&context, &parts, route, body, accepted).await {
         Ok(reply) => respond::reply(reply, accepted.encoding, context.shared.now()),
         Err(error) => respond::error(&error, accepted.encoding),
     }
 }
 
-async fn answer(context: &Context, parts: &Parts, body: Body, accepted: Accepted) -> Result<Reply, ApiError> {
+/// The encodings that there are at a path.
+fn offer(context: &Context, route: &Route) -> Offer {
+    match route {
+        Route::Resource(path) => {
+            let state = context.shared.lock();
+            let resource = state.registry.find(&path.group, &path.version, &path.plural);
+            // A Scale is a built-in kind, whatever it scales.
+            let is_scale = path.subresource.as_deref() == Some("scale");
+            let is_custom = resource.is_some_and(|resource| resource.custom.is_some());
+            if is_custom && !is_scale { Offer::Custom } else { Offer::BuiltIn }
+        }
+        Route::Version | Route::OpenApiV2 | Route::OpenApiV3Index | Route::OpenApiV3(..) => Offer::JsonOnly,
+        _ => Offer::BuiltIn,
+    }
+}
+
+async fn answer(
+    context: &Context,
+    parts: &Parts,
+    route: Route,
+    body: Body,
+    accepted: Accepted,
+) -> Result<Reply, ApiError> {
     caller::check(parts)?;
     let user = authorize(context, parts)?;
-    let route = Route::parse(parts.uri.path());
     if let Route::Resource(path) = &route {
         let body = to_bytes(body, MAX_BODY).await.map_err(|_| ApiError::too_large(MAX_BODY))?;
         return resource_request(context, parts, user, path, &body, accepted);
@@ -190,7 +212,7 @@ impl Call<'_> {
         let shared = &self.context.shared;
         match verb {
             Verb::Watch => {
-                let options = WatchOptions::read(&self.target, &self.query, form)?;
+                let options = WatchOptions::read(&self.target, &self.query, self.accepted)?;
                 let watcher = watch::open(shared, &mut shared.lock(), self.target, options)?;
                 Ok(Reply::Watch(Body::from_stream(watcher.stream())))
             }
@@ -253,7 +275,9 @@ impl Call<'_> {
     }
 
     fn object(&self) -> Result<serde_json::Value, ApiError> {
-        let parsed = decode::parse(self.body, media::body_encoding(&self.parts.headers)?)?;
+        let is_custom = self.target.resource.custom.is_some() && self.target.subresource() != "scale";
+        let offer = if is_custom { Offer::Custom } else { Offer::BuiltIn };
+        let parsed = decode::parse(self.body, media::body_encoding(&self.parts.headers, offer)?)?;
         parsed.filter(serde_json::Value::is_object).ok_or_else(|| {
             let message = "couldn't get version/kind; json parse error: an object is expected";
             ApiError::bad_request(message)
@@ -261,7 +285,8 @@ impl Call<'_> {
     }
 
     fn delete(self, verb: Verb) -> Result<Reply, ApiError> {
-        let body = decode::parse(self.body, media::body_encoding(&self.parts.headers)?)?;
+        // The options are of a built-in kind, whatever is deleted.
+        let body = decode::parse(self.body, media::body_encoding(&self.parts.headers, Offer::BuiltIn)?)?;
         let options = DeleteOptions::read(body.as_ref(), &self.query)?;
         let resource = Arc::clone(&self.target.resource);
         let include = IncludeObject::read(&self.query)?;

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::clock::Moment;
 use crate::object;
+use crate::protobuf;
 use crate::request::media::{DiscoveryVersion, Encoding, Form};
 use crate::resources::resource::ResourceType;
 use crate::server::represent::{self, IncludeObject};
@@ -70,7 +71,10 @@ pub(crate) fn reply(reply: Reply, encoding: Encoding, now: Moment) -> Response {
         Reply::Page { resource, form, include, page } => {
             document(StatusCode::OK, &represent::page(&resource, form, include, &page, now), encoding)
         }
-        Reply::Watch(body) => response(StatusCode::OK, "application/json", body),
+        Reply::Watch(body) => {
+            let stream = if encoding == Encoding::Json { "" } else { ";stream=watch" };
+            response(StatusCode::OK, &format!("{}{stream}", encoding.media_type()), body)
+        }
     }
 }
 
@@ -92,13 +96,19 @@ pub(crate) fn deleted_status(resource: &ResourceType, object: &Value) -> Value {
 }
 
 fn document(code: StatusCode, value: &Value, encoding: Encoding) -> Response {
+    let json = || response(code, Encoding::Json.media_type(), Body::from(value.to_string()));
     match encoding {
-        Encoding::Json => response(code, "application/json", Body::from(value.to_string())),
+        Encoding::Json => json(),
+        // JSON is YAML: should an object ever not be writable, the client can still read it.
         Encoding::Yaml => {
-            // JSON is YAML: should an object ever not be writable, the client can still read it.
             let text = serde_saphyr::to_string(value).unwrap_or_else(|_| value.to_string());
-            response(code, "application/yaml", Body::from(text))
+            response(code, encoding.media_type(), Body::from(text))
         }
+        Encoding::Protobuf => match protobuf::encode(value) {
+            Ok(bytes) => response(code, encoding.media_type(), Body::from(bytes)),
+            Err(problem) if code.is_success() => error(&ApiError::internal(problem.to_string()), encoding),
+            Err(_) => json(),
+        },
     }
 }
 

@@ -12,7 +12,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use crate::object;
-use crate::request::media::Form;
+use crate::protobuf;
+use crate::request::media::{Accepted, Encoding, Form};
 use crate::request::selector::Selectors;
 use crate::request::{Query, Target};
 use crate::resources::convert;
@@ -41,6 +42,7 @@ pub(crate) struct WatchOptions {
     marks_end_of_initial: bool,
     timeout: Duration,
     form: Form,
+    encoding: Encoding,
     include_object: represent::IncludeObject,
 }
 
@@ -56,7 +58,7 @@ enum Start {
 }
 
 impl WatchOptions {
-    pub(crate) fn read(target: &Target, query: &Query, form: Form) -> Result<WatchOptions, ApiError> {
+    pub(crate) fn read(target: &Target, query: &Query, accepted: Accepted) -> Result<WatchOptions, ApiError> {
         let selectors = Selectors::parse(&target.resource, query.get("labelSelector"), query.get("fieldSelector"))?;
         let bookmarks = query.flag("allowWatchBookmarks");
         let version = query.resource_version()?;
@@ -75,7 +77,8 @@ impl WatchOptions {
             bookmarks,
             marks_end_of_initial: send_initial == "true" && bookmarks,
             timeout: timeout.map_or(DEFAULT_TIMEOUT, Duration::from_secs).min(LONGEST_TIMEOUT),
-            form,
+            form: accepted.form,
+            encoding: accepted.encoding,
             include_object: represent::IncludeObject::read(query)?,
         })
     }
@@ -250,7 +253,7 @@ impl Watcher {
             }
             Err(Forgotten { up_to }) => {
                 let error = ApiError::expired(format!("too old resource version: {} ({up_to})", self.position));
-                write_line(&mut lines, "ERROR", &error.to_status());
+                self.write_event(&mut lines, "ERROR", &error.to_status());
                 self.ended = true;
             }
         }
@@ -322,7 +325,7 @@ impl Watcher {
     fn write(&mut self, lines: &mut Vec<u8>, kind: &str, object: &Value) {
         let resource = &self.target.resource;
         match self.options.form {
-            Form::Full => write_line(lines, kind, object),
+            Form::Full => self.write_event(lines, kind, object),
             form => {
                 let with_columns = !self.columns_sent;
                 self.columns_sent = true;
@@ -334,9 +337,22 @@ impl Watcher {
                     object,
                     self.shared.now(),
                 );
-                write_line(lines, kind, &shown);
+                self.write_event(lines, kind, &shown);
             }
         }
+    }
+
+    /// Writes a line, or a frame of protobuf. An object that has none ends the watch.
+    fn write_event(&mut self, lines: &mut Vec<u8>, kind: &str, object: &Value) {
+        if self.options.encoding != Encoding::Protobuf {
+            write_line(lines, kind, object);
+            return;
+        }
+        let frame = protobuf::frame(kind, object).or_else(|problem| {
+            self.ended = true;
+            protobuf::frame("ERROR", &ApiError::internal(problem.to_string()).to_status())
+        });
+        lines.extend(frame.unwrap_or_default());
     }
 }
 
@@ -370,7 +386,7 @@ mod tests {
             for name in ["a", "b", "c"] {
                 put(&mut state, &place, name);
             }
-            let options = WatchOptions::read(&target, &Query::default(), Form::Full).expect("no options");
+            let options = WatchOptions::read(&target, &Query::default(), Accepted::default()).expect("no options");
             let watcher = open(&shared, &mut state, target, options).expect("a watch");
             for name in ["d", "e", "f"] {
                 put(&mut state, &place, name);

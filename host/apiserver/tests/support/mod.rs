@@ -67,7 +67,13 @@ impl Cluster {
         Answer { code, warnings, body }
     }
 
-    async fn open(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> hyper::Response<Incoming> {
+    pub(crate) async fn open(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> hyper::Response<Incoming> {
         let stream = TcpStream::connect(self.server.address()).await.expect("the server listens");
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.expect("it speaks HTTP");
         tokio::spawn(connection);

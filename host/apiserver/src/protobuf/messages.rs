@@ -1,0 +1,151 @@
+//! The messages of Kubernetes' API modules: their fields, with what their Go types say about JSON, and the kinds that they
+//! are. `tools/build-descriptors` makes the file that is read here, once, when the first client asks for protobuf.
+
+use std::collections::HashMap;
+use std::io::Read as _;
+use std::sync::LazyLock;
+
+use flate2::read::GzDecoder;
+use prost_reflect::{DescriptorPool, DynamicMessage, ExtensionDescriptor, FieldDescriptor, Kind, MessageDescriptor};
+
+use super::ProtobufError;
+use super::shape::Shape;
+
+/// k8s.io/api, apimachinery, apiextensions-apiserver and kube-aggregator, v0.36.3.
+const DESCRIPTORS: &[u8] = include_bytes!("messages.bin");
+
+/// The package of the kinds that belong to every group, such as `Status` and `DeleteOptions`.
+const META: (&str, &str) = ("meta.k8s.io", "v1");
+
+static MESSAGES: LazyLock<Result<Messages, String>> = LazyLock::new(Messages::load);
+
+/// A message, and how its Go type reads as JSON.
+pub(super) struct MessageType {
+    pub(super) descriptor: MessageDescriptor,
+    pub(super) shape: Shape,
+    pub(super) fields: Vec<FieldType>,
+}
+
+/// A field, and what its Go struct says about it.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts that encoding/json combines")]
+pub(super) struct FieldType {
+    pub(super) descriptor: FieldDescriptor,
+    /// The name in JSON.
+    pub(super) json: String,
+    /// A zero is a value.
+    pub(super) pointer: bool,
+    /// Its fields stand beside its siblings.
+    pub(super) inline: bool,
+    /// Nothing is written for an empty value, but for a struct.
+    pub(super) omitempty: bool,
+    /// Nothing is written for an empty struct.
+    pub(super) omitzero: bool,
+    /// The type of a message, of a list's items or a map's values.
+    pub(super) message: Option<usize>,
+}
+
+/// All messages.
+pub(super) struct Messages {
+    types: Vec<MessageType>,
+    by_name: HashMap<String, usize>,
+    /// By group, version and kind.
+    kinds: HashMap<(String, String, String), usize>,
+}
+
+impl Messages {
+    pub(super) fn get() -> Result<&'static Messages, ProtobufError> {
+        MESSAGES.as_ref().map_err(|error| ProtobufError::Descriptions(error.clone()))
+    }
+
+    pub(super) fn at(&self, index: usize) -> &MessageType {
+        &self.types[index]
+    }
+
+    pub(super) fn named(&self, name: &str) -> Result<&MessageType, ProtobufError> {
+        let found = self.by_name.get(name).map(|index| self.at(*index));
+        found.ok_or_else(|| ProtobufError::Descriptions(format!("there is no {name}")))
+    }
+
+    pub(super) fn of_kind(&self, api_version: &str, kind: &str) -> Result<&MessageType, ProtobufError> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let find = |group: &str, version: &str| {
+            self.kinds.get(&(group.to_owned(), version.to_owned(), kind.to_owned())).map(|index| self.at(*index))
+        };
+        let is_meta = matches!(group, "" | "meta.k8s.io") || kind.ends_with("Options");
+        let found = find(group, version).or_else(|| if is_meta { find(META.0, META.1) } else { None });
+        found.ok_or_else(|| ProtobufError::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() })
+    }
+
+    fn load() -> Result<Messages, String> {
+        let mut bytes = Vec::new();
+        GzDecoder::new(DESCRIPTORS).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+        let pool = DescriptorPool::decode(bytes.as_slice()).map_err(|error| error.to_string())?;
+        let options = GoOptions::find(&pool)?;
+        // Entries of maps are messages too, though no type of their own.
+        let all: Vec<MessageDescriptor> = pool.all_messages().filter(|message| !message.is_map_entry()).collect();
+        let by_name: HashMap<String, usize> =
+            all.iter().enumerate().map(|(index, message)| (message.full_name().to_owned(), index)).collect();
+        let kinds = all.iter().enumerate().filter_map(|(index, message)| {
+            let file = message.parent_file().options();
+            let group = file
+                .has_extension(&options.group)
+                .then(|| file.get_extension(&options.group).as_str().map(str::to_owned));
+            let version = message.package_name().rsplit('.').next()?;
+            Some(((group??, version.to_owned(), message.name().to_owned()), index))
+        });
+        let kinds = kinds.collect();
+        let types = all.into_iter().map(|message| options.message_type(message, &by_name)).collect();
+        Ok(Messages { types, by_name, kinds })
+    }
+}
+
+/// The options by which `tools/descriptors` tells what the Go types say.
+struct GoOptions {
+    group: ExtensionDescriptor,
+    items: ExtensionDescriptor,
+    pointer: ExtensionDescriptor,
+    inline: ExtensionDescriptor,
+    omitempty: ExtensionDescriptor,
+    omitzero: ExtensionDescriptor,
+}
+
+impl GoOptions {
+    fn find(pool: &DescriptorPool) -> Result<GoOptions, String> {
+        let option = |name: &str| {
+            pool.get_extension_by_name(&format!("windlass.go.{name}"))
+                .ok_or_else(|| format!("there is no option {name}"))
+        };
+        Ok(GoOptions {
+            group: option("group")?,
+            items: option("items")?,
+            pointer: option("pointer")?,
+            inline: option("inline")?,
+            omitempty: option("omitempty")?,
+            omitzero: option("omitzero")?,
+        })
+    }
+
+    fn message_type(&self, descriptor: MessageDescriptor, by_name: &HashMap<String, usize>) -> MessageType {
+        let is_collection = descriptor.options().has_extension(&self.items);
+        let shape = Shape::of(descriptor.full_name(), is_collection);
+        let fields = descriptor.fields().map(|field| self.field_type(field, by_name)).collect();
+        MessageType { descriptor, shape, fields }
+    }
+
+    fn field_type(&self, descriptor: FieldDescriptor, by_name: &HashMap<String, usize>) -> FieldType {
+        let options: DynamicMessage = descriptor.options();
+        let kind = match descriptor.kind() {
+            Kind::Message(entry) if descriptor.is_map() => entry.map_entry_value_field().kind(),
+            kind => kind,
+        };
+        FieldType {
+            json: descriptor.json_name().to_owned(),
+            pointer: options.has_extension(&self.pointer),
+            inline: options.has_extension(&self.inline),
+            omitempty: options.has_extension(&self.omitempty),
+            omitzero: options.has_extension(&self.omitzero),
+            message: kind.as_message().and_then(|message| by_name.get(message.full_name()).copied()),
+            descriptor,
+        }
+    }
+}

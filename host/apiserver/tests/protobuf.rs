@@ -1,0 +1,91 @@
+//! Protobuf over HTTP: what typed Go clients ask for and send.
+
+mod support;
+
+use http::StatusCode;
+use http_body_util::BodyExt as _;
+use serde_json::json;
+use support::{CONFIG_MAPS, Cluster, WEBAPPS, config_map, webapp};
+
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+const TYPED: (&str, &str) = ("accept", "application/vnd.kubernetes.protobuf,application/json");
+
+/// An answer's code, media type and bytes.
+async fn send(
+    cluster: &Cluster,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> (u16, String, Vec<u8>) {
+    let response = cluster.open(method, path, headers, body).await;
+    let media = response.headers()["content-type"].to_str().expect("text").to_owned();
+    let code = response.status().as_u16();
+    let bytes = response.into_body().collect().await.expect("a whole body").to_bytes();
+    (code, media, bytes.to_vec())
+}
+
+#[tokio::test]
+async fn an_object_is_read_and_written_back_as_protobuf() {
+    let cluster = Cluster::quiet().await;
+    cluster.post(CONFIG_MAPS, &config_map("a")).await.expect(StatusCode::CREATED);
+    let path = format!("{CONFIG_MAPS}/a");
+    let (code, media, bytes) = send(&cluster, "GET", &path, &[TYPED], b"").await;
+    assert_eq!((code, media.as_str()), (200, PROTOBUF));
+    assert!(bytes.starts_with(b"k8s\0"));
+    let before = cluster.get(&path).await.expect(StatusCode::OK);
+    let (code, ..) = send(&cluster, "PUT", &path, &[TYPED, ("content-type", PROTOBUF)], &bytes).await;
+    assert_eq!(code, 200);
+    let after = cluster.get(&path).await.expect(StatusCode::OK);
+    assert_eq!(before, after, "the same object changes nothing");
+
+    let (code, media, bytes) = send(&cluster, "GET", &format!("{CONFIG_MAPS}/absent"), &[TYPED], b"").await;
+    assert_eq!((code, media.as_str()), (404, PROTOBUF));
+    assert!(String::from_utf8_lossy(&bytes).contains("configmaps \"absent\" not found"));
+}
+
+#[tokio::test]
+async fn a_watch_sends_frames_behind_their_length() {
+    let cluster = Cluster::quiet().await;
+    cluster.post(CONFIG_MAPS, &config_map("first")).await.expect(StatusCode::CREATED);
+    cluster.post(CONFIG_MAPS, &config_map("second")).await.expect(StatusCode::CREATED);
+    let path = format!("{CONFIG_MAPS}?watch=true&timeoutSeconds=1");
+    let (code, media, bytes) = send(&cluster, "GET", &path, &[TYPED], b"").await;
+    assert_eq!((code, media.as_str()), (200, "application/vnd.kubernetes.protobuf;stream=watch"));
+    let mut rest = bytes.as_slice();
+    let mut names = Vec::new();
+    while let Some((length, frames)) = rest.split_first_chunk::<4>() {
+        let length = usize::try_from(u32::from_be_bytes(*length)).expect("a length");
+        let (frame, others) = frames.split_at(length);
+        assert_eq!(&frame[..7], b"\n\x05ADDED", "the type comes first");
+        let text = String::from_utf8_lossy(frame).into_owned();
+        names.extend(["first", "second"].into_iter().filter(|name| text.contains(name)));
+        rest = others;
+    }
+    assert_eq!(names, ["first", "second"]);
+}
+
+#[tokio::test]
+async fn custom_resources_speak_json_only() {
+    let cluster = Cluster::with_webapps().await;
+    let (code, media, _) = send(&cluster, "GET", WEBAPPS, &[TYPED], b"").await;
+    assert_eq!((code, media.as_str()), (200, "application/json"));
+    cluster.send("GET", WEBAPPS, &[("accept", PROTOBUF)], b"").await.refused(406, "NotAcceptable");
+    let body = webapp("a").to_string();
+    let refused = cluster.send("POST", WEBAPPS, &[("content-type", PROTOBUF)], body.as_bytes()).await;
+    refused.refused(415, "UnsupportedMediaType");
+    let metadata = ("accept", "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1");
+    cluster.post(WEBAPPS, &webapp("a")).await.expect(StatusCode::CREATED);
+    let (code, media, bytes) = send(&cluster, "GET", WEBAPPS, &[metadata], b"").await;
+    assert_eq!((code, media.as_str()), (200, PROTOBUF));
+    assert!(String::from_utf8_lossy(&bytes).contains("PartialObjectMetadataList"));
+}
+
+#[tokio::test]
+async fn a_broken_body_is_a_bad_request() {
+    let cluster = Cluster::quiet().await;
+    let headers = [("content-type", PROTOBUF)];
+    for body in [&b"k8s\0\x0a\x7f"[..], b"{}", json!({}).to_string().as_bytes()] {
+        cluster.send("POST", CONFIG_MAPS, &headers, body).await.refused(400, "BadRequest");
+    }
+}
