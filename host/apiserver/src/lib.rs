@@ -66,7 +66,7 @@ pub struct Config {
     pub clock: Clock,
     /// Where UIDs and generated names come from: the same seed gives the same ones, none the system's randomness.
     pub seed: Option<u64>,
-    /// Who may do what.
+    /// How it is decided who may do what.
     pub authorization: Authorization,
     /// Users beside the administrator, whose token [`ApiServer::kubeconfig`] has.
     pub tokens: Vec<StaticToken>,

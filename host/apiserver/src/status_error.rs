@@ -87,11 +87,7 @@ impl ApiError {
 
     /// The object is invalid for the reasons given (at least one).
     pub(crate) fn invalid(resource: &ResourceType, name: &str, causes: &[Cause]) -> ApiError {
-        let lines: Vec<String> = causes.iter().map(Cause::to_string).collect();
-        let what = match lines.as_slice() {
-            [only] => only.clone(),
-            many => format!("[{}]", many.join(", ")),
-        };
+        let what = joined(causes);
         let kind = match resource.id.group.as_str() {
             "" => resource.kind.clone(),
             group => format!("{}.{group}", resource.kind),
@@ -102,6 +98,14 @@ impl ApiError {
             details["kind"] = json!(resource.kind);
         }
         error.with_causes(json!(causes))
+    }
+
+    /// An access review asks nothing that can be answered. A real server names no kind here.
+    pub(crate) fn invalid_review(group: &str, causes: &[Cause]) -> ApiError {
+        let message = format!(".{group} \"\" is invalid: {}", joined(causes));
+        let mut error = ApiError::unprocessable(message);
+        error.details = Some(json!({ "group": group, "causes": causes }));
+        error
     }
 
     /// A patch that is well-formed but cannot be carried out.
@@ -229,5 +233,14 @@ impl ApiError {
             status["details"] = details.clone();
         }
         status
+    }
+}
+
+/// Causes as Go's aggregate prints them.
+fn joined(causes: &[Cause]) -> String {
+    let lines: Vec<String> = causes.iter().map(Cause::to_string).collect();
+    match lines.as_slice() {
+        [only] => only.clone(),
+        many => format!("[{}]", many.join(", ")),
     }
 }

@@ -214,7 +214,8 @@ async fn whoever_may_impersonate_is_somebody_else() {
 
     let jane = || Client::of(&cluster, "jane's");
     let refused = jane().with(&[("impersonate-user", "joe")]).get(PODS).await.refused(403, "Forbidden");
-    let expected = r#"users "joe" is forbidden: User "jane" cannot impersonate resource "users" in API group "" at the cluster scope"#;
+    let expected = "pods is forbidden: User \"jane\" cannot impersonate-on:user-info:list resource \"pods\" in API group \
+                    \"\" in the namespace \"default\"";
     assert_eq!(refused, expected);
     let joe =
         json!([{ "apiGroups": [""], "resources": ["users"], "resourceNames": ["joe"], "verbs": ["impersonate"] }]);
@@ -223,7 +224,30 @@ async fn whoever_may_impersonate_is_somebody_else() {
     admin().post(CLUSTER_BINDINGS, &bound).await.expect(StatusCode::CREATED);
     assert_eq!(user(jane().with(&headers[..1]).post(reviews, &json!({})).await)["username"], "joe");
     // Each header's value is a right of its own.
-    jane().with(&headers).post(reviews, &json!({})).await.refused(403, "Forbidden");
+    let refused = jane().with(&headers).post(reviews, &json!({})).await.refused(403, "Forbidden");
+    let expected = r#"groups "a" is forbidden: User "jane" cannot impersonate resource "groups" in API group "" at the cluster scope"#;
+    assert_eq!(refused, expected);
+}
+
+#[tokio::test]
+async fn constrained_impersonation_is_for_some_requests_only() {
+    let cluster = cluster().await;
+    let admin = Client::administrator(&cluster);
+    let rules = json!([
+        { "apiGroups": ["authentication.k8s.io"], "resources": ["users"], "verbs": ["impersonate:user-info"] },
+        { "apiGroups": [""], "resources": ["pods"], "verbs": ["impersonate-on:user-info:list"] },
+    ]);
+    admin.post(CLUSTER_ROLES, &role("lister", &rules)).await.expect(StatusCode::CREATED);
+    let bound = binding("lister", ("ClusterRole", "lister"), ("User", "jane"));
+    admin.post(CLUSTER_BINDINGS, &bound).await.expect(StatusCode::CREATED);
+    let bound = binding("joe", ("ClusterRole", "view"), ("User", "joe"));
+    admin.post(CLUSTER_BINDINGS, &bound).await.expect(StatusCode::CREATED);
+    let joe = Client::of(&cluster, "jane's").with(&[("impersonate-user", "joe")]);
+    joe.get(PODS).await.expect(StatusCode::OK);
+    joe.get(&format!("{PODS}/a")).await.refused(403, "Forbidden");
+    joe.get(CONFIG_MAPS).await.refused(403, "Forbidden");
+    let masters = joe.with(&[("impersonate-group", "system:masters")]);
+    masters.get(PODS).await.refused(403, "Forbidden");
 }
 
 #[tokio::test]

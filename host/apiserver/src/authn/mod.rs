@@ -9,7 +9,7 @@ use std::sync::Arc;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 
-use crate::authz::{Access, User};
+use crate::authz::{Access, Attributes, User};
 use crate::status_error::ApiError;
 use crate::storage::state::State;
 use crate::tokens::{ISSUER, TokenError};
@@ -17,7 +17,7 @@ use crate::tokens::{ISSUER, TokenError};
 /// A bearer token that stands for one user as long as the server runs.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StaticToken {
-    /// What a client sends as `Authorization: Bearer …`.
+    /// The text that a client sends as `Authorization: Bearer …`.
     pub token: String,
     /// The user's name.
     pub user: String,
@@ -32,7 +32,7 @@ impl std::fmt::Debug for StaticToken {
     }
 }
 
-/// What the server knows users by.
+/// The tokens that the server knows users by.
 pub(crate) struct Authenticator {
     tokens: Vec<(String, Arc<User>)>,
     anybody: Arc<User>,
@@ -58,6 +58,7 @@ impl Authenticator {
         &self,
         state: &State,
         headers: &HeaderMap,
+        request: &Attributes,
         certified: Option<&Arc<User>>,
     ) -> Result<Arc<User>, ApiError> {
         let user = match (certified, bearer_token(headers)) {
@@ -72,7 +73,7 @@ impl Authenticator {
             },
             (None, None) => Arc::clone(&self.anybody),
         };
-        let impersonated = impersonation::impersonate(Access::of(state), &user, headers)?;
+        let impersonated = impersonation::impersonate(Access::of(state), &user, headers, request)?;
         Ok(impersonated.map_or(user, Arc::new))
     }
 
@@ -91,7 +92,7 @@ impl Authenticator {
         match known {
             // Who made such a token said no audience: it is for this server.
             Some(user) if wanted.contains(&own[0]) => Ok((Arc::clone(user), own.to_vec())),
-            Some(_) => Err(TokenError::Audience { found: own.to_vec(), wanted: wanted.to_vec() }),
+            Some(_) => Err(TokenError::Unknown),
             None => accounts::verify(state, token, wanted).map(|(user, audiences)| (Arc::new(user), audiences)),
         }
     }

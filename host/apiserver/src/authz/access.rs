@@ -64,10 +64,10 @@ impl<'a> Access<'a> {
         decision
     }
 
-    /// What holds for the user in the namespace, and what could not be found out.
+    /// The rules that hold for the user in the namespace, and what could not be found out.
     pub(crate) fn rules(self, user: &User, namespace: &str) -> (Vec<PolicyRule>, Option<String>) {
         let mut rules = Vec::new();
-        if !self.by_roles || user.is_master() {
+        if !self.by_roles {
             rules.extend([PolicyRule::all_resources(), PolicyRule::all_paths()]);
         }
         let mut vain = Vec::new();

@@ -1,4 +1,4 @@
-//! What a request, or the spec of an access review, wants to do.
+//! The question to the authorizer that a request or an access review is.
 
 use crate::authz::User;
 use crate::resources::resource::GroupResource;
@@ -41,6 +41,14 @@ impl Attributes {
         match self {
             Attributes::Resource(asked) => &asked.verb,
             Attributes::Path { verb, .. } => verb,
+        }
+    }
+
+    /// Another verb on the same.
+    pub(crate) fn with_verb(&self, verb: String) -> Attributes {
+        match self {
+            Attributes::Resource(asked) => Attributes::Resource(ResourceAttributes { verb, ..asked.clone() }),
+            Attributes::Path { path, .. } => Attributes::Path { verb, path: path.clone() },
         }
     }
 

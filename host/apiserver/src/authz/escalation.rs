@@ -42,9 +42,14 @@ pub(crate) fn check(
                 return Ok(());
             }
             // Whoever chooses by labels which roles are taken in may get any right.
-            let aggregates = object.get("aggregationRule").is_some_and(|rule| !rule.is_null());
-            let all = aggregates.then(|| [PolicyRule::all_resources(), PolicyRule::all_paths()]);
-            all.map_or_else(|| PolicyRule::of_role(object), Vec::from)
+            if object.get("aggregationRule").is_some_and(|rule| !rule.is_null()) {
+                let all = [PolicyRule::all_resources(), PolicyRule::all_paths()];
+                if !coverage::missing(&access.rules(user, "").0, &all).is_empty() {
+                    let why = "must have cluster-admin privileges to use the aggregationRule";
+                    return Err(ApiError::forbidden(resource, object::name(object), why));
+                }
+            }
+            PolicyRule::of_role(object)
         }
         _ => {
             let reference = &object["roleRef"];
@@ -58,7 +63,12 @@ pub(crate) fn check(
             if access.decide(user, &Attributes::Resource(role)).allowed {
                 return Ok(());
             }
-            access.role_rules(reference, namespace).map_err(|_| not_found(reference))?
+            if namespace.is_empty() && text(reference, "/kind") == "Role" {
+                return Err(ApiError::bad_request("Namespace parameter required."));
+            }
+            let found = access.role_rules(reference, namespace);
+            // Not the role's own resource: a real server says it so.
+            found.map_err(|_| ApiError::not_found(resource, text(reference, "/name")))?
         }
     };
     let (owned, error) = access.rules(user, namespace);
@@ -71,11 +81,6 @@ pub(crate) fn check(
 
 fn asked(namespace: &str) -> ResourceAttributes {
     ResourceAttributes { group: RBAC.to_owned(), namespace: namespace.to_owned(), ..ResourceAttributes::default() }
-}
-
-fn not_found(reference: &Value) -> ApiError {
-    let singular = text(reference, "/kind").to_lowercase();
-    ApiError::not_found(&GroupResource::new(RBAC, &singular), text(reference, "/name"))
 }
 
 fn refused(

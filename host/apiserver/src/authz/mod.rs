@@ -17,7 +17,7 @@ pub(crate) use user::User;
 
 use crate::resources::resource::GroupResource;
 
-/// Who may do what.
+/// How it is decided who may do what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Authorization {
     /// Everybody everything; nobody needs credentials.

@@ -10,13 +10,13 @@ use crate::resources::resource::GroupResource;
 use crate::storage::{ObjectKey, Store};
 
 /// The rules of one binding that is the user's, or the name of the role that it refers to in vain.
-pub(super) struct Bound<'a> {
+pub(super) struct BoundRules<'a> {
     binding: &'a Value,
     subject: &'a Value,
     pub(super) rules: Result<Vec<PolicyRule>, String>,
 }
 
-impl Bound<'_> {
+impl BoundRules<'_> {
     /// The binding in the words of a real server.
     pub(super) fn source(&self) -> String {
         let namespace = object::namespace(self.binding);
@@ -43,7 +43,7 @@ pub(super) fn visit<'a>(
     store: &'a Store,
     user: &User,
     namespace: &'a str,
-    mut each: impl FnMut(Bound<'a>) -> ControlFlow<()>,
+    mut each: impl FnMut(BoundRules<'a>) -> ControlFlow<()>,
 ) {
     let cluster = store.list(&GroupResource::new(RBAC, "clusterrolebindings"), None);
     let local = GroupResource::new(RBAC, "rolebindings");
@@ -53,7 +53,7 @@ pub(super) fn visit<'a>(
         let subjects = object::items(binding, "/subjects");
         let Some(subject) = subjects.iter().find(|subject| is_for(subject, user, place)) else { continue };
         let rules = role_rules(store, &binding["roleRef"], place);
-        if each(Bound { binding, subject, rules }).is_break() {
+        if each(BoundRules { binding, subject, rules }).is_break() {
             return;
         }
     }

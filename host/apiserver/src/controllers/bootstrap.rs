@@ -43,7 +43,7 @@ fn add_roles(state: &mut State) {
         let namespace = text(&object, "/metadata/namespace").to_owned();
         add(state, (RBAC, &plural), (!namespace.is_empty()).then_some(&namespace), object);
     }
-    cluster_roles::aggregate(state);
+    while cluster_roles::aggregate(state) {}
 }
 
 fn add(state: &mut State, (group, plural): (&str, &str), namespace: Option<&str>, object: Value) {

@@ -21,8 +21,9 @@ pub(super) fn react(state: &mut State, resource: &GroupResource) {
     }
 }
 
-/// Brings the rules of all aggregated roles up to date.
-pub(super) fn aggregate(state: &mut State) {
+/// Brings the rules of all aggregated roles up to date. True if one was written: another may take in that one's.
+pub(super) fn aggregate(state: &mut State) -> bool {
+    let mut written = false;
     let roles: Vec<Arc<Value>> = state.store.list(&authz::cluster_roles(), None).cloned().collect();
     for role in &roles {
         let selectors = object::items(role, "/aggregationRule/clusterRoleSelectors");
@@ -31,9 +32,10 @@ pub(super) fn aggregate(state: &mut State) {
         }
         let combined = selected_rules(&roles, role, selectors);
         if object::items(role, "/rules") != combined {
-            write(state, object::name(role), &combined);
+            written |= write(state, object::name(role), &combined);
         }
     }
+    written
 }
 
 /// The rules of the roles that one of the selectors picks, each once, in the order of the selectors and names.
@@ -54,9 +56,9 @@ fn selected_rules(roles: &[Arc<Value>], aggregated: &Value, selectors: &[Value])
     combined
 }
 
-fn write(state: &mut State, name: &str, rules: &[Value]) {
+fn write(state: &mut State, name: &str, rules: &[Value]) -> bool {
     let key = ObjectKey { resource: authz::cluster_roles(), namespace: String::new(), name: name.to_owned() };
-    let Some(resource) = state.registry.storage_type(&key.resource).cloned() else { return };
+    let Some(resource) = state.registry.storage_type(&key.resource).cloned() else { return false };
     let target = Target { resource, namespace: None, name: Some(name.to_owned()), subresource: None };
     let options =
         WriteOptions { force: true, explicit_manager: Some(MANAGER.to_owned()), ..WriteOptions::of_component(MANAGER) };
@@ -66,7 +68,9 @@ fn write(state: &mut State, name: &str, rules: &[Value]) {
         "metadata": { "name": name },
         "rules": rules,
     });
-    if let Err(error) = patch::apply(state, &target, &options, config) {
+    let result = patch::apply(state, &target, &options, config);
+    if let Err(error) = &result {
         tracing::debug!(name, %error, "an aggregated cluster role could not be written");
     }
+    result.is_ok()
 }

@@ -118,12 +118,11 @@ async fn answer(
 fn authorize(context: &Context, parts: &Parts) -> Result<Arc<User>, ApiError> {
     let certified = parts.extensions.get::<Arc<User>>();
     let state = context.shared.lock();
-    let user = context.authenticator.authenticate(&state, &parts.headers, certified)?;
+    // A query that cannot be read is refused where it is used.
+    let query = UrlQuery::try_from_uri(&parts.uri).map_or_else(|_| Query::default(), |UrlQuery(pairs)| Query(pairs));
+    let attributes = request_attributes::attributes(&parts.method, parts.uri.path(), &query);
+    let user = context.authenticator.authenticate(&state, &parts.headers, &attributes, certified)?;
     if state.by_roles {
-        // A query that cannot be read is refused where it is used.
-        let query =
-            UrlQuery::try_from_uri(&parts.uri).map_or_else(|_| Query::default(), |UrlQuery(pairs)| Query(pairs));
-        let attributes = request_attributes::attributes(&parts.method, parts.uri.path(), &query);
         let decision = Access::of(&state).decide(&user, &attributes);
         if !decision.allowed {
             return Err(attributes.refuse(&user, &decision.reason));

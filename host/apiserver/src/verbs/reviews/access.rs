@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::authz::{Access, Attributes, ResourceAttributes, User};
 use crate::cause::Cause;
-use crate::object::{strings, text};
+use crate::object::{self, strings, text};
 use crate::request::Target;
 use crate::status_error::ApiError;
 
@@ -12,7 +12,7 @@ use crate::status_error::ApiError;
 pub(super) fn of_self(access: Access<'_>, user: &User, target: &Target, review: &Value) -> Result<Value, ApiError> {
     let causes = attribute_errors(review);
     if !causes.is_empty() {
-        return Err(ApiError::invalid(&target.resource, "", &causes));
+        return Err(ApiError::invalid_review(&target.resource.id.group, &causes));
     }
     Ok(status(access, user, review))
 }
@@ -27,14 +27,14 @@ pub(super) fn of_subject(access: Access<'_>, target: &Target, review: &Value) ->
     if let Some(namespace) = &target.namespace {
         if !is_absent(&review["spec"]["nonResourceAttributes"]) {
             let (field, why) = ("spec.nonResourceAttributes", "disallowed on this kind of request");
-            causes.push(Cause::invalid(field, &review["spec"]["nonResourceAttributes"], why));
+            causes.push(Cause::invalid(field, &in_go(&review["spec"]["nonResourceAttributes"]), why));
         } else if namespace != text(review, "/spec/resourceAttributes/namespace") {
-            let asked = &review["spec"]["resourceAttributes"]["namespace"];
-            causes.push(Cause::invalid("spec.resourceAttributes.namespace", asked, "must match metadata.namespace"));
+            let asked = json!(text(review, "/spec/resourceAttributes/namespace"));
+            causes.push(Cause::invalid("spec.resourceAttributes.namespace", &asked, "must match metadata.namespace"));
         }
     }
     if !causes.is_empty() {
-        return Err(ApiError::invalid(&target.resource, "", &causes));
+        return Err(ApiError::invalid_review(&target.resource.id.group, &causes));
     }
     Ok(status(access, &user, review))
 }
@@ -43,7 +43,23 @@ fn is_absent(value: &Value) -> bool {
     !value.is_object()
 }
 
+/// The attributes under the names of Go's fields, as a real server shows them.
+fn in_go(attributes: &Value) -> Value {
+    json!({ "Path": text(attributes, "/path"), "Verb": text(attributes, "/verb") })
+}
+
 fn attribute_errors(review: &Value) -> Vec<Cause> {
+    let mut causes = attribute_choice_errors(review);
+    let mut metadata = review["metadata"].clone();
+    let fields = object::as_map_mut(&mut metadata);
+    fields.retain(|key, value| !matches!(key.as_str(), "managedFields" | "namespace") && !value.is_null());
+    if !fields.is_empty() {
+        causes.push(Cause::invalid("metadata", &metadata, "must be empty"));
+    }
+    causes
+}
+
+fn attribute_choice_errors(review: &Value) -> Vec<Cause> {
     let resource = &review["spec"]["resourceAttributes"];
     let other = &review["spec"]["nonResourceAttributes"];
     match (is_absent(resource), is_absent(other)) {
@@ -54,7 +70,7 @@ fn attribute_errors(review: &Value) -> Vec<Cause> {
         )],
         (false, false) => {
             let why = "cannot be specified in combination with resourceAttributes";
-            vec![Cause::invalid("spec.nonResourceAttributes", other, why)]
+            vec![Cause::invalid("spec.nonResourceAttributes", &in_go(other), why)]
         }
         _ => Vec::new(),
     }

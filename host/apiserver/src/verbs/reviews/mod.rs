@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::authn::Authenticator;
 use crate::authz::{Access, PolicyRule, User};
-use crate::object::text;
+use crate::object::{self, text};
 use crate::request::Target;
 use crate::status_error::ApiError;
 use crate::storage::state::State;
@@ -20,6 +20,9 @@ pub(crate) fn answer(
     target: &Target,
     mut review: Value,
 ) -> Result<Value, ApiError> {
+    if let Some(namespace) = &target.namespace {
+        object::metadata_mut(&mut review).insert("namespace".to_owned(), json!(namespace));
+    }
     review["apiVersion"] = json!(target.resource.api_version());
     review["kind"] = json!(target.resource.kind);
     if !review["metadata"].is_object() {
@@ -28,7 +31,11 @@ pub(crate) fn answer(
     let access = Access::of(state);
     review["status"] = match target.resource.kind.as_str() {
         "SelfSubjectReview" => json!({ "userInfo": user.info() }),
-        "SelfSubjectRulesReview" => rules(access, user, &review)?,
+        "SelfSubjectRulesReview" => {
+            let status = rules(access, user, &review)?;
+            review["spec"] = json!({});
+            status
+        }
         "TokenReview" => token::status(state, authenticator, &review)?,
         "SelfSubjectAccessReview" => access::of_self(access, user, target, &review)?,
         _ => access::of_subject(access, target, &review)?,
@@ -47,7 +54,8 @@ fn rules(access: Access<'_>, user: &User, review: &Value) -> Result<Value, ApiEr
     let mut status = json!({
         "resourceRules": part(|rule| !rule.resources.is_empty()),
         "nonResourceRules": part(|rule| !rule.non_resource_urls.is_empty()),
-        "incomplete": error.is_some(),
+        // As a real server answers it, also where a binding's role was not found.
+        "incomplete": false,
     });
     if let Some(error) = error {
         status["evaluationError"] = json!(error);

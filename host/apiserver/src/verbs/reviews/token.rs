@@ -6,6 +6,7 @@ use crate::authn::Authenticator;
 use crate::object::{strings, text};
 use crate::status_error::ApiError;
 use crate::storage::state::State;
+use crate::tokens::TokenError;
 
 pub(super) fn status(state: &State, authenticator: &Authenticator, review: &Value) -> Result<Value, ApiError> {
     let token = text(review, "/spec/token");
@@ -15,6 +16,8 @@ pub(super) fn status(state: &State, authenticator: &Authenticator, review: &Valu
     let audiences: Vec<String> = strings(review, "/spec/audiences").into_iter().map(str::to_owned).collect();
     Ok(match authenticator.verify(state, token, &audiences) {
         Ok((user, audiences)) => json!({ "authenticated": true, "user": user.info(), "audiences": audiences }),
-        Err(error) => json!({ "user": {}, "error": format!("[invalid bearer token, {error}]") }),
+        Err(TokenError::Unknown) => json!({ "user": {}, "error": TokenError::Unknown.to_string() }),
+        // Another authenticator of a real server has looked at it before.
+        Err(error) => json!({ "user": {}, "error": format!("[{}, {error}]", TokenError::Unknown) }),
     })
 }
