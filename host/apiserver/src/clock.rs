@@ -71,6 +71,11 @@ impl Moment {
     }
 }
 
+/// A number of seconds since 1970, as `metav1.Time`.
+pub(crate) fn at(seconds: i64) -> String {
+    Moment(Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX)).text()
+}
+
 /// The source of UIDs and name suffixes.
 #[derive(Clone, Debug)]
 pub(crate) struct Chance(Xoshiro256PlusPlus);

@@ -87,17 +87,15 @@ impl ApiError {
 
     /// The object is invalid for the reasons given (at least one).
     pub(crate) fn invalid(resource: &ResourceType, name: &str, causes: &[Cause]) -> ApiError {
+        ApiError::invalid_kind(&GroupResource::new(&resource.id.group, &resource.kind), name, causes)
+    }
+
+    /// The same for a kind that is no resource: `kind` has its group and, in the place of the plural, its name.
+    pub(crate) fn invalid_kind(kind: &GroupResource, name: &str, causes: &[Cause]) -> ApiError {
         let what = joined(causes);
-        let kind = match resource.id.group.as_str() {
-            "" => resource.kind.clone(),
-            group => format!("{}.{group}", resource.kind),
-        };
         let message = format!("{kind} \"{name}\" is invalid: {what}");
-        let mut error = ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).about(&resource.id, name);
-        if let Some(details) = &mut error.details {
-            details["kind"] = json!(resource.kind);
-        }
-        error.with_causes(json!(causes))
+        let error = ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
+        error.about(kind, name).with_causes(json!(causes))
     }
 
     /// An access review asks nothing that can be answered. A real server names no kind here.
@@ -205,6 +203,21 @@ impl ApiError {
             "reason": "ResourceVersionTooLarge",
             "message": "Too large resource version",
         }]))
+    }
+
+    /// The client may try again, after some seconds if that is known; `reason` is of the only cause.
+    pub(crate) fn too_many_requests(message: &str, reason: &str, why: &str, retry_after: Option<u32>) -> ApiError {
+        let error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
+        let mut error = error.with_causes(json!([{ "reason": reason, "message": why }]));
+        if let (Some(seconds), Some(details)) = (retry_after, &mut error.details) {
+            details["retryAfterSeconds"] = json!(seconds);
+        }
+        error
+    }
+
+    /// When the client may try again, in seconds.
+    pub(crate) fn retry_after(&self) -> Option<u64> {
+        self.details.as_ref().and_then(|details| details["retryAfterSeconds"].as_u64())
     }
 
     fn with_details(mut self) -> ApiError {

@@ -88,7 +88,6 @@ impl TokenKey {
     }
 
     /// The claims as a signed token.
-    #[cfg_attr(not(test), expect(dead_code, reason = "serviceaccounts/token comes next"))]
     pub(crate) fn issue(&self, claims: &Claims) -> String {
         // Strings and numbers always become JSON.
         let payload = serde_json::to_vec(claims).unwrap_or_default();

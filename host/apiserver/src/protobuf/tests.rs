@@ -106,13 +106,18 @@ fn every_field_of_every_built_in_kind_goes_both_ways() {
 
 /// Lines of JSON and protobuf of the same object: `tools/record-protobuf` writes them.
 #[test]
-#[ignore = "not yet recorded"]
 fn what_a_real_server_writes_reads_as_its_json() {
     let recorded = include_str!("../../tests/data/protobuf.tsv");
     let mut kinds = std::collections::BTreeSet::new();
     for line in recorded.lines() {
         let (expected, bytes) = line.split_once('\t').expect("JSON and protobuf");
-        let expected: Value = serde_json::from_str(expected).expect("JSON");
+        let mut expected: Value = serde_json::from_str(expected).expect("JSON");
+        // Protobuf has no room for the type of an object in another.
+        for claim in
+            expected.pointer_mut("/spec/volumeClaimTemplates").and_then(Value::as_array_mut).into_iter().flatten()
+        {
+            claim.as_object_mut().expect("an object").retain(|key, _| key != "kind" && key != "apiVersion");
+        }
         let bytes = BASE64_STANDARD.decode(bytes).expect("base64");
         let found = decode(&bytes).expect("it can be read");
         assert_eq!(found, expected);

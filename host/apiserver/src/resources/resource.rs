@@ -100,7 +100,17 @@ impl ResourceType {
         match name {
             "status" => self.has_status,
             "scale" => self.scale.is_some(),
-            other => self.other_subresources.contains(&other),
+            other => self.other_subresources.contains(&other) || self.acting_subresources().contains(&other),
+        }
+    }
+
+    /// Subresources that have rules of their own.
+    fn acting_subresources(&self) -> &'static [&'static str] {
+        match (self.id.group.as_str(), self.id.plural.as_str()) {
+            ("", "pods") => &["binding", "ephemeralcontainers", "eviction", "log"],
+            ("", "serviceaccounts") => &["token"],
+            ("certificates.k8s.io", "certificatesigningrequests") => &["approval"],
+            _ => &[],
         }
     }
 

@@ -28,7 +28,7 @@ use crate::status_error::ApiError;
 use crate::storage::state::Shared;
 use crate::verbs::delete::DeleteOptions;
 use crate::verbs::list::ListOptions;
-use crate::verbs::{self, Written, create, delete, list, patch, reviews, scale, update};
+use crate::verbs::{self, Written, create, delete, list, patch, reviews, scale, subresources, update};
 use represent::IncludeObject;
 use respond::Reply;
 use route::{ResourcePath, Route, Verb};
@@ -184,11 +184,18 @@ fn is_served(target: &Target, verb: Verb) -> bool {
     let resource = &target.resource;
     match verb {
         _ if resource.create_only => verb == Verb::Create && target.name.is_none(),
+        Verb::Get => !subresources::POSTED.contains(&target.subresource()) && target.subresource() != "finalize",
+        Verb::Update | Verb::Patch if subresources::POSTED.contains(&target.subresource()) => false,
+        Verb::Update | Verb::Patch if target.subresource() == "log" => false,
+        Verb::Patch if target.subresource() == "finalize" => false,
         // A namespaced object is created in a namespace, not in all of them.
-        Verb::Create => target.name.is_none() && (target.namespace.is_some() || !resource.namespaced),
+        Verb::Create if target.subresource.is_none() => {
+            target.name.is_none() && (target.namespace.is_some() || !resource.namespaced)
+        }
+        Verb::Create => subresources::POSTED.contains(&target.subresource()),
         Verb::DeleteCollection => target.namespace.is_some() || !resource.namespaced,
         Verb::Delete => target.subresource.is_none(),
-        Verb::Get | Verb::List | Verb::Watch | Verb::Update | Verb::Patch => true,
+        Verb::List | Verb::Watch | Verb::Update | Verb::Patch => true,
     }
 }
 
@@ -220,6 +227,9 @@ impl Call<'_> {
                 let page = list::list(&mut shared.lock(), &self.target, &options)?;
                 Ok(Reply::Page { resource, form, include, page })
             }
+            _ if self.target.subresource() == "log" => {
+                subresources::log(&shared.lock(), &self.target, &self.query).map(Reply::Text)
+            }
             _ if self.target.subresource() == "scale" => scale::get(&shared.lock(), &self.target).map(Reply::Json),
             _ => {
                 let object = verbs::get(&shared.lock(), &self.target)?;
@@ -237,9 +247,14 @@ impl Call<'_> {
         }
         let options = WriteOptions::read(&self.query, &self.parts.headers, &self.user)?;
         let include = IncludeObject::read(&self.query)?;
-        let is_scale = self.target.subresource() == "scale";
+        let subresource = self.target.subresource();
+        let is_scale = subresource == "scale";
         let Written { object, created, warnings } = match (verb, is_scale) {
             (Verb::Patch, _) => self.patch(&options, is_scale)?,
+            (Verb::Create, _) if self.target.subresource.is_some() => {
+                let object = self.object()?;
+                subresources::create(&mut self.context.shared.lock(), &self.target, &options, object)?
+            }
             (Verb::Create, _) => {
                 let object = self.object()?;
                 create::create(&mut self.context.shared.lock(), &self.target, &options, object)?
@@ -253,17 +268,23 @@ impl Call<'_> {
                 update::update(&mut self.context.shared.lock(), &self.target, &options, object)?
             }
         };
-        let form = if is_scale { media::Form::Full } else { self.accepted.form };
+        let is_other_kind = is_scale || subresources::POSTED.contains(&subresource);
+        let form = if is_other_kind { media::Form::Full } else { self.accepted.form };
         Ok(Reply::Object { resource, form, include, object, created, warnings })
     }
 
     fn patch(&self, options: &WriteOptions, is_scale: bool) -> Result<Written, ApiError> {
         let strategic = self.target.resource.custom.is_none();
         let kind = media::patch_kind(&self.parts.headers, strategic)?;
-        if kind == PatchKind::Apply && !is_scale {
+        if kind == PatchKind::Apply {
             // A little YAML with aliases can be much work, so it is parsed outside the lock.
             let config = decode::parse_yaml(self.body)?;
-            return patch::apply(&mut self.context.shared.lock(), &self.target, options, config);
+            let mut state = self.context.shared.lock();
+            return if is_scale {
+                scale::apply(&mut state, &self.target, options, &config)
+            } else {
+                patch::apply(&mut state, &self.target, options, config)
+            };
         }
         let mut state = self.context.shared.lock();
         if is_scale {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
-use http::header::{CONTENT_TYPE, HeaderName};
+use http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
@@ -53,8 +53,12 @@ pub(crate) fn reply(reply: Reply, encoding: Encoding, now: Moment) -> Response {
                 DiscoveryVersion::V2 => "v2",
                 DiscoveryVersion::V2Beta1 => "v2beta1",
             };
-            let media = format!("application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList");
-            response(StatusCode::OK, &media, Body::from(value.to_string()))
+            let media = format!("{};g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList", encoding.media_type());
+            let mut answer = document(StatusCode::OK, &value, encoding);
+            if let Ok(media) = HeaderValue::from_str(&media) {
+                answer.headers_mut().insert(CONTENT_TYPE, media);
+            }
+            answer
         }
         Reply::Object { resource, form, include, object, created, warnings } => {
             let code = if created { StatusCode::CREATED } else { StatusCode::OK };
@@ -79,7 +83,11 @@ pub(crate) fn reply(reply: Reply, encoding: Encoding, now: Moment) -> Response {
 }
 
 pub(crate) fn error(error: &ApiError, encoding: Encoding) -> Response {
-    document(error.code(), &error.to_status(), encoding)
+    let mut answer = document(error.code(), &error.to_status(), encoding);
+    if let Some(seconds) = error.retry_after() {
+        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    answer
 }
 
 /// The answer to a deletion that is done.

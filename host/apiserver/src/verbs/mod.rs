@@ -9,6 +9,7 @@ pub(crate) mod patch;
 mod prepare;
 pub(crate) mod reviews;
 pub(crate) mod scale;
+pub(crate) mod subresources;
 pub(crate) mod update;
 
 use std::sync::Arc;

@@ -30,7 +30,45 @@ pub(crate) fn update(
     write(state, target, options, &parent, scale)
 }
 
-/// PATCH of the Scale; apply is not offered for it.
+/// Server-side apply of a Scale: of the one field that it is, to the parent.
+pub(crate) fn apply(
+    state: &mut State,
+    target: &Target,
+    options: &WriteOptions,
+    config: &Value,
+) -> Result<Written, ApiError> {
+    let paths = paths(target)?;
+    check_type(config)?;
+    let mut parent = json!({
+        "apiVersion": target.resource.api_version(),
+        "kind": target.resource.kind,
+        "metadata": config["metadata"],
+    });
+    if let Some(replicas) = config.pointer("/spec/replicas") {
+        check_replicas(target, replicas)?;
+        object::set_path(&mut parent, &paths.spec_replicas, replicas.clone());
+    }
+    let written = patch::apply(state, target, options, parent)?;
+    Ok(Written { object: Arc::new(scale_of(&written.object, paths)), ..written })
+}
+
+fn check_type(config: &Value) -> Result<(), ApiError> {
+    let (api_version, kind) = (text(config, "/apiVersion"), text(config, "/kind"));
+    if (api_version, kind) == ("autoscaling/v1", "Scale") {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!("cannot apply a {kind} of {api_version} as a Scale of autoscaling/v1")))
+}
+
+fn check_replicas(target: &Target, replicas: &Value) -> Result<(), ApiError> {
+    if replicas.is_null() || replicas.as_i64().is_some_and(|replicas| replicas >= 0) {
+        return Ok(());
+    }
+    let cause = Cause::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
+    Err(ApiError::invalid(&target.resource, target.name(), &[cause]))
+}
+
+/// PATCH of the Scale, in any way but by [`apply`].
 pub(crate) fn patch(
     state: &mut State,
     target: &Target,
@@ -40,13 +78,7 @@ pub(crate) fn patch(
 ) -> Result<Written, ApiError> {
     let parent = super::get(state, target)?;
     // A Scale has no list, so merge and strategic patches mean the same.
-    let kind = match kind {
-        PatchKind::Strategic => PatchKind::Merge,
-        PatchKind::Apply => {
-            return Err(ApiError::unsupported_media("application/json-patch+json, application/merge-patch+json"));
-        }
-        other => other,
-    };
+    let kind = if kind == PatchKind::Strategic { PatchKind::Merge } else { kind };
     let scale = patch::patched(&scale_of(&parent, paths(target)?), kind, body)?;
     write(state, target, options, &parent, &scale)
 }
@@ -60,10 +92,7 @@ fn write(
 ) -> Result<Written, ApiError> {
     let paths = paths(target)?;
     let replicas = scale.pointer("/spec/replicas").unwrap_or(&Value::Null);
-    if !replicas.is_null() && replicas.as_i64().is_none_or(|replicas| replicas < 0) {
-        let cause = Cause::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
-        return Err(ApiError::invalid(&target.resource, target.name(), &[cause]));
-    }
+    check_replicas(target, replicas)?;
     let mut object = Value::clone(parent);
     let replicas = if replicas.is_null() { json!(0) } else { replicas.clone() };
     object::set_path(&mut object, &paths.spec_replicas, replicas);
@@ -89,9 +118,13 @@ fn scale_of(parent: &Value, paths: &ScalePaths) -> Value {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": metadata,
-        "spec": { "replicas": number(&paths.spec_replicas) },
+        "spec": {},
         "status": { "replicas": number(&paths.status_replicas) },
     });
+    // Go leaves the zero out of the spec, but not out of the status.
+    if number(&paths.spec_replicas) != 0 {
+        scale["spec"]["replicas"] = json!(number(&paths.spec_replicas));
+    }
     let selector = paths.label_selector.as_ref().and_then(|path| object::at_path(parent, path));
     if let Some(selector) = selector {
         scale["status"]["selector"] = json!(selector_text(selector));

@@ -10,6 +10,7 @@ use crate::authz::{Access, escalation};
 use crate::cause::Cause;
 use crate::object::{self, text};
 use crate::request::{Target, WriteOptions, decode};
+use crate::resources::crd;
 use crate::rules::defaults;
 use crate::status_error::ApiError;
 use crate::storage::state::State;
@@ -116,10 +117,38 @@ fn check_version(target: &Target, current: &Value, object: &Value) -> Result<(),
 fn isolate(target: &Target, current: &Value, object: Value) -> Value {
     let resource = &target.resource;
     match target.subresource() {
+        "status" if resource.custom.is_none() && !crd::is_definition(&resource.id) => {
+            let mut result = current.clone();
+            for key in ["status", "metadata"] {
+                object::copy_field(&mut result, &object, key);
+            }
+            // A status may come with metadata, except where its kind's strategy says otherwise.
+            let kept: &[&str] = match resource.kind.as_str() {
+                "Deployment" => &["labels"],
+                "Pod" => &["ownerReferences"],
+                _ => &[],
+            };
+            for key in kept {
+                object::copy_field(object::map_mut_value(&mut result, "metadata"), &current["metadata"], key);
+            }
+            result
+        }
         "status" => {
             let mut result = current.clone();
             object::copy_field(&mut result, &object, "status");
             // An apply has already written who owns what; `track` does so for the others, and starts from `current`.
+            object::copy_field(object::map_mut_value(&mut result, "metadata"), &object["metadata"], "managedFields");
+            result
+        }
+        "approval" => {
+            let mut result = current.clone();
+            object::copy_field(object::map_mut_value(&mut result, "status"), &object["status"], "conditions");
+            object::copy_field(object::map_mut_value(&mut result, "metadata"), &object["metadata"], "managedFields");
+            result
+        }
+        "ephemeralcontainers" => {
+            let mut result = current.clone();
+            object::copy_field(object::map_mut_value(&mut result, "spec"), &object["spec"], "ephemeralContainers");
             object::copy_field(object::map_mut_value(&mut result, "metadata"), &object["metadata"], "managedFields");
             result
         }
