@@ -40,6 +40,15 @@ impl Time {
         Time { told, offset: SignedDuration::ZERO }
     }
 
+    /// The clock as it was at `then`, from where it goes on now. The wall's cannot be set back.
+    pub(crate) fn set_back(&self, then: Instant) -> Time {
+        let told = self.told.map(|(told, since)| {
+            let shown = told.saturating_add(then.saturating_duration_since(since)).unwrap_or(told);
+            (shown, Instant::now())
+        });
+        Time { told, ..*self }
+    }
+
     pub(crate) fn now(&self) -> Moment {
         let shown = match self.told {
             None => Timestamp::now(),

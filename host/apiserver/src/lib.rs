@@ -39,8 +39,6 @@ mod verbs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use axum::Router;
-use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -48,8 +46,11 @@ pub use crate::authn::StaticToken;
 pub use crate::authz::Authorization;
 pub use crate::clock::Clock;
 pub use crate::request_counts::RequestCount;
+pub use crate::server::{ApiService, ConnectionDropped};
+pub use crate::storage::Snapshot;
 
 use crate::authn::Authenticator;
+use crate::clock::Chance;
 use crate::server::Context;
 use crate::storage::state::Shared;
 
@@ -102,8 +103,7 @@ pub enum StartError {
 
 /// A running server. Dropping it stops it without waiting; [`ApiServer::shutdown`] waits.
 pub struct ApiServer {
-    address: SocketAddr,
-    shared: Arc<Shared>,
+    context: Context,
     token: Option<String>,
     tasks: JoinSet<()>,
 }
@@ -114,49 +114,73 @@ impl ApiServer {
         let listen = |source| StartError::Listen { address: config.address, source };
         let listener = TcpListener::bind(config.address).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
-        let shared = Arc::new(Shared::new(config.watch_history, config.clock, config.seed));
-
-        let by_roles = config.authorization == Authorization::Rbac;
-        let token = clock::secret::<16>(config.seed).map(|byte| format!("{byte:02x}")).concat();
-        let authenticator = Arc::new(Authenticator::new(by_roles, token.clone(), config.tokens));
-
-        let mut tasks = JoinSet::new();
-        {
-            let mut state = shared.lock();
-            state.by_roles = by_roles;
-            tasks.spawn(controllers::collector::run(Arc::clone(&shared), state.store.follow()));
-            if config.stand_ins {
-                tasks.spawn(controllers::stand_ins::run(Arc::clone(&shared), state.store.follow()));
-            }
-            controllers::bootstrap::populate(&mut state, address);
-        }
-        let context = Context { shared: Arc::clone(&shared), authenticator, address };
-        let app = Router::new().fallback(server::handle).with_state(context);
-        // Watch events are small and must not wait for each other.
-        let listener = listener.tap_io(|stream| {
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%error, "cannot set TCP_NODELAY");
-            }
-        });
-        let stopped = shared.stop.clone().cancelled_owned();
-        tasks.spawn(async move {
-            if let Err(error) = axum::serve(listener, app).with_graceful_shutdown(stopped).await {
-                tracing::error!(%error, "the embedded API server ended; nothing answers any more");
-            }
-        });
-        Ok(ApiServer { address, shared, token: by_roles.then_some(token), tasks })
+        let mut server = ApiServer::new(&config, address, None);
+        let stop = server.context.shared.stop.clone();
+        server.tasks.spawn(server::listen::serve(listener, server.service(), stop));
+        Ok(server)
     }
 
-    /// Where it listens.
+    /// Serves requests of this process only, through [`ApiServer::service`], and listens nowhere. Its own work runs on the
+    /// current tokio runtime; on one of one thread with its time paused, and with a told clock and a seed, two runs are
+    /// alike to the byte.
+    #[must_use]
+    pub fn in_process(config: &Config) -> ApiServer {
+        ApiServer::new(config, config.address, None)
+    }
+
+    /// The same with the state of another server, or of this one at another time.
+    #[must_use]
+    pub fn from_snapshot(config: &Config, snapshot: &Snapshot) -> ApiServer {
+        ApiServer::new(config, config.address, Some(snapshot))
+    }
+
+    fn new(config: &Config, address: SocketAddr, snapshot: Option<&Snapshot>) -> ApiServer {
+        let shared = Arc::new(Shared::new(config.watch_history, config.clock, config.seed));
+        let by_roles = config.authorization == Authorization::Rbac;
+        let token = clock::secret::<16>(config.seed).map(|byte| format!("{byte:02x}")).concat();
+        let authenticator = Arc::new(Authenticator::new(by_roles, token.clone(), config.tokens.clone()));
+        shared.lock().by_roles = by_roles;
+        match snapshot {
+            Some(snapshot) => snapshot.restore(&shared),
+            None => controllers::bootstrap::populate(&mut shared.lock(), address),
+        }
+        let mut tasks = JoinSet::new();
+        tasks.spawn(controllers::run(Arc::clone(&shared), config.stand_ins));
+        ApiServer { context: Context { shared, authenticator, address }, token: by_roles.then_some(token), tasks }
+    }
+
+    /// The server without its socket.
+    #[must_use]
+    pub fn service(&self) -> ApiService {
+        ApiService::new(self.context.clone())
+    }
+
+    /// The state as it is now.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::take(&self.context.shared)
+    }
+
+    /// Makes a snapshot the state. Running watches end; clients that go on from a version that is no more are told so.
+    pub fn restore(&self, snapshot: &Snapshot) {
+        snapshot.restore(&self.context.shared);
+    }
+
+    /// Takes UIDs and generated names from another seed from now on.
+    pub fn reseed(&self, seed: u64) {
+        self.context.shared.lock().chance = Chance::new(Some(seed));
+    }
+
+    /// Where it listens, if it does.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.context.address
     }
 
     /// The server's URL, as in a kubeconfig.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.context.address)
     }
 
     /// The administrator's bearer token; none where everything is allowed.
@@ -193,20 +217,20 @@ impl ApiServer {
     /// Counts of the requests served so far, ordered by client, verb and resource.
     #[must_use]
     pub fn requests(&self) -> Vec<RequestCount> {
-        self.shared.counts.all()
+        self.context.shared.counts.all()
     }
 
     /// Forgets the watch history and unfinished paged lists, as a compaction does: running watches end with 410, and so
     /// does every request for an older version.
     pub fn compact(&self) {
-        let mut state = self.shared.lock();
+        let mut state = self.context.shared.lock();
         state.store.compact();
-        state.snapshots.clear();
+        state.listings.clear();
     }
 
     /// Ends watches and open connections, and waits until all is down.
     pub async fn shutdown(mut self) {
-        self.shared.stop.cancel();
+        self.context.shared.stop.cancel();
         while let Some(ended) = self.tasks.join_next().await {
             if let Err(error) = ended {
                 tracing::debug!(%error, "a task of the embedded API server failed");
@@ -217,12 +241,12 @@ impl ApiServer {
 
 impl std::fmt::Debug for ApiServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ApiServer").field("address", &self.address).finish_non_exhaustive()
+        f.debug_struct("ApiServer").field("address", &self.context.address).finish_non_exhaustive()
     }
 }
 
 impl Drop for ApiServer {
     fn drop(&mut self) {
-        self.shared.stop.cancel();
+        self.context.shared.stop.cancel();
     }
 }

@@ -5,34 +5,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
 use crate::object::{self, text};
 use crate::request::{Target, WriteOptions};
 use crate::resources::builtin;
 use crate::resources::resource::GroupResource;
 use crate::storage::ObjectKey;
+use crate::storage::agenda::Errand;
 use crate::storage::change_log::{Change, ChangeKind};
-use crate::storage::state::{Shared, State};
+use crate::storage::state::State;
 use crate::verbs::{create, update};
 
 /// Between a spec and its readiness: long enough that clients see a workload that is not ready yet.
 const READY_AFTER: Duration = Duration::from_millis(150);
 
-/// Reacts to changes until the server stops.
-pub(crate) async fn run(shared: Arc<Shared>, mut changes: mpsc::UnboundedReceiver<(GroupResource, Change)>) {
-    loop {
-        let change = tokio::select! {
-            () = shared.stop.cancelled() => return,
-            change = changes.recv() => change,
-        };
-        let Some((resource, change)) = change else { return };
-        if change.kind == ChangeKind::Added && resource == builtin::namespaces() {
-            add_service_account(&mut shared.lock(), object::name(&change.object));
-        }
-        if change.kind != ChangeKind::Deleted && needs_status(&resource, &change.object) {
-            tokio::spawn(make_ready(Arc::clone(&shared), ObjectKey::of(&resource, &change.object)));
-        }
+/// Reacts to a change.
+pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change) {
+    if change.kind == ChangeKind::Added && *resource == builtin::namespaces() {
+        add_service_account(state, object::name(&change.object));
+    }
+    if change.kind != ChangeKind::Deleted && needs_status(resource, &change.object) {
+        let errand = Errand::MakeReady(ObjectKey::of(resource, &change.object));
+        state.store.agenda.put_off(errand, READY_AFTER);
     }
 }
 
@@ -44,20 +38,16 @@ fn needs_status(resource: &GroupResource, object: &Value) -> bool {
     is_workload && observed != object::generation(object) && !object::is_terminating(object)
 }
 
-async fn make_ready(shared: Arc<Shared>, key: ObjectKey) {
-    tokio::select! {
-        () = shared.stop.cancelled() => return,
-        () = tokio::time::sleep(READY_AFTER) => {}
-    }
-    let mut state = shared.lock();
-    let Some(stored) = state.store.get(&key).cloned() else { return };
+/// Writes the status of a workload that still needs it.
+pub(super) fn make_ready(state: &mut State, key: &ObjectKey) {
+    let Some(stored) = state.store.get(key).cloned() else { return };
     if !needs_status(&key.resource, &stored) {
         return;
     }
     let mut object = Value::clone(&stored);
     object["status"] = ready_status(&key.resource, &stored, &state.now());
-    let result = target(&state, &key, Some("status"))
-        .and_then(|target| update::update(&mut state, &target, &options(), object).ok());
+    let result =
+        target(state, key, Some("status")).and_then(|target| update::update(state, &target, &options(), object).ok());
     if result.is_none() {
         tracing::debug!(name = key.name, "a stand-in could not write a status");
     }

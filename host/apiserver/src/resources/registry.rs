@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
@@ -11,8 +11,10 @@ use crate::object::text;
 use crate::resources::resource::{GroupResource, ResourceType, version_rank};
 use crate::resources::{builtin, crd};
 
+/// Cloning is cheap.
+#[derive(Clone)]
 pub(crate) struct Registry {
-    builtin: Vec<Arc<ResourceType>>,
+    builtin: Arc<[Arc<ResourceType>]>,
     /// By the resource that a CRD defines, its served and unserved versions.
     custom: BTreeMap<GroupResource, Vec<Arc<ResourceType>>>,
 }
@@ -25,7 +27,10 @@ pub(crate) struct Group<'a> {
 
 impl Registry {
     pub(crate) fn new() -> Registry {
-        Registry { builtin: builtin::resources().into_iter().map(Arc::new).collect(), custom: BTreeMap::new() }
+        // Made once for all servers of the process, of which a test may start thousands.
+        static BUILTIN: LazyLock<Arc<[Arc<ResourceType>]>> =
+            LazyLock::new(|| builtin::resources().into_iter().map(Arc::new).collect());
+        Registry { builtin: Arc::clone(&BUILTIN), custom: BTreeMap::new() }
     }
 
     /// Takes over what a valid CRD says.

@@ -3,11 +3,13 @@
 
 mod caller;
 mod discovery;
+pub(crate) mod listen;
 mod openapi;
 mod represent;
 mod request_attributes;
 mod respond;
 mod route;
+pub(crate) mod service;
 mod table;
 mod watch;
 
@@ -15,7 +17,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
-use axum::extract::{Query as UrlQuery, Request, State as AxumState};
+use axum::extract::{Query as UrlQuery, Request};
 use axum::response::Response;
 use bytes::Bytes;
 use http::request::Parts;
@@ -32,6 +34,7 @@ use crate::verbs::{self, Written, create, delete, list, patch, reviews, scale, s
 use represent::IncludeObject;
 use respond::Reply;
 use route::{ResourcePath, Route, Verb};
+pub use service::{ApiService, ConnectionDropped};
 use watch::WatchOptions;
 
 /// A real server's limit on a request's body.
@@ -46,17 +49,17 @@ pub(crate) struct Context {
 }
 
 /// Answers any request.
-pub(crate) async fn handle(AxumState(context): AxumState<Context>, request: Request) -> Response {
+async fn handle(context: &Context, request: Request) -> Result<Response, ConnectionDropped> {
     let (parts, body) = request.into_parts();
     let route = Route::parse(parts.uri.path());
-    let accepted = match media::accepted(&parts.headers, offer(&context, &route)) {
+    let accepted = match media::accepted(&parts.headers, offer(context, &route)) {
         Ok(accepted) => accepted,
-        Err(error) => return respond::error(&error, Encoding::Json),
+        Err(error) => return Ok(respond::error(&error, Encoding::Json)),
     };
-    match answer(&context, &parts, route, body, accepted).await {
+    Ok(match answer(context, &parts, route, body, accepted).await {
         Ok(reply) => respond::reply(reply, accepted.encoding, context.shared.now()),
         Err(error) => respond::error(&error, accepted.encoding),
-    }
+    })
 }
 
 /// The encodings that there are at a path.

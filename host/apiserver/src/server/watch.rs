@@ -104,6 +104,8 @@ pub(crate) struct Watcher {
     shared: Arc<Shared>,
     target: Target,
     options: WatchOptions,
+    /// The state that this watch is of.
+    era: u64,
     /// All changes up to here are sent.
     position: u64,
     /// The latest version that the client has seen.
@@ -136,6 +138,7 @@ pub(crate) fn open(
         }
         Start::After(_) | Start::Now => None,
     };
+    let era = state.era;
     let position = match options.start {
         Start::After(version) => version,
         Start::Initial(_) | Start::Now => revision,
@@ -145,6 +148,7 @@ pub(crate) fn open(
     let now = Instant::now();
     Ok(Watcher {
         shared: Arc::clone(shared),
+        era,
         position,
         told: 0,
         signal,
@@ -233,6 +237,10 @@ impl Watcher {
     fn pending_lines(&mut self) -> Vec<u8> {
         let (changes, closed) = {
             let mut state = self.shared.lock();
+            if state.era != self.era {
+                self.ended = true;
+                return Vec::new();
+            }
             let log = state.store.log(&self.target.resource.storage);
             (log.since(self.position), log.is_closed())
         };

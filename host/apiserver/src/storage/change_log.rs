@@ -32,9 +32,10 @@ pub(crate) struct Forgotten {
     pub(crate) up_to: u64,
 }
 
-/// The latest changes of one resource, in order of revision.
+/// The latest changes of one resource, in order of revision. A copy shares them until one of the two goes on, and has no
+/// watchers.
 pub(crate) struct ChangeLog {
-    changes: VecDeque<Change>,
+    changes: Arc<VecDeque<Change>>,
     capacity: usize,
     /// Changes up to this revision may have been dropped; all later ones are here.
     forgotten: u64,
@@ -46,13 +47,14 @@ pub(crate) struct ChangeLog {
 impl ChangeLog {
     /// The log of a resource that had no objects before.
     pub(crate) fn new(capacity: usize) -> ChangeLog {
-        ChangeLog { changes: VecDeque::new(), capacity, forgotten: 0, closed: false, signal: watch::Sender::new(()) }
+        ChangeLog { changes: Arc::default(), capacity, forgotten: 0, closed: false, signal: watch::Sender::new(()) }
     }
 
     pub(crate) fn record(&mut self, change: Change) {
-        self.changes.push_back(change);
-        if self.changes.len() > self.capacity
-            && let Some(dropped) = self.changes.pop_front()
+        let changes = Arc::make_mut(&mut self.changes);
+        changes.push_back(change);
+        if changes.len() > self.capacity
+            && let Some(dropped) = changes.pop_front()
         {
             self.forgotten = dropped.revision;
         }
@@ -60,7 +62,7 @@ impl ChangeLog {
     }
 
     pub(crate) fn compact(&mut self, revision: u64) {
-        self.changes.clear();
+        self.changes = Arc::default();
         self.forgotten = revision;
         self.signal.send_replace(());
     }
@@ -87,6 +89,18 @@ impl ChangeLog {
     /// Signals every later change.
     pub(crate) fn subscribe(&self) -> watch::Receiver<()> {
         self.signal.subscribe()
+    }
+}
+
+impl Clone for ChangeLog {
+    fn clone(&self) -> ChangeLog {
+        ChangeLog {
+            changes: Arc::clone(&self.changes),
+            capacity: self.capacity,
+            forgotten: self.forgotten,
+            closed: self.closed,
+            signal: watch::Sender::new(()),
+        }
     }
 }
 

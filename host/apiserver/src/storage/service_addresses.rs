@@ -15,6 +15,7 @@ const NODE_PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
 
 /// Where the next search begins, and what the stored services have. Several may have the same, because whoever asks for an
 /// address gets it.
+#[derive(Clone)]
 pub(crate) struct ServiceAddresses {
     next: u16,
     addresses: HashMap<String, usize>,

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{self, Chance, Clock, Moment, Time};
@@ -17,14 +18,17 @@ use crate::storage::{ObjectKey, Store};
 use crate::tokens::TokenKey;
 
 /// How many unfinished paged lists are kept; the oldest is given up first and its continuation answers 410.
-const SNAPSHOTS: usize = 64;
+const LISTINGS: usize = 64;
 
+#[derive(Clone)]
 pub(crate) struct State {
     pub(crate) store: Store,
     pub(crate) registry: Registry,
-    pub(crate) snapshots: Snapshots,
+    pub(crate) listings: Listings,
     pub(crate) addresses: ServiceAddresses,
     pub(crate) time: Time,
+    /// Counts how often the state was replaced as a whole: what a watch knows of an earlier one says nothing of this.
+    pub(crate) era: u64,
     pub(crate) chance: Chance,
     /// Requests are authorized by the stored roles; otherwise everything is allowed.
     pub(crate) by_roles: bool,
@@ -32,13 +36,14 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(history: usize, clock: Clock, seed: Option<u64>) -> State {
+    fn new(history: usize, clock: Clock, seed: Option<u64>, changed: Arc<Notify>) -> State {
         State {
-            store: Store::new(history),
+            store: Store::new(history, changed),
             registry: Registry::new(),
-            snapshots: Snapshots::default(),
+            listings: Listings::default(),
             addresses: ServiceAddresses::default(),
             time: Time::start(clock),
+            era: 0,
             chance: Chance::new(seed),
             by_roles: false,
             token_key: TokenKey::new(clock::secret(seed)),
@@ -91,29 +96,29 @@ fn is_service(key: &ObjectKey) -> bool {
 }
 
 /// The rest of paged lists, as they were when the first page was read, so that all pages show one moment.
-#[derive(Default)]
-pub(crate) struct Snapshots {
+#[derive(Clone, Default)]
+pub(crate) struct Listings {
     next: u64,
-    kept: VecDeque<(u64, Arc<Snapshot>)>,
+    kept: VecDeque<(u64, Arc<Listing>)>,
 }
 
-pub(crate) struct Snapshot {
+pub(crate) struct Listing {
     pub(crate) revision: u64,
     pub(crate) objects: Vec<Arc<Value>>,
 }
 
-impl Snapshots {
-    pub(crate) fn keep(&mut self, snapshot: Arc<Snapshot>) -> u64 {
+impl Listings {
+    pub(crate) fn keep(&mut self, listing: Arc<Listing>) -> u64 {
         self.next += 1;
-        self.kept.push_back((self.next, snapshot));
-        if self.kept.len() > SNAPSHOTS {
+        self.kept.push_back((self.next, listing));
+        if self.kept.len() > LISTINGS {
             self.kept.pop_front();
         }
         self.next
     }
 
-    pub(crate) fn get(&self, id: u64) -> Option<Arc<Snapshot>> {
-        self.kept.iter().find(|(kept, _)| *kept == id).map(|(_, snapshot)| Arc::clone(snapshot))
+    pub(crate) fn get(&self, id: u64) -> Option<Arc<Listing>> {
+        self.kept.iter().find(|(kept, _)| *kept == id).map(|(_, listing)| Arc::clone(listing))
     }
 
     pub(crate) fn clear(&mut self) {
@@ -124,6 +129,8 @@ impl Snapshots {
 /// The state that all requests and tasks share.
 pub(crate) struct Shared {
     state: Mutex<State>,
+    /// Wakes the controllers.
+    pub(crate) changed: Arc<Notify>,
     pub(crate) counts: RequestCounts,
     /// Ends watches and background tasks.
     pub(crate) stop: CancellationToken,
@@ -131,8 +138,10 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(history: usize, clock: Clock, seed: Option<u64>) -> Shared {
+        let changed = Arc::new(Notify::new());
         Shared {
-            state: Mutex::new(State::new(history, clock, seed)),
+            state: Mutex::new(State::new(history, clock, seed, Arc::clone(&changed))),
+            changed,
             counts: RequestCounts::default(),
             stop: CancellationToken::new(),
         }

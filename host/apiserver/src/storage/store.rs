@@ -1,5 +1,6 @@
 //! The objects, in memory: one revision counter, a table per resource with its change log, and the indexes that the
-//! garbage collector asks (objects by UID, dependents by owner's UID).
+//! garbage collector asks (objects by UID, dependents by owner's UID). A copy is cheap: it shares all of that until one of
+//! the two is written to.
 //!
 //! It knows nothing of HTTP, kinds or rules: `verbs` decide what may be written, this keeps it. Whoever holds the
 //! server's lock is the only writer, so a method sees and leaves a consistent state.
@@ -8,10 +9,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::object;
 use crate::resources::resource::GroupResource;
+use crate::storage::agenda::Agenda;
 use crate::storage::change_log::{Change, ChangeKind, ChangeLog};
 
 /// The place of one object. `namespace` is empty for cluster-scoped ones.
@@ -31,44 +34,48 @@ impl ObjectKey {
 }
 
 /// The objects of one resource in order of namespace and name, which is the order of lists.
+#[derive(Clone)]
 struct Table {
-    objects: BTreeMap<(String, String), Arc<Value>>,
+    objects: Arc<BTreeMap<(String, String), Arc<Value>>>,
     log: ChangeLog,
 }
 
+#[derive(Clone)]
 pub(crate) struct Store {
     revision: u64,
     history: usize,
     tables: BTreeMap<GroupResource, Table>,
     /// Every stored object's place; a UID is never used twice.
-    by_uid: HashMap<String, ObjectKey>,
+    by_uid: Arc<HashMap<String, ObjectKey>>,
     /// Owner's UID → the objects that name it in an owner reference, whether or not the owner exists.
-    dependents: HashMap<String, BTreeSet<ObjectKey>>,
-    /// Tasks that react to changes (garbage collector, stand-ins).
-    followers: Vec<mpsc::UnboundedSender<(GroupResource, Change)>>,
+    dependents: Arc<HashMap<String, BTreeSet<ObjectKey>>>,
+    /// The work of the controllers, which every change adds to.
+    pub(crate) agenda: Agenda,
+    /// Wakes the controllers.
+    changed: Arc<Notify>,
 }
 
 impl Store {
-    pub(crate) fn new(history: usize) -> Store {
+    pub(crate) fn new(history: usize, changed: Arc<Notify>) -> Store {
         Store {
             revision: 1,
             history,
             tables: BTreeMap::new(),
-            by_uid: HashMap::new(),
-            dependents: HashMap::new(),
-            followers: Vec::new(),
+            by_uid: Arc::default(),
+            dependents: Arc::default(),
+            agenda: Agenda::default(),
+            changed,
         }
+    }
+
+    /// Goes on elsewhere or later: what was to be done after `then` is to be done as long after now.
+    pub(crate) fn begin_anew(&mut self, then: Instant, changed: Arc<Notify>) {
+        self.agenda = self.agenda.begun_anew(then);
+        self.changed = changed;
     }
 
     pub(crate) fn revision(&self) -> u64 {
         self.revision
-    }
-
-    /// Every later change, in order.
-    pub(crate) fn follow(&mut self) -> mpsc::UnboundedReceiver<(GroupResource, Change)> {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        self.followers.push(sender);
-        receiver
     }
 
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Arc<Value>> {
@@ -117,11 +124,11 @@ impl Store {
         object::metadata_mut(&mut object).insert("resourceVersion".to_owned(), json!(revision.to_string()));
         let object = Arc::new(object);
         let place = (key.namespace.clone(), key.name.clone());
-        let previous = self.table(&key.resource).objects.insert(place, Arc::clone(&object));
+        let previous = Arc::make_mut(&mut self.table(&key.resource).objects).insert(place, Arc::clone(&object));
         self.forget_links(key, previous.as_deref());
-        self.by_uid.insert(object::uid(&object).to_owned(), key.clone());
+        Arc::make_mut(&mut self.by_uid).insert(object::uid(&object).to_owned(), key.clone());
         for owner in object::owner_references(&object) {
-            self.dependents.entry(owner.uid).or_default().insert(key.clone());
+            Arc::make_mut(&mut self.dependents).entry(owner.uid).or_default().insert(key.clone());
         }
         let kind = if previous.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
         self.record(&key.resource, Change { revision, kind, object: Arc::clone(&object), previous });
@@ -131,7 +138,7 @@ impl Store {
     /// Removes the object under a new revision, which its last state carries as resource version.
     pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<Arc<Value>> {
         let place = (key.namespace.clone(), key.name.clone());
-        let previous = self.table(&key.resource).objects.remove(&place)?;
+        let previous = Arc::make_mut(&mut self.table(&key.resource).objects).remove(&place)?;
         self.revision += 1;
         let revision = self.revision;
         self.forget_links(key, Some(&previous));
@@ -156,22 +163,24 @@ impl Store {
         let history = self.history;
         self.tables
             .entry(resource.clone())
-            .or_insert_with(|| Table { objects: BTreeMap::new(), log: ChangeLog::new(history) })
+            .or_insert_with(|| Table { objects: Arc::default(), log: ChangeLog::new(history) })
     }
 
     fn record(&mut self, resource: &GroupResource, change: Change) {
-        self.followers.retain(|follower| follower.send((resource.clone(), change.clone())).is_ok());
+        self.agenda.see(resource.clone(), change.clone());
+        self.changed.notify_one();
         self.log(resource).record(change);
     }
 
     fn forget_links(&mut self, key: &ObjectKey, previous: Option<&Value>) {
         let Some(previous) = previous else { return };
-        self.by_uid.remove(object::uid(previous));
+        Arc::make_mut(&mut self.by_uid).remove(object::uid(previous));
         for owner in object::owner_references(previous) {
-            if let Some(keys) = self.dependents.get_mut(&owner.uid) {
+            let dependents = Arc::make_mut(&mut self.dependents);
+            if let Some(keys) = dependents.get_mut(&owner.uid) {
                 keys.remove(key);
                 if keys.is_empty() {
-                    self.dependents.remove(&owner.uid);
+                    dependents.remove(&owner.uid);
                 }
             }
         }
@@ -196,7 +205,7 @@ mod tests {
 
     #[test]
     fn every_write_takes_the_next_revision() {
-        let mut store = Store::new(10);
+        let mut store = Store::new(10, Arc::default());
         let first = store.put(&key("a"), json!({ "metadata": { "uid": "1" } }));
         let second = store.put(&key("a"), json!({ "metadata": { "uid": "1" } }));
         let last = store.remove(&key("a")).expect("it was stored");
@@ -208,7 +217,7 @@ mod tests {
 
     #[test]
     fn dependents_follow_changes_of_owner_references() {
-        let mut store = Store::new(10);
+        let mut store = Store::new(10, Arc::default());
         store.put(&key("a"), owned_by("1", "x"));
         assert_eq!(store.dependents("x"), [key("a")]);
         store.put(&key("a"), owned_by("1", "y"));
@@ -219,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_list_of_one_namespace_holds_no_other() {
-        let mut store = Store::new(10);
+        let mut store = Store::new(10, Arc::default());
         for namespace in ["a", "ab", "b"] {
             let place = ObjectKey { namespace: namespace.to_owned(), ..key("x") };
             store.put(&place, json!({ "metadata": { "namespace": namespace, "uid": namespace } }));

@@ -9,14 +9,14 @@ use crate::request::selector::Selectors;
 use crate::request::{Query, Target};
 use crate::resources::convert;
 use crate::status_error::ApiError;
-use crate::storage::state::{Snapshot, State};
+use crate::storage::state::{Listing, State};
 
 /// The options of a list request.
 #[derive(Debug, Default)]
 pub(crate) struct ListOptions {
     pub(crate) selectors: Selectors,
     limit: Option<usize>,
-    /// Snapshot and offset, from an earlier page's token.
+    /// Listing and offset, from an earlier page's token.
     continuation: Option<(u64, usize)>,
     resource_version: Option<u64>,
     exact: bool,
@@ -66,33 +66,33 @@ pub(crate) fn invalid_option(field: &str, why: &str) -> ApiError {
 }
 
 pub(crate) fn list(state: &mut State, target: &Target, options: &ListOptions) -> Result<Page, ApiError> {
-    let (snapshot, id, offset) = match options.continuation {
+    let (listing, id, offset) = match options.continuation {
         Some((id, offset)) => {
             let message = "The provided continue parameter is too old to display a consistent list result. You must start a new list without the continue parameter.";
-            let snapshot = state.snapshots.get(id).ok_or_else(|| ApiError::expired(message))?;
-            (snapshot, Some(id), offset)
+            let listing = state.listings.get(id).ok_or_else(|| ApiError::expired(message))?;
+            (listing, Some(id), offset)
         }
         None => (Arc::new(current(state, target, options)?), None, 0),
     };
-    let total = snapshot.objects.len();
+    let total = listing.objects.len();
     let start = offset.min(total);
     let end = options.limit.map_or(total, |limit| start.saturating_add(limit).min(total));
     let page = |continuation, remaining| Page {
-        objects: snapshot.objects[start..end].to_vec(),
-        revision: snapshot.revision,
+        objects: listing.objects[start..end].to_vec(),
+        revision: listing.revision,
         continuation,
         remaining,
     };
     if end == total {
         return Ok(page(None, None));
     }
-    let id = id.unwrap_or_else(|| state.snapshots.keep(Arc::clone(&snapshot)));
+    let id = id.unwrap_or_else(|| state.listings.keep(Arc::clone(&listing)));
     // A real server cannot know the rest when a selector has yet to be run over it.
     let remaining = options.selectors.is_empty().then_some(total - end);
     Ok(page(Some(format_token(id, end)), remaining))
 }
 
-fn current(state: &State, target: &Target, options: &ListOptions) -> Result<Snapshot, ApiError> {
+fn current(state: &State, target: &Target, options: &ListOptions) -> Result<Listing, ApiError> {
     let revision = state.store.revision();
     match options.resource_version {
         Some(asked) if asked > revision => return Err(ApiError::future_version(asked, revision)),
@@ -108,15 +108,15 @@ fn current(state: &State, target: &Target, options: &ListOptions) -> Result<Snap
         .map(|stored| convert::for_reader(resource, stored))
         .filter(|object| options.selectors.matches(object))
         .collect();
-    Ok(Snapshot { revision, objects })
+    Ok(Listing { revision, objects })
 }
 
-fn format_token(snapshot: u64, offset: usize) -> String {
-    format!("v1-{snapshot}-{offset}")
+fn format_token(listing: u64, offset: usize) -> String {
+    format!("v1-{listing}-{offset}")
 }
 
 fn parse_token(token: &str) -> Result<(u64, usize), ApiError> {
     let parts = token.strip_prefix("v1-").and_then(|rest| rest.split_once('-'));
-    let parsed = parts.and_then(|(snapshot, offset)| Some((snapshot.parse().ok()?, offset.parse().ok()?)));
+    let parsed = parts.and_then(|(listing, offset)| Some((listing.parse().ok()?, offset.parse().ok()?)));
     parsed.ok_or_else(|| ApiError::bad_request("invalid continue token: continue key is not valid"))
 }

@@ -10,6 +10,7 @@ mod expecting;
 mod finalizer_guard;
 mod freshness;
 mod hostile;
+mod in_process;
 mod informer;
 mod informers;
 mod live;

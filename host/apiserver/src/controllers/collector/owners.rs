@@ -32,7 +32,7 @@ pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change
 }
 
 /// Deletes an object whose owners are all gone; drops references to those that are.
-pub(super) fn review(state: &mut State, key: &ObjectKey) {
+pub(in crate::controllers) fn review(state: &mut State, key: &ObjectKey) {
     let Some(object) = state.store.get(key).cloned() else { return };
     let owners = object::owner_references(&object);
     if owners.is_empty() || object::is_terminating(&object) && object::finalizers(&object).is_empty() {

@@ -1,0 +1,54 @@
+//! Requests without a socket: the server as a `tower::Service`, which `listen` puts behind connections.
+
+use std::pin::Pin;
+use std::task::{self, Poll};
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::response::Response;
+use http::Request;
+use tower::{BoxError, Service};
+
+use super::Context;
+
+/// Answers requests in the process, for clients that take a service instead of an address, such as `kube::Client::new`.
+/// Cloning is cheap, and all clones are one server.
+#[derive(Clone)]
+pub struct ApiService {
+    context: Context,
+}
+
+/// The server gave no answer, as a lost connection gives none. Nothing says whether the request was carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the connection was closed before an answer came")]
+pub struct ConnectionDropped;
+
+impl ApiService {
+    pub(crate) fn new(context: Context) -> ApiService {
+        ApiService { context }
+    }
+}
+
+impl<B> Service<Request<B>> for ApiService
+where
+    B: HttpBody<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response;
+    type Error = ConnectionDropped;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, ConnectionDropped>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut task::Context<'_>) -> Poll<Result<(), ConnectionDropped>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let context = self.context.clone();
+        Box::pin(async move { super::handle(&context, request.map(Body::new)).await })
+    }
+}
+
+impl std::fmt::Debug for ApiService {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApiService").finish_non_exhaustive()
+    }
+}

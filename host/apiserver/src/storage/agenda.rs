@@ -1,0 +1,65 @@
+//! The work that the controllers have still to do. It belongs to the state: a snapshot taken in the middle of a garbage
+//! collection goes on with it wherever it is restored.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::resources::resource::GroupResource;
+use crate::storage::ObjectKey;
+use crate::storage::change_log::Change;
+
+/// A step that a controller takes a while after the change that asked for it.
+#[derive(Clone, Debug)]
+pub(crate) enum Errand {
+    /// The object has lost an owner.
+    ReviewOwners(ObjectKey),
+    /// The workload's status speaks of an older spec.
+    MakeReady(ObjectKey),
+}
+
+/// Changes in order of revision, and errands in order of time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Agenda {
+    changes: VecDeque<(GroupResource, Change)>,
+    /// The second part of the key keeps those of one moment in the order of their coming.
+    errands: BTreeMap<(Instant, u64), Errand>,
+    next: u64,
+}
+
+impl Agenda {
+    pub(crate) fn see(&mut self, resource: GroupResource, change: Change) {
+        self.changes.push_back((resource, change));
+    }
+
+    /// The oldest change that no controller has reacted to.
+    pub(crate) fn next_change(&mut self) -> Option<(GroupResource, Change)> {
+        self.changes.pop_front()
+    }
+
+    pub(crate) fn put_off(&mut self, errand: Errand, pause: Duration) {
+        self.errands.insert((Instant::now() + pause, self.next), errand);
+        self.next += 1;
+    }
+
+    /// An errand whose time has come.
+    pub(crate) fn next_errand(&mut self) -> Option<Errand> {
+        let first = self.errands.first_entry()?;
+        (first.key().0 <= Instant::now()).then(|| first.remove())
+    }
+
+    /// When the next errand is due.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.errands.first_key_value().map(|((due, _), _)| *due)
+    }
+
+    /// The same, for work that begins now instead of `then`.
+    pub(crate) fn begun_anew(&self, then: Instant) -> Agenda {
+        let now = Instant::now();
+        let moved = |((due, order), errand): (&(Instant, u64), &Errand)| {
+            ((now + due.saturating_duration_since(then), *order), errand.clone())
+        };
+        Agenda { errands: self.errands.iter().map(moved).collect(), ..self.clone() }
+    }
+}

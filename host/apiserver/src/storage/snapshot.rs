@@ -1,0 +1,51 @@
+//! The whole state as a value.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use crate::storage::state::{Shared, State};
+
+/// All that a server knows at a moment: its objects with their history, what its controllers have still to do, its told
+/// time and its chance. Taking one and restoring it is cheap: the objects are shared until one side changes them.
+#[derive(Clone)]
+pub struct Snapshot(Arc<Taken>);
+
+struct Taken {
+    state: State,
+    at: Instant,
+}
+
+impl Snapshot {
+    pub(crate) fn take(shared: &Shared) -> Snapshot {
+        let state = shared.lock().clone();
+        Snapshot(Arc::new(Taken { state, at: Instant::now() }))
+    }
+
+    /// Makes this the state of a server, also of another one than it was taken from. Watches that run there end.
+    pub(crate) fn restore(&self, shared: &Shared) {
+        let Taken { state: kept, at } = &*self.0;
+        let mut restored = kept.clone();
+        restored.time = kept.time.set_back(*at);
+        restored.store.begin_anew(*at, Arc::clone(&shared.changed));
+        let mut state = shared.lock();
+        restored.era = state.era + 1;
+        restored.by_roles = state.by_roles;
+        let replaced = std::mem::replace(&mut *state, restored);
+        drop(state);
+        drop(replaced);
+        shared.changed.notify_one();
+    }
+
+    /// How far the server had come.
+    #[must_use]
+    pub fn resource_version(&self) -> u64 {
+        self.0.state.store.revision()
+    }
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Snapshot").field("resource_version", &self.resource_version()).finish_non_exhaustive()
+    }
+}
