@@ -24,7 +24,7 @@ pub enum Clock {
 /// A running clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Time {
-    /// What a told clock showed, and when; none: the wall's.
+    /// A told clock's time, and the moment at which it showed it; none: the wall's.
     told: Option<(Timestamp, Instant)>,
     /// How far it has been set forward, or back.
     offset: SignedDuration,

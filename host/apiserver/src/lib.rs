@@ -22,6 +22,7 @@ mod authz;
 mod cause;
 mod clock;
 mod controllers;
+mod files;
 mod merge;
 mod object;
 mod protobuf;
@@ -37,6 +38,7 @@ mod tokens;
 mod verbs;
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
@@ -45,6 +47,7 @@ use tokio::task::JoinSet;
 pub use crate::authn::StaticToken;
 pub use crate::authz::Authorization;
 pub use crate::clock::Clock;
+pub use crate::files::{LoadError, StateFileError};
 pub use crate::request_counts::RequestCount;
 pub use crate::server::{ApiService, ConnectionDropped};
 pub use crate::storage::Snapshot;
@@ -164,6 +167,34 @@ impl ApiServer {
     /// Makes a snapshot the state. Running watches end; clients that go on from a version that is no more are told so.
     pub fn restore(&self, snapshot: &Snapshot) {
         snapshot.restore(&self.context.shared);
+    }
+
+    /// Applies the manifests of a folder (`*.yaml`, `*.yml`, `*.json`, also in folders of it) or of one file: namespaces,
+    /// then definitions, then the rest, each by name and document. Objects that exist are brought to what the manifest
+    /// says; statuses are not loaded. Answers how many objects there were.
+    ///
+    /// # Errors
+    /// Says which document of which file is wrong; then none of them is loaded.
+    pub fn load(&self, path: &Path) -> Result<usize, LoadError> {
+        files::load(&mut self.context.shared.lock(), path)
+    }
+
+    /// Makes what [`ApiServer::write_state`] has written the state. False if there is no such file.
+    ///
+    /// # Errors
+    /// Says that the file is torn, or something else than a state; then the state is as it was.
+    pub fn read_state(&self, path: &Path) -> Result<bool, StateFileError> {
+        files::read(&mut self.context.shared.lock(), path)
+    }
+
+    /// Writes all objects to a file, which at each moment has the old or the new content.
+    ///
+    /// # Errors
+    /// Says what the operating system refuses.
+    pub fn write_state(&self, path: &Path) -> Result<(), StateFileError> {
+        // A copy shares the objects, so requests do not wait for the disk.
+        let state = self.context.shared.lock().clone();
+        files::write(&state, path)
     }
 
     /// Takes UIDs and generated names from another seed from now on.

@@ -45,9 +45,9 @@ pub(crate) struct ChangeLog {
 }
 
 impl ChangeLog {
-    /// The log of a resource that had no objects before.
-    pub(crate) fn new(capacity: usize) -> ChangeLog {
-        ChangeLog { changes: Arc::default(), capacity, forgotten: 0, closed: false, signal: watch::Sender::new(()) }
+    /// The log of a resource of which nothing is known up to a revision; 0: there was nothing to know.
+    pub(crate) fn new(capacity: usize, forgotten: u64) -> ChangeLog {
+        ChangeLog { changes: Arc::default(), capacity, forgotten, closed: false, signal: watch::Sender::new(()) }
     }
 
     pub(crate) fn record(&mut self, change: Change) {
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     fn log_with(revisions: &[u64], capacity: usize) -> ChangeLog {
-        let mut log = ChangeLog::new(capacity);
+        let mut log = ChangeLog::new(capacity, 0);
         for &revision in revisions {
             let object = Arc::new(Value::Null);
             log.record(Change { revision, kind: ChangeKind::Added, object, previous: None });

@@ -36,9 +36,9 @@ pub(crate) struct State {
 }
 
 impl State {
-    fn new(history: usize, clock: Clock, seed: Option<u64>, changed: Arc<Notify>) -> State {
+    pub(crate) fn new(history: usize, clock: Clock, seed: Option<u64>) -> State {
         State {
-            store: Store::new(history, changed),
+            store: Store::new(history),
             registry: Registry::new(),
             listings: Listings::default(),
             addresses: ServiceAddresses::default(),
@@ -83,6 +83,25 @@ impl State {
             self.store.log(&crd::defined_resource(&removed)).set_closed(true);
         }
         Some(removed)
+    }
+
+    /// Forgets everything and takes these objects as they are, with their versions, at a revision. The controllers look at
+    /// each of them, as they do when they start.
+    pub(crate) fn replace_objects(&mut self, revision: u64, objects: Vec<(ObjectKey, Value)>) {
+        self.registry = Registry::new();
+        self.addresses = ServiceAddresses::default();
+        self.listings.clear();
+        self.era += 1;
+        self.store.clear(revision);
+        for (key, object) in objects {
+            if is_service(&key) {
+                self.addresses.replace(None, Some(&object));
+            }
+            if crd::is_definition(&key.resource) && crd::is_established(&object) {
+                self.registry.define(&object);
+            }
+            self.store.keep(&key, object);
+        }
     }
 
     /// The stored object in the form of the version that `resource` is.
@@ -138,10 +157,10 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(history: usize, clock: Clock, seed: Option<u64>) -> Shared {
-        let changed = Arc::new(Notify::new());
+        let state = State::new(history, clock, seed);
         Shared {
-            state: Mutex::new(State::new(history, clock, seed, Arc::clone(&changed))),
-            changed,
+            changed: state.store.changed(),
+            state: Mutex::new(state),
             counts: RequestCounts::default(),
             stop: CancellationToken::new(),
         }

@@ -44,6 +44,8 @@ struct Table {
 pub(crate) struct Store {
     revision: u64,
     history: usize,
+    /// No change up to this revision is known of any resource.
+    known_since: u64,
     tables: BTreeMap<GroupResource, Table>,
     /// Every stored object's place; a UID is never used twice.
     by_uid: Arc<HashMap<String, ObjectKey>>,
@@ -56,15 +58,16 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    pub(crate) fn new(history: usize, changed: Arc<Notify>) -> Store {
+    pub(crate) fn new(history: usize) -> Store {
         Store {
             revision: 1,
             history,
+            known_since: 0,
             tables: BTreeMap::new(),
             by_uid: Arc::default(),
             dependents: Arc::default(),
             agenda: Agenda::default(),
-            changed,
+            changed: Arc::default(),
         }
     }
 
@@ -72,6 +75,11 @@ impl Store {
     pub(crate) fn begin_anew(&mut self, then: Instant, changed: Arc<Notify>) {
         self.agenda = self.agenda.begun_anew(then);
         self.changed = changed;
+    }
+
+    /// Is notified of every change.
+    pub(crate) fn changed(&self) -> Arc<Notify> {
+        Arc::clone(&self.changed)
     }
 
     pub(crate) fn revision(&self) -> u64 {
@@ -126,10 +134,7 @@ impl Store {
         let place = (key.namespace.clone(), key.name.clone());
         let previous = Arc::make_mut(&mut self.table(&key.resource).objects).insert(place, Arc::clone(&object));
         self.forget_links(key, previous.as_deref());
-        Arc::make_mut(&mut self.by_uid).insert(object::uid(&object).to_owned(), key.clone());
-        for owner in object::owner_references(&object) {
-            Arc::make_mut(&mut self.dependents).entry(owner.uid).or_default().insert(key.clone());
-        }
+        self.link(key, &object);
         let kind = if previous.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
         self.record(&key.resource, Change { revision, kind, object: Arc::clone(&object), previous });
         object
@@ -151,6 +156,23 @@ impl Store {
         Some(object)
     }
 
+    /// Forgets all objects and their history, and is at this revision.
+    pub(crate) fn clear(&mut self, revision: u64) {
+        let changed = self.changed();
+        *self = Store { revision, known_since: revision, changed, ..Store::new(self.history) };
+    }
+
+    /// Takes an object as it is, with its version, in place of none. Watches do not see it.
+    pub(crate) fn keep(&mut self, key: &ObjectKey, object: Value) {
+        let object = Arc::new(object);
+        let place = (key.namespace.clone(), key.name.clone());
+        Arc::make_mut(&mut self.table(&key.resource).objects).insert(place, Arc::clone(&object));
+        self.link(key, &object);
+        let change = Change { revision: self.revision, kind: ChangeKind::Added, object, previous: None };
+        self.agenda.see(key.resource.clone(), change);
+        self.changed.notify_one();
+    }
+
     /// Forgets all history: a request for changes since before now fails.
     pub(crate) fn compact(&mut self) {
         self.revision += 1;
@@ -160,16 +182,23 @@ impl Store {
     }
 
     fn table(&mut self, resource: &GroupResource) -> &mut Table {
-        let history = self.history;
+        let (history, since) = (self.history, self.known_since);
         self.tables
             .entry(resource.clone())
-            .or_insert_with(|| Table { objects: Arc::default(), log: ChangeLog::new(history) })
+            .or_insert_with(|| Table { objects: Arc::default(), log: ChangeLog::new(history, since) })
     }
 
     fn record(&mut self, resource: &GroupResource, change: Change) {
         self.agenda.see(resource.clone(), change.clone());
         self.changed.notify_one();
         self.log(resource).record(change);
+    }
+
+    fn link(&mut self, key: &ObjectKey, object: &Value) {
+        Arc::make_mut(&mut self.by_uid).insert(object::uid(object).to_owned(), key.clone());
+        for owner in object::owner_references(object) {
+            Arc::make_mut(&mut self.dependents).entry(owner.uid).or_default().insert(key.clone());
+        }
     }
 
     fn forget_links(&mut self, key: &ObjectKey, previous: Option<&Value>) {
@@ -205,7 +234,7 @@ mod tests {
 
     #[test]
     fn every_write_takes_the_next_revision() {
-        let mut store = Store::new(10, Arc::default());
+        let mut store = Store::new(10);
         let first = store.put(&key("a"), json!({ "metadata": { "uid": "1" } }));
         let second = store.put(&key("a"), json!({ "metadata": { "uid": "1" } }));
         let last = store.remove(&key("a")).expect("it was stored");
@@ -217,7 +246,7 @@ mod tests {
 
     #[test]
     fn dependents_follow_changes_of_owner_references() {
-        let mut store = Store::new(10, Arc::default());
+        let mut store = Store::new(10);
         store.put(&key("a"), owned_by("1", "x"));
         assert_eq!(store.dependents("x"), [key("a")]);
         store.put(&key("a"), owned_by("1", "y"));
@@ -228,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_list_of_one_namespace_holds_no_other() {
-        let mut store = Store::new(10, Arc::default());
+        let mut store = Store::new(10);
         for namespace in ["a", "ab", "b"] {
             let place = ObjectKey { namespace: namespace.to_owned(), ..key("x") };
             store.put(&place, json!({ "metadata": { "namespace": namespace, "uid": namespace } }));

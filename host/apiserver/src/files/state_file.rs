@@ -1,0 +1,148 @@
+//! A file that keeps the state over restarts: a line that says what it is, then the objects, one a line. The history is
+//! not kept; clients list again, as after a compaction.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::resources::resource::GroupResource;
+use crate::storage::ObjectKey;
+use crate::storage::state::State;
+
+const API_VERSION: &str = "windlass.dev/v1alpha1";
+const KIND: &str = "ServerState";
+
+/// Why a state file was not read or written. A file that was not read whole changes nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum StateFileError {
+    /// The file cannot be read or written.
+    #[error("cannot {verb} the state file {path}")]
+    Access {
+        /// `read` or `write`.
+        verb: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The operating system's error.
+        #[source]
+        source: io::Error,
+    },
+    /// The file is something else.
+    #[error("{path} is no state file of an API server: {message}; move it away, or name another file")]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// The difference to a state file.
+        message: String,
+    },
+    /// The file ends early or has been changed.
+    #[error("the state file {path} is damaged: {message}; nothing of it is used")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The part that does not fit.
+        message: String,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Header {
+    api_version: String,
+    kind: String,
+    revision: u64,
+    objects: usize,
+    /// Of all that follows the first line.
+    sha256: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Line<T> {
+    group: String,
+    resource: String,
+    object: T,
+}
+
+/// Writes the state so that at each moment the file is either the old one or the new one.
+pub(crate) fn write(state: &State, path: &Path) -> Result<(), StateFileError> {
+    let failed = |source| StateFileError::Access { verb: "write", path: path.to_owned(), source };
+    let text = to_text(state).map_err(|error| failed(error.into()))?;
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let written = (|| {
+        let mut file = File::create(&beside)?;
+        file.write_all(&text)?;
+        file.sync_all()?;
+        std::fs::rename(&beside, path)?;
+        // The name is on disk only when the folder is.
+        let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(folder)?.sync_all()
+    })();
+    written.map_err(failed)
+}
+
+fn to_text(state: &State) -> serde_json::Result<Vec<u8>> {
+    let mut lines = Vec::new();
+    let mut objects = 0;
+    for resource in state.store.resources() {
+        for object in state.store.list(&resource, None) {
+            let line = Line { group: resource.group.clone(), resource: resource.plural.clone(), object: &**object };
+            serde_json::to_writer(&mut lines, &line)?;
+            lines.push(b'\n');
+            objects += 1;
+        }
+    }
+    let header = Header {
+        api_version: API_VERSION.to_owned(),
+        kind: KIND.to_owned(),
+        revision: state.store.revision(),
+        objects,
+        sha256: digest(&lines),
+    };
+    let mut text = serde_json::to_vec(&header)?;
+    text.push(b'\n');
+    text.extend(lines);
+    Ok(text)
+}
+
+fn digest(bytes: &[u8]) -> String {
+    let digest: [u8; 32] = Sha256::digest(bytes).into();
+    digest.map(|byte| format!("{byte:02x}")).concat()
+}
+
+/// Replaces the state by that of the file. False if there is no file: the state is then left as it is.
+pub(crate) fn read(state: &mut State, path: &Path) -> Result<bool, StateFileError> {
+    let text = match std::fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(source) => return Err(StateFileError::Access { verb: "read", path: path.to_owned(), source }),
+    };
+    let foreign = |message: String| StateFileError::Foreign { path: path.to_owned(), message };
+    let damaged = |message: String| StateFileError::Damaged { path: path.to_owned(), message };
+    let (first, rest) = text.split_at(text.iter().position(|byte| *byte == b'\n').map_or(text.len(), |end| end + 1));
+    let header: Header = serde_json::from_slice(first).map_err(|error| foreign(format!("its first line: {error}")))?;
+    if header.kind != KIND || header.api_version != API_VERSION {
+        let expected =
+            format!("it should be {KIND} of {API_VERSION}, and is {} of {}", header.kind, header.api_version);
+        return Err(foreign(expected));
+    }
+    if digest(rest) != header.sha256 {
+        return Err(damaged("the digest of its objects is another one than its first line says".to_owned()));
+    }
+    let lines = rest.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let objects = lines
+        .map(|line| {
+            let line: Line<Value> = serde_json::from_slice(line)?;
+            Ok((ObjectKey::of(&GroupResource::new(&line.group, &line.resource), &line.object), line.object))
+        })
+        .collect::<serde_json::Result<Vec<_>>>()
+        .map_err(|error| damaged(error.to_string()))?;
+    if objects.len() != header.objects {
+        return Err(damaged(format!("it has {} objects instead of {}", objects.len(), header.objects)));
+    }
+    state.replace_objects(header.revision, objects);
+    Ok(true)
+}
