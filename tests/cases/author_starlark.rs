@@ -54,7 +54,7 @@ async fn a_script_needs_no_tool() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The interpreter's own tests have more that is wrong. Each build here compiles a component.
+/// The interpreter's own tests have more that is wrong.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_script_that_is_wrong_is_told_with_its_place() -> anyhow::Result<()> {
     are_refused(&[

@@ -106,7 +106,7 @@ impl BuildError {
     pub fn is_of_the_sources(&self) -> bool {
         match self {
             Self::Run { source: RunError::Failed { .. }, .. } | Self::NoPluginOfCargo => true,
-            Self::Starlark(error) => matches!(error, StarlarkError::NotText { .. }),
+            Self::Starlark(error) => error.is_of_the_script(),
             Self::Finish(error) => !matches!(error, FinishError::Write { .. }),
             _ => false,
         }
@@ -129,16 +129,13 @@ pub async fn build(wish: &BuildRequest, sandbox: &Sandbox) -> Result<Built, Buil
     prepare(&plan, &facts.file, &folder, &work).map_err(at_work)?;
     let output = run::run(&plan, &tools, &folder, wish.verbose).await;
     let output = output.map_err(|source| failed(source, &facts.file))?;
-    let built = match &plan.output {
-        BuildOutput::File(path) => folder.join(path),
+    let component = match &plan.output {
+        BuildOutput::File(path) => finish::component(&folder.join(path))?,
         BuildOutput::SaidByCargo => {
-            run::made_by_cargo(&output, &folder.join("Cargo.toml")).ok_or(BuildError::NoPluginOfCargo)?
+            let built = run::made_by_cargo(&output, &folder.join("Cargo.toml"));
+            finish::component(&built.ok_or(BuildError::NoPluginOfCargo)?)?
         }
-        BuildOutput::Joined(script) => {
-            let (module, path) = (starlark::module(&folder.join(script), facts.kind())?, work.join("core.wasm"));
-            std::fs::write(&path, module).map_err(at_work)?;
-            path
-        }
+        BuildOutput::Joined(script) => starlark::component(&folder.join(script), facts.kind())?,
     };
     let name = &facts.file.name;
     let out = wish.out.clone().unwrap_or_else(|| folder.join("build").join(format!("{name}.wasm")));
@@ -146,7 +143,7 @@ pub async fn build(wish: &BuildRequest, sandbox: &Sandbox) -> Result<Built, Buil
         BuildOutput::Joined(script) => starlark::refusal(error, name, &folder.join(script)),
         BuildOutput::File(_) | BuildOutput::SaidByCargo => finish::refusal(error, name),
     };
-    let finished = finish::finish(&built, name, &work, &out, sandbox, told).await?;
+    let finished = finish::finish(&component, name, &work, &out, sandbox, told).await?;
     if let Some(map) = &plan.source_map {
         std::fs::rename(folder.join(map), folder.join(SOURCE_MAP)).map_err(at_work)?;
     }

@@ -44,23 +44,27 @@ pub(crate) struct Finished {
     pub changed: bool,
 }
 
-/// Makes a plugin named `name` of the file `built`, by way of the directory `work`, and puts it to `out`. `told` says why it is refused.
+/// The component that is made of the file `built`, which a compiler wrote.
+pub(crate) fn component(built: &Path) -> Result<Vec<u8>, FinishError> {
+    let unread = |source| FinishError::NoOutput { path: built.to_owned(), source };
+    let module = read_whole(built, LARGEST).map_err(unread)?;
+    Ok(windlass_componentize::componentize(&module)?)
+}
+
+/// Makes a plugin named `name` of a component, by way of the directory `work`, and puts it to `out`. `told` says why it is refused.
 pub(crate) async fn finish(
-    built: &Path,
+    component: &[u8],
     name: &str,
     work: &Path,
     out: &Path,
     sandbox: &Sandbox,
     told: impl Fn(&LoadError) -> String,
 ) -> Result<Finished, FinishError> {
-    let unread = |source| FinishError::NoOutput { path: built.to_owned(), source };
-    let module = read_whole(built, LARGEST).map_err(unread)?;
-    let component = windlass_componentize::componentize(&module)?;
     // A host goes by the name of the file, and so does this.
     let staged = work.join(format!("{name}.wasm"));
-    std::fs::write(&staged, &component).map_err(|source| FinishError::Write { path: staged.clone(), source })?;
+    std::fs::write(&staged, component).map_err(|source| FinishError::Write { path: staged.clone(), source })?;
     let plugin = sandbox.load(&staged).await.map_err(|error| FinishError::Refused(told(&error)))?;
-    let changed = put(&component, out).map_err(|source| FinishError::Write { path: out.to_owned(), source })?;
+    let changed = put(component, out).map_err(|source| FinishError::Write { path: out.to_owned(), source })?;
     Ok(Finished { plugin, path: out.to_owned(), changed })
 }
 

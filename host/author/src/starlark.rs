@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use windlass_componentize::JoinError;
+use windlass_componentize::{ComponentizeError, componentize};
 use windlass_wasm::{LoadError, LoadProblem};
 
 use crate::file::PluginKind;
@@ -16,7 +16,7 @@ pub(crate) const SCRIPT: &str = "plugin.star";
 /// Beyond what anyone writes.
 const LARGEST: u64 = 4 << 20;
 
-/// Why a script and the interpreter make no module.
+/// Why a script and the interpreter make no component.
 #[derive(Debug, thiserror::Error)]
 pub enum StarlarkError {
     /// The script cannot be read.
@@ -38,9 +38,20 @@ pub enum StarlarkError {
     /// This binary has no interpreter, or a damaged one.
     #[error("this windlass was built without the interpreter of Starlark: `make build` builds it in")]
     NoInterpreter,
-    /// They do not fit together.
-    #[error(transparent)]
-    Join(#[from] JoinError),
+    /// The interpreter is none of this version.
+    #[error("the interpreter that this windlass has does not fit it: {0}")]
+    Interpreter(#[from] ComponentizeError),
+}
+
+impl StarlarkError {
+    /// True if the script is to blame.
+    pub(crate) fn is_of_the_script(&self) -> bool {
+        match self {
+            Self::NotText { .. } => true,
+            Self::Unreadable { source, .. } => source.kind() == std::io::ErrorKind::FileTooLarge,
+            Self::NoInterpreter | Self::Interpreter(_) => false,
+        }
+    }
 }
 
 /// True if this binary can build plugins in Starlark.
@@ -48,16 +59,17 @@ pub(crate) fn has_interpreter() -> bool {
     INTERPRETERS.iter().all(Option::is_some)
 }
 
-/// The module of the plugin whose script is `path`.
-pub(crate) fn module(path: &Path, kind: PluginKind) -> Result<Vec<u8>, StarlarkError> {
+/// The component of the plugin whose script is `path`.
+pub(crate) fn component(path: &Path, kind: PluginKind) -> Result<Vec<u8>, StarlarkError> {
     let script = read(path)?;
     let [reconciler, composer] = INTERPRETERS;
     let packed = match kind {
         PluginKind::Reconciler => reconciler,
         PluginKind::Composer => composer,
     };
-    let interpreter = packed.and_then(|packed| lz4_flex::decompress_size_prepended(packed).ok());
-    Ok(windlass_componentize::join(&interpreter.ok_or(StarlarkError::NoInterpreter)?, &script)?)
+    let module = packed.and_then(|packed| lz4_flex::decompress_size_prepended(packed).ok());
+    let interpreter = componentize(&module.ok_or(StarlarkError::NoInterpreter)?)?;
+    Ok(windlass_wasm::joined(&interpreter, &script))
 }
 
 /// The text of a script, without the mark that some editors put before it.
@@ -105,13 +117,14 @@ fn place_of(script: &str, problem: &str) -> String {
         rest.is_some_and(|rest| rest.trim_start().starts_with(['=', '(']))
     };
     let Some(first) = script.lines().position(is_manifest) else { return SCRIPT.to_owned() };
-    let within = || script.lines().enumerate().skip(first);
-    let named = problem.split('`').skip(1).step_by(2);
-    let found = named.filter_map(|field| {
+    // A name that stands there twice would be a guess.
+    let only = |field: &str| {
         let [key, name] = [format!("\"{field}\""), format!("{field} =")];
-        within().find_map(|(line, text)| Some((line, text.find(&key).or_else(|| text.find(&name))?)))
-    });
-    let (line, bytes) = found.into_iter().next().unwrap_or((first, 0));
+        let within = script.lines().enumerate().skip(first);
+        let mut found = within.filter_map(|(line, text)| Some((line, text.find(&key).or_else(|| text.find(&name))?)));
+        found.next().filter(|_| found.next().is_none())
+    };
+    let (line, bytes) = problem.split('`').skip(1).step_by(2).find_map(only).unwrap_or((first, 0));
     let column = script.lines().nth(line).map_or(0, |text| text[..bytes].chars().count());
     format!("{SCRIPT}:{}:{}", line + 1, column + 1)
 }
@@ -125,6 +138,8 @@ mod tests {
         let script = "x = {\"knd\": 1}\n\nmanifest = {\n    \"name\": \"größe\", \"knd\": 1,\n}\n";
         assert_eq!(place_of(script, "unknown field `knd`, expected one of `name`"), "plugin.star:4:22");
         assert_eq!(place_of(script, "missing field `version`"), "plugin.star:3:1");
+        let twice = "manifest = {\n    \"a\": {\"knd\": 1},\n    \"b\": {\"knd\": 1},\n}\n";
+        assert_eq!(place_of(twice, "unknown field `knd`"), "plugin.star:1:1");
         assert_eq!(place_of("def manifest():\n    return {}\n", ""), "plugin.star:1:1");
         assert_eq!(place_of("manifesto = 1\n", ""), "plugin.star");
     }
@@ -134,8 +149,19 @@ mod tests {
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join(SCRIPT);
         std::fs::write(&path, b"a = 1\nb = '\xff'\n").expect("it is written");
-        let said = module(&path, PluginKind::Reconciler).expect_err("no text").to_string();
+        let said = component(&path, PluginKind::Reconciler).expect_err("no text").to_string();
         assert!(said.starts_with("plugin.star:2: ") && said.contains("UTF-8"), "{said}");
+    }
+
+    #[test]
+    fn a_script_that_nobody_would_write_is_the_scripts_own_fault() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join(SCRIPT);
+        let unreadable = read(&path).expect_err("it is not there");
+        assert!(!unreadable.is_of_the_script());
+        std::fs::File::create(&path).and_then(|file| file.set_len(LARGEST + 1)).expect("it is written");
+        let large = read(&path).expect_err("it is too large");
+        assert!(large.is_of_the_script() && large.to_string().contains("more than 4194304 bytes"), "{large}");
     }
 
     #[test]

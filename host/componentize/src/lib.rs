@@ -7,7 +7,6 @@
 mod adapter;
 mod imports;
 mod python;
-mod script;
 mod sections;
 mod world;
 
@@ -15,7 +14,6 @@ use wasmparser::{Encoding, Parser, Payload};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 
 pub use self::imports::Foreign;
-pub use self::script::{JoinError, join};
 pub use self::world::Interface;
 
 /// Why no plugin can be made of a file.

@@ -26,6 +26,7 @@ pub(crate) const FILES: &[(&str, &str)] = files![
     "owners.wit",
     "random.wit",
     "reconciler.wit",
+    "script.wit",
     "triggers.wit",
     "types.wit",
     "world.wit",

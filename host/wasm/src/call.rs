@@ -158,7 +158,8 @@ impl Callee<'_> {
         }
         let memory = cpu_permit.without(self.room(self.counters.memory_expected())).await;
         let meter = Meter::new(self.limits.clone(), begins(cpu_permit), self.cpu.clone(), memory);
-        Seat { store: self.store(CallState::new(meter, world)), instance: None, served: Service::default(), terms }
+        let state = CallState::new(meter, world, self.code.script.clone());
+        Seat { store: self.store(state), instance: None, served: Service::default(), terms }
     }
 
     /// Waits for room for `bytes` in the memory of all guests.

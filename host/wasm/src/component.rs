@@ -15,7 +15,7 @@ const RECONCILER: &str = "windlass:plugin/reconciler@";
 const COMPOSER: &str = "windlass:plugin/composer@";
 
 /// The interfaces that a composer may import; `types` has no functions.
-const OF_COMPOSERS: [&str; 5] = ["types", "log", "clock", "random", "config"];
+const OF_COMPOSERS: [&str; 6] = ["types", "log", "clock", "random", "config", "script"];
 
 /// Names in messages are the author's, and may be many.
 const NAME_BYTES: usize = 120;

@@ -2,6 +2,29 @@
 
 use sha2::{Digest as _, Sha256};
 
+/// The digests that name a component.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Digests {
+    /// Of its file: the plugin's name, and that of its manifest.
+    pub(crate) file: String,
+    /// Of what is compiled: the file without its script. The name of its machine code.
+    pub(crate) code: String,
+}
+
+impl Digests {
+    /// Of a file whose first bytes, the `code`, are compiled.
+    pub(crate) fn of(file: &[u8], code: &[u8]) -> Self {
+        let digest = sha256(file);
+        let code = if code.len() == file.len() { digest.clone() } else { sha256(code) };
+        Self { file: digest, code }
+    }
+
+    /// Of a file that is compiled as it is.
+    pub(crate) fn of_whole(digest: &str) -> Self {
+        Self { file: digest.to_owned(), code: digest.to_owned() }
+    }
+}
+
 /// The SHA-256 of `bytes`, 64 hexadecimal digits.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))

@@ -74,10 +74,10 @@ async fn plugin(
     path: &Path,
     obtained: Obtained,
 ) -> Result<Arc<Plugin>, LoadProblem> {
-    let Obtained { component, digest, size, manifest: known, kept, unimproved } = obtained;
+    let Obtained { component, digest, script, size, manifest: known, kept, unimproved } = obtained;
     let (entry, abi) = entry(&shared.engine, &component)?;
     check_imports(&shared.engine, &component, entry)?;
-    let linked = shared.linker.link(&component, entry);
+    let linked = shared.linker.link(&component, entry, script);
     let code = Arc::new(linked.map_err(|error| LoadProblem::Link { abi, reason: explained(&error) })?);
     let answer = match &known {
         Some(text) => serde_json::from_str(text).map_err(ManifestError::NotJson)?,

@@ -9,14 +9,15 @@ use std::time::Duration;
 
 use wasmtime::component::Component;
 
-use crate::artefacts::{Found, Pinned, from_compiler};
+use crate::artefacts::{Found, KeptScript, Pinned, from_compiler};
 use crate::compile::{CompileError, CompileFailure, Haste, compile};
 use crate::component::{check_imports, check_preamble, entry};
-use crate::digest;
+use crate::digest::Digests;
 use crate::engine::Effort;
 use crate::limits::Limits;
 use crate::load_error::{LoadProblem, explained};
 use crate::sandbox::{Shared, TaskError};
+use crate::script;
 
 /// For what is done beside compiling within its deadline: reading, hashing, writing.
 const BESIDE: Duration = Duration::from_secs(30);
@@ -37,6 +38,8 @@ pub(crate) struct Kept {
 pub(crate) struct Obtained {
     pub(crate) component: Component,
     pub(crate) digest: String,
+    /// The script that it carries, if any.
+    pub(crate) script: Option<Arc<str>>,
     /// Of its file.
     pub(crate) size: u64,
     /// The answer of `describe`, if it was asked before. None: it is to be asked.
@@ -46,9 +49,13 @@ pub(crate) struct Obtained {
     pub(crate) unimproved: Option<Unimproved>,
 }
 
-/// The bytes of a component that was compiled quickly.
+/// A component that was compiled quickly.
 #[derive(Debug)]
-pub(crate) struct Unimproved(Vec<u8>);
+pub(crate) struct Unimproved {
+    /// Of what is compiled of it, without its script.
+    bytes: Vec<u8>,
+    digests: Digests,
+}
 
 /// The component in the file `path`.
 pub(crate) async fn obtain(shared: &Arc<Shared>, path: &Path) -> Result<Obtained, LoadProblem> {
@@ -74,10 +81,15 @@ pub(crate) async fn cached(shared: &Arc<Shared>, digest: &str) -> Result<Option<
     let _permit = shared.readers.acquire().await.map_err(|_| TaskError::ShutDown)?;
     let (engine, digest) = (shared.engine.clone(), digest.to_owned());
     let work = move || {
+        let (digests, script, size) = match artefacts.script(&digest) {
+            Some(KeptScript { digests, script, size }) => (digests, Some(script), Some(size)),
+            None => (Digests::of_whole(&digest), None, None),
+        };
         // Without the file, what was compiled quickly stays so: better than nothing for who returns to it.
         let efforts = [Effort::Full, Effort::Quick];
-        let found = efforts.into_iter().find_map(|effort| artefacts.find(&engine, &digest, effort));
-        found.map(|found| obtained(found, digest, true))
+        let found = efforts.into_iter().find_map(|effort| artefacts.find(&engine, &digests, effort))?;
+        let size = size.unwrap_or(found.size);
+        Some(Obtained { script, size, ..obtained(found, digest, true) })
     };
     Ok(shared.run_blocking(BESIDE, work).await?.flatten())
 }
@@ -97,22 +109,29 @@ async fn look_up(shared: &Arc<Shared>, path: &Path) -> Result<Option<Obtained>, 
 fn obtained(found: Found, digest: String, was_there: bool) -> Obtained {
     let Found { component, size, manifest, pinned } = found;
     let kept = Kept { found: was_there, pinned: Some(pinned) };
-    Obtained { component, digest, size, manifest, kept, unimproved: None }
+    Obtained { component, digest, script: None, size, manifest, kept, unimproved: None }
 }
 
 /// A file as it was read.
 struct PluginFile {
     shared: Arc<Shared>,
+    /// Without its script.
     bytes: Vec<u8>,
-    digest: String,
+    script: Option<Arc<str>>,
+    /// With its script.
+    size: u64,
+    digests: Digests,
 }
 
 impl PluginFile {
     fn read(shared: Arc<Shared>, path: &Path) -> Result<Self, LoadProblem> {
-        let bytes = read(path, shared.limits.file_bytes)?;
+        let mut bytes = read(path, shared.limits.file_bytes)?;
         check_preamble(&bytes)?;
-        let digest = digest::sha256(&bytes);
-        Ok(Self { shared, bytes, digest })
+        let (code, script) = script::parts(&bytes);
+        let (digests, script, compiled) = (Digests::of(&bytes, code), script.map(Arc::from), code.len());
+        let size = bytes.len() as u64;
+        bytes.truncate(compiled);
+        Ok(Self { shared, bytes, script, size, digests })
     }
 
     /// How it is compiled, if it must be.
@@ -124,38 +143,43 @@ impl PluginFile {
     /// [`Self::found`], with its bytes where its code is not the best.
     fn look_up(self) -> Result<Option<Obtained>, LoadProblem> {
         let found = self.found()?;
-        Ok(found.map(|(obtained, effort)| self.with_bytes(obtained, effort)))
+        Ok(found.map(|(obtained, effort)| self.complete(obtained, effort)))
     }
 
-    fn with_bytes(self, obtained: Obtained, effort: Effort) -> Obtained {
-        let unimproved = (effort == Effort::Quick).then_some(Unimproved(self.bytes));
-        Obtained { unimproved, ..obtained }
+    /// Adds what the file says beside its code, and its bytes where its code is not the best.
+    fn complete(self, obtained: Obtained, effort: Effort) -> Obtained {
+        if let (Some(artefacts), Some(script)) = (&self.shared.artefacts, &self.script) {
+            artefacts.keep_script(&self.digests, script, self.size);
+        }
+        let Self { bytes, script, size, digests, .. } = self;
+        let unimproved = (effort == Effort::Quick).then_some(Unimproved { bytes, digests });
+        Obtained { script, size, unimproved, ..obtained }
     }
 
     /// The cache's knowledge of it: its code, of which effort, or that it has none.
     fn found(&self) -> Result<Option<(Obtained, Effort)>, LoadProblem> {
-        let Self { shared, digest, .. } = self;
+        let Self { shared, digests, .. } = self;
         let artefacts = shared.artefacts.as_deref();
-        let find = |effort| Some((artefacts?.find(&shared.engine, digest, effort)?, effort));
+        let find = |effort| Some((artefacts?.find(&shared.engine, digests, effort)?, effort));
         let quick = || if self.effort() == Effort::Quick { find(Effort::Quick) } else { None };
         if let Some((found, effort)) = find(Effort::Full).or_else(quick) {
-            return Ok(Some((obtained(found, digest.clone(), true), effort)));
+            return Ok(Some((obtained(found, digests.file.clone(), true), effort)));
         }
-        shared.refusals.of(digest, self.effort(), artefacts).map_or(Ok(None), Err)
+        shared.refusals.of(&digests.code, self.effort(), artefacts).map_or(Ok(None), Err)
     }
 
     fn compiled(self, cancelled: &UnixStream) -> Result<Obtained, LoadProblem> {
         // The same bytes may have been compiled for another file while this one waited.
         if let Some((obtained, effort)) = self.found()? {
-            return Ok(self.with_bytes(obtained, effort));
+            return Ok(self.complete(obtained, effort));
         }
         let (shared, effort) = (self.shared.clone(), self.effort());
         let how = (effort, Haste::Awaited);
         let obtained =
-            compiled(&shared, &shared.limits, &self.bytes, &self.digest, how, cancelled).inspect_err(|problem| {
-                shared.refusals.keep((&self.digest, effort), problem, shared.artefacts.as_deref());
+            compiled(&shared, &shared.limits, &self.bytes, &self.digests, how, cancelled).inspect_err(|problem| {
+                shared.refusals.keep((&self.digests.code, effort), problem, shared.artefacts.as_deref());
             })?;
-        Ok(self.with_bytes(obtained, effort))
+        Ok(self.complete(obtained, effort))
     }
 }
 
@@ -164,7 +188,7 @@ fn compiled(
     shared: &Shared,
     limits: &Limits,
     bytes: &[u8],
-    digest: &str,
+    digests: &Digests,
     (effort, haste): (Effort, Haste),
     cancelled: &UnixStream,
 ) -> Result<Obtained, LoadProblem> {
@@ -182,21 +206,20 @@ fn compiled(
     // What is no plugin is not worth a place on the disk.
     let (entry, _) = entry(&shared.engine, &component)?;
     check_imports(&shared.engine, &component, entry)?;
-    let (size, digest) = (bytes.len() as u64, digest.to_owned());
-    let kept = shared.artefacts.as_ref().and_then(|them| them.keep(&shared.engine, (&digest, effort), &code, size));
+    let (size, digest) = (bytes.len() as u64, digests.file.clone());
+    let kept = shared.artefacts.as_ref().and_then(|them| them.keep(&shared.engine, (digests, effort), &code, size));
     if let Some(found) = kept {
         return Ok(obtained(found, digest, false));
     }
     let kept = Kept { found: false, pinned: None };
-    Ok(Obtained { component, digest, size, manifest: None, kept, unimproved: None })
+    Ok(Obtained { component, digest, script: None, size, manifest: None, kept, unimproved: None })
 }
 
-/// Better code for the component with `digest`, which was compiled quickly: one component at a time, beside what is compiled for
+/// Better code for a component that was compiled quickly: one component at a time, beside what is compiled for
 /// who waits.
 pub(crate) async fn improve(
     shared: &Arc<Shared>,
-    Unimproved(bytes): Unimproved,
-    digest: Arc<str>,
+    Unimproved { bytes, digests }: Unimproved,
 ) -> Result<Obtained, LoadProblem> {
     let _permit = shared.improvements.acquire().await.map_err(|_| TaskError::ShutDown)?;
     let (_waiting, cancelled) = UnixStream::pair().map_err(|error| LoadProblem::Host(error.to_string()))?;
@@ -207,14 +230,14 @@ pub(crate) async fn improve(
     let work = move || {
         let artefacts = task.artefacts.as_deref();
         // Somebody else may have made it while this one waited, or have found that it cannot be made.
-        if let Some(found) = artefacts.and_then(|them| them.find(&task.engine, &digest, Effort::Full)) {
-            return Ok(obtained(found, digest.to_string(), true));
+        if let Some(found) = artefacts.and_then(|them| them.find(&task.engine, &digests, Effort::Full)) {
+            return Ok(obtained(found, digests.file, true));
         }
-        if let Some(problem) = task.refusals.of(&digest, Effort::Full, artefacts) {
+        if let Some(problem) = task.refusals.of(&digests.code, Effort::Full, artefacts) {
             return Err(problem);
         }
-        compiled(&task, &limits, &bytes, &digest, how, &cancelled)
-            .inspect_err(|problem| task.refusals.keep((&digest, Effort::Full), problem, artefacts))
+        compiled(&task, &limits, &bytes, &digests, how, &cancelled)
+            .inspect_err(|problem| task.refusals.keep((&digests.code, Effort::Full), problem, artefacts))
     };
     let late = || Err(CompileFailure::Deadline { limit: time }.into());
     shared.run_blocking(time.saturating_add(BESIDE), work).await?.unwrap_or_else(late)

@@ -315,12 +315,12 @@ impl Plugin {
     /// Has better code made of what was compiled quickly, and calls that from then on.
     pub(crate) fn improve(self: &Arc<Self>, unimproved: Unimproved) {
         let (plugin, shared) = (Arc::downgrade(self), self.shared.clone());
-        let (name, digest, entry) = (self.name.clone(), self.digest.clone(), self.entry);
+        let (name, entry, script) = (self.name.clone(), self.entry, self.code().script.clone());
         let task = async move {
             let began = Instant::now();
-            let better = improve(&shared, unimproved, digest).await.and_then(|obtained| {
+            let better = improve(&shared, unimproved).await.and_then(|obtained| {
                 let Obtained { component, kept, .. } = obtained;
-                let linked = shared.linker.link(&component, entry).map_err(|error| {
+                let linked = shared.linker.link(&component, entry, script).map_err(|error| {
                     LoadProblem::Host(format!("the better code does not link as the other did: {error:#}"))
                 })?;
                 Ok(Code { linked: Arc::new(linked), pinned: kept.pinned })

@@ -22,6 +22,8 @@ const SAID_BYTES: usize = 2 << 10;
 pub(crate) struct CallState {
     pub(crate) meter: Meter,
     pub(crate) world: World,
+    /// The script that the component carries, if any.
+    pub(crate) script: Option<Arc<str>>,
     /// The import that the guest waits in, for the message of a deadline.
     pub(crate) waiting_in: Option<&'static str>,
     /// The last thing that the guest logged as an error, or the first that `describe` did: with a trap behind it, the
@@ -157,11 +159,19 @@ pub(crate) struct ForbiddenImport {
     pub(crate) import: &'static str,
 }
 
+/// A component without a script asked for it. It travels through wasmtime as the cause of the trap.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "it asks for its script and carries none: that is its last section, `windlass:script`, of at most 4 MiB in UTF-8, with nothing \
+     behind it; `windlass build` joins an interpreter with a script"
+)]
+pub(crate) struct NoScript;
+
 impl CallState {
-    pub(crate) fn new(meter: Meter, world: World) -> Self {
+    pub(crate) fn new(meter: Meter, world: World, script: Option<Arc<str>>) -> Self {
         let (waiting_in, last_error, said_by) = (None, None, None);
         let (slept, latest) = (Duration::ZERO, Duration::ZERO);
-        Self { meter, world, waiting_in, last_error, said_by, slept, latest, wasi: None }
+        Self { meter, world, script, waiting_in, last_error, said_by, slept, latest, wasi: None }
     }
 
     /// Lets go of all that the call had, so that nothing holds on to it while the instance waits for the next.

@@ -7,7 +7,7 @@ use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use crate::abi::v0_2_0::WrongEntryPoint;
 use crate::frames;
 use crate::limits::{Limit, Overrun};
-use crate::state::{CallState, ForbiddenImport};
+use crate::state::{CallState, ForbiddenImport, NoScript};
 use crate::text::single_line;
 use crate::wasi_state::WasiError;
 
@@ -66,6 +66,9 @@ fn cause(error: &wasmtime::Error, state: &CallState) -> (&'static str, String) {
     }
     if let Some(forbidden) = error.downcast_ref::<ForbiddenImport>() {
         return ("forbidden-import", forbidden.to_string());
+    }
+    if let Some(missing) = error.downcast_ref::<NoScript>() {
+        return ("no-script", missing.to_string());
     }
     if let Some(wasi) = error.downcast_ref::<WasiError>() {
         return (wasi.reason(), single_line(&wasi.to_string(), CAUSE_BYTES));

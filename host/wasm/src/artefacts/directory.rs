@@ -20,7 +20,7 @@ use crate::digest;
 /// Nobody else has a file of this name.
 const KEY: &str = "windlass-cache.key";
 const UNFINISHED: &str = ".unfinished-";
-const OURS: [&str; 3] = [".code", ".manifest", ".refusal"];
+const OURS: [&str; 4] = [".code", ".manifest", ".refusal", ".script"];
 const OTHERS_MAY_WRITE: u32 = 0o022;
 const ANYBODY_MAY_WRITE: u32 = 0o222;
 const OTHERS_MAY_ANYTHING: u32 = 0o077;

@@ -18,7 +18,7 @@ use std::time::Duration;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use crate::digest;
+use crate::digest::{self, Digests};
 use crate::engine::Effort;
 
 use bounds::{Bounds, Cleaning};
@@ -46,7 +46,7 @@ pub(crate) struct Artefacts {
 /// An artefact that a plugin uses, which is not removed meanwhile.
 #[derive(Debug)]
 pub(crate) struct Pinned {
-    names: [String; 2],
+    names: [String; 3],
 }
 
 /// A find in the cache.
@@ -57,6 +57,15 @@ pub(crate) struct Found {
     /// The answer of `describe`. None: it is not known here.
     pub(crate) manifest: Option<String>,
     pub(crate) pinned: Arc<Pinned>,
+}
+
+/// A component's script in the cache.
+pub(crate) struct KeptScript {
+    /// Of the component that it is a part of.
+    pub(crate) digests: Digests,
+    pub(crate) script: Arc<str>,
+    /// The size of the component's file.
+    pub(crate) size: u64,
 }
 
 impl Artefacts {
@@ -83,9 +92,9 @@ impl Artefacts {
         self.directory.path()
     }
 
-    /// Finds the component with `digest`, if its code of this `effort` is here.
-    pub(crate) fn find(&self, engine: &Engine, digest: &str, effort: Effort) -> Option<Found> {
-        let name = self.code_name(digest, effort);
+    /// Finds the component with these `digests`, if its code of this `effort` is here.
+    pub(crate) fn find(&self, engine: &Engine, digests: &Digests, effort: Effort) -> Option<Found> {
+        let name = self.code_name(&digests.code, effort);
         let unsealed = self.unsealed(&name)?;
         let component = match native::from_cache(engine, &unsealed) {
             Ok(component) => component,
@@ -94,30 +103,50 @@ impl Artefacts {
                 return None;
             }
         };
-        let manifest = self.manifest(digest);
-        let pinned = self.pin([name, manifest_name(digest)]);
+        let manifest = self.manifest(&digests.file);
+        let pinned = self.pin([name, manifest_name(&digests.file), script_name(&digests.file)]);
         // When it was used last. An error is that the disk is read-only, and then nothing is removed either.
         let _ = unsealed.file().set_modified(std::time::SystemTime::now());
         self.clean_when_due();
         Some(Found { component, size: unsealed.note(), manifest, pinned })
     }
 
-    /// Keeps the code of the component with `digest`, whose file has `size` bytes, and returns it as it is found from
+    /// Keeps the code of the component with these `digests`, whose file has `size` bytes, and returns it as it is found from
     /// now on: mapped from the file, so that the system may drop what is not used. None: it could not be kept, which is
     /// told of.
     pub(crate) fn keep(
         &self,
         engine: &Engine,
-        (digest, effort): (&str, Effort),
+        (digests, effort): (&Digests, Effort),
         code: &[u8],
         size: u64,
     ) -> Option<Found> {
-        self.write(&self.code_name(digest, effort), code, size)?;
+        self.write(&self.code_name(&digests.code, effort), code, size)?;
         if effort == Effort::Full {
             // An error is that there is none.
-            let _ = self.directory.remove(&self.code_name(digest, Effort::Quick));
+            let _ = self.directory.remove(&self.code_name(&digests.code, Effort::Quick));
         }
-        self.find(engine, digest, effort)
+        self.find(engine, digests, effort)
+    }
+
+    /// Keeps the script of the component with these `digests`, whose file has `size` bytes, if it is not here yet.
+    pub(crate) fn keep_script(&self, digests: &Digests, script: &str, size: u64) {
+        let name = script_name(&digests.file);
+        match self.unsealed(&name) {
+            // When it was used last, as of the code: it is to be there as long as that.
+            Some(kept) => drop(kept.file().set_modified(std::time::SystemTime::now())),
+            None => drop(self.write(&name, [&*digests.code, script].concat().as_bytes(), size)),
+        }
+    }
+
+    /// The component whose file has this `digest`, if its script is here.
+    pub(crate) fn script(&self, digest: &str) -> Option<KeptScript> {
+        let kept = self.unsealed(&script_name(digest))?;
+        let _ = kept.file().set_modified(std::time::SystemTime::now());
+        let text = String::from_utf8(kept.content().ok()?).ok()?;
+        let (code, script) = text.split_at_checked(digest.len())?;
+        let digests = Digests { file: digest.to_owned(), code: code.to_owned() };
+        Some(KeptScript { digests, script: script.into(), size: kept.note() })
     }
 
     /// Keeps what `describe` of the component with `digest` answered.
@@ -203,7 +232,7 @@ impl Artefacts {
         format!("{digest}.{}.{terms}.refusal", self.engine)
     }
 
-    fn pin(&self, names: [String; 2]) -> Arc<Pinned> {
+    fn pin(&self, names: [String; 3]) -> Arc<Pinned> {
         let pinned = Arc::new(Pinned { names });
         let mut all = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|it| it.strong_count() > 0);
@@ -239,6 +268,10 @@ impl Artefacts {
 
 fn manifest_name(digest: &str) -> String {
     format!("{digest}.{FORMAT}.manifest")
+}
+
+fn script_name(digest: &str) -> String {
+    format!("{digest}.{FORMAT}.script")
 }
 
 /// Names what `engine` can run: its version, its settings and the processor's features.

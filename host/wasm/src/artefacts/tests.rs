@@ -34,7 +34,7 @@ impl Fixture {
     /// A cache that has the component with [`digest`] 1.
     fn filled(&self) -> Artefacts {
         let artefacts = self.open();
-        artefacts.keep(&self.engine, (&digest(1), Effort::Full), &self.code, SIZE).expect("kept");
+        artefacts.keep(&self.engine, (&whole(1), Effort::Full), &self.code, SIZE).expect("kept");
         artefacts
     }
 
@@ -43,12 +43,16 @@ impl Fixture {
     }
 
     fn finds(&self, artefacts: &Artefacts) -> bool {
-        artefacts.find(&self.engine, &digest(1), Effort::Full).is_some()
+        artefacts.find(&self.engine, &whole(1), Effort::Full).is_some()
     }
 }
 
 fn digest(number: u8) -> String {
     digest::sha256(&[number])
+}
+
+fn whole(number: u8) -> Digests {
+    Digests::of_whole(&digest(number))
 }
 
 fn mode(path: &Path) -> u32 {
@@ -65,10 +69,28 @@ fn what_was_kept_is_found_by_this_host_and_the_next() {
     let first = fixture.filled();
     first.keep_manifest(&digest(1), "{}");
     for artefacts in [first, fixture.open()] {
-        let found = artefacts.find(&fixture.engine, &digest(1), Effort::Full).expect("it is there");
+        let found = artefacts.find(&fixture.engine, &whole(1), Effort::Full).expect("it is there");
         assert_eq!((found.size, found.manifest.as_deref()), (SIZE, Some("{}")));
-        assert!(artefacts.find(&fixture.engine, &digest(2), Effort::Full).is_none());
+        assert!(artefacts.find(&fixture.engine, &whole(2), Effort::Full).is_none());
     }
+}
+
+#[test]
+fn two_scripts_of_one_interpreter_share_its_code_and_are_told_apart() {
+    let fixture = Fixture::new();
+    let artefacts = fixture.filled();
+    for (number, script) in [(2, "one"), (3, "two")] {
+        let digests = Digests { file: digest(number), code: digest(1) };
+        artefacts.keep_script(&digests, script, SIZE + 3);
+        artefacts.keep_manifest(&digests.file, script);
+    }
+    for (number, script) in [(2, "one"), (3, "two")] {
+        let kept = artefacts.script(&digest(number)).expect("it is there");
+        assert_eq!((&*kept.script, kept.size, &kept.digests.code), (script, SIZE + 3, &digest(1)));
+        let found = artefacts.find(&fixture.engine, &kept.digests, Effort::Full).expect("its interpreter is there");
+        assert_eq!(found.manifest.as_deref(), Some(script));
+    }
+    assert!(artefacts.script(&digest(1)).is_none());
 }
 
 #[test]
@@ -138,7 +160,7 @@ fn the_code_of_another_component_is_not_taken_for_this_ones() {
     let artefacts = fixture.filled();
     let other = fixture.path().join(artefacts.code_name(&digest(2), Effort::Full));
     std::fs::rename(fixture.code_file(&artefacts), &other).expect("renamed");
-    assert!(artefacts.find(&fixture.engine, &digest(2), Effort::Full).is_none());
+    assert!(artefacts.find(&fixture.engine, &whole(2), Effort::Full).is_none());
 }
 
 #[test]
@@ -165,7 +187,7 @@ fn another_engine_has_other_files() {
     let other = Engine::new(&config).expect("an engine");
     let ours = fixture.filled();
     let theirs = Artefacts::open(&fixture.path(), &other).expect("a cache");
-    assert!(theirs.find(&other, &digest(1), Effort::Full).is_none());
+    assert!(theirs.find(&other, &whole(1), Effort::Full).is_none());
     assert!(fixture.finds(&ours), "and they stay");
 }
 
@@ -200,7 +222,7 @@ fn what_another_program_keeps_in_the_directory_is_not_touched() {
     std::fs::write(&theirs, "theirs").expect("written");
     let bounds = Bounds { age: Duration::ZERO, interval: Duration::ZERO, bytes: 0 };
     let artefacts = Artefacts::bounded(&fixture.path(), &fixture.engine, bounds).expect("a cache");
-    drop(artefacts.keep(&fixture.engine, (&digest(3), Effort::Full), &fixture.code, SIZE));
+    drop(artefacts.keep(&fixture.engine, (&whole(3), Effort::Full), &fixture.code, SIZE));
     assert!(theirs.exists());
     // Least of all a key.
     let key = fixture.path().join("windlass-cache.key");
@@ -228,14 +250,14 @@ fn what_is_in_use_outlives_what_is_not() {
     let fixture = Fixture::new();
     let bounds = Bounds { age: Duration::from_hours(1), interval: Duration::ZERO, ..Bounds::default() };
     let artefacts = Artefacts::bounded(&fixture.path(), &fixture.engine, bounds).expect("a cache");
-    let in_use = artefacts.keep(&fixture.engine, (&digest(1), Effort::Full), &fixture.code, SIZE).expect("kept");
-    drop(artefacts.keep(&fixture.engine, (&digest(2), Effort::Full), &fixture.code, SIZE).expect("kept"));
+    let in_use = artefacts.keep(&fixture.engine, (&whole(1), Effort::Full), &fixture.code, SIZE).expect("kept");
+    drop(artefacts.keep(&fixture.engine, (&whole(2), Effort::Full), &fixture.code, SIZE).expect("kept"));
     for number in [1, 2] {
         let file = std::fs::File::open(fixture.path().join(artefacts.code_name(&digest(number), Effort::Full)))
             .expect("there");
         file.set_modified(SystemTime::now() - Duration::from_hours(3)).expect("set");
     }
-    artefacts.keep(&fixture.engine, (&digest(3), Effort::Full), &fixture.code, SIZE).expect("kept");
+    artefacts.keep(&fixture.engine, (&whole(3), Effort::Full), &fixture.code, SIZE).expect("kept");
     let there =
         [1, 2, 3].map(|number| fixture.path().join(artefacts.code_name(&digest(number), Effort::Full)).exists());
     assert_eq!(there, [true, false, true]);
@@ -246,9 +268,9 @@ fn what_is_in_use_outlives_what_is_not() {
 fn code_that_runs_goes_on_when_its_file_is_removed() {
     let fixture = Fixture::new();
     let artefacts = fixture.filled();
-    let found = artefacts.find(&fixture.engine, &digest(1), Effort::Full).expect("there");
+    let found = artefacts.find(&fixture.engine, &whole(1), Effort::Full).expect("there");
     std::fs::remove_dir_all(fixture.path()).expect("removed");
     assert_eq!(found.component.component_type().exports(&fixture.engine).count(), 0);
     // Keeping more fails, which is told once, and costs nothing else.
-    assert!(artefacts.keep(&fixture.engine, (&digest(2), Effort::Full), &fixture.code, SIZE).is_none());
+    assert!(artefacts.keep(&fixture.engine, (&whole(2), Effort::Full), &fixture.code, SIZE).is_none());
 }

@@ -13,6 +13,7 @@ mod log;
 mod metrics;
 mod owners;
 mod random;
+mod script;
 mod triggers;
 mod writes;
 

@@ -16,6 +16,7 @@ mod mutants;
 mod outside;
 mod reading;
 mod reuse;
+mod scripts;
 mod stock;
 mod threads;
 mod wasi;

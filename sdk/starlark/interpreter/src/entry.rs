@@ -21,7 +21,7 @@ mod reconciler {
 
     use windlass_sdk::bindings::mapper::exports::windlass::plugin::mapper::{self, ChangeBatch, Target};
 
-    use super::{Component, answered, describe, function, relation};
+    use super::{Called, Component, answered, describe};
     use crate::{answers, relations};
 
     impl Guest for Component {
@@ -30,7 +30,7 @@ mod reconciler {
         }
 
         fn reconcile(request: Request) -> Result<Outcome, Vec<Failure>> {
-            answered(function, |heap| Ok(vec![answers::request(heap, &request)?]), answers::outcome)
+            answered(Called::Entry, |heap| Ok(vec![answers::request(heap, &request)?]), answers::outcome)
         }
     }
 
@@ -46,8 +46,9 @@ mod reconciler {
 
     /// For each change, whom it concerns. Each is a call of the script's function.
     fn mapped(batch: &ChangeBatch) -> Result<Vec<Vec<Target>>, String> {
-        let of_change =
-            |change| answered(relation, |heap| relations::change(heap, &batch.watch, change), relations::targets);
+        let of_change = |change| {
+            answered(Called::Relation, |heap| relations::change(heap, &batch.watch, change), relations::targets)
+        };
         let targets: Result<Vec<_>, Vec<Failure>> = batch.changes.iter().map(of_change).collect();
         targets.map_err(|failures| {
             let texts: Vec<_> = failures.into_iter().map(|failure| failure.message).collect();
@@ -66,7 +67,7 @@ mod composer {
     use windlass_sdk::bindings::customize::exports::windlass::plugin::customize::{self, RelatedRule};
     use windlass_sdk::bindings::windlass::plugin::types::Request;
 
-    use super::{Component, answered, describe, function, relation};
+    use super::{Called, Component, answered, describe};
     use crate::{answers, relations};
 
     impl Guest for Component {
@@ -75,13 +76,17 @@ mod composer {
         }
 
         fn compose(request: CompositionRequest) -> Result<Composition, Vec<Failure>> {
-            answered(function, |heap| Ok(vec![answers::composition_request(heap, &request)?]), answers::composition)
+            answered(
+                Called::Entry,
+                |heap| Ok(vec![answers::composition_request(heap, &request)?]),
+                answers::composition,
+            )
         }
     }
 
     impl customize::Guest for Component {
         fn customize(request: Request) -> Result<Vec<RelatedRule>, Vec<Failure>> {
-            answered(relation, |heap| Ok(vec![answers::request(heap, &request)?]), relations::rules)
+            answered(Called::Relation, |heap| Ok(vec![answers::request(heap, &request)?]), relations::rules)
         }
     }
 
@@ -151,14 +156,39 @@ fn defined(script: &FrozenModule, name: &str, arguments: &str, wants: &str) -> s
     Err(wrong(format!("`{name}` of {FILE} is of type {found_type}: {wants} `def {name}({arguments}):`")))
 }
 
-/// Calls the function of the script's that `find` names.
+/// A function of the script's that the host calls.
+#[derive(Clone, Copy)]
+enum Called {
+    Entry,
+    Relation,
+}
+
+impl Called {
+    fn find(self, script: &FrozenModule) -> starlark::Result<OwnedFrozenValue> {
+        match self {
+            Self::Entry => function(script),
+            Self::Relation => relation(script),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Entry => KINDS[0].0,
+            Self::Relation => RELATION.0,
+        }
+    }
+}
+
+/// Calls a function of the script's, and reads its answer.
 fn answered<T>(
-    find: fn(&FrozenModule) -> starlark::Result<OwnedFrozenValue>,
+    called: Called,
     arguments: impl for<'v> FnOnce(Heap<'v>) -> starlark::Result<Vec<Value<'v>>>,
     answer: impl for<'v> FnOnce(Value<'v>) -> starlark::Result<T>,
 ) -> Result<T, Vec<Failure>> {
+    // What is wrong with an answer has no place of its own: that of the function says more than none.
+    let answer = |value: Value<'_>| answer(value).map_err(|error| script::placed(called.name(), &error));
     let call = || {
-        let function = script::with(find)?;
+        let function = script::with(|script| called.find(script))?;
         script::in_call(|| script::call(&function, arguments, answer))
     };
     call().map_err(|error| {

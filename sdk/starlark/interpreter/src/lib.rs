@@ -1,6 +1,6 @@
 //! The interpreter that `windlass build` joins with a plugin in Starlark: `plugin.star` → a component.
 //!
-//! The module exports Windlass's interface and has a slot for the script ([`slot`]). It reads the script once an instance
+//! The module exports Windlass's interface. The component carries the script ([`carried`]). It is read once an instance
 //! ([`script`]), and answers each call by the script's own function ([`entry`]). What a script may call is in [`api`], one
 //! module for each interface; [`values`] and [`arguments`] convert, [`failures`] says how a call failed.
 
@@ -13,6 +13,7 @@ mod answers;
 mod api;
 #[cfg_attr(feature = "composer", expect(dead_code, reason = "a composer calls less of the host"))]
 mod arguments;
+mod carried;
 mod entry;
 #[cfg_attr(feature = "composer", expect(dead_code, reason = "a composer calls less of the host"))]
 mod failures;
@@ -20,7 +21,6 @@ mod kind;
 mod nesting;
 mod relations;
 mod script;
-mod slot;
 mod stack;
 mod values;
 

@@ -10,28 +10,54 @@ pub(crate) struct TooDeep {
     pub(crate) column: usize,
 }
 
-/// Looks for brackets and blocks that nest too deeply. Strings and comments count for nothing.
+/// A text that has begun.
+struct Quote {
+    mark: char,
+    /// It has three marks at each end.
+    is_long: bool,
+    /// Of an f-string: how deep in the brackets of an expression it is.
+    expressions: Option<usize>,
+}
+
+impl Quote {
+    /// How deep it is in an expression after `letter`.
+    fn expression(&mut self, letter: char) -> usize {
+        let Some(depth) = &mut self.expressions else { return 0 };
+        match letter {
+            '{' => *depth += 1,
+            '(' | '[' if *depth > 0 => *depth += 1,
+            ')' | ']' | '}' => *depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        *depth
+    }
+}
+
+/// Looks for brackets and blocks that nest too deeply. Texts and comments count for nothing, but what stands in the braces of an
+/// f-string does.
 pub(crate) fn check(script: &str) -> Result<(), TooDeep> {
     let mut letters = script.chars().peekable();
     let (mut line, mut column, mut depth, mut at_begin, mut indent) = (1, 0, 0_usize, true, 0_usize);
-    let mut quote: Option<(char, bool)> = None;
+    let mut quote: Option<Quote> = None;
+    let mut before = ' ';
     while let Some(letter) = letters.next() {
         column += 1;
         if letter == '\n' {
             (line, column, at_begin, indent) = (line + 1, 0, true, 0);
             // A text of one line ends with it, if only by mistake.
-            quote = quote.filter(|(_, is_long)| *is_long);
+            quote = quote.filter(|quote| quote.is_long);
             continue;
         }
-        if let Some((mark, is_long)) = quote {
+        if let Some(text) = &mut quote {
             match letter {
                 '\\' => {
                     column += usize::from(letters.next_if(|next| *next != '\n').is_some());
                 }
-                _ if letter == mark && (!is_long || twice(&mut letters, mark)) => {
-                    column += if is_long { 2 } else { 0 };
+                _ if letter == text.mark && (!text.is_long || twice(&mut letters, text.mark)) => {
+                    column += if text.is_long { 2 } else { 0 };
                     quote = None;
                 }
+                _ if text.expression(letter) > DEEPEST => return Err(TooDeep { line, column }),
                 _ => {}
             }
             continue;
@@ -46,12 +72,13 @@ pub(crate) fn check(script: &str) -> Result<(), TooDeep> {
             '"' | '\'' => {
                 let is_long = twice(&mut letters, letter);
                 column += if is_long { 2 } else { 0 };
-                quote = Some((letter, is_long));
+                quote = Some(Quote { mark: letter, is_long, expressions: matches!(before, 'f' | 'F').then_some(0) });
             }
             '(' | '[' | '{' => depth += 1,
             ')' | ']' | '}' => depth = depth.saturating_sub(1),
             _ => {}
         }
+        before = letter;
         if depth > DEEPEST || (depth == 0 && indent > 8 * DEEPEST) {
             return Err(TooDeep { line, column });
         }
@@ -86,6 +113,8 @@ mod tests {
         ] {
             assert_eq!(check(&fine), Ok(()), "{fine}");
         }
+        assert_eq!(check(&format!("x = f'a{{{deep}'")), Err(TooDeep { line: 1, column: 108 }));
+        assert_eq!(check(&format!("x = f'{deep}'\n{}", "y = f'{a[0]} {{b}} :('\n".repeat(200))), Ok(()));
         assert!(check(&format!("x = ''\ny = {deep}")).is_err(), "an empty text ends at once");
     }
 }

@@ -9,7 +9,7 @@ use starlark::syntax::{AstModule, Dialect, DialectTypes};
 use starlark::values::{Heap, OwnedFrozenValue, Value};
 
 use crate::arguments::wrong;
-use crate::{api, kind, nesting, slot};
+use crate::{api, carried, kind, nesting};
 
 /// The name of the script, as its author has it.
 pub(crate) const FILE: &str = "plugin.star";
@@ -52,11 +52,9 @@ pub(crate) fn with<T>(then: impl FnOnce(&FrozenModule) -> starlark::Result<T>) -
 }
 
 fn read() -> starlark::Result<FrozenModule> {
-    let Some(text) = slot::script() else {
-        return Err(wrong("this is the interpreter alone: `windlass build` joins it with a script"));
-    };
-    kind::check(text).map_err(wrong)?;
-    parsed(text)
+    let text = carried::text();
+    kind::check(&text).map_err(wrong)?;
+    parsed(&text)
 }
 
 pub(crate) fn parsed(text: &str) -> starlark::Result<FrozenModule> {
@@ -73,6 +71,24 @@ pub(crate) fn parsed(text: &str) -> starlark::Result<FrozenModule> {
         }
         Ok(module.freeze()?)
     })
+}
+
+/// An error in what the script's function `name` returned, with the place of that function.
+pub(crate) fn placed(name: &str, error: &starlark::Error) -> starlark::Error {
+    let message = error.without_diagnostic().to_string();
+    match line_of(&carried::text(), name) {
+        Some(line) => wrong(format!("{FILE}:{line}:1 in {name}: {message}")),
+        None => wrong(message),
+    }
+}
+
+/// The line of a function at the top of a script.
+fn line_of(text: &str, name: &str) -> Option<usize> {
+    let is_it = |line: &str| {
+        let rest = line.strip_prefix("def ").and_then(|rest| rest.trim_start().strip_prefix(name));
+        rest.is_some_and(|rest| rest.trim_start().starts_with('('))
+    };
+    text.lines().position(is_it).map(|line| line + 1)
 }
 
 /// Whether a text parses, whatever its names mean.
@@ -109,4 +125,17 @@ pub(crate) fn in_call<T>(call: impl FnOnce() -> T) -> T {
     let ended = call();
     IS_IN_CALL.set(false);
     ended
+}
+
+#[cfg(all(test, feature = "reconciler"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_is_found_by_its_whole_name() {
+        let text =
+            "def reconciled(x):\n    return x\n\n# def reconcile(request):\ndef  reconcile (request):\n    pass\n";
+        assert_eq!(line_of(text, "reconcile"), Some(5));
+        assert_eq!(line_of(text, "map"), None);
+    }
 }

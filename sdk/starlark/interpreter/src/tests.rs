@@ -142,14 +142,36 @@ x = [
     owner_reference(pod)["uid"],
     ref("v1", "Pod", "b", namespace = "c"),
     selector_text({"matchLabels": {"b": "1", "a": "2"}}),
+    quantity("1.5Gi").value,
+    quantity("250m").milli_value + quantity("0.5").milli_value,
+    quantity(1536 << 20, binary = True).text,
 ]
 "#;
     let expected = serde_json::json!([
         1, 7, 8, true, false, true, null,
         {"apiVersion": "v1", "kind": "Secret", "name": "a"}, "u",
         {"apiVersion": "v1", "kind": "Pod", "namespace": "c", "name": "b"}, "a=2,b=1",
+        1_610_612_736, 750, "1536Mi",
     ]);
     assert_eq!(top(text), Ok(expected));
+}
+
+#[test]
+fn what_is_no_quantity_or_no_error_is_told() {
+    for (text, says) in [
+        ("quantity(\"1.5G i\")", "what quantity is given: \"1.5G i\" is not a quantity"),
+        ("quantity([])", "what quantity is given is of type list"),
+        ("errors.api(message = \"no\")", "errors.api has no `code`"),
+        ("errors.api(code = 409, reasn = \"conflict\")", "errors.api has no option `reasn`; there are: code, reason,"),
+        (
+            "errors.api(code = 409, reason = \"conflct\")",
+            "`reason` of errors.api is \"conflct\"; there are: other, not-found,",
+        ),
+        ("errors.api(code = 70000)", "`code` of errors.api is 70000, which is no status of HTTP"),
+    ] {
+        let said = top(&format!("x = {text}")).expect_err(text);
+        assert!(said.contains(says), "{text}: {said}");
+    }
 }
 
 /// The code blocks of a page that are scripts.

@@ -10,8 +10,9 @@ use starlark::values::none::NoneType;
 use starlark::values::structs::{AllocStruct, StructRef};
 use starlark::values::tuple::UnpackTuple;
 use starlark::values::{Heap, Value};
+use windlass_sdk::bindings::windlass::plugin::types::{ApiError, ApiReason};
 
-use crate::arguments::{milliseconds, shown};
+use crate::arguments::{Options, milliseconds, shown, wrong};
 use crate::failures::{self, Problem, Thrown, collected};
 
 /// Whether a value is an error, or a list of errors.
@@ -94,9 +95,32 @@ pub(crate) fn values(builder: &mut GlobalsBuilder) {
     }
 
     fn api<'v>(#[starlark(kwargs)] fields: SmallMap<String, Value<'v>>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
-        let fields = heap.alloc(AllocStruct(fields));
-        Ok(Problem::of(fields, "what errors.api is given")?.value(heap))
+        let mut options = Options::new("errors.api", fields);
+        let error = ApiError {
+            code: code(options.number("code")?)?,
+            reason: options.one_of("reason", &reasons())?,
+            status_reason: options.text("status_reason")?.unwrap_or_default(),
+            message: options.text("message")?.unwrap_or_default(),
+            retry_after_ms: options.milliseconds("retry_after_ms")?,
+            verb: options.text("verb")?.unwrap_or_default(),
+            resource: options.text("resource")?.unwrap_or_default(),
+            object: options.reference("object")?,
+        };
+        options.end()?;
+        Ok(Problem::from(error).value(heap))
     }
+}
+
+/// A status of HTTP.
+fn code(given: Option<u32>) -> starlark::Result<u16> {
+    let Some(given) = given else { return Err(wrong("errors.api has no `code`: the status of HTTP, such as 409")) };
+    u16::try_from(given).map_err(|_| wrong(format!("`code` of errors.api is {given}, which is no status of HTTP")))
+}
+
+/// All reasons by their names; the first stands for none.
+fn reasons() -> Vec<(&'static str, ApiReason)> {
+    let others = ApiReason::ALL.into_iter().filter(|reason| *reason != ApiReason::Other);
+    std::iter::once(ApiReason::Other).chain(others).map(|reason| (reason.as_str(), reason)).collect()
 }
 
 fn transient_of<'v>(message: Value<'v>, retry_after_ms: Option<Value<'v>>) -> starlark::Result<Problem> {

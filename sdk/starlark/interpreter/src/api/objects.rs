@@ -3,10 +3,11 @@
 use starlark::environment::GlobalsBuilder;
 use starlark::starlark_module;
 use starlark::values::dict::{AllocDict, DictRef};
+use starlark::values::structs::AllocStruct;
 use starlark::values::tuple::UnpackTuple;
 use starlark::values::{Heap, Value};
 use windlass_sdk::conditions::{Condition, updated_conditions};
-use windlass_sdk::{LabelSelector, clock};
+use windlass_sdk::{LabelSelector, Quantity, clock};
 
 use super::in_call;
 use crate::arguments::{elements, json, misfit, reference, reference_value, text, wrong};
@@ -82,6 +83,30 @@ pub(crate) fn functions(builder: &mut GlobalsBuilder) {
             }
         }
         Ok(Value::new_none())
+    }
+
+    // A text, or a whole number: of bytes if it is to be written in powers of 1,024.
+    fn quantity<'v>(
+        #[starlark(require = pos)] amount: Value<'v>,
+        #[starlark(require = named, default = false)] binary: bool,
+        heap: Heap<'v>,
+    ) -> starlark::Result<Value<'v>> {
+        let what = "what quantity is given";
+        let read: Quantity = match amount.unpack_str() {
+            Some(text) => text.parse().map_err(|error| wrong(format!("{what}: {error}")))?,
+            None => {
+                let whole = amount.to_str().parse().ok().filter(|_| amount.get_type() == "int");
+                let whole =
+                    whole.ok_or_else(|| misfit(what, amount, "a text such as \"1.5Gi\", or a whole number,"))?;
+                if binary { Quantity::bytes(whole) } else { Quantity::new(whole) }
+            }
+        };
+        let fields = [
+            ("value", heap.alloc(read.value())),
+            ("milli_value", heap.alloc(read.milli_value())),
+            ("text", heap.alloc(read.to_string())),
+        ];
+        Ok(heap.alloc(AllocStruct(fields)))
     }
 
     fn selector_text<'v>(#[starlark(require = pos)] selector: Value<'v>) -> starlark::Result<String> {

@@ -1,0 +1,107 @@
+//! The script that a component carries: the text of its last section, which its interpreter reads by the import `script`.
+//!
+//! Everything before that section is compiled, and its machine code is kept by the digest of just that: whatever the script
+//! says, the code is the same.
+
+use wasmparser::BinaryReader;
+
+/// The name of the custom section, with its length before it. `wit/script.wit` has it, too.
+const NAME: &[u8; 16] = b"\x0fwindlass:script";
+/// Beyond what anyone writes: each generation of a plugin keeps its script in memory.
+const LARGEST: usize = 4 << 20;
+const CUSTOM: u8 = 0;
+/// Magic and version.
+const PREAMBLE: usize = 8;
+
+/// The component that is `interpreter` joined with `script`.
+#[must_use]
+pub fn joined(interpreter: &[u8], script: &str) -> Vec<u8> {
+    let mut component = interpreter.to_vec();
+    component.push(CUSTOM);
+    number(&mut component, NAME.len() + script.len());
+    component.extend_from_slice(NAME);
+    component.extend_from_slice(script.as_bytes());
+    component
+}
+
+/// The parts of a component's file: what is compiled, and the script, if it has one. It has none if it has two: what comes
+/// before the second would be the file of another plugin.
+pub(crate) fn parts(component: &[u8]) -> (&[u8], Option<&str>) {
+    let mut at = PREAMBLE;
+    while let Some((end, is_custom, content)) = section(component, at) {
+        let content = content.strip_prefix(&NAME[..]).filter(|_| is_custom);
+        if let Some(script) = content {
+            let script =
+                std::str::from_utf8(script).ok().filter(|script| end == component.len() && script.len() <= LARGEST);
+            return script.map_or((component, None), |script| (&component[..at], Some(script)));
+        }
+        at = end;
+    }
+    // What cannot be read, the compiler says.
+    (component, None)
+}
+
+/// The section at `at`: its end, whether it is a custom one, and its content.
+fn section(component: &[u8], at: usize) -> Option<(usize, bool, &[u8])> {
+    let mut reader = BinaryReader::new(component.get(at..).filter(|rest| !rest.is_empty())?, 0);
+    let id = reader.read_u8().ok()?;
+    let length = usize::try_from(reader.read_var_u32().ok()?).ok()?;
+    let content = reader.read_bytes(length).ok()?;
+    Some((at + reader.current_position(), id == CUSTOM, content))
+}
+
+/// Writes a number as WebAssembly does (LEB128).
+fn number(to: &mut Vec<u8>, mut number: usize) {
+    loop {
+        let bits = (number & 0x7f) as u8;
+        number >>= 7;
+        if number == 0 {
+            return to.push(bits);
+        }
+        to.push(bits | 0x80);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interpreter() -> Vec<u8> {
+        wat::parse_str(r#"(component (core module (memory 1)) (@custom "other" "text"))"#).expect("well-formed")
+    }
+
+    #[test]
+    fn what_was_joined_comes_apart_again_whatever_its_length() {
+        let interpreter = interpreter();
+        for length in [0, 1, 110, 111, 112, 127, 128, 16_383, 70_000] {
+            let script = "x".repeat(length);
+            let component = joined(&interpreter, &script);
+            wasmparser::validate(&component).expect("it is a component");
+            assert_eq!(parts(&component), (&*interpreter, Some(&*script)));
+        }
+    }
+
+    #[test]
+    fn a_script_is_the_only_one_and_the_last_section() {
+        let interpreter = interpreter();
+        assert_eq!(parts(&interpreter), (&*interpreter, None));
+        let twice = joined(&joined(&interpreter, "one"), "two");
+        assert_eq!(parts(&twice), (&*twice, None));
+        let mut behind = joined(&interpreter, "one");
+        behind.extend([CUSTOM, 2, 1, b'x']);
+        assert_eq!(parts(&behind), (&*behind, None));
+    }
+
+    #[test]
+    fn what_is_cut_off_too_long_or_no_text_is_no_script() {
+        let whole = joined(&interpreter(), "größe");
+        for length in 0..whole.len() {
+            assert_eq!(parts(&whole[..length]).1, None, "{length}");
+        }
+        let mut broken = whole.clone();
+        *broken.last_mut().expect("it is not empty") = 0xff;
+        assert_eq!(parts(&broken), (&*broken, None));
+        let long = joined(&interpreter(), &"x".repeat(LARGEST + 1));
+        assert_eq!(parts(&long).1, None);
+    }
+}

@@ -1,0 +1,14 @@
+//! The script, which the host hands to the component that carries it (`wit/script.wit`).
+
+// Generated code is wit-bindgen's.
+#![allow(missing_docs, unsafe_code, unreachable_pub, clippy::all, clippy::pedantic)]
+
+windlass_sdk::bindings::wit_bindgen::generate!({
+    inline: "package windlass:interpreter; world interprets { import windlass:plugin/script@0.2.0; }",
+    world: "windlass:interpreter/interprets",
+    path: "../../../wit",
+    generate_all,
+    runtime_path: "::windlass_sdk::bindings::wit_bindgen::rt",
+});
+
+pub(crate) use windlass::plugin::script::text;
