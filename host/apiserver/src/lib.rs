@@ -26,19 +26,21 @@ mod files;
 mod merge;
 mod object;
 mod protobuf;
+mod reactors;
 mod request;
 mod request_counts;
 mod resources;
 mod rules;
 mod schema;
 mod server;
+mod standalone;
 mod status_error;
 mod storage;
 mod tokens;
 mod verbs;
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
@@ -47,9 +49,15 @@ use tokio::task::JoinSet;
 pub use crate::authn::StaticToken;
 pub use crate::authz::Authorization;
 pub use crate::clock::Clock;
-pub use crate::files::{LoadError, StateFileError};
+pub use crate::files::{LoadError, ReactorFileError, StateFileError};
+pub use crate::reactors::{
+    CallSelector, ClockLeap, CommitSide, ConnectionDrop, EditKind, ErrorAnswer, EventCount, ForeignEdit, Nothing,
+    OlderState, Pause, Reaction, ReactorCount, ReactorDocument, ReactorError, ReactorRule, Reactors, RequestFilter,
+    WatchCut, WatchEnd, WatchHide, WatchHold,
+};
 pub use crate::request_counts::RequestCount;
 pub use crate::server::{ApiService, ConnectionDropped};
+pub use crate::standalone::{StandaloneError, StandaloneOptions, serve};
 pub use crate::storage::Snapshot;
 
 use crate::authn::Authenticator;
@@ -109,6 +117,8 @@ pub struct ApiServer {
     context: Context,
     token: Option<String>,
     tasks: JoinSet<()>,
+    /// Where the state is written when all is down.
+    kept: Option<PathBuf>,
 }
 
 impl ApiServer {
@@ -149,7 +159,12 @@ impl ApiServer {
         }
         let mut tasks = JoinSet::new();
         tasks.spawn(controllers::run(Arc::clone(&shared), config.stand_ins));
-        ApiServer { context: Context { shared, authenticator, address }, token: by_roles.then_some(token), tasks }
+        ApiServer {
+            context: Context { shared, authenticator, reactors: Reactors::default(), address },
+            token: by_roles.then_some(token),
+            tasks,
+            kept: None,
+        }
     }
 
     /// The server without its socket.
@@ -195,6 +210,40 @@ impl ApiServer {
         // A copy shares the objects, so requests do not wait for the disk.
         let state = self.context.shared.lock().clone();
         files::write(&state, path)
+    }
+
+    /// Reads the state from a file, and keeps it there: at most a second after each change, and when the server shuts
+    /// down. False if there is no such file yet.
+    ///
+    /// # Errors
+    /// As those of [`ApiServer::read_state`]; nothing is written then.
+    pub fn keep_state(&mut self, path: &Path) -> Result<bool, StateFileError> {
+        let was_there = self.read_state(path)?;
+        self.tasks.spawn(files::keep(Arc::clone(&self.context.shared), path.to_owned()));
+        self.kept = Some(path.to_owned());
+        Ok(was_there)
+    }
+
+    /// The rules by which requests go wrong; none at first.
+    #[must_use]
+    pub fn reactors(&self) -> Reactors {
+        self.context.reactors.clone()
+    }
+
+    /// Takes the reactors of a file, now and whenever it changes. A later text that is wrong changes nothing, and a
+    /// warning in the log says why.
+    ///
+    /// # Errors
+    /// Says why the file cannot be used as it is now.
+    pub fn follow_reactors(&mut self, path: &Path) -> Result<(), ReactorFileError> {
+        let reactors = self.reactors();
+        let text = files::use_reactors(&reactors, path)?;
+        let stop = self.context.shared.stop.clone();
+        let follow = files::follow_reactors(reactors, path.to_owned(), text);
+        self.tasks.spawn(async move {
+            stop.run_until_cancelled(follow).await;
+        });
+        Ok(())
     }
 
     /// Takes UIDs and generated names from another seed from now on.
@@ -266,6 +315,14 @@ impl ApiServer {
             if let Err(error) = ended {
                 tracing::debug!(%error, "a task of the embedded API server failed");
             }
+        }
+        if let Some(path) = &self.kept
+            && let Err(error) = self.write_state(path)
+        {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "the last state is not kept; the next start has the one before"
+            );
         }
     }
 }

@@ -5,6 +5,8 @@ mod caller;
 mod discovery;
 pub(crate) mod listen;
 mod openapi;
+mod react;
+mod reactors_endpoint;
 mod represent;
 mod request_attributes;
 mod respond;
@@ -24,6 +26,8 @@ use http::request::Parts;
 
 use crate::authn::Authenticator;
 use crate::authz::{Access, User};
+use crate::reactors::Reactors;
+use crate::reactors::watches::WatchPlan;
 use crate::request::media::{self, Accepted, Encoding, Offer, PatchKind};
 use crate::request::{Query, Target, WriteOptions, decode, user_agent};
 use crate::status_error::ApiError;
@@ -31,6 +35,7 @@ use crate::storage::state::Shared;
 use crate::verbs::delete::DeleteOptions;
 use crate::verbs::list::ListOptions;
 use crate::verbs::{self, Written, create, delete, list, patch, reviews, scale, subresources, update};
+use react::ServedAt;
 use represent::IncludeObject;
 use respond::Reply;
 use route::{ResourcePath, Route, Verb};
@@ -45,21 +50,22 @@ const MAX_BODY: usize = 3 * 1024 * 1024;
 pub(crate) struct Context {
     pub(crate) shared: Arc<Shared>,
     pub(crate) authenticator: Arc<Authenticator>,
+    pub(crate) reactors: Reactors,
     pub(crate) address: SocketAddr,
 }
 
-/// Answers any request.
-async fn handle(context: &Context, request: Request) -> Result<Response, ConnectionDropped> {
+/// Answers any request, undisturbed.
+async fn handle(context: &Context, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let route = Route::parse(parts.uri.path());
     let accepted = match media::accepted(&parts.headers, offer(context, &route)) {
         Ok(accepted) => accepted,
-        Err(error) => return Ok(respond::error(&error, Encoding::Json)),
+        Err(error) => return respond::error(&error, Encoding::Json),
     };
-    Ok(match answer(context, &parts, route, body, accepted).await {
+    match answer(context, &parts, route, body, accepted).await {
         Ok(reply) => respond::reply(reply, accepted.encoding, context.shared.now()),
         Err(error) => respond::error(&error, accepted.encoding),
-    })
+    }
 }
 
 /// The encodings that there are at a path.
@@ -214,6 +220,11 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// The revision from whose state a reactor has the request served.
+    fn served_at(&self) -> Option<u64> {
+        self.parts.extensions.get::<ServedAt>().map(|served| served.0)
+    }
+
     fn read(self, verb: Verb) -> Result<Reply, ApiError> {
         let include = IncludeObject::read(&self.query)?;
         let form = self.accepted.form;
@@ -221,12 +232,17 @@ impl Call<'_> {
         let shared = &self.context.shared;
         match verb {
             Verb::Watch => {
-                let options = WatchOptions::read(&self.target, &self.query, self.accepted)?;
+                let mut options = WatchOptions::read(&self.target, &self.query, self.accepted)?;
+                options.served_at = self.served_at();
                 let watcher = watch::open(shared, &mut shared.lock(), self.target, options)?;
-                Ok(Reply::Watch(Body::from_stream(watcher.stream())))
+                Ok(Reply::Watch(match self.parts.extensions.get::<WatchPlan>() {
+                    None => Body::from_stream(watcher.stream()),
+                    Some(plan) => Body::from_stream(watcher.disturbed(plan)),
+                }))
             }
             Verb::List => {
-                let options = ListOptions::read(&self.target, &self.query)?;
+                let mut options = ListOptions::read(&self.target, &self.query)?;
+                options.served_at = self.served_at();
                 let page = list::list(&mut shared.lock(), &self.target, &options)?;
                 Ok(Reply::Page { resource, form, include, page })
             }
@@ -235,7 +251,11 @@ impl Call<'_> {
             }
             _ if self.target.subresource() == "scale" => scale::get(&shared.lock(), &self.target).map(Reply::Json),
             _ => {
-                let object = verbs::get(&shared.lock(), &self.target)?;
+                let state = shared.lock();
+                let object = match self.served_at() {
+                    Some(revision) => verbs::get_at(&state, &self.target, revision)?,
+                    None => verbs::get(&state, &self.target)?,
+                };
                 Ok(Reply::Object { resource, form, include, object, created: false, warnings: Vec::new() })
             }
         }

@@ -103,7 +103,8 @@ pub(crate) fn deleted_status(resource: &ResourceType, object: &Value) -> Value {
     json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details })
 }
 
-fn document(code: StatusCode, value: &Value, encoding: Encoding) -> Response {
+/// A document in the encoding that the client takes.
+pub(super) fn document(code: StatusCode, value: &Value, encoding: Encoding) -> Response {
     let json = || response(code, Encoding::Json.media_type(), Body::from(value.to_string()));
     match encoding {
         Encoding::Json => json(),

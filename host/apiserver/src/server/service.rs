@@ -43,7 +43,7 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let context = self.context.clone();
-        Box::pin(async move { super::handle(&context, request.map(Body::new)).await })
+        Box::pin(async move { super::react::respond(&context, request.map(Body::new)).await })
     }
 }
 
