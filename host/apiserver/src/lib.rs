@@ -36,6 +36,8 @@ mod server;
 mod standalone;
 mod status_error;
 mod storage;
+#[cfg(feature = "tls")]
+mod tls;
 mod tokens;
 mod verbs;
 
@@ -43,6 +45,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -59,10 +63,13 @@ pub use crate::request_counts::RequestCount;
 pub use crate::server::{ApiService, ConnectionDropped};
 pub use crate::standalone::{StandaloneError, StandaloneOptions, serve};
 pub use crate::storage::Snapshot;
+#[cfg(feature = "tls")]
+pub use crate::tls::{ServerCertificate, Tls, TlsError};
 
 use crate::authn::Authenticator;
 use crate::clock::Chance;
 use crate::server::Context;
+use crate::server::listen::Transport;
 use crate::storage::state::Shared;
 
 /// How the server runs.
@@ -82,6 +89,9 @@ pub struct Config {
     pub authorization: Authorization,
     /// Users beside the administrator, whose token [`ApiServer::kubeconfig`] has.
     pub tokens: Vec<StaticToken>,
+    /// HTTPS instead of HTTP, where it listens.
+    #[cfg(feature = "tls")]
+    pub tls: Option<Tls>,
 }
 
 impl Default for Config {
@@ -94,6 +104,8 @@ impl Default for Config {
             seed: None,
             authorization: Authorization::AlwaysAllow,
             tokens: Vec::new(),
+            #[cfg(feature = "tls")]
+            tls: None,
         }
     }
 }
@@ -110,12 +122,18 @@ pub enum StartError {
         #[source]
         source: std::io::Error,
     },
+    /// The configuration of TLS cannot be used.
+    #[cfg(feature = "tls")]
+    #[error(transparent)]
+    Tls(#[from] TlsError),
 }
 
 /// A running server. Dropping it stops it without waiting; [`ApiServer::shutdown`] waits.
 pub struct ApiServer {
     context: Context,
     token: Option<String>,
+    /// The authority (PEM) of the server's certificate; none: it speaks plain HTTP.
+    authority: Option<String>,
     tasks: JoinSet<()>,
     /// Where the state is written when all is down.
     kept: Option<PathBuf>,
@@ -128,9 +146,24 @@ impl ApiServer {
         let listener = TcpListener::bind(config.address).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
         let mut server = ApiServer::new(&config, address, None);
+        let transport = server.transport(&config)?;
         let stop = server.context.shared.stop.clone();
-        server.tasks.spawn(server::listen::serve(listener, server.service(), stop));
+        server.tasks.spawn(server::listen::serve(listener, transport, server.service(), stop));
         Ok(server)
+    }
+
+    #[cfg(feature = "tls")]
+    fn transport(&mut self, config: &Config) -> Result<Transport, StartError> {
+        let Some(tls) = &config.tls else { return Ok(Transport::Plain) };
+        let prepared = tls.prepare()?;
+        self.authority = Some(prepared.authority);
+        Ok(Transport::Tls(prepared.acceptor))
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "with the feature `tls` it may fail")]
+    fn transport(&self, _: &Config) -> Result<Transport, StartError> {
+        Ok(Transport::Plain)
     }
 
     /// Serves requests of this process only, through [`ApiServer::service`], and listens nowhere. Its own work runs on the
@@ -162,6 +195,7 @@ impl ApiServer {
         ApiServer {
             context: Context { shared, authenticator, reactors: Reactors::default(), address },
             token: by_roles.then_some(token),
+            authority: None,
             tasks,
             kept: None,
         }
@@ -260,7 +294,14 @@ impl ApiServer {
     /// The server's URL, as in a kubeconfig.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}", self.context.address)
+        let scheme = if self.authority.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.context.address)
+    }
+
+    /// The authority (PEM) that signed the server's certificate; none without TLS.
+    #[must_use]
+    pub fn authority(&self) -> Option<&str> {
+        self.authority.as_deref()
     }
 
     /// The administrator's bearer token; none where everything is allowed.
@@ -273,6 +314,8 @@ impl ApiServer {
     #[must_use]
     pub fn kubeconfig(&self) -> String {
         let credentials = self.token.as_ref().map_or("{}".to_owned(), |token| format!("{{ token: {token} }}"));
+        let authority = self.authority.as_ref().map(|pem| BASE64.encode(pem));
+        let trust = authority.map_or(String::new(), |data| format!("    certificate-authority-data: {data}\n"));
         format!(
             "apiVersion: v1\n\
              kind: Config\n\
@@ -281,6 +324,7 @@ impl ApiServer {
              - name: windlass\n  \
                cluster:\n    \
                  server: {}\n\
+             {trust}\
              contexts:\n\
              - name: windlass\n  \
                context:\n    \

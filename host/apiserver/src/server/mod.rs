@@ -57,12 +57,16 @@ pub(crate) struct Context {
 /// Answers any request, undisturbed.
 async fn handle(context: &Context, request: Request) -> Response {
     let (parts, body) = request.into_parts();
+    // Read even if it is not looked at: an answer before the end of the body breaks the connection.
+    let Ok(body) = to_bytes(body, MAX_BODY).await else {
+        return respond::last(&ApiError::too_large(MAX_BODY), parts.version);
+    };
     let route = Route::parse(parts.uri.path());
     let accepted = match media::accepted(&parts.headers, offer(context, &route)) {
         Ok(accepted) => accepted,
         Err(error) => return respond::error(&error, Encoding::Json),
     };
-    match answer(context, &parts, route, body, accepted).await {
+    match answer(context, &parts, &route, &body, accepted) {
         Ok(reply) => respond::reply(reply, accepted.encoding, context.shared.now()),
         Err(error) => respond::error(&error, accepted.encoding),
     }
@@ -84,29 +88,28 @@ fn offer(context: &Context, route: &Route) -> Offer {
     }
 }
 
-async fn answer(
+fn answer(
     context: &Context,
     parts: &Parts,
-    route: Route,
-    body: Body,
+    route: &Route,
+    body: &Bytes,
     accepted: Accepted,
 ) -> Result<Reply, ApiError> {
     caller::check(parts)?;
     let user = authorize(context, parts)?;
-    if let Route::Resource(path) = &route {
-        let body = to_bytes(body, MAX_BODY).await.map_err(|_| ApiError::too_large(MAX_BODY))?;
-        return resource_request(context, parts, user, path, &body, accepted);
+    if let Route::Resource(path) = route {
+        return resource_request(context, parts, user, path, body, accepted);
     }
     if parts.method != http::Method::GET && parts.method != http::Method::HEAD {
         return Err(ApiError::method_not_allowed());
     }
     let state = context.shared.lock();
     let registry = &state.registry;
-    let found = match &route {
+    let found = match route {
         Route::Version => Some(Reply::Json(discovery::version())),
         Route::Health => Some(Reply::Text("ok")),
         Route::CoreVersions | Route::Groups => {
-            let core = route == Route::CoreVersions;
+            let core = *route == Route::CoreVersions;
             Some(match accepted.aggregated {
                 Some(version) => Reply::Discovery(discovery::aggregated(registry, core, version), version),
                 None if core => Reply::Json(discovery::core_versions(context.address)),

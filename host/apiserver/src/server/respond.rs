@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
-use http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
-use http::{HeaderValue, StatusCode};
+use http::header::{CONNECTION, CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use http::{HeaderValue, StatusCode, Version};
 use serde_json::{Value, json};
 
 use crate::clock::Moment;
@@ -86,6 +86,15 @@ pub(crate) fn error(error: &ApiError, encoding: Encoding) -> Response {
     let mut answer = document(error.code(), &error.to_status(), encoding);
     if let Some(seconds) = error.retry_after() {
         answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    answer
+}
+
+/// An error after which the connection ends, because the rest of the request is not read.
+pub(crate) fn last(why: &ApiError, version: Version) -> Response {
+    let mut answer = error(why, Encoding::Json);
+    if version < Version::HTTP_2 {
+        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     answer
 }
