@@ -27,10 +27,8 @@ impl Query {
     }
 
     /// The name that `fieldSelector` picks (`metadata.name=x`), or nothing.
-    pub(crate) fn name_by_field_selector(&self) -> &str {
-        let mut terms = self.get("fieldSelector").split(',');
-        let named = terms.find_map(|term| term.trim().strip_prefix("metadata.name="));
-        named.map(|name| name.trim_start_matches('=')).unwrap_or_default()
+    pub(crate) fn name_by_field_selector(&self) -> String {
+        selector::required_name(self.get("fieldSelector")).unwrap_or_default()
     }
 
     pub(crate) fn flag(&self, key: &str) -> bool {

@@ -74,6 +74,9 @@ pub(crate) fn list(state: &mut State, target: &Target, options: &ListOptions) ->
         Some((id, offset)) => {
             let message = "The provided continue parameter is too old to display a consistent list result. You must start a new list without the continue parameter.";
             let listing = state.listings.get(id).ok_or_else(|| ApiError::expired(message))?;
+            if listing.of != request(target, options) {
+                return Err(invalid_token());
+            }
             (listing, Some(id), offset)
         }
         None => (Arc::new(current(state, target, options)?), None, 0),
@@ -120,7 +123,13 @@ fn current(state: &State, target: &Target, options: &ListOptions) -> Result<List
         .map(|stored| convert::for_reader(resource, stored))
         .filter(|object| options.selectors.matches(object))
         .collect();
-    Ok(Listing { revision, objects })
+    Ok(Listing { of: request(target, options), revision, objects })
+}
+
+/// All that decides what a list shows, as a text to compare.
+fn request(target: &Target, options: &ListOptions) -> String {
+    let Target { resource, namespace, .. } = target;
+    format!("{:?} {} {namespace:?} {:?}", resource.id, resource.version, options.selectors)
 }
 
 /// The state that a reactor names is no longer known.
@@ -135,5 +144,9 @@ fn format_token(listing: u64, offset: usize) -> String {
 fn parse_token(token: &str) -> Result<(u64, usize), ApiError> {
     let parts = token.strip_prefix("v1-").and_then(|rest| rest.split_once('-'));
     let parsed = parts.and_then(|(listing, offset)| Some((listing.parse().ok()?, offset.parse().ok()?)));
-    parsed.ok_or_else(|| ApiError::bad_request("invalid continue token: continue key is not valid"))
+    parsed.ok_or_else(invalid_token)
+}
+
+fn invalid_token() -> ApiError {
+    ApiError::bad_request("invalid continue token: continue key is not valid")
 }
