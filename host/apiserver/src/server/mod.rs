@@ -22,14 +22,17 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{Query as UrlQuery, Request};
 use axum::response::Response;
 use bytes::Bytes;
+use http::StatusCode;
 use http::request::Parts;
+use serde_json::{Value, json};
 
 use crate::authn::Authenticator;
 use crate::authz::{Access, User};
 use crate::reactors::Reactors;
 use crate::reactors::watches::WatchPlan;
 use crate::request::media::{self, Accepted, Encoding, Offer, PatchKind};
-use crate::request::{Query, Target, WriteOptions, decode, user_agent};
+use crate::request::{Query, Target, WriteKind, WriteOptions, decode, user_agent};
+use crate::resources::builtin;
 use crate::status_error::ApiError;
 use crate::storage::state::Shared;
 use crate::verbs::delete::DeleteOptions;
@@ -205,6 +208,8 @@ fn is_served(target: &Target, verb: Verb) -> bool {
             target.name.is_none() && (target.namespace.is_some() || !resource.namespaced)
         }
         Verb::Create => subresources::POSTED.contains(&target.subresource()),
+        // Namespaces go one at a time.
+        Verb::DeleteCollection if resource.id == builtin::namespaces() => false,
         Verb::DeleteCollection => target.namespace.is_some() || !resource.namespaced,
         Verb::Delete => target.subresource.is_none(),
         Verb::List | Verb::Watch | Verb::Update | Verb::Patch => true,
@@ -271,7 +276,13 @@ impl Call<'_> {
             let (state, authenticator) = (self.context.shared.lock(), &self.context.authenticator);
             return reviews::answer(&state, authenticator, &self.user, &self.target, review).map(Reply::Created);
         }
-        let options = WriteOptions::read(&self.query, &self.parts.headers, &self.user)?;
+        let kind = match verb {
+            Verb::Create => WriteKind::Create,
+            Verb::Patch if self.patch_kind()? == PatchKind::Apply => WriteKind::Apply,
+            Verb::Patch => WriteKind::Patch,
+            _ => WriteKind::Update,
+        };
+        let options = WriteOptions::read(kind, &self.query, &self.parts.headers, &self.user)?;
         let include = IncludeObject::read(&self.query)?;
         let subresource = self.target.subresource();
         let is_scale = subresource == "scale";
@@ -300,8 +311,7 @@ impl Call<'_> {
     }
 
     fn patch(&self, options: &WriteOptions, is_scale: bool) -> Result<Written, ApiError> {
-        let strategic = self.target.resource.custom.is_none();
-        let kind = media::patch_kind(&self.parts.headers, strategic)?;
+        let kind = self.patch_kind()?;
         if kind == PatchKind::Apply {
             // A little YAML with aliases can be much work, so it is parsed outside the lock.
             let config = decode::parse_yaml(self.body)?;
@@ -320,14 +330,25 @@ impl Call<'_> {
         }
     }
 
-    fn object(&self) -> Result<serde_json::Value, ApiError> {
+    fn patch_kind(&self) -> Result<PatchKind, ApiError> {
+        media::patch_kind(&self.parts.headers, self.target.resource.custom.is_none())
+    }
+
+    fn object(&self) -> Result<Value, ApiError> {
         let is_custom = self.target.resource.custom.is_some() && self.target.subresource() != "scale";
         let offer = if is_custom { Offer::Custom } else { Offer::BuiltIn };
-        let parsed = decode::parse(self.body, media::body_encoding(&self.parts.headers, offer)?)?;
-        parsed.filter(serde_json::Value::is_object).ok_or_else(|| {
-            let message = "couldn't get version/kind; json parse error: an object is expected";
-            ApiError::bad_request(message)
-        })
+        let encoding = media::body_encoding(&self.parts.headers, offer)?;
+        let kind = &self.target.resource.kind;
+        let unrecognized = |why: &str| decode::unrecognized(kind, why, self.body);
+        match decode::parse(self.body, encoding) {
+            Ok(Some(object @ Value::Object(_))) => Ok(object),
+            // As Go reads it.
+            Ok(Some(Value::Null)) => Ok(json!({})),
+            Ok(Some(other)) => Err(unrecognized(&decode::not_an_object(&other))),
+            Ok(None) => Err(unrecognized(decode::NO_VERSION_AND_KIND)),
+            Err(error) if error.code() == StatusCode::BAD_REQUEST => Err(unrecognized(&error.to_string())),
+            Err(error) => Err(error),
+        }
     }
 
     fn delete(self, verb: Verb) -> Result<Reply, ApiError> {

@@ -80,6 +80,10 @@ pub(super) fn field_warnings(
 
 /// Records in `metadata.managedFields` what this request changed.
 pub(super) fn track(state: &State, target: &Target, options: &WriteOptions, live: Option<&Value>, object: &mut Value) {
+    // As with a real server, an object that nobody is said to own is tracked from its first apply on.
+    if live.is_some_and(|live| object::items(live, "/metadata/managedFields").is_empty()) {
+        return;
+    }
     let now = state.now();
     let api_version = target.resource.api_version();
     let manager =
