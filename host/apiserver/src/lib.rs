@@ -20,11 +20,13 @@
 mod authn;
 mod authz;
 mod cause;
+mod cel;
 mod clock;
 mod controllers;
 mod files;
 mod merge;
 mod object;
+mod pattern;
 mod protobuf;
 mod reactors;
 mod request;

@@ -281,16 +281,6 @@ async fn lists_and_structs_that_are_always_there_are_nobodys() {
 }
 
 #[tokio::test]
-async fn a_definition_with_rules_is_answered_with_a_warning() {
-    let cluster = Cluster::quiet().await;
-    let mut definition = support::webapp_definition();
-    let schema = &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
-    schema["x-kubernetes-validations"] = json!([{ "rule": "has(self.spec)" }]);
-    let answer = cluster.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await;
-    assert!(answer.warnings.iter().any(|warning| warning.contains("x-kubernetes-validations")), "{answer:?}");
-}
-
-#[tokio::test]
 async fn a_json_patch_cannot_grow_an_object_without_bound() {
     let cluster = Cluster::quiet().await;
     let mut object = config_map("a");

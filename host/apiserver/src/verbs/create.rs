@@ -56,7 +56,7 @@ pub(super) fn insert(
     }
     new_metadata(state, target, &mut object);
     defaults::on_create(state, resource, &mut object);
-    prepare::validate(resource, &object, None)?;
+    warnings.extend(prepare::validate(resource, &object, None)?);
     // Last, as in a real server's storage: an invalid object is reported as invalid even if its name is taken.
     if let Some(found) = state.store.get(&target.key(&name)) {
         let is_terminating = object::is_terminating(found);

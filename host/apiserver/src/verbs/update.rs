@@ -78,7 +78,7 @@ pub(super) fn replace(
     object::metadata_mut(&mut object).insert("resourceVersion".to_owned(), version);
     count_generation(target, current, &mut object);
     check_finalizers(target, current, &object)?;
-    prepare::validate(resource, &object, Some(current))?;
+    warnings.extend(prepare::validate(resource, &object, Some(current))?);
     if prepare::is_same(current, &object) {
         return Ok(Written { object: Arc::clone(current), created: false, warnings });
     }
