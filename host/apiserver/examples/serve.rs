@@ -6,25 +6,33 @@
 //! ```
 //!
 //! All arguments may be left out: a free port, and `windlass.kubeconfig` in the temporary directory. A third argument `rbac`
-//! has requests authorized by roles.
+//! has requests authorized by roles. `LOAD`, `STATE` and `REACTORS` in the environment name manifests to begin with, a file that keeps the state, and a file of reactors.
 
 use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use windlass_apiserver::{ApiServer, Authorization, Config};
+use windlass_apiserver::{Authorization, Config, StandaloneOptions};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let port = arguments.next().map_or(Ok(0), |port| port.parse())?;
     let path = arguments.next().map_or_else(|| std::env::temp_dir().join("windlass.kubeconfig"), PathBuf::from);
+    let named = |name: &str| std::env::var_os(name).map(PathBuf::from);
 
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let by_roles = arguments.next().as_deref() == Some("rbac");
     let authorization = if by_roles { Authorization::Rbac } else { Authorization::AlwaysAllow };
-    let server = ApiServer::start(Config { address, authorization, ..Config::default() }).await?;
-    std::fs::write(&path, server.kubeconfig())?;
+    let server = windlass_apiserver::serve(StandaloneOptions {
+        config: Config { address, authorization, ..Config::default() },
+        kubeconfig: Some(path.clone()),
+        load: named("LOAD"),
+        state: named("STATE"),
+        reactors: named("REACTORS"),
+        port_file: None,
+    })
+    .await?;
     println!("serving at {}; export KUBECONFIG={}", server.url(), path.display());
     tokio::signal::ctrl_c().await?;
     server.shutdown().await;

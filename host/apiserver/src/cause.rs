@@ -27,6 +27,12 @@ impl Cause {
         Cause { reason: "FieldValueInvalid", message, field: field.into() }
     }
 
+    /// A text of more bytes than are allowed.
+    pub(crate) fn too_long(field: impl Into<String>, most: usize) -> Cause {
+        let message = format!("Too long: may not be more than {most} bytes");
+        Cause { reason: "FieldValueTooLong", message, field: field.into() }
+    }
+
     /// A field that must not be set, or not be changed so.
     pub(crate) fn forbidden(field: impl Into<String>, detail: &str) -> Cause {
         Cause { reason: "FieldValueForbidden", message: format!("Forbidden: {detail}"), field: field.into() }

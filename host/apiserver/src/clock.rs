@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use jiff::{SignedDuration, Timestamp};
 use rand::rngs::Xoshiro256PlusPlus;
-use rand::{Rng as _, SeedableRng as _};
+use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use tokio::time::Instant;
 
 /// The time that objects are stamped with.
@@ -47,6 +47,11 @@ impl Time {
             (shown, Instant::now())
         });
         Time { told, ..*self }
+    }
+
+    /// Sets the clock forward, or back.
+    pub(crate) fn leap(&mut self, by: SignedDuration) {
+        self.offset = self.offset.saturating_add(by);
     }
 
     pub(crate) fn now(&self) -> Moment {
@@ -94,6 +99,20 @@ impl Chance {
     pub(crate) fn new(seed: Option<u64>) -> Chance {
         let seed = seed.unwrap_or_else(rand::random);
         Chance(Xoshiro256PlusPlus::seed_from_u64(seed))
+    }
+
+    pub(crate) fn number(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    /// At least 0 and less than 1.
+    pub(crate) fn fraction(&mut self) -> f64 {
+        self.0.random()
+    }
+
+    /// Less than `bound`, which is not 0.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        self.0.random_range(0..bound)
     }
 
     pub(crate) fn uid(&mut self) -> String {

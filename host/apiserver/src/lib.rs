@@ -20,41 +20,58 @@
 mod authn;
 mod authz;
 mod cause;
+mod cel;
 mod clock;
 mod controllers;
 mod files;
 mod merge;
 mod object;
+mod pattern;
 mod protobuf;
+mod reactors;
 mod request;
 mod request_counts;
 mod resources;
 mod rules;
 mod schema;
 mod server;
+mod standalone;
 mod status_error;
 mod storage;
+#[cfg(feature = "tls")]
+mod tls;
 mod tokens;
 mod verbs;
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 pub use crate::authn::StaticToken;
 pub use crate::authz::Authorization;
 pub use crate::clock::Clock;
-pub use crate::files::{LoadError, StateFileError};
+pub use crate::files::{LoadError, ReactorFileError, StateFileError};
+pub use crate::reactors::{
+    CallSelector, ClockLeap, CommitSide, ConnectionDrop, EditKind, ErrorAnswer, EventCount, ForeignEdit, Nothing,
+    OlderState, Pause, Reaction, ReactorCount, ReactorDocument, ReactorError, ReactorRule, Reactors, RequestFilter,
+    WatchCut, WatchEnd, WatchHide, WatchHold,
+};
 pub use crate::request_counts::RequestCount;
 pub use crate::server::{ApiService, ConnectionDropped};
+pub use crate::standalone::{StandaloneError, StandaloneOptions, serve};
 pub use crate::storage::Snapshot;
+#[cfg(feature = "tls")]
+pub use crate::tls::{ServerCertificate, Tls, TlsError};
 
 use crate::authn::Authenticator;
 use crate::clock::Chance;
 use crate::server::Context;
+use crate::server::listen::Transport;
 use crate::storage::state::Shared;
 
 /// How the server runs.
@@ -74,6 +91,9 @@ pub struct Config {
     pub authorization: Authorization,
     /// Users beside the administrator, whose token [`ApiServer::kubeconfig`] has.
     pub tokens: Vec<StaticToken>,
+    /// HTTPS instead of HTTP, where it listens.
+    #[cfg(feature = "tls")]
+    pub tls: Option<Tls>,
 }
 
 impl Default for Config {
@@ -86,6 +106,8 @@ impl Default for Config {
             seed: None,
             authorization: Authorization::AlwaysAllow,
             tokens: Vec::new(),
+            #[cfg(feature = "tls")]
+            tls: None,
         }
     }
 }
@@ -102,13 +124,21 @@ pub enum StartError {
         #[source]
         source: std::io::Error,
     },
+    /// The configuration of TLS cannot be used.
+    #[cfg(feature = "tls")]
+    #[error(transparent)]
+    Tls(#[from] TlsError),
 }
 
 /// A running server. Dropping it stops it without waiting; [`ApiServer::shutdown`] waits.
 pub struct ApiServer {
     context: Context,
     token: Option<String>,
+    /// The authority (PEM) of the server's certificate; none: it speaks plain HTTP.
+    authority: Option<String>,
     tasks: JoinSet<()>,
+    /// Where the state is written when all is down.
+    kept: Option<PathBuf>,
 }
 
 impl ApiServer {
@@ -118,9 +148,24 @@ impl ApiServer {
         let listener = TcpListener::bind(config.address).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
         let mut server = ApiServer::new(&config, address, None);
+        let transport = server.transport(&config)?;
         let stop = server.context.shared.stop.clone();
-        server.tasks.spawn(server::listen::serve(listener, server.service(), stop));
+        server.tasks.spawn(server::listen::serve(listener, transport, server.service(), stop));
         Ok(server)
+    }
+
+    #[cfg(feature = "tls")]
+    fn transport(&mut self, config: &Config) -> Result<Transport, StartError> {
+        let Some(tls) = &config.tls else { return Ok(Transport::Plain) };
+        let prepared = tls.prepare()?;
+        self.authority = Some(prepared.authority);
+        Ok(Transport::Tls(prepared.acceptor))
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "with the feature `tls` it may fail")]
+    fn transport(&self, _: &Config) -> Result<Transport, StartError> {
+        Ok(Transport::Plain)
     }
 
     /// Serves requests of this process only, through [`ApiServer::service`], and listens nowhere. Its own work runs on the
@@ -149,7 +194,13 @@ impl ApiServer {
         }
         let mut tasks = JoinSet::new();
         tasks.spawn(controllers::run(Arc::clone(&shared), config.stand_ins));
-        ApiServer { context: Context { shared, authenticator, address }, token: by_roles.then_some(token), tasks }
+        ApiServer {
+            context: Context { shared, authenticator, reactors: Reactors::default(), address },
+            token: by_roles.then_some(token),
+            authority: None,
+            tasks,
+            kept: None,
+        }
     }
 
     /// The server without its socket.
@@ -197,6 +248,40 @@ impl ApiServer {
         files::write(&state, path)
     }
 
+    /// Reads the state from a file, and keeps it there: at most a second after each change, and when the server shuts
+    /// down. False if there is no such file yet.
+    ///
+    /// # Errors
+    /// As those of [`ApiServer::read_state`]; nothing is written then.
+    pub fn keep_state(&mut self, path: &Path) -> Result<bool, StateFileError> {
+        let was_there = self.read_state(path)?;
+        self.tasks.spawn(files::keep(Arc::clone(&self.context.shared), path.to_owned()));
+        self.kept = Some(path.to_owned());
+        Ok(was_there)
+    }
+
+    /// The rules by which requests go wrong; none at first.
+    #[must_use]
+    pub fn reactors(&self) -> Reactors {
+        self.context.reactors.clone()
+    }
+
+    /// Takes the reactors of a file, now and whenever it changes. A later text that is wrong changes nothing, and a
+    /// warning in the log says why.
+    ///
+    /// # Errors
+    /// Says why the file cannot be used as it is now.
+    pub fn follow_reactors(&mut self, path: &Path) -> Result<(), ReactorFileError> {
+        let reactors = self.reactors();
+        let text = files::use_reactors(&reactors, path)?;
+        let stop = self.context.shared.stop.clone();
+        let follow = files::follow_reactors(reactors, path.to_owned(), text);
+        self.tasks.spawn(async move {
+            stop.run_until_cancelled(follow).await;
+        });
+        Ok(())
+    }
+
     /// Takes UIDs and generated names from another seed from now on.
     pub fn reseed(&self, seed: u64) {
         self.context.shared.lock().chance = Chance::new(Some(seed));
@@ -211,7 +296,14 @@ impl ApiServer {
     /// The server's URL, as in a kubeconfig.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}", self.context.address)
+        let scheme = if self.authority.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.context.address)
+    }
+
+    /// The authority (PEM) that signed the server's certificate; none without TLS.
+    #[must_use]
+    pub fn authority(&self) -> Option<&str> {
+        self.authority.as_deref()
     }
 
     /// The administrator's bearer token; none where everything is allowed.
@@ -224,6 +316,8 @@ impl ApiServer {
     #[must_use]
     pub fn kubeconfig(&self) -> String {
         let credentials = self.token.as_ref().map_or("{}".to_owned(), |token| format!("{{ token: {token} }}"));
+        let authority = self.authority.as_ref().map(|pem| BASE64.encode(pem));
+        let trust = authority.map_or(String::new(), |data| format!("    certificate-authority-data: {data}\n"));
         format!(
             "apiVersion: v1\n\
              kind: Config\n\
@@ -232,6 +326,7 @@ impl ApiServer {
              - name: windlass\n  \
                cluster:\n    \
                  server: {}\n\
+             {trust}\
              contexts:\n\
              - name: windlass\n  \
                context:\n    \
@@ -266,6 +361,14 @@ impl ApiServer {
             if let Err(error) = ended {
                 tracing::debug!(%error, "a task of the embedded API server failed");
             }
+        }
+        if let Some(path) = &self.kept
+            && let Err(error) = self.write_state(path)
+        {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "the last state is not kept; the next start has the one before"
+            );
         }
     }
 }

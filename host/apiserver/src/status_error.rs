@@ -57,6 +57,12 @@ impl ApiError {
         ApiError::new(StatusCode::CONFLICT, "AlreadyExists", message).about(target, name)
     }
 
+    /// The name is free only when the object that has it is gone.
+    pub(crate) fn still_terminating(target: &GroupResource, name: &str) -> ApiError {
+        let message = format!("object is being deleted: {target} \"{name}\" already exists");
+        ApiError::new(StatusCode::CONFLICT, "AlreadyExists", message).about(target, name)
+    }
+
     pub(crate) fn conflict(target: &GroupResource, name: &str, why: &str) -> ApiError {
         let message = format!("Operation cannot be fulfilled on {target} \"{name}\": {why}");
         ApiError::new(StatusCode::CONFLICT, "Conflict", message).about(target, name)
@@ -68,16 +74,10 @@ impl ApiError {
         ApiError::conflict(target, name, why)
     }
 
-    /// The object is not the one that the request is for; `what` is `UID` or `ResourceVersion`.
-    pub(crate) fn precondition_failed(
-        target: &GroupResource,
-        name: &str,
-        what: &str,
-        given: &str,
-        found: &str,
-    ) -> ApiError {
-        let why = format!("Precondition failed: {what} in precondition: {given}, {what} in object meta: {found}");
-        ApiError::conflict(target, name, &why)
+    /// A deletion's precondition does not hold; these speak of the kind, not of the resource.
+    pub(crate) fn precondition_of_delete(resource: &ResourceType, name: &str, why: &str) -> ApiError {
+        let kind = GroupResource { plural: resource.kind.clone(), ..resource.id.clone() };
+        ApiError::conflict(&kind, name, why)
     }
 
     /// Server-side apply met fields of other managers, one cause each.
@@ -113,9 +113,14 @@ impl ApiError {
 
     /// An option of the request is invalid; `kind` is `ListOptions` and the like.
     pub(crate) fn invalid_options(kind: &str, cause: &Cause) -> ApiError {
-        let message = format!("{kind}.meta.k8s.io \"\" is invalid: {cause}");
+        ApiError::invalid_option_list(kind, std::slice::from_ref(cause))
+    }
+
+    /// Several options are invalid (at least one).
+    pub(crate) fn invalid_option_list(kind: &str, causes: &[Cause]) -> ApiError {
+        let message = format!("{kind}.meta.k8s.io \"\" is invalid: {}", in_one_line(causes));
         let mut error = ApiError::unprocessable(message);
-        error.details = Some(json!({ "group": "meta.k8s.io", "kind": kind, "causes": [cause] }));
+        error.details = Some(json!({ "group": "meta.k8s.io", "kind": kind, "causes": causes }));
         error
     }
 
@@ -251,6 +256,14 @@ impl ApiError {
 
 /// Causes as Go's aggregate prints them.
 fn joined(causes: &[Cause]) -> String {
+    let lines: Vec<String> = causes.iter().map(Cause::to_string).collect();
+    match lines.as_slice() {
+        [only] => only.clone(),
+        many => format!("[{}]", many.join(", ")),
+    }
+}
+
+fn in_one_line(causes: &[Cause]) -> String {
     let lines: Vec<String> = causes.iter().map(Cause::to_string).collect();
     match lines.as_slice() {
         [only] => only.clone(),

@@ -1,4 +1,4 @@
-//! What a server begins with from disk, and what it keeps there.
+//! Manifests that a server begins with, and the file that keeps its state.
 
 mod support;
 

@@ -133,6 +133,37 @@ async fn a_role_holds_in_its_namespace_for_those_it_is_bound_to() {
 }
 
 #[tokio::test]
+async fn nobody_reads_on_in_what_another_request_may_see() {
+    let cluster = cluster().await;
+    let administrator = Client::administrator(&cluster);
+    for name in ["a", "b"] {
+        administrator
+            .post("/api/v1/namespaces/kube-system/configmaps", &config_map(name))
+            .await
+            .expect(StatusCode::CREATED);
+    }
+    let first = administrator.get("/api/v1/configmaps?limit=1").await.expect(StatusCode::OK);
+    let token = first["metadata"]["continue"].as_str().expect("a token");
+    grant(&cluster, "jane", &may(&["list"], "configmaps")).await;
+    let jane = Client::of(&cluster, "jane's");
+    jane.get(CONFIG_MAPS).await.expect(StatusCode::OK);
+    jane.get(&format!("{CONFIG_MAPS}?continue={token}")).await.expect(StatusCode::BAD_REQUEST);
+    administrator.get(&format!("/api/v1/configmaps?continue={token}")).await.expect(StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_name_that_a_selector_only_seems_to_pick_gives_no_right() {
+    let cluster = cluster().await;
+    let rules =
+        json!([{ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"], "resourceNames": ["mine"] }]);
+    grant(&cluster, "jane", &rules).await;
+    let jane = Client::of(&cluster, "jane's");
+    jane.get(&format!("{CONFIG_MAPS}?fieldSelector=metadata.name%3Dmine")).await.expect(StatusCode::OK);
+    let seems = format!("{CONFIG_MAPS}?fieldSelector=metadata.namespace!%3D%5C,metadata.name%3Dmine");
+    jane.get(&seems).await.expect(StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
 async fn a_binding_to_no_role_is_named_in_the_refusal() {
     let cluster = cluster().await;
     let vain = binding("vain", ("ClusterRole", "nothing"), ("User", "jane"));
@@ -164,6 +195,10 @@ async fn nobody_grants_more_than_they_have() {
     jane.send("PATCH", &path, merge, &more).await.refused(403, "Forbidden");
     let label = json!({ "metadata": { "labels": { "a": "b" } } });
     jane.send("PATCH", &path, merge, &label).await.expect(StatusCode::OK);
+    // By labels a role is taken into others.
+    let strong = role("strong", &may(&["delete"], "configmaps"));
+    Client::administrator(&cluster).post(ROLES, &strong).await.expect(StatusCode::CREATED);
+    jane.send("PATCH", &format!("{ROLES}/strong"), merge, &label).await.refused(403, "Forbidden");
 
     jane.post(BINDINGS, &binding("own", ("Role", "less"), ("User", "joe"))).await.expect(StatusCode::CREATED);
     let admin = binding("admin", ("ClusterRole", "cluster-admin"), ("User", "jane"));

@@ -19,14 +19,7 @@ pub(crate) fn check(
     if resource.group != RBAC || user.is_master() {
         return Ok(());
     }
-    let is_unchanged = |fields: &[&str]| {
-        previous.is_some_and(|previous| fields.iter().all(|field| previous.get(field) == object.get(field)))
-    };
-    let kept = match resource.plural.as_str() {
-        "roles" | "clusterroles" => is_unchanged(&["rules", "aggregationRule"]),
-        _ => is_unchanged(&["roleRef", "subjects"]),
-    };
-    if kept {
+    if previous.is_some_and(|previous| without_collectors_fields(previous) == without_collectors_fields(object)) {
         return Ok(());
     }
     let namespace = object::namespace(object);
@@ -77,6 +70,17 @@ pub(crate) fn check(
         return Ok(());
     }
     Err(refused(user, resource, object, missing, error.as_deref()))
+}
+
+/// All but what the garbage collector writes, which may be written without the rights of the role. A label counts: by labels
+/// roles are taken into others. (plugin/pkg: `IsOnlyMutatingGCFields`)
+fn without_collectors_fields(object: &Value) -> Value {
+    let mut object = object.clone();
+    let metadata = object::metadata_mut(&mut object);
+    for field in ["ownerReferences", "finalizers", "managedFields", "selfLink", "resourceVersion", "generation"] {
+        metadata.remove(field);
+    }
+    object
 }
 
 fn asked(namespace: &str) -> ResourceAttributes {

@@ -4,17 +4,22 @@
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+use tokio::time::{MissedTickBehavior, interval};
 
 use crate::resources::resource::GroupResource;
 use crate::storage::ObjectKey;
-use crate::storage::state::State;
+use crate::storage::state::{Shared, State};
 
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "ServerState";
+/// Between two writes.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Why a state file was not read or written. A file that was not read whole changes nothing.
 #[derive(Debug, thiserror::Error)]
@@ -111,6 +116,29 @@ fn to_text(state: &State) -> serde_json::Result<Vec<u8>> {
 fn digest(bytes: &[u8]) -> String {
     let digest: [u8; 32] = Sha256::digest(bytes).into();
     digest.map(|byte| format!("{byte:02x}")).concat()
+}
+
+/// Writes the state soon after it changed, until the server stops.
+pub(crate) async fn keep(shared: Arc<Shared>, path: PathBuf) {
+    let mut written = None;
+    let mut looks = interval(PAUSE);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while shared.stop.run_until_cancelled(looks.tick()).await.is_some() {
+        let state = shared.lock().clone();
+        let revision = state.store.revision();
+        if written == Some(revision) {
+            continue;
+        }
+        let to = path.clone();
+        match tokio::task::spawn_blocking(move || write(&state, &to)).await {
+            Ok(Ok(())) => written = Some(revision),
+            Ok(Err(error)) => tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "the state is not kept; the file is as it was"
+            ),
+            Err(error) => tracing::error!(%error, "the state is not kept; the file is as it was"),
+        }
+    }
 }
 
 /// Replaces the state by that of the file. False if there is no file: the state is then left as it is.

@@ -1,12 +1,15 @@
 //! From a body to an object of the expected kind, with the parts that every object has in their right types. After this
 //! nothing needs to doubt the shape of `metadata`.
 
+use serde_json::error::Category;
 use serde_json::{Value, json};
 
 use crate::object::{self, text};
 use crate::protobuf::{self, ProtobufError};
 use crate::request::Target;
 use crate::request::media::{Encoding, Offer};
+use crate::resources::builtin;
+use crate::resources::resource::ResourceType;
 use crate::status_error::ApiError;
 
 /// Parses a body; an empty one is none.
@@ -15,14 +18,68 @@ pub(crate) fn parse(body: &[u8], encoding: Encoding) -> Result<Option<Value>, Ap
         return Ok(None);
     }
     match encoding {
-        Encoding::Json => serde_json::from_slice(body)
-            .map(Some)
-            .map_err(|error| ApiError::bad_request(format!("couldn't get version/kind; json parse error: {error}"))),
+        Encoding::Json => serde_json::from_slice(body).map(Some).map_err(|error| json_error(&error, body)),
         Encoding::Yaml => parse_yaml(body).map(Some),
         Encoding::Protobuf => protobuf::decode(body).map(Some).map_err(|error| match error {
             ProtobufError::UnknownKind { .. } => ApiError::unsupported_media(&Offer::Custom.media_types()),
             _ => ApiError::bad_request(error.to_string()),
         }),
+    }
+}
+
+/// The error of a body that is empty.
+pub(crate) const NO_VERSION_AND_KIND: &str =
+    "couldn't get version/kind; json parse error: unexpected end of JSON input";
+
+/// The error of a body that is not an object, in Go's words.
+pub(crate) fn not_an_object(found: &Value) -> String {
+    format!(
+        "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ \
+         APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+        go_kind(found)
+    )
+}
+
+/// The error of a body whose type cannot be told, with as much of it as a real server shows.
+pub(crate) fn unrecognized(kind: &str, why: &str, body: &[u8]) -> ApiError {
+    const SHOWN: usize = 30;
+    let dots = if body.len() > SHOWN { " ..." } else { "" };
+    let shown = &body[..body.len().min(SHOWN)];
+    let summary = match shown.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => String::from_utf8_lossy(shown).into_owned(),
+        Some(_) => shown.iter().flat_map(|byte| [byte >> 4, byte & 15]).filter_map(hexadecimal).collect(),
+    };
+    let message = format!("the object provided is unrecognized (must be of type {kind}): {why} ({summary}{dots})");
+    ApiError::bad_request(message)
+}
+
+fn hexadecimal(digit: u8) -> Option<char> {
+    char::from_digit(u32::from(digit), 16)
+}
+
+/// The error of a JSON parser, in Go's words where they say the same.
+fn json_error(error: &serde_json::Error, body: &[u8]) -> ApiError {
+    let rest = || body.get(error.column().saturating_sub(1)..).unwrap_or_default();
+    let why = match error.classify() {
+        Category::Eof => "unexpected end of JSON input".to_owned(),
+        _ if error.line() == 1 && error.to_string().starts_with("trailing characters") && !rest().is_empty() => {
+            format!("invalid character '{}' after top-level value", char::from(rest()[0]))
+        }
+        _ => error.to_string(),
+    };
+    ApiError::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
+}
+
+/// The kind of a JSON value, as Go names it.
+pub(crate) fn go_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
     }
 }
 
@@ -44,28 +101,19 @@ pub(crate) fn check(target: &Target, object: &mut Value) -> Result<(), ApiError>
         return Err(ApiError::bad_request(format!("the object nests deeper than {} levels", object::MOST_DEPTH)));
     }
     check_type(target, object)?;
-    check_metadata(object)?;
+    check_metadata(&target.resource, object)?;
     check_place(target, object)
 }
 
 fn check_type(target: &Target, object: &mut Value) -> Result<(), ApiError> {
-    let expected = target.resource.api_version();
-    let kind = target.resource.kind.clone();
-    let given = text(object, "/apiVersion");
-    if !given.is_empty() && given != expected {
-        return Err(ApiError::bad_request(format!(
-            "the API version in the data ({given}) does not match the expected API version ({expected})"
-        )));
-    }
-    let given = text(object, "/kind");
-    if !given.is_empty() && given != kind {
-        let (group, version) = (&target.resource.id.group, &target.resource.version);
-        let gvk = |kind: &str| format!("{}, Kind={kind}", crate::resources::resource::group_version(group, version));
-        return Err(ApiError::bad_request(format!(
-            "{kind} in version {version:?} cannot be handled as a {kind}: the object provided is {}, expected {}",
-            gvk(given),
-            gvk(&kind)
-        )));
+    let resource = &target.resource;
+    let (expected, kind) = (resource.api_version(), resource.kind.clone());
+    let (version, given) = (text(object, "/apiVersion"), text(object, "/kind"));
+    let fits = |given: &str, expected: &str| given.is_empty() || given == expected;
+    if !fits(version, &expected) || !fits(given, &kind) {
+        let version = if version.is_empty() { &expected } else { version };
+        let given = if given.is_empty() { &kind } else { given };
+        return Err(another_type(resource, version, given));
     }
     let map = object::as_map_mut(object);
     map.insert("apiVersion".to_owned(), json!(expected));
@@ -73,16 +121,45 @@ fn check_type(target: &Target, object: &mut Value) -> Result<(), ApiError> {
     Ok(())
 }
 
-fn check_metadata(object: &mut Value) -> Result<(), ApiError> {
+/// The error of an object of another type, in the words of a real server.
+fn another_type(resource: &ResourceType, api_version: &str, kind: &str) -> ApiError {
+    let expected = &resource.kind;
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    if let Some(custom) = resource.custom.as_ref().map(|_| resource) {
+        let type_of = |group: &str, version: &str, kind: &str| {
+            format!("{}, Kind={kind}", crate::resources::resource::group_version(group, version))
+        };
+        let (given, wanted) = (type_of(group, version, kind), type_of(&custom.id.group, &custom.version, &custom.kind));
+        return ApiError::bad_request(format!(
+            "{kind} in version {version:?} cannot be handled as a {expected}: the object provided is {given}, expected {wanted}"
+        ));
+    }
+    let is_known = builtin::resources().iter().any(|known| known.api_version() == api_version && known.kind == kind);
+    let why = if is_known {
+        let internal = match resource.id.group.split('.').next() {
+            None | Some("") => "core",
+            Some(first) => first,
+        };
+        format!("converting ({version}.{kind}) to ({internal}.{expected}): unknown conversion")
+    } else {
+        format!("no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\"")
+    };
+    ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {expected}: {why}"))
+}
+
+fn check_metadata(resource: &ResourceType, object: &mut Value) -> Result<(), ApiError> {
     if object["metadata"].is_null() {
         object["metadata"] = json!({});
     }
     let Some(metadata) = object["metadata"].as_object_mut() else {
-        return Err(wrong_type("metadata", "object"));
+        let found = go_kind(&object["metadata"]);
+        return Err(wrong_type(resource, found, &format!("{}.metadata", resource.kind), "v1.ObjectMeta"));
     };
     metadata.retain(|_, value| !value.is_null());
     for (key, value) in metadata.iter() {
-        check_metadata_field(key, value)?;
+        if let Some((found, expected)) = misfit(key, value) {
+            return Err(wrong_type(resource, found, &format!("ObjectMeta.metadata.{key}"), expected));
+        }
     }
     for key in ["labels", "annotations", "finalizers", "ownerReferences"] {
         let empty = metadata.get(key).is_some_and(|value| *value == json!({}) || *value == json!([]));
@@ -93,36 +170,48 @@ fn check_metadata(object: &mut Value) -> Result<(), ApiError> {
     Ok(())
 }
 
-fn check_metadata_field(key: &str, value: &Value) -> Result<(), ApiError> {
-    let field = || format!("metadata.{key}");
-    let all_strings = |mut values: Box<dyn Iterator<Item = &Value> + '_>| values.all(Value::is_string);
+/// The kind that was found and the type that is expected, if a member of the metadata has a wrong one.
+fn misfit(key: &str, value: &Value) -> Option<(&'static str, &'static str)> {
+    let whole = |expected: &'static str| Some((go_kind(value), expected));
+    let texts = |mut values: Box<dyn Iterator<Item = &Value> + '_>| {
+        values.find(|value| !value.is_string() && !value.is_null()).map(|value| (go_kind(value), "string"))
+    };
     match key {
-        "name" | "generateName" | "namespace" | "uid" | "resourceVersion" | "creationTimestamp"
-        | "deletionTimestamp" | "selfLink"
+        "name" | "generateName" | "namespace" | "resourceVersion" | "selfLink" | "creationTimestamp"
+        | "deletionTimestamp"
             if !value.is_string() =>
         {
-            Err(wrong_type(&field(), "string"))
+            whole("string")
         }
+        "uid" if !value.is_string() => whole("types.UID"),
         "labels" | "annotations" => match value.as_object() {
-            Some(map) if all_strings(Box::new(map.values())) => Ok(()),
-            _ => Err(wrong_type(&field(), "map of strings")),
+            Some(map) => texts(Box::new(map.values())),
+            None => whole("map[string]string"),
         },
         "finalizers" => match value.as_array() {
-            Some(list) if all_strings(Box::new(list.iter())) => Ok(()),
-            _ => Err(wrong_type(&field(), "list of strings")),
+            Some(list) => texts(Box::new(list.iter())),
+            None => whole("[]string"),
         },
-        "ownerReferences" | "managedFields" => match value.as_array() {
-            Some(list) if list.iter().all(Value::is_object) => Ok(()),
-            _ => Err(wrong_type(&field(), "list of objects")),
-        },
-        "generation" | "deletionGracePeriodSeconds" if !value.is_i64() => Err(wrong_type(&field(), "integer")),
-        _ => Ok(()),
+        "ownerReferences" | "managedFields" => {
+            let (list, item) = match key {
+                "managedFields" => ("[]v1.ManagedFieldsEntry", "v1.ManagedFieldsEntry"),
+                _ => ("[]v1.OwnerReference", "v1.OwnerReference"),
+            };
+            match value.as_array() {
+                Some(items) => items.iter().find(|item| !item.is_object()).map(|odd| (go_kind(odd), item)),
+                None => whole(list),
+            }
+        }
+        "generation" | "deletionGracePeriodSeconds" if !value.is_i64() => whole("int64"),
+        _ => None,
     }
 }
 
-fn wrong_type(field: &str, expected: &str) -> ApiError {
+fn wrong_type(resource: &ResourceType, found: &str, field: &str, expected: &str) -> ApiError {
+    let (kind, version) = (&resource.kind, &resource.version);
     ApiError::bad_request(format!(
-        "json: cannot unmarshal into Go struct field ObjectMeta.{field}: {expected} expected"
+        "{kind} in version {version:?} cannot be handled as a {kind}: json: cannot unmarshal {found} into Go struct field \
+         {field} of type {expected}"
     ))
 }
 

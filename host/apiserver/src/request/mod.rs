@@ -2,39 +2,51 @@
 //! deletes. `server` makes these, `verbs` act on them.
 
 pub(crate) mod decode;
+pub(crate) mod delete_options;
 pub(crate) mod media;
 pub(crate) mod selector;
+mod write_options;
+
+use write_options::dry_run_cause;
+pub(crate) use write_options::{FieldValidation, WriteKind, WriteOptions};
 
 use std::sync::Arc;
 
 use http::HeaderMap;
 use http::header::USER_AGENT;
-use serde_json::json;
 
-use crate::authz::User;
-use crate::cause::Cause;
 use crate::resources::resource::ResourceType;
 use crate::status_error::ApiError;
 use crate::storage::ObjectKey;
 
-/// The query, with the last value of a repeated key.
+/// The query; the first value of a repeated key counts.
 #[derive(Debug, Default)]
 pub(crate) struct Query(pub(crate) Vec<(String, String)>);
 
 impl Query {
     pub(crate) fn get(&self, key: &str) -> &str {
-        self.0.iter().rev().find(|(name, _)| name == key).map_or("", |(_, value)| value)
+        self.0.iter().find(|(name, _)| name == key).map_or("", |(_, value)| value)
     }
 
     /// The name that `fieldSelector` picks (`metadata.name=x`), or nothing.
-    pub(crate) fn name_by_field_selector(&self) -> &str {
-        let mut terms = self.get("fieldSelector").split(',');
-        let named = terms.find_map(|term| term.trim().strip_prefix("metadata.name="));
-        named.map(|name| name.trim_start_matches('=')).unwrap_or_default()
+    pub(crate) fn name_by_field_selector(&self) -> String {
+        selector::required_name(self.get("fieldSelector")).unwrap_or_default()
+    }
+
+    /// Whether the key is there, if only without a value.
+    pub(crate) fn given(&self, key: &str) -> bool {
+        self.0.iter().any(|(name, _)| name == key)
+    }
+
+    /// All values of a repeated key.
+    pub(crate) fn all(&self, key: &str) -> Vec<String> {
+        self.0.iter().filter(|(name, _)| name == key).map(|(_, value)| value.clone()).collect()
     }
 
     pub(crate) fn flag(&self, key: &str) -> bool {
-        matches!(self.get(key), "true" | "1" | "True" | "TRUE" | "t")
+        // As Go's API machinery reads a flag, where the first value counts.
+        let given = self.0.iter().find(|(name, _)| name == key);
+        given.is_some_and(|(_, value)| !matches!(value.to_lowercase().as_str(), "false" | "0"))
     }
 
     /// The version that the client has or wants.
@@ -86,78 +98,6 @@ impl Target {
 
     pub(crate) fn subresource(&self) -> &str {
         self.subresource.as_deref().unwrap_or_default()
-    }
-}
-
-/// How the server treats fields that the schema does not know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FieldValidation {
-    Ignore,
-    Warn,
-    Strict,
-}
-
-/// The options of create, update and patch.
-#[derive(Clone, Debug)]
-pub(crate) struct WriteOptions {
-    pub(crate) dry_run: bool,
-    pub(crate) force: bool,
-    /// As given; applying requires it.
-    pub(crate) explicit_manager: Option<String>,
-    /// The field manager, by default what the User-Agent begins with.
-    pub(crate) manager: String,
-    pub(crate) field_validation: FieldValidation,
-    /// Whose rights limit the roles that it may grant.
-    pub(crate) user: Arc<User>,
-}
-
-impl WriteOptions {
-    /// The options of the server's own writes, as the component `manager` of a cluster would make them.
-    pub(crate) fn of_component(manager: &str) -> WriteOptions {
-        WriteOptions {
-            dry_run: false,
-            force: false,
-            explicit_manager: None,
-            manager: manager.to_owned(),
-            field_validation: FieldValidation::Ignore,
-            user: Arc::new(User::component(manager)),
-        }
-    }
-
-    pub(crate) fn read(query: &Query, headers: &HeaderMap, user: &Arc<User>) -> Result<WriteOptions, ApiError> {
-        let explicit = query.get("fieldManager");
-        let agent = user_agent(headers);
-        let default_manager = agent.split('/').next().unwrap_or_default();
-        let manager = if explicit.is_empty() { default_manager } else { explicit };
-        let field_validation = match query.get("fieldValidation") {
-            "" | "Warn" => FieldValidation::Warn,
-            "Ignore" => FieldValidation::Ignore,
-            "Strict" => FieldValidation::Strict,
-            other => {
-                let cause = Cause::not_supported("fieldValidation", &json!(other), &["Ignore", "Strict", "Warn"]);
-                return Err(ApiError::invalid_options("PatchOptions", &cause));
-            }
-        };
-        Ok(WriteOptions {
-            dry_run: dry_run(query)?,
-            force: query.flag("force"),
-            explicit_manager: (!explicit.is_empty()).then(|| explicit.to_owned()),
-            manager: if manager.is_empty() { "unknown".to_owned() } else { manager.to_owned() },
-            field_validation,
-            user: Arc::clone(user),
-        })
-    }
-}
-
-/// Whether nothing is to be stored.
-pub(crate) fn dry_run(query: &Query) -> Result<bool, ApiError> {
-    match query.get("dryRun") {
-        "" => Ok(false),
-        "All" => Ok(true),
-        other => {
-            let cause = Cause::not_supported("dryRun", &json!(other), &["All"]);
-            Err(ApiError::invalid_options("PatchOptions", &cause))
-        }
     }
 }
 

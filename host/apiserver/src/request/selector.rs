@@ -187,6 +187,14 @@ fn field_term(term: &str) -> Option<(&str, bool, &str)> {
     Some((path.trim(), equal, value))
 }
 
+/// The one name that a field selector leaves, read as the selector itself is: rights to that name are asked for.
+pub(super) fn required_name(text: &str) -> Option<String> {
+    let terms = split_fields(text);
+    let parsed: Option<Vec<_>> = terms.iter().filter(|term| !term.is_empty()).map(|term| field_term(term)).collect();
+    let named = parsed?.into_iter().find(|(path, equal, _)| *path == "metadata.name" && *equal);
+    named.map(|(_, _, value)| unescape(value)).filter(|name| !name.contains(['/', '%']) && name != "." && name != "..")
+}
+
 fn unescape(value: &str) -> String {
     let mut result = String::new();
     let mut characters = value.chars();
@@ -287,6 +295,21 @@ mod tests {
         let labels_selector = parse_labels(selector).expect("the selector is valid");
         let object = json!({ "metadata": { "labels": labels } });
         Selectors { labels: labels_selector, fields: Vec::new() }.matches(&object)
+    }
+
+    #[test]
+    fn a_name_is_required_only_by_a_term_of_its_own() {
+        assert_eq!(required_name("spec.nodeName=x,metadata.name=a").as_deref(), Some("a"));
+        assert_eq!(required_name("metadata.name==a").as_deref(), Some("a"));
+        for text in [
+            "metadata.namespace!=\\,metadata.name=a",
+            "metadata.name!=a",
+            "metadata.name=a,what",
+            "metadata.name=a/b",
+            "",
+        ] {
+            assert_eq!(required_name(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -107,18 +107,6 @@ pub(crate) fn default_definition(definition: &mut Value) {
     object::map_mut(definition, "spec").entry("conversion").or_insert_with(|| json!({ "strategy": "None" }));
 }
 
-/// One line for each place whose CEL rules are kept but not checked.
-pub(crate) fn unevaluated_rules(definition: &Value) -> Vec<String> {
-    let schemas = versions(definition).iter().filter_map(|version| version.pointer("/schema/openAPIV3Schema"));
-    let rules = schemas.filter_map(|schema| Schema::parse(schema).ok()).flat_map(|schema| schema.unevaluated_rules());
-    let mut lines: Vec<String> = rules
-        .map(|rule| format!("the embedded API server does not evaluate x-kubernetes-validations: {rule}"))
-        .collect();
-    lines.sort();
-    lines.dedup();
-    lines
-}
-
 /// Writes the status that makes the definition established, or says which `conflict` of names prevents it.
 pub(crate) fn establish(definition: &mut Value, conflict: Option<&str>, now: &str) {
     let accepted = definition["spec"]["names"].clone();

@@ -17,6 +17,21 @@ pub(crate) struct SchemaError {
     pub(crate) reason: String,
 }
 
+impl SchemaError {
+    /// The reason of the cause that this becomes.
+    pub(crate) fn cause(&self) -> &'static str {
+        let words = self.reason.split(':').next().unwrap_or_default();
+        match words {
+            "Required value" => "FieldValueRequired",
+            "Forbidden" => "FieldValueForbidden",
+            "Unsupported value" => "FieldValueNotSupported",
+            "Duplicate value" => "FieldValueDuplicate",
+            "Internal error" => "InternalError",
+            _ => "FieldValueInvalid",
+        }
+    }
+}
+
 /// A field that must be there and is not.
 pub(super) fn required(field: &str) -> Cause {
     cause(field, "FieldValueRequired", "Required value", None, String::new())

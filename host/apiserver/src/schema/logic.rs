@@ -29,7 +29,7 @@ pub(super) fn check(checks: &Checks, value: &Value, path: &str, found: &mut Vec<
 
     let before = found.len();
     for node in &checks.all_of {
-        validate::check(node, value, path, found);
+        validate::check(node, value, None, path, found);
     }
     if found.len() > before {
         found.push(unplaced("validate all the schemas (allOf)"));
@@ -59,6 +59,6 @@ fn fit(alternatives: &[Node], value: &Value, path: &str) -> (usize, Vec<Cause>) 
 
 fn failures(node: &Node, value: &Value, path: &str) -> Vec<Cause> {
     let mut found = Vec::new();
-    validate::check(node, value, path, &mut found);
+    validate::check(node, value, None, path, &mut found);
     found
 }

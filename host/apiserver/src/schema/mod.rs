@@ -1,17 +1,18 @@
 //! The structural schema of one version of a custom resource: what the API server defaults, prunes and validates by.
 //!
 //! A schema is parsed once, when its definition is stored; parsing refuses what Kubernetes calls non-structural.
-//! It is not a general `OpenAPI` validator: `$ref` and its kin are refused, and CEL rules are kept but not evaluated.
+//! It is not a general `OpenAPI` validator: `$ref` and its kin are refused. Its CEL rules are in [`rules`].
 //! Called by the custom resource handlers, and by [`crate::merge::lists::Place`], which reads the list types from it.
 //!
 //! Behaviour follows `k8s.io/apiextensions-apiserver/pkg/apiserver/schema` and `k8s.io/kube-openapi/pkg/validation`.
 //! Recursion is bounded by the depth of the schema and of the object; `serde_json` reads at most 128 levels.
 
+mod correlate;
 mod error;
 mod format;
 mod logic;
 mod parse;
-mod pattern;
+mod rules;
 mod shape;
 mod structural;
 #[cfg(test)]
@@ -23,10 +24,11 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde_json::{Number, Value};
 
 pub(crate) use error::SchemaError;
-use pattern::Pattern;
-pub(crate) use pattern::PatternBudget;
+pub(crate) use rules::Judgement;
+use rules::Rule;
 
 use crate::cause::Cause;
+use crate::pattern::{Pattern, PatternBudget};
 
 /// A parsed structural schema. Cloning is cheap.
 #[derive(Clone, Debug)]
@@ -36,14 +38,21 @@ pub(crate) struct Schema {
 
 impl Schema {
     /// Reads an `openAPIV3Schema`, and refuses it when it is not structural.
-    pub(crate) fn parse(openapi: &Value) -> Result<Self, SchemaError> {
+    pub(crate) fn parse(openapi: &Value) -> Result<Self, Vec<SchemaError>> {
         Self::parse_within(&PatternBudget::full(), openapi)
     }
 
     /// The same for one version of a definition of several, which share the budget.
-    pub(crate) fn parse_within(patterns: &PatternBudget, openapi: &Value) -> Result<Self, SchemaError> {
-        let root = parse::node(openapi, &parse::Path::root(), patterns)?;
-        structural::check(&root)?;
+    pub(crate) fn parse_within(patterns: &PatternBudget, openapi: &Value) -> Result<Self, Vec<SchemaError>> {
+        let mut root = parse::node(openapi, &parse::Path::root(), patterns).map_err(|error| vec![error])?;
+        let mut errors = structural::check(&root);
+        errors.extend(rules::check(&root));
+        if errors.is_empty() {
+            errors = rules::compile(&mut root);
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
         Ok(Self { root: Arc::new(root) })
     }
 
@@ -59,16 +68,20 @@ impl Schema {
         shape::prune(&self.root, object)
     }
 
-    /// Everything that is wrong with the object, in the order in which a reader meets it.
-    pub(crate) fn validate(&self, object: &Value) -> Vec<Cause> {
-        validate::run(&self.root, object)
+    /// Everything that is wrong with the object, in the order in which a reader meets it; of one that was another, only
+    /// what changed.
+    pub(crate) fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+        validate::run_on_change(&self.root, object, old)
     }
 
-    /// Where the schema has `x-kubernetes-validations`. They are accepted and not evaluated; the server warns of them.
-    pub(crate) fn unevaluated_rules(&self) -> Vec<String> {
-        let mut found = Vec::new();
-        structural::collect_rules(&self.root, &parse::Path::root(), &mut found);
-        found
+    /// Evaluates the CEL rules on an object that is otherwise valid, and with the change from an old one.
+    pub(crate) fn check_rules(&self, object: &Value, old: Option<&Value>) -> Judgement {
+        rules::run(&self.root, object, old)
+    }
+
+    /// Whether there is any rule.
+    pub(crate) fn has_rules(&self) -> bool {
+        self.root.has_rules
     }
 
     /// The node that describes the whole object.
@@ -92,6 +105,12 @@ pub(crate) struct Node {
     pub(crate) default: Option<Value>,
     /// How items of a list are told apart.
     pub(crate) list: ListKind,
+    /// Its CEL rules.
+    rules: Vec<Rule>,
+    /// The same as they were written, until they are compiled.
+    written_rules: Vec<Value>,
+    /// Whether it or a node below has rules.
+    has_rules: bool,
     /// Facts about it beside its type.
     marks: Vec<Mark>,
     checks: Checks,
@@ -134,10 +153,10 @@ pub(crate) enum Mark {
     IntOrString,
     /// `nullable`.
     Nullable,
-    /// It has a title or a description.
+    /// It has a title.
+    Titled,
+    /// It has a description.
     Described,
-    /// It has `x-kubernetes-validations`.
-    HasRules,
 }
 
 /// `type` of a schema.

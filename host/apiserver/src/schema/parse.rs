@@ -53,6 +53,12 @@ pub(super) fn node(schema: &Value, at: &Path, patterns: &PatternBudget) -> Resul
         items: read.one("items")?.map(Box::new),
         default: schema.get("default").cloned(),
         list: read.list_kind()?,
+        rules: Vec::new(),
+        written_rules: read
+            .keyword("x-kubernetes-validations", "a list", Value::as_array)?
+            .cloned()
+            .unwrap_or_default(),
+        has_rules: false,
         marks: read.marks()?,
         checks: read.checks()?,
     })
@@ -144,11 +150,12 @@ impl<'a> Reader<'a> {
     fn additional(&self) -> Result<Additional, SchemaError> {
         const NAME: &str = "additionalProperties";
         match self.schema.get(NAME) {
-            None | Some(Value::Null) => Ok(Additional::Unknown),
             Some(Value::Bool(true)) => Ok(Additional::Anything),
-            Some(Value::Bool(false)) => {
-                Err(self.at.child(NAME).refuse("Forbidden: additionalProperties cannot be set to false"))
+            Some(Value::Bool(false)) if self.schema.contains_key("properties") => {
+                let reason = "Forbidden: additionalProperties and properties are mutual exclusive";
+                Err(self.at.child(NAME).refuse(reason))
             }
+            None | Some(Value::Null | Value::Bool(false)) => Ok(Additional::Unknown),
             Some(schema) => Ok(Additional::Like(Box::new(node(schema, &self.at.child(NAME), self.patterns)?))),
         }
     }
@@ -176,15 +183,14 @@ impl<'a> Reader<'a> {
     }
 
     fn marks(&self) -> Result<Vec<Mark>, SchemaError> {
-        let rules = self.keyword("x-kubernetes-validations", "a list", Value::as_array)?;
         let found = [
             (Mark::AtomicMap, self.is_atomic_map()?),
             (Mark::PreserveUnknown, self.flag("x-kubernetes-preserve-unknown-fields")?),
             (Mark::EmbeddedResource, self.flag("x-kubernetes-embedded-resource")?),
             (Mark::IntOrString, self.flag("x-kubernetes-int-or-string")?),
             (Mark::Nullable, self.flag("nullable")?),
-            (Mark::Described, self.schema.contains_key("title") || self.schema.contains_key("description")),
-            (Mark::HasRules, rules.is_some_and(|rules| !rules.is_empty())),
+            (Mark::Titled, self.schema.contains_key("title")),
+            (Mark::Described, self.schema.contains_key("description")),
         ];
         Ok(found.into_iter().filter(|(_, holds)| *holds).map(|(mark, _)| mark).collect())
     }

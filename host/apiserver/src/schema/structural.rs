@@ -1,110 +1,119 @@
 //! Checks that a schema is structural: every value has one type, said once, outside the logical operators.
 //!
 //! Follows `apiextensions-apiserver/pkg/apiserver/schema/validation.go` and the rules of list types in
-//! `pkg/apis/apiextensions/validation`. Also lists the CEL rules, which nothing here evaluates.
+//! `pkg/apis/apiextensions/validation`.
 
 use super::{Additional, Kind, ListKind, Mark, Node, SchemaError, parse::Path, shape, validate};
 
-/// Refuses a schema that is not structural.
-pub(super) fn check(root: &Node) -> Result<(), SchemaError> {
+/// Everything for which a schema is not structural.
+pub(super) fn check(root: &Node) -> Vec<SchemaError> {
     let at = Path::root();
+    let mut found = Vec::new();
     match root.kind {
         Some(Kind::Object) => {}
-        Some(_) => return Err(at.child("type").refuse("Invalid value: must be object at the root")),
-        None => return Err(at.child("type").refuse("Required value: must not be empty at the root")),
+        Some(kind) => {
+            let reason = format!("Invalid value: {:?}: must be object at the root", kind.name());
+            found.push(at.child("type").refuse(reason));
+        }
+        None => found.push(at.child("type").refuse("Required value: must not be empty at the root")),
     }
-    check_metadata(root, &at)?;
-    check_node(root, &at, "at the root")
+    if root.is(Mark::Nullable) {
+        found.push(at.child("nullable").refuse("Forbidden: nullable cannot be true at the root"));
+    }
+    check_metadata(root, &at, &mut found);
+    check_node(root, &at, "at the root", &mut found);
+    found
 }
 
 /// The server owns `metadata`; a schema may only narrow its names.
-fn check_metadata(resource: &Node, at: &Path) -> Result<(), SchemaError> {
-    let Some(metadata) = resource.properties.get("metadata") else { return Ok(()) };
-    let at = at.property("metadata");
-    if metadata.kind != Some(Kind::Object) {
-        return Err(at.child("type").refuse("Invalid value: must be object"));
-    }
-    match metadata.properties.keys().find(|name| !["name", "generateName"].contains(&name.as_str())) {
-        Some(_) => Err(at.refuse("Forbidden: must not specify anything other than name and generateName")),
-        None => Ok(()),
+fn check_metadata(resource: &Node, at: &Path, found: &mut Vec<SchemaError>) {
+    for (name, wanted) in [("metadata", Kind::Object), ("apiVersion", Kind::String), ("kind", Kind::String)] {
+        let Some(property) = resource.properties.get(name) else { continue };
+        let at = at.property(name);
+        if property.kind != Some(wanted) {
+            let shown = property.kind.map_or("", Kind::name);
+            found.push(at.child("type").refuse(format!("Invalid value: {shown:?}: must be {}", wanted.name())));
+        }
+        if name == "metadata"
+            && property.properties.keys().any(|name| !["name", "generateName"].contains(&name.as_str()))
+        {
+            found.push(at.refuse("Forbidden: must not specify anything other than name and generateName, but metadata is implicitly specified"));
+        }
     }
 }
 
-fn check_node(node: &Node, at: &Path, whose: &str) -> Result<(), SchemaError> {
-    check_type(node, at, whose)?;
-    check_list(node, at)?;
+fn check_node(node: &Node, at: &Path, whose: &str, found: &mut Vec<SchemaError>) {
+    check_type(node, at, whose, found);
+    check_list(node, at, found);
     if node.checks.unique_items {
         let reason = "Forbidden: uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
-        return Err(at.child("uniqueItems").refuse(reason));
+        found.push(at.child("uniqueItems").refuse(reason));
     }
-    if !node.properties.is_empty() && !matches!(node.additional, Additional::Unknown) {
+    if !node.properties.is_empty() && matches!(node.additional, Additional::Like(_)) {
         let reason = "Forbidden: additionalProperties and properties are mutual exclusive";
-        return Err(at.child("additionalProperties").refuse(reason));
+        found.push(at.child("additionalProperties").refuse(reason));
     }
     for (keyword, nested) in node.checks.nested() {
-        check_nested(nested, node, &at.child(&keyword))?;
+        check_nested(nested, node, &at.child(&keyword), found);
     }
     for (name, property) in &node.properties {
-        check_node(property, &at.property(name), "for specified object fields")?;
+        check_node(property, &at.property(name), "for specified object fields", found);
     }
     if let Additional::Like(additional) = &node.additional {
-        check_node(additional, &at.child("additionalProperties"), "for specified object fields")?;
+        check_node(additional, &at.child("additionalProperties"), "for specified object fields", found);
     }
     if let Some(items) = &node.items {
-        check_node(items, &at.child("items"), "for specified array items")?;
+        check_node(items, &at.child("items"), "for specified array items", found);
     }
-    check_default(node, at)
+    check_default(node, at, found);
 }
 
-fn check_type(node: &Node, at: &Path, whose: &str) -> Result<(), SchemaError> {
-    let needs = |name: &str, reason: &str| Err(at.child(name).refuse(reason));
-    if node.is(Mark::IntOrString) && node.kind.is_some() {
-        return needs("type", "Forbidden: must be empty if x-kubernetes-int-or-string is true");
-    }
+fn check_type(node: &Node, at: &Path, whose: &str, found: &mut Vec<SchemaError>) {
+    let mut needs = |name: &str, reason: &str| found.push(at.child(name).refuse(reason));
+    let shown = node.kind.map_or("", Kind::name);
     if node.kind.is_none() && !node.is(Mark::IntOrString) && !node.is(Mark::PreserveUnknown) {
-        return needs("type", &format!("Required value: must not be empty {whose}"));
-    }
-    if node.is(Mark::PreserveUnknown) && node.kind.is_some_and(|kind| kind != Kind::Object) {
-        return needs("type", "Invalid value: must be object if x-kubernetes-preserve-unknown-fields is true");
+        needs("type", &format!("Required value: must not be empty {whose}"));
     }
     if node.is(Mark::EmbeddedResource) && node.kind != Some(Kind::Object) {
-        return needs("type", "Invalid value: must be object if x-kubernetes-embedded-resource is true");
+        needs("type", &format!("Invalid value: {shown:?}: must be object if x-kubernetes-embedded-resource is true"));
     }
     if node.is(Mark::EmbeddedResource) && !node.is(Mark::PreserveUnknown) && node.properties.is_empty() {
         let reason = "Required value: must not be empty if x-kubernetes-embedded-resource is true without \
                       x-kubernetes-preserve-unknown-fields";
-        return needs("properties", reason);
+        needs("properties", reason);
     }
     if node.kind == Some(Kind::Array) && node.items.is_none() {
-        return needs("items", "Required value: must be specified");
+        needs("items", "Required value: must be specified");
     }
     if node.is(Mark::EmbeddedResource) {
-        check_metadata(node, at)?;
+        check_metadata(node, at, found);
     }
-    Ok(())
 }
 
 /// Items of a set must compare as a whole; the keys of a map must be scalars that every item has.
-fn check_list(node: &Node, at: &Path) -> Result<(), SchemaError> {
-    let Some(items) = node.items.as_deref().filter(|_| node.list != ListKind::Atomic) else { return Ok(()) };
+fn check_list(node: &Node, at: &Path, found: &mut Vec<SchemaError>) {
+    let Some(items) = node.items.as_deref().filter(|_| node.list != ListKind::Atomic) else { return };
     let at_items = at.child("items");
     match &node.list {
-        ListKind::Atomic => Ok(()),
+        ListKind::Atomic => {}
         ListKind::Set => {
             let whole = match items.kind {
                 Some(Kind::Object) => items.is(Mark::AtomicMap),
                 Some(Kind::Array) => items.list == ListKind::Atomic,
                 _ => true,
             };
-            if whole && !items.is(Mark::Nullable) {
-                return Ok(());
+            if !whole || items.is(Mark::Nullable) {
+                found
+                    .push(at_items.refuse("Invalid value: items of a set must be scalars or atomic, and not nullable"));
             }
-            Err(at_items.refuse("Invalid value: items of a set must be scalars or atomic, and not nullable"))
         }
-        ListKind::Map(_) if items.kind != Some(Kind::Object) => Err(at_items
-            .child("type")
-            .refuse("Invalid value: must be object if parent array's x-kubernetes-list-type is map")),
-        ListKind::Map(keys) => keys.iter().try_for_each(|key| check_key(items, key, &at_items)),
+        ListKind::Map(_) if items.kind != Some(Kind::Object) => {
+            found.push(at_items.child("type").refuse(format!(
+                "Invalid value: {:?}: must be object if parent array's x-kubernetes-list-type is map",
+                items.kind.map_or("", Kind::name)
+            )));
+        }
+        ListKind::Map(keys) => keys.iter().for_each(|key| found.extend(check_key(items, key, &at_items).err())),
     }
 }
 
@@ -127,73 +136,46 @@ fn check_key(items: &Node, key: &str, at_items: &Path) -> Result<(), SchemaError
 }
 
 /// Inside a logical operator a schema may only say which values are acceptable, of fields that are specified outside.
-fn check_nested(nested: &Node, outside: &Node, at: &Path) -> Result<(), SchemaError> {
-    let forbid = |name: &str| Err(at.child(name).refuse("Forbidden: must be empty to be structural"));
-    if nested.kind.is_some() && !outside.is(Mark::IntOrString) {
-        return forbid("type");
+fn check_nested(nested: &Node, outside: &Node, at: &Path, found: &mut Vec<SchemaError>) {
+    let forbidden = [
+        ("type", nested.kind.is_some() && !outside.is(Mark::IntOrString), "empty"),
+        ("default", nested.default.is_some(), "undefined"),
+        ("nullable", nested.is(Mark::Nullable), "false"),
+        ("title", nested.is(Mark::Titled), "empty"),
+        ("description", nested.is(Mark::Described), "empty"),
+        ("additionalProperties", !matches!(nested.additional, Additional::Unknown), "undefined"),
+        ("x-kubernetes-preserve-unknown-fields", nested.is(Mark::PreserveUnknown), "false"),
+        ("x-kubernetes-embedded-resource", nested.is(Mark::EmbeddedResource), "false"),
+        ("x-kubernetes-int-or-string", nested.is(Mark::IntOrString), "false"),
+        ("x-kubernetes-validations", !nested.written_rules.is_empty(), "empty"),
+    ];
+    for (keyword, _, wanted) in forbidden.iter().filter(|(_, holds, _)| *holds) {
+        found.push(at.child(keyword).refuse(format!("Forbidden: must be {wanted} to be structural")));
     }
-    if nested.default.is_some() {
-        return forbid("default");
-    }
-    if nested.is(Mark::Nullable) {
-        return Err(at.child("nullable").refuse("Forbidden: must be false to be structural"));
-    }
-    if nested.is(Mark::Described) {
-        return forbid("description");
-    }
-    if !matches!(nested.additional, Additional::Unknown) {
-        return forbid("additionalProperties");
-    }
-    if nested.is(Mark::PreserveUnknown) || nested.is(Mark::EmbeddedResource) || nested.is(Mark::IntOrString) {
-        let reason = "Forbidden: x-kubernetes extensions must be false to be structural";
-        return Err(at.refuse(reason));
-    }
+    // Fields that are not specified outside are no contradiction: there is nothing to check.
     for (name, property) in &nested.properties {
-        let at = at.property(name);
-        match outside.properties.get(name).or_else(|| outside.additional.node()) {
-            Some(outside) => check_nested(property, outside, &at)?,
-            // Unknown fields may be kept here, so there is nothing to contradict.
-            None if outside.is(Mark::PreserveUnknown) => {}
-            None => return Err(at.refuse("Required value: the property must be specified outside the operator too")),
+        if let Some(outside) = outside.properties.get(name).or_else(|| outside.additional.node()) {
+            check_nested(property, outside, &at.property(name), found);
         }
     }
-    if let Some(items) = &nested.items {
-        let at = at.child("items");
-        match &outside.items {
-            Some(outside) => check_nested(items, outside, &at)?,
-            None => return Err(at.refuse("Required value: items must be specified outside the operator too")),
-        }
+    if let (Some(items), Some(outside)) = (&nested.items, &outside.items) {
+        check_nested(items, outside, &at.child("items"), found);
     }
-    nested.checks.nested().try_for_each(|(keyword, deeper)| check_nested(deeper, outside, &at.child(&keyword)))
+    for (keyword, deeper) in nested.checks.nested() {
+        check_nested(deeper, outside, &at.child(&keyword), found);
+    }
 }
 
 /// A default must itself be what the schema accepts, or every object would be born invalid.
-fn check_default(node: &Node, at: &Path) -> Result<(), SchemaError> {
-    let Some(default) = &node.default else { return Ok(()) };
+fn check_default(node: &Node, at: &Path, found: &mut Vec<SchemaError>) {
+    let Some(default) = &node.default else { return };
     let at = at.child("default");
     let mut shaped = default.clone();
-    if let Some(unknown) = shape::prune(node, &mut shaped).first() {
-        return Err(at.refuse(format!("Invalid value: {default}: must be pruned: unknown field {unknown}")));
+    if !shape::prune(node, &mut shaped).is_empty() {
+        found.push(at.refuse(format!("Invalid value: {default}: must be pruned: {shaped}")));
     }
     shape::fill_defaults(node, &mut shaped);
-    match validate::run(node, &shaped).first() {
-        Some(error) => Err(at.refuse(format!("Invalid value: {default}: {error}"))),
-        None => Ok(()),
-    }
-}
-
-/// The paths of the nodes that have CEL rules.
-pub(super) fn collect_rules(node: &Node, at: &Path, found: &mut Vec<String>) {
-    if node.is(Mark::HasRules) {
-        found.push(at.child("x-kubernetes-validations").to_string());
-    }
-    for (name, property) in &node.properties {
-        collect_rules(property, &at.property(name), found);
-    }
-    if let Additional::Like(additional) = &node.additional {
-        collect_rules(additional, &at.child("additionalProperties"), found);
-    }
-    if let Some(items) = &node.items {
-        collect_rules(items, &at.child("items"), found);
+    for error in validate::run(node, &shaped) {
+        found.push(at.refuse(format!("Invalid value: {default}: {error}")));
     }
 }

@@ -8,6 +8,7 @@ use std::{cmp::Ordering, collections::BTreeSet};
 
 use serde_json::{Map, Number, Value};
 
+use super::correlate::OldItems;
 use super::{
     Bound, Checks, Kind, ListKind, Mark, Node, Range,
     error::{self, float_text, number_text},
@@ -18,13 +19,28 @@ use crate::object::canonical;
 
 /// Everything that is wrong with the value.
 pub(super) fn run(node: &Node, value: &Value) -> Vec<Cause> {
+    run_on_change(node, value, None)
+}
+
+/// The same for a value that was another: the parts that did not change may stay as wrong as they are (KEP-4008).
+pub(super) fn run_on_change(node: &Node, value: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut found = Vec::new();
-    check(node, value, "", &mut found);
+    check(node, value, old, "", &mut found);
+    let mut before = Vec::new();
+    if let Some(old) = old {
+        check_identities(node, old, "", &mut before);
+    }
+    if before.is_empty() {
+        check_identities(node, value, "", &mut found);
+    }
     found
 }
 
 /// Appends what is wrong with the value at `path`.
-pub(super) fn check(node: &Node, value: &Value, path: &str, found: &mut Vec<Cause>) {
+pub(super) fn check(node: &Node, value: &Value, old: Option<&Value>, path: &str, found: &mut Vec<Cause>) {
+    if old == Some(value) {
+        return;
+    }
     if value.is_null() {
         if node.refuses_null() {
             let expected = node.kind.map_or("integer or string", Kind::name);
@@ -37,8 +53,8 @@ pub(super) fn check(node: &Node, value: &Value, path: &str, found: &mut Vec<Caus
     match value {
         Value::String(text) => check_text(&node.checks, text, path, found),
         Value::Number(number) => check_number(node, number, path, found),
-        Value::Array(list) => check_list(node, list, path, found),
-        Value::Object(fields) => check_object(node, fields, path, found),
+        Value::Array(list) => check_list(node, list, old, path, found),
+        Value::Object(fields) => check_object(node, fields, old, path, found),
         Value::Null | Value::Bool(_) => {}
     }
     if let Some(allowed) = &node.checks.one_of_values
@@ -162,19 +178,40 @@ fn fits(number: &Number, format: &str) -> bool {
     }
 }
 
-fn check_list(node: &Node, list: &[Value], path: &str, found: &mut Vec<Cause>) {
+fn check_list(node: &Node, list: &[Value], old: Option<&Value>, path: &str, found: &mut Vec<Cause>) {
     let checks = &node.checks;
     if let Some(items) = &node.items {
+        let old = OldItems::new(&node.list, old);
         for (index, item) in list.iter().enumerate() {
-            check(items, item, &format!("{path}[{index}]"), found);
+            check(items, item, old.of(item), &format!("{path}[{index}]"), found);
         }
     }
     check_size(checks.items, list.len(), "items", &Value::from(list.len()), path, found);
-    check_identities(node, list, path, found);
 }
 
 /// No two items of a set are equal, and no two items of a map have the same keys.
-fn check_identities(node: &Node, list: &[Value], path: &str, found: &mut Vec<Cause>) {
+fn check_identities(node: &Node, value: &Value, path: &str, found: &mut Vec<Cause>) {
+    match value {
+        Value::Array(list) => {
+            check_own_identities(node, list, path, found);
+            for (index, item) in list.iter().enumerate() {
+                if let Some(items) = &node.items {
+                    check_identities(items, item, &format!("{path}[{index}]"), found);
+                }
+            }
+        }
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                if let Some(property) = node.properties.get(name).or_else(|| node.additional.node()) {
+                    check_identities(property, field, &below(path, name), found);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn check_own_identities(node: &Node, list: &[Value], path: &str, found: &mut Vec<Cause>) {
     let identity = |item: &Value| -> Option<Value> {
         match &node.list {
             ListKind::Atomic => None,
@@ -195,15 +232,19 @@ fn check_identities(node: &Node, list: &[Value], path: &str, found: &mut Vec<Cau
     }
 }
 
-fn check_object(node: &Node, fields: &Map<String, Value>, path: &str, found: &mut Vec<Cause>) {
-    let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+fn below(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+fn check_object(node: &Node, fields: &Map<String, Value>, old: Option<&Value>, path: &str, found: &mut Vec<Cause>) {
+    let below = |name: &str| below(path, name);
     check_size(node.checks.properties, fields.len(), "properties", &Value::Object(fields.clone()), path, found);
     for name in node.checks.required.iter().filter(|name| !fields.contains_key(*name)) {
         found.push(error::required(&below(name)));
     }
     for (name, field) in fields {
         if let Some(property) = node.properties.get(name).or_else(|| node.additional.node()) {
-            check(property, field, &below(name), found);
+            check(property, field, old.and_then(|old| old.get(name)), &below(name), found);
         }
     }
     if node.is(Mark::EmbeddedResource) {

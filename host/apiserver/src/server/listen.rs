@@ -7,6 +7,7 @@ use std::time::Duration;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -16,8 +17,16 @@ use super::service::ApiService;
 /// Between two tries to accept, when the process has no file descriptor to spare.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// The layer under HTTP on a connection.
+#[derive(Clone)]
+pub(crate) enum Transport {
+    Plain,
+    #[cfg(feature = "tls")]
+    Tls(tokio_rustls::TlsAcceptor),
+}
+
 /// Serves until `stop`, and then until the open requests are answered.
-pub(crate) async fn serve(listener: TcpListener, service: ApiService, stop: CancellationToken) {
+pub(crate) async fn serve(listener: TcpListener, transport: Transport, service: ApiService, stop: CancellationToken) {
     let connections = TaskTracker::new();
     loop {
         let accepted = tokio::select! {
@@ -27,7 +36,7 @@ pub(crate) async fn serve(listener: TcpListener, service: ApiService, stop: Canc
         };
         match accepted {
             Ok((stream, _)) => {
-                connections.spawn(connection(stream, service.clone(), stop.clone()));
+                connections.spawn(connection(stream, transport.clone(), service.clone(), stop.clone()));
             }
             Err(error) if is_of_the_client(&error) => {}
             Err(error) => {
@@ -40,11 +49,31 @@ pub(crate) async fn serve(listener: TcpListener, service: ApiService, stop: Canc
     connections.wait().await;
 }
 
-async fn connection(stream: TcpStream, service: ApiService, stop: CancellationToken) {
+async fn connection(stream: TcpStream, transport: Transport, service: ApiService, stop: CancellationToken) {
     // Watch events are small and must not wait for each other.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
+    match transport {
+        Transport::Plain => speak(stream, service, stop).await,
+        #[cfg(feature = "tls")]
+        Transport::Tls(acceptor) => {
+            let shaken = tokio::select! {
+                () = stop.cancelled() => None,
+                shaken = crate::tls::shake_hands(acceptor, stream) => shaken,
+            };
+            if let Some((stream, user)) = shaken {
+                speak(stream, service.certified(user), stop).await;
+            }
+        }
+    }
+}
+
+/// Speaks HTTP.
+async fn speak<S>(stream: S, service: ApiService, stop: CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let builder = Builder::new(TokioExecutor::new());
     let mut served = pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)));
     let ended = tokio::select! {

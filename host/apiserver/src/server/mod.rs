@@ -5,6 +5,8 @@ mod caller;
 mod discovery;
 pub(crate) mod listen;
 mod openapi;
+mod react;
+mod reactors_endpoint;
 mod represent;
 mod request_attributes;
 mod respond;
@@ -20,17 +22,23 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{Query as UrlQuery, Request};
 use axum::response::Response;
 use bytes::Bytes;
+use http::StatusCode;
 use http::request::Parts;
+use serde_json::{Value, json};
 
 use crate::authn::Authenticator;
 use crate::authz::{Access, User};
+use crate::reactors::Reactors;
+use crate::reactors::watches::WatchPlan;
 use crate::request::media::{self, Accepted, Encoding, Offer, PatchKind};
-use crate::request::{Query, Target, WriteOptions, decode, user_agent};
+use crate::request::{Query, Target, WriteKind, WriteOptions, decode, user_agent};
+use crate::resources::builtin;
 use crate::status_error::ApiError;
 use crate::storage::state::Shared;
 use crate::verbs::delete::DeleteOptions;
 use crate::verbs::list::ListOptions;
 use crate::verbs::{self, Written, create, delete, list, patch, reviews, scale, subresources, update};
+use react::ServedAt;
 use represent::IncludeObject;
 use respond::Reply;
 use route::{ResourcePath, Route, Verb};
@@ -45,21 +53,26 @@ const MAX_BODY: usize = 3 * 1024 * 1024;
 pub(crate) struct Context {
     pub(crate) shared: Arc<Shared>,
     pub(crate) authenticator: Arc<Authenticator>,
+    pub(crate) reactors: Reactors,
     pub(crate) address: SocketAddr,
 }
 
-/// Answers any request.
-async fn handle(context: &Context, request: Request) -> Result<Response, ConnectionDropped> {
+/// Answers any request, undisturbed.
+async fn handle(context: &Context, request: Request) -> Response {
     let (parts, body) = request.into_parts();
+    // Read even if it is not looked at: an answer before the end of the body breaks the connection.
+    let Ok(body) = to_bytes(body, MAX_BODY).await else {
+        return respond::last(&ApiError::too_large(MAX_BODY), parts.version);
+    };
     let route = Route::parse(parts.uri.path());
     let accepted = match media::accepted(&parts.headers, offer(context, &route)) {
         Ok(accepted) => accepted,
-        Err(error) => return Ok(respond::error(&error, Encoding::Json)),
+        Err(error) => return respond::error(&error, Encoding::Json),
     };
-    Ok(match answer(context, &parts, route, body, accepted).await {
+    match answer(context, &parts, &route, &body, accepted) {
         Ok(reply) => respond::reply(reply, accepted.encoding, context.shared.now()),
         Err(error) => respond::error(&error, accepted.encoding),
-    })
+    }
 }
 
 /// The encodings that there are at a path.
@@ -78,29 +91,28 @@ fn offer(context: &Context, route: &Route) -> Offer {
     }
 }
 
-async fn answer(
+fn answer(
     context: &Context,
     parts: &Parts,
-    route: Route,
-    body: Body,
+    route: &Route,
+    body: &Bytes,
     accepted: Accepted,
 ) -> Result<Reply, ApiError> {
     caller::check(parts)?;
     let user = authorize(context, parts)?;
-    if let Route::Resource(path) = &route {
-        let body = to_bytes(body, MAX_BODY).await.map_err(|_| ApiError::too_large(MAX_BODY))?;
-        return resource_request(context, parts, user, path, &body, accepted);
+    if let Route::Resource(path) = route {
+        return resource_request(context, parts, user, path, body, accepted);
     }
     if parts.method != http::Method::GET && parts.method != http::Method::HEAD {
         return Err(ApiError::method_not_allowed());
     }
     let state = context.shared.lock();
     let registry = &state.registry;
-    let found = match &route {
+    let found = match route {
         Route::Version => Some(Reply::Json(discovery::version())),
         Route::Health => Some(Reply::Text("ok")),
         Route::CoreVersions | Route::Groups => {
-            let core = route == Route::CoreVersions;
+            let core = *route == Route::CoreVersions;
             Some(match accepted.aggregated {
                 Some(version) => Reply::Discovery(discovery::aggregated(registry, core, version), version),
                 None if core => Reply::Json(discovery::core_versions(context.address)),
@@ -196,6 +208,8 @@ fn is_served(target: &Target, verb: Verb) -> bool {
             target.name.is_none() && (target.namespace.is_some() || !resource.namespaced)
         }
         Verb::Create => subresources::POSTED.contains(&target.subresource()),
+        // Namespaces go one at a time.
+        Verb::DeleteCollection if resource.id == builtin::namespaces() => false,
         Verb::DeleteCollection => target.namespace.is_some() || !resource.namespaced,
         Verb::Delete => target.subresource.is_none(),
         Verb::List | Verb::Watch | Verb::Update | Verb::Patch => true,
@@ -214,6 +228,11 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// The revision from whose state a reactor has the request served.
+    fn served_at(&self) -> Option<u64> {
+        self.parts.extensions.get::<ServedAt>().map(|served| served.0)
+    }
+
     fn read(self, verb: Verb) -> Result<Reply, ApiError> {
         let include = IncludeObject::read(&self.query)?;
         let form = self.accepted.form;
@@ -221,12 +240,17 @@ impl Call<'_> {
         let shared = &self.context.shared;
         match verb {
             Verb::Watch => {
-                let options = WatchOptions::read(&self.target, &self.query, self.accepted)?;
+                let mut options = WatchOptions::read(&self.target, &self.query, self.accepted)?;
+                options.served_at = self.served_at();
                 let watcher = watch::open(shared, &mut shared.lock(), self.target, options)?;
-                Ok(Reply::Watch(Body::from_stream(watcher.stream())))
+                Ok(Reply::Watch(match self.parts.extensions.get::<WatchPlan>() {
+                    None => Body::from_stream(watcher.stream()),
+                    Some(plan) => Body::from_stream(watcher.disturbed(plan)),
+                }))
             }
             Verb::List => {
-                let options = ListOptions::read(&self.target, &self.query)?;
+                let mut options = ListOptions::read(&self.target, &self.query)?;
+                options.served_at = self.served_at();
                 let page = list::list(&mut shared.lock(), &self.target, &options)?;
                 Ok(Reply::Page { resource, form, include, page })
             }
@@ -235,7 +259,11 @@ impl Call<'_> {
             }
             _ if self.target.subresource() == "scale" => scale::get(&shared.lock(), &self.target).map(Reply::Json),
             _ => {
-                let object = verbs::get(&shared.lock(), &self.target)?;
+                let state = shared.lock();
+                let object = match self.served_at() {
+                    Some(revision) => verbs::get_at(&state, &self.target, revision)?,
+                    None => verbs::get(&state, &self.target)?,
+                };
                 Ok(Reply::Object { resource, form, include, object, created: false, warnings: Vec::new() })
             }
         }
@@ -248,7 +276,13 @@ impl Call<'_> {
             let (state, authenticator) = (self.context.shared.lock(), &self.context.authenticator);
             return reviews::answer(&state, authenticator, &self.user, &self.target, review).map(Reply::Created);
         }
-        let options = WriteOptions::read(&self.query, &self.parts.headers, &self.user)?;
+        let kind = match verb {
+            Verb::Create => WriteKind::Create,
+            Verb::Patch if self.patch_kind()? == PatchKind::Apply => WriteKind::Apply,
+            Verb::Patch => WriteKind::Patch,
+            _ => WriteKind::Update,
+        };
+        let options = WriteOptions::read(kind, &self.query, &self.parts.headers, &self.user)?;
         let include = IncludeObject::read(&self.query)?;
         let subresource = self.target.subresource();
         let is_scale = subresource == "scale";
@@ -277,8 +311,7 @@ impl Call<'_> {
     }
 
     fn patch(&self, options: &WriteOptions, is_scale: bool) -> Result<Written, ApiError> {
-        let strategic = self.target.resource.custom.is_none();
-        let kind = media::patch_kind(&self.parts.headers, strategic)?;
+        let kind = self.patch_kind()?;
         if kind == PatchKind::Apply {
             // A little YAML with aliases can be much work, so it is parsed outside the lock.
             let config = decode::parse_yaml(self.body)?;
@@ -297,14 +330,25 @@ impl Call<'_> {
         }
     }
 
-    fn object(&self) -> Result<serde_json::Value, ApiError> {
+    fn patch_kind(&self) -> Result<PatchKind, ApiError> {
+        media::patch_kind(&self.parts.headers, self.target.resource.custom.is_none())
+    }
+
+    fn object(&self) -> Result<Value, ApiError> {
         let is_custom = self.target.resource.custom.is_some() && self.target.subresource() != "scale";
         let offer = if is_custom { Offer::Custom } else { Offer::BuiltIn };
-        let parsed = decode::parse(self.body, media::body_encoding(&self.parts.headers, offer)?)?;
-        parsed.filter(serde_json::Value::is_object).ok_or_else(|| {
-            let message = "couldn't get version/kind; json parse error: an object is expected";
-            ApiError::bad_request(message)
-        })
+        let encoding = media::body_encoding(&self.parts.headers, offer)?;
+        let kind = &self.target.resource.kind;
+        let unrecognized = |why: &str| decode::unrecognized(kind, why, self.body);
+        match decode::parse(self.body, encoding) {
+            Ok(Some(object @ Value::Object(_))) => Ok(object),
+            // As Go reads it.
+            Ok(Some(Value::Null)) => Ok(json!({})),
+            Ok(Some(other)) => Err(unrecognized(&decode::not_an_object(&other))),
+            Ok(None) => Err(unrecognized(decode::NO_VERSION_AND_KIND)),
+            Err(error) if error.code() == StatusCode::BAD_REQUEST => Err(unrecognized(&error.to_string())),
+            Err(error) => Err(error),
+        }
     }
 
     fn delete(self, verb: Verb) -> Result<Reply, ApiError> {

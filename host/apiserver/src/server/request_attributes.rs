@@ -55,7 +55,7 @@ fn resource(method: &Method, group: &str, rest: &[&str], query: &Query) -> Resou
         name: part(1),
     };
     if whole && matches!(verb, "list" | "watch") {
-        query.name_by_field_selector().clone_into(&mut asked.name);
+        asked.name = query.name_by_field_selector();
     }
     asked
 }

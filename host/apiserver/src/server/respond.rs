@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
-use http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
-use http::{HeaderValue, StatusCode};
+use http::header::{CONNECTION, CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use http::{HeaderValue, StatusCode, Version};
 use serde_json::{Value, json};
 
 use crate::clock::Moment;
@@ -90,6 +90,15 @@ pub(crate) fn error(error: &ApiError, encoding: Encoding) -> Response {
     answer
 }
 
+/// An error after which the connection ends, because the rest of the request is not read.
+pub(crate) fn last(why: &ApiError, version: Version) -> Response {
+    let mut answer = error(why, Encoding::Json);
+    if version < Version::HTTP_2 {
+        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    answer
+}
+
 /// The answer to a deletion that is done.
 pub(crate) fn deleted_status(resource: &ResourceType, object: &Value) -> Value {
     let mut details = json!({
@@ -103,7 +112,8 @@ pub(crate) fn deleted_status(resource: &ResourceType, object: &Value) -> Value {
     json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details })
 }
 
-fn document(code: StatusCode, value: &Value, encoding: Encoding) -> Response {
+/// A document in the encoding that the client takes.
+pub(super) fn document(code: StatusCode, value: &Value, encoding: Encoding) -> Response {
     let json = || response(code, Encoding::Json.media_type(), Body::from(value.to_string()));
     match encoding {
         Encoding::Json => json(),

@@ -85,11 +85,15 @@ impl Verb {
 impl Route {
     pub(crate) fn parse(path: &str) -> Route {
         let decoded: Vec<String> = path
+            .trim_matches('/')
             .split('/')
-            .filter(|segment| !segment.is_empty())
             .map(|segment| percent_decode_str(segment).decode_utf8_lossy().into_owned())
             .collect();
         let segments: Vec<&str> = decoded.iter().map(String::as_str).collect();
+        // What is authorized by its place would be served as the next: `pods/x//log` is no log.
+        if segments.len() > 1 && segments.contains(&"") {
+            return Route::Unknown;
+        }
         match segments.as_slice() {
             ["version"] => Route::Version,
             ["healthz" | "livez" | "readyz", ..] => Route::Health,
@@ -160,6 +164,19 @@ mod tests {
         let path = parsed("/apis/apps/v1/namespaces/d/deployments/a%3Ab/scale");
         assert_eq!(path.name.as_deref(), Some("a:b"));
         assert_eq!(path.subresource.as_deref(), Some("scale"));
+    }
+
+    #[test]
+    fn an_empty_segment_names_nothing() {
+        for path in [
+            "/api/v1/namespaces/d/pods/x//log",
+            "/api/v1/namespaces//d",
+            "/api//v1",
+            "/apis/apps/v1/namespaces/d//pods",
+        ] {
+            assert_eq!(Route::parse(path), Route::Unknown, "{path}");
+        }
+        assert_eq!(Route::parse("/api/v1/pods/"), Route::parse("/api/v1/pods"));
     }
 
     #[test]

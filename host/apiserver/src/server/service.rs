@@ -1,6 +1,7 @@
 //! Requests without a socket: the server as a `tower::Service`, which `listen` puts behind connections.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{self, Poll};
 
 use axum::body::{Body, Bytes, HttpBody};
@@ -9,12 +10,15 @@ use http::Request;
 use tower::{BoxError, Service};
 
 use super::Context;
+use crate::authz::User;
 
 /// Answers requests in the process, for clients that take a service instead of an address, such as `kube::Client::new`.
 /// Cloning is cheap, and all clones are one server.
 #[derive(Clone)]
 pub struct ApiService {
     context: Context,
+    /// The user whom the connection's client certificate names.
+    certified: Option<Arc<User>>,
 }
 
 /// The server gave no answer, as a lost connection gives none. Nothing says whether the request was carried out.
@@ -24,7 +28,15 @@ pub struct ConnectionDropped;
 
 impl ApiService {
     pub(crate) fn new(context: Context) -> ApiService {
-        ApiService { context }
+        ApiService { context, certified: None }
+    }
+}
+
+#[cfg(feature = "tls")]
+impl ApiService {
+    /// The same for one user, unless requests name another one.
+    pub(crate) fn certified(self, user: Option<User>) -> ApiService {
+        ApiService { certified: user.map(Arc::new), ..self }
     }
 }
 
@@ -43,7 +55,11 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let context = self.context.clone();
-        Box::pin(async move { super::handle(&context, request.map(Body::new)).await })
+        let mut request = request.map(Body::new);
+        if let Some(user) = &self.certified {
+            request.extensions_mut().insert(Arc::clone(user));
+        }
+        Box::pin(async move { super::react::respond(&context, request).await })
     }
 }
 

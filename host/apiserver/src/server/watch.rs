@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::object;
 use crate::protobuf;
+use crate::reactors::watches::{self, WatchDropped, WatchEvent, WatchPlan};
 use crate::request::media::{Accepted, Encoding, Form};
 use crate::request::selector::Selectors;
 use crate::request::{Query, Target};
@@ -21,7 +22,7 @@ use crate::server::represent;
 use crate::status_error::ApiError;
 use crate::storage::change_log::{Change, ChangeKind, Forgotten};
 use crate::storage::state::{Shared, State};
-use crate::verbs::list::invalid_option;
+use crate::verbs::list::{expired, invalid_option};
 
 /// How often a watch learns how far the server has come, if it has moved.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(2);
@@ -29,8 +30,7 @@ const BOOKMARK_INTERVAL: Duration = Duration::from_secs(2);
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
 /// The longest that a watch may ask for: any number of seconds can be asked, but not all can be added to a clock.
 const LONGEST_TIMEOUT: Duration = Duration::from_hours(24 * 365);
-/// A chunk ends with the line that makes it this long. A client that does not read then costs a chunk, and not the whole
-/// history.
+/// How long a chunk is, if nothing disturbs the watch: as much as a client costs that does not read.
 const CHUNK: usize = 256 * 1024;
 
 /// The options of a watch request.
@@ -42,6 +42,8 @@ pub(crate) struct WatchOptions {
     marks_end_of_initial: bool,
     timeout: Duration,
     form: Form,
+    /// A reactor has the watch begin from the state at this revision, unless it names a version itself.
+    pub(crate) served_at: Option<u64>,
     encoding: Encoding,
     include_object: represent::IncludeObject,
 }
@@ -78,6 +80,7 @@ impl WatchOptions {
             marks_end_of_initial: send_initial == "true" && bookmarks,
             timeout: timeout.map_or(DEFAULT_TIMEOUT, Duration::from_secs).min(LONGEST_TIMEOUT),
             form: accepted.form,
+            served_at: None,
             encoding: accepted.encoding,
             include_object: represent::IncludeObject::read(query)?,
         })
@@ -117,6 +120,10 @@ pub(crate) struct Watcher {
     columns_sent: bool,
     /// The part of the present state that is still to be sent.
     initial: Option<vec::IntoIter<Arc<Value>>>,
+    /// A chunk ends with the line that makes it this long.
+    chunk: usize,
+    /// Namespace and name of the last event's object, until somebody asks.
+    last: Option<(String, String)>,
     ended: bool,
 }
 
@@ -128,20 +135,22 @@ pub(crate) fn open(
     options: WatchOptions,
 ) -> Result<Watcher, ApiError> {
     let revision = state.store.revision();
+    let from = options.served_at.map_or(revision, |older| older.min(revision));
     let initial = match options.start {
         Start::After(version) | Start::Initial(version) if version > revision => {
             return Err(ApiError::future_version(version, revision));
         }
         Start::Initial(_) => {
-            let objects = state.store.list(&target.resource.storage, target.namespace.as_deref());
-            Some(objects.cloned().collect::<Vec<_>>().into_iter())
+            let (resource, namespace) = (&target.resource.storage, target.namespace.as_deref());
+            Some(state.store.list_at(resource, namespace, from).map_err(expired)?.into_iter())
         }
         Start::After(_) | Start::Now => None,
     };
     let era = state.era;
     let position = match options.start {
         Start::After(version) => version,
-        Start::Initial(_) | Start::Now => revision,
+        Start::Initial(version) => from.max(version),
+        Start::Now => from,
     };
     let log = state.store.log(&target.resource.storage);
     let signal = log.subscribe();
@@ -156,6 +165,8 @@ pub(crate) fn open(
         next_bookmark: now + BOOKMARK_INTERVAL,
         columns_sent: false,
         initial,
+        chunk: CHUNK,
+        last: None,
         ended: false,
         target,
         options,
@@ -163,6 +174,19 @@ pub(crate) fn open(
 }
 
 impl Watcher {
+    /// The events one by one, disturbed as reactors have it.
+    pub(crate) fn disturbed(mut self, plan: &WatchPlan) -> impl Stream<Item = Result<Bytes, WatchDropped>> + use<> {
+        self.chunk = 1;
+        let mut expired = Vec::new();
+        self.write_event(&mut expired, "ERROR", &ApiError::expired("a reactor hides events").to_status());
+        let events = futures::stream::unfold(self, |mut watcher| async move {
+            let bytes = watcher.next_chunk().await?;
+            let event = WatchEvent { bytes, subject: watcher.last.take() };
+            Some((event, watcher))
+        });
+        watches::disturbed(events, plan, expired.into())
+    }
+
     /// The lines, in chunks of what is there at a time.
     pub(crate) fn stream(self) -> impl Stream<Item = Result<Bytes, std::convert::Infallible>> {
         futures::stream::unfold(self, |mut watcher| async move {
@@ -218,7 +242,7 @@ impl Watcher {
             if self.options.selectors.matches(&object) {
                 self.write(&mut lines, "ADDED", &object);
             }
-            if lines.len() >= CHUNK {
+            if lines.len() >= self.chunk {
                 self.initial = Some(objects);
                 return lines;
             }
@@ -253,7 +277,7 @@ impl Watcher {
                         self.told = change.revision;
                         self.write(&mut lines, kind, &object);
                     }
-                    if lines.len() >= CHUNK {
+                    if lines.len() >= self.chunk {
                         return lines;
                     }
                 }
@@ -302,7 +326,7 @@ impl Watcher {
     /// meantime come first, so that a bookmark never passes an event.
     fn bookmark_if_moved(&mut self) -> Vec<u8> {
         let mut lines = self.pending_lines();
-        if !self.options.bookmarks || self.ended {
+        if !self.options.bookmarks || self.ended || (self.chunk == 1 && !lines.is_empty()) {
             return lines;
         }
         let revision = {
@@ -331,6 +355,9 @@ impl Watcher {
     }
 
     fn write(&mut self, lines: &mut Vec<u8>, kind: &str, object: &Value) {
+        if self.chunk == 1 && kind != "BOOKMARK" {
+            self.last = Some((object::namespace(object).to_owned(), object::name(object).to_owned()));
+        }
         let resource = &self.target.resource;
         match self.options.form {
             Form::Full => self.write_event(lines, kind, object),

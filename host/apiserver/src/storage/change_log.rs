@@ -86,6 +86,13 @@ impl ChangeLog {
         Ok(self.changes.range(first..).cloned().collect())
     }
 
+    /// The revision before the last `count` changes, or before the first of those that are known.
+    pub(crate) fn revision_before(&self, count: u64) -> Option<u64> {
+        let count = usize::try_from(count).unwrap_or(usize::MAX).min(self.changes.len());
+        let first = self.changes.get(self.changes.len() - count)?;
+        Some(first.revision - 1)
+    }
+
     /// Signals every later change.
     pub(crate) fn subscribe(&self) -> watch::Receiver<()> {
         self.signal.subscribe()

@@ -122,6 +122,8 @@ pub(crate) struct Listings {
 }
 
 pub(crate) struct Listing {
+    /// The request that it answers: another may not read on in it, for it may not be allowed to see it.
+    pub(crate) of: String,
     pub(crate) revision: u64,
     pub(crate) objects: Vec<Arc<Value>>,
 }

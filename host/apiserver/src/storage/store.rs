@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::object;
 use crate::resources::resource::GroupResource;
 use crate::storage::agenda::Agenda;
-use crate::storage::change_log::{Change, ChangeKind, ChangeLog};
+use crate::storage::change_log::{Change, ChangeKind, ChangeLog, Forgotten};
 
 /// The place of one object. `namespace` is empty for cluster-scoped ones.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -104,6 +104,52 @@ impl Store {
             .flatten()
             .take_while(move |((found, _), _)| namespace.is_none_or(|wanted| wanted == found))
             .map(|(_, object)| object)
+    }
+
+    /// The objects of a resource in list order as they were at a revision.
+    pub(crate) fn list_at(
+        &self,
+        resource: &GroupResource,
+        namespace: Option<&str>,
+        revision: u64,
+    ) -> Result<Vec<Arc<Value>>, Forgotten> {
+        let changes = self.changes_since(resource, revision)?;
+        if changes.is_empty() {
+            return Ok(self.list(resource, namespace).cloned().collect());
+        }
+        let place = |object: &Arc<Value>| (object::namespace(object).to_owned(), object::name(object).to_owned());
+        let mut objects: BTreeMap<(String, String), Arc<Value>> =
+            self.list(resource, namespace).map(|object| (place(object), Arc::clone(object))).collect();
+        for change in changes.into_iter().rev() {
+            let place = place(&change.object);
+            if namespace.is_some_and(|wanted| wanted != place.0) {
+                continue;
+            }
+            match change.previous {
+                Some(previous) => objects.insert(place, previous),
+                None => objects.remove(&place),
+            };
+        }
+        Ok(objects.into_values().collect())
+    }
+
+    /// An object as it was at a revision.
+    pub(crate) fn get_at(&self, key: &ObjectKey, revision: u64) -> Result<Option<Arc<Value>>, Forgotten> {
+        let changes = self.changes_since(&key.resource, revision)?;
+        let is_of = |object: &Value| object::name(object) == key.name && object::namespace(object) == key.namespace;
+        match changes.into_iter().find(|change| is_of(&change.object)) {
+            Some(change) => Ok(change.previous),
+            None => Ok(self.get(key).cloned()),
+        }
+    }
+
+    /// The revision before the last `count` changes of a resource, as far as they are known. None: there are none.
+    pub(crate) fn revision_before(&self, resource: &GroupResource, count: u64) -> Option<u64> {
+        self.tables.get(resource)?.log.revision_before(count)
+    }
+
+    fn changes_since(&self, resource: &GroupResource, revision: u64) -> Result<Vec<Change>, Forgotten> {
+        self.tables.get(resource).map_or_else(|| Ok(Vec::new()), |table| table.log.since(revision))
     }
 
     /// The resources that hold at least one object.

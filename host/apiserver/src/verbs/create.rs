@@ -45,8 +45,8 @@ pub(super) fn insert(
     escalation::check(Access::of(state), &options.user, &resource.id, &object, None)?;
     let name = object::name(&object).to_owned();
     check_place(state, target, &name)?;
-    if !object::resource_version(&object).is_empty() {
-        return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
+    if !["", "0"].contains(&object::resource_version(&object)) {
+        return Err(ApiError::internal("resourceVersion should not be set on objects to be created"));
     }
     prepare::without_status(resource, &mut object);
     let mut warnings = prepare::normalise(resource, options, &mut object)?;
@@ -56,10 +56,12 @@ pub(super) fn insert(
     }
     new_metadata(state, target, &mut object);
     defaults::on_create(state, resource, &mut object);
-    prepare::validate(resource, &object, None)?;
+    warnings.extend(prepare::validate(resource, &object, None)?);
     // Last, as in a real server's storage: an invalid object is reported as invalid even if its name is taken.
-    if state.store.get(&target.key(&name)).is_some() {
-        return Err(ApiError::already_exists(&resource.id, &name));
+    if let Some(found) = state.store.get(&target.key(&name)) {
+        let is_terminating = object::is_terminating(found);
+        let error = if is_terminating { ApiError::still_terminating } else { ApiError::already_exists };
+        return Err(error(&resource.id, &name));
     }
     let object = prepare::commit(state, target, options, object);
     Ok(Written { object, created: true, warnings })

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::cause::Cause;
-use crate::object::{self, text};
+use crate::object;
+use crate::request::Target;
+pub(crate) use crate::request::delete_options::{DeleteOptions, Propagation};
 use crate::request::selector::Selectors;
-use crate::request::{Query, Target, dry_run};
 use crate::resources::resource::ResourceType;
 use crate::resources::{builtin, convert, crd};
 use crate::status_error::ApiError;
@@ -19,22 +19,6 @@ pub(crate) const ORPHAN: &str = "orphan";
 /// The finalizer of an object that waits for its dependents to go.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 
-/// The deletion of an object's dependents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Propagation {
-    Background,
-    Foreground,
-    Orphan,
-}
-
-#[derive(Clone, Debug, Default)]
-pub(crate) struct DeleteOptions {
-    pub(crate) propagation: Option<Propagation>,
-    pub(crate) uid: Option<String>,
-    pub(crate) resource_version: Option<String>,
-    pub(crate) dry_run: bool,
-}
-
 /// The answer to a deletion.
 #[derive(Debug)]
 pub(crate) struct Deleted {
@@ -42,42 +26,6 @@ pub(crate) struct Deleted {
     pub(crate) object: Arc<Value>,
     /// The object is gone, not only terminating.
     pub(crate) gone: bool,
-}
-
-impl DeleteOptions {
-    /// From the body (`DeleteOptions`, optional) and the query.
-    pub(crate) fn read(body: Option<&Value>, query: &Query) -> Result<DeleteOptions, ApiError> {
-        let nothing = Value::Null;
-        let body = body.unwrap_or(&nothing);
-        let policy = match (text(body, "/propagationPolicy"), query.get("propagationPolicy")) {
-            ("", query) => query,
-            (body, _) => body,
-        };
-        let orphan = match query.get("orphanDependents") {
-            "" => body["orphanDependents"].as_bool(),
-            text => Some(text == "true"),
-        };
-        let propagation = match (policy, orphan) {
-            ("Background", _) | ("", Some(false)) => Some(Propagation::Background),
-            ("Foreground", _) => Some(Propagation::Foreground),
-            ("Orphan", _) | ("", Some(true)) => Some(Propagation::Orphan),
-            ("", None) => None,
-            (other, _) => {
-                let cause =
-                    Cause::not_supported("propagationPolicy", &json!(other), &["Background", "Foreground", "Orphan"]);
-                return Err(ApiError::invalid_options("DeleteOptions", &cause));
-            }
-        };
-        let precondition =
-            |key: &str| body.pointer(&format!("/preconditions/{key}")).and_then(Value::as_str).map(str::to_owned);
-        let dry = dry_run(query)? || !object::strings(body, "/dryRun").is_empty();
-        Ok(DeleteOptions {
-            propagation,
-            uid: precondition("uid"),
-            resource_version: precondition("resourceVersion"),
-            dry_run: dry,
-        })
-    }
 }
 
 /// Deletes the object at `target`.
@@ -175,13 +123,25 @@ fn finalizers_after(key: &ObjectKey, current: &Value, options: &DeleteOptions) -
 }
 
 fn check_preconditions(resource: &ResourceType, current: &Value, options: &DeleteOptions) -> Result<(), ApiError> {
-    let conflict = |what: &str, given: &str, found: &str| {
-        ApiError::precondition_failed(&resource.id, object::name(current), what, given, found)
-    };
+    let name = object::name(current);
     let (uid, version) = (object::uid(current), object::resource_version(current));
     match (&options.uid, &options.resource_version) {
-        (Some(given), _) if given != uid => Err(conflict("UID", given, uid)),
-        (_, Some(given)) if given != version => Err(conflict("ResourceVersion", given, version)),
+        (Some(given), _) if given != uid => Err(ApiError::precondition_of_delete(
+            resource,
+            name,
+            &format!(
+                "the UID in the precondition ({given}) does not match the UID in record ({uid}). The object might \
+                 have been deleted and then recreated"
+            ),
+        )),
+        (_, Some(given)) if given != version => Err(ApiError::precondition_of_delete(
+            resource,
+            name,
+            &format!(
+                "the ResourceVersion in the precondition ({given}) does not match the ResourceVersion in record \
+                 ({version}). The object might have been modified"
+            ),
+        )),
         _ => Ok(()),
     }
 }

@@ -9,6 +9,7 @@ use crate::request::selector::Selectors;
 use crate::request::{Query, Target};
 use crate::resources::convert;
 use crate::status_error::ApiError;
+use crate::storage::change_log::Forgotten;
 use crate::storage::state::{Listing, State};
 
 /// The options of a list request.
@@ -20,6 +21,8 @@ pub(crate) struct ListOptions {
     continuation: Option<(u64, usize)>,
     resource_version: Option<u64>,
     exact: bool,
+    /// A reactor has the list served from the state at this revision.
+    pub(crate) served_at: Option<u64>,
 }
 
 /// One page.
@@ -56,6 +59,7 @@ impl ListOptions {
             continuation: if token.is_empty() { None } else { Some(parse_token(token)?) },
             resource_version,
             exact: matching == "Exact",
+            served_at: None,
         })
     }
 }
@@ -70,6 +74,9 @@ pub(crate) fn list(state: &mut State, target: &Target, options: &ListOptions) ->
         Some((id, offset)) => {
             let message = "The provided continue parameter is too old to display a consistent list result. You must start a new list without the continue parameter.";
             let listing = state.listings.get(id).ok_or_else(|| ApiError::expired(message))?;
+            if listing.of != request(target, options) {
+                return Err(invalid_token());
+            }
             (listing, Some(id), offset)
         }
         None => (Arc::new(current(state, target, options)?), None, 0),
@@ -103,12 +110,31 @@ fn current(state: &State, target: &Target, options: &ListOptions) -> Result<List
         _ => {}
     }
     let resource = &target.resource;
-    let objects = state.store.list(&resource.storage, target.namespace.as_deref());
+    let namespace = target.namespace.as_deref();
+    // A cache is at least as new as the client asks for.
+    let older = options.served_at.map(|older| older.max(options.resource_version.unwrap_or_default()));
+    let older = older.filter(|older| *older < revision && !options.exact);
+    let (revision, objects) = match older {
+        Some(older) => (older, state.store.list_at(&resource.storage, namespace, older).map_err(expired)?),
+        None => (revision, state.store.list(&resource.storage, namespace).cloned().collect()),
+    };
     let objects = objects
+        .iter()
         .map(|stored| convert::for_reader(resource, stored))
         .filter(|object| options.selectors.matches(object))
         .collect();
-    Ok(Listing { revision, objects })
+    Ok(Listing { of: request(target, options), revision, objects })
+}
+
+/// All that decides what a list shows, as a text to compare.
+fn request(target: &Target, options: &ListOptions) -> String {
+    let Target { resource, namespace, .. } = target;
+    format!("{:?} {} {namespace:?} {:?}", resource.id, resource.version, options.selectors)
+}
+
+/// The state that a reactor names is no longer known.
+pub(crate) fn expired(forgotten: Forgotten) -> ApiError {
+    ApiError::expired(format!("The older state that a reactor names is forgotten ({})", forgotten.up_to))
 }
 
 fn format_token(listing: u64, offset: usize) -> String {
@@ -118,5 +144,9 @@ fn format_token(listing: u64, offset: usize) -> String {
 fn parse_token(token: &str) -> Result<(u64, usize), ApiError> {
     let parts = token.strip_prefix("v1-").and_then(|rest| rest.split_once('-'));
     let parsed = parts.and_then(|(listing, offset)| Some((listing.parse().ok()?, offset.parse().ok()?)));
-    parsed.ok_or_else(|| ApiError::bad_request("invalid continue token: continue key is not valid"))
+    parsed.ok_or_else(invalid_token)
+}
+
+fn invalid_token() -> ApiError {
+    ApiError::bad_request("invalid continue token: continue key is not valid")
 }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::request::Target;
+use crate::resources::convert;
 use crate::status_error::ApiError;
 use crate::storage::state::State;
 
@@ -26,6 +27,14 @@ pub(crate) struct Written {
     pub(crate) object: Arc<Value>,
     pub(crate) created: bool,
     pub(crate) warnings: Vec<String>,
+}
+
+/// The object at `target` as it was at a revision, in the request's version.
+pub(crate) fn get_at(state: &State, target: &Target, revision: u64) -> Result<Arc<Value>, ApiError> {
+    let key = target.key(target.name());
+    let found = state.store.get_at(&key, revision).map_err(list::expired)?;
+    let found = found.map(|object| convert::for_reader(&target.resource, &object));
+    found.ok_or_else(|| ApiError::not_found(&target.resource.id, target.name()))
 }
 
 /// The object at `target`, in the request's version.

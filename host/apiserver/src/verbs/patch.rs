@@ -10,7 +10,7 @@ use super::{Written, prepare, update};
 use crate::cause::Cause;
 use crate::merge::apply::{self, Conflict, Manager, conflict_message};
 use crate::merge::strategic;
-use crate::object;
+use crate::object::{self, text};
 use crate::request::media::PatchKind;
 use crate::request::{Target, WriteOptions, decode};
 use crate::status_error::ApiError;
@@ -104,17 +104,16 @@ pub(crate) fn apply(
     options: &WriteOptions,
     mut config: Value,
 ) -> Result<Written, ApiError> {
-    let Some(name) = &options.explicit_manager else {
-        let cause = Cause::required("fieldManager", "is required for apply patch");
-        return Err(ApiError::invalid_options("PatchOptions", &cause));
-    };
-    if config.pointer("/metadata/managedFields").is_some_and(|fields| !fields.is_null() && *fields != json!([])) {
+    let name = options.explicit_manager.as_ref().unwrap_or(&options.manager);
+    check_type(target, &config)?;
+    if config.pointer("/metadata/managedFields").is_some_and(|fields| !fields.is_null()) {
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
+    let place = text(&config, "/metadata/namespace").to_owned();
     decode::check(target, &mut config)?;
     let unknown = prepare::prune(&target.resource, &mut config);
     if !unknown.is_empty() {
-        return Err(not_typed(target, &unknown));
+        return Err(not_typed(target, &place, &unknown));
     }
     keep_own_part(target, &mut config);
 
@@ -135,18 +134,35 @@ pub(crate) fn apply(
     }
 }
 
+/// An applied configuration must say what it is.
+fn check_type(target: &Target, config: &Value) -> Result<(), ApiError> {
+    if !config.is_object() && !config.is_null() {
+        return Err(ApiError::bad_request(format!(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value \
+             of type map[string]interface {{}}",
+            decode::go_kind(config)
+        )));
+    }
+    let (version, kind) = (text(config, "/apiVersion"), text(config, "/kind"));
+    if version == target.resource.api_version() && kind == target.resource.kind {
+        return Ok(());
+    }
+    let version = if version.contains('/') { version.to_owned() } else { format!("/{version}") };
+    Err(ApiError::bad_request(format!("invalid object type: {version}, Kind={kind}")))
+}
+
 /// An applied configuration is typed by the schema, so unknown fields fail it whatever the field validation.
-fn not_typed(target: &Target, unknown: &[String]) -> ApiError {
+fn not_typed(target: &Target, namespace: &str, unknown: &[String]) -> ApiError {
     let lines: Vec<String> = unknown.iter().map(|field| format!(".{field}: field not declared in schema")).collect();
     let errors = match lines.as_slice() {
         [only] => only.clone(),
         many => format!("errors:\n  {}", many.join("\n  ")),
     };
-    let place = target.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
     ApiError::internal(format!(
-        "failed to create typed patch object ({place}{}; {}, Kind={}): {errors}",
+        "failed to create typed patch object ({namespace}/{}; {}/{}, Kind={}): {errors}",
         target.name(),
-        target.resource.api_version(),
+        target.resource.id.group,
+        target.resource.version,
         target.resource.kind
     ))
 }
@@ -183,9 +199,9 @@ fn check_version(target: &Target, current: Option<&Arc<Value>>, config: &mut Val
                 format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
             Err(ApiError::conflict(id, name, &why))
         }
-        None if !version.is_empty() => Err(ApiError::not_found(id, name)),
         Some(current) if !uid.is_empty() && uid != object::uid(current) => {
-            Err(ApiError::precondition_failed(id, name, "UID", &uid, object::uid(current)))
+            let cause = Cause::invalid("metadata.uid", &json!(uid), "field is immutable");
+            Err(ApiError::invalid(&target.resource, name, &[cause]))
         }
         Some(current) if !version.is_empty() && version != object::resource_version(current) => {
             Err(ApiError::modified(id, name))

@@ -80,6 +80,10 @@ pub(super) fn field_warnings(
 
 /// Records in `metadata.managedFields` what this request changed.
 pub(super) fn track(state: &State, target: &Target, options: &WriteOptions, live: Option<&Value>, object: &mut Value) {
+    // As with a real server, an object that nobody is said to own is tracked from its first apply on.
+    if live.is_some_and(|live| object::items(live, "/metadata/managedFields").is_empty()) {
+        return;
+    }
     let now = state.now();
     let api_version = target.resource.api_version();
     let manager =
@@ -101,14 +105,23 @@ pub(super) fn may_create(state: &State, target: &Target, user: &User) -> Result<
     if decision.allowed || !state.by_roles { Ok(()) } else { Err(attributes.refuse(user, &decision.reason)) }
 }
 
-/// Returns all errors of the object as one.
-pub(super) fn validate(resource: &ResourceType, object: &Value, previous: Option<&Value>) -> Result<(), ApiError> {
+/// Returns all errors of the object as one, or warnings of what is wrong and may stay.
+pub(super) fn validate(
+    resource: &ResourceType,
+    object: &Value,
+    previous: Option<&Value>,
+) -> Result<Vec<String>, ApiError> {
     let mut causes = validation::metadata(resource, object);
+    let mut warnings = Vec::new();
     match &resource.custom {
-        Some(custom) => causes.extend(custom.schema.validate(object)),
+        Some(custom) => {
+            let found = validation::custom(&custom.schema, object, previous);
+            causes.extend(found.causes);
+            warnings = found.warnings;
+        }
         None => causes.extend(validation::builtin(resource, object, previous)),
     }
-    if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid(resource, object::name(object), &causes)) }
+    if causes.is_empty() { Ok(warnings) } else { Err(ApiError::invalid(resource, object::name(object), &causes)) }
 }
 
 /// Whether `metadata.generation` counts up: all but metadata counts, and but status where it is a subresource.
@@ -147,8 +160,7 @@ pub(super) fn commit(state: &mut State, target: &Target, options: &WriteOptions,
     convert::for_reader(&target.resource, &stored)
 }
 
-/// Warnings beside those of unknown fields: a deprecated version, a finalizer whose name may clash, rules that
-/// this server cannot check.
+/// Warnings beside those of unknown fields: a deprecated version, a finalizer whose name may clash.
 pub(super) fn advice(resource: &ResourceType, object: &Value) -> Vec<String> {
     let unqualified = object::finalizers(object).into_iter().filter(|name| {
         !name.contains('/') && ![delete::ORPHAN, delete::FOREGROUND, crd::CLEANUP_FINALIZER].contains(name)
@@ -161,11 +173,7 @@ pub(super) fn advice(resource: &ResourceType, object: &Value) -> Vec<String> {
             )
         })
         .collect();
-    match &resource.custom {
-        Some(custom) => lines.extend(custom.deprecation_warning.clone()),
-        None if crd::is_definition(&resource.id) => lines.extend(crd::unevaluated_rules(object)),
-        None => {}
-    }
+    lines.extend(resource.custom.as_ref().and_then(|custom| custom.deprecation_warning.clone()));
     lines
 }
 

@@ -39,10 +39,15 @@ pub(crate) fn apply(
 ) -> Result<Written, ApiError> {
     let paths = paths(target)?;
     check_type(config)?;
+    // A Scale says nothing else of its parent: labels or owners in it are not the parent's.
+    let mut metadata = json!({});
+    for key in ["name", "namespace", "uid", "resourceVersion"] {
+        object::copy_field(&mut metadata, &config["metadata"], key);
+    }
     let mut parent = json!({
         "apiVersion": target.resource.api_version(),
         "kind": target.resource.kind,
-        "metadata": config["metadata"],
+        "metadata": metadata,
     });
     if let Some(replicas) = config.pointer("/spec/replicas") {
         check_replicas(target, replicas)?;

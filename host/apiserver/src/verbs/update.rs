@@ -42,8 +42,7 @@ pub(crate) fn update(
     };
     let uid = object::uid(&object);
     if !uid.is_empty() && uid != object::uid(&current) {
-        let (id, found) = (&target.resource.id, object::uid(&current));
-        return Err(ApiError::precondition_failed(id, target.name(), "UID", uid, found));
+        return Err(uid_conflict(target, uid, object::uid(&current)));
     }
     if object::resource_version(&object).is_empty() && !target.resource.unconditional_update {
         let cause = Cause::invalid("metadata.resourceVersion", &json!(0), "must be specified for an update");
@@ -63,6 +62,7 @@ pub(super) fn replace(
 ) -> Result<Written, ApiError> {
     let resource = &target.resource;
     check_version(target, current, &object)?;
+    check_grace_period(target, current, &object)?;
     for key in SYSTEM_METADATA {
         object::copy_field(object::map_mut_value(&mut object, "metadata"), &current["metadata"], key);
     }
@@ -78,7 +78,7 @@ pub(super) fn replace(
     object::metadata_mut(&mut object).insert("resourceVersion".to_owned(), version);
     count_generation(target, current, &mut object);
     check_finalizers(target, current, &object)?;
-    prepare::validate(resource, &object, Some(current))?;
+    warnings.extend(prepare::validate(resource, &object, Some(current))?);
     if prepare::is_same(current, &object) {
         return Ok(Written { object: Arc::clone(current), created: false, warnings });
     }
@@ -92,17 +92,35 @@ fn finish(state: &mut State, target: &Target, options: &WriteOptions, object: Va
     if !released || options.dry_run {
         return prepare::commit(state, target, options, object);
     }
-    // The last state is what the deletion's watch event shows, so it is stored before it is removed.
-    let key = target.key(object::name(&object));
-    let last = prepare::commit(state, target, options, object);
-    state.erase(&key);
-    last
+    // Nobody sees the last state but who wrote it: the deletion's watch event shows the one before.
+    state.erase(&target.key(object::name(&object)));
+    Arc::new(object)
+}
+
+/// The words of a real server's storage.
+fn uid_conflict(target: &Target, given: &str, found: &str) -> ApiError {
+    let id = &target.resource.id;
+    let group = target.resource.custom.as_ref().map(|_| format!("{}/", id.group)).unwrap_or_default();
+    let namespace = target.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{group}{}/{namespace}{}, ResourceVersion: 0, \
+         AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object meta: {found}",
+        id.plural,
+        target.name()
+    );
+    ApiError::conflict(id, target.name(), &why)
 }
 
 /// The version must be the current one; a UID is a precondition of a PUT, and elsewhere a change that is not allowed.
 fn check_version(target: &Target, current: &Value, object: &Value) -> Result<(), ApiError> {
     let version = object::resource_version(object);
-    if !version.is_empty() && version != object::resource_version(current) {
+    if let Err(error) = version.parse::<u64>()
+        && !version.is_empty()
+    {
+        tracing::debug!(%error, "a resource version is no number");
+        return Err(ApiError::internal(format!("strconv.ParseUint: parsing {version:?}: invalid syntax")));
+    }
+    if !["", "0"].contains(&version) && version != object::resource_version(current) {
         return Err(ApiError::modified(&target.resource.id, target.name()));
     }
     let uid = object::uid(object);
@@ -111,6 +129,16 @@ fn check_version(target: &Target, current: &Value, object: &Value) -> Result<(),
         return Err(ApiError::invalid(&target.resource, target.name(), &[cause]));
     }
     Ok(())
+}
+
+/// A grace period is set by a deletion, and by nothing else.
+fn check_grace_period(target: &Target, current: &Value, object: &Value) -> Result<(), ApiError> {
+    let of = |object: &Value| object["metadata"]["deletionGracePeriodSeconds"].clone();
+    if !object::is_terminating(current) || of(object).is_null() || of(object) == of(current) {
+        return Ok(());
+    }
+    let cause = Cause::invalid("metadata.deletionGracePeriodSeconds", &of(object), "field is immutable");
+    Err(ApiError::invalid(&target.resource, target.name(), &[cause]))
 }
 
 /// Keeps of the new state what the subresource may change, and of the current one the rest.

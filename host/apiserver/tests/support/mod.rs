@@ -74,6 +74,17 @@ impl Cluster {
         headers: &[(&str, &str)],
         body: &[u8],
     ) -> hyper::Response<Incoming> {
+        self.try_send(method, path, headers, body).await.expect("an answer")
+    }
+
+    /// The answer, or the error of a connection that gives none.
+    pub(crate) async fn try_send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> hyper::Result<hyper::Response<Incoming>> {
         let stream = TcpStream::connect(self.server.address()).await.expect("the server listens");
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.expect("it speaks HTTP");
         tokio::spawn(connection);
@@ -85,10 +96,7 @@ impl Cluster {
             request = request.header(*name, *value);
         }
         let request = request.body(Full::new(Bytes::copy_from_slice(body))).expect("a well-formed request");
-        tokio::time::timeout(PATIENCE, sender.send_request(request))
-            .await
-            .expect("an answer in time")
-            .expect("an answer")
+        tokio::time::timeout(PATIENCE, sender.send_request(request)).await.expect("an answer in time")
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {

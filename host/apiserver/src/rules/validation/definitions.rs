@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 use crate::cause::Cause;
 use crate::object::json_path::JsonPath;
 use crate::object::{self, names, text};
+use crate::pattern::PatternBudget;
 use crate::resources::crd::{defined_resource, versions};
-use crate::schema::{PatternBudget, Schema};
+use crate::schema::{Schema, SchemaError};
 
 /// Returns all errors of a definition.
 pub(crate) fn validate(definition: &Value, previous: Option<&Value>) -> Vec<Cause> {
@@ -19,6 +20,8 @@ pub(crate) fn validate(definition: &Value, previous: Option<&Value>) -> Vec<Caus
         Some(_) => causes.push(Cause::not_supported("spec.scope", scope, &["Cluster", "Namespaced"])),
     }
     validate_versions(definition, &mut causes);
+    validate_flags(definition, &mut causes);
+    validate_stored(definition, &mut causes);
     if let Some(previous) = previous {
         for path in ["spec.group", "spec.scope", "spec.names.plural", "spec.names.kind"] {
             let value = object::at_path(definition, path);
@@ -82,17 +85,58 @@ fn validate_versions(definition: &Value, causes: &mut Vec<Cause>) {
         match version.pointer("/schema/openAPIV3Schema") {
             None => causes.push(Cause::required(format!("{schema_field}.openAPIV3Schema"), "schemas are required")),
             Some(schema) => {
-                if let Err(error) = Schema::parse_within(&patterns, schema) {
-                    let path = if error.path.is_empty() { String::new() } else { format!(".{}", error.path) };
-                    causes.push(Cause {
-                        reason: "FieldValueInvalid",
-                        message: error.reason,
-                        field: format!("{schema_field}.openAPIV3Schema{path}"),
-                    });
-                }
+                let at = format!("{schema_field}.openAPIV3Schema");
+                let errors = Schema::parse_within(&patterns, schema).err().unwrap_or_default();
+                causes.extend(errors.into_iter().map(|error| schema_cause(&error, &at)));
             }
         }
     }
+}
+
+/// Two names that must differ, and flags that no definition may have any more.
+fn validate_flags(definition: &Value, causes: &mut Vec<Cause>) {
+    let names = &definition["spec"]["names"];
+    if !text(names, "/kind").is_empty() && names["kind"] == names["listKind"] {
+        let why = "kind and listKind may not be the same";
+        causes.push(Cause::invalid("spec.names.listKind", &names["listKind"], why));
+    }
+    if definition["spec"]["preserveUnknownFields"] == json!(true) {
+        let why =
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+        causes.push(Cause::invalid("spec.preserveUnknownFields", &json!(true), why));
+    }
+    let strategy = &definition["spec"]["conversion"]["strategy"];
+    if !matches!(strategy.as_str(), Some("None" | "Webhook")) {
+        causes.push(Cause::not_supported("spec.conversion.strategy", strategy, &["None", "Webhook"]));
+    }
+    for (index, version) in versions(definition).iter().enumerate() {
+        if version["deprecated"] != json!(true) && version["deprecationWarning"].is_string() {
+            let field = format!("spec.versions[{index}].deprecationWarning");
+            let why = "can only be set for deprecated versions";
+            causes.push(Cause::invalid(field, &version["deprecationWarning"], why));
+        }
+    }
+}
+
+/// A version whose objects may be stored stays in the definition.
+fn validate_stored(definition: &Value, causes: &mut Vec<Cause>) {
+    let names: Vec<&str> = versions(definition).iter().map(|version| text(version, "/name")).collect();
+    for (index, stored) in object::strings(definition, "/status/storedVersions").into_iter().enumerate() {
+        if !names.contains(&stored) {
+            let field = format!("status.storedVersions[{index}]");
+            let why = "missing from spec.versions; v1 was previously a storage version, and must remain in spec.versions \
+                       until a storage migration ensures no data remains persisted in v1 and removes v1 from \
+                       status.storedVersions";
+            causes.push(Cause::invalid(field, &json!(stored), &why.replace("v1", stored)));
+        }
+    }
+}
+
+fn schema_cause(error: &SchemaError, at: &str) -> Cause {
+    let path = if error.path.is_empty() { String::new() } else { format!(".{}", error.path) };
+    // One message names a place in the schema, as a path from the definition's root.
+    let message = error.reason.replace("of the schema within ", &format!("of the schema within {at}."));
+    Cause { reason: error.cause(), message, field: format!("{at}{path}") }
 }
 
 fn validate_columns(version: &Value, field: &str, causes: &mut Vec<Cause>) {

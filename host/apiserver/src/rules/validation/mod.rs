@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::cause::Cause;
 use crate::object::{self, names, text};
 use crate::resources::resource::ResourceType;
+use crate::schema::{Judgement, Schema};
 
 /// Errors of the metadata.
 pub(crate) fn metadata(resource: &ResourceType, object: &Value) -> Vec<Cause> {
@@ -72,6 +73,31 @@ fn owner_references(object: &Value, causes: &mut Vec<Cause>) {
         );
         causes.push(Cause::invalid("metadata.ownerReferences", &json!(owners), &why));
     }
+}
+
+/// Judges a custom resource, beside its metadata. Its rules count on the types that the schema asks for, so
+/// they are left out if what is wrong may break that.
+pub(crate) fn custom(schema: &Schema, object: &Value, previous: Option<&Value>) -> Judgement {
+    const BLOCKING: [&str; 5] = [
+        "FieldValueNotSupported",
+        "FieldValueRequired",
+        "FieldValueTooLong",
+        "FieldValueTooMany",
+        "FieldValueTypeInvalid",
+    ];
+    let mut causes = schema.validate(object, previous);
+    if !schema.has_rules() {
+        return Judgement { causes, warnings: Vec::new() };
+    }
+    if causes.iter().any(|cause| BLOCKING.contains(&cause.reason)) {
+        let why = "some validation rules were not checked because the object was invalid; correct the existing errors \
+                   to complete validation";
+        causes.push(Cause::invalid("<nil>", &Value::Null, why));
+        return Judgement { causes, warnings: Vec::new() };
+    }
+    let found = schema.check_rules(object, previous);
+    causes.extend(found.causes);
+    Judgement { causes, warnings: found.warnings }
 }
 
 /// Errors of a built-in object beside its metadata.

@@ -8,7 +8,7 @@ use regex::{Error, Regex, RegexBuilder};
 
 /// A `pattern`.
 #[derive(Debug)]
-pub(super) struct Pattern {
+pub(crate) struct Pattern {
     source: String,
     regex: Regex,
 }
@@ -34,7 +34,7 @@ impl PatternBudget {
 
 impl Pattern {
     /// Reads a pattern; the error says in one line what is wrong.
-    pub(super) fn parse(source: &str, budget: &PatternBudget) -> Result<Self, String> {
+    pub(crate) fn parse(source: &str, budget: &PatternBudget) -> Result<Self, String> {
         let translated = from_go(source);
         for limit in STEPS {
             let Some(left) = budget.0.get().checked_sub(limit) else {
@@ -54,14 +54,22 @@ impl Pattern {
         Err(format!("Compiled regex exceeds size limit of {} bytes.", STEPS[STEPS.len() - 1]))
     }
 
-    pub(super) fn matches(&self, text: &str) -> bool {
+    pub(crate) fn matches(&self, text: &str) -> bool {
         self.regex.is_match(text)
     }
 
     /// The pattern as its author wrote it.
-    pub(super) fn source(&self) -> &str {
+    pub(crate) fn source(&self) -> &str {
         &self.source
     }
+}
+
+/// Compiles a pattern that is used once, as large as usual ones are; the error says in one line what is wrong.
+pub(crate) fn compile(source: &str) -> Result<Regex, String> {
+    RegexBuilder::new(&from_go(source))
+        .size_limit(STEPS[2])
+        .build()
+        .map_err(|error| error.to_string().lines().last().unwrap_or_default().to_owned())
 }
 
 fn from_go(source: &str) -> String {

@@ -1,0 +1,262 @@
+//! Figures at scale: creates a second, memory, start, and whether every watcher sees every event in order.
+//!
+//! ```text
+//! cargo run --release -p windlass-apiserver --features tls --example scale -- 100000 200
+//! cargo run --release -p windlass-apiserver --features tls --example scale -- 20000 0 KUBECONFIG PID
+//! ```
+//!
+//! The first measures the embedded server, in a process of its own; the second a real one, with its kubeconfig and process.
+//! The numbers are objects and watchers. Eight connections create `ConfigMaps`, each one after the other. Each watcher reads
+//! all events and checks their content: no object of a connection is missing, double, or out of order.
+
+use std::error::Error;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Instant;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::{Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsConnector;
+use windlass_apiserver::{ApiServer, Config};
+
+const CREATORS: usize = 8;
+const PATH: &str = "/api/v1/namespaces/default/configmaps";
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["server"] => serve().await,
+        [objects, watchers] => {
+            let (mut child, url, start) = embedded()?;
+            println!("start: {:.1} ms from spawning the process to its ready line", start * 1000.0);
+            let server = Server { host: url.trim_start_matches("http://").to_owned(), tls: None };
+            let result = measure(Arc::new(server), objects.parse()?, watchers.parse()?, child.id()).await;
+            child.kill()?;
+            child.wait()?;
+            result
+        }
+        [objects, watchers, kubeconfig, pid] => {
+            measure(Arc::new(Server::of(kubeconfig)?), objects.parse()?, watchers.parse()?, pid.parse()?).await
+        }
+        _ => Err("say how many objects and watchers, and for a real server its kubeconfig and process".into()),
+    }
+}
+
+/// The server's process.
+async fn serve() -> Result<(), Failure> {
+    let server = ApiServer::start(Config { watch_history: 1 << 20, ..Config::default() }).await?;
+    println!("{}", server.url());
+    // Until its parent is gone.
+    tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await??;
+    server.shutdown().await;
+    Ok(())
+}
+
+/// A server in a process of its own, its URL, and the seconds of its start.
+fn embedded() -> Result<(Child, String, f64), Failure> {
+    let begin = Instant::now();
+    let mut child =
+        Command::new(std::env::current_exe()?).arg("server").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let output = child.stdout.take().ok_or("no output")?;
+    let url = BufReader::new(output).lines().next().ok_or("the server did not start")??;
+    Ok((child, url, begin.elapsed().as_secs_f64()))
+}
+
+/// Where requests go.
+struct Server {
+    host: String,
+    tls: Option<TlsConnector>,
+}
+
+impl Server {
+    /// The server of a kubeconfig, with the client certificate in it.
+    fn of(kubeconfig: &str) -> Result<Server, Failure> {
+        let config: Value = serde_saphyr::from_str(&std::fs::read_to_string(kubeconfig)?)?;
+        let (cluster, user) = (&config["clusters"][0]["cluster"], &config["users"][0]["user"]);
+        let pem = |owner: &Value, key: &str| -> Result<Vec<u8>, Failure> {
+            match (owner[format!("{key}-data")].as_str(), owner[key].as_str()) {
+                (Some(data), _) => Ok(BASE64.decode(data)?),
+                (None, Some(path)) => Ok(std::fs::read(path)?),
+                (None, None) => Err(format!("the kubeconfig has no {key}").into()),
+            }
+        };
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(&pem(cluster, "certificate-authority")?)?)?;
+        let certificate = CertificateDer::from_pem_slice(&pem(user, "client-certificate")?)?;
+        let key = PrivateKeyDer::from_pem_slice(&pem(user, "client-key")?)?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_client_auth_cert(vec![certificate], key)?;
+        let url = cluster["server"].as_str().ok_or("the kubeconfig has no server")?;
+        Ok(Server { host: url.trim_start_matches("https://").to_owned(), tls: Some(Arc::new(config).into()) })
+    }
+
+    async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, Failure> {
+        let stream = TcpStream::connect(&self.host).await?;
+        stream.set_nodelay(true)?;
+        let Some(tls) = &self.tls else {
+            let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+            tokio::spawn(connection);
+            return Ok(sender);
+        };
+        let name = self.host.split(':').next().unwrap_or_default().to_owned();
+        let stream = tls.connect(ServerName::try_from(name)?, stream).await?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
+        Ok(sender)
+    }
+
+    fn request(&self, method: &str, path: &str, body: String) -> Result<Request<Full<Bytes>>, Failure> {
+        let request = Request::builder().method(method).uri(path).header("host", &self.host);
+        Ok(request.header("content-type", "application/json").body(Full::new(body.into()))?)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+async fn measure(server: Arc<Server>, objects: usize, watchers: usize, pid: u32) -> Result<(), Failure> {
+    let before = proportional_memory(pid)?;
+    let version = current_version(&server).await?;
+    let mut watching = JoinSet::new();
+    for _ in 0..watchers {
+        watching.spawn(watch(Arc::clone(&server), version.clone(), objects));
+    }
+    let begin = Instant::now();
+    let mut creating = JoinSet::new();
+    for creator in 0..CREATORS {
+        let count = objects / CREATORS + usize::from(creator < objects % CREATORS);
+        creating.spawn(create(Arc::clone(&server), creator, count));
+    }
+    while let Some(done) = creating.join_next().await {
+        done??;
+    }
+    let seconds = begin.elapsed().as_secs_f64();
+    println!("creates: {objects} in {seconds:.2} s, {:.0} a second", objects as f64 / seconds);
+    while let Some(done) = watching.join_next().await {
+        done??;
+    }
+    if watchers > 0 {
+        let seconds = begin.elapsed().as_secs_f64();
+        println!("watchers: {watchers} saw all {objects} events in order, {seconds:.2} s after the first create");
+    }
+    println!("memory: {before} MiB before, {} MiB after (PSS of the server's process)", proportional_memory(pid)?);
+    Ok(())
+}
+
+async fn current_version(server: &Server) -> Result<String, Failure> {
+    let request = server.request("GET", &format!("{PATH}?limit=1"), String::new())?;
+    let answer = server.connect().await?.send_request(request).await?;
+    let list: Value = serde_json::from_slice(&answer.into_body().collect().await?.to_bytes())?;
+    Ok(list["metadata"]["resourceVersion"].as_str().ok_or("a list without a version")?.to_owned())
+}
+
+async fn create(server: Arc<Server>, creator: usize, count: usize) -> Result<(), Failure> {
+    let mut sender = server.connect().await?;
+    for number in 0..count {
+        let object = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": { "name": format!("scale-{creator}-{number}"), "labels": { "app": "scale" } },
+            "data": { "number": number.to_string(), "text": "x".repeat(200) },
+        });
+        let answer = sender.send_request(server.request("POST", PATH, object.to_string())?).await?;
+        let code = answer.status();
+        let body = answer.into_body().collect().await?.to_bytes();
+        if code != StatusCode::CREATED {
+            return Err(format!("{code}: {}", String::from_utf8_lossy(&body)).into());
+        }
+    }
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Seen<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    #[serde(borrow)]
+    object: SeenObject<'a>,
+}
+
+#[derive(Deserialize)]
+struct SeenObject<'a> {
+    #[serde(borrow)]
+    metadata: SeenMetadata<'a>,
+    #[serde(borrow)]
+    data: SeenData<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SeenMetadata<'a> {
+    name: &'a str,
+    resource_version: &'a str,
+}
+
+#[derive(Deserialize)]
+struct SeenData<'a> {
+    number: &'a str,
+}
+
+/// Reads all events and checks each against those before it.
+async fn watch(server: Arc<Server>, version: String, objects: usize) -> Result<(), Failure> {
+    let path = format!("{PATH}?watch=true&labelSelector=app%3Dscale&resourceVersion={version}&timeoutSeconds=3600");
+    let answer = server.connect().await?.send_request(server.request("GET", &path, String::new())?).await?;
+    let (mut body, mut buffer) = (answer.into_body(), Vec::new());
+    let (mut next, mut seen, mut last) = ([0_usize; CREATORS], 0, 0_u64);
+    while seen < objects {
+        let frame = body.frame().await.ok_or("the watch ended")??;
+        let Ok(data) = frame.into_data() else { continue };
+        buffer.extend_from_slice(&data);
+        let mut begin = 0;
+        while let Some(length) = buffer[begin..].iter().position(|byte| *byte == b'\n') {
+            let line = &buffer[begin..begin + length];
+            let event: Seen = serde_json::from_slice(line)
+                .map_err(|error| format!("{error}: {}", String::from_utf8_lossy(&line[..line.len().min(300)])))?;
+            let mut parts = event.object.metadata.name.split('-').skip(1);
+            let creator: usize = parts.next().ok_or("an odd name")?.parse()?;
+            let number: usize = parts.next().ok_or("an odd name")?.parse()?;
+            let revision: u64 = event.object.metadata.resource_version.parse()?;
+            let expected = next[creator];
+            if event.kind != "ADDED"
+                || number != expected
+                || event.object.data.number != number.to_string()
+                || revision <= last
+            {
+                return Err(format!(
+                    "{} {} came where {expected} was expected",
+                    event.kind, event.object.metadata.name
+                )
+                .into());
+            }
+            (next[creator], seen, last) = (expected + 1, seen + 1, revision);
+            begin += length + 1;
+        }
+        buffer.drain(..begin);
+    }
+    Ok(())
+}
+
+/// The memory of a process in MiB, shared pages divided among those that share them.
+fn proportional_memory(pid: u32) -> Result<u64, Failure> {
+    let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:")).ok_or("no Pss")?;
+    let kib: u64 = line.trim().trim_end_matches(" kB").trim().parse()?;
+    Ok(kib / 1024)
+}

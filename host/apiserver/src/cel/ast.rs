@@ -1,0 +1,140 @@
+//! An expression of CEL once it is read.
+//!
+//! Macros are nodes of their own and not loops over an accumulator, so that evaluation copies no accumulator and errors
+//! point at what the author wrote.
+
+use kube_cel::cel::Value;
+
+use super::SyntaxError;
+
+/// An expression, and where it stands in its source.
+#[derive(Debug)]
+pub(super) struct Expr {
+    /// The character that an error points at: an operator, a dot, an opening bracket.
+    pub(super) at: usize,
+    pub(super) kind: ExprKind,
+    /// How many levels it has.
+    height: usize,
+}
+
+/// Deeper expressions are refused, so that no walk over one overflows the stack.
+pub(super) const MOST_DEPTH: usize = 128;
+
+pub(super) fn too_deep(at: usize) -> SyntaxError {
+    SyntaxError { at, message: format!("expression recursion limit exceeded: {MOST_DEPTH}") }
+}
+
+#[derive(Debug)]
+pub(super) enum ExprKind {
+    Literal(Value),
+    Ident(String),
+    Select {
+        operand: Box<Expr>,
+        field: String,
+        optional: bool,
+    },
+    /// `has(operand.field)`
+    Has {
+        operand: Box<Expr>,
+        field: String,
+    },
+    /// Operators too, by the names that CEL gives them: `_+_`.
+    Call {
+        target: Option<Box<Expr>>,
+        function: String,
+        args: Vec<Expr>,
+    },
+    /// `&&` and `||` of any number of terms.
+    Logic {
+        all: bool,
+        terms: Vec<Expr>,
+    },
+    List(Vec<Element>),
+    Map(Vec<(Expr, Element)>),
+    Loop(Box<Loop>),
+    /// `optMap` and `optFlatMap`: a body with a variable of its own.
+    Bind {
+        how: Bind,
+        variable: String,
+        value: Box<Expr>,
+        body: Box<Expr>,
+    },
+}
+
+/// An item of a list or the value of a map, which `?` leaves out if it is an empty optional.
+#[derive(Debug)]
+pub(super) struct Element {
+    pub(super) value: Expr,
+    pub(super) optional: bool,
+}
+
+/// How a [`ExprKind::Bind`] gives its variable a value, and what becomes of the body's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bind {
+    OptMap,
+    OptFlatMap,
+}
+
+/// A comprehension over a list or the keys of a map.
+#[derive(Debug)]
+pub(super) struct Loop {
+    pub(super) macro_name: Macro,
+    pub(super) range: Expr,
+    pub(super) variable: String,
+    /// Of the two-variable forms: the value, while `variable` is the index or key.
+    pub(super) second: Option<String>,
+    /// Of the three-argument forms.
+    pub(super) filter: Option<Expr>,
+    pub(super) body: Expr,
+}
+
+/// The name of a [`Loop`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Macro {
+    All,
+    Exists,
+    ExistsOne,
+    Filter,
+    Map,
+    SortBy,
+    TransformList,
+    TransformMap,
+    TransformMapEntry,
+}
+
+impl Expr {
+    /// Refuses what would be too deep.
+    pub(super) fn new(at: usize, kind: ExprKind) -> Result<Expr, SyntaxError> {
+        let mut expr = Expr { at, kind, height: 1 };
+        let below = expr.children().into_iter().map(|child| child.height).max().unwrap_or(0);
+        expr.height = below + 1;
+        if expr.height > MOST_DEPTH { Err(too_deep(at)) } else { Ok(expr) }
+    }
+
+    /// How many levels it has.
+    pub(super) fn height(&self) -> usize {
+        self.height
+    }
+
+    /// The expressions directly inside.
+    pub(super) fn children(&self) -> Vec<&Expr> {
+        match &self.kind {
+            ExprKind::Literal(_) | ExprKind::Ident(_) => Vec::new(),
+            ExprKind::Select { operand, .. } | ExprKind::Has { operand, .. } => vec![operand],
+            ExprKind::Call { target, args, .. } => target.as_deref().into_iter().chain(args).collect(),
+            ExprKind::Logic { terms, .. } => terms.iter().collect(),
+            ExprKind::List(entries) => entries.iter().map(|entry| &entry.value).collect(),
+            ExprKind::Map(entries) => entries.iter().flat_map(|(key, entry)| [key, &entry.value]).collect(),
+            ExprKind::Loop(found) => {
+                std::iter::once(&found.range).chain(&found.filter).chain(std::iter::once(&found.body)).collect()
+            }
+            ExprKind::Bind { value, body, .. } => vec![value, body],
+        }
+    }
+
+    /// Whether a variable of this name is read anywhere.
+    pub(super) fn mentions(&self, name: &str) -> bool {
+        matches!(&self.kind, ExprKind::Ident(found) if found == name)
+            || self.children().into_iter().any(|child| child.mentions(name))
+    }
+}

@@ -1,0 +1,187 @@
+//! Evaluation of calls: operators, the functions that need the evaluator, and those of the library.
+
+use std::sync::Arc;
+
+use kube_cel::cel::Value;
+
+use super::ast::Expr;
+use super::evaluator::Evaluator;
+use super::{EvalError, declarations, library, operators};
+
+/// Evaluates one call.
+pub(super) fn call(
+    evaluator: &mut Evaluator,
+    target: Option<&Expr>,
+    function: &str,
+    args: &[Expr],
+) -> Result<Value, EvalError> {
+    match (function, target, args) {
+        ("_?_:_", None, [condition, then, otherwise]) => match evaluator.eval(condition)? {
+            Value::Bool(true) => evaluator.eval(then),
+            Value::Bool(false) => evaluator.eval(otherwise),
+            _ => Err(EvalError::NoSuchOverload),
+        },
+        ("or" | "orValue", Some(target), [other]) => {
+            let value = evaluator.eval(target)?;
+            evaluator.charge(1)?;
+            match operators::optional(&value) {
+                None => Err(EvalError::NoSuchOverload),
+                Some(None) => evaluator.eval(other),
+                Some(Some(inner)) if function == "orValue" => Ok(inner.clone()),
+                Some(Some(_)) => Ok(value),
+            }
+        }
+        // A name in front of a function may be its package: `math.greatest(…)`.
+        _ => {
+            let package = target.and_then(|target| declarations::package(target, function));
+            if let Some(name) = package {
+                let args = values(evaluator, args)?;
+                return plain(evaluator, &name, None, args);
+            }
+            let target = target.map(|target| evaluator.eval(target)).transpose()?;
+            let args = values(evaluator, args)?;
+            match (&target, args.as_slice()) {
+                (None, [_, _]) if is_operator(function) => operator(evaluator, function, args),
+                _ => plain(evaluator, function, target, args),
+            }
+        }
+    }
+}
+
+fn values(evaluator: &mut Evaluator, args: &[Expr]) -> Result<Vec<Value>, EvalError> {
+    args.iter().map(|arg| evaluator.eval(arg)).collect()
+}
+
+fn is_operator(function: &str) -> bool {
+    function.starts_with('_') || function == "@in"
+}
+
+fn operator(evaluator: &mut Evaluator, function: &str, args: Vec<Value>) -> Result<Value, EvalError> {
+    let Ok([left, right]) = <[Value; 2]>::try_from(args) else { return Err(EvalError::NoSuchOverload) };
+    let right = if function == "@in" { operators::plain(right) } else { right };
+    match function {
+        "_==_" | "_!=_" => {
+            evaluator.charge(1 + operators::weight(&left).min(operators::weight(&right)))?;
+            // Lists without order compare each item with each.
+            if let Some(list) = operators::keyed(&left) {
+                evaluator.charge((list.items.len() as u64).saturating_mul(operators::weight(&right)))?;
+            }
+            Ok(Value::Bool(operators::equal(&left, &right) == (function == "_==_")))
+        }
+        "_<_" | "_<=_" | "_>_" | "_>=_" => {
+            evaluator.charge(operators::weight(&left).min(operators::weight(&right)))?;
+            operators::compares(function, &left, &right).map(Value::Bool)
+        }
+        "@in" => match &right {
+            Value::List(list) => {
+                evaluator.charge(1 + (list.len() as u64).saturating_mul(operators::weight(&left)))?;
+                Ok(Value::Bool(list.contains(&left)))
+            }
+            Value::Map(map) => {
+                evaluator.charge(1)?;
+                Ok(Value::Bool(operators::as_key(&left).is_ok_and(|key| map.get(&key).is_some())))
+            }
+            _ => Err(EvalError::NoSuchOverload),
+        },
+        "_[_]" | "_[?_]" => {
+            evaluator.charge(1)?;
+            operators::lookup(&left, &right, function == "_[?_]")
+        }
+        _ => {
+            let texts = |value: &Value| match value {
+                Value::List(list) => list.len() as u64 / 10,
+                Value::Opaque(_) | Value::String(_) | Value::Bytes(_) => operators::weight(value),
+                _ => 0,
+            };
+            let both = if operators::keyed(&left).is_some() { operators::weight(&left) } else { 1 };
+            evaluator.charge((1 + texts(&left) + texts(&right)).saturating_mul(both))?;
+            operators::arithmetic(function, left, right)
+        }
+    }
+}
+
+/// A function whose arguments are values.
+fn plain(
+    evaluator: &mut Evaluator,
+    function: &str,
+    target: Option<Value>,
+    args: Vec<Value>,
+) -> Result<Value, EvalError> {
+    let target = target.map(operators::plain);
+    let mut args: Vec<Value> = args.into_iter().map(operators::plain).collect();
+    evaluator.charge(cost(function, target.as_ref(), &args))?;
+    match (function, &target, args.as_slice()) {
+        ("!_", None, [Value::Bool(value)]) => Ok(Value::Bool(!value)),
+        ("-_", None, [Value::Int(number)]) => {
+            number.checked_neg().map(Value::Int).ok_or_else(|| EvalError::Other("integer overflow".to_owned()))
+        }
+        ("-_", None, [Value::Float(number)]) => Ok(Value::Float(-number)),
+        ("type", None, [value]) => Ok(operators::type_of(value)),
+        ("string", None, [Value::Duration(duration)]) => {
+            #[expect(clippy::cast_precision_loss, reason = "cel-go divides as a float too")]
+            let seconds = duration.num_nanoseconds().unwrap_or(i64::MAX) as f64 / 1e9;
+            Ok(Value::String(Arc::new(format!("{seconds}s"))))
+        }
+        ("int" | "uint" | "double", None, [Value::String(_)]) => library::call(function, target, args)
+            .map_err(|_| EvalError::Other(format!("type conversion error from 'string' to '{function}'"))),
+        ("dyn", None, [_]) => args.pop().ok_or(EvalError::NoSuchOverload),
+        ("size", None, [Value::String(text)]) | ("size", Some(Value::String(text)), []) => {
+            Ok(Value::Int(i64::try_from(text.chars().count()).unwrap_or(i64::MAX)))
+        }
+        ("bool", None, [value]) => truth(value),
+        ("string", None, [Value::Bool(value)]) => Ok(Value::String(Arc::new(value.to_string()))),
+        ("string", None, [Value::Timestamp(_)]) => {
+            let text = library::call(function, target, args)?;
+            Ok(match &text {
+                Value::String(text) => Value::String(Arc::new(text.replace("+00:00", "Z"))),
+                _ => text,
+            })
+        }
+        ("matches", Some(Value::String(text)), [Value::String(pattern)])
+        | ("matches", None, [Value::String(text), Value::String(pattern)]) => {
+            Ok(Value::Bool(evaluator.pattern(pattern)?.is_match(text)))
+        }
+        ("find", Some(Value::String(text)), [Value::String(pattern)]) => {
+            let found = evaluator.pattern(pattern)?.find(text).map_or("", |found| found.as_str()).to_owned();
+            Ok(Value::String(Arc::new(found)))
+        }
+        ("findAll", Some(Value::String(text)), [Value::String(pattern), rest @ ..]) => {
+            let most = match rest {
+                [Value::Int(most)] => usize::try_from(*most).unwrap_or(usize::MAX),
+                _ => usize::MAX,
+            };
+            let regex = evaluator.pattern(pattern)?;
+            Ok(Value::from(regex.find_iter(text).take(most).map(|found| found.as_str()).collect::<Vec<_>>()))
+        }
+        _ => library::call(function, target, args),
+    }
+}
+
+fn truth(value: &Value) -> Result<Value, EvalError> {
+    match value {
+        Value::Bool(value) => Ok(Value::Bool(*value)),
+        Value::String(text) => match text.as_str() {
+            "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Value::Bool(true)),
+            "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Value::Bool(false)),
+            _ => Err(EvalError::Other("type conversion error from 'string' to 'bool'".to_owned())),
+        },
+        _ => Err(EvalError::NoSuchOverload),
+    }
+}
+
+/// The cost of a function: a step, and its walk through its arguments. One that may answer more than it is given costs
+/// that.
+fn cost(function: &str, target: Option<&Value>, args: &[Value]) -> u64 {
+    let given = || target.into_iter().chain(args);
+    let product = || given().map(operators::weight).fold(1, u64::saturating_mul);
+    match function {
+        "size" | "!_" | "-_" | "dyn" => 1,
+        "contains" | "replace" | "matches" | "find" | "findAll" | "sets.contains" | "sets.intersects"
+        | "sets.equivalent" | "distinct" => product(),
+        "lists.range" => match args {
+            [Value::Int(count)] => u64::try_from(*count).unwrap_or(1),
+            _ => 1,
+        },
+        _ => 1 + given().map(operators::weight).sum::<u64>(),
+    }
+}

@@ -1,0 +1,52 @@
+//! CEL, the language of the rules in custom resource definitions: reading, type check, and evaluation within a budget.
+//!
+//! It knows nothing of schemas: [`crate::schema`] gives the types and values. The functions are those of `kube-cel`.
+//! Reading and evaluation are done here and not by the `cel` crate, because its syntax tree has no positions, which
+//! errors show; because it copies what a field holds at each access; and because nothing limits what an evaluation
+//! costs.
+
+mod ast;
+mod calls;
+mod check;
+mod declarations;
+mod eval;
+mod evaluator;
+mod lexer;
+mod library;
+mod loops;
+mod macros;
+mod operators;
+mod parser;
+mod patterns;
+mod program;
+#[cfg(test)]
+mod tests;
+pub(crate) mod types;
+
+pub(crate) use kube_cel::cel::Value;
+pub(crate) use kube_cel::cel::objects::{Key, Map};
+pub(crate) use library::call as library_call;
+pub(crate) use operators::KeyedList;
+pub(crate) use program::{Program, optional};
+
+/// An error in an expression, and where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SyntaxError {
+    /// The character, counted from 0.
+    at: usize,
+    message: String,
+}
+
+/// Why an expression has no value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum EvalError {
+    /// The limit of one evaluation was reached.
+    #[error("operation cancelled: actual cost limit exceeded")]
+    TooCostly,
+    /// A function or operator was called with types that it does not take.
+    #[error("no such overload")]
+    NoSuchOverload,
+    /// Anything else, in the words of CEL.
+    #[error("{0}")]
+    Other(String),
+}

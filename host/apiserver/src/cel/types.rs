@@ -1,0 +1,130 @@
+//! The types of CEL, as declarations and schemas name them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// The type of an expression.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Type {
+    /// Anything; what does not fit is found at evaluation.
+    Dyn,
+    /// One without parameters: `int`, `timestamp`, `kubernetes.Quantity`.
+    Named(&'static str),
+    List(Box<Type>),
+    Map(Box<Type>, Box<Type>),
+    Optional(Box<Type>),
+    Object(Arc<ObjectType>),
+    /// Stands for any type in a declaration.
+    Param(char),
+}
+
+/// An object whose fields are known.
+#[derive(Debug, PartialEq)]
+pub(crate) struct ObjectType {
+    /// As an error names it.
+    pub(crate) name: String,
+    /// By their names in expressions.
+    pub(crate) fields: BTreeMap<String, Type>,
+}
+
+pub(crate) const BOOL: Type = Type::Named("bool");
+pub(crate) const STRING: Type = Type::Named("string");
+pub(crate) const INT: Type = Type::Named("int");
+pub(crate) const UINT: Type = Type::Named("uint");
+pub(crate) const DOUBLE: Type = Type::Named("double");
+pub(crate) const BYTES: Type = Type::Named("bytes");
+pub(crate) const NULL: Type = Type::Named("null");
+pub(crate) const TIMESTAMP: Type = Type::Named("timestamp");
+pub(crate) const DURATION: Type = Type::Named("duration");
+
+impl Type {
+    pub(crate) fn list(item: Type) -> Type {
+        Type::List(Box::new(item))
+    }
+
+    pub(crate) fn map(value: Type) -> Type {
+        Type::Map(Box::new(STRING), Box::new(value))
+    }
+
+    pub(crate) fn optional(inner: Type) -> Type {
+        Type::Optional(Box::new(inner))
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Type::Dyn => f.write_str("dyn"),
+            Type::Named(name) => f.write_str(name),
+            Type::List(item) => write!(f, "list({item})"),
+            Type::Map(key, value) => write!(f, "map({key}, {value})"),
+            Type::Optional(inner) => write!(f, "optional_type({inner})"),
+            Type::Object(object) => f.write_str(&object.name),
+            Type::Param(name) => write!(f, "{name}"),
+        }
+    }
+}
+
+/// The types that the parameters of one declaration stand for in one call.
+#[derive(Clone, Default)]
+pub(super) struct Bindings(BTreeMap<char, Type>);
+
+impl Bindings {
+    /// Whether a value of type `given` may stand where `wanted` is declared.
+    pub(super) fn fits(&mut self, wanted: &Type, given: &Type) -> bool {
+        match (wanted, given) {
+            (Type::Param(name), _) => match self.0.get(name).cloned() {
+                None => {
+                    self.0.insert(*name, given.clone());
+                    true
+                }
+                Some(bound) => {
+                    let fits = self.fits(&bound, given) || self.fits(given, &bound);
+                    if fits && !is_vague(given) && is_vague(&bound) {
+                        self.0.insert(*name, given.clone());
+                    }
+                    fits
+                }
+            },
+            (_, Type::Dyn | Type::Param(_))
+            | (Type::Dyn, _)
+            | (Type::Named("null"), Type::Object(_))
+            | (Type::Object(_), Type::Named("null")) => true,
+            (Type::List(wanted), Type::List(given)) | (Type::Optional(wanted), Type::Optional(given)) => {
+                self.fits(wanted, given)
+            }
+            (Type::Map(wanted_key, wanted), Type::Map(given_key, given)) => {
+                self.fits(wanted_key, given_key) && self.fits(wanted, given)
+            }
+            (Type::Object(wanted), Type::Object(given)) => wanted.name == given.name,
+            _ => wanted == given,
+        }
+    }
+
+    /// The type that the parameter `A` stands for, if any.
+    pub(super) fn bound(&self) -> Option<Type> {
+        self.0.get(&'A').cloned()
+    }
+
+    /// The declared type with its parameters replaced.
+    pub(super) fn resolve(&self, declared: &Type) -> Type {
+        match declared {
+            Type::Param(name) => self.0.get(name).cloned().unwrap_or(Type::Dyn),
+            Type::List(item) => Type::list(self.resolve(item)),
+            Type::Optional(inner) => Type::optional(self.resolve(inner)),
+            Type::Map(key, value) => Type::Map(Box::new(self.resolve(key)), Box::new(self.resolve(value))),
+            other => other.clone(),
+        }
+    }
+}
+
+/// Whether a type has parts that are still open, as an empty list has.
+fn is_vague(found: &Type) -> bool {
+    match found {
+        Type::Dyn | Type::Param(_) => true,
+        Type::List(inner) | Type::Optional(inner) => is_vague(inner),
+        Type::Map(key, value) => is_vague(key) || is_vague(value),
+        Type::Named(_) | Type::Object(_) => false,
+    }
+}

@@ -1,0 +1,62 @@
+//! A file of reactors that is followed: what is written into it holds from then on.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::reactors::{ReactorDocument, ReactorError, Reactors};
+
+/// Between two looks at the file. It is read whole: a time of change may be too coarse for a test that writes twice.
+const LOOKS: Duration = Duration::from_millis(250);
+
+/// Why a file of reactors is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum ReactorFileError {
+    /// The file cannot be read.
+    #[error("cannot read the reactors {path}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's error.
+        #[source]
+        source: io::Error,
+    },
+    /// The file is wrong.
+    #[error("the reactors {path} are wrong: {source}")]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// The mistake, and its place.
+        #[source]
+        source: ReactorError,
+    },
+}
+
+/// The file's text, as it now holds.
+pub(crate) fn use_file(reactors: &Reactors, path: &Path) -> Result<String, ReactorFileError> {
+    let text =
+        std::fs::read_to_string(path).map_err(|source| ReactorFileError::Read { path: path.to_owned(), source })?;
+    let wrong = |source| ReactorFileError::Wrong { path: path.to_owned(), source };
+    reactors.set(ReactorDocument::parse(&text).map_err(wrong)?).map_err(wrong)?;
+    Ok(text)
+}
+
+/// Takes over each later text of the file that is right. Of one that is wrong, a warning says why, and the rules stay.
+pub(crate) async fn follow(reactors: Reactors, path: PathBuf, mut text: String) {
+    let mut looks = interval(LOOKS);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        looks.tick().await;
+        let Ok(found) = std::fs::read_to_string(&path) else { continue };
+        if found == text {
+            continue;
+        }
+        match use_file(&reactors, &path) {
+            Ok(_) => tracing::info!(path = %path.display(), "the reactors are those of the file as it is now"),
+            Err(error) => tracing::warn!(%error, "the file of reactors is wrong; the rules stay as they were"),
+        }
+        text = found;
+    }
+}

@@ -1,0 +1,193 @@
+//! The rules that are set, what they have counted, and their decision about a request.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use glob::Pattern;
+use serde::Serialize;
+
+use super::check::{ReactorError, patterns};
+use super::document::{CallSelector, Reaction, ReactorDocument, ReactorRule};
+use crate::clock::Chance;
+
+/// The reactors of a server. Cloning gives another handle to the same ones.
+#[derive(Clone, Default)]
+pub struct Reactors(Arc<Mutex<RuleSet>>);
+
+/// How often a rule was asked and acted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ReactorCount {
+    /// The rule's name.
+    pub name: String,
+    /// Requests that it is about, whatever their number and chance.
+    pub matched: u64,
+    /// Those on which it acted.
+    pub acted: u64,
+}
+
+#[derive(Default)]
+struct RuleSet {
+    seed: u64,
+    rules: Vec<ActiveRule>,
+}
+
+struct ActiveRule {
+    rule: ReactorRule,
+    resources: Vec<Pattern>,
+    namespaces: Vec<Pattern>,
+    names: Vec<Pattern>,
+    user_agents: Vec<Pattern>,
+    chance: Chance,
+    matched: u64,
+    acted: u64,
+}
+
+/// A request as rules see it.
+#[derive(Debug)]
+pub(crate) struct RequestFacts {
+    pub(crate) verb: String,
+    /// With group and subresource.
+    pub(crate) resource: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) user_agent: String,
+}
+
+/// The reactions to a request.
+#[derive(Debug)]
+pub(crate) struct ReactorDecision {
+    /// With the name of the rule of each.
+    pub(crate) reactions: Vec<(String, Reaction)>,
+    /// For the order of events.
+    pub(crate) chance: Chance,
+}
+
+impl Reactors {
+    /// Replaces all rules and begins to count anew.
+    ///
+    /// # Errors
+    /// Says which rule is wrong; then the rules stay as they were.
+    pub fn set(&self, document: ReactorDocument) -> Result<(), ReactorError> {
+        document.check()?;
+        let seed = document.seed;
+        let rules = document.rules.into_iter().enumerate().map(|(index, rule)| ActiveRule::new(rule, seed, index));
+        *self.lock() = RuleSet { seed, rules: rules.collect() };
+        Ok(())
+    }
+
+    /// Adds a rule after the others, or replaces the one of its name.
+    ///
+    /// # Errors
+    /// Says what is wrong in the rule.
+    pub fn add(&self, rule: ReactorRule) -> Result<(), ReactorError> {
+        ReactorDocument::new(0, vec![rule.clone()]).check()?;
+        let mut set = self.lock();
+        let place = set.rules.iter().position(|active| active.rule.name == rule.name);
+        let active = ActiveRule::new(rule, set.seed, place.unwrap_or(set.rules.len()));
+        match place {
+            Some(place) => set.rules[place] = active,
+            None => set.rules.push(active),
+        }
+        Ok(())
+    }
+
+    /// Removes a rule. False if there is none of this name.
+    #[must_use = "false says that there was no such rule"]
+    pub fn remove(&self, name: &str) -> bool {
+        let mut set = self.lock();
+        let before = set.rules.len();
+        set.rules.retain(|active| active.rule.name != name);
+        set.rules.len() < before
+    }
+
+    /// Removes all rules.
+    pub fn clear(&self) {
+        self.lock().rules.clear();
+    }
+
+    /// The rules, as they could be set again.
+    #[must_use]
+    pub fn document(&self) -> ReactorDocument {
+        let set = self.lock();
+        ReactorDocument::new(set.seed, set.rules.iter().map(|active| active.rule.clone()).collect())
+    }
+
+    /// The counts of all rules, in their order.
+    #[must_use]
+    pub fn counts(&self) -> Vec<ReactorCount> {
+        let count = |active: &ActiveRule| ReactorCount {
+            name: active.rule.name.clone(),
+            matched: active.matched,
+            acted: active.acted,
+        };
+        self.lock().rules.iter().map(count).collect()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().rules.is_empty()
+    }
+
+    /// Counts a request and decides about it. None: it is served as usual.
+    pub(crate) fn decide(&self, facts: &RequestFacts) -> Option<ReactorDecision> {
+        let mut reactions = Vec::new();
+        let mut chance = None;
+        for active in &mut self.lock().rules {
+            if active.acts_on(facts) {
+                let named = active.rule.then.iter().map(|reaction| (active.rule.name.clone(), reaction.clone()));
+                reactions.extend(named);
+                chance.get_or_insert_with(|| Chance::new(Some(active.chance.number())));
+            }
+        }
+        chance.map(|chance| ReactorDecision { reactions, chance })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, RuleSet> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Reactors {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Reactors").field(&self.counts()).finish()
+    }
+}
+
+impl ActiveRule {
+    fn new(rule: ReactorRule, seed: u64, index: usize) -> ActiveRule {
+        // Each rule has chance of its own, so that what others draw changes nothing for it.
+        let chance = Chance::new(Some(seed.wrapping_mul(1 << 16).wrapping_add(index as u64)));
+        ActiveRule {
+            resources: patterns(&rule.when.resources),
+            namespaces: patterns(&rule.when.namespaces),
+            names: patterns(&rule.when.names),
+            user_agents: patterns(&rule.when.user_agents),
+            chance,
+            matched: 0,
+            acted: 0,
+            rule,
+        }
+    }
+
+    fn acts_on(&mut self, facts: &RequestFacts) -> bool {
+        let fits = |patterns: &[Pattern], text: &str| patterns.is_empty() || patterns.iter().any(|it| it.matches(text));
+        let when = &self.rule.when;
+        let is_about = (when.verbs.is_empty() || when.verbs.contains(&facts.verb))
+            && fits(&self.resources, &facts.resource)
+            && fits(&self.namespaces, &facts.namespace)
+            && fits(&self.names, &facts.name)
+            && fits(&self.user_agents, &facts.user_agent);
+        if !is_about {
+            return false;
+        }
+        self.matched += 1;
+        let is_called = match when.calls {
+            None => true,
+            Some(CallSelector::Nth(number)) => self.matched == number,
+            Some(CallSelector::Every(step)) => self.matched.is_multiple_of(step),
+            Some(CallSelector::First(last)) => self.matched <= last,
+            Some(CallSelector::After(last)) => self.matched > last,
+        };
+        let acts = is_called && when.probability.is_none_or(|probability| self.chance.fraction() < probability);
+        self.acted += u64::from(acts);
+        acts
+    }
+}

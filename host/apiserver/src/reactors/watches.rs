@@ -1,0 +1,336 @@
+//! Disturbs the events of one watch: a pipeline of stages between the watch and its client. What a stage holds when a
+//! watch is cut is lost, as on a wire; when the watch ends by itself, it still comes.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt as _};
+use tokio::time::{Instant, sleep_until};
+
+use super::document::{Reaction, WatchEnd, WatchHold};
+use crate::clock::Chance;
+
+/// A line or frame of a watch.
+#[derive(Clone, Debug)]
+pub(crate) struct WatchEvent {
+    pub(crate) bytes: Bytes,
+    /// Namespace and name of its object; none: a bookmark or an error, which does not count as an event.
+    pub(crate) subject: Option<(String, String)>,
+}
+
+/// The stream breaks off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a reactor dropped the connection of this watch")]
+pub(crate) struct WatchDropped;
+
+/// The disturbances of a watch that has yet to begin.
+#[derive(Clone, Debug)]
+pub(crate) struct WatchPlan {
+    pub(crate) reactions: Vec<Reaction>,
+    pub(crate) chance: Chance,
+}
+
+/// One reaction at work.
+enum Stage {
+    /// Each event waits until its time.
+    Delay {
+        by: std::time::Duration,
+        held: VecDeque<(Instant, WatchEvent)>,
+    },
+    /// Events wait for each other.
+    Gather {
+        until: usize,
+        shuffles: bool,
+        held: Vec<WatchEvent>,
+    },
+    Duplicate {
+        left: usize,
+    },
+    Hide {
+        after: usize,
+        left: usize,
+    },
+    Cut {
+        after: usize,
+        with: WatchEnd,
+    },
+}
+
+/// A stage's answer to an event.
+#[derive(Default)]
+struct Passed {
+    events: Vec<WatchEvent>,
+    end: Option<WatchEnd>,
+}
+
+impl Passed {
+    fn on(event: WatchEvent) -> Passed {
+        Passed { events: vec![event], end: None }
+    }
+}
+
+impl Stage {
+    fn new(reaction: &Reaction) -> Option<Stage> {
+        Some(match *reaction {
+            Reaction::Hold(WatchHold::For(by)) => Stage::Delay { by, held: VecDeque::new() },
+            Reaction::Hold(WatchHold::Events(until)) => Stage::Gather { until, shuffles: false, held: Vec::new() },
+            Reaction::Reorder(count) => Stage::Gather { until: count.events, shuffles: true, held: Vec::new() },
+            Reaction::Duplicate(count) => Stage::Duplicate { left: count.events },
+            Reaction::Hide(hide) => Stage::Hide { after: hide.after, left: hide.events },
+            Reaction::Cut(cut) => Stage::Cut { after: cut.after, with: cut.with },
+            _ => return None,
+        })
+    }
+
+    fn take(&mut self, event: WatchEvent, chance: &mut Chance) -> Passed {
+        let counts = event.subject.is_some();
+        match self {
+            Stage::Delay { by, held } => {
+                held.push_back((Instant::now() + *by, event));
+                Passed::default()
+            }
+            Stage::Gather { until, shuffles, held } => {
+                held.push(event);
+                if held.iter().filter(|held| held.subject.is_some()).count() < *until {
+                    return Passed::default();
+                }
+                let mut events = std::mem::take(held);
+                if *shuffles {
+                    events = shuffled(events, chance);
+                }
+                Passed { events, end: None }
+            }
+            Stage::Duplicate { left } if counts && *left > 0 => {
+                *left -= 1;
+                Passed { events: vec![event.clone(), event], end: None }
+            }
+            Stage::Hide { after: 0, left } => {
+                // Nor a bookmark: it would say that the client knows what is hidden.
+                *left -= usize::from(counts);
+                Passed { events: Vec::new(), end: (*left == 0).then_some(WatchEnd::Expired) }
+            }
+            Stage::Cut { after, with } if counts => {
+                *after -= 1;
+                Passed { end: (*after == 0).then_some(*with), ..Passed::on(event) }
+            }
+            Stage::Hide { after, .. } if counts => {
+                *after -= 1;
+                Passed::on(event)
+            }
+            Stage::Duplicate { .. } | Stage::Hide { .. } | Stage::Cut { .. } => Passed::on(event),
+        }
+    }
+
+    /// The events that it holds and has to let go of at the end.
+    fn rest(&mut self) -> Vec<WatchEvent> {
+        match self {
+            Stage::Delay { held, .. } => held.drain(..).map(|(_, event)| event).collect(),
+            Stage::Gather { held, .. } => std::mem::take(held),
+            _ => Vec::new(),
+        }
+    }
+
+    fn due(&self) -> Option<Instant> {
+        match self {
+            Stage::Delay { held, .. } => held.front().map(|(due, _)| *due),
+            _ => None,
+        }
+    }
+
+    fn next_due(&mut self, now: Instant) -> Option<WatchEvent> {
+        match self {
+            Stage::Delay { held, .. } if held.front().is_some_and(|(due, _)| *due <= now) => {
+                held.pop_front().map(|(_, event)| event)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Another order in which each object's events keep theirs; bookmarks come last, as they speak of all before them.
+fn shuffled(events: Vec<WatchEvent>, chance: &mut Chance) -> Vec<WatchEvent> {
+    let (mut left, marks): (Vec<WatchEvent>, Vec<WatchEvent>) =
+        events.into_iter().partition(|event| event.subject.is_some());
+    let mut result = Vec::with_capacity(left.len() + marks.len());
+    while !left.is_empty() {
+        let drawn = chance.below(left.len());
+        let first = left.iter().position(|event| event.subject == left[drawn].subject);
+        result.push(left.remove(first.unwrap_or(drawn)));
+    }
+    result.extend(marks);
+    result
+}
+
+struct Pipeline<S> {
+    source: Pin<Box<S>>,
+    stages: Vec<Stage>,
+    chance: Chance,
+    out: VecDeque<Bytes>,
+    end: Option<WatchEnd>,
+    /// The error event of an expired watch.
+    expired: Bytes,
+}
+
+impl<S: Stream<Item = WatchEvent>> Pipeline<S> {
+    fn feed(&mut self, stage: usize, event: WatchEvent) {
+        if self.end.is_some() {
+            return;
+        }
+        let Some(found) = self.stages.get_mut(stage) else {
+            self.out.push_back(event.bytes);
+            return;
+        };
+        let passed = found.take(event, &mut self.chance);
+        for event in passed.events {
+            self.feed(stage + 1, event);
+        }
+        if self.end.is_none() {
+            self.end = passed.end;
+        }
+    }
+
+    fn release_due(&mut self) {
+        let now = Instant::now();
+        for stage in 0..self.stages.len() {
+            while let Some(event) = self.stages[stage].next_due(now) {
+                self.feed(stage + 1, event);
+            }
+        }
+    }
+
+    fn release_all(&mut self) {
+        for stage in 0..self.stages.len() {
+            for event in self.stages[stage].rest() {
+                self.feed(stage + 1, event);
+            }
+        }
+        self.end.get_or_insert(WatchEnd::Close);
+    }
+
+    async fn next(&mut self) -> Option<Result<Bytes, WatchDropped>> {
+        loop {
+            if let Some(bytes) = self.out.pop_front() {
+                return Some(Ok(bytes));
+            }
+            match self.end {
+                None => {}
+                Some(WatchEnd::Close) => return None,
+                Some(WatchEnd::Expired) => {
+                    self.end = Some(WatchEnd::Close);
+                    return Some(Ok(self.expired.clone()));
+                }
+                Some(WatchEnd::Drop) => {
+                    self.end = Some(WatchEnd::Close);
+                    return Some(Err(WatchDropped));
+                }
+            }
+            let due = self.stages.iter().filter_map(Stage::due).min();
+            tokio::select! {
+                biased;
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => self.release_due(),
+                event = self.source.next() => match event {
+                    Some(event) => self.feed(0, event),
+                    None => self.release_all(),
+                },
+            }
+        }
+    }
+}
+
+/// The events of a watch as its plan has them come; `expired` is the error event that sends a client back to list.
+pub(crate) fn disturbed<S>(
+    source: S,
+    plan: &WatchPlan,
+    expired: Bytes,
+) -> impl Stream<Item = Result<Bytes, WatchDropped>> + use<S>
+where
+    S: Stream<Item = WatchEvent>,
+{
+    let stages: Vec<Stage> = plan.reactions.iter().filter_map(Stage::new).collect();
+    let at_once = stages.iter().find_map(|stage| match stage {
+        Stage::Cut { after: 0, with } => Some(*with),
+        _ => None,
+    });
+    let pipeline = Pipeline {
+        source: Box::pin(source),
+        stages,
+        chance: plan.chance.clone(),
+        out: VecDeque::new(),
+        end: at_once,
+        expired,
+    };
+    futures::stream::unfold(pipeline, |mut pipeline| async move {
+        let next = pipeline.next().await?;
+        Some((next, pipeline))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reactors::{EventCount, WatchCut, WatchHide};
+
+    fn events(names: &str) -> Vec<WatchEvent> {
+        let event = |(number, name): (usize, char)| WatchEvent {
+            bytes: Bytes::from(format!("{name}{number}")),
+            subject: (name != '-').then(|| (String::new(), name.to_string())),
+        };
+        names.chars().enumerate().map(event).collect()
+    }
+
+    async fn seen(names: &str, reactions: Vec<Reaction>, seed: u64) -> Vec<String> {
+        let plan = WatchPlan { reactions, chance: Chance::new(Some(seed)) };
+        let stream = disturbed(futures::stream::iter(events(names)), &plan, Bytes::from("410"));
+        let text = |item: Result<Bytes, WatchDropped>| {
+            item.map_or_else(|_| "dropped".to_owned(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
+        };
+        stream.map(text).collect().await
+    }
+
+    #[tokio::test]
+    async fn a_watch_is_cut_after_as_many_events_as_the_rule_says() {
+        let cut = |after, with| vec![Reaction::Cut(WatchCut { after, with })];
+        assert_eq!(seen("a-bc", cut(2, WatchEnd::Close), 1).await, ["a0", "-1", "b2"]);
+        assert_eq!(seen("ab", cut(1, WatchEnd::Drop), 1).await, ["a0", "dropped"]);
+        assert_eq!(seen("ab", cut(0, WatchEnd::Expired), 1).await, ["410"]);
+    }
+
+    #[tokio::test]
+    async fn a_hidden_run_ends_in_a_list() {
+        let hide = vec![Reaction::Hide(WatchHide { after: 1, events: 2 })];
+        assert_eq!(seen("ab-cd", hide, 1).await, ["a0", "410"]);
+    }
+
+    #[tokio::test]
+    async fn events_come_twice_as_often_as_the_rule_says() {
+        let twice = vec![Reaction::Duplicate(EventCount { events: 1 })];
+        assert_eq!(seen("-ab", twice, 1).await, ["-0", "a1", "a1", "b2"]);
+    }
+
+    #[tokio::test]
+    async fn another_order_is_none_for_a_single_object() {
+        let reorder = || vec![Reaction::Reorder(EventCount { events: 4 })];
+        let mut orders = std::collections::BTreeSet::new();
+        for seed in 0..20 {
+            let order = seen("aab-b", reorder(), seed).await;
+            let place = |name: &str| order.iter().position(|found| found == name).expect("it comes");
+            assert!(place("a0") < place("a1") && place("b2") < place("b4") && place("-3") == 4, "{order:?}");
+            orders.insert(order);
+        }
+        assert!(orders.len() > 3, "{orders:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn held_events_come_late_and_in_order() {
+        let begun = Instant::now();
+        let hold = vec![Reaction::Hold(WatchHold::For(std::time::Duration::from_secs(5)))];
+        let plan = WatchPlan { reactions: hold, chance: Chance::new(Some(1)) };
+        // The source goes on for ever, so that what comes has waited for its time.
+        let source = futures::stream::iter(events("ab")).chain(futures::stream::pending());
+        let stream = disturbed(source, &plan, Bytes::new());
+        let found: Vec<_> = stream.take(2).collect().await;
+        assert_eq!(found, [Ok(Bytes::from("a0")), Ok(Bytes::from("b1"))]);
+        assert_eq!(begun.elapsed().as_secs(), 5);
+    }
+}

@@ -1,0 +1,127 @@
+//! The options of creates, updates and patches, from the query.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use serde_json::json;
+
+use crate::authz::User;
+use crate::cause::Cause;
+use crate::request::{Query, user_agent};
+use crate::status_error::ApiError;
+
+/// The longest name of a field manager.
+const LONGEST_MANAGER: usize = 128;
+
+/// The verb whose options they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WriteKind {
+    Create,
+    Update,
+    Patch,
+    Apply,
+}
+
+/// How the server treats fields that the schema does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FieldValidation {
+    Ignore,
+    Warn,
+    Strict,
+}
+
+/// The options of create, update and patch.
+#[derive(Clone, Debug)]
+pub(crate) struct WriteOptions {
+    pub(crate) dry_run: bool,
+    pub(crate) force: bool,
+    /// As given; applying requires it.
+    pub(crate) explicit_manager: Option<String>,
+    /// The field manager, by default what the User-Agent begins with.
+    pub(crate) manager: String,
+    pub(crate) field_validation: FieldValidation,
+    /// Whose rights limit the roles that it may grant.
+    pub(crate) user: Arc<User>,
+}
+
+impl WriteOptions {
+    /// The options of the server's own writes, as the component `manager` of a cluster would make them.
+    pub(crate) fn of_component(manager: &str) -> WriteOptions {
+        WriteOptions {
+            dry_run: false,
+            force: false,
+            explicit_manager: None,
+            manager: manager.to_owned(),
+            field_validation: FieldValidation::Ignore,
+            user: Arc::new(User::component(manager)),
+        }
+    }
+
+    pub(crate) fn read(
+        kind: WriteKind,
+        query: &Query,
+        headers: &HeaderMap,
+        user: &Arc<User>,
+    ) -> Result<WriteOptions, ApiError> {
+        let causes = causes(kind, query);
+        if !causes.is_empty() {
+            let kind = match kind {
+                WriteKind::Create => "CreateOptions",
+                WriteKind::Update => "UpdateOptions",
+                WriteKind::Patch | WriteKind::Apply => "PatchOptions",
+            };
+            return Err(ApiError::invalid_option_list(kind, &causes));
+        }
+        let explicit = query.get("fieldManager");
+        let agent = user_agent(headers);
+        let default_manager = agent.split('/').next().unwrap_or_default();
+        let manager = if explicit.is_empty() { default_manager } else { explicit };
+        Ok(WriteOptions {
+            dry_run: query.given("dryRun"),
+            force: query.flag("force"),
+            explicit_manager: (!explicit.is_empty()).then(|| explicit.to_owned()),
+            manager: if manager.is_empty() { "unknown".to_owned() } else { manager.to_owned() },
+            field_validation: match query.get("fieldValidation") {
+                "Ignore" => FieldValidation::Ignore,
+                "Strict" => FieldValidation::Strict,
+                _ => FieldValidation::Warn,
+            },
+            user: Arc::clone(user),
+        })
+    }
+}
+
+/// Why the options are refused, in the order in which a real server checks them.
+fn causes(kind: WriteKind, query: &Query) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let manager = query.get("fieldManager");
+    match kind {
+        WriteKind::Patch if query.given("force") => {
+            causes.push(Cause::forbidden("force", "may not be specified for non-apply patch"));
+        }
+        WriteKind::Apply if manager.is_empty() => {
+            causes.push(Cause::required("fieldManager", "is required for apply patch"));
+        }
+        _ => {}
+    }
+    if manager.len() > LONGEST_MANAGER {
+        causes.push(Cause::too_long("fieldManager", LONGEST_MANAGER));
+    }
+    if let Some((place, odd)) = manager.char_indices().find(|(_, character)| character.is_control()) {
+        let why = format!("invalid character U+{:04X} (at position {place})", u32::from(odd));
+        causes.push(Cause::invalid("fieldManager", &json!(manager), &why));
+    }
+    causes.extend(dry_run_cause(&query.all("dryRun")));
+    let validation = query.get("fieldValidation");
+    if !["", "Ignore", "Warn", "Strict"].contains(&validation) {
+        let known = ["", "Ignore", "Strict", "Warn"];
+        causes.push(Cause::not_supported("fieldValidation", &json!(validation), &known));
+    }
+    causes
+}
+
+/// Why these values of `dryRun` are refused.
+pub(super) fn dry_run_cause(values: &[String]) -> Option<Cause> {
+    let all_known = values.iter().all(|value| value == "All");
+    (!all_known).then(|| Cause::not_supported("dryRun", &json!(values), &["All"]))
+}

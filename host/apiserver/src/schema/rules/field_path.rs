@@ -1,0 +1,30 @@
+//! `fieldPath` of a rule: a path below the value that the rule is about, of fields that the schema names.
+
+use super::super::Node;
+
+/// The path as an error shows it; none if there is no such field.
+pub(super) fn parse(path: &str, node: &Node) -> Option<String> {
+    let (mut rest, mut node, mut shown) = (path, node, String::new());
+    while !rest.is_empty() {
+        let (name, after) = segment(rest)?;
+        if let Some(property) = node.properties.get(name) {
+            shown = format!("{shown}.{name}");
+            node = property;
+        } else {
+            shown = format!("{shown}[{name}]");
+            node = node.additional.node()?;
+        }
+        rest = after;
+    }
+    Some(shown)
+}
+
+/// The first name of a path, and the rest: `.name` or `['name']`.
+fn segment(path: &str) -> Option<(&str, &str)> {
+    if let Some(quoted) = path.strip_prefix("['") {
+        return quoted.split_once("']");
+    }
+    let rest = path.strip_prefix('.')?;
+    let end = rest.find(['.', '[']).unwrap_or(rest.len());
+    Some(rest.split_at(end)).filter(|(name, _)| !name.is_empty())
+}

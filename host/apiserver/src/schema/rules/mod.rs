@@ -1,0 +1,60 @@
+//! `x-kubernetes-validations`: the CEL rules of a schema, compiled with the definition and evaluated at each write.
+//!
+//! Follows `apiextensions-apiserver/pkg/apiserver/schema/cel`, and `pkg/apis/apiextensions/validation` for what is
+//! refused.
+
+mod compile;
+mod declared;
+mod field_path;
+mod run;
+mod values;
+
+pub(super) use compile::{check, compile};
+pub(super) use run::run;
+
+use crate::cause::Cause;
+use crate::cel::Program;
+
+/// The outcome of validation.
+#[derive(Debug, Default)]
+pub(crate) struct Judgement {
+    /// Why the object is refused.
+    pub(crate) causes: Vec<Cause>,
+    /// Errors that may stay, because they were there before.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// One rule, ready to run.
+#[derive(Debug)]
+pub(super) struct Rule {
+    /// The rule as written.
+    source: String,
+    program: Program,
+    message: String,
+    message_program: Option<Program>,
+    reason: Reason,
+    /// Where the error is, below the value that the rule is about: `.spec.name`.
+    field_path: String,
+    /// It is evaluated without an old value too.
+    optional_old_self: bool,
+    uses_old_self: bool,
+}
+
+/// The reason that a rule's error gives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Reason {
+    #[default]
+    Invalid,
+    Forbidden,
+    Required,
+    Duplicate,
+}
+
+impl Reason {
+    const NAMES: [(&'static str, Reason); 4] = [
+        ("FieldValueDuplicate", Reason::Duplicate),
+        ("FieldValueForbidden", Reason::Forbidden),
+        ("FieldValueInvalid", Reason::Invalid),
+        ("FieldValueRequired", Reason::Required),
+    ];
+}

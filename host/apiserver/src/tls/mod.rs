@@ -1,0 +1,120 @@
+//! HTTPS on request: a certificate for the server, given or self-made, and users by their client certificates.
+//! `server/listen` shakes hands before it speaks HTTP; everything behind it is as without TLS.
+
+mod certificates;
+mod handshake;
+
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use tokio_rustls::TlsAcceptor;
+
+pub(crate) use handshake::shake_hands;
+
+/// How the server speaks TLS.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tls {
+    /// The certificate that the server shows.
+    pub certificate: ServerCertificate,
+    /// Certificates (PEM) of the authority that names users: a client certificate's common name is the user, its
+    /// organizations are the groups. None: no client certificate is asked for.
+    pub client_authority: Option<String>,
+}
+
+/// The certificate that the server shows.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub enum ServerCertificate {
+    /// For localhost and the loopback addresses, signed by an authority that is made for it and forgotten.
+    #[default]
+    SelfMade,
+    /// Somebody else's, all as PEM.
+    Given {
+        /// The certificate, and those between it and the authority.
+        chain: String,
+        /// Its private key.
+        key: String,
+        /// The authority, for the kubeconfig.
+        authority: String,
+    },
+}
+
+/// Not the key: a configuration may be logged.
+impl std::fmt::Debug for ServerCertificate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ServerCertificate::SelfMade => f.write_str("SelfMade"),
+            ServerCertificate::Given { chain, .. } => {
+                f.debug_struct("Given").field("chain", chain).finish_non_exhaustive()
+            }
+        }
+    }
+}
+
+/// Why the server cannot speak TLS.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A text is no PEM, or not of what it should be.
+    #[error("the {what} of the TLS configuration is not PEM of one")]
+    Pem {
+        /// Which one.
+        what: &'static str,
+        /// The reason.
+        #[source]
+        source: rustls::pki_types::pem::Error,
+    },
+    /// The self-made certificate could not be made.
+    #[error("cannot make a TLS certificate")]
+    Make(#[from] rcgen::Error),
+    /// Certificate and key do not fit each other, or are not usable.
+    #[error("the certificate and key of the TLS configuration cannot be used")]
+    Certificate(#[from] rustls::Error),
+    /// The authority of client certificates is not usable.
+    #[error("the authority of client certificates cannot be used")]
+    ClientAuthority(#[from] rustls::server::VerifierBuilderError),
+}
+
+/// The parts that are needed to serve.
+pub(crate) struct Prepared {
+    pub(crate) acceptor: TlsAcceptor,
+    /// The authority (PEM) that clients must trust.
+    pub(crate) authority: String,
+}
+
+impl Tls {
+    pub(crate) fn prepare(&self) -> Result<Prepared, TlsError> {
+        let (chain, key, authority) = match &self.certificate {
+            ServerCertificate::SelfMade => certificates::self_made()?,
+            ServerCertificate::Given { chain, key, authority } => (chain.clone(), key.clone(), authority.clone()),
+        };
+        let chain = certificates_of("chain", &chain)?;
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
+            .map_err(|source| TlsError::Pem { what: "private key", source })?;
+
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder =
+            ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
+        let builder = match &self.client_authority {
+            None => builder.with_no_client_auth(),
+            Some(authority) => {
+                let mut roots = RootCertStore::empty();
+                for certificate in certificates_of("client authority", authority)? {
+                    roots.add(certificate)?;
+                }
+                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                // Who shows none may still have a token, or be anonymous.
+                builder.with_client_cert_verifier(verifier.allow_unauthenticated().build()?)
+            }
+        };
+        let mut config = builder.with_single_cert(chain, key)?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Prepared { acceptor: TlsAcceptor::from(Arc::new(config)), authority })
+    }
+}
+
+fn certificates_of(what: &'static str, pem: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+    found.map_err(|source| TlsError::Pem { what, source })
+}

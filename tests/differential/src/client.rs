@@ -1,0 +1,109 @@
+//! A small HTTP client: one request, and its whole answer.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use http::{Method, Request};
+use http_body_util::{BodyExt, Full};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+/// The longest that an answer may take.
+const LIMIT: Duration = Duration::from_secs(40);
+
+/// The headers that are compared.
+const HEADERS: [&str; 6] = ["allow", "content-encoding", "content-type", "location", "retry-after", "warning"];
+
+/// A request with nothing left to fill in.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The method.
+    pub method: String,
+    /// Path and query, escaped.
+    pub path: String,
+    /// Headers by name.
+    pub headers: Vec<(String, String)>,
+    /// The body, empty for none.
+    pub body: Vec<u8>,
+}
+
+/// A client of one server.
+#[derive(Clone)]
+pub struct Client {
+    base: String,
+    http: HttpClient<HttpsConnector<HttpConnector>, Full<Bytes>>,
+}
+
+impl Client {
+    /// A client of the server at `base`, with its certificates if it speaks TLS.
+    #[must_use]
+    pub fn new(base: &str, tls: rustls::ClientConfig) -> Client {
+        let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build();
+        let http = HttpClient::builder(TokioExecutor::new()).build(connector);
+        Client { base: base.trim_end_matches('/').to_owned(), http }
+    }
+
+    /// Sends the request. The answer is one JSON value: `{"code": …, "headers": {…}, "body": …}`, where the body is
+    /// parsed if it is JSON, and the list of its lines if there are several.
+    pub async fn send(&self, call: &Call) -> anyhow::Result<Value> {
+        let what = format!("{} {}", call.method, call.path);
+        timeout(LIMIT, self.answer(call))
+            .await
+            .with_context(|| format!("{what}: no answer in {LIMIT:?}"))?
+            .context(what)
+    }
+
+    async fn answer(&self, call: &Call) -> anyhow::Result<Value> {
+        let mut request = Request::builder()
+            .method(Method::from_bytes(call.method.as_bytes())?)
+            .uri(format!("{}{}", self.base, call.path));
+        for (name, value) in &call.headers {
+            request = request.header(name, value);
+        }
+        let request = request.body(Full::new(Bytes::from(call.body.clone())))?;
+        let answer = self.http.request(request).await?;
+        let (head, body) = answer.into_parts();
+        let mut headers = json!({});
+        for name in HEADERS {
+            let values: Vec<&str> =
+                head.headers.get_all(name).iter().map(http::HeaderValue::to_str).collect::<Result<_, _>>()?;
+            if !values.is_empty() {
+                headers[name] = json!(values);
+            }
+        }
+        let body = body.collect().await?.to_bytes();
+        let is_yaml = head.headers.get("content-type").is_some_and(|media| media == "application/yaml");
+        let body = if is_yaml { serde_saphyr::from_slice(&body)? } else { parsed(&body) };
+        Ok(json!({ "code": head.status.as_u16(), "headers": headers, "body": body }))
+    }
+
+    /// Sends the request until the answer is as `wanted` says; answers that one.
+    pub async fn send_until(&self, call: &Call, wanted: impl Fn(&Value) -> bool) -> anyhow::Result<Value> {
+        let mut last = Value::Null;
+        for pause in [5, 20].into_iter().chain(std::iter::repeat_n(50, 400)) {
+            last = self.send(call).await?;
+            if wanted(&last) {
+                return Ok(last);
+            }
+            tokio::time::sleep(Duration::from_millis(pause)).await;
+        }
+        bail!("{} {}: the answer waited for did not come; the last was {last:#}", call.method, call.path)
+    }
+}
+
+fn parsed(body: &[u8]) -> Value {
+    if body.is_empty() {
+        return Value::Null;
+    }
+    if let Ok(value) = serde_json::from_slice(body) {
+        return value;
+    }
+    let text = String::from_utf8_lossy(body).into_owned();
+    let lines: Result<Vec<Value>, _> = text.lines().map(serde_json::from_str).collect();
+    lines.map_or_else(|_| json!(text), |lines| json!(lines))
+}
