@@ -53,7 +53,7 @@ fn section(component: &[u8], at: usize) -> Option<(usize, bool, &[u8])> {
 /// Writes a number as WebAssembly does (LEB128).
 fn number(to: &mut Vec<u8>, mut number: usize) {
     loop {
-        let bits = (number & 0x7f) as u8;
+        let bits = u8::try_from(number & 0x7f).unwrap_or_default();
         number >>= 7;
         if number == 0 {
             return to.push(bits);
