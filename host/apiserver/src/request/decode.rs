@@ -7,6 +7,7 @@ use crate::object::{self, text};
 use crate::protobuf::{self, ProtobufError};
 use crate::request::Target;
 use crate::request::media::{Encoding, Offer};
+use crate::schema::typed;
 use crate::status_error::ApiError;
 
 /// Parses a body; an empty one is none.
@@ -44,7 +45,7 @@ pub(crate) fn check(target: &Target, object: &mut Value) -> Result<(), ApiError>
         return Err(ApiError::bad_request(format!("the object nests deeper than {} levels", object::MOST_DEPTH)));
     }
     check_type(target, object)?;
-    check_metadata(object)?;
+    check_metadata(target, object)?;
     check_place(target, object)
 }
 
@@ -73,9 +74,15 @@ fn check_type(target: &Target, object: &mut Value) -> Result<(), ApiError> {
     Ok(())
 }
 
-fn check_metadata(object: &mut Value) -> Result<(), ApiError> {
+fn check_metadata(target: &Target, object: &mut Value) -> Result<(), ApiError> {
     if object["metadata"].is_null() {
         object["metadata"] = json!({});
+    }
+    if target.resource.custom.is_none() {
+        let (kind, version) = (&target.resource.kind, &target.resource.version);
+        typed::check_metadata(&object["metadata"]).map_err(|error| {
+            ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}"))
+        })?;
     }
     let Some(metadata) = object["metadata"].as_object_mut() else {
         return Err(wrong_type("metadata", "object"));

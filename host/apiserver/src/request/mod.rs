@@ -2,11 +2,13 @@
 //! deletes. `server` makes these, `verbs` act on them.
 
 pub(crate) mod decode;
+pub(crate) mod document;
 pub(crate) mod media;
 pub(crate) mod selector;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::HeaderMap;
 use http::header::USER_AGENT;
 use serde_json::json;
@@ -109,6 +111,8 @@ pub(crate) struct WriteOptions {
     pub(crate) field_validation: FieldValidation,
     /// Whose rights limit the roles that it may grant.
     pub(crate) user: Arc<User>,
+    /// The body, for what only its text tells.
+    pub(crate) body: Bytes,
 }
 
 impl WriteOptions {
@@ -121,6 +125,7 @@ impl WriteOptions {
             manager: manager.to_owned(),
             field_validation: FieldValidation::Ignore,
             user: Arc::new(User::component(manager)),
+            body: Bytes::new(),
         }
     }
 
@@ -145,6 +150,7 @@ impl WriteOptions {
             manager: if manager.is_empty() { "unknown".to_owned() } else { manager.to_owned() },
             field_validation,
             user: Arc::clone(user),
+            body: Bytes::new(),
         })
     }
 }

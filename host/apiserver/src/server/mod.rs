@@ -109,7 +109,7 @@ async fn answer(
         }
         Route::Group(group) => discovery::group(registry, group).map(Reply::Json),
         Route::GroupVersion(group, version) => discovery::resources(registry, group, version).map(Reply::Json),
-        Route::OpenApiV2 => Some(Reply::Json(openapi::v2())),
+        Route::OpenApiV2 => Some(Reply::Json(openapi::v2(registry))),
         Route::OpenApiV3Index => Some(Reply::Json(openapi::index(registry, state.store.revision()))),
         Route::OpenApiV3(group, version) => openapi::document(registry, group, version).map(Reply::Json),
         Route::Resource(_) | Route::Unknown => None,
@@ -186,19 +186,13 @@ fn find_target(context: &Context, path: &ResourcePath) -> Result<Target, ApiErro
 fn is_served(target: &Target, verb: Verb) -> bool {
     let resource = &target.resource;
     match verb {
-        _ if resource.create_only => verb == Verb::Create && target.name.is_none(),
-        Verb::Get => !subresources::POSTED.contains(&target.subresource()) && target.subresource() != "finalize",
-        Verb::Update | Verb::Patch if subresources::POSTED.contains(&target.subresource()) => false,
-        Verb::Update | Verb::Patch if target.subresource() == "log" => false,
-        Verb::Patch if target.subresource() == "finalize" => false,
+        _ if !resource.serves(target.subresource.as_deref(), verb.name()) => false,
         // A namespaced object is created in a namespace, not in all of them.
         Verb::Create if target.subresource.is_none() => {
             target.name.is_none() && (target.namespace.is_some() || !resource.namespaced)
         }
-        Verb::Create => subresources::POSTED.contains(&target.subresource()),
         Verb::DeleteCollection => target.namespace.is_some() || !resource.namespaced,
-        Verb::Delete => target.subresource.is_none(),
-        Verb::List | Verb::Watch | Verb::Update | Verb::Patch => true,
+        _ => true,
     }
 }
 
@@ -243,12 +237,13 @@ impl Call<'_> {
 
     fn write(self, verb: Verb) -> Result<Reply, ApiError> {
         let resource = Arc::clone(&self.target.resource);
-        if resource.create_only {
+        if resource.is_review() {
             let review = self.object()?;
             let (state, authenticator) = (self.context.shared.lock(), &self.context.authenticator);
             return reviews::answer(&state, authenticator, &self.user, &self.target, review).map(Reply::Created);
         }
-        let options = WriteOptions::read(&self.query, &self.parts.headers, &self.user)?;
+        let mut options = WriteOptions::read(&self.query, &self.parts.headers, &self.user)?;
+        options.body = self.body.clone();
         let include = IncludeObject::read(&self.query)?;
         let subresource = self.target.subresource();
         let is_scale = subresource == "scale";

@@ -162,7 +162,7 @@ fn isolate(target: &Target, current: &Value, object: Value) -> Value {
             if resource.has_status {
                 object::copy_field(&mut result, current, "status");
             }
-            if resource.other_subresources.contains(&"finalize") {
+            if resource.has_subresource("finalize") {
                 object::copy_field(object::map_mut_value(&mut result, "spec"), &current["spec"], "finalizers");
             }
             result

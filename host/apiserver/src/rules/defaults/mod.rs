@@ -35,18 +35,6 @@ fn each<'a>(map: &'a mut Map<String, Value>, key: &str) -> impl Iterator<Item = 
     list.into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
-/// A typed server does not keep explicit nulls.
-pub(crate) fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            map.retain(|_, child| !child.is_null());
-            map.values_mut().for_each(drop_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
-        _ => {}
-    }
-}
-
 /// Fills in the documented defaults of a built-in object.
 pub(crate) fn apply(resource: &ResourceType, object: &mut Value) {
     let spec_is_map = object.get("spec").is_some_and(Value::is_object);
@@ -73,9 +61,6 @@ pub(crate) fn apply(resource: &ResourceType, object: &mut Value) {
         ("discovery.k8s.io", "EndpointSlice") => others::endpoint_slice(object),
         ("apiextensions.k8s.io", _) => crd::default_definition(object),
         _ => {}
-    }
-    if resource.has_status && !object["status"].is_object() {
-        object["status"] = json!({});
     }
 }
 
@@ -134,13 +119,6 @@ fn keep_addresses(service: &mut Value, current: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nulls_are_dropped_at_every_depth() {
-        let mut object = json!({ "a": null, "b": { "c": null, "d": [{ "e": null }] } });
-        drop_nulls(&mut object);
-        assert_eq!(object, json!({ "b": { "d": [{}] } }));
-    }
 
     #[test]
     fn a_deployment_is_completed_as_a_real_server_does() {
