@@ -3,7 +3,6 @@ module windlass.dev/tools/schemas
 go 1.26.0
 
 require (
-	github.com/klauspost/compress v1.18.2
 	k8s.io/apiextensions-apiserver v0.36.3
 	k8s.io/apimachinery v0.36.3
 	k8s.io/client-go v0.36.3

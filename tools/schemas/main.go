@@ -3,7 +3,7 @@
 //	schemas DOCUMENTS OUT
 //
 // DOCUMENTS has the answers of a server: resources/*.json (discovery, in its order), v3/*.json (OpenAPI v3) and
-// version.json. OUT gets version.txt, resources.txt, types.zst and descriptions.zst. tools/build-schemas calls it.
+// version.json. OUT gets version.txt, resources.txt, types.gz and descriptions.gz. tools/build-schemas calls it.
 //
 // Three facts are in no document and come from the Go types: what a field's type is called (messages name it), whether
 // absent and zero differ, and whether zero is written.
@@ -11,6 +11,7 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,8 +19,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-
-	"github.com/klauspost/compress/zstd"
 )
 
 func main() {
@@ -55,8 +54,8 @@ func run(documents, out string) error {
 	return errors.Join(
 		os.WriteFile(filepath.Join(out, "version.txt"), []byte(version.GitVersion+"\n"), 0o644),
 		os.WriteFile(filepath.Join(out, "resources.txt"), table, 0o644),
-		write(filepath.Join(out, "types.zst"), schemas),
-		write(filepath.Join(out, "descriptions.zst"), described),
+		write(filepath.Join(out, "types.gz"), schemas),
+		write(filepath.Join(out, "descriptions.gz"), described),
 	)
 }
 
@@ -138,11 +137,18 @@ func write(file string, entries map[string]any) error {
 			return err
 		}
 	}
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderConcurrency(1))
+	var packed bytes.Buffer
+	packer, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(file, encoder.EncodeAll(text.Bytes(), nil), 0o644)
+	if _, err := packer.Write(text.Bytes()); err != nil {
+		return err
+	}
+	if err := packer.Close(); err != nil {
+		return err
+	}
+	return os.WriteFile(file, packed.Bytes(), 0o644)
 }
 
 func read(file string, into any) error {

@@ -6,7 +6,7 @@ mod support;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use support::{CONFIG_MAPS, Cluster, DEPLOYMENTS, MERGE, STRATEGIC};
+use support::{CONFIG_MAPS, Cluster, DEPLOYMENTS, JSON, MERGE, STRATEGIC};
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 
@@ -34,13 +34,13 @@ async fn unknown_and_duplicate_fields_are_told_in_the_order_of_the_body() {
     let cluster = Cluster::quiet().await;
     let body = br#"{"zzz": 1, "metadata": {"name": "c"}, "data": {"a": "1", "a": "2"}, "foo": {"b": 1, "b": 2}}"#;
     let strict = format!("{CONFIG_MAPS}?fieldValidation=Strict");
-    let refused = cluster.send("POST", &strict, &[], body).await;
+    let refused = cluster.send("POST", &strict, &[("content-type", JSON)], body).await;
     assert_eq!(
         refused.body["message"],
         "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: unknown field \"zzz\", \
          duplicate field \"data.a\", unknown field \"foo\""
     );
-    let made = cluster.send("POST", CONFIG_MAPS, &[], body).await;
+    let made = cluster.send("POST", CONFIG_MAPS, &[("content-type", JSON)], body).await;
     assert_eq!(made.warnings.len(), 3, "{:?}", made.warnings);
     let made = made.expect(StatusCode::CREATED);
     assert_eq!((&made["data"], made.get("foo"), made.get("zzz")), (&json!({ "a": "2" }), None, None));

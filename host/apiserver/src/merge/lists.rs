@@ -9,14 +9,14 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::schema::typed::{self, Field, PatchStrategy, Shape, Zero};
+use crate::schema::typed::{self, Field, PatchStrategy, ValueShape, Zero};
 use crate::schema::{Additional, ListKind, Mark, Node, Schema};
 
 /// Where in an object a walk is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place<'a> {
     /// In a built-in kind, or in the metadata of any. Only a field of a struct has facts beside its shape.
-    Builtin { shape: &'static Shape, field: Option<&'static Field> },
+    Builtin { shape: &'static ValueShape, field: Option<&'static Field> },
     /// At a node of a custom resource's schema.
     Custom { node: &'a Node, is_resource: bool },
     /// Beneath everything that a schema says: maps are merged, lists are not.
@@ -37,11 +37,11 @@ impl<'a> Place<'a> {
     /// The field of a map.
     pub(crate) fn field(self, name: &str) -> Self {
         match self {
-            Self::Builtin { shape: Shape::Struct(entry), .. } => match entry.read().fields.get(name) {
+            Self::Builtin { shape: ValueShape::Struct(entry), .. } => match entry.read().fields.get(name) {
                 Some(field) => Self::Builtin { shape: &field.shape, field: Some(field) },
                 None => Self::Unknown,
             },
-            Self::Builtin { shape: Shape::Map(values), .. } => Self::Builtin { shape: values, field: None },
+            Self::Builtin { shape: ValueShape::Map(values), .. } => Self::Builtin { shape: values, field: None },
             Self::Custom { is_resource: true, .. } if name == "metadata" => Self::of_type(typed::METADATA),
             Self::Custom { node, .. } => match node.properties.get(name).or_else(|| node.additional.node()) {
                 Some(node) => Self::Custom { node, is_resource: node.is(Mark::EmbeddedResource) },
@@ -54,7 +54,7 @@ impl<'a> Place<'a> {
     /// An item of a list.
     pub(crate) fn item(self) -> Self {
         match self {
-            Self::Builtin { shape: Shape::List(items), .. } => Self::Builtin { shape: items, field: None },
+            Self::Builtin { shape: ValueShape::List(items), .. } => Self::Builtin { shape: items, field: None },
             Self::Builtin { .. } | Self::Unknown => Self::Unknown,
             Self::Custom { node, .. } => match &node.items {
                 Some(items) => Self::Custom { node: items, is_resource: items.is(Mark::EmbeddedResource) },
@@ -108,7 +108,7 @@ impl<'a> Place<'a> {
     /// Whether a map at this place says nothing once it is empty, so that it goes: a map of free keys.
     pub(crate) fn goes_when_empty(self) -> bool {
         match self {
-            Self::Builtin { shape, .. } => matches!(shape, Shape::Map(_)),
+            Self::Builtin { shape, .. } => matches!(shape, ValueShape::Map(_)),
             Self::Custom { node, .. } => node.properties.is_empty() && !matches!(node.additional, Additional::Unknown),
             Self::Unknown => false,
         }
@@ -116,7 +116,9 @@ impl<'a> Place<'a> {
 
     /// Whether the Go type always writes this struct or list: it is never absent, so that nobody ever adds or removes it.
     pub(crate) fn is_always_there(self) -> bool {
-        let Self::Builtin { shape: Shape::Struct(_) | Shape::List(_), field: Some(field) } = self else { return false };
+        let Self::Builtin { shape: ValueShape::Struct(_) | ValueShape::List(_), field: Some(field) } = self else {
+            return false;
+        };
         field.zero == Zero::Written
     }
 

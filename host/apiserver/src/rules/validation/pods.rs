@@ -189,7 +189,7 @@ fn probe(probe: &Value, place: &str, report: &mut Report) {
     report.none_negative(place, probe, &seconds);
 }
 
-/// What a probe or a hook does: exactly one thing.
+/// The handler of a probe or a hook: exactly one.
 fn handlers(parent: &Value, place: &str, report: &mut Report) {
     let kinds = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
     let given: Vec<&str> = kinds.into_iter().filter(|kind| parent[*kind].is_object()).collect();

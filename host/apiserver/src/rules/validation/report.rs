@@ -1,4 +1,4 @@
-//! What a validation has found so far, and the checks that most kinds share, in a real server's words.
+//! The findings of a validation so far, and the checks that most kinds share, in a real server's words.
 
 use serde_json::{Map, Value, json};
 

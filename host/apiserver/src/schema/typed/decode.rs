@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Number, Value, json};
 
-use super::{Field, METADATA, Shape, StructType, TypeEntry, Zero, entry, moment, quantity};
+use super::{Field, METADATA, StructType, TypeEntry, ValueShape, Zero, entry, moment, quantity};
 
 /// A value that its type does not take, in a real server's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,8 +26,8 @@ pub(crate) enum Reading {
 /// Decodes an object of a type and answers the unknown fields.
 pub(crate) fn decode(root: &'static TypeEntry, object: &mut Value, reading: Reading) -> Result<Vec<String>, TypeError> {
     let kind = root.read();
-    let mut walk = Walk { unknown: Vec::new(), path: String::new(), names: Vec::new(), holder: kind.go, reading };
-    walk.value(&Shape::Struct(root), kind.go, object)?;
+    let mut walk = Decoding { unknown: Vec::new(), path: String::new(), names: Vec::new(), holder: kind.go, reading };
+    walk.value(&ValueShape::Struct(root), kind.go, object)?;
     Ok(walk.unknown)
 }
 
@@ -36,11 +36,11 @@ pub(crate) fn check_metadata(metadata: &Value) -> Result<(), TypeError> {
     let Some(root) = entry(METADATA) else { return Ok(()) };
     let names = vec!["metadata".to_owned()];
     let mut walk =
-        Walk { unknown: Vec::new(), path: String::new(), names, holder: root.read().go, reading: Reading::Json };
-    walk.value(&Shape::Struct(root), "v1.ObjectMeta", &mut metadata.clone())
+        Decoding { unknown: Vec::new(), path: String::new(), names, holder: root.read().go, reading: Reading::Json };
+    walk.value(&ValueShape::Struct(root), "v1.ObjectMeta", &mut metadata.clone())
 }
 
-struct Walk {
+struct Decoding {
     unknown: Vec<String>,
     /// Where the walk is, with the positions in lists: `spec.ports[0].port`.
     path: String,
@@ -51,37 +51,37 @@ struct Walk {
     reading: Reading,
 }
 
-impl Walk {
+impl Decoding {
     /// Decodes a value that is not null.
-    fn value(&mut self, shape: &Shape, go: &str, value: &mut Value) -> Result<(), TypeError> {
+    fn value(&mut self, shape: &ValueShape, go: &str, value: &mut Value) -> Result<(), TypeError> {
         match (shape, &mut *value) {
             (_, Value::Number(number)) if fits(shape, number) => Ok(()),
-            (Shape::Any, _) | (Shape::Text | Shape::IntOrString, Value::String(_)) | (Shape::Bool, Value::Bool(_)) => {
-                Ok(())
-            }
-            (Shape::Struct(entry), Value::Object(fields)) => self.fields(entry.read(), fields),
-            (Shape::List(items), Value::Array(list)) => self.items(items, element(go), list),
-            (Shape::Map(values), Value::Object(map)) => self.entries(values, element(go), map),
-            (Shape::OneOrMany(name), _) => self.one_or_many(name, value),
-            (Shape::IntOrString, other) => {
+            (ValueShape::Any, _)
+            | (ValueShape::Text | ValueShape::IntOrString, Value::String(_))
+            | (ValueShape::Bool, Value::Bool(_)) => Ok(()),
+            (ValueShape::Struct(entry), Value::Object(fields)) => self.fields(entry.read(), fields),
+            (ValueShape::List(items), Value::Array(list)) => self.items(items, element(go), list),
+            (ValueShape::Map(values), Value::Object(map)) => self.entries(values, element(go), map),
+            (ValueShape::OneOrMany(name), _) => self.one_or_many(name, value),
+            (ValueShape::IntOrString, other) => {
                 Err(TypeError(format!("json: cannot unmarshal {} into Go value of type int32", found(other))))
             }
-            (Shape::Bytes, Value::String(text)) => bytes(text),
-            (Shape::Quantity, Value::String(_) | Value::Number(_)) => {
+            (ValueShape::Bytes, Value::String(text)) => bytes(text),
+            (ValueShape::Quantity, Value::String(_) | Value::Number(_)) => {
                 let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                 *value = json!(quantity::canonical(&text).map_err(|error| TypeError(error.to_string()))?);
                 Ok(())
             }
-            (Shape::Quantity, _) => Err(TypeError(quantity::QuantityError::Format.to_string())),
-            (Shape::Time, Value::String(text)) => {
+            (ValueShape::Quantity, _) => Err(TypeError(quantity::QuantityError::Format.to_string())),
+            (ValueShape::Time, Value::String(text)) => {
                 let moment = moment::seconds(text);
                 taken(value, moment)
             }
-            (Shape::MicroTime, Value::String(text)) => {
+            (ValueShape::MicroTime, Value::String(text)) => {
                 let moment = moment::micros(text);
                 taken(value, moment)
             }
-            (Shape::Time | Shape::MicroTime, other) => {
+            (ValueShape::Time | ValueShape::MicroTime, other) => {
                 Err(TypeError(format!("json: cannot unmarshal {} into Go value of type string", found(other))))
             }
             (_, other) => Err(match self.reading {
@@ -117,7 +117,7 @@ impl Walk {
         Ok(())
     }
 
-    fn items(&mut self, shape: &Shape, go: &str, list: &mut [Value]) -> Result<(), TypeError> {
+    fn items(&mut self, shape: &ValueShape, go: &str, list: &mut [Value]) -> Result<(), TypeError> {
         for (index, item) in list.iter_mut().enumerate() {
             if item.is_null() {
                 *item = zero(shape);
@@ -128,7 +128,7 @@ impl Walk {
         Ok(())
     }
 
-    fn entries(&mut self, shape: &Shape, go: &str, map: &mut Map<String, Value>) -> Result<(), TypeError> {
+    fn entries(&mut self, shape: &ValueShape, go: &str, map: &mut Map<String, Value>) -> Result<(), TypeError> {
         for (key, value) in map {
             if value.is_null() {
                 *value = zero(shape);
@@ -170,17 +170,19 @@ impl Walk {
     }
 }
 
-fn fits(shape: &Shape, number: &Number) -> bool {
+fn fits(shape: &ValueShape, number: &Number) -> bool {
     match shape {
-        Shape::Int32 | Shape::IntOrString => number.as_i64().is_some_and(|number| i32::try_from(number).is_ok()),
-        Shape::Int64 => number.is_i64(),
-        Shape::Float => true,
+        ValueShape::Int32 | ValueShape::IntOrString => {
+            number.as_i64().is_some_and(|number| i32::try_from(number).is_ok())
+        }
+        ValueShape::Int64 => number.is_i64(),
+        ValueShape::Float => true,
         _ => false,
     }
 }
 
 /// A value that the converter does not convert.
-fn not_converted(shape: &Shape, value: &Value, go: &str) -> TypeError {
+fn not_converted(shape: &ValueShape, value: &Value, go: &str) -> TypeError {
     let from = match value {
         Value::Number(number) if number.is_f64() => "float64",
         Value::Number(_) => "int64",
@@ -194,25 +196,27 @@ fn not_converted(shape: &Shape, value: &Value, go: &str) -> TypeError {
         _ => from,
     };
     TypeError(match (shape, value) {
-        (Shape::Struct(_), _) => format!("cannot restore struct from: {kind}"),
-        (Shape::List(_) | Shape::Bytes, _) => format!("cannot restore slice from {kind}"),
-        (Shape::Map(_), _) => format!("cannot restore map from {kind}"),
-        (Shape::Text | Shape::Int32 | Shape::Int64, Value::Number(_)) => format!("cannot convert {from} to {go}"),
-        (Shape::Text, _) => "unrecognized type: string".to_owned(),
-        (Shape::Bool, _) => "unrecognized type: bool".to_owned(),
-        (Shape::Int32, _) => "unrecognized type: int32".to_owned(),
-        (Shape::Int64, _) => "unrecognized type: int64".to_owned(),
+        (ValueShape::Struct(_), _) => format!("cannot restore struct from: {kind}"),
+        (ValueShape::List(_) | ValueShape::Bytes, _) => format!("cannot restore slice from {kind}"),
+        (ValueShape::Map(_), _) => format!("cannot restore map from {kind}"),
+        (ValueShape::Text | ValueShape::Int32 | ValueShape::Int64, Value::Number(_)) => {
+            format!("cannot convert {from} to {go}")
+        }
+        (ValueShape::Text, _) => "unrecognized type: string".to_owned(),
+        (ValueShape::Bool, _) => "unrecognized type: bool".to_owned(),
+        (ValueShape::Int32, _) => "unrecognized type: int32".to_owned(),
+        (ValueShape::Int64, _) => "unrecognized type: int64".to_owned(),
         _ => format!("cannot convert {from} to {go}"),
     })
 }
 
 /// A value that does not fit the schema of an applied configuration.
-fn not_typed(path: &str, shape: &Shape, value: &Value) -> TypeError {
+fn not_typed(path: &str, shape: &ValueShape, value: &Value) -> TypeError {
     let expected = match shape {
-        Shape::Struct(_) | Shape::Map(_) => "map",
-        Shape::List(_) => "list",
-        Shape::Int32 | Shape::Int64 | Shape::Float => "numeric (int or float)",
-        Shape::Bool => "boolean",
+        ValueShape::Struct(_) | ValueShape::Map(_) => "map",
+        ValueShape::List(_) => "list",
+        ValueShape::Int32 | ValueShape::Int64 | ValueShape::Float => "numeric (int or float)",
+        ValueShape::Bool => "boolean",
         _ => "string",
     };
     let got = match (expected, value) {
@@ -274,16 +278,19 @@ fn bytes(text: &str) -> Result<(), TypeError> {
 }
 
 /// The zero of a type, as JSON has it.
-fn zero(shape: &Shape) -> Value {
+fn zero(shape: &ValueShape) -> Value {
     match shape {
-        Shape::Struct(_) => json!({}),
-        Shape::Text | Shape::Bytes => json!(""),
-        Shape::Bool => json!(false),
-        Shape::Int32 | Shape::Int64 | Shape::Float | Shape::IntOrString => json!(0),
-        Shape::Quantity => json!("0"),
-        Shape::List(_) | Shape::Map(_) | Shape::Time | Shape::MicroTime | Shape::OneOrMany(_) | Shape::Any => {
-            Value::Null
-        }
+        ValueShape::Struct(_) => json!({}),
+        ValueShape::Text | ValueShape::Bytes => json!(""),
+        ValueShape::Bool => json!(false),
+        ValueShape::Int32 | ValueShape::Int64 | ValueShape::Float | ValueShape::IntOrString => json!(0),
+        ValueShape::Quantity => json!("0"),
+        ValueShape::List(_)
+        | ValueShape::Map(_)
+        | ValueShape::Time
+        | ValueShape::MicroTime
+        | ValueShape::OneOrMany(_)
+        | ValueShape::Any => Value::Null,
     }
 }
 
@@ -300,12 +307,12 @@ fn is_zero(value: &Value) -> bool {
 
 /// Writes the zeros that Go writes for absent fields, as a server does before it stores an object.
 pub(crate) fn fill_zeros(root: &'static TypeEntry, object: &mut Value) {
-    fill(&Shape::Struct(root), object);
+    fill(&ValueShape::Struct(root), object);
 }
 
-fn fill(shape: &Shape, value: &mut Value) {
+fn fill(shape: &ValueShape, value: &mut Value) {
     match (shape, value) {
-        (Shape::Struct(entry), Value::Object(fields)) => {
+        (ValueShape::Struct(entry), Value::Object(fields)) => {
             for (name, field) in &entry.read().fields {
                 if field.zero == Zero::Written && fields.get(name).is_none_or(Value::is_null) {
                     fields.insert(name.clone(), zero(&field.shape));
@@ -315,8 +322,8 @@ fn fill(shape: &Shape, value: &mut Value) {
                 }
             }
         }
-        (Shape::List(items), Value::Array(list)) => list.iter_mut().for_each(|item| fill(items, item)),
-        (Shape::Map(values), Value::Object(map)) => map.values_mut().for_each(|value| fill(values, value)),
+        (ValueShape::List(items), Value::Array(list)) => list.iter_mut().for_each(|item| fill(items, item)),
+        (ValueShape::Map(values), Value::Object(map)) => map.values_mut().for_each(|value| fill(values, value)),
         _ => {}
     }
 }

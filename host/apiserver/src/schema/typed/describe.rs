@@ -9,7 +9,7 @@ use super::TypeEntry;
 use super::library::unpack;
 
 /// Lines of `NAME JSON`, packed: the descriptions of a type (its own under the empty name) and of its fields.
-const DESCRIPTIONS: &[u8] = include_bytes!("../../../kubernetes/descriptions.zst");
+const DESCRIPTIONS: &[u8] = include_bytes!("../../../kubernetes/descriptions.gz");
 
 static TEXT: LazyLock<String> = LazyLock::new(|| unpack(DESCRIPTIONS));
 

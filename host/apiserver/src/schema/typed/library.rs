@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::sync::{LazyLock, OnceLock};
 
-use ruzstd::decoding::StreamingDecoder;
+use flate2::read::GzDecoder;
 
-use super::{Shape, StructType, parse};
+use super::{StructType, ValueShape, parse};
 
 /// Lines of `NAME JSON`, packed.
-const TYPES: &[u8] = include_bytes!("../../../kubernetes/types.zst");
+const TYPES: &[u8] = include_bytes!("../../../kubernetes/types.gz");
 
 static TEXT: LazyLock<String> = LazyLock::new(|| unpack(TYPES));
 
@@ -26,7 +26,7 @@ pub(crate) struct TypeEntry {
     /// Its schema, without descriptions.
     pub(crate) json: &'static str,
     read: OnceLock<StructType>,
-    shape: OnceLock<Shape>,
+    shape: OnceLock<ValueShape>,
 }
 
 impl TypeEntry {
@@ -41,8 +41,8 @@ pub(crate) fn entry(name: &str) -> Option<&'static TypeEntry> {
 }
 
 /// The shape of the values of this type.
-pub(crate) fn shape(name: &str) -> Option<&'static Shape> {
-    entry(name).map(|entry| entry.shape.get_or_init(|| Shape::Struct(entry)))
+pub(crate) fn shape(name: &str) -> Option<&'static ValueShape> {
+    entry(name).map(|entry| entry.shape.get_or_init(|| ValueShape::Struct(entry)))
 }
 
 /// All types, by name.
@@ -54,8 +54,7 @@ pub(super) fn entries() -> impl Iterator<Item = &'static TypeEntry> {
 /// The text of a packed file of this crate.
 pub(super) fn unpack(packed: &[u8]) -> String {
     let mut text = String::new();
-    let read = StreamingDecoder::new(packed).map(|mut decoder| decoder.read_to_string(&mut text));
-    if !matches!(read, Ok(Ok(_))) {
+    if GzDecoder::new(packed).read_to_string(&mut text).is_err() {
         unreachable!("the file was packed by tools/build-schemas and read by this crate's tests");
     }
     text

@@ -1,6 +1,6 @@
 //! The types of the built-in kinds: what a real server's OpenAPI documents and Go types say of each field.
 //!
-//! `kubernetes/types.zst` has them, made by `tools/build-schemas`. It is unpacked when the first type is needed, and
+//! `kubernetes/types.gz` has them, made by `tools/build-schemas`. It is unpacked when the first type is needed, and
 //! each type is read when it is first met, so a server that serves custom resources only pays for little.
 //! Called by `merge` (list types, patch strategies), `rules` and `verbs` (decoding), and `server` (OpenAPI).
 
@@ -36,7 +36,7 @@ pub(crate) struct StructType {
 /// A field of a struct.
 #[derive(Debug)]
 pub(crate) struct Field {
-    pub(crate) shape: Shape,
+    pub(crate) shape: ValueShape,
     /// The name of its Go type: `[]v1.Container`.
     pub(crate) go: String,
     pub(crate) zero: Zero,
@@ -73,12 +73,12 @@ pub(crate) enum PatchStrategy {
     MergeBy(String),
 }
 
-/// What a value looks like.
+/// The form of a value.
 #[derive(Debug)]
-pub(crate) enum Shape {
+pub(crate) enum ValueShape {
     Struct(&'static TypeEntry),
-    List(Box<Shape>),
-    Map(Box<Shape>),
+    List(Box<ValueShape>),
+    Map(Box<ValueShape>),
     Text,
     Bytes,
     Bool,
@@ -95,11 +95,11 @@ pub(crate) enum Shape {
     Any,
 }
 
-impl Shape {
+impl ValueShape {
     /// The struct that it is, if it is one.
     pub(crate) fn fields(&self) -> Option<&'static StructType> {
         match self {
-            Shape::Struct(entry) => Some(entry.read()),
+            ValueShape::Struct(entry) => Some(entry.read()),
             _ => None,
         }
     }
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!((containers.zero, containers.go.as_str()), (Zero::Written, "[]v1.Container"));
         assert_eq!(pod.fields["hostNetwork"].zero, Zero::Omitted);
         assert_eq!(pod.fields["priority"].zero, Zero::Distinct);
-        assert!(pod.fields["nodeSelector"].is_atomic && matches!(pod.fields["nodeSelector"].shape, Shape::Map(_)));
+        assert!(pod.fields["nodeSelector"].is_atomic && matches!(pod.fields["nodeSelector"].shape, ValueShape::Map(_)));
         let port = entry("io.k8s.api.core.v1.ContainerPort").expect("ports are built in").read();
         assert_eq!(port.fields["protocol"].default, Some(Value::from("TCP")));
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Field, PatchStrategy, Shape, StructType, Zero, entry};
+use super::{Field, PatchStrategy, StructType, ValueShape, Zero, entry};
 use crate::object::text;
 use crate::schema::ListKind;
 
@@ -68,41 +68,41 @@ fn patch(schema: &Value) -> PatchStrategy {
     }
 }
 
-fn shape(schema: &Value) -> Shape {
+fn shape(schema: &Value) -> ValueShape {
     let reference = schema.get("$ref").or_else(|| schema.pointer("/allOf/0/$ref")).and_then(Value::as_str);
     if let Some(name) = reference.and_then(|reference| reference.rsplit('/').next()) {
         return named(name);
     }
     match (text(schema, "/type"), text(schema, "/format")) {
-        ("string", "byte") => Shape::Bytes,
-        ("string", _) => Shape::Text,
-        ("boolean", _) => Shape::Bool,
-        ("integer", "int32") => Shape::Int32,
-        ("integer", _) => Shape::Int64,
-        ("number", _) => Shape::Float,
-        ("array", _) => Shape::List(Box::new(schema.get("items").map_or(Shape::Any, shape))),
-        ("object", _) => {
-            schema.get("additionalProperties").map_or(Shape::Any, |values| Shape::Map(Box::new(shape(values))))
-        }
-        _ => Shape::Any,
+        ("string", "byte") => ValueShape::Bytes,
+        ("string", _) => ValueShape::Text,
+        ("boolean", _) => ValueShape::Bool,
+        ("integer", "int32") => ValueShape::Int32,
+        ("integer", _) => ValueShape::Int64,
+        ("number", _) => ValueShape::Float,
+        ("array", _) => ValueShape::List(Box::new(schema.get("items").map_or(ValueShape::Any, shape))),
+        ("object", _) => schema
+            .get("additionalProperties")
+            .map_or(ValueShape::Any, |values| ValueShape::Map(Box::new(shape(values)))),
+        _ => ValueShape::Any,
     }
 }
 
 /// Some types have a JSON form of their own.
-fn named(name: &str) -> Shape {
+fn named(name: &str) -> ValueShape {
     match name {
-        "io.k8s.apimachinery.pkg.api.resource.Quantity" => return Shape::Quantity,
-        "io.k8s.apimachinery.pkg.util.intstr.IntOrString" => return Shape::IntOrString,
-        "io.k8s.apimachinery.pkg.runtime.RawExtension" => return Shape::Any,
+        "io.k8s.apimachinery.pkg.api.resource.Quantity" => return ValueShape::Quantity,
+        "io.k8s.apimachinery.pkg.util.intstr.IntOrString" => return ValueShape::IntOrString,
+        "io.k8s.apimachinery.pkg.runtime.RawExtension" => return ValueShape::Any,
         _ => {}
     }
     match (name.strip_prefix(META), name.strip_prefix(DEFINITIONS)) {
-        (Some("Time"), _) => Shape::Time,
-        (Some("MicroTime"), _) => Shape::MicroTime,
-        (Some("FieldsV1" | "Patch"), _) | (_, Some("")) => Shape::Any,
+        (Some("Time"), _) => ValueShape::Time,
+        (Some("MicroTime"), _) => ValueShape::MicroTime,
+        (Some("FieldsV1" | "Patch"), _) | (_, Some("")) => ValueShape::Any,
         (_, Some("SchemaPropsOrArray" | "SchemaPropsOrBool" | "SchemaPropsOrStringArray")) => {
-            Shape::OneOrMany("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")
+            ValueShape::OneOrMany("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")
         }
-        _ => entry(name).map_or(Shape::Any, Shape::Struct),
+        _ => entry(name).map_or(ValueShape::Any, ValueShape::Struct),
     }
 }
