@@ -78,7 +78,9 @@ impl<'de> Visitor<'de> for &mut Scan<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         let length = self.path.len();
         for index in 0_usize.. {
-            self.path.push_str(&format!("[{index}]"));
+            self.path.push('[');
+            self.path.push_str(&index.to_string());
+            self.path.push(']');
             let item = list.next_element_seed(&mut *self)?;
             self.path.truncate(length);
             if item.is_none() {

@@ -60,14 +60,13 @@ fn prune_metadata(object: &mut Value) -> Vec<String> {
 }
 
 fn set_defaults(resource: &ResourceType, object: &mut Value) {
-    match &resource.custom {
-        Some(custom) => custom.schema.default(object),
-        None => {
-            defaults::apply(resource, object);
-            if let Some(entry) = typed::entry(resource.type_name) {
-                typed::fill_zeros(entry, object);
-            }
-        }
+    if let Some(custom) = &resource.custom {
+        custom.schema.default(object);
+        return;
+    }
+    defaults::apply(resource, object);
+    if let Some(entry) = typed::entry(resource.type_name) {
+        typed::fill_zeros(entry, object);
     }
 }
 

@@ -112,7 +112,9 @@ fn ports(container: &Value, place: &str, report: &mut Report) {
         let place = format!("{place}.ports[{index}]");
         let name = text(port, "/name");
         let errors = if name.is_empty() { Vec::new() } else { names::port_name_errors(name) };
-        errors.iter().for_each(|why| report.invalid(format!("{place}.name"), &port["name"], why));
+        for why in &errors {
+            report.invalid(format!("{place}.name"), &port["name"], why);
+        }
         if errors.is_empty() && !name.is_empty() && !seen.insert(name) {
             report.duplicate(format!("{place}.name"), &port["name"]);
         }

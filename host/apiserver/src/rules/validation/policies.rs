@@ -165,9 +165,9 @@ pub(super) fn event(group: &str, object: &Value, previous: Option<&Value>, repor
     if controller.is_empty() {
         report.required("reportingController");
     }
-    names::label_key_errors(controller)
-        .iter()
-        .for_each(|why| report.invalid("reportingController", &object["reportingController"], why));
+    for why in names::label_key_errors(controller) {
+        report.invalid("reportingController", &object["reportingController"], &why);
+    }
     for field in ["reportingInstance", "action", "reason"] {
         if text(object, &format!("/{field}")).is_empty() {
             report.required(field);

@@ -170,7 +170,7 @@ impl Report {
                 }
                 "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
                 _ => {
-                    self.invalid(format!("{place}.operator"), &expression["operator"], "not a valid selector operator")
+                    self.invalid(format!("{place}.operator"), &expression["operator"], "not a valid selector operator");
                 }
             }
             if let Err(why) = names::check_label_key(text(expression, "/key")) {

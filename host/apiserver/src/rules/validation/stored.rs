@@ -38,7 +38,9 @@ pub(super) fn secret(object: &Value, previous: Option<&Value>, report: &mut Repo
     let lacks = |key: &str| object["data"].get(key).is_none();
     required.iter().filter(|key| lacks(key)).for_each(|key| report.required(format!("data[{key}]")));
     if text(object, "/type") == "kubernetes.io/basic-auth" && lacks("username") && lacks("password") {
-        ["username", "password"].iter().for_each(|key| report.required(format!("data[{key}]")));
+        for key in ["username", "password"] {
+            report.required(format!("data[{key}]"));
+        }
     }
     let account = "kubernetes.io/service-account.name";
     let is_token = text(object, "/type") == "kubernetes.io/service-account-token";
@@ -111,11 +113,11 @@ fn claim_update(spec: &Value, previous: &Value, report: &mut Report) {
     let strip = |spec: &Value| {
         let mut spec = spec.clone();
         if let Some(fields) = spec.as_object_mut() {
-            if !is_bound {
-                fields.remove("volumeName");
-            } else {
+            if is_bound {
                 fields.remove("volumeAttributesClassName");
                 fields.remove("resources");
+            } else {
+                fields.remove("volumeName");
             }
         }
         spec

@@ -271,7 +271,7 @@ fn bytes(text: &str) -> Result<(), TypeError> {
     let padding = plain.iter().rev().take_while(|(_, byte)| *byte == b'=').count();
     let (digits, _) = plain.split_at(plain.len() - padding.min(2));
     let bad = digits.iter().find(|(_, byte)| !is_digit(*byte)).map(|(at, _)| *at);
-    match bad.or_else(|| (plain.len() % 4 != 0).then_some(plain.len() / 4 * 4)) {
+    match bad.or_else(|| (!plain.len().is_multiple_of(4)).then_some(plain.len() / 4 * 4)) {
         Some(at) => Err(TypeError(format!("illegal base64 data at input byte {at}"))),
         None => Ok(()),
     }

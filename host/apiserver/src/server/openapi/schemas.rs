@@ -13,15 +13,12 @@ pub(super) fn of_resources(resources: &[&Arc<ResourceType>]) -> Map<String, Valu
     let mut found = Map::new();
     let mut wanted: Vec<String> = Vec::new();
     for resource in resources {
-        match &resource.custom {
-            Some(custom) => {
-                found.insert(name(resource), of_definition(resource, &custom.openapi));
-                wanted.push(typed::METADATA.to_owned());
-            }
-            None => {
-                wanted.extend([resource.type_name.to_owned(), format!("{}List", resource.type_name)]);
-                wanted.extend(resource.subresources.iter().map(|subresource| subresource.type_name.clone()));
-            }
+        if let Some(custom) = &resource.custom {
+            found.insert(name(resource), of_definition(resource, &custom.openapi));
+            wanted.push(typed::METADATA.to_owned());
+        } else {
+            wanted.extend([resource.type_name.to_owned(), format!("{}List", resource.type_name)]);
+            wanted.extend(resource.subresources.iter().map(|subresource| subresource.type_name.clone()));
         }
     }
     while let Some(name) = wanted.pop() {
