@@ -55,7 +55,7 @@ pub(super) fn insert(
         prepare::track(state, target, options, None, &mut object);
     }
     new_metadata(state, target, &mut object);
-    defaults::on_create(state, resource, &mut object);
+    defaults::on_create(state, resource, &mut object).map_err(|cause| ApiError::invalid(resource, &name, &[cause]))?;
     warnings.extend(prepare::validate(resource, &object, None)?);
     // Last, as in a real server's storage: an invalid object is reported as invalid even if its name is taken.
     if let Some(found) = state.store.get(&target.key(&name)) {
