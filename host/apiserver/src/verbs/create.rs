@@ -45,9 +45,7 @@ pub(super) fn insert(
     escalation::check(Access::of(state), &options.user, &resource.id, &object, None)?;
     let name = object::name(&object).to_owned();
     check_place(state, target, &name)?;
-    if !object::resource_version(&object).is_empty() {
-        return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
-    }
+    let has_version = !object::resource_version(&object).is_empty();
     prepare::without_status(resource, &mut object);
     let mut warnings = prepare::normalise(resource, options, &mut object)?;
     warnings.extend(prepare::advice(resource, &object));
@@ -57,7 +55,11 @@ pub(super) fn insert(
     new_metadata(state, target, &mut object);
     defaults::on_create(state, resource, &mut object);
     prepare::validate(resource, &object, None)?;
-    // Last, as in a real server's storage: an invalid object is reported as invalid even if its name is taken.
+    // Last, as in a real server's storage: an invalid object is reported as invalid even if its name is taken. A dry run
+    // gets only as far as the name.
+    if has_version && !options.dry_run {
+        return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
+    }
     if state.store.get(&target.key(&name)).is_some() {
         return Err(ApiError::already_exists(&resource.id, &name));
     }
