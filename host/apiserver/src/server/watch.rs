@@ -62,6 +62,10 @@ enum Start {
 impl WatchOptions {
     pub(crate) fn read(target: &Target, query: &Query, accepted: Accepted) -> Result<WatchOptions, ApiError> {
         let selectors = Selectors::parse(&target.resource, query.get("labelSelector"), query.get("fieldSelector"))?;
+        if accepted.encoding == Encoding::Yaml {
+            let streams = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+            return Err(ApiError::not_acceptable(streams));
+        }
         let bookmarks = query.flag("allowWatchBookmarks");
         let version = query.resource_version()?;
         let matching = query.get("resourceVersionMatch");
