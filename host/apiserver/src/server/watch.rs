@@ -92,18 +92,13 @@ impl WatchOptions {
 }
 
 fn check_initial(send_initial: &str, matching: &str) -> Result<(), ApiError> {
-    match (send_initial, matching) {
-        ("", "") => Ok(()),
-        ("", _) => {
-            let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-            Err(invalid_option("resourceVersionMatch", why))
-        }
-        (_, "NotOlderThan") => Ok(()),
-        (_, _) => {
-            let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-            Err(invalid_option("resourceVersionMatch", why))
-        }
-    }
+    let why = match send_initial {
+        "" if matching.is_empty() => return Ok(()),
+        "" => "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        _ if matching == "NotOlderThan" => return Ok(()),
+        _ => "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+    };
+    Err(invalid_option("resourceVersionMatch", why))
 }
 
 /// A running watch.
