@@ -81,6 +81,9 @@ pub struct Config {
     pub address: SocketAddr,
     /// Whether workloads become ready and namespaces get a service account, as controllers would see to.
     pub stand_ins: bool,
+    /// Whether dependents go with their owners, and content with its namespace, as controllers would see to. Without that
+    /// and `stand_ins` it is a bare API server, as envtest's is.
+    pub garbage_collection: bool,
     /// How many changes of each resource are kept for watches to resume from.
     pub watch_history: usize,
     /// The time that objects are stamped with.
@@ -101,6 +104,7 @@ impl Default for Config {
         Config {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             stand_ins: true,
+            garbage_collection: true,
             watch_history: 4096,
             clock: Clock::Wall,
             seed: None,
@@ -187,7 +191,11 @@ impl ApiServer {
         let by_roles = config.authorization == Authorization::Rbac;
         let token = clock::secret::<16>(config.seed).map(|byte| format!("{byte:02x}")).concat();
         let authenticator = Arc::new(Authenticator::new(by_roles, token.clone(), config.tokens.clone()));
-        shared.lock().by_roles = by_roles;
+        {
+            let mut state = shared.lock();
+            state.by_roles = by_roles;
+            state.collects = config.garbage_collection;
+        }
         match snapshot {
             Some(snapshot) => snapshot.restore(&shared),
             None => controllers::bootstrap::populate(&mut shared.lock(), address),

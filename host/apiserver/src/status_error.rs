@@ -87,7 +87,8 @@ impl ApiError {
 
     /// The object is invalid for the reasons given (at least one).
     pub(crate) fn invalid(resource: &ResourceType, name: &str, causes: &[Cause]) -> ApiError {
-        ApiError::invalid_kind(&GroupResource::new(&resource.id.group, &resource.kind), name, causes)
+        // Events are of the core group whichever they are written through.
+        ApiError::invalid_kind(&GroupResource::new(&resource.storage.group, &resource.kind), name, causes)
     }
 
     /// The same for a kind that is no resource: `kind` has its group and, in the place of the plural, its name.
@@ -109,6 +110,11 @@ impl ApiError {
     /// A patch that is well-formed but cannot be carried out.
     pub(crate) fn unprocessable(message: impl Into<String>) -> ApiError {
         ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message)
+    }
+
+    /// The result of a patch is no object of the kind. A real server names neither kind nor object here.
+    pub(crate) fn invalid_patch(cause: &Cause) -> ApiError {
+        ApiError::unprocessable(format!(" \"\" is invalid: {cause}")).with_causes(json!([cause]))
     }
 
     /// An option of the request is invalid; `kind` is `ListOptions` and the like.

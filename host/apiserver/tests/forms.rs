@@ -38,7 +38,7 @@ async fn discovery_shows_a_definition_at_once() {
     let resources = cluster.get(path).await.expect(StatusCode::OK);
     let names: Vec<&Value> =
         resources["resources"].as_array().expect("resources").iter().map(|resource| &resource["name"]).collect();
-    assert_eq!(names, ["webapps", "webapps/scale", "webapps/status"]);
+    assert_eq!(names, ["webapps", "webapps/status", "webapps/scale"]);
     let accept = ("accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
     let all = cluster.send("GET", "/apis", &[accept], b"").await.expect(StatusCode::OK);
     assert_eq!(all["kind"], "APIGroupDiscoveryList");
@@ -56,7 +56,10 @@ async fn an_event_of_the_new_form_is_read_in_the_old() {
         "metadata": { "name": "e", "namespace": "default" },
         "regarding": { "kind": "Pod", "name": "p", "namespace": "default", "uid": "u" },
         "note": "it happened",
+        "reason": "Happened",
+        "action": "Reconcile",
         "reportingController": "windlass.dev/webapp",
+        "reportingInstance": "one",
         "eventTime": "2026-01-01T00:00:00.000000Z",
         "type": "Normal",
     });

@@ -76,7 +76,9 @@ async fn the_answers_are_those_of_a_real_server() {
         let found = run(&client, index, case, false).await;
         let wanted = answers.get(&case.name).unwrap_or(&Value::Null);
         if case.differs.is_some() {
-            assert_ne!(found, *wanted, "{} is no difference any more: remove `differs`", case.name);
+            if found == *wanted {
+                wrong.push(format!("{}: no difference any more: remove `differs`", case.name));
+            }
         } else if found != *wanted {
             wrong.push(format!("{}\n  real {wanted}\n  ours {found}", case.name));
         }

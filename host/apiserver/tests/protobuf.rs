@@ -66,6 +66,14 @@ async fn a_watch_sends_frames_behind_their_length() {
 }
 
 #[tokio::test]
+async fn a_watch_has_no_yaml() {
+    let cluster = Cluster::quiet().await;
+    let response =
+        cluster.open("GET", &format!("{CONFIG_MAPS}?watch=true"), &[("accept", "application/yaml")], b"").await;
+    assert_eq!(response.status(), StatusCode::NOT_ACCEPTABLE);
+}
+
+#[tokio::test]
 async fn custom_resources_speak_json_only() {
     let cluster = Cluster::with_webapps().await;
     let (code, media, _) = send(&cluster, "GET", WEBAPPS, &[TYPED], b"").await;

@@ -39,7 +39,7 @@ fn certificate(authority: &Issuer, name: &str, group: &str) -> (CertificateDer<'
     (certificate.der().clone(), PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).expect("PEM"))
 }
 
-/// What a client trusts: the authority in the kubeconfig.
+/// The authority that a client trusts: the one in the kubeconfig.
 fn trusted(server: &ApiServer) -> RootCertStore {
     let pem = server.authority().expect("it speaks TLS");
     let mut roots = RootCertStore::empty();

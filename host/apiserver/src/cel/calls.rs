@@ -124,6 +124,9 @@ fn plain(
         }
         ("int" | "uint" | "double", None, [Value::String(_)]) => library::call(function, target, args)
             .map_err(|_| EvalError::Other(format!("type conversion error from 'string' to '{function}'"))),
+        ("quantity", None, [Value::String(text)]) if is_beyond_reach(text) => {
+            Err(EvalError::Other("quantity is beyond what this server computes with".to_owned()))
+        }
         ("dyn", None, [_]) => args.pop().ok_or(EvalError::NoSuchOverload),
         ("size", None, [Value::String(text)]) | ("size", Some(Value::String(text)), []) => {
             Ok(Value::Int(i64::try_from(text.chars().count()).unwrap_or(i64::MAX)))
@@ -183,5 +186,43 @@ fn cost(function: &str, target: Option<&Value>, args: &[Value]) -> u64 {
             _ => 1,
         },
         _ => 1 + given().map(operators::weight).sum::<u64>(),
+    }
+}
+
+/// Whether a quantity is so large or so fine that the library's sums would overflow. What is none, the library says.
+fn is_beyond_reach(text: &str) -> bool {
+    let number = text.trim_start_matches(['+', '-']);
+    let end = number.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(number.len());
+    let (number, suffix) = number.split_at(end);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let power = match suffix {
+        "n" => -9,
+        "u" => -6,
+        "m" => -3,
+        "k" | "Ki" => 4,
+        "M" | "Mi" => 7,
+        "G" | "Gi" => 10,
+        "T" | "Ti" => 13,
+        "P" | "Pi" => 16,
+        "E" | "Ei" => 19,
+        "" => 0,
+        _ => suffix.get(1..).and_then(|power| power.parse::<i64>().ok()).unwrap_or_default(),
+    };
+    let length = |digits: &str| i64::try_from(digits.len()).unwrap_or(i64::MAX);
+    power.saturating_add(length(whole.trim_start_matches('0'))) > 20 || length(fraction).saturating_sub(power) > 18
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_beyond_reach;
+
+    #[test]
+    fn usual_quantities_are_within_reach() {
+        for text in ["0", "1n", "-1.5Gi", "9E", "1Ei", "1e3", "12E-6", "100m", "0.000000001", "none", ""] {
+            assert!(!is_beyond_reach(text), "{text}");
+        }
+        for text in ["1e30", "1E-30", "123456789012345678901", "100E", "1e9999", "0.0000000000000000001"] {
+            assert!(is_beyond_reach(text), "{text}");
+        }
     }
 }

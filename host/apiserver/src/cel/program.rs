@@ -10,8 +10,8 @@ use super::{eval, operators};
 /// The stack for expressions that nest unusually deep.
 const LARGE_STACK: usize = 32 << 20;
 
-/// Up to this many levels fit on any stack.
-const USUAL_DEPTH: usize = MOST_DEPTH / 4;
+/// Up to this many levels fit on any stack, also without optimisation.
+const USUAL_DEPTH: usize = MOST_DEPTH / 8;
 
 /// A compiled expression.
 #[derive(Debug)]

@@ -76,13 +76,13 @@ impl Bindings {
         match (wanted, given) {
             (Type::Param(name), _) => match self.0.get(name).cloned() {
                 None => {
-                    self.0.insert(*name, given.clone());
+                    self.0.insert(*name, closed(given));
                     true
                 }
                 Some(bound) => {
                     let fits = self.fits(&bound, given) || self.fits(given, &bound);
                     if fits && !is_vague(given) && is_vague(&bound) {
-                        self.0.insert(*name, given.clone());
+                        self.0.insert(*name, closed(given));
                     }
                     fits
                 }
@@ -117,6 +117,12 @@ impl Bindings {
             other => other.clone(),
         }
     }
+}
+
+/// The type with `dyn` for parameters of another declaration, as `optional.none()` has one: bound to itself, a parameter would
+/// be followed without end.
+fn closed(given: &Type) -> Type {
+    Bindings::default().resolve(given)
 }
 
 /// Whether a type has parts that are still open, as an empty list has.

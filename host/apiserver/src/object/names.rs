@@ -58,6 +58,31 @@ pub(crate) fn check_label_value(value: &str) -> Result<(), String> {
     (value.is_empty() || is_qualified(value)).then_some(()).ok_or_else(|| LABEL_VALUE.to_owned())
 }
 
+/// Everything that is wrong with a label key, where a real server does not stop at the first.
+pub(crate) fn label_key_errors(key: &str) -> Vec<String> {
+    match check_label_key(key) {
+        Ok(()) => Vec::new(),
+        Err(_) if key.is_empty() => vec!["name part must be non-empty".to_owned(), QUALIFIED.to_owned()],
+        Err(why) => vec![why],
+    }
+}
+
+/// Everything that is wrong with the name of a port (IANA's rules of service names).
+pub(crate) fn port_name_errors(name: &str) -> Vec<String> {
+    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let rules = [
+        (name.len() > 15, "must be no more than 15 characters"),
+        (
+            name.is_empty() || !name.bytes().all(is_allowed),
+            "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
+        ),
+        (!name.bytes().any(|byte| byte.is_ascii_lowercase()), "must contain at least one letter (a-z)"),
+        (name.contains("--"), "must not contain consecutive hyphens"),
+        (name.starts_with('-') || name.ends_with('-'), "must not begin or end with a hyphen"),
+    ];
+    rules.into_iter().filter(|(breaks, _)| *breaks).map(|(_, why)| why.to_owned()).collect()
+}
+
 fn check_length(text: &str, most: usize) -> Result<(), String> {
     (text.len() <= most).then_some(()).ok_or_else(|| format!("must be no more than {most} characters"))
 }

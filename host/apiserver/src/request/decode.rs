@@ -10,6 +10,7 @@ use crate::request::Target;
 use crate::request::media::{Encoding, Offer};
 use crate::resources::builtin;
 use crate::resources::resource::ResourceType;
+use crate::schema::typed;
 use crate::status_error::ApiError;
 
 /// Parses a body; an empty one is none.
@@ -150,6 +151,12 @@ fn another_type(resource: &ResourceType, api_version: &str, kind: &str) -> ApiEr
 fn check_metadata(resource: &ResourceType, object: &mut Value) -> Result<(), ApiError> {
     if object["metadata"].is_null() {
         object["metadata"] = json!({});
+    }
+    if resource.custom.is_none() {
+        let (kind, version) = (&resource.kind, &resource.version);
+        typed::check_metadata(&object["metadata"]).map_err(|error| {
+            ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}"))
+        })?;
     }
     let Some(metadata) = object["metadata"].as_object_mut() else {
         let found = go_kind(&object["metadata"]);

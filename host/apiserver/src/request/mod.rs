@@ -3,6 +3,7 @@
 
 pub(crate) mod decode;
 pub(crate) mod delete_options;
+pub(crate) mod document;
 pub(crate) mod media;
 pub(crate) mod selector;
 mod write_options;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::HeaderMap;
 use serde_json::json;
 
@@ -42,6 +43,8 @@ pub(crate) struct WriteOptions {
     pub(crate) field_validation: FieldValidation,
     /// Whose rights limit the roles that it may grant.
     pub(crate) user: Arc<User>,
+    /// The body, for what only its text tells.
+    pub(crate) body: Bytes,
 }
 
 impl WriteOptions {
@@ -54,6 +57,7 @@ impl WriteOptions {
             manager: manager.to_owned(),
             field_validation: FieldValidation::Ignore,
             user: Arc::new(User::component(manager)),
+            body: Bytes::new(),
         }
     }
 
@@ -87,6 +91,7 @@ impl WriteOptions {
                 _ => FieldValidation::Warn,
             },
             user: Arc::clone(user),
+            body: Bytes::new(),
         })
     }
 }

@@ -1,7 +1,7 @@
-//! The kinds that the server has without any CRD: a table of facts. What is done to their objects stands in `defaults`,
-//! `validation` and `table`.
+//! The kinds that the server has without any CRD: what discovery says of them, and a few facts that it does not. What is
+//! done to their objects stands in `defaults`, `validation` and `table`.
 
-use crate::resources::resource::{GroupResource, ResourceType, ScalePaths};
+use crate::resources::resource::{GroupResource, ResourceType, ScalePaths, Subresource};
 
 /// Where events are kept, whichever of the two groups writes them.
 pub(crate) fn event_storage() -> GroupResource {
@@ -16,134 +16,164 @@ pub(crate) fn custom_resource_definitions() -> GroupResource {
     GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions")
 }
 
-/// All built-in resources, in the order of discovery: API version, plural, kind, and what sets it apart from most of
-/// them, which are cluster-scoped and have no subresource. [`tell`] says what each word means.
-const RESOURCES: [(&str, &str, &str, &str); 43] = [
-    ("v1", "configmaps", "ConfigMap", "namespaced short:cm"),
-    ("v1", "endpoints", "Endpoints", "namespaced singular:endpoints short:ep create-on-update"),
-    ("v1", "events", "Event", "namespaced short:ev create-on-update"),
-    ("v1", "namespaces", "Namespace", "short:ns status finalize"),
-    ("v1", "nodes", "Node", "short:no status"),
-    ("v1", "persistentvolumeclaims", "PersistentVolumeClaim", "namespaced short:pvc status returned"),
-    ("v1", "persistentvolumes", "PersistentVolume", "short:pv status returned"),
-    ("v1", "pods", "Pod", "namespaced short:po category:all status generation returned"),
-    ("v1", "podtemplates", "PodTemplate", "namespaced generation"),
-    (
-        "v1",
-        "replicationcontrollers",
-        "ReplicationController",
-        "namespaced short:rc category:all status scale generation",
-    ),
-    ("v1", "limitranges", "LimitRange", "namespaced short:limits"),
-    ("v1", "resourcequotas", "ResourceQuota", "namespaced short:quota status"),
-    ("v1", "secrets", "Secret", "namespaced"),
-    ("v1", "serviceaccounts", "ServiceAccount", "namespaced short:sa returned"),
-    ("v1", "services", "Service", "namespaced short:svc category:all status returned"),
-    ("apps/v1", "controllerrevisions", "ControllerRevision", "namespaced"),
-    ("apps/v1", "daemonsets", "DaemonSet", "namespaced short:ds category:all status generation"),
-    (
-        "apps/v1",
-        "deployments",
-        "Deployment",
-        "namespaced short:deploy category:all status scale:spec.selector generation",
-    ),
-    ("apps/v1", "replicasets", "ReplicaSet", "namespaced short:rs category:all status scale:spec.selector generation"),
-    (
-        "apps/v1",
-        "statefulsets",
-        "StatefulSet",
-        "namespaced short:sts category:all status scale:spec.selector generation",
-    ),
-    ("batch/v1", "jobs", "Job", "namespaced category:all status generation"),
-    ("batch/v1", "cronjobs", "CronJob", "namespaced short:cj category:all status generation"),
-    ("events.k8s.io/v1", "events", "Event", "namespaced short:ev create-on-update"),
-    ("authentication.k8s.io/v1", "selfsubjectreviews", "SelfSubjectReview", "create-only"),
-    ("authentication.k8s.io/v1", "tokenreviews", "TokenReview", "create-only"),
-    ("authorization.k8s.io/v1", "localsubjectaccessreviews", "LocalSubjectAccessReview", "namespaced create-only"),
-    ("authorization.k8s.io/v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", "create-only"),
-    ("authorization.k8s.io/v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview", "create-only"),
-    ("authorization.k8s.io/v1", "subjectaccessreviews", "SubjectAccessReview", "create-only"),
-    (
-        "autoscaling/v2",
-        "horizontalpodautoscalers",
-        "HorizontalPodAutoscaler",
-        "namespaced short:hpa category:all status",
-    ),
-    ("coordination.k8s.io/v1", "leases", "Lease", "namespaced versioned-updates create-on-update"),
-    ("discovery.k8s.io/v1", "endpointslices", "EndpointSlice", "namespaced generation"),
-    ("networking.k8s.io/v1", "ingresses", "Ingress", "namespaced short:ing status generation"),
-    ("networking.k8s.io/v1", "ingressclasses", "IngressClass", "generation"),
-    ("networking.k8s.io/v1", "networkpolicies", "NetworkPolicy", "namespaced short:netpol generation"),
-    ("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", "namespaced short:pdb status generation"),
-    ("rbac.authorization.k8s.io/v1", "clusterrolebindings", "ClusterRoleBinding", "create-on-update"),
-    ("rbac.authorization.k8s.io/v1", "clusterroles", "ClusterRole", "create-on-update"),
-    ("rbac.authorization.k8s.io/v1", "rolebindings", "RoleBinding", "namespaced create-on-update"),
-    ("rbac.authorization.k8s.io/v1", "roles", "Role", "namespaced create-on-update"),
-    ("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", "short:pc generation"),
-    ("storage.k8s.io/v1", "storageclasses", "StorageClass", "short:sc"),
-    (
-        "apiextensions.k8s.io/v1",
-        "customresourcedefinitions",
-        "CustomResourceDefinition",
-        "short:crd short:crds category:api-extensions status generation versioned-updates",
-    ),
+/// The version of Kubernetes that the built-in kinds are of.
+pub(crate) const KUBERNETES: &str = include_str!("../../kubernetes/version.txt");
+
+/// The words of a real server's discovery about each resource, a line each: see `tools/schemas/resources.go`.
+const DISCOVERY: &str = include_str!("../../kubernetes/resources.txt");
+
+/// Resources that discovery lists and this server does not serve at all.
+const ABSENT: [(&str, &str); 1] = [("v1", "bindings")];
+
+/// A new object gets `metadata.generation`.
+const WITH_GENERATION: &[&str] = &[
+    "cronjobs.batch",
+    "customresourcedefinitions.apiextensions.k8s.io",
+    "daemonsets.apps",
+    "deployments.apps",
+    "endpointslices.discovery.k8s.io",
+    "flowschemas.flowcontrol.apiserver.k8s.io",
+    "ingressclasses.networking.k8s.io",
+    "ingresses.networking.k8s.io",
+    "jobs.batch",
+    "mutatingadmissionpolicies.admissionregistration.k8s.io",
+    "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+    "networkpolicies.networking.k8s.io",
+    "poddisruptionbudgets.policy",
+    "pods",
+    "podtemplates",
+    "priorityclasses.scheduling.k8s.io",
+    "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",
+    "replicasets.apps",
+    "replicationcontrollers",
+    "resourceslices.resource.k8s.io",
+    "statefulsets.apps",
+    "validatingadmissionpolicies.admissionregistration.k8s.io",
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+    "validatingwebhookconfigurations.admissionregistration.k8s.io",
+];
+
+/// An update must say which version it replaces.
+const VERSIONED_UPDATES: &[&str] = &[
+    "apiservices.apiregistration.k8s.io",
+    "customresourcedefinitions.apiextensions.k8s.io",
+    "leases.coordination.k8s.io",
+];
+
+/// A PUT to a name that does not exist creates it.
+const CREATED_ON_UPDATE: &[&str] = &[
+    "clusterrolebindings.rbac.authorization.k8s.io",
+    "clusterroles.rbac.authorization.k8s.io",
+    "endpoints",
+    "events",
+    "events.events.k8s.io",
+    "leases.coordination.k8s.io",
+    "limitranges",
+    "rolebindings.rbac.authorization.k8s.io",
+    "roles.rbac.authorization.k8s.io",
+    "services",
+];
+
+/// A DELETE answers with the object instead of a `Status`.
+const RETURNED: &[&str] = &[
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "pods",
+    "podtemplates",
+    "resourcequotas",
+    "serviceaccounts",
+    "services",
 ];
 
 /// All built-in resources, in the order of discovery.
 pub(crate) fn resources() -> Vec<ResourceType> {
-    RESOURCES.iter().map(|(api_version, plural, kind, facts)| resource(api_version, plural, kind, facts)).collect()
+    let lines = DISCOVERY.lines().filter_map(resource);
+    lines.filter(|resource| !ABSENT.contains(&(&resource.api_version(), &resource.id.plural))).collect()
 }
 
-fn resource(api_version: &str, plural: &str, kind: &str, facts: &str) -> ResourceType {
+fn resource(line: &'static str) -> Option<ResourceType> {
+    let mut words = line.split(' ');
+    let mut next = || words.next();
+    let (api_version, plural, kind, type_name) = (next()?, next()?, next()?, next()?);
+    let (scope, singular, verbs) = (next()?, next()?, next()?);
+    let facts: Vec<(&'static str, &'static str)> = words.filter_map(|word| word.split_once(':')).collect();
+    let of = |word: &str| facts.iter().filter(|(found, _)| *found == word).map(|(_, fact)| *fact).collect::<Vec<_>>();
+    let owned = |facts: Vec<&str>| facts.into_iter().map(str::to_owned).collect();
+    let subresources: Vec<Subresource> = of("sub").into_iter().filter_map(subresource).collect();
+    let lists = |name: &str| subresources.iter().any(|subresource| subresource.name == name);
+
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let storage = if plural == "events" { event_storage() } else { GroupResource::new(group, plural) };
-    let mut resource = ResourceType {
-        id: GroupResource::new(group, plural),
-        storage,
+    let id = GroupResource::new(group, plural);
+    let name = id.to_string();
+    let is_in = |table: &[&str]| table.contains(&name.as_str());
+    Some(ResourceType {
+        storage: if plural == "events" { event_storage() } else { id.clone() },
         version: version.to_owned(),
         kind: kind.to_owned(),
         list_kind: format!("{kind}List"),
-        singular: kind.to_lowercase(),
-        short_names: Vec::new(),
-        categories: Vec::new(),
-        namespaced: false,
-        has_status: false,
-        scale: None,
-        other_subresources: &[],
-        has_generation: false,
-        unconditional_update: true,
-        create_on_update: false,
-        create_only: false,
-        returns_deleted: false,
+        singular: singular.to_owned(),
+        short_names: owned(of("short")),
+        categories: owned(of("category")),
+        namespaced: scope == "Namespaced",
+        has_status: lists("status"),
+        scale: lists("scale").then(|| scale(group)),
+        has_generation: is_in(WITH_GENERATION),
+        unconditional_update: !is_in(VERSIONED_UPDATES),
+        create_on_update: is_in(CREATED_ON_UPDATE),
+        verbs: verbs.split(',').map(str::to_owned).collect(),
+        returns_deleted: is_in(RETURNED),
+        type_name,
+        storage_hash: facts.iter().find(|(word, _)| *word == "hash").map_or("", |(_, hash)| hash),
         custom: None,
-    };
-    for fact in facts.split_whitespace() {
-        tell(&mut resource, fact);
-    }
-    resource
+        id,
+        subresources,
+    })
 }
 
-/// Writes one word of the table into the resource.
-fn tell(resource: &mut ResourceType, fact: &str) {
-    match fact.split_once(':').unwrap_or((fact, "")) {
-        ("namespaced", _) => resource.namespaced = true,
-        ("singular", name) => name.clone_into(&mut resource.singular),
-        ("short", name) => resource.short_names.push(name.to_owned()),
-        ("category", name) => resource.categories.push(name.to_owned()),
-        ("status", _) => resource.has_status = true,
-        ("scale", selector) => {
-            resource.scale = Some(ScalePaths {
-                spec_replicas: "spec.replicas".to_owned(),
-                status_replicas: "status.replicas".to_owned(),
-                label_selector: (!selector.is_empty()).then(|| selector.to_owned()),
-            });
+/// `scale:autoscaling/v1:Scale:io.k8s.api.autoscaling.v1.Scale:get,patch,update`
+fn subresource(fact: &str) -> Option<Subresource> {
+    let mut parts = fact.split(':');
+    let (name, api_version, kind, type_name, verbs) =
+        (parts.next()?, parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    Some(Subresource {
+        name: name.to_owned(),
+        group: group.to_owned(),
+        version: version.to_owned(),
+        kind: kind.to_owned(),
+        type_name: type_name.to_owned(),
+        verbs: verbs.split(',').map(str::to_owned).collect(),
+    })
+}
+
+/// Replication controllers select by a plain map, which is no selector that a Scale could show.
+fn scale(group: &str) -> ScalePaths {
+    ScalePaths {
+        spec_replicas: "spec.replicas".to_owned(),
+        status_replicas: "status.replicas".to_owned(),
+        label_selector: (!group.is_empty()).then(|| "spec.selector".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::typed;
+
+    #[test]
+    fn every_line_of_discovery_is_a_resource_with_a_type() {
+        assert_eq!(DISCOVERY.lines().filter_map(resource).count(), DISCOVERY.lines().count());
+        for resource in resources() {
+            assert!(typed::entry(resource.type_name).is_some(), "{}: {:?}", resource.id, resource.type_name);
         }
-        ("finalize", _) => resource.other_subresources = &["finalize"],
-        ("generation", _) => resource.has_generation = true,
-        ("versioned-updates", _) => resource.unconditional_update = false,
-        ("create-on-update", _) => resource.create_on_update = true,
-        ("create-only", _) => resource.create_only = true,
-        ("returned", _) => resource.returns_deleted = true,
-        _ => unreachable!("{fact:?} is no word of the table"),
+    }
+
+    #[test]
+    fn the_tables_name_resources_that_exist() {
+        let names: Vec<String> = resources().iter().map(|resource| resource.id.to_string()).collect();
+        for name in [WITH_GENERATION, VERSIONED_UPDATES, CREATED_ON_UPDATE, RETURNED].concat() {
+            assert!(names.iter().any(|known| known == name), "{name}");
+        }
     }
 }

@@ -7,11 +7,13 @@ use crate::object::json_path::JsonPath;
 use crate::object::{self, text};
 use crate::resources::builtin;
 use crate::resources::column::Column;
-use crate::resources::resource::{CustomVersion, GroupResource, ResourceType, ScalePaths, version_rank};
+use crate::resources::resource::{CustomVersion, GroupResource, ResourceType, ScalePaths, Subresource, version_rank};
 use crate::schema::Schema;
 
 /// The finalizer that holds a deleted definition until its objects are gone.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
 /// The resource that the definition is about.
 pub(crate) fn defined_resource(definition: &Value) -> GroupResource {
@@ -49,14 +51,32 @@ fn resource_type(definition: &Value, version: &Value) -> Option<ResourceType> {
         namespaced: text(definition, "/spec/scope") == "Namespaced",
         has_status: version.pointer("/subresources/status").is_some(),
         scale,
-        other_subresources: &[],
+        storage_hash: "",
+        subresources: subresources(definition, version),
         has_generation: true,
         unconditional_update: false,
         create_on_update: false,
-        create_only: false,
+        verbs: VERBS.map(str::to_owned).to_vec(),
         returns_deleted: false,
+        type_name: "",
         custom: Some(custom_version(definition, version)?),
     })
+}
+
+fn subresources(definition: &Value, version: &Value) -> Vec<Subresource> {
+    let own = (text(definition, "/spec/group"), text(version, "/name"), text(definition, "/spec/names/kind"));
+    let kinds = [("status", own), ("scale", ("autoscaling", "v1", "Scale"))];
+    let declared = kinds.into_iter().filter(|(name, _)| version.pointer(&format!("/subresources/{name}")).is_some());
+    declared
+        .map(|(name, (group, version, kind))| Subresource {
+            name: name.to_owned(),
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: kind.to_owned(),
+            type_name: String::new(),
+            verbs: ["get", "patch", "update"].map(str::to_owned).to_vec(),
+        })
+        .collect()
 }
 
 fn custom_version(definition: &Value, version: &Value) -> Option<CustomVersion> {
@@ -154,7 +174,10 @@ pub(crate) fn establish(definition: &mut Value, conflict: Option<&str>, now: &st
 fn set_condition(definition: &mut Value, kind: &str, holds: bool, (reason, message): (&str, &str), now: &str) {
     let state = if holds { "True" } else { "False" };
     let status = object::map_mut(definition, "status");
-    let conditions = status.entry("conditions").or_insert_with(|| json!([]));
+    let conditions = status.entry("conditions").or_insert(Value::Null);
+    if conditions.is_null() {
+        *conditions = json!([]);
+    }
     let Some(conditions) = conditions.as_array_mut() else { return };
     let known = conditions.iter_mut().find(|condition| condition["type"] == json!(kind));
     match known {

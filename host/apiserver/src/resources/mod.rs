@@ -1,5 +1,6 @@
 //! Which resources exist, built-in and custom, what the server knows about each, and how their versions convert.
 
+pub(crate) mod autoscaler_convert;
 pub(crate) mod builtin;
 pub(crate) mod column;
 pub(crate) mod convert;

@@ -92,6 +92,11 @@ impl Registry {
         groups
     }
 
+    /// All resources that are served.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<ResourceType>> {
+        self.served()
+    }
+
     fn served(&self) -> impl Iterator<Item = &Arc<ResourceType>> {
         let custom = self.custom.values().flatten();
         self.builtin

@@ -75,18 +75,22 @@ pub(crate) struct ResourceType {
     /// `status` is a subresource: main writes ignore it, and writes to it ignore the rest.
     pub(crate) has_status: bool,
     pub(crate) scale: Option<ScalePaths>,
-    /// Other subresources, such as `finalize` of namespaces.
-    pub(crate) other_subresources: &'static [&'static str],
+    /// Tells clients when objects are stored in another form; empty for custom resources.
+    pub(crate) storage_hash: &'static str,
+    /// As discovery lists them.
+    pub(crate) subresources: Vec<Subresource>,
     /// A new object gets `metadata.generation`, and changes of its spec count it up.
     pub(crate) has_generation: bool,
     /// An update without a resource version is taken as "whatever is there".
     pub(crate) unconditional_update: bool,
     /// A PUT to a name that does not exist creates it.
     pub(crate) create_on_update: bool,
-    /// Only POST is served, and nothing is stored (access reviews).
-    pub(crate) create_only: bool,
+    /// The verbs of the resource itself.
+    pub(crate) verbs: Vec<String>,
     /// A DELETE answers with the object instead of a `Status`.
     pub(crate) returns_deleted: bool,
+    /// The name of the type of a built-in kind; empty for custom resources.
+    pub(crate) type_name: &'static str,
     /// Set for custom resources.
     pub(crate) custom: Option<CustomVersion>,
 }
@@ -96,35 +100,52 @@ impl ResourceType {
         group_version(&self.id.group, &self.version)
     }
 
+    /// Whether requests to the subresource of this name are served.
     pub(crate) fn has_subresource(&self, name: &str) -> bool {
         match name {
             "status" => self.has_status,
             "scale" => self.scale.is_some(),
-            other => self.other_subresources.contains(&other) || self.acting_subresources().contains(&other),
+            other => SERVED_SUBRESOURCES.contains(&other) && self.lists_subresource(other),
         }
     }
 
-    /// Subresources that have rules of their own.
-    fn acting_subresources(&self) -> &'static [&'static str] {
-        match (self.id.group.as_str(), self.id.plural.as_str()) {
-            ("", "pods") => &["binding", "ephemeralcontainers", "eviction", "log"],
-            ("", "serviceaccounts") => &["token"],
-            ("certificates.k8s.io", "certificatesigningrequests") => &["approval"],
-            _ => &[],
-        }
+    /// Whether discovery says that the resource, or its subresource, has the verb.
+    pub(crate) fn serves(&self, subresource: Option<&str>, verb: &str) -> bool {
+        let of = |name: &str| self.subresources.iter().find(|found| found.name == name).map(|found| &found.verbs);
+        let verbs = subresource.map_or(Some(&self.verbs), of);
+        verbs.is_some_and(|verbs| verbs.iter().any(|served| served == verb))
+    }
+
+    fn lists_subresource(&self, name: &str) -> bool {
+        self.subresources.iter().any(|subresource| subresource.name == name)
     }
 
     /// The root of its objects, from which a walk learns how their lists and maps merge.
     pub(crate) fn root(&self) -> Place<'_> {
-        self.custom.as_ref().map_or_else(Place::builtin, |custom| Place::of_schema(&custom.schema))
+        self.custom.as_ref().map_or_else(|| Place::of_type(self.type_name), |custom| Place::of_schema(&custom.schema))
     }
 
-    pub(crate) fn verbs(&self) -> &'static [&'static str] {
-        if self.create_only {
-            return &["create"];
-        }
-        &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+    /// Nothing is stored: a POST is a question, and its answer is all that there is.
+    pub(crate) fn is_review(&self) -> bool {
+        self.verbs == ["create"]
     }
+}
+
+/// The subresources beside `status` and `scale` that some verb serves. Discovery lists more, as a real server's does.
+const SERVED_SUBRESOURCES: [&str; 7] =
+    ["approval", "binding", "ephemeralcontainers", "eviction", "finalize", "log", "token"];
+
+/// A part of a resource with a path of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Subresource {
+    pub(crate) name: String,
+    /// The group and version of its kind.
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) kind: String,
+    /// The name of the kind's type; empty for custom resources.
+    pub(crate) type_name: String,
+    pub(crate) verbs: Vec<String>,
 }
 
 /// `apps/v1`, or `v1` for the core group.

@@ -17,6 +17,7 @@ mod shape;
 mod structural;
 #[cfg(test)]
 mod tests;
+pub(crate) mod typed;
 mod validate;
 
 use std::{collections::BTreeMap, sync::Arc};

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::request::media::DiscoveryVersion;
 use crate::resources::registry::{Group, Registry};
-use crate::resources::resource::{ResourceType, group_version};
+use crate::resources::resource::{ResourceType, Subresource, group_version};
 
 /// The version that this server speaks; the API's behaviour follows it.
 pub(crate) const KUBERNETES_MINOR: &str = "36";
@@ -66,12 +66,16 @@ pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Opti
         return None;
     }
     let resources: Vec<Value> = found.into_iter().flat_map(resource_documents).collect();
-    Some(json!({
+    let mut document = json!({
         "kind": "APIResourceList",
-        "apiVersion": "v1",
         "groupVersion": group_version(group, version),
         "resources": resources,
-    }))
+    });
+    // As old as the core group.
+    if !group.is_empty() {
+        document["apiVersion"] = json!("v1");
+    }
+    Some(document)
 }
 
 fn resource_documents(resource: &Arc<ResourceType>) -> Vec<Value> {
@@ -80,7 +84,7 @@ fn resource_documents(resource: &Arc<ResourceType>) -> Vec<Value> {
         "singularName": resource.singular,
         "namespaced": resource.namespaced,
         "kind": resource.kind,
-        "verbs": resource.verbs(),
+        "verbs": resource.verbs,
     });
     if !resource.short_names.is_empty() {
         main["shortNames"] = json!(resource.short_names);
@@ -88,8 +92,11 @@ fn resource_documents(resource: &Arc<ResourceType>) -> Vec<Value> {
     if !resource.categories.is_empty() {
         main["categories"] = json!(resource.categories);
     }
+    if !resource.storage_hash.is_empty() {
+        main["storageVersionHash"] = json!(resource.storage_hash);
+    }
     let mut documents = vec![main];
-    for subresource in subresources(resource) {
+    for subresource in &resource.subresources {
         let mut document = json!({
             "name": format!("{}/{}", resource.id.plural, subresource.name),
             "singularName": "",
@@ -97,34 +104,13 @@ fn resource_documents(resource: &Arc<ResourceType>) -> Vec<Value> {
             "kind": subresource.kind,
             "verbs": subresource.verbs,
         });
-        if subresource.name == "scale" {
-            document["group"] = json!("autoscaling");
-            document["version"] = json!("v1");
+        if (&subresource.group, &subresource.version) != (&resource.id.group, &resource.version) {
+            document["group"] = json!(subresource.group);
+            document["version"] = json!(subresource.version);
         }
         documents.push(document);
     }
     documents
-}
-
-struct Subresource<'a> {
-    name: &'static str,
-    kind: &'a str,
-    verbs: &'static [&'static str],
-}
-
-fn subresources(resource: &ResourceType) -> Vec<Subresource<'_>> {
-    let mut found = Vec::new();
-    let verbs: &[&str] = &["get", "patch", "update"];
-    for &name in resource.other_subresources {
-        found.push(Subresource { name, kind: &resource.kind, verbs: &["update"] });
-    }
-    if resource.scale.is_some() {
-        found.push(Subresource { name: "scale", kind: "Scale", verbs });
-    }
-    if resource.has_status {
-        found.push(Subresource { name: "status", kind: &resource.kind, verbs });
-    }
-    found
 }
 
 /// The aggregated document: of the core group (`/api`) or of all others (`/apis`).
@@ -158,14 +144,12 @@ fn aggregated_group(registry: &Registry, group: &Group) -> Value {
 
 fn aggregated_resource(resource: &ResourceType) -> Value {
     let own_kind = |kind: &str| json!({ "group": resource.id.group, "version": resource.version, "kind": kind });
-    let subresources: Vec<Value> = subresources(resource)
-        .into_iter()
-        .map(|subresource| {
-            let kind = match subresource.name {
-                "scale" => json!({ "group": "autoscaling", "version": "v1", "kind": "Scale" }),
-                _ => own_kind(subresource.kind),
-            };
-            json!({ "subresource": subresource.name, "responseKind": kind, "verbs": subresource.verbs })
+    let subresources: Vec<Value> = resource
+        .subresources
+        .iter()
+        .map(|Subresource { name, group, version, kind, verbs, .. }| {
+            let kind = json!({ "group": group, "version": version, "kind": kind });
+            json!({ "subresource": name, "responseKind": kind, "verbs": verbs })
         })
         .collect();
     let mut document = json!({
@@ -173,7 +157,7 @@ fn aggregated_resource(resource: &ResourceType) -> Value {
         "responseKind": own_kind(&resource.kind),
         "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": resource.singular,
-        "verbs": resource.verbs(),
+        "verbs": resource.verbs,
     });
     if !resource.short_names.is_empty() {
         document["shortNames"] = json!(resource.short_names);

@@ -32,7 +32,6 @@ use crate::reactors::Reactors;
 use crate::reactors::watches::WatchPlan;
 use crate::request::media::{self, Accepted, Encoding, Offer, PatchKind};
 use crate::request::{Query, Target, WriteKind, WriteOptions, decode, user_agent};
-use crate::resources::builtin;
 use crate::status_error::ApiError;
 use crate::storage::state::Shared;
 use crate::verbs::delete::DeleteOptions;
@@ -121,7 +120,7 @@ fn answer(
         }
         Route::Group(group) => discovery::group(registry, group).map(Reply::Json),
         Route::GroupVersion(group, version) => discovery::resources(registry, group, version).map(Reply::Json),
-        Route::OpenApiV2 => Some(Reply::Json(openapi::v2())),
+        Route::OpenApiV2 => Some(Reply::Json(openapi::v2(registry))),
         Route::OpenApiV3Index => Some(Reply::Json(openapi::index(registry, state.store.revision()))),
         Route::OpenApiV3(group, version) => openapi::document(registry, group, version).map(Reply::Json),
         Route::Resource(_) | Route::Unknown => None,
@@ -198,21 +197,13 @@ fn find_target(context: &Context, path: &ResourcePath) -> Result<Target, ApiErro
 fn is_served(target: &Target, verb: Verb) -> bool {
     let resource = &target.resource;
     match verb {
-        _ if resource.create_only => verb == Verb::Create && target.name.is_none(),
-        Verb::Get => !subresources::POSTED.contains(&target.subresource()) && target.subresource() != "finalize",
-        Verb::Update | Verb::Patch if subresources::POSTED.contains(&target.subresource()) => false,
-        Verb::Update | Verb::Patch if target.subresource() == "log" => false,
-        Verb::Patch if target.subresource() == "finalize" => false,
+        _ if !resource.serves(target.subresource.as_deref(), verb.name()) => false,
         // A namespaced object is created in a namespace, not in all of them.
         Verb::Create if target.subresource.is_none() => {
             target.name.is_none() && (target.namespace.is_some() || !resource.namespaced)
         }
-        Verb::Create => subresources::POSTED.contains(&target.subresource()),
-        // Namespaces go one at a time.
-        Verb::DeleteCollection if resource.id == builtin::namespaces() => false,
         Verb::DeleteCollection => target.namespace.is_some() || !resource.namespaced,
-        Verb::Delete => target.subresource.is_none(),
-        Verb::List | Verb::Watch | Verb::Update | Verb::Patch => true,
+        _ => true,
     }
 }
 
@@ -271,7 +262,7 @@ impl Call<'_> {
 
     fn write(self, verb: Verb) -> Result<Reply, ApiError> {
         let resource = Arc::clone(&self.target.resource);
-        if resource.create_only {
+        if resource.is_review() {
             let review = self.object()?;
             let (state, authenticator) = (self.context.shared.lock(), &self.context.authenticator);
             return reviews::answer(&state, authenticator, &self.user, &self.target, review).map(Reply::Created);
@@ -282,7 +273,8 @@ impl Call<'_> {
             Verb::Patch => WriteKind::Patch,
             _ => WriteKind::Update,
         };
-        let options = WriteOptions::read(kind, &self.query, &self.parts.headers, &self.user)?;
+        let mut options = WriteOptions::read(kind, &self.query, &self.parts.headers, &self.user)?;
+        options.body = self.body.clone();
         let include = IncludeObject::read(&self.query)?;
         let subresource = self.target.subresource();
         let is_scale = subresource == "scale";

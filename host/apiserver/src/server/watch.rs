@@ -62,6 +62,10 @@ enum Start {
 impl WatchOptions {
     pub(crate) fn read(target: &Target, query: &Query, accepted: Accepted) -> Result<WatchOptions, ApiError> {
         let selectors = Selectors::parse(&target.resource, query.get("labelSelector"), query.get("fieldSelector"))?;
+        if accepted.encoding == Encoding::Yaml {
+            let streams = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+            return Err(ApiError::not_acceptable(streams));
+        }
         let bookmarks = query.flag("allowWatchBookmarks");
         let version = query.resource_version()?;
         let matching = query.get("resourceVersionMatch");
@@ -88,18 +92,13 @@ impl WatchOptions {
 }
 
 fn check_initial(send_initial: &str, matching: &str) -> Result<(), ApiError> {
-    match (send_initial, matching) {
-        ("", "") => Ok(()),
-        ("", _) => {
-            let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-            Err(invalid_option("resourceVersionMatch", why))
-        }
-        (_, "NotOlderThan") => Ok(()),
-        (_, _) => {
-            let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-            Err(invalid_option("resourceVersionMatch", why))
-        }
-    }
+    let why = match send_initial {
+        "" if matching.is_empty() => return Ok(()),
+        "" => "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        _ if matching == "NotOlderThan" => return Ok(()),
+        _ => "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+    };
+    Err(invalid_option("resourceVersionMatch", why))
 }
 
 /// A running watch.

@@ -3,9 +3,11 @@
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
+use std::net::Ipv4Addr;
 
 use serde_json::{Value, json};
 
+use crate::cause::Cause;
 use crate::object::{self, text};
 
 /// 10.96.0.0/16, as kubeadm has it; .0.1 belongs to the `kubernetes` service.
@@ -41,11 +43,15 @@ impl ServiceAddresses {
         }
     }
 
-    /// Gives the service what it lacks.
-    pub(crate) fn allocate(&mut self, service: &mut Value) {
+    /// Gives the service what it lacks. What it asks for must be free, or have been its own as `current`.
+    pub(crate) fn allocate(&mut self, service: &mut Value, current: Option<&Value>) -> Result<(), Cause> {
         let kind = text(service, "/spec/type").to_owned();
         if kind == "ExternalName" {
-            return;
+            return Ok(());
+        }
+        self.check_address(service, current)?;
+        if matches!(kind.as_str(), "NodePort" | "LoadBalancer") {
+            self.check_node_ports(service, current)?;
         }
         if text(service, "/spec/clusterIP").is_empty() {
             let address = self.free_address();
@@ -59,6 +65,45 @@ impl ServiceAddresses {
         if matches!(kind.as_str(), "NodePort" | "LoadBalancer") {
             self.allocate_node_ports(service);
         }
+        Ok(())
+    }
+
+    fn check_address(&self, service: &Value, current: Option<&Value>) -> Result<(), Cause> {
+        let asked = text(service, "/spec/clusterIP");
+        let is_own = current.is_some_and(|current| text(current, "/spec/clusterIP") == asked);
+        // What is no address is refused by the validation.
+        if is_own || asked.parse::<Ipv4Addr>().is_err() {
+            return Ok(());
+        }
+        let why = if !asked.starts_with(&format!("{PREFIX}.")) {
+            "the provided network does not match the current range"
+        } else if self.addresses.contains_key(asked) {
+            "provided IP is already allocated"
+        } else {
+            return Ok(());
+        };
+        let why = format!("failed to allocate IP {asked}: {why}");
+        Err(Cause::invalid("spec.clusterIPs", &json!([asked]), &why))
+    }
+
+    fn check_node_ports(&self, service: &Value, current: Option<&Value>) -> Result<(), Cause> {
+        for (index, port) in object::items(service, "/spec/ports").iter().enumerate() {
+            let Some(number) = port["nodePort"].as_u64().filter(|number| *number != 0) else { continue };
+            let is_own = current.is_some_and(|current| node_ports(current).any(|own| own == number));
+            let why = if !NODE_PORTS.map(u64::from).any(|known| known == number) {
+                format!(
+                    "provided port is not in the valid range. The range of valid ports is {}-{}",
+                    NODE_PORTS.start(),
+                    NODE_PORTS.end()
+                )
+            } else if self.node_ports.contains_key(&number) && !is_own {
+                "provided port is already allocated".to_owned()
+            } else {
+                continue;
+            };
+            return Err(Cause::invalid(format!("spec.ports[{index}].nodePort"), &json!(number), &why));
+        }
+        Ok(())
     }
 
     fn free_address(&mut self) -> String {
@@ -114,7 +159,7 @@ mod tests {
         let mut addresses = ServiceAddresses::default();
         addresses.replace(None, Some(&taken));
         let mut service = json!({ "spec": { "type": "ClusterIP" } });
-        addresses.allocate(&mut service);
+        addresses.allocate(&mut service, None).expect("free");
         assert_eq!(service["spec"]["clusterIPs"], json!(["10.96.0.3"]));
     }
 
@@ -123,14 +168,14 @@ mod tests {
         let new = || json!({ "spec": { "type": "NodePort", "ports": [{ "port": 80 }] } });
         let mut addresses = ServiceAddresses::default();
         let (mut first, mut second, mut third) = (new(), new(), new());
-        addresses.allocate(&mut first);
+        addresses.allocate(&mut first, None).expect("free");
         addresses.replace(None, Some(&first));
         // It is stored once more, as it is.
         addresses.replace(Some(&first), Some(&first));
-        addresses.allocate(&mut second);
+        addresses.allocate(&mut second, None).expect("free");
         addresses.replace(None, Some(&second));
         addresses.replace(Some(&first), None);
-        addresses.allocate(&mut third);
+        addresses.allocate(&mut third, None).expect("free");
         let port = |service: &Value| service["spec"]["ports"][0]["nodePort"].clone();
         assert_eq!([port(&first), port(&second), port(&third)], [json!(30_000), json!(30_001), json!(30_000)]);
     }
@@ -138,7 +183,7 @@ mod tests {
     #[test]
     fn headless_services_stay_headless() {
         let mut service = json!({ "spec": { "type": "ClusterIP", "clusterIP": "None" } });
-        ServiceAddresses::default().allocate(&mut service);
+        ServiceAddresses::default().allocate(&mut service, None).expect("free");
         assert_eq!(service["spec"]["clusterIPs"], json!(["None"]));
     }
 }

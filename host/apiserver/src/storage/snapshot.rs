@@ -31,6 +31,7 @@ impl Snapshot {
         let mut state = shared.lock();
         restored.era = state.era + 1;
         restored.by_roles = state.by_roles;
+        restored.collects = state.collects;
         let replaced = std::mem::replace(&mut *state, restored);
         drop(state);
         drop(replaced);

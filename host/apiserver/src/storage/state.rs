@@ -33,6 +33,8 @@ pub(crate) struct State {
     /// Requests are authorized by the stored roles; otherwise everything is allowed.
     pub(crate) by_roles: bool,
     pub(crate) token_key: TokenKey,
+    /// Dependents go with their owners, and content with its namespace.
+    pub(crate) collects: bool,
 }
 
 impl State {
@@ -47,6 +49,7 @@ impl State {
             chance: Chance::new(seed),
             by_roles: false,
             token_key: TokenKey::new(clock::secret(seed)),
+            collects: true,
         }
     }
 

@@ -45,9 +45,7 @@ pub(super) fn insert(
     escalation::check(Access::of(state), &options.user, &resource.id, &object, None)?;
     let name = object::name(&object).to_owned();
     check_place(state, target, &name)?;
-    if !["", "0"].contains(&object::resource_version(&object)) {
-        return Err(ApiError::internal("resourceVersion should not be set on objects to be created"));
-    }
+    let has_version = !["", "0"].contains(&object::resource_version(&object));
     prepare::without_status(resource, &mut object);
     let mut warnings = prepare::normalise(resource, options, &mut object)?;
     warnings.extend(prepare::advice(resource, &object));
@@ -55,9 +53,13 @@ pub(super) fn insert(
         prepare::track(state, target, options, None, &mut object);
     }
     new_metadata(state, target, &mut object);
-    defaults::on_create(state, resource, &mut object);
+    defaults::on_create(state, resource, &mut object).map_err(|cause| ApiError::invalid(resource, &name, &[cause]))?;
     warnings.extend(prepare::validate(resource, &object, None)?);
-    // Last, as in a real server's storage: an invalid object is reported as invalid even if its name is taken.
+    // Last, as in a real server's storage: an invalid object is reported as invalid even if its name is taken. A dry run
+    // gets only as far as the name.
+    if has_version && !options.dry_run {
+        return Err(ApiError::internal("resourceVersion should not be set on objects to be created"));
+    }
     if let Some(found) = state.store.get(&target.key(&name)) {
         let is_terminating = object::is_terminating(found);
         let error = if is_terminating { ApiError::still_terminating } else { ApiError::already_exists };

@@ -9,10 +9,12 @@ use super::create::{self, Tracking};
 use super::{Written, prepare, update};
 use crate::cause::Cause;
 use crate::merge::apply::{self, Conflict, Manager, conflict_message};
+use crate::merge::lists::Place;
 use crate::merge::strategic;
 use crate::object::{self, text};
 use crate::request::media::PatchKind;
-use crate::request::{Target, WriteOptions, decode};
+use crate::request::{FieldValidation, Target, WriteOptions, decode, document};
+use crate::schema::typed::Reading;
 use crate::status_error::ApiError;
 use crate::storage::state::State;
 
@@ -29,13 +31,62 @@ pub(crate) fn patch(
     body: &[u8],
 ) -> Result<Written, ApiError> {
     let current = super::get(state, target)?;
-    let mut object = patched(&current, kind, body)?;
+    let mut object = patched(&current, kind, body, target.resource.root())?;
+    let warnings = decoded(target, options, kind, body, &mut object)?;
     decode::check(target, &mut object)?;
-    update::replace(state, target, options, &current, object, Tracking::Update)
+    // What the patch made is decoded; the patch itself is no body of an object.
+    let options = WriteOptions { field_validation: FieldValidation::Ignore, ..options.clone() };
+    let written = update::replace(state, target, &options, &current, object, Tracking::Update)?;
+    Ok(Written { warnings: [warnings, written.warnings].concat(), ..written })
+}
+
+/// Decodes what a patch made, and answers the warnings. A real server says of all that is wrong here that the patch is.
+fn decoded(
+    target: &Target,
+    options: &WriteOptions,
+    kind: PatchKind,
+    body: &[u8],
+    object: &mut Value,
+) -> Result<Vec<String>, ApiError> {
+    let (made, reading) = match kind {
+        PatchKind::Strategic => (None, Reading::Converter),
+        _ => (Some(object.to_string()), Reading::Json),
+    };
+    let refuse = |error: &str| {
+        let shown = made
+            .clone()
+            .unwrap_or_else(|| serde_json::from_slice(body).map_or_else(|_| String::new(), |patch| go_text(&patch)));
+        ApiError::invalid_patch(&Cause::invalid("patch", &json!(shown), error))
+    };
+    let unknown = prepare::prune(&target.resource, object, reading).map_err(|error| refuse(&error.to_string()))?;
+    if options.field_validation == FieldValidation::Ignore {
+        return Ok(Vec::new());
+    }
+    let duplicates = if kind == PatchKind::Json { Vec::new() } else { document::problems(body, &[]) };
+    let unknown = unknown.iter().map(|field| format!("unknown field {field:?}"));
+    let lines: Vec<String> = duplicates.into_iter().chain(unknown).collect();
+    if options.field_validation == FieldValidation::Strict && !lines.is_empty() {
+        return Err(refuse(&prepare::strict_error(&lines)));
+    }
+    Ok(lines)
+}
+
+/// A value as Go's `%+v` prints it.
+fn go_text(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(list) => format!("[{}]", list.iter().map(go_text).collect::<Vec<_>>().join(" ")),
+        Value::Object(fields) => {
+            let fields: Vec<String> = fields.iter().map(|(name, field)| format!("{name}:{}", go_text(field))).collect();
+            format!("map[{}]", fields.join(" "))
+        }
+        other => other.to_string(),
+    }
 }
 
 /// Returns `current` with a patch carried out that is not an apply.
-pub(super) fn patched(current: &Value, kind: PatchKind, body: &[u8]) -> Result<Value, ApiError> {
+pub(super) fn patched(current: &Value, kind: PatchKind, body: &[u8], root: Place<'_>) -> Result<Value, ApiError> {
     match kind {
         PatchKind::Json => {
             let patch: Patch = serde_json::from_slice(body)
@@ -47,7 +98,7 @@ pub(super) fn patched(current: &Value, kind: PatchKind, body: &[u8]) -> Result<V
             json_patch::merge(&mut object, &patch_object(body)?);
             Ok(object)
         }
-        PatchKind::Strategic | PatchKind::Apply => strategic::strategic_merge(current, &patch_object(body)?)
+        PatchKind::Strategic | PatchKind::Apply => strategic::strategic_merge(current, &patch_object(body)?, root)
             .map_err(|error| ApiError::bad_request(error.to_string())),
     }
 }
@@ -109,12 +160,9 @@ pub(crate) fn apply(
     if config.pointer("/metadata/managedFields").is_some_and(|fields| !fields.is_null()) {
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
-    let place = text(&config, "/metadata/namespace").to_owned();
+    typed_config(target, &config)?;
     decode::check(target, &mut config)?;
-    let unknown = prepare::prune(&target.resource, &mut config);
-    if !unknown.is_empty() {
-        return Err(not_typed(target, &place, &unknown));
-    }
+    drop_nulls(&mut config);
     keep_own_part(target, &mut config);
 
     let current = state.read(&target.resource, &target.key(target.name()));
@@ -151,20 +199,40 @@ fn check_type(target: &Target, config: &Value) -> Result<(), ApiError> {
     Err(ApiError::bad_request(format!("invalid object type: {version}, Kind={kind}")))
 }
 
-/// An applied configuration is typed by the schema, so unknown fields fail it whatever the field validation.
-fn not_typed(target: &Target, namespace: &str, unknown: &[String]) -> ApiError {
-    let lines: Vec<String> = unknown.iter().map(|field| format!(".{field}: field not declared in schema")).collect();
+/// An applied configuration is typed by the schema, so unknown fields fail it whatever the field validation. It stays as
+/// it is: who applies a zero owns it, although the object will not have it.
+fn typed_config(target: &Target, config: &Value) -> Result<(), ApiError> {
+    let lines = match prepare::prune(&target.resource, &mut config.clone(), Reading::Applied) {
+        Err(error) => vec![error.to_string()],
+        Ok(unknown) => unknown.iter().map(|field| format!(".{field}: field not declared in schema")).collect(),
+    };
     let errors = match lines.as_slice() {
+        [] => return Ok(()),
         [only] => only.clone(),
         many => format!("errors:\n  {}", many.join("\n  ")),
     };
-    ApiError::internal(format!(
-        "failed to create typed patch object ({namespace}/{}; {}/{}, Kind={}): {errors}",
-        target.name(),
-        target.resource.id.group,
-        target.resource.version,
-        target.resource.kind
-    ))
+    // The place is that of the configuration itself, which need not say it.
+    let Target { resource, .. } = target;
+    Err(ApiError::internal(format!(
+        "failed to create typed patch object ({}/{}; {}/{}, Kind={}): {errors}",
+        object::namespace(config),
+        object::name(config),
+        resource.id.group,
+        resource.version,
+        resource.kind
+    )))
+}
+
+/// Nobody owns a null.
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, child| !child.is_null());
+            map.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
 }
 
 /// Only the fields that the subresource may write count as applied.

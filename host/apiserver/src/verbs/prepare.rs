@@ -8,10 +8,11 @@ use super::delete;
 use crate::authz::{Access, Attributes, ResourceAttributes, User};
 use crate::merge::apply::{self, Manager};
 use crate::object;
-use crate::request::{FieldValidation, Target, WriteOptions};
+use crate::request::{FieldValidation, Target, WriteOptions, document};
 use crate::resources::resource::ResourceType;
 use crate::resources::{convert, crd};
 use crate::rules::{defaults, validation};
+use crate::schema::typed::{self, Reading, TypeError};
 use crate::status_error::ApiError;
 use crate::storage::state::State;
 
@@ -22,20 +23,28 @@ pub(super) fn normalise(
     options: &WriteOptions,
     object: &mut Value,
 ) -> Result<Vec<String>, ApiError> {
-    let unknown = prune(resource, object);
-    let warnings = field_warnings(resource, options, unknown)?;
+    let unknown = prune(resource, object, Reading::Json).map_err(|error| not_handled(resource, &error.to_string()))?;
+    let warnings = field_warnings(resource, options, &unknown)?;
     set_defaults(resource, object);
     Ok(warnings)
 }
 
-/// Removes what the schema does not know and names it.
-pub(super) fn prune(resource: &ResourceType, object: &mut Value) -> Vec<String> {
-    let mut unknown = prune_metadata(object);
-    match &resource.custom {
-        Some(custom) => unknown.extend(custom.schema.prune(object)),
-        None => defaults::drop_nulls(object),
+/// Removes what the schema does not know and names it. A built-in kind is decoded into its type.
+pub(super) fn prune(resource: &ResourceType, object: &mut Value, reading: Reading) -> Result<Vec<String>, TypeError> {
+    match (&resource.custom, typed::entry(resource.type_name)) {
+        (None, Some(entry)) => typed::decode(entry, object, reading),
+        (custom, _) => {
+            let mut unknown = prune_metadata(object);
+            unknown.extend(custom.iter().flat_map(|custom| custom.schema.prune(object)));
+            Ok(unknown)
+        }
     }
-    unknown
+}
+
+/// A body that is not of the kind's type.
+fn not_handled(resource: &ResourceType, error: &str) -> ApiError {
+    let (kind, version) = (&resource.kind, &resource.version);
+    ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}"))
 }
 
 fn prune_metadata(object: &mut Value) -> Vec<String> {
@@ -51,31 +60,35 @@ fn prune_metadata(object: &mut Value) -> Vec<String> {
 }
 
 fn set_defaults(resource: &ResourceType, object: &mut Value) {
-    match &resource.custom {
-        Some(custom) => custom.schema.default(object),
-        None => defaults::apply(resource, object),
+    if let Some(custom) = &resource.custom {
+        custom.schema.default(object);
+        return;
+    }
+    defaults::apply(resource, object);
+    if let Some(entry) = typed::entry(resource.type_name) {
+        typed::fill_zeros(entry, object);
     }
 }
 
-/// Turns the unknown fields of a request into nothing, warnings or an error, by its field validation.
+/// Turns the unknown and duplicate fields of a request into nothing, warnings or an error, by its field validation.
 pub(super) fn field_warnings(
     resource: &ResourceType,
     options: &WriteOptions,
-    unknown: Vec<String>,
+    unknown: &[String],
 ) -> Result<Vec<String>, ApiError> {
-    let lines: Vec<String> = unknown.into_iter().map(|field| format!("unknown field {field:?}")).collect();
-    match options.field_validation {
-        FieldValidation::Ignore => Ok(Vec::new()),
-        FieldValidation::Warn => Ok(lines),
-        FieldValidation::Strict if lines.is_empty() => Ok(Vec::new()),
-        FieldValidation::Strict => {
-            let (kind, version) = (&resource.kind, &resource.version);
-            Err(ApiError::bad_request(format!(
-                "{kind} in version {version:?} cannot be handled as a {kind}: strict decoding error: {}",
-                lines.join(", ")
-            )))
-        }
+    if options.field_validation == FieldValidation::Ignore {
+        return Ok(Vec::new());
     }
+    let lines = document::problems(&options.body, unknown);
+    if options.field_validation == FieldValidation::Strict && !lines.is_empty() {
+        return Err(not_handled(resource, &strict_error(&lines)));
+    }
+    Ok(lines)
+}
+
+/// How a real server puts the problems of strict decoding together.
+pub(super) fn strict_error(lines: &[String]) -> String {
+    format!("strict decoding error: {}", lines.join(", "))
 }
 
 /// Records in `metadata.managedFields` what this request changed.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::create::Tracking;
 use super::{Written, patch, update};
 use crate::cause::Cause;
+use crate::merge::lists::Place;
 use crate::object::{self, text};
 use crate::request::media::PatchKind;
 use crate::request::{Target, WriteOptions};
@@ -84,7 +85,7 @@ pub(crate) fn patch(
     let parent = super::get(state, target)?;
     // A Scale has no list, so merge and strategic patches mean the same.
     let kind = if kind == PatchKind::Strategic { PatchKind::Merge } else { kind };
-    let scale = patch::patched(&scale_of(&parent, paths(target)?), kind, body)?;
+    let scale = patch::patched(&scale_of(&parent, paths(target)?), kind, body, Place::Unknown)?;
     write(state, target, options, &parent, &scale)
 }
 

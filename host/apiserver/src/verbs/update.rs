@@ -73,7 +73,8 @@ pub(super) fn replace(
     if tracking == Tracking::Update {
         prepare::track(state, target, options, Some(current), &mut object);
     }
-    defaults::on_update(state, resource, &mut object, current);
+    defaults::on_update(state, resource, &mut object, current)
+        .map_err(|cause| ApiError::invalid(resource, target.name(), &[cause]))?;
     let version = json!(object::resource_version(current));
     object::metadata_mut(&mut object).insert("resourceVersion".to_owned(), version);
     count_generation(target, current, &mut object);
@@ -190,7 +191,7 @@ fn isolate(target: &Target, current: &Value, object: Value) -> Value {
             if resource.has_status {
                 object::copy_field(&mut result, current, "status");
             }
-            if resource.other_subresources.contains(&"finalize") {
+            if resource.has_subresource("finalize") {
                 object::copy_field(object::map_mut_value(&mut result, "spec"), &current["spec"], "finalizers");
             }
             result

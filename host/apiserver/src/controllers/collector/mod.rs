@@ -28,10 +28,12 @@ const COLLECT_AFTER: Duration = Duration::from_millis(100);
 
 /// Reacts to a change.
 pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change) {
-    for key in owners::react(state, resource, change) {
-        state.store.agenda.put_off(Errand::ReviewOwners(key), COLLECT_AFTER);
+    if state.collects {
+        for key in owners::react(state, resource, change) {
+            state.store.agenda.put_off(Errand::ReviewOwners(key), COLLECT_AFTER);
+        }
+        namespaces::react(state, resource, change);
     }
-    namespaces::react(state, resource, change);
     definitions::react(state, resource, change);
     cluster_roles::react(state, resource);
 }

@@ -60,7 +60,11 @@ impl Walk {
     fn visit(&mut self, old: Option<&Value>, new: Option<&Value>, place: Place<'_>) {
         // An item has the place of its list, but comes and goes.
         let is_field = matches!(self.path.last(), Some(Step::Field(_)));
-        let nothing = if is_field && place.is_always_there() { old.or(new).and_then(empty) } else { None };
+        let is_there = is_field && place.is_always_there();
+        // Go writes a list that has nothing as null.
+        let something = |value: &&Value| !(is_there && value.is_null());
+        let (old, new) = (old.filter(something), new.filter(something));
+        let nothing = if is_there { old.or(new).and_then(empty) } else { None };
         let (old, new) = (old.or(nothing.as_ref()), new.or(nothing.as_ref()));
         match (old, new) {
             (None, None) => {}

@@ -6,12 +6,16 @@ use serde_json::json;
 use super::*;
 use crate::schema::Schema;
 
+fn root() -> Place<'static> {
+    Place::of_type("io.k8s.api.apps.v1.Deployment")
+}
+
 fn manager<'a>(name: &'a str, now: &'a str) -> Manager<'a> {
     Manager { name, api_version: "apps/v1", subresource: "", now }
 }
 
 fn apply(live: Option<&Value>, config: &Value, who: &str, force: bool) -> Result<Value, Vec<Conflict>> {
-    server_side_apply(live, config, &manager(who, "2026-01-01T00:00:00Z"), force, Place::builtin())
+    server_side_apply(live, config, &manager(who, "2026-01-01T00:00:00Z"), force, root())
 }
 
 fn must(result: Result<Value, Vec<Conflict>>) -> Value {
@@ -19,7 +23,7 @@ fn must(result: Result<Value, Vec<Conflict>>) -> Value {
 }
 
 fn update(live: Option<&Value>, mut new: Value, who: &str) -> Value {
-    track_update(live, &mut new, &manager(who, "2026-01-01T00:00:00Z"), Place::builtin());
+    track_update(live, &mut new, &manager(who, "2026-01-01T00:00:00Z"), root());
     new
 }
 
@@ -52,7 +56,7 @@ fn an_apply_that_changes_nothing_changes_nothing_at_all() {
     let config = deployment(&json!({"replicas": 2}));
     let object = must(apply(None, &config, "a", false));
     let later = manager("a", "2030-01-01T00:00:00Z");
-    let again = must(server_side_apply(Some(&object), &config, &later, false, Place::builtin()));
+    let again = must(server_side_apply(Some(&object), &config, &later, false, root()));
     assert_eq!(again.to_string(), object.to_string());
 }
 
@@ -61,7 +65,7 @@ fn a_change_is_recorded_with_its_time() {
     let object = must(apply(None, &deployment(&json!({"replicas": 2})), "a", false));
     let later = manager("a", "2030-01-01T00:00:00Z");
     let config = deployment(&json!({"replicas": 3}));
-    let new = must(server_side_apply(Some(&object), &config, &later, false, Place::builtin()));
+    let new = must(server_side_apply(Some(&object), &config, &later, false, root()));
     assert_eq!(new["metadata"]["managedFields"][0]["time"], "2030-01-01T00:00:00Z");
 }
 
@@ -79,7 +83,7 @@ fn conflicts_with_an_updater_name_its_version_and_subresource() {
     let mut resized = live.clone();
     resized["spec"]["replicas"] = json!(5);
     let scaler = Manager { subresource: "scale", ..manager("s", "2026-01-02T00:00:00Z") };
-    track_update(Some(&live), &mut resized, &scaler, Place::builtin());
+    track_update(Some(&live), &mut resized, &scaler, root());
     let config = deployment(&json!({"replicas": 3, "paused": false}));
     let conflicts = apply(Some(&resized), &config, "a", false).unwrap_err();
     assert_eq!(
@@ -135,8 +139,8 @@ fn items_of_a_list_belong_to_those_who_put_them_there() {
 
 #[test]
 fn applied_order_wins_and_other_items_keep_their_places() {
-    let root = Place::builtin();
-    let place = ["spec", "containers"].iter().fold(root, |place, name| place.field(name));
+    let place =
+        ["spec", "containers"].iter().fold(Place::of_type("io.k8s.api.core.v1.Pod"), |place, name| place.field(name));
     let list = |names: &str| Value::Array(names.chars().map(|name| json!({"name": name.to_string()})).collect());
     for (live, config, merged) in [
         ("abc", "ca", "bca"),
@@ -153,8 +157,11 @@ fn applied_order_wins_and_other_items_keep_their_places() {
 #[test]
 fn a_port_without_a_protocol_is_a_tcp_port() {
     let ports = |ports: Value| json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": ports}});
-    let live = update(None, ports(json!([{"port": 53, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}])), "u");
-    let new = must(apply(Some(&live), &ports(json!([{"port": 53, "name": "dns"}])), "a", false));
+    let root = Place::of_type("io.k8s.api.core.v1.Service");
+    let mut live = ports(json!([{"port": 53, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}]));
+    track_update(None, &mut live, &manager("u", "2026-01-01T00:00:00Z"), root);
+    let config = ports(json!([{"port": 53, "name": "dns"}]));
+    let new = must(server_side_apply(Some(&live), &config, &manager("a", "2026-01-01T00:00:00Z"), false, root));
     assert_eq!(
         new["spec"]["ports"],
         json!([{"port": 53, "protocol": "TCP", "name": "dns"}, {"port": 53, "protocol": "UDP"}])
@@ -216,7 +223,7 @@ fn a_subresource_has_an_entry_of_its_own() {
     let mut new = live.clone();
     new["status"] = json!({"replicas": 2, "conditions": [{"type": "Available", "status": "True"}]});
     let through_status = Manager { subresource: "status", ..manager("u", "2026-01-02T00:00:00Z") };
-    track_update(Some(&live), &mut new, &through_status, Place::builtin());
+    track_update(Some(&live), &mut new, &through_status, root());
     let entries = new["metadata"]["managedFields"].as_array().unwrap();
     assert_eq!(entries.len(), 2);
     assert_eq!(entries[1]["subresource"], "status");
@@ -234,7 +241,7 @@ fn updaters_beyond_ten_are_put_together() {
         let mut new = object.clone();
         new["metadata"]["annotations"][format!("a{index}")] = json!("x");
         let (name, now) = (format!("u{index}"), format!("2026-01-01T00:00:{index:02}Z"));
-        track_update(Some(&object), &mut new, &manager(&name, &now), Place::builtin());
+        track_update(Some(&object), &mut new, &manager(&name, &now), root());
         object = new;
     }
     let entries = object["metadata"]["managedFields"].as_array().unwrap();
@@ -361,7 +368,7 @@ proptest! {
         let one = must(apply(None, &first, "a", false));
         let two = must(apply(Some(&one), &second, "b", true));
         let later = manager("b", "2030-01-01T00:00:00Z");
-        let again = must(server_side_apply(Some(&two), &second, &later, false, Place::builtin()));
+        let again = must(server_side_apply(Some(&two), &second, &later, false, root()));
         prop_assert_eq!(again, two);
     }
 
@@ -374,7 +381,7 @@ proptest! {
         prop_assert_eq!(fields(&after, "me"), Value::Null);
         prop_assert_eq!(fields(&after, "other"), fields(&with_mine, "other"));
         // Everything that is left is someone's, or on the way to it.
-        let left = Set::of(&without_managed(&after), Place::builtin()).difference(&NEVER_OWNED);
+        let left = Set::of(&without_managed(&after), root()).difference(&NEVER_OWNED);
         let owned = Owners::of(&after).unwrap().all();
         prop_assert_eq!(left.leaves().difference(&owned), Set::new());
     }
@@ -383,7 +390,7 @@ proptest! {
     fn an_applier_touches_no_field_that_it_does_not_name(mine in any_config(), theirs in any_config()) {
         let before = must(apply(None, &theirs, "other", false));
         let after = must(apply(Some(&before), &mine, "me", true));
-        let root = Place::builtin();
+        let root = root();
         let changes = compare(&without_managed(&before), &without_managed(&after), root);
         let named = compare(&json!({}), &mine, root).set();
         prop_assert_eq!(changes.touched().difference(&named), Set::new());
@@ -397,7 +404,7 @@ proptest! {
         let two = update(Some(&one), second.clone(), "u");
         prop_assert_eq!(without_managed(&two), second.clone());
         let owned = Set::parse(&fields(&two, "u")).unwrap_or_default();
-        let root = Place::builtin();
+        let root = root();
         let all = compare(&json!({}), &second, root).set().difference(&NEVER_OWNED);
         prop_assert_eq!(all.leaves().difference(&owned), Set::new());
     }

@@ -61,7 +61,7 @@ impl Set {
 
 /// The path element by which an item of the list at `place` is known.
 pub(crate) fn step_of_item(item: &Value, index: usize, place: Place<'_>) -> Step {
-    match &*place.list() {
+    match place.list() {
         ListKind::Atomic => Step::Index(i64::try_from(index).unwrap_or(i64::MAX)),
         ListKind::Set => value_step(item),
         ListKind::Map(keys) => {

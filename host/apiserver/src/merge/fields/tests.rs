@@ -100,7 +100,7 @@ proptest! {
 
     #[test]
     fn every_value_has_a_set_that_prints_and_parses(value in any_json()) {
-        let set = Set::of(&value, Place::builtin());
+        let set = Set::of(&value, Place::of_type("io.k8s.api.apps.v1.Deployment"));
         prop_assert_eq!(Set::parse(&set.print()).unwrap(), set);
     }
 }
@@ -169,13 +169,14 @@ fn the_set_of_a_deployment_is_what_the_real_server_records_for_an_apply() {
             }}}},
         },
     });
-    assert_eq!(Set::of(&deployment, Place::builtin()).print(), expected);
+    assert_eq!(Set::of(&deployment, Place::of_type("io.k8s.api.apps.v1.Deployment")).print(), expected);
 }
 
 #[test]
 fn removing_the_last_field_of_a_struct_reaches_the_struct() {
-    let root = Place::builtin();
-    let owned = set(&json!({"f:spec": {"f:strategy": {"f:type": {}}}, "f:data": {"f:key": {}}}));
-    let paths = [".data", ".data.key", ".spec", ".spec.strategy", ".spec.strategy.type"];
+    let root = Place::of_type("io.k8s.api.apps.v1.Deployment");
+    let owned = set(&json!({"f:spec": {"f:strategy": {"f:type": {}}}, "f:metadata": {"f:labels": {"f:key": {}}}}));
+    let paths =
+        [".metadata", ".metadata.labels", ".metadata.labels.key", ".spec", ".spec.strategy", ".spec.strategy.type"];
     assert_eq!(owned.with_structs(root).paths(), paths);
 }

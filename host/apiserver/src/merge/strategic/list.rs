@@ -4,26 +4,23 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{
-    Directive, PATCH, StrategicError, directive,
-    keys::{Field, Strategy},
-    merge_maps,
-};
+use super::{Directive, PATCH, Spot, StrategicError, directive, merge_maps};
 use crate::object::canonical;
+use crate::schema::typed::PatchStrategy;
 
 /// Merges the patch of a list into it, and puts it into the order that `$setElementOrder` asks for.
 pub(super) fn merge(
     current: &[Value],
     patch: &[Value],
-    place: Field<'_>,
+    place: Spot<'_>,
     order: Option<&[Value]>,
 ) -> Result<Vec<Value>, StrategicError> {
-    let strategy = place.strategy();
+    let strategy = place.place.patch_strategy();
     let merged = match strategy {
         // Directives have no meaning in a list that is replaced, and must not be stored.
-        Strategy::Replace => return Ok(without_directives(patch)),
-        Strategy::MergeScalars => merge_scalars(current.to_vec(), patch),
-        Strategy::MergeBy(key) => merge_items(current.to_vec(), patch, key, place)?,
+        PatchStrategy::Replace => return Ok(without_directives(patch)),
+        PatchStrategy::MergeScalars => merge_scalars(current.to_vec(), patch),
+        PatchStrategy::MergeBy(key) => merge_items(current.to_vec(), patch, key, place)?,
     };
     let Some(order) = order else { return Ok(merged) };
     let order = positions(order, strategy);
@@ -33,21 +30,21 @@ pub(super) fn merge(
         there.contains_key(&identity) && !order.contains_key(&identity)
     };
     match patch.iter().find(is_unordered) {
-        Some(item) => Err(StrategicError::NotOrdered(identity(item, strategy), place.name().to_owned())),
+        Some(item) => Err(StrategicError::NotOrdered(identity(item, strategy), place.name.to_owned())),
         None => Ok(in_order(merged, &positions(current, strategy), &order, strategy)),
     }
 }
 
 /// The key by which an item is known, in canonical JSON.
-fn identity(item: &Value, strategy: Strategy) -> String {
+fn identity(item: &Value, strategy: &PatchStrategy) -> String {
     match strategy {
-        Strategy::MergeBy(key) => canonical(item.get(key).unwrap_or(&Value::Null)),
-        Strategy::MergeScalars | Strategy::Replace => canonical(item),
+        PatchStrategy::MergeBy(key) => canonical(item.get(key).unwrap_or(&Value::Null)),
+        PatchStrategy::MergeScalars | PatchStrategy::Replace => canonical(item),
     }
 }
 
 /// Where each item is; the first of those that cannot be told apart counts.
-fn positions(list: &[Value], strategy: Strategy) -> BTreeMap<String, usize> {
+fn positions(list: &[Value], strategy: &PatchStrategy) -> BTreeMap<String, usize> {
     list.iter().enumerate().rev().map(|(index, item)| (identity(item, strategy), index)).collect()
 }
 
@@ -67,13 +64,13 @@ fn merge_scalars(mut list: Vec<Value>, patch: &[Value]) -> Vec<Value> {
 fn merge_items(
     mut list: Vec<Value>,
     patch: &[Value],
-    key: &'static str,
-    place: Field<'_>,
+    key: &str,
+    place: Spot<'_>,
 ) -> Result<Vec<Value>, StrategicError> {
     let items: Vec<&Map<String, Value>> = patch
         .iter()
         .map(|item| {
-            item.as_object().ok_or_else(|| StrategicError::Malformed(place.name().to_owned(), "a list of objects"))
+            item.as_object().ok_or_else(|| StrategicError::Malformed(place.name.to_owned(), "a list of objects"))
         })
         .collect::<Result<_, _>>()?;
     // `{$patch: replace}` as an item is about the whole list: the items beside it are all that there will be.
@@ -94,9 +91,9 @@ fn merge_items(
         match list.iter_mut().find(|other| is_same(other)) {
             Some(other) => {
                 let current = other.as_object().cloned().unwrap_or_default();
-                *other = Value::Object(merge_maps(current, item, place)?);
+                *other = Value::Object(merge_maps(current, item, place.item())?);
             }
-            None => list.push(Value::Object(merge_maps(Map::new(), item, place)?)),
+            None => list.push(Value::Object(merge_maps(Map::new(), item, place.item())?)),
         }
     }
     Ok(list)
@@ -108,7 +105,7 @@ fn in_order(
     merged: Vec<Value>,
     before: &BTreeMap<String, usize>,
     order: &BTreeMap<String, usize>,
-    strategy: Strategy,
+    strategy: &PatchStrategy,
 ) -> Vec<Value> {
     let rank = |item: &Value| order.get(&identity(item, strategy)).copied();
     let old_place = |item: &Value| before.get(&identity(item, strategy)).copied();

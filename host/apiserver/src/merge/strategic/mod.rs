@@ -2,17 +2,16 @@
 //!
 //! Only for built-in kinds; the server answers 415 to one for a custom resource. Called by the handler of PATCH.
 //!
-//! Behaviour follows `k8s.io/apimachinery/pkg/util/strategicpatch/patch.go`; the merge keys are the `patchStrategy` and
-//! `patchMergeKey` tags of `k8s.io/api`, which are not the list types of server-side apply.
+//! Behaviour follows `k8s.io/apimachinery/pkg/util/strategicpatch/patch.go`; the merge keys are those of the
+//! kind's type, which are not the list types of server-side apply.
 
-mod keys;
 mod list;
 #[cfg(test)]
 mod tests;
 
 use serde_json::{Map, Value};
 
-use keys::Field;
+use crate::merge::lists::Place;
 
 /// A patch that cannot be applied; the server answers 400 (`BadRequest`) or 422 with it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,6 +41,23 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM_PRIMITIVE_LIST: &str = "$deleteFromPrimitiveList/";
 const SET_ELEMENT_ORDER: &str = "$setElementOrder/";
 
+/// Where in an object a patch is, and the name of the field there, which messages say.
+#[derive(Clone, Copy)]
+struct Spot<'a> {
+    place: Place<'a>,
+    name: &'a str,
+}
+
+impl<'a> Spot<'a> {
+    fn field(self, name: &'a str) -> Self {
+        Self { place: self.place.field(name), name }
+    }
+
+    fn item(self) -> Self {
+        Self { place: self.place.item(), ..self }
+    }
+}
+
 /// The `$patch` of a map or a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Directive {
@@ -50,19 +66,19 @@ enum Directive {
     Replace,
 }
 
-/// The object with the patch applied.
-pub(crate) fn strategic_merge(original: &Value, patch: &Value) -> Result<Value, StrategicError> {
+/// The object, of the kind at `root`, with the patch applied.
+pub(crate) fn strategic_merge(original: &Value, patch: &Value, root: Place<'_>) -> Result<Value, StrategicError> {
     let (Value::Object(original), Value::Object(patch)) = (original, patch) else {
         return Err(StrategicError::NotAnObject);
     };
-    merge_maps(original.clone(), patch, Field::root()).map(Value::Object)
+    merge_maps(original.clone(), patch, Spot { place: root, name: "" }).map(Value::Object)
 }
 
 /// Merges the patch of a map into it.
 fn merge_maps(
     mut map: Map<String, Value>,
     patch: &Map<String, Value>,
-    place: Field<'_>,
+    place: Spot<'_>,
 ) -> Result<Map<String, Value>, StrategicError> {
     match directive(patch)? {
         Some(Directive::Delete) => return Ok(Map::new()),
@@ -100,7 +116,7 @@ fn order_of<'a>(patch: &'a Map<String, Value>, name: &str) -> Result<Option<&'a 
 fn merge_field(
     current: Option<Value>,
     patch: &Value,
-    place: Field<'_>,
+    place: Spot<'_>,
     order: Option<&[Value]>,
 ) -> Result<Value, StrategicError> {
     match (current, patch) {
@@ -119,7 +135,7 @@ fn merge_field(
 fn order_untouched_lists(
     map: &mut Map<String, Value>,
     patch: &Map<String, Value>,
-    place: Field<'_>,
+    place: Spot<'_>,
 ) -> Result<(), StrategicError> {
     let names = patch.keys().filter_map(|key| key.strip_prefix(SET_ELEMENT_ORDER));
     for name in names.filter(|name| !patch.contains_key(*name)) {

@@ -5,8 +5,12 @@ use serde_json::json;
 
 use super::*;
 
+fn root() -> Place<'static> {
+    Place::of_type("io.k8s.api.core.v1.Pod")
+}
+
 fn patched(original: &Value, patch: &Value) -> Value {
-    strategic_merge(original, patch).expect("a patch")
+    strategic_merge(original, patch, root()).expect("a patch")
 }
 
 fn pod(containers: &Value) -> Value {
@@ -37,7 +41,8 @@ fn ports_merge_by_the_key_of_what_holds_them() {
     assert_eq!(patched(&original, &patch), pod(&json!([{"name": "a", "ports": [{"containerPort": 80, "name": "y"}]}])));
     let service = json!({"spec": {"ports": [{"port": 80, "name": "x"}]}});
     let both = json!({"spec": {"ports": [{"port": 80, "name": "x"}, {"port": 81}]}});
-    assert_eq!(patched(&service, &json!({"spec": {"ports": [{"port": 81}]}})), both);
+    let patch = json!({"spec": {"ports": [{"port": 81}]}});
+    assert_eq!(strategic_merge(&service, &patch, Place::of_type("io.k8s.api.core.v1.Service")), Ok(both));
 }
 
 #[test]
@@ -86,7 +91,7 @@ fn retained_keys_clear_the_rest_of_a_union() {
     let patch = json!({"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}});
     assert_eq!(patched(&original, &patch), json!({"spec": {"strategy": {"type": "Recreate"}}}));
     let forgetful = json!({"spec": {"strategy": {"$retainKeys": [], "type": "Recreate"}}});
-    assert!(matches!(strategic_merge(&original, &forgetful), Err(StrategicError::NotRetained(_))));
+    assert!(matches!(strategic_merge(&original, &forgetful, root()), Err(StrategicError::NotRetained(_))));
 }
 
 #[test]
@@ -124,7 +129,7 @@ fn malformed_patches_are_refused() {
         pod(&json!([{"image": "x"}])),
         pod(&json!(["x"])),
     ] {
-        assert!(strategic_merge(&original, &patch).is_err(), "{patch}");
+        assert!(strategic_merge(&original, &patch, root()).is_err(), "{patch}");
     }
 }
 
@@ -162,7 +167,7 @@ proptest! {
 
     #[test]
     fn no_patch_makes_it_panic(original in any_json(), patch in any_json()) {
-        let _outcome = strategic_merge(&original, &patch);
+        let _outcome = strategic_merge(&original, &patch, root());
     }
 
     #[test]

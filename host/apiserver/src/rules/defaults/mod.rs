@@ -8,9 +8,10 @@ mod workloads;
 
 use serde_json::{Map, Value, json};
 
+use crate::cause::Cause;
 use crate::object::{self, text};
-use crate::resources::crd;
 use crate::resources::resource::ResourceType;
+use crate::resources::{autoscaler_convert, crd};
 use crate::storage::state::State;
 
 /// Sets `key` where it is missing.
@@ -35,18 +36,6 @@ fn each<'a>(map: &'a mut Map<String, Value>, key: &str) -> impl Iterator<Item = 
     list.into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
-/// A typed server does not keep explicit nulls.
-pub(crate) fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            map.retain(|_, child| !child.is_null());
-            map.values_mut().for_each(drop_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
-        _ => {}
-    }
-}
-
 /// Fills in the documented defaults of a built-in object.
 pub(crate) fn apply(resource: &ResourceType, object: &mut Value) {
     let spec_is_map = object.get("spec").is_some_and(Value::is_object);
@@ -66,6 +55,9 @@ pub(crate) fn apply(resource: &ResourceType, object: &mut Value) {
                 _ => {}
             }
         }
+        ("autoscaling", "HorizontalPodAutoscaler") if spec_is_map => {
+            autoscaler_convert::default_spec(&resource.version, object::map_mut(object, "spec"));
+        }
         ("", "Namespace") => others::namespace(object),
         ("", "Secret") => others::secret(object),
         ("rbac.authorization.k8s.io", _) => others::binding(object),
@@ -74,13 +66,10 @@ pub(crate) fn apply(resource: &ResourceType, object: &mut Value) {
         ("apiextensions.k8s.io", _) => crd::default_definition(object),
         _ => {}
     }
-    if resource.has_status && !object["status"].is_object() {
-        object["status"] = json!({});
-    }
 }
 
 /// Sets the values that the server decides when it stores a new object.
-pub(crate) fn on_create(state: &mut State, resource: &ResourceType, object: &mut Value) {
+pub(crate) fn on_create(state: &mut State, resource: &ResourceType, object: &mut Value) -> Result<(), Cause> {
     match (resource.id.group.as_str(), resource.kind.as_str()) {
         ("", "Namespace") => {
             object["spec"] = json!({ "finalizers": ["kubernetes"] });
@@ -92,22 +81,57 @@ pub(crate) fn on_create(state: &mut State, resource: &ResourceType, object: &mut
         ("", "PersistentVolumeClaim") => object["status"] = json!({ "phase": "Pending" }),
         ("", "Service") => {
             object["status"] = json!({ "loadBalancer": {} });
-            state.addresses.allocate(object);
+            state.addresses.allocate(object, None)?;
         }
         ("batch", "Job") => others::job_selector(object),
         _ => {}
     }
+    Ok(())
 }
 
 /// Sets the values that the server decides when it replaces an object.
-pub(crate) fn on_update(state: &mut State, resource: &ResourceType, object: &mut Value, current: &Value) {
+pub(crate) fn on_update(
+    state: &mut State,
+    resource: &ResourceType,
+    object: &mut Value,
+    current: &Value,
+) -> Result<(), Cause> {
     if !(resource.id.group.is_empty() && resource.kind == "Service") {
-        return;
+        return Ok(());
     }
     if text(object, "/spec/type") != "ExternalName" && text(current, "/spec/type") != "ExternalName" {
         keep_addresses(object, current);
     }
-    state.addresses.allocate(object);
+    give_up_addresses(object, current);
+    state.addresses.allocate(object, Some(current))
+}
+
+/// A service that changes its type gives up what only the old one has, unless the client says otherwise.
+fn give_up_addresses(service: &mut Value, current: &Value) {
+    let kind = |service: &Value| text(service, "/spec/type").to_owned();
+    let (before, now) = (kind(current), kind(service));
+    let loses = |kinds: &[&str]| kinds.contains(&before.as_str()) && !kinds.contains(&now.as_str());
+    let mut gone: Vec<&str> = Vec::new();
+    if loses(&["ClusterIP", "NodePort", "LoadBalancer"]) {
+        gone.extend(["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"]);
+    }
+    let loses_ports = loses(&["NodePort", "LoadBalancer"]);
+    if loses_ports {
+        gone.push("externalTrafficPolicy");
+    }
+    if loses(&["LoadBalancer"]) {
+        gone.extend(["allocateLoadBalancerNodePorts", "loadBalancerClass"]);
+    }
+    let old_ports = object::items(current, "/spec/ports");
+    let spec = object::map_mut(service, "spec");
+    spec.retain(|name, value| !(gone.contains(&name.as_str()) && current["spec"].get(name) == Some(value)));
+    for port in each(spec, "ports").filter(|_| loses_ports) {
+        let was_there =
+            |port: &Map<String, Value>| old_ports.iter().any(|old| old.get("nodePort") == port.get("nodePort"));
+        if was_there(port) {
+            port.remove("nodePort");
+        }
+    }
 }
 
 /// A client that leaves out what was allocated does not mean to change it.
@@ -134,13 +158,6 @@ fn keep_addresses(service: &mut Value, current: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nulls_are_dropped_at_every_depth() {
-        let mut object = json!({ "a": null, "b": { "c": null, "d": [{ "e": null }] } });
-        drop_nulls(&mut object);
-        assert_eq!(object, json!({ "b": { "d": [{}] } }));
-    }
 
     #[test]
     fn a_deployment_is_completed_as_a_real_server_does() {

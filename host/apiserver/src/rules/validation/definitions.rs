@@ -16,7 +16,7 @@ pub(crate) fn validate(definition: &Value, previous: Option<&Value>) -> Vec<Caus
     let scope = &definition["spec"]["scope"];
     match scope.as_str() {
         Some("Namespaced" | "Cluster") => {}
-        None => causes.push(Cause::required("spec.scope", "")),
+        None | Some("") => causes.push(Cause::required("spec.scope", "")),
         Some(_) => causes.push(Cause::not_supported("spec.scope", scope, &["Cluster", "Namespaced"])),
     }
     validate_versions(definition, &mut causes);

@@ -2,7 +2,15 @@
 //! into most. It is not the whole of a real server's validation; README.md says so.
 
 mod definitions;
+mod networks;
+mod pods;
+mod policies;
+mod report;
+mod services;
+mod stored;
+mod workloads;
 
+use report::Report;
 use serde_json::{Value, json};
 
 use crate::cause::Cause;
@@ -34,7 +42,11 @@ pub(crate) fn metadata(resource: &ResourceType, object: &Value) -> Vec<Cause> {
     }
     for (index, finalizer) in object::finalizers(object).into_iter().enumerate() {
         if let Err(why) = names::check_label_key(finalizer) {
-            causes.push(Cause::invalid(format!("metadata.finalizers[{index}]"), &json!(finalizer), &why));
+            causes.push(Cause::invalid("metadata.finalizers", &json!(finalizer), &why));
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            if resource.id.group.is_empty() && !finalizer.contains('/') {
+                causes.push(Cause::invalid(format!("metadata.finalizers[{index}]"), &json!(finalizer), why));
+            }
         }
     }
     owner_references(object, &mut causes);
@@ -51,14 +63,11 @@ fn check_name(resource: &ResourceType, name: &str) -> Result<(), String> {
 
 fn owner_references(object: &Value, causes: &mut Vec<Cause>) {
     let owners = object::items(object, "/metadata/ownerReferences");
-    for (index, owner) in owners.iter().enumerate() {
+    for owner in owners {
         for key in ["apiVersion", "kind", "name", "uid"] {
             if text(owner, &format!("/{key}")).is_empty() {
-                causes.push(Cause::invalid(
-                    format!("metadata.ownerReferences[{index}].{key}"),
-                    &json!(""),
-                    &format!("{key} must not be empty"),
-                ));
+                let why = if key == "apiVersion" { "version must not be empty" } else { "must not be empty" };
+                causes.push(Cause::invalid(format!("metadata.ownerReferences.{key}"), &json!(""), why));
             }
         }
     }
@@ -102,133 +111,46 @@ pub(crate) fn custom(schema: &Schema, object: &Value, previous: Option<&Value>) 
 
 /// Errors of a built-in object beside its metadata.
 pub(crate) fn builtin(resource: &ResourceType, object: &Value, previous: Option<&Value>) -> Vec<Cause> {
-    let mut causes = Vec::new();
+    let mut report = Report::default();
+    let found = &mut report;
     match (resource.id.group.as_str(), resource.kind.as_str()) {
-        ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet") => {
-            workload(object, previous, &mut causes);
+        ("apps", kind @ ("Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet")) => {
+            workloads::workload(kind, object, previous, found);
         }
-        ("batch", "Job") => containers(&object["spec"]["template"]["spec"], "spec.template.spec", &mut causes),
-        ("", "Pod") => containers(&object["spec"], "spec", &mut causes),
-        ("", "Service") => service(object, previous, &mut causes),
-        ("", "ConfigMap" | "Secret") => immutable_data(object, previous, &mut causes),
-        ("apiextensions.k8s.io", _) => causes.extend(definitions::validate(object, previous)),
+        ("apps", "ControllerRevision") => found.not_negative("revision", &object["revision"]),
+        ("", "ReplicationController") => workloads::replication_controller(object, found),
+        ("batch", "Job") => workloads::job(object, previous, found),
+        ("batch", "CronJob") => workloads::cron_job(object, found),
+        ("", "Pod") => pod(object, previous, found),
+        ("", "Service") => services::service(object, previous, found),
+        ("", "ConfigMap") => stored::config_map(object, previous, found),
+        ("", "Secret") => stored::secret(object, previous, found),
+        ("", "PersistentVolumeClaim") => stored::claim(object, previous, found),
+        ("", "PersistentVolume") => stored::volume(object, found),
+        ("", "ResourceQuota") => policies::quota(object, found),
+        ("", "Endpoints") => networks::endpoints(object, found),
+        (group @ ("" | "events.k8s.io"), "Event") => policies::event(group, object, previous, found),
+        ("storage.k8s.io", "StorageClass") => stored::storage_class(object, previous, found),
+        ("node.k8s.io", "RuntimeClass") => stored::runtime_class(object, previous, found),
+        ("networking.k8s.io", "Ingress") => networks::ingress(object, found),
+        ("networking.k8s.io", "IngressClass") => networks::ingress_class(object, previous, found),
+        ("networking.k8s.io", "NetworkPolicy") => networks::network_policy(object, found),
+        ("discovery.k8s.io", "EndpointSlice") => networks::endpoint_slice(object, previous, found),
+        ("rbac.authorization.k8s.io", kind @ ("Role" | "ClusterRole")) => policies::role(kind, object, found),
+        ("rbac.authorization.k8s.io", kind) => policies::binding(kind, object, previous, found),
+        ("policy", "PodDisruptionBudget") => policies::budget(object, found),
+        ("autoscaling", "HorizontalPodAutoscaler") if resource.version == "v2" => policies::autoscaler(object, found),
+        ("coordination.k8s.io", "Lease") => policies::lease(object, found),
+        ("scheduling.k8s.io", "PriorityClass") => policies::priority_class(object, previous, found),
+        ("apiextensions.k8s.io", _) => return definitions::validate(object, previous),
         _ => {}
     }
-    causes
+    report.0
 }
 
-fn workload(object: &Value, previous: Option<&Value>, causes: &mut Vec<Cause>) {
-    let spec = &object["spec"];
-    let replicas = &spec["replicas"];
-    if !replicas.is_null() && replicas.as_i64().is_none_or(|replicas| replicas < 0) {
-        causes.push(Cause::invalid("spec.replicas", replicas, "must be greater than or equal to 0"));
-    }
-    let selector = &spec["selector"];
-    let match_labels = selector.get("matchLabels").and_then(Value::as_object);
-    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
-    let labels = &spec["template"]["metadata"]["labels"];
-    if selector.is_null() {
-        causes.push(Cause::required("spec.selector", ""));
-        // No selector selects nothing, so it does not match the template either.
-        let why = "`selector` does not match template `labels`";
-        causes.push(Cause::invalid("spec.template.metadata.labels", labels, why));
-    } else if match_labels.is_none_or(serde_json::Map::is_empty) && expressions.is_none_or(Vec::is_empty) {
-        causes.push(Cause::invalid("spec.selector", selector, "empty selector is invalid for deployment"));
-    } else if !match_labels.into_iter().flatten().all(|(key, value)| labels.get(key) == Some(value)) {
-        let why = "`selector` does not match template `labels`";
-        causes.push(Cause::invalid("spec.template.metadata.labels", labels, why));
-    }
-    if let Some(previous) = previous
-        && previous["spec"]["selector"] != *selector
-    {
-        causes.push(Cause::invalid("spec.selector", selector, "field is immutable"));
-    }
-    containers(&spec["template"]["spec"], "spec.template.spec", causes);
-}
-
-fn containers(pod: &Value, field: &str, causes: &mut Vec<Cause>) {
-    let containers = object::items(pod, "/containers");
-    let field = format!("{field}.containers");
-    if containers.is_empty() {
-        causes.push(Cause::required(field, ""));
-        return;
-    }
-    for (index, container) in containers.iter().enumerate() {
-        let name = &container["name"];
-        match name.as_str() {
-            None | Some("") => causes.push(Cause::required(format!("{field}[{index}].name"), "")),
-            Some(text) => {
-                if let Err(why) = names::check_dns_label(text) {
-                    causes.push(Cause::invalid(format!("{field}[{index}].name"), name, &why));
-                }
-            }
-        }
-        if containers[..index].iter().any(|earlier| earlier["name"] == *name) {
-            causes.push(Cause {
-                reason: "FieldValueDuplicate",
-                message: format!("Duplicate value: {name}"),
-                field: format!("{field}[{index}].name"),
-            });
-        }
-        if text(container, "/image").is_empty() {
-            causes.push(Cause::required(format!("{field}[{index}].image"), ""));
-        }
-        for (position, port) in object::items(container, "/ports").iter().enumerate() {
-            let place = format!("{field}[{index}].ports[{position}]");
-            port_number(&port["containerPort"], &format!("{place}.containerPort"), causes);
-        }
-    }
-}
-
-fn port_number(port: &Value, field: &str, causes: &mut Vec<Cause>) {
-    if port.as_i64().is_none_or(|port| !(1..=65_535).contains(&port)) {
-        let shown = if port.is_null() { &json!(0) } else { port };
-        causes.push(Cause::invalid(field, shown, "must be between 1 and 65535, inclusive"));
-    }
-}
-
-fn service(object: &Value, previous: Option<&Value>, causes: &mut Vec<Cause>) {
-    let spec = &object["spec"];
-    let kind = &spec["type"];
-    let kinds = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
-    if !kinds.contains(&kind.as_str().unwrap_or_default()) {
-        causes.push(Cause::not_supported("spec.type", kind, &kinds));
-    }
-    let ports = object::items(spec, "/ports");
-    let headless = spec["clusterIP"] == json!("None");
-    if ports.is_empty() && !headless && kind != "ExternalName" {
-        causes.push(Cause::required("spec.ports", ""));
-    }
-    for (index, port) in ports.iter().enumerate() {
-        let place = format!("spec.ports[{index}]");
-        if ports.len() > 1 && text(port, "/name").is_empty() {
-            causes.push(Cause::required(format!("{place}.name"), ""));
-        }
-        port_number(&port["port"], &format!("{place}.port"), causes);
-        let protocols = ["SCTP", "TCP", "UDP"];
-        if !protocols.contains(&text(port, "/protocol")) {
-            causes.push(Cause::not_supported(format!("{place}.protocol"), &port["protocol"], &protocols));
-        }
-        if port["targetPort"].is_number() {
-            port_number(&port["targetPort"], &format!("{place}.targetPort"), causes);
-        }
-    }
-    let Some(previous) = previous else { return };
-    let before = text(previous, "/spec/clusterIP");
-    let keeps_address = previous["spec"]["type"] != "ExternalName" && kind != "ExternalName";
-    if keeps_address && !before.is_empty() && before != text(object, "/spec/clusterIP") {
-        causes.push(Cause::invalid("spec.clusterIPs[0]", &spec["clusterIPs"], "may not change once set"));
-    }
-}
-
-fn immutable_data(object: &Value, previous: Option<&Value>, causes: &mut Vec<Cause>) {
-    let Some(previous) = previous.filter(|previous| previous["immutable"] == json!(true)) else { return };
-    for key in ["data", "binaryData"] {
-        if previous.get(key) != object.get(key) {
-            causes.push(Cause::forbidden(key, "field is immutable when `immutable` is set"));
-        }
-    }
-    if object["immutable"] != json!(true) {
-        causes.push(Cause::forbidden("immutable", "field is immutable when `immutable` is set"));
+fn pod(object: &Value, previous: Option<&Value>, report: &mut Report) {
+    pods::spec(&object["spec"], "spec", report);
+    if let Some(previous) = previous {
+        pods::update(object, previous, report);
     }
 }

@@ -154,7 +154,7 @@ impl Run {
         }
     }
 
-    /// What a rule says that does not hold. Its expression may fail; then the message counts.
+    /// The message of a rule that does not hold. Its expression may fail; then the message counts.
     fn message(&mut self, rule: &Rule, variables: Vec<(String, cel::Value)>) -> String {
         let usual = || {
             if rule.message.is_empty() { format!("failed rule: {}", rule.source) } else { rule.message.clone() }

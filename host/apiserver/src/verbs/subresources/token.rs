@@ -44,7 +44,7 @@ pub(super) fn issue(
     object::map_mut_value(&mut request, "spec")["expirationSeconds"] = json!(lifetime);
     let now_text = now.text();
     let manager = Manager { name: &options.manager, api_version: API_VERSION, subresource: "token", now: &now_text };
-    apply::track_update(None, &mut request, &manager, Place::builtin());
+    apply::track_update(None, &mut request, &manager, Place::of_type("io.k8s.api.authentication.v1.TokenRequest"));
     request["metadata"] = json!({
         "name": target.name(),
         "namespace": object::namespace(&account),

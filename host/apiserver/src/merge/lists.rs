@@ -1,24 +1,22 @@
 //! How the parts of an object are put together: which lists and maps are one value, and which are merged by item.
 //!
-//! Server-side apply asks this at every step of a walk through an object ([`Place`]). Built-in kinds answer from a table
-//! by field name, custom resources from their schema. What a *valid* object is, is not asked here.
+//! Server-side apply asks this at every step of a walk through an object ([`Place`]). Built-in kinds answer from their
+//! types, custom resources from their schema. What a *valid* object is, is not asked here.
 //!
 //! The words are those of structured-merge-diff and of `x-kubernetes-list-type` (KEP-555).
-
-mod builtin;
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
+use crate::schema::typed::{self, Field, PatchStrategy, ValueShape, Zero};
 use crate::schema::{Additional, ListKind, Mark, Node, Schema};
 
 /// Where in an object a walk is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place<'a> {
-    /// In a built-in kind, or in the metadata of any: the names of the field and of the one around it, list items left
-    /// out. Both are empty at the object itself.
-    Builtin { parent: &'a str, name: &'a str },
+    /// In a built-in kind, or in the metadata of any. Only a field of a struct has facts beside its shape.
+    Builtin { shape: &'static ValueShape, field: Option<&'static Field> },
     /// At a node of a custom resource's schema.
     Custom { node: &'a Node, is_resource: bool },
     /// Beneath everything that a schema says: maps are merged, lists are not.
@@ -26,9 +24,9 @@ pub(crate) enum Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// An object of a kind that Kubernetes defines: one table serves them all, since their fields' names agree.
-    pub(crate) fn builtin() -> Self {
-        Self::Builtin { parent: "", name: "" }
+    /// An object of a kind that Kubernetes defines, by the name of its type.
+    pub(crate) fn of_type(name: &str) -> Self {
+        typed::shape(name).map_or(Self::Unknown, |shape| Self::Builtin { shape, field: None })
     }
 
     /// A custom resource.
@@ -37,23 +35,27 @@ impl<'a> Place<'a> {
     }
 
     /// The field of a map.
-    pub(crate) fn field(self, name: &'a str) -> Self {
+    pub(crate) fn field(self, name: &str) -> Self {
         match self {
-            Self::Builtin { name: parent, .. } => Self::Builtin { parent, name },
-            Self::Custom { is_resource: true, .. } if name == "metadata" => Self::Builtin { parent: "", name },
+            Self::Builtin { shape: ValueShape::Struct(entry), .. } => match entry.read().fields.get(name) {
+                Some(field) => Self::Builtin { shape: &field.shape, field: Some(field) },
+                None => Self::Unknown,
+            },
+            Self::Builtin { shape: ValueShape::Map(values), .. } => Self::Builtin { shape: values, field: None },
+            Self::Custom { is_resource: true, .. } if name == "metadata" => Self::of_type(typed::METADATA),
             Self::Custom { node, .. } => match node.properties.get(name).or_else(|| node.additional.node()) {
                 Some(node) => Self::Custom { node, is_resource: node.is(Mark::EmbeddedResource) },
                 None => Self::Unknown,
             },
-            Self::Unknown => Self::Unknown,
+            Self::Builtin { .. } | Self::Unknown => Self::Unknown,
         }
     }
 
     /// An item of a list.
     pub(crate) fn item(self) -> Self {
         match self {
-            // The name stays: `ports` of an item of `containers` is `ports` in `containers`.
-            Self::Builtin { .. } | Self::Unknown => self,
+            Self::Builtin { shape: ValueShape::List(items), .. } => Self::Builtin { shape: items, field: None },
+            Self::Builtin { .. } | Self::Unknown => Self::Unknown,
             Self::Custom { node, .. } => match &node.items {
                 Some(items) => Self::Custom { node: items, is_resource: items.is(Mark::EmbeddedResource) },
                 None => Self::Unknown,
@@ -62,18 +64,28 @@ impl<'a> Place<'a> {
     }
 
     /// How the list at this place is put together.
-    pub(crate) fn list(self) -> Cow<'a, ListKind> {
+    pub(crate) fn list(self) -> &'a ListKind {
         match self {
-            Self::Builtin { parent, name } => Cow::Owned(builtin::list(parent, name)),
-            Self::Custom { node, .. } => Cow::Borrowed(&node.list),
-            Self::Unknown => Cow::Owned(ListKind::Atomic),
+            Self::Builtin { field: Some(field), .. } => &field.list,
+            Self::Custom { node, .. } => &node.list,
+            Self::Builtin { field: None, .. } | Self::Unknown => &ListKind::Atomic,
+        }
+    }
+
+    /// How a strategic merge patch of what is at this place is taken.
+    pub(crate) fn patch_strategy(self) -> &'static PatchStrategy {
+        match self {
+            Self::Builtin { field: Some(field), .. } => &field.patch,
+            _ => &PatchStrategy::Replace,
         }
     }
 
     /// Whether the map at this place is one value, with one owner.
     pub(crate) fn is_atomic_map(self) -> bool {
         match self {
-            Self::Builtin { parent, name } => builtin::is_atomic_map(parent, name),
+            Self::Builtin { shape, field } => {
+                field.is_some_and(|field| field.is_atomic) || shape.fields().is_some_and(|fields| fields.is_atomic)
+            }
             Self::Custom { node, .. } => node.is(Mark::AtomicMap),
             Self::Unknown => false,
         }
@@ -84,7 +96,7 @@ impl<'a> Place<'a> {
     /// A declared struct goes when its last owned field goes; a map, when its last key does.
     pub(crate) fn declares(self, name: &str) -> bool {
         match self {
-            Self::Builtin { name: map, .. } => !builtin::has_free_keys(map),
+            Self::Builtin { shape, .. } => shape.fields().is_some_and(|fields| fields.fields.contains_key(name)),
             Self::Custom { node, is_resource } => {
                 node.properties.contains_key(name)
                     || (is_resource && ["apiVersion", "kind", "metadata"].contains(&name))
@@ -96,7 +108,7 @@ impl<'a> Place<'a> {
     /// Whether a map at this place says nothing once it is empty, so that it goes: a map of free keys.
     pub(crate) fn goes_when_empty(self) -> bool {
         match self {
-            Self::Builtin { name, .. } => builtin::has_free_keys(name),
+            Self::Builtin { shape, .. } => matches!(shape, ValueShape::Map(_)),
             Self::Custom { node, .. } => node.properties.is_empty() && !matches!(node.additional, Additional::Unknown),
             Self::Unknown => false,
         }
@@ -104,17 +116,17 @@ impl<'a> Place<'a> {
 
     /// Whether the Go type always writes this struct or list: it is never absent, so that nobody ever adds or removes it.
     pub(crate) fn is_always_there(self) -> bool {
-        matches!(self, Self::Builtin { parent, name } if builtin::is_always_there(parent, name))
+        let Self::Builtin { shape: ValueShape::Struct(_) | ValueShape::List(_), field: Some(field) } = self else {
+            return false;
+        };
+        field.zero == Zero::Written
     }
 
     /// The default of a list item's key: `protocol` of a port is `TCP`.
     pub(crate) fn key_default(self, key: &str) -> Option<Cow<'a, Value>> {
-        match self {
-            Self::Builtin { .. } => (key == "protocol").then(|| Cow::Owned(Value::from("TCP"))),
-            Self::Custom { node, .. } => {
-                let key = node.items.as_ref()?.properties.get(key)?;
-                key.default.as_ref().map(Cow::Borrowed)
-            }
+        match self.item() {
+            Self::Builtin { shape, .. } => shape.fields()?.fields.get(key)?.default.as_ref().map(Cow::Borrowed),
+            Self::Custom { node, .. } => node.properties.get(key)?.default.as_ref().map(Cow::Borrowed),
             Self::Unknown => None,
         }
     }
@@ -130,23 +142,24 @@ mod tests {
         ListKind::Map(names.iter().map(|name| (*name).to_owned()).collect())
     }
 
-    fn builtin(path: &[&'static str]) -> Place<'static> {
-        path.iter().fold(Place::Builtin { parent: "", name: "" }, |place, name| place.field(name))
+    fn builtin(kind: &str, path: &[&str]) -> Place<'static> {
+        path.iter().fold(Place::of_type(kind), |place, name| place.field(name))
     }
 
     #[test]
     fn ports_are_told_apart_by_what_holds_them() {
-        let pod = ["spec", "template", "spec", "containers"];
-        assert_eq!(*builtin(&pod).list(), keys(&["name"]));
-        assert_eq!(*builtin(&pod).item().field("ports").list(), keys(&["containerPort", "protocol"]));
-        assert_eq!(*builtin(&["spec", "ports"]).list(), keys(&["port", "protocol"]));
-        assert_eq!(*builtin(&["spec", "ingress", "ports"]).list(), ListKind::Atomic);
+        let pods = builtin("io.k8s.api.apps.v1.Deployment", &["spec", "template", "spec", "containers"]);
+        assert_eq!(*pods.list(), keys(&["name"]));
+        assert_eq!(*pods.item().field("ports").list(), keys(&["containerPort", "protocol"]));
+        assert_eq!(*builtin("io.k8s.api.core.v1.Service", &["spec", "ports"]).list(), keys(&["port", "protocol"]));
+        let rules = builtin("io.k8s.api.networking.v1.NetworkPolicy", &["spec", "ingress"]);
+        assert_eq!(*rules.item().field("ports").list(), ListKind::Atomic);
     }
 
     #[test]
     fn metadata_is_the_same_in_every_kind() {
         let schema = Schema::parse(&json!({"type": "object"})).unwrap();
-        for root in [Place::builtin(), Place::of_schema(&schema)] {
+        for root in [Place::of_type("io.k8s.api.core.v1.ConfigMap"), Place::of_schema(&schema)] {
             let metadata = root.field("metadata");
             assert_eq!(*metadata.field("finalizers").list(), ListKind::Set);
             assert_eq!(*metadata.field("ownerReferences").list(), keys(&["uid"]));

@@ -1,0 +1,220 @@
+//! Validation of roles, budgets, autoscalers, leases, events and other small kinds.
+
+use serde_json::{Value, json};
+
+use super::report::Report;
+use crate::object::{self, names, text};
+use crate::schema::typed::quantity;
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+pub(super) fn role(kind: &str, object: &Value, report: &mut Report) {
+    for (index, rule) in object::items(object, "/rules").iter().enumerate() {
+        let place = format!("rules[{index}]");
+        let has = |name: &str| !object::items(rule, &format!("/{name}")).is_empty();
+        if !has("verbs") {
+            report.required_because(format!("{place}.verbs"), "verbs must contain at least one value");
+        }
+        if has("nonResourceURLs") {
+            let field = format!("{place}.nonResourceURLs");
+            if kind == "Role" {
+                report.invalid(&field, &rule["nonResourceURLs"], "namespaced rules cannot apply to non-resource URLs");
+            }
+            if has("apiGroups") || has("resources") || has("resourceNames") {
+                let why = "rules cannot apply to both regular resources and non-resource URLs";
+                report.invalid(&field, &rule["nonResourceURLs"], why);
+            }
+            continue;
+        }
+        if !has("apiGroups") {
+            report.required_because(format!("{place}.apiGroups"), "resource rules must supply at least one api group");
+        }
+        if !has("resources") {
+            report.required_because(format!("{place}.resources"), "resource rules must supply at least one resource");
+        }
+    }
+}
+
+pub(super) fn binding(kind: &str, object: &Value, previous: Option<&Value>, report: &mut Report) {
+    let role = &object["roleRef"];
+    if text(role, "/apiGroup") != RBAC {
+        report.not_supported("roleRef.apiGroup", &role["apiGroup"], &[RBAC]);
+    }
+    let kinds: &[&str] = if kind == "RoleBinding" { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
+    if !kinds.contains(&text(role, "/kind")) {
+        report.not_supported("roleRef.kind", &role["kind"], kinds);
+    }
+    report.name("roleRef.name", &role["name"], names::check_path_segment);
+    for (index, subject) in object::items(object, "/subjects").iter().enumerate() {
+        self::subject(subject, &format!("subjects[{index}]"), report);
+    }
+    if previous.is_some_and(|previous| previous["roleRef"] != *role) {
+        report.invalid("roleRef", role, "cannot change roleRef");
+    }
+}
+
+fn subject(subject: &Value, place: &str, report: &mut Report) {
+    if text(subject, "/name").is_empty() {
+        report.required(format!("{place}.name"));
+    }
+    match text(subject, "/kind") {
+        "ServiceAccount" => {
+            report.optional_name(&format!("{place}.name"), &subject["name"], names::check_subdomain);
+            if text(subject, "/namespace").is_empty() && !text(subject, "/name").is_empty() {
+                report.required(format!("{place}.namespace"));
+            }
+        }
+        "User" | "Group" => {
+            if text(subject, "/apiGroup") != RBAC {
+                report.not_supported(format!("{place}.apiGroup"), &subject["apiGroup"], &[RBAC]);
+            }
+        }
+        _ => {
+            let kinds = ["ServiceAccount", "User", "Group"];
+            report.not_supported(format!("{place}.kind"), &subject["kind"], &kinds);
+        }
+    }
+}
+
+pub(super) fn budget(object: &Value, report: &mut Report) {
+    let spec = &object["spec"];
+    let (least, most) = (&spec["minAvailable"], &spec["maxUnavailable"]);
+    if !least.is_null() && !most.is_null() {
+        let shown = format!(
+            "{{\"MinAvailable\":{least},\"Selector\":{},\"MaxUnavailable\":{most},\"UnhealthyPodEvictionPolicy\":{}}}",
+            spec["selector"], spec["unhealthyPodEvictionPolicy"]
+        );
+        report.invalid_shown("spec", &shown, "minAvailable and maxUnavailable cannot be both set");
+    }
+    report.int_or_percent("spec.minAvailable", least);
+    report.int_or_percent("spec.maxUnavailable", most);
+    report.selector("spec.selector", &spec["selector"]);
+    let policies = ["AlwaysAllow", "IfHealthyBudget"];
+    report.one_of("spec.unhealthyPodEvictionPolicy", &spec["unhealthyPodEvictionPolicy"], &policies);
+}
+
+pub(super) fn autoscaler(object: &Value, report: &mut Report) {
+    let spec = &object["spec"];
+    let (least, most) = (spec["minReplicas"].as_i64(), spec["maxReplicas"].as_i64().unwrap_or(0));
+    if least.is_some_and(|least| least < 1) {
+        report.invalid("spec.minReplicas", &spec["minReplicas"], "must be greater than or equal to 1");
+    }
+    if most < 1 {
+        report.required_because("spec.maxReplicas", "must be set and greater than 0");
+    }
+    if least.is_some_and(|least| most < least) {
+        report.invalid("spec.maxReplicas", &json!(most), "must be greater than or equal to `minReplicas`");
+    }
+    let target = &spec["scaleTargetRef"];
+    for field in ["kind", "name"] {
+        report.name(&format!("spec.scaleTargetRef.{field}"), &target[field], names::check_path_segment);
+    }
+    if text(target, "/apiVersion").is_empty() {
+        let shown = json!("");
+        report.invalid("spec.scaleTargetRef.apiVersion", &shown, "apiVersion must specify API group");
+    }
+    let sources = [
+        ("ContainerResource", "containerResource"),
+        ("External", "external"),
+        ("Object", "object"),
+        ("Pods", "pods"),
+        ("Resource", "resource"),
+    ];
+    for (index, metric) in object::items(spec, "/metrics").iter().enumerate() {
+        let place = format!("spec.metrics[{index}]");
+        report.one_of(&format!("{place}.type"), &metric["type"], &sources.map(|(kind, _)| kind));
+        let source = sources.iter().find(|(kind, _)| *kind == text(metric, "/type"));
+        if let Some((_, field)) = source.filter(|(_, field)| !metric[*field].is_object()) {
+            let why = "must populate information for the given metric source";
+            report.required_because(format!("{place}.{field}"), why);
+        }
+        let usage = &metric["resource"]["target"]["averageUtilization"];
+        if usage.as_i64().is_some_and(|usage| usage < 1) {
+            report.invalid(format!("{place}.resource.target.averageUtilization"), usage, "must be greater than 0");
+        }
+    }
+}
+
+pub(super) fn lease(object: &Value, report: &mut Report) {
+    let spec = &object["spec"];
+    let seconds = &spec["leaseDurationSeconds"];
+    if seconds.as_i64().is_some_and(|seconds| seconds <= 0) {
+        report.invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0");
+    }
+    report.none_negative("spec", spec, &["leaseTransitions"]);
+}
+
+/// Events of the core group are held to less than those of `events.k8s.io`.
+pub(super) fn event(group: &str, object: &Value, previous: Option<&Value>, report: &mut Report) {
+    let is_new = group == "events.k8s.io";
+    let about = if is_new { "regarding" } else { "involvedObject" };
+    let (namespace, of_object) = (object::namespace(object), text(&object[about], "/namespace"));
+    // An object without a namespace has its events in the default one.
+    let is_there = if of_object.is_empty() { namespace == "default" } else { is_new || of_object == namespace };
+    if !is_there {
+        let shown = json!(of_object);
+        report.invalid("involvedObject.namespace", &shown, "does not match event.namespace");
+    }
+    if !is_new || previous.is_some() {
+        return;
+    }
+    if object["eventTime"].is_null() {
+        report.required("eventTime");
+    }
+    let controller = text(object, "/reportingController");
+    if controller.is_empty() {
+        report.required("reportingController");
+    }
+    for why in names::label_key_errors(controller) {
+        report.invalid("reportingController", &object["reportingController"], &why);
+    }
+    for field in ["reportingInstance", "action", "reason"] {
+        if text(object, &format!("/{field}")).is_empty() {
+            report.required(field);
+        }
+    }
+    let kind = text(object, "/type");
+    if !["Normal", "Warning"].contains(&kind) {
+        report.invalid("type", &json!(""), &format!("has invalid value: {kind}"));
+    }
+}
+
+pub(super) fn quota(object: &Value, report: &mut Report) {
+    for (name, amount) in object["spec"]["hard"].as_object().into_iter().flatten() {
+        let field = format!("spec.hard[{name}]");
+        if let Err(why) = names::check_label_key(name) {
+            report.invalid(&field, &json!(name), &why);
+            report.invalid(&field, &json!(name), "must be a standard resource for quota");
+        }
+        if quantity::compare(amount, &json!("0")).is_lt() {
+            report.invalid(&field, amount, "must be greater than or equal to 0");
+        }
+        let is_count =
+            ["pods", "services", "secrets", "configmaps"].contains(&name.as_str()) || name.starts_with("count/");
+        if is_count && amount.as_str().is_some_and(|amount| amount.ends_with(['m', 'u', 'n'])) {
+            report.invalid(&field, amount, "must be an integer");
+        }
+    }
+}
+
+pub(super) fn priority_class(object: &Value, previous: Option<&Value>, report: &mut Report) {
+    const MOST: i64 = 1_000_000_000;
+    let name = object::name(object);
+    let is_system = ["system-cluster-critical", "system-node-critical"].contains(&name);
+    if name.starts_with("system-") && !is_system {
+        let why = format!(
+            "priority class names with 'system-' prefix are reserved for system use only. error: {name} is not a known \
+             system priority class"
+        );
+        report.forbidden("metadata.name", &why);
+    }
+    if object["value"].as_i64().is_some_and(|value| value > MOST) && !is_system {
+        report.forbidden("value", &format!("maximum allowed value of a user defined priority is {MOST}"));
+    }
+    if let Some(previous) = previous {
+        if previous["value"] != object["value"] {
+            report.forbidden("value", "may not be changed in an update.");
+        }
+        report.immutable("preemptionPolicy", object, Some(previous));
+    }
+}

@@ -1,0 +1,64 @@
+//! OpenAPI documents: the schemas that a real server publishes for built-in kinds, those of the definitions for custom
+//! resources, and the paths with the query parameters that kubectl looks for before it leaves validation to the server.
+//!
+//! They are made at each request: clients keep them by their hash, and few ask.
+
+mod paths;
+mod schemas;
+
+use serde_json::{Map, Value, json};
+
+use crate::resources::builtin::KUBERNETES;
+use crate::resources::registry::Registry;
+
+/// `/openapi/v3`: where the document of each version is.
+pub(crate) fn index(registry: &Registry, revision: u64) -> Value {
+    let mut paths = Map::new();
+    for group in registry.groups() {
+        for version in &group.versions {
+            let path = paths::of_version(group.name, version);
+            // Clients cache a document under its hash, so a changed definition must change it. Built-in groups do not
+            // change.
+            let is_custom = registry.in_version(group.name, version).iter().any(|found| found.custom.is_some());
+            let hash = if is_custom { revision.to_string() } else { KUBERNETES.trim().to_owned() };
+            let url = format!("/openapi/v3/{path}?hash={hash}");
+            paths.insert(path, json!({ "serverRelativeURL": url }));
+        }
+    }
+    json!({ "paths": paths })
+}
+
+/// The document of one version.
+pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Option<Value> {
+    let resources = registry.in_version(group, version);
+    if resources.is_empty() {
+        return None;
+    }
+    let paths: Map<String, Value> = resources.iter().flat_map(|resource| paths::of_resource(resource)).collect();
+    Some(json!({
+        "openapi": "3.0.0",
+        "info": { "title": "Kubernetes", "version": "unversioned" },
+        "paths": paths,
+        "components": { "schemas": schemas::of_resources(&resources) },
+    }))
+}
+
+/// `/openapi/v2`: the same schemas as the older form has them, of all versions at once. Its paths say only which kinds
+/// there are.
+pub(crate) fn v2(registry: &Registry) -> Value {
+    let resources: Vec<_> = registry.all().collect();
+    let definitions: Map<String, Value> = schemas::of_resources(&resources)
+        .into_iter()
+        .map(|(name, mut schema)| {
+            schemas::to_v2(&mut schema);
+            (name, schema)
+        })
+        .collect();
+    let paths: Map<String, Value> = resources.iter().flat_map(|resource| paths::of_kind(resource)).collect();
+    json!({
+        "swagger": "2.0",
+        "info": { "title": "Kubernetes", "version": KUBERNETES.trim() },
+        "paths": paths,
+        "definitions": definitions,
+    })
+}
