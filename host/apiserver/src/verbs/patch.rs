@@ -162,7 +162,10 @@ pub(crate) fn apply(
     }
     typed_config(target, &config)?;
     decode::check(target, &mut config)?;
-    drop_nulls(&mut config);
+    // Of a custom resource the schema says where a null may stand.
+    if target.resource.custom.is_none() {
+        drop_nulls(&mut config);
+    }
     keep_own_part(target, &mut config);
 
     let current = state.read(&target.resource, &target.key(target.name()));
