@@ -27,6 +27,7 @@ pub(crate) use kube_cel::cel::Value;
 pub(crate) use kube_cel::cel::objects::{Key, Map};
 pub(crate) use library::call as library_call;
 pub(crate) use operators::KeyedList;
+pub(crate) use parser::RESERVED;
 pub(crate) use program::{Program, optional};
 
 /// An error in an expression, and where it is.

@@ -13,7 +13,7 @@ use super::macros;
 const MOST_CHARACTERS: usize = 100_000;
 
 /// Words that CEL keeps for itself.
-const RESERVED: [&str; 17] = [
+pub(crate) const RESERVED: [&str; 17] = [
     "as",
     "break",
     "const",

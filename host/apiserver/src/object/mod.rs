@@ -2,6 +2,7 @@
 //! when they came in (`decode`), so readers answer "absent" rather than fail.
 
 mod canonical;
+mod go;
 pub(crate) mod json_path;
 pub(crate) mod label_selector;
 pub(crate) mod names;
@@ -9,6 +10,7 @@ pub(crate) mod names;
 use serde_json::{Map, Value, json};
 
 pub(crate) use canonical::{braces, canonical};
+pub(crate) use go::{go_kind, is_go_zero};
 
 /// The fields that `metadata` has.
 pub(crate) const METADATA: [&str; 15] = [

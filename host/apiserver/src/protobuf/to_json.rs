@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::ProtobufError;
 use super::messages::{FieldType, MessageType, Messages};
 use super::shape::{self, Shape};
+use crate::object::is_go_zero;
 
 /// Reads a message from its bytes.
 pub(super) fn read(message: &MessageType, bytes: &[u8]) -> Result<DynamicMessage, ProtobufError> {
@@ -76,22 +77,11 @@ fn field_value(messages: &Messages, field: &FieldType, message: &DynamicMessage)
         _ if field.pointer => Some(value),
         // A struct is never empty; only a zero time can be left out.
         _ if is_struct => (!field.omitzero || is_present && !value.is_null()).then_some(value),
-        _ if is_zero(&value) && omitted => None,
+        _ if is_go_zero(&value) && omitted => None,
         // A slice that is not there.
         Value::Array(_) if !is_present => Some(Value::Null),
         Value::String(_) if !is_present && descriptor.kind() == Kind::Bytes => Some(Value::Null),
         _ => Some(value),
-    }
-}
-
-fn is_zero(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Bool(value) => !value,
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(fields) => fields.is_empty(),
     }
 }
 

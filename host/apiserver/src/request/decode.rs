@@ -4,7 +4,7 @@
 use serde_json::error::Category;
 use serde_json::{Value, json};
 
-use crate::object::{self, text};
+use crate::object::{self, go_kind, text};
 use crate::protobuf::{self, ProtobufError};
 use crate::request::Target;
 use crate::request::media::{Encoding, Offer};
@@ -70,18 +70,6 @@ fn json_error(error: &serde_json::Error, body: &[u8]) -> ApiError {
         _ => error.to_string(),
     };
     ApiError::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
-}
-
-/// The kind of a JSON value, as Go names it.
-pub(crate) fn go_kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 /// JSON is YAML too, and the faster parser comes first.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::cause::Cause;
-use crate::object::text;
+use crate::object::{self, text};
 use crate::request::Query;
 use crate::status_error::ApiError;
 
@@ -118,7 +118,7 @@ fn check_types(body: &Value) -> Result<(), ApiError> {
             (Some(value), _) => value.is_string(),
         };
         if !fits {
-            let found = super::decode::go_kind(&fields[field]);
+            let found = object::go_kind(&fields[field]);
             return Err(ApiError::bad_request(format!(
                 "json: cannot unmarshal {found} into Go struct field DeleteOptions.{field} of type {go_type}"
             )));

@@ -191,7 +191,7 @@ fn check_type(target: &Target, config: &Value) -> Result<(), ApiError> {
         return Err(ApiError::bad_request(format!(
             "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value \
              of type map[string]interface {{}}",
-            decode::go_kind(config)
+            object::go_kind(config)
         )));
     }
     let (version, kind) = (text(config, "/apiVersion"), text(config, "/kind"));

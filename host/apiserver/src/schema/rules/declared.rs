@@ -3,32 +3,11 @@
 use std::sync::Arc;
 
 use super::super::{Additional, Kind, Mark, Node};
+use crate::cel::RESERVED;
 use crate::cel::types::{BOOL, BYTES, DOUBLE, DURATION, INT, ObjectType, STRING, TIMESTAMP, Type};
 
-/// Words that are no names of fields.
-const KEYWORDS: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
+/// Words that are no names of fields, beside those that CEL reserves.
+const KEYWORDS: [&str; 4] = ["true", "false", "null", "in"];
 
 /// The type of a node; none if expressions cannot see it.
 pub(super) fn type_of(node: &Node, is_resource: bool, name: &str) -> Option<Type> {
@@ -75,7 +54,7 @@ fn object(node: &Node, is_resource: bool, name: &str) -> Type {
 
 /// A field's name in expressions; none if it has none there.
 pub(super) fn escaped(field: &str) -> Option<String> {
-    if KEYWORDS.contains(&field) {
+    if KEYWORDS.contains(&field) || RESERVED.contains(&field) {
         return Some(format!("__{field}__"));
     }
     let letter = |c: char| c.is_ascii_alphabetic() || "_.-/".contains(c);

@@ -5,6 +5,8 @@
 
 use serde_json::{Map, Number, Value, json};
 
+use crate::object::{go_kind, is_go_zero};
+
 use super::{Field, METADATA, StructType, TypeEntry, ValueShape, Zero, entry, moment, quantity};
 
 /// A value that its type does not take, in a real server's words.
@@ -64,7 +66,7 @@ impl Decoding {
             (ValueShape::Map(values), Value::Object(map)) => self.entries(values, element(go), map),
             (ValueShape::OneOrMany(name), _) => self.one_or_many(name, value),
             (ValueShape::IntOrString, other) => {
-                Err(TypeError(format!("json: cannot unmarshal {} into Go value of type int32", found(other))))
+                Err(TypeError(format!("json: cannot unmarshal {} into Go value of type int32", go_kind(other))))
             }
             (ValueShape::Bytes, Value::String(text)) => bytes(text),
             (ValueShape::Quantity, Value::String(_) | Value::Number(_)) => {
@@ -82,7 +84,7 @@ impl Decoding {
                 taken(value, moment)
             }
             (ValueShape::Time | ValueShape::MicroTime, other) => {
-                Err(TypeError(format!("json: cannot unmarshal {} into Go value of type string", found(other))))
+                Err(TypeError(format!("json: cannot unmarshal {} into Go value of type string", go_kind(other))))
             }
             (_, other) => Err(match self.reading {
                 Reading::Json => self.mistyped(other, go),
@@ -109,7 +111,7 @@ impl Decoding {
                 self.below(&segment, |walk| walk.value(&field.shape, go_type(field), value))?;
                 self.names.pop();
             }
-            if value.is_null() || (field.zero == Zero::Omitted && is_zero(value)) {
+            if value.is_null() || (field.zero == Zero::Omitted && is_go_zero(value)) {
                 fields.remove(&name);
             }
         }
@@ -155,7 +157,7 @@ impl Decoding {
         let found = match value {
             // A number that is a number, but not one of this type.
             Value::Number(number) if go_is_integer(go) => format!("number {number}"),
-            other => found(other).to_owned(),
+            other => go_kind(other).to_owned(),
         };
         let field = self.names.join(".");
         TypeError(format!("json: cannot unmarshal {found} into Go struct field {}.{field} of type {go}", self.holder))
@@ -188,7 +190,7 @@ fn not_converted(shape: &ValueShape, value: &Value, go: &str) -> TypeError {
         Value::Number(_) => "int64",
         Value::Array(_) => "[]interface {}",
         Value::Object(_) => "map[string]interface {}",
-        other => found(other),
+        other => go_kind(other),
     };
     let kind = match value {
         Value::Array(_) => "slice",
@@ -220,7 +222,7 @@ fn not_typed(path: &str, shape: &ValueShape, value: &Value) -> TypeError {
         _ => "string",
     };
     let got = match (expected, value) {
-        ("numeric (int or float)", _) => found(value).to_owned(),
+        ("numeric (int or float)", _) => go_kind(value).to_owned(),
         (_, Value::Array(_) | Value::Object(_)) => "&{}".to_owned(),
         (_, Value::String(text)) => format!("&{{{text}}}"),
         (_, other) => format!("&{{{other}}}"),
@@ -246,17 +248,6 @@ fn element(go: &str) -> &str {
 
 fn go_is_integer(go: &str) -> bool {
     ["int32", "int64", "int", "uint64"].contains(&go)
-}
-
-fn found(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 fn taken(value: &mut Value, read: Result<Option<String>, String>) -> Result<(), TypeError> {
@@ -291,17 +282,6 @@ fn zero(shape: &ValueShape) -> Value {
         | ValueShape::MicroTime
         | ValueShape::OneOrMany(_)
         | ValueShape::Any => Value::Null,
-    }
-}
-
-fn is_zero(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Bool(value) => !value,
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::String(text) => text.is_empty(),
-        Value::Array(list) => list.is_empty(),
-        Value::Object(fields) => fields.is_empty(),
     }
 }
 

@@ -1,9 +1,9 @@
 //! From a schema's JSON to its [`StructType`]. The files are this crate's own, so what is odd is taken as "anything".
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Field, PatchStrategy, StructType, ValueShape, Zero, entry};
-use crate::object::text;
+use crate::object::{is_go_zero, text};
 use crate::schema::ListKind;
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
@@ -33,13 +33,9 @@ fn field(schema: &Value) -> Field {
         list: list_kind(schema),
         is_atomic: is_atomic(schema),
         patch: patch(schema),
-        default: schema.get("default").filter(|default| !is_zero(default)).cloned(),
+        default: schema.get("default").filter(|default| !is_go_zero(default)).cloned(),
         shape,
     }
-}
-
-fn is_zero(value: &Value) -> bool {
-    [json!({}), json!([]), json!(""), json!(0), json!(false), Value::Null].contains(value)
 }
 
 fn is_atomic(schema: &Value) -> bool {
