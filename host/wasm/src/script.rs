@@ -3,10 +3,11 @@
 //! Everything before that section is compiled, and its machine code is kept by the digest of just that: whatever the script
 //! says, the code is the same.
 
-use wasmparser::BinaryReader;
+use wasm_encoder::{ComponentSection as _, CustomSection};
+use wasmparser::{BinaryReader, CustomSectionReader};
 
-/// The name of the custom section, with its length before it. `wit/script.wit` has it, too.
-const NAME: &[u8; 16] = b"\x0fwindlass:script";
+/// The name of the custom section. `wit/script.wit` has it, too.
+const NAME: &str = "windlass:script";
 /// Beyond what anyone writes: each generation of a plugin keeps its script in memory.
 const LARGEST: usize = 4 << 20;
 const CUSTOM: u8 = 0;
@@ -17,10 +18,7 @@ const PREAMBLE: usize = 8;
 #[must_use]
 pub fn joined(interpreter: &[u8], script: &str) -> Vec<u8> {
     let mut component = interpreter.to_vec();
-    component.push(CUSTOM);
-    number(&mut component, NAME.len() + script.len());
-    component.extend_from_slice(NAME);
-    component.extend_from_slice(script.as_bytes());
+    CustomSection { name: NAME.into(), data: script.as_bytes().into() }.append_to_component(&mut component);
     component
 }
 
@@ -28,11 +26,10 @@ pub fn joined(interpreter: &[u8], script: &str) -> Vec<u8> {
 /// before the second would be the file of another plugin.
 pub(crate) fn parts(component: &[u8]) -> (&[u8], Option<&str>) {
     let mut at = PREAMBLE;
-    while let Some((end, is_custom, content)) = section(component, at) {
-        let content = content.strip_prefix(&NAME[..]).filter(|_| is_custom);
-        if let Some(script) = content {
-            let script =
-                std::str::from_utf8(script).ok().filter(|script| end == component.len() && script.len() <= LARGEST);
+    while let Some((end, custom)) = section(component, at) {
+        if let Some(script) = custom.filter(|custom| custom.name() == NAME) {
+            let is_script = end == component.len() && script.data().len() <= LARGEST;
+            let script = std::str::from_utf8(script.data()).ok().filter(|_| is_script);
             return script.map_or((component, None), |script| (&component[..at], Some(script)));
         }
         at = end;
@@ -41,25 +38,14 @@ pub(crate) fn parts(component: &[u8]) -> (&[u8], Option<&str>) {
     (component, None)
 }
 
-/// The section at `at`: its end, whether it is a custom one, and its content.
-fn section(component: &[u8], at: usize) -> Option<(usize, bool, &[u8])> {
+/// The section at `at`: its end, and what is in it if it is a custom one.
+fn section(component: &[u8], at: usize) -> Option<(usize, Option<CustomSectionReader<'_>>)> {
     let mut reader = BinaryReader::new(component.get(at..).filter(|rest| !rest.is_empty())?, 0);
     let id = reader.read_u8().ok()?;
     let length = usize::try_from(reader.read_var_u32().ok()?).ok()?;
-    let content = reader.read_bytes(length).ok()?;
-    Some((at + reader.current_position(), id == CUSTOM, content))
-}
-
-/// Writes a number as WebAssembly does (LEB128).
-fn number(to: &mut Vec<u8>, mut number: usize) {
-    loop {
-        let bits = u8::try_from(number & 0x7f).unwrap_or_default();
-        number >>= 7;
-        if number == 0 {
-            return to.push(bits);
-        }
-        to.push(bits | 0x80);
-    }
+    let content = BinaryReader::new(reader.read_bytes(length).ok()?, 0);
+    let custom = if id == CUSTOM { CustomSectionReader::new(content).ok() } else { None };
+    Some((at + reader.current_position(), custom))
 }
 
 #[cfg(test)]
