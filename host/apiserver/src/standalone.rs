@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::files::{LoadError, ReactorFileError, StateFileError};
+use crate::files::{self, LoadError, ReactorFileError, StateFileError};
 use crate::{ApiServer, Config, StartError};
 
 /// The program's options.
@@ -73,10 +73,7 @@ pub async fn serve(options: StandaloneOptions) -> Result<ApiServer, StandaloneEr
     Ok(server)
 }
 
-/// In place of the file at once, as somebody may wait for it.
+/// Somebody may wait for the file.
 fn write(path: &Path, text: &str) -> Result<(), StandaloneError> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".new");
-    let written = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path));
-    written.map_err(|source| StandaloneError::Write { path: path.to_owned(), source })
+    files::replace(path, text.as_bytes()).map_err(|source| StandaloneError::Write { path: path.to_owned(), source })
 }

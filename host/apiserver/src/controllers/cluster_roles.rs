@@ -60,8 +60,7 @@ fn write(state: &mut State, name: &str, rules: &[Value]) -> bool {
     let key = ObjectKey { resource: authz::cluster_roles(), namespace: String::new(), name: name.to_owned() };
     let Some(resource) = state.registry.storage_type(&key.resource).cloned() else { return false };
     let target = Target { resource, namespace: None, name: Some(name.to_owned()), subresource: None };
-    let options =
-        WriteOptions { force: true, explicit_manager: Some(MANAGER.to_owned()), ..WriteOptions::of_component(MANAGER) };
+    let options = WriteOptions::of_applying_component(MANAGER);
     let config = json!({
         "apiVersion": target.resource.api_version(),
         "kind": target.resource.kind,

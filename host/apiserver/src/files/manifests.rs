@@ -137,8 +137,7 @@ fn apply(state: &mut State, object: &Value) -> Result<(), String> {
         given => Some(given.to_owned()),
     };
     let name = Some(object::name(object)).filter(|name| !name.is_empty()).map(str::to_owned);
-    let options =
-        WriteOptions { explicit_manager: Some(MANAGER.to_owned()), force: true, ..WriteOptions::of_component(MANAGER) };
+    let options = WriteOptions::of_applying_component(MANAGER);
     let target = Target { resource: Arc::clone(&resource), namespace, name, subresource: None };
     let written = if target.name.is_some() {
         patch::apply(state, &target, &options, object.clone())

@@ -4,6 +4,10 @@ mod manifests;
 mod reactors_file;
 mod state_file;
 
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::Path;
+
 pub use manifests::LoadError;
 pub use reactors_file::ReactorFileError;
 pub use state_file::StateFileError;
@@ -11,3 +15,16 @@ pub use state_file::StateFileError;
 pub(crate) use manifests::load;
 pub(crate) use reactors_file::{follow as follow_reactors, use_file as use_reactors};
 pub(crate) use state_file::{keep, read, write};
+
+/// Writes the file in the place of another at once: who reads it finds one of the two, also after a crash.
+pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let mut file = File::create(&beside)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    std::fs::rename(&beside, path)?;
+    // The name is on disk only when the folder is.
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder)?.sync_all()
+}

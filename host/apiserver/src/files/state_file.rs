@@ -1,8 +1,7 @@
 //! A file that keeps the state over restarts: a line that says what it is, then the objects, one a line. The history is
 //! not kept; clients list again, as after a compaction.
 
-use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,18 +74,7 @@ struct Line<T> {
 pub(crate) fn write(state: &State, path: &Path) -> Result<(), StateFileError> {
     let failed = |source| StateFileError::Access { verb: "write", path: path.to_owned(), source };
     let text = to_text(state).map_err(|error| failed(error.into()))?;
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".new");
-    let written = (|| {
-        let mut file = File::create(&beside)?;
-        file.write_all(&text)?;
-        file.sync_all()?;
-        std::fs::rename(&beside, path)?;
-        // The name is on disk only when the folder is.
-        let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(folder)?.sync_all()
-    })();
-    written.map_err(failed)
+    super::replace(path, &text).map_err(failed)
 }
 
 fn to_text(state: &State) -> serde_json::Result<Vec<u8>> {

@@ -13,8 +13,9 @@ pub(crate) use write_options::{FieldValidation, WriteKind, WriteOptions};
 
 use std::sync::Arc;
 
-use http::HeaderMap;
+use axum::extract::Query as UrlQuery;
 use http::header::USER_AGENT;
+use http::{HeaderMap, Uri};
 
 use crate::resources::resource::ResourceType;
 use crate::status_error::ApiError;
@@ -25,6 +26,12 @@ use crate::storage::ObjectKey;
 pub(crate) struct Query(pub(crate) Vec<(String, String)>);
 
 impl Query {
+    pub(crate) fn of(uri: &Uri) -> Result<Query, ApiError> {
+        let UrlQuery(pairs) =
+            UrlQuery::try_from_uri(uri).map_err(|error| ApiError::bad_request(format!("malformed query: {error}")))?;
+        Ok(Query(pairs))
+    }
+
     pub(crate) fn get(&self, key: &str) -> &str {
         self.0.iter().find(|(name, _)| name == key).map_or("", |(_, value)| value)
     }

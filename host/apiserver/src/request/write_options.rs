@@ -61,6 +61,11 @@ impl WriteOptions {
         }
     }
 
+    /// The options of an apply by the component `manager`, which takes what others own.
+    pub(crate) fn of_applying_component(manager: &str) -> WriteOptions {
+        WriteOptions { force: true, explicit_manager: Some(manager.to_owned()), ..WriteOptions::of_component(manager) }
+    }
+
     pub(crate) fn read(
         kind: WriteKind,
         query: &Query,

@@ -19,7 +19,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
-use axum::extract::{Query as UrlQuery, Request};
+use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
 use http::StatusCode;
@@ -32,6 +32,7 @@ use crate::reactors::Reactors;
 use crate::reactors::watches::WatchPlan;
 use crate::request::media::{self, Accepted, Encoding, Offer, PatchKind};
 use crate::request::{Query, Target, WriteKind, WriteOptions, decode, user_agent};
+use crate::resources::resource::ResourceType;
 use crate::status_error::ApiError;
 use crate::storage::state::Shared;
 use crate::verbs::delete::DeleteOptions;
@@ -80,14 +81,16 @@ fn offer(context: &Context, route: &Route) -> Offer {
         Route::Resource(path) => {
             let state = context.shared.lock();
             let resource = state.registry.find(&path.group, &path.version, &path.plural);
-            // A Scale is a built-in kind, whatever it scales.
-            let is_scale = path.subresource.as_deref() == Some("scale");
-            let is_custom = resource.is_some_and(|resource| resource.custom.is_some());
-            if is_custom && !is_scale { Offer::Custom } else { Offer::BuiltIn }
+            resource.map_or(Offer::BuiltIn, |resource| offer_of(resource, path.subresource.as_deref()))
         }
         Route::Version | Route::OpenApiV2 | Route::OpenApiV3Index | Route::OpenApiV3(..) => Offer::JsonOnly,
         _ => Offer::BuiltIn,
     }
+}
+
+/// The encodings of a kind. A Scale is a built-in one, whatever it scales.
+fn offer_of(resource: &ResourceType, subresource: Option<&str>) -> Offer {
+    if resource.custom.is_some() && subresource != Some("scale") { Offer::Custom } else { Offer::BuiltIn }
 }
 
 fn answer(
@@ -98,9 +101,11 @@ fn answer(
     accepted: Accepted,
 ) -> Result<Reply, ApiError> {
     caller::check(parts)?;
-    let user = authorize(context, parts)?;
+    let query = Query::of(&parts.uri);
+    // One that cannot be read is refused where it is used.
+    let user = authorize(context, parts, query.as_ref().unwrap_or(&Query::default()))?;
     if let Route::Resource(path) = route {
-        return resource_request(context, parts, user, path, body, accepted);
+        return resource_request(context, parts, query?, user, path, body, accepted);
     }
     if parts.method != http::Method::GET && parts.method != http::Method::HEAD {
         return Err(ApiError::method_not_allowed());
@@ -129,12 +134,10 @@ fn answer(
 }
 
 /// The user of a request that may be answered.
-fn authorize(context: &Context, parts: &Parts) -> Result<Arc<User>, ApiError> {
+fn authorize(context: &Context, parts: &Parts, query: &Query) -> Result<Arc<User>, ApiError> {
     let certified = parts.extensions.get::<Arc<User>>();
     let state = context.shared.lock();
-    // A query that cannot be read is refused where it is used.
-    let query = UrlQuery::try_from_uri(&parts.uri).map_or_else(|_| Query::default(), |UrlQuery(pairs)| Query(pairs));
-    let attributes = request_attributes::attributes(&parts.method, parts.uri.path(), &query);
+    let attributes = request_attributes::attributes(&parts.method, parts.uri.path(), query);
     let user = context.authenticator.authenticate(&state, &parts.headers, &attributes, certified)?;
     if state.by_roles {
         let decision = Access::of(&state).decide(&user, &attributes);
@@ -148,14 +151,12 @@ fn authorize(context: &Context, parts: &Parts) -> Result<Arc<User>, ApiError> {
 fn resource_request(
     context: &Context,
     parts: &Parts,
+    query: Query,
     user: Arc<User>,
     path: &ResourcePath,
     body: &Bytes,
     accepted: Accepted,
 ) -> Result<Reply, ApiError> {
-    let UrlQuery(pairs) = UrlQuery::<Vec<(String, String)>>::try_from_uri(&parts.uri)
-        .map_err(|error| ApiError::bad_request(format!("malformed query: {error}")))?;
-    let query = Query(pairs);
     let verb = Verb::of(&parts.method, path, query.flag("watch"));
     count(context, parts, path, verb);
     let target = find_target(context, path)?;
@@ -327,8 +328,7 @@ impl Call<'_> {
     }
 
     fn object(&self) -> Result<Value, ApiError> {
-        let is_custom = self.target.resource.custom.is_some() && self.target.subresource() != "scale";
-        let offer = if is_custom { Offer::Custom } else { Offer::BuiltIn };
+        let offer = offer_of(&self.target.resource, self.target.subresource.as_deref());
         let encoding = media::body_encoding(&self.parts.headers, offer)?;
         let kind = &self.target.resource.kind;
         let unrecognized = |why: &str| decode::unrecognized(kind, why, self.body);

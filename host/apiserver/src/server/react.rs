@@ -60,8 +60,8 @@ pub(super) async fn respond(context: &Context, request: Request) -> Result<Respo
 }
 
 fn asked(parts: &Parts) -> Option<ResourceAttributes> {
-    let pairs = axum::extract::Query::try_from_uri(&parts.uri).ok()?.0;
-    match request_attributes::attributes(&parts.method, parts.uri.path(), &Query(pairs)) {
+    let query = Query::of(&parts.uri).ok()?;
+    match request_attributes::attributes(&parts.method, parts.uri.path(), &query) {
         Attributes::Resource(asked) => Some(asked),
         Attributes::Path { .. } => None,
     }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Context, MAX_BODY, authorize, caller, respond};
 use crate::reactors::ReactorDocument;
+use crate::request::Query;
 use crate::request::media::Encoding;
 use crate::status_error::ApiError;
 
@@ -24,7 +25,7 @@ pub(super) async fn answer(context: &Context, request: Request) -> Response {
 async fn act(context: &Context, request: Request) -> Result<Value, ApiError> {
     let (parts, body) = request.into_parts();
     caller::check(&parts)?;
-    authorize(context, &parts)?;
+    authorize(context, &parts, &Query::of(&parts.uri)?)?;
     match parts.method {
         Method::GET => {}
         Method::PUT => {

@@ -92,14 +92,12 @@ pub(crate) fn functions(builder: &mut GlobalsBuilder) {
         heap: Heap<'v>,
     ) -> starlark::Result<Value<'v>> {
         let what = "what quantity is given";
-        let read: Quantity = match amount.unpack_str() {
-            Some(text) => text.parse().map_err(|error| wrong(format!("{what}: {error}")))?,
-            None => {
-                let whole = amount.to_str().parse().ok().filter(|_| amount.get_type() == "int");
-                let whole =
-                    whole.ok_or_else(|| misfit(what, amount, "a text such as \"1.5Gi\", or a whole number,"))?;
-                if binary { Quantity::bytes(whole) } else { Quantity::new(whole) }
-            }
+        let read: Quantity = if let Some(text) = amount.unpack_str() {
+            text.parse().map_err(|error| wrong(format!("{what}: {error}")))?
+        } else {
+            let whole = amount.to_str().parse().ok().filter(|_| amount.get_type() == "int");
+            let whole = whole.ok_or_else(|| misfit(what, amount, "a text such as \"1.5Gi\", or a whole number,"))?;
+            if binary { Quantity::bytes(whole) } else { Quantity::new(whole) }
         };
         let fields = [
             ("value", heap.alloc(read.value())),
