@@ -101,6 +101,11 @@ impl Chance {
         Chance(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
+    /// A sequence of its own.
+    pub(crate) fn fork(&mut self) -> Chance {
+        Chance::new(Some(self.number()))
+    }
+
     pub(crate) fn number(&mut self) -> u64 {
         self.0.next_u64()
     }

@@ -3,7 +3,8 @@
 //! For `windlass dev`, demos and tests: `kubectl` and any client work against it. It is not a cluster; README.md says
 //! what it lacks. A request goes this way: `server` (HTTP, `server/route`) → `request` (what is asked) → `verbs` (one
 //! verb a file, under one lock), which follow the `rules` and call `merge` and `schema` → `storage` (the state and its
-//! history) → the rest of `server` (`watch`, `respond`, `represent`, `table`), which answers. `controllers` follow the
+//! history) → the rest of `server` (`watch`, `respond`, `represent`, `table`), which answers. Where `admission` or a
+//! conversion needs a webhook, `server/consulted` calls it and begins again. `controllers` follow the
 //! changes as a cluster's controllers do. `resources` knows which resources exist.
 //!
 //! ```no_run
@@ -17,11 +18,13 @@
 //! # }
 //! ```
 
+mod admission;
 mod authn;
 mod authz;
 mod cause;
 mod cel;
 mod clock;
+mod consultation;
 mod controllers;
 mod files;
 mod merge;
@@ -42,6 +45,7 @@ mod storage;
 mod tls;
 mod tokens;
 mod verbs;
+mod webhooks;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -174,7 +178,7 @@ impl ApiServer {
 
     /// Serves requests of this process only, through [`ApiServer::service`], and listens nowhere. Its own work runs on the
     /// current tokio runtime; on one of one thread with its time paused, and with a told clock and a seed, two runs are
-    /// alike to the byte.
+    /// alike to the byte. Calls of webhooks take real time, and are no part of that.
     #[must_use]
     pub fn in_process(config: &Config) -> ApiServer {
         ApiServer::new(config, config.address, None)

@@ -3,6 +3,8 @@
 //! Constructors are named by what happened and write the message that a real server writes, because clients and people
 //! match on it. Every module that can refuse a request makes these; only `respond` turns them into HTTP.
 
+use std::borrow::Cow;
+
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -14,14 +16,14 @@ use crate::resources::resource::{GroupResource, ResourceType};
 #[error("{message}")]
 pub(crate) struct ApiError {
     code: StatusCode,
-    reason: &'static str,
+    reason: Cow<'static, str>,
     message: String,
     details: Option<Value>,
 }
 
 impl ApiError {
     fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> ApiError {
-        ApiError { code, reason, message: message.into(), details: None }
+        ApiError { code, reason: Cow::Borrowed(reason), message: message.into(), details: None }
     }
 
     fn about(mut self, target: &GroupResource, name: &str) -> ApiError {
@@ -133,6 +135,44 @@ impl ApiError {
     /// A failure that a real server answers without a reason.
     pub(crate) fn internal(message: impl Into<String>) -> ApiError {
         ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
+    }
+
+    /// A failure of the server itself, or of what it asks.
+    pub(crate) fn internal_error(why: &str) -> ApiError {
+        let message = format!("Internal error occurred: {why}");
+        let error = ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message);
+        error.with_causes(json!([{ "message": why }]))
+    }
+
+    /// A webhook denied the request with this `Status`, or null.
+    pub(crate) fn denied_by_webhook(webhook: &str, status: &Value) -> ApiError {
+        let text = |key: &str| status[key].as_str().unwrap_or_default();
+        let denied = format!("admission webhook {webhook:?} denied the request");
+        let message = match (text("message"), text("reason")) {
+            ("", "") => format!("{denied} without explanation"),
+            ("", reason) => format!("{denied}: {reason}"),
+            (message, _) => format!("{denied}: {message}"),
+        };
+        let code = status["code"].as_u64().and_then(|code| u16::try_from(code).ok());
+        let code = code.and_then(|code| StatusCode::from_u16(code).ok()).filter(|code| code.as_u16() >= 400);
+        ApiError {
+            code: code.unwrap_or(StatusCode::BAD_REQUEST),
+            reason: Cow::Owned(text("reason").to_owned()),
+            message,
+            details: status.get("details").filter(|details| details.is_object()).cloned(),
+        }
+    }
+
+    /// A policy denied the request for a reason, by default `Invalid`.
+    pub(crate) fn denied_by_policy(target: &GroupResource, name: &str, reason: &str, why: &str) -> ApiError {
+        let (code, reason) = match reason {
+            "Forbidden" => (StatusCode::FORBIDDEN, "Forbidden"),
+            "Unauthorized" => (StatusCode::UNAUTHORIZED, "Unauthorized"),
+            "RequestEntityTooLarge" => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
+            _ => (StatusCode::UNPROCESSABLE_ENTITY, "Invalid"),
+        };
+        let message = format!("{target} \"{name}\" is forbidden: {why}");
+        ApiError::new(code, reason, message).about(target, name).with_causes(json!([{ "message": why }]))
     }
 
     pub(crate) fn bad_request(message: impl Into<String>) -> ApiError {

@@ -22,6 +22,7 @@ mod program;
 #[cfg(test)]
 mod tests;
 pub(crate) mod types;
+mod untyped;
 
 pub(crate) use kube_cel::cel::Value;
 pub(crate) use kube_cel::cel::objects::{Key, Map};
@@ -29,6 +30,7 @@ pub(crate) use library::call as library_call;
 pub(crate) use operators::KeyedList;
 pub(crate) use parser::RESERVED;
 pub(crate) use program::{Program, optional};
+pub(crate) use untyped::untyped;
 
 /// An error in an expression, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::cause::Cause;
+use crate::consultation::Consultation;
 use crate::object::{self, text};
 use crate::request::Query;
 use crate::status_error::ApiError;
@@ -21,6 +22,8 @@ pub(crate) struct DeleteOptions {
     pub(crate) uid: Option<String>,
     pub(crate) resource_version: Option<String>,
     pub(crate) dry_run: bool,
+    /// The webhooks' part in it.
+    pub(crate) consultation: Consultation,
 }
 
 /// The options as they were given.
@@ -53,6 +56,7 @@ impl DeleteOptions {
             uid: precondition("uid"),
             resource_version: precondition("resourceVersion"),
             dry_run: !given.dry_run.is_empty(),
+            consultation: Consultation::default(),
         })
     }
 }

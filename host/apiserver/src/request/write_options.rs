@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::authz::User;
 use crate::cause::Cause;
+use crate::consultation::Consultation;
 use crate::request::{Query, user_agent};
 use crate::status_error::ApiError;
 
@@ -45,6 +46,10 @@ pub(crate) struct WriteOptions {
     pub(crate) user: Arc<User>,
     /// The body, for what only its text tells.
     pub(crate) body: Bytes,
+    /// The webhooks' part in it.
+    pub(crate) consultation: Consultation,
+    /// Webhooks have admitted it already.
+    pub(crate) is_admitted: bool,
 }
 
 impl WriteOptions {
@@ -58,6 +63,8 @@ impl WriteOptions {
             field_validation: FieldValidation::Ignore,
             user: Arc::new(User::component(manager)),
             body: Bytes::new(),
+            consultation: Consultation::default(),
+            is_admitted: false,
         }
     }
 
@@ -97,6 +104,8 @@ impl WriteOptions {
             },
             user: Arc::clone(user),
             body: Bytes::new(),
+            consultation: Consultation::default(),
+            is_admitted: false,
         })
     }
 }

@@ -1,6 +1,7 @@
 //! Between the form in which an object is stored and the version in which a request speaks.
 //!
-//! Custom resources differ in `apiVersion` only (conversion `None`); events are stored in the core form, and
+//! Custom resources differ in `apiVersion` only, unless their definition names a webhook: then it is asked, by `verbs`
+//! before they write and by `server` before it answers, and nothing is done here. Events are stored in the core form, and
 //! autoscalers in that of `autoscaling/v2`.
 
 use std::sync::Arc;
@@ -22,6 +23,9 @@ pub(crate) fn for_reader(resource: &ResourceType, stored: &Arc<Value>) -> Arc<Va
     }
     if resource.id.group == "autoscaling" && resource.version == "v1" {
         return Arc::new(autoscaler_convert::to_v1(stored));
+    }
+    if resource.converter().is_some() {
+        return Arc::clone(stored);
     }
     let mut object = Value::clone(stored);
     object["apiVersion"] = json!(resource.api_version());

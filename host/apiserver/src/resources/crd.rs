@@ -7,6 +7,7 @@ use crate::object::json_path::JsonPath;
 use crate::object::{self, text};
 use crate::resources::builtin;
 use crate::resources::column::Column;
+use crate::resources::converter::Converter;
 use crate::resources::resource::{CustomVersion, GroupResource, ResourceType, ScalePaths, Subresource, version_rank};
 use crate::schema::Schema;
 
@@ -99,6 +100,7 @@ fn custom_version(definition: &Value, version: &Value) -> Option<CustomVersion> 
         deprecation_warning: deprecated
             .then(|| version["deprecationWarning"].as_str().map_or_else(usual, str::to_owned)),
         terminating: object::is_terminating(definition),
+        converter: Converter::read(definition),
     })
 }
 
@@ -125,6 +127,10 @@ pub(crate) fn default_definition(definition: &mut Value) {
     names.entry("singular").or_insert_with(|| json!(kind.to_lowercase()));
     names.entry("listKind").or_insert_with(|| json!(format!("{kind}List")));
     object::map_mut(definition, "spec").entry("conversion").or_insert_with(|| json!({ "strategy": "None" }));
+    let service = definition.pointer_mut("/spec/conversion/webhook/clientConfig/service");
+    if let Some(service) = service.and_then(Value::as_object_mut) {
+        service.entry("port").or_insert(json!(443));
+    }
 }
 
 /// Writes the status that makes the definition established, or says which `conflict` of names prevents it.

@@ -4,6 +4,7 @@ pub(crate) mod autoscaler_convert;
 pub(crate) mod builtin;
 pub(crate) mod column;
 pub(crate) mod convert;
+pub(crate) mod converter;
 pub(crate) mod crd;
 mod events_convert;
 pub(crate) mod registry;

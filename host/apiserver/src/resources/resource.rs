@@ -3,12 +3,14 @@
 
 use std::cmp::Reverse;
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::merge::lists::Place;
 use crate::object::json_path::JsonPath;
 use crate::resources::column::Column;
+use crate::resources::converter::Converter;
 use crate::schema::Schema;
 
 /// The name under which objects are stored and counted: one per resource, whatever the version.
@@ -56,6 +58,8 @@ pub(crate) struct CustomVersion {
     pub(crate) deprecation_warning: Option<String>,
     /// The definition is being deleted: no new objects.
     pub(crate) terminating: bool,
+    /// None: versions differ in `apiVersion` only.
+    pub(crate) converter: Option<Arc<Converter>>,
 }
 
 /// One resource in one version.
@@ -118,6 +122,11 @@ impl ResourceType {
 
     fn lists_subresource(&self, name: &str) -> bool {
         self.subresources.iter().any(|subresource| subresource.name == name)
+    }
+
+    /// The webhook that converts its objects between versions.
+    pub(crate) fn converter(&self) -> Option<&Arc<Converter>> {
+        self.custom.as_ref()?.converter.as_ref()
     }
 
     /// The root of its objects, from which a walk learns how their lists and maps merge.

@@ -2,6 +2,8 @@
 //! lock, and hands the result to `respond`. Decides nothing about objects.
 
 mod caller;
+mod consulted;
+mod convert;
 mod discovery;
 pub(crate) mod listen;
 mod openapi;
@@ -28,16 +30,18 @@ use serde_json::{Value, json};
 
 use crate::authn::Authenticator;
 use crate::authz::{Access, User};
+use crate::consultation::Consultation;
 use crate::reactors::Reactors;
 use crate::reactors::watches::WatchPlan;
 use crate::request::media::{self, Accepted, Encoding, Offer, PatchKind};
 use crate::request::{Query, Target, WriteKind, WriteOptions, decode, user_agent};
 use crate::resources::resource::ResourceType;
 use crate::status_error::ApiError;
-use crate::storage::state::Shared;
-use crate::verbs::delete::DeleteOptions;
+use crate::storage::state::{Shared, State};
+use crate::verbs::delete::{DeleteOptions, Deleted};
 use crate::verbs::list::ListOptions;
 use crate::verbs::{self, Written, create, delete, list, patch, reviews, scale, subresources, update};
+use consulted::consulted;
 use react::ServedAt;
 use represent::IncludeObject;
 use respond::Reply;
@@ -69,7 +73,7 @@ async fn handle(context: &Context, request: Request) -> Response {
         Ok(accepted) => accepted,
         Err(error) => return respond::error(&error, Encoding::Json),
     };
-    match answer(context, &parts, &route, &body, accepted) {
+    match answer(context, &parts, &route, &body, accepted).await {
         Ok(reply) => respond::reply(reply, accepted.encoding, context.shared.now()),
         Err(error) => respond::error(&error, accepted.encoding),
     }
@@ -93,7 +97,7 @@ fn offer_of(resource: &ResourceType, subresource: Option<&str>) -> Offer {
     if resource.custom.is_some() && subresource != Some("scale") { Offer::Custom } else { Offer::BuiltIn }
 }
 
-fn answer(
+async fn answer(
     context: &Context,
     parts: &Parts,
     route: &Route,
@@ -105,7 +109,7 @@ fn answer(
     // One that cannot be read is refused where it is used.
     let user = authorize(context, parts, query.as_ref().unwrap_or(&Query::default()))?;
     if let Route::Resource(path) = route {
-        return resource_request(context, parts, query?, user, path, body, accepted);
+        return resource_request(context, parts, query?, user, path, body, accepted).await;
     }
     if parts.method != http::Method::GET && parts.method != http::Method::HEAD {
         return Err(ApiError::method_not_allowed());
@@ -148,7 +152,7 @@ fn authorize(context: &Context, parts: &Parts, query: &Query) -> Result<Arc<User
     Ok(user)
 }
 
-fn resource_request(
+async fn resource_request(
     context: &Context,
     parts: &Parts,
     query: Query,
@@ -163,9 +167,9 @@ fn resource_request(
     let verb = verb.filter(|verb| is_served(&target, *verb)).ok_or_else(ApiError::method_not_allowed)?;
     let call = Call { context, parts, user, query, target, body, accepted };
     match verb {
-        Verb::Get | Verb::List | Verb::Watch => call.read(verb),
-        Verb::Create | Verb::Update | Verb::Patch => call.write(verb),
-        Verb::Delete | Verb::DeleteCollection => call.delete(verb),
+        Verb::Get | Verb::List | Verb::Watch => call.read(verb).await,
+        Verb::Create | Verb::Update | Verb::Patch => call.write(verb).await,
+        Verb::Delete | Verb::DeleteCollection => call.delete(verb).await,
     }
 }
 
@@ -225,7 +229,7 @@ impl Call<'_> {
         self.parts.extensions.get::<ServedAt>().map(|served| served.0)
     }
 
-    fn read(self, verb: Verb) -> Result<Reply, ApiError> {
+    async fn read(self, verb: Verb) -> Result<Reply, ApiError> {
         let include = IncludeObject::read(&self.query)?;
         let form = self.accepted.form;
         let resource = Arc::clone(&self.target.resource);
@@ -234,7 +238,8 @@ impl Call<'_> {
             Verb::Watch => {
                 let mut options = WatchOptions::read(&self.target, &self.query, self.accepted)?;
                 options.served_at = self.served_at();
-                let watcher = watch::open(shared, &mut shared.lock(), self.target, options)?;
+                let mut watcher = watch::open(shared, &mut shared.lock(), self.target, options)?;
+                watcher.convert().await?;
                 Ok(Reply::Watch(match self.parts.extensions.get::<WatchPlan>() {
                     None => Body::from_stream(watcher.stream()),
                     Some(plan) => Body::from_stream(watcher.disturbed(plan)),
@@ -243,25 +248,31 @@ impl Call<'_> {
             Verb::List => {
                 let mut options = ListOptions::read(&self.target, &self.query)?;
                 options.served_at = self.served_at();
-                let page = list::list(&mut shared.lock(), &self.target, &options)?;
+                let mut page = list::list(&mut shared.lock(), &self.target, &options)?;
+                page.objects = convert::converted(shared, &resource, page.objects).await?;
                 Ok(Reply::Page { resource, form, include, page })
             }
             _ if self.target.subresource() == "log" => {
-                subresources::log(&shared.lock(), &self.target, &self.query).map(Reply::Text)
+                subresources::log(&mut shared.lock(), &self.target, &self.query).map(Reply::Text)
             }
-            _ if self.target.subresource() == "scale" => scale::get(&shared.lock(), &self.target).map(Reply::Json),
+            _ if self.target.subresource() == "scale" => {
+                let read = |state: &mut State, consultation| scale::get(state, &self.target, &consultation);
+                consulted(self.context, &resource, &self.user, read).await.map(Reply::Json)
+            }
             _ => {
-                let state = shared.lock();
-                let object = match self.served_at() {
-                    Some(revision) => verbs::get_at(&state, &self.target, revision)?,
-                    None => verbs::get(&state, &self.target)?,
+                let served_at = self.served_at();
+                let read = |state: &mut State| match served_at {
+                    Some(revision) => verbs::get_at(state, &self.target, revision),
+                    None => verbs::stored(state, &self.target),
                 };
+                let object = read(&mut shared.lock())?;
+                let object = convert::converted_one(shared, &resource, object).await?;
                 Ok(Reply::Object { resource, form, include, object, created: false, warnings: Vec::new() })
             }
         }
     }
 
-    fn write(self, verb: Verb) -> Result<Reply, ApiError> {
+    async fn write(self, verb: Verb) -> Result<Reply, ApiError> {
         let resource = Arc::clone(&self.target.resource);
         if resource.is_review() {
             let review = self.object()?;
@@ -279,48 +290,38 @@ impl Call<'_> {
         let include = IncludeObject::read(&self.query)?;
         let subresource = self.target.subresource();
         let is_scale = subresource == "scale";
-        let Written { object, created, warnings } = match (verb, is_scale) {
-            (Verb::Patch, _) => self.patch(&options, is_scale)?,
-            (Verb::Create, _) if self.target.subresource.is_some() => {
-                let object = self.object()?;
-                subresources::create(&mut self.context.shared.lock(), &self.target, &options, object)?
-            }
-            (Verb::Create, _) => {
-                let object = self.object()?;
-                create::create(&mut self.context.shared.lock(), &self.target, &options, object)?
-            }
-            (_, true) => {
-                let object = self.object()?;
-                scale::update(&mut self.context.shared.lock(), &self.target, &options, &object)?
-            }
-            (_, false) => {
-                let object = self.object()?;
-                update::update(&mut self.context.shared.lock(), &self.target, &options, object)?
+        // Bodies are parsed outside the lock: a little YAML with aliases can be much work.
+        let mut body = match kind {
+            WriteKind::Create | WriteKind::Update => self.object()?,
+            WriteKind::Apply => decode::parse_yaml(self.body)?,
+            WriteKind::Patch => Value::Null,
+        };
+        let patch_kind = if verb == Verb::Patch { self.patch_kind()? } else { PatchKind::Merge };
+        let write = |state: &mut State, consultation: Consultation| {
+            // Without webhooks there is no second attempt.
+            let body = if consultation.applies() { body.clone() } else { std::mem::take(&mut body) };
+            options.consultation = consultation;
+            let (target, options) = (&self.target, &options);
+            match (kind, is_scale) {
+                (WriteKind::Create, _) if target.subresource.is_some() => {
+                    subresources::create(state, target, options, body)
+                }
+                (WriteKind::Create, _) => create::create(state, target, options, body),
+                (WriteKind::Update, true) => scale::update(state, target, options, body),
+                (WriteKind::Update, false) => update::update(state, target, options, body),
+                (WriteKind::Apply, true) => scale::apply(state, target, options, &body),
+                (WriteKind::Apply, false) => patch::apply(state, target, options, body),
+                (WriteKind::Patch, true) => scale::patch(state, target, options, patch_kind, self.body),
+                (WriteKind::Patch, false) => patch::patch(state, target, options, patch_kind, self.body),
             }
         };
+        let Written { object, created, warnings } =
+            consulted(self.context, &self.target.resource, &self.user, write).await?;
         let is_other_kind = is_scale || subresources::POSTED.contains(&subresource);
+        let shared = &self.context.shared;
+        let object = if is_other_kind { object } else { convert::converted_one(shared, &resource, object).await? };
         let form = if is_other_kind { media::Form::Full } else { self.accepted.form };
         Ok(Reply::Object { resource, form, include, object, created, warnings })
-    }
-
-    fn patch(&self, options: &WriteOptions, is_scale: bool) -> Result<Written, ApiError> {
-        let kind = self.patch_kind()?;
-        if kind == PatchKind::Apply {
-            // A little YAML with aliases can be much work, so it is parsed outside the lock.
-            let config = decode::parse_yaml(self.body)?;
-            let mut state = self.context.shared.lock();
-            return if is_scale {
-                scale::apply(&mut state, &self.target, options, &config)
-            } else {
-                patch::apply(&mut state, &self.target, options, config)
-            };
-        }
-        let mut state = self.context.shared.lock();
-        if is_scale {
-            scale::patch(&mut state, &self.target, options, kind, self.body)
-        } else {
-            patch::patch(&mut state, &self.target, options, kind, self.body)
-        }
     }
 
     fn patch_kind(&self) -> Result<PatchKind, ApiError> {
@@ -343,25 +344,35 @@ impl Call<'_> {
         }
     }
 
-    fn delete(self, verb: Verb) -> Result<Reply, ApiError> {
+    async fn delete(self, verb: Verb) -> Result<Reply, ApiError> {
         // The options are of a built-in kind, whatever is deleted.
         let body = decode::parse(self.body, media::body_encoding(&self.parts.headers, Offer::BuiltIn)?)?;
-        let options = DeleteOptions::read(body.as_ref(), &self.query)?;
+        let mut options = DeleteOptions::read(body.as_ref(), &self.query)?;
         let resource = Arc::clone(&self.target.resource);
         let include = IncludeObject::read(&self.query)?;
         let form = self.accepted.form;
-        let shared = &self.context.shared;
         if verb == Verb::DeleteCollection {
             let selectors = ListOptions::read(&self.target, &self.query)?.selectors;
-            let mut state = shared.lock();
-            let objects = delete::delete_collection(&mut state, &self.target, &selectors, &options);
-            let page = list::Page { objects, revision: state.store.revision(), continuation: None, remaining: None };
+            let write = |state: &mut State, consultation: Consultation| {
+                options.consultation = consultation;
+                let objects = delete::delete_collection(state, &self.target, &selectors, &options)?;
+                let revision = state.store.revision();
+                Ok(list::Page { objects, revision, continuation: None, remaining: None })
+            };
+            let mut page = consulted(self.context, &self.target.resource, &self.user, write).await?;
+            page.objects = convert::converted(&self.context.shared, &resource, page.objects).await?;
             return Ok(Reply::Page { resource, form, include, page });
         }
-        let deleted = delete::delete(&mut shared.lock(), &self.target, &options)?;
-        if deleted.gone && !resource.returns_deleted {
-            return Ok(Reply::Json(respond::deleted_status(&resource, &deleted.object)));
+        let write = |state: &mut State, consultation: Consultation| {
+            options.consultation = consultation;
+            delete::delete(state, &self.target, &options)
+        };
+        let Deleted { object, gone, warnings } =
+            consulted(self.context, &self.target.resource, &self.user, write).await?;
+        if gone && !resource.returns_deleted {
+            return Ok(Reply::Deleted { status: respond::deleted_status(&resource, &object), warnings });
         }
-        Ok(Reply::Object { resource, form, include, object: deleted.object, created: false, warnings: Vec::new() })
+        let object = convert::converted_one(&self.context.shared, &resource, object).await?;
+        Ok(Reply::Object { resource, form, include, object, created: false, warnings })
     }
 }

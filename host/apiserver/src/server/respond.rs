@@ -24,6 +24,11 @@ pub(crate) enum Reply {
     Text(&'static str),
     Json(Value),
     Created(Value),
+    /// An object is gone.
+    Deleted {
+        status: Value,
+        warnings: Vec<String>,
+    },
     Discovery(Value, DiscoveryVersion),
     Object {
         resource: Arc<ResourceType>,
@@ -48,6 +53,7 @@ pub(crate) fn reply(reply: Reply, encoding: Encoding, now: Moment) -> Response {
         Reply::Text(text) => response(StatusCode::OK, "text/plain; charset=utf-8", Body::from(text)),
         Reply::Json(value) => document(StatusCode::OK, &value, encoding),
         Reply::Created(value) => document(StatusCode::CREATED, &value, encoding),
+        Reply::Deleted { status, warnings } => with_warnings(document(StatusCode::OK, &status, encoding), &warnings),
         Reply::Discovery(value, version) => {
             let version = match version {
                 DiscoveryVersion::V2 => "v2",
@@ -62,15 +68,12 @@ pub(crate) fn reply(reply: Reply, encoding: Encoding, now: Moment) -> Response {
         }
         Reply::Object { resource, form, include, object, created, warnings } => {
             let code = if created { StatusCode::CREATED } else { StatusCode::OK };
-            let mut answer = match form {
+            let answer = match form {
                 // The common case writes the stored object without copying it.
                 Form::Full => document(code, &object, encoding),
                 form => document(code, &represent::one(&resource, form, include, true, &object, now), encoding),
             };
-            for warning in warnings {
-                add_warning(&mut answer, &warning);
-            }
-            answer
+            with_warnings(answer, &warnings)
         }
         Reply::Page { resource, form, include, page } => {
             document(StatusCode::OK, &represent::page(&resource, form, include, &page, now), encoding)
@@ -137,6 +140,13 @@ fn response(code: StatusCode, media: &str, body: Body) -> Response {
         response.headers_mut().insert(CONTENT_TYPE, media);
     }
     response
+}
+
+fn with_warnings(mut answer: Response, warnings: &[String]) -> Response {
+    for warning in warnings {
+        add_warning(&mut answer, warning);
+    }
+    answer
 }
 
 /// RFC 7234 warnings, which kubectl prints.

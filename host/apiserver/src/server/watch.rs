@@ -18,6 +18,7 @@ use crate::request::media::{Accepted, Encoding, Form};
 use crate::request::selector::Selectors;
 use crate::request::{Query, Target};
 use crate::resources::convert;
+use crate::server::convert::{converted, converted_changes};
 use crate::server::represent;
 use crate::status_error::ApiError;
 use crate::storage::change_log::{Change, ChangeKind, Forgotten};
@@ -173,6 +174,15 @@ pub(crate) fn open(
 }
 
 impl Watcher {
+    /// Brings the present state into the version of the request, if that takes a webhook.
+    pub(crate) async fn convert(&mut self) -> Result<(), ApiError> {
+        let resource = Arc::clone(&self.target.resource);
+        if let Some(objects) = self.initial.take_if(|_| resource.converter().is_some()) {
+            self.initial = Some(converted(&self.shared, &resource, objects.collect()).await?.into_iter());
+        }
+        Ok(())
+    }
+
     /// The events one by one, disturbed as reactors have it.
     pub(crate) fn disturbed(mut self, plan: &WatchPlan) -> impl Stream<Item = Result<Bytes, WatchDropped>> + use<> {
         self.chunk = 1;
@@ -205,7 +215,7 @@ impl Watcher {
         let stop = self.shared.stop.clone();
         loop {
             self.signal.borrow_and_update();
-            let lines = self.pending_lines();
+            let lines = self.pending_lines().await;
             if !lines.is_empty() {
                 return Some(lines.into());
             }
@@ -216,14 +226,14 @@ impl Watcher {
                 biased;
                 () = stop.cancelled() => return None,
                 () = sleep_until(self.deadline) => {
-                    let last = self.bookmark_if_moved();
+                    let last = self.bookmark_if_moved().await;
                     self.ended = true;
                     return (!last.is_empty()).then(|| last.into());
                 }
                 changed = self.signal.changed() => changed.ok()?,
                 () = sleep_until(self.next_bookmark), if self.options.bookmarks => {
                     self.next_bookmark = Instant::now() + BOOKMARK_INTERVAL;
-                    let line = self.bookmark_if_moved();
+                    let line = self.bookmark_if_moved().await;
                     if !line.is_empty() {
                         return Some(line.into());
                     }
@@ -257,7 +267,7 @@ impl Watcher {
 
     /// The next chunk of the changes since the last call. An error line ends the watch, and so does the end of the
     /// resource once all is sent.
-    fn pending_lines(&mut self) -> Vec<u8> {
+    async fn pending_lines(&mut self) -> Vec<u8> {
         let (changes, closed) = {
             let mut state = self.shared.lock();
             if state.era != self.era {
@@ -268,6 +278,12 @@ impl Watcher {
             (log.since(self.position), log.is_closed())
         };
         let mut lines = Vec::new();
+        let changes = match changes {
+            Ok(changes) => converted_changes(&self.shared, &self.target.resource, changes).await,
+            Err(Forgotten { up_to }) => {
+                Err(ApiError::expired(format!("too old resource version: {} ({up_to})", self.position)))
+            }
+        };
         match changes {
             Ok(changes) => {
                 for change in &changes {
@@ -282,8 +298,7 @@ impl Watcher {
                 }
                 self.ended |= closed;
             }
-            Err(Forgotten { up_to }) => {
-                let error = ApiError::expired(format!("too old resource version: {} ({up_to})", self.position));
+            Err(error) => {
                 self.write_event(&mut lines, "ERROR", &error.to_status());
                 self.ended = true;
             }
@@ -323,8 +338,8 @@ impl Watcher {
 
     /// A bookmark, if bookmarks are wanted and the server is further than the client knows. Changes that arrived in the
     /// meantime come first, so that a bookmark never passes an event.
-    fn bookmark_if_moved(&mut self) -> Vec<u8> {
-        let mut lines = self.pending_lines();
+    async fn bookmark_if_moved(&mut self) -> Vec<u8> {
+        let mut lines = self.pending_lines().await;
         if !self.options.bookmarks || self.ended || (self.chunk == 1 && !lines.is_empty()) {
             return lines;
         }

@@ -31,6 +31,16 @@ impl Default for ServiceAddresses {
 }
 
 impl ServiceAddresses {
+    /// Where the next search begins.
+    pub(crate) fn position(&self) -> u16 {
+        self.next
+    }
+
+    /// Takes back what was given out since the search began at `position`, and not stored.
+    pub(crate) fn rewind(&mut self, position: u16) {
+        self.next = position;
+    }
+
     /// A service is stored; `before` is what is in its place until then.
     pub(crate) fn replace(&mut self, before: Option<&Value>, service: Option<&Value>) {
         if let Some(service) = service {

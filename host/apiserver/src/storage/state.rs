@@ -8,6 +8,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::admission::AdmissionPlugins;
 use crate::clock::{self, Chance, Clock, Moment, Time};
 use crate::request_counts::RequestCounts;
 use crate::resources::crd;
@@ -26,6 +27,8 @@ pub(crate) struct State {
     pub(crate) registry: Registry,
     pub(crate) listings: Listings,
     pub(crate) addresses: ServiceAddresses,
+    /// The webhooks that writes go through.
+    pub(crate) plugins: AdmissionPlugins,
     pub(crate) time: Time,
     /// Counts how often the state was replaced as a whole: what a watch knows of an earlier one says nothing of this.
     pub(crate) era: u64,
@@ -44,6 +47,7 @@ impl State {
             registry: Registry::new(),
             listings: Listings::default(),
             addresses: ServiceAddresses::default(),
+            plugins: AdmissionPlugins::default(),
             time: Time::start(clock),
             era: 0,
             chance: Chance::new(seed),
@@ -69,6 +73,7 @@ impl State {
             self.addresses.replace(self.store.get(key).map(|it| &**it), Some(&object));
         }
         let stored = self.store.put(key, object);
+        self.plugins.define(&key.resource, &stored);
         if defines && crd::is_established(&stored) {
             self.registry.define(&stored);
             self.store.log(&crd::defined_resource(&stored)).set_closed(false);
@@ -78,6 +83,7 @@ impl State {
 
     pub(crate) fn erase(&mut self, key: &ObjectKey) -> Option<Arc<Value>> {
         let removed = self.store.remove(key)?;
+        self.plugins.undefine(&key.resource, &key.name);
         if is_service(key) {
             self.addresses.replace(Some(&removed), None);
         }
@@ -93,6 +99,7 @@ impl State {
     pub(crate) fn replace_objects(&mut self, revision: u64, objects: Vec<(ObjectKey, Value)>) {
         self.registry = Registry::new();
         self.addresses = ServiceAddresses::default();
+        self.plugins = AdmissionPlugins::default();
         self.listings.clear();
         self.era += 1;
         self.store.clear(revision);
@@ -103,6 +110,7 @@ impl State {
             if crd::is_definition(&key.resource) && crd::is_established(&object) {
                 self.registry.define(&object);
             }
+            self.plugins.define(&key.resource, &object);
             self.store.keep(&key, object);
         }
     }

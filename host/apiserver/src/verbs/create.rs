@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::admit::Admitted;
 use super::{Written, prepare};
 use crate::authz::{Access, escalation};
 use crate::cause::Cause;
@@ -20,6 +21,17 @@ pub(crate) enum Tracking {
     Update,
     Applied,
 }
+
+/// Metadata that no client says.
+const SYSTEM_METADATA: [&str; 7] = [
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
 
 /// Creates what a client sent.
 pub(crate) fn create(
@@ -41,10 +53,7 @@ pub(super) fn insert(
     tracking: Tracking,
 ) -> Result<Written, ApiError> {
     let resource = &target.resource;
-    name_object(state, target, &mut object)?;
-    escalation::check(Access::of(state), &options.user, &resource.id, &object, None)?;
-    let name = object::name(&object).to_owned();
-    check_place(state, target, &name)?;
+    check_place(state, target, object::name(&object))?;
     let has_version = !["", "0"].contains(&object::resource_version(&object));
     prepare::without_status(resource, &mut object);
     let mut warnings = prepare::normalise(resource, options, &mut object)?;
@@ -52,9 +61,16 @@ pub(super) fn insert(
     if tracking == Tracking::Update {
         prepare::track(state, target, options, None, &mut object);
     }
+    wipe_metadata(&mut object);
+    let admitted = Admitted::create(target, options, object::name(&object));
+    warnings.extend(admitted.mutate(state, Some(&mut object))?.0);
+    name_object(state, target, &mut object)?;
+    let name = object::name(&object).to_owned();
+    escalation::check(Access::of(state), &options.user, &resource.id, &object, None)?;
     new_metadata(state, target, &mut object);
     defaults::on_create(state, resource, &mut object).map_err(|cause| ApiError::invalid(resource, &name, &[cause]))?;
     warnings.extend(prepare::validate(resource, &object, None)?);
+    warnings.extend(admitted.validate(state, Some(&object))?);
     // Last, as in a real server's storage: an invalid object is reported as invalid even if its name is taken. A dry run
     // gets only as far as the name.
     if has_version && !options.dry_run {
@@ -65,7 +81,7 @@ pub(super) fn insert(
         let error = if is_terminating { ApiError::still_terminating } else { ApiError::already_exists };
         return Err(error(&resource.id, &name));
     }
-    let object = prepare::commit(state, target, options, object);
+    let object = prepare::commit(state, target, options, object)?;
     Ok(Written { object, created: true, warnings })
 }
 
@@ -111,12 +127,18 @@ fn check_place(state: &State, target: &Target, name: &str) -> Result<(), ApiErro
     Ok(())
 }
 
-/// Sets the metadata of a new object that only the server decides.
-fn new_metadata(state: &mut State, target: &Target, object: &mut Value) {
+/// Removes the metadata of a new object that only the server decides.
+fn wipe_metadata(object: &mut Value) {
     let metadata = object::metadata_mut(object);
-    for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation", "resourceVersion"] {
+    for key in SYSTEM_METADATA {
         metadata.remove(key);
     }
+}
+
+/// Sets it.
+fn new_metadata(state: &mut State, target: &Target, object: &mut Value) {
+    wipe_metadata(object);
+    let metadata = object::metadata_mut(object);
     metadata.insert("uid".to_owned(), json!(state.chance.uid()));
     metadata.insert("creationTimestamp".to_owned(), json!(state.now()));
     if target.resource.has_generation {

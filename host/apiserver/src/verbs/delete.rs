@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::admit::Admitted;
 use crate::object;
 use crate::request::Target;
 pub(crate) use crate::request::delete_options::{DeleteOptions, Propagation};
@@ -26,25 +27,40 @@ pub(crate) struct Deleted {
     pub(crate) object: Arc<Value>,
     /// The object is gone, not only terminating.
     pub(crate) gone: bool,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// Deletes the object at `target`.
 pub(crate) fn delete(state: &mut State, target: &Target, options: &DeleteOptions) -> Result<Deleted, ApiError> {
     let key = target.key(target.name());
-    let current = super::get(state, target)?;
+    let current = super::get(state, target, &options.consultation)?;
     check_preconditions(&target.resource, &current, options)?;
     protect_namespaces(&target.resource, target.name())?;
+    let warnings = admit(state, target, options, &current)?;
     let deleted = remove(state, &target.resource, &key, options);
-    deleted.ok_or_else(|| ApiError::not_found(&target.resource.id, target.name()))
+    let deleted = deleted.ok_or_else(|| ApiError::not_found(&target.resource.id, target.name()))?;
+    Ok(Deleted { warnings, ..deleted })
 }
 
-/// Deletes all that the selectors match; answers those objects.
+fn admit(
+    state: &mut State,
+    target: &Target,
+    options: &DeleteOptions,
+    current: &Value,
+) -> Result<Vec<String>, ApiError> {
+    let admitted = Admitted::delete(target, options, current);
+    let (mut warnings, _) = admitted.mutate(state, None)?;
+    warnings.extend(admitted.validate(state, None)?);
+    Ok(warnings)
+}
+
+/// Deletes all that the selectors match; answers those objects. All must be admitted before the first goes.
 pub(crate) fn delete_collection(
     state: &mut State,
     target: &Target,
     selectors: &Selectors,
     options: &DeleteOptions,
-) -> Vec<Arc<Value>> {
+) -> Result<Vec<Arc<Value>>, ApiError> {
     let resource = &target.resource;
     let objects = state.store.list(&resource.storage, target.namespace.as_deref());
     let chosen: Vec<Arc<Value>> = objects
@@ -52,9 +68,14 @@ pub(crate) fn delete_collection(
         .filter(|object| selectors.matches(object))
         .collect();
     for object in &chosen {
+        let key = ObjectKey::of(&resource.storage, object);
+        let place = Target { namespace: resource.namespaced.then(|| key.namespace.clone()), ..target.clone() };
+        admit(state, &place, options, object)?;
+    }
+    for object in &chosen {
         remove(state, resource, &ObjectKey::of(&resource.storage, object), options);
     }
-    chosen
+    Ok(chosen)
 }
 
 /// Removes an object, or marks it as terminating where finalizers hold it. None if there is no such object.
@@ -65,7 +86,11 @@ pub(crate) fn remove(
     options: &DeleteOptions,
 ) -> Option<Deleted> {
     let current = Arc::clone(state.store.get(key)?);
-    let answer = |object: &Arc<Value>, gone| Deleted { object: convert::for_reader(resource, object), gone };
+    let answer = |object: &Arc<Value>, gone| Deleted {
+        object: convert::for_reader(resource, object),
+        gone,
+        warnings: Vec::new(),
+    };
     let finalizers = finalizers_after(key, &current, options);
     let held = !finalizers.is_empty() || !object::strings(&current, "/spec/finalizers").is_empty();
     if !held && options.dry_run {

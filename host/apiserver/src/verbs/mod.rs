@@ -2,6 +2,7 @@
 //! checked request; none knows HTTP. `server` calls them, and so do the garbage collector and the stand-ins for their
 //! own writes.
 
+mod admit;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod list;
@@ -16,8 +17,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::consultation::Consultation;
 use crate::request::Target;
 use crate::resources::convert;
+use crate::resources::resource::ResourceType;
 use crate::status_error::ApiError;
 use crate::storage::state::State;
 
@@ -29,7 +32,13 @@ pub(crate) struct Written {
     pub(crate) warnings: Vec<String>,
 }
 
-/// The object at `target` as it was at a revision, in the request's version.
+/// The object at `target`, in the request's version unless a webhook has to convert it.
+pub(crate) fn stored(state: &State, target: &Target) -> Result<Arc<Value>, ApiError> {
+    let found = state.read(&target.resource, &target.key(target.name()));
+    found.ok_or_else(|| ApiError::not_found(&target.resource.id, target.name()))
+}
+
+/// The same as it was at a revision.
 pub(crate) fn get_at(state: &State, target: &Target, revision: u64) -> Result<Arc<Value>, ApiError> {
     let key = target.key(target.name());
     let found = state.store.get_at(&key, revision).map_err(list::expired)?;
@@ -38,7 +47,36 @@ pub(crate) fn get_at(state: &State, target: &Target, revision: u64) -> Result<Ar
 }
 
 /// The object at `target`, in the request's version.
-pub(crate) fn get(state: &State, target: &Target) -> Result<Arc<Value>, ApiError> {
-    let found = state.read(&target.resource, &target.key(target.name()));
-    found.ok_or_else(|| ApiError::not_found(&target.resource.id, target.name()))
+pub(crate) fn get(state: &mut State, target: &Target, consultation: &Consultation) -> Result<Arc<Value>, ApiError> {
+    current(state, target, consultation)?.ok_or_else(|| ApiError::not_found(&target.resource.id, target.name()))
+}
+
+/// The same, if there is one.
+fn current(state: &mut State, target: &Target, consultation: &Consultation) -> Result<Option<Arc<Value>>, ApiError> {
+    let resource = &target.resource;
+    let Some(found) = state.read(resource, &target.key(target.name())) else { return Ok(None) };
+    in_version(state, resource, found, consultation).map(Some)
+}
+
+/// The object in the version of `resource`, if need be by the webhook of its definition.
+fn in_version(
+    state: &mut State,
+    resource: &ResourceType,
+    object: Arc<Value>,
+    consultation: &Consultation,
+) -> Result<Arc<Value>, ApiError> {
+    let (Some(webhook), Some(custom)) = (resource.converter(), &resource.custom) else { return Ok(object) };
+    let version = resource.api_version();
+    if object["apiVersion"] == version.as_str() {
+        return Ok(object);
+    }
+    let converted = webhook.convert(consultation, &object, &version, state.chance.uid());
+    match converted.map_err(ApiError::internal)? {
+        None => Err(ApiError::internal("a conversion webhook is still to be asked")),
+        Some(mut converted) => {
+            custom.schema.prune(&mut converted);
+            custom.schema.default(&mut converted);
+            Ok(Arc::new(converted))
+        }
+    }
 }

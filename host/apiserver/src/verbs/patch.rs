@@ -30,7 +30,7 @@ pub(crate) fn patch(
     kind: PatchKind,
     body: &[u8],
 ) -> Result<Written, ApiError> {
-    let current = super::get(state, target)?;
+    let current = super::get(state, target, &options.consultation)?;
     let mut object = patched(&current, kind, body, target.resource.root())?;
     let warnings = decoded(target, options, kind, body, &mut object)?;
     decode::check(target, &mut object)?;
@@ -168,7 +168,7 @@ pub(crate) fn apply(
     }
     keep_own_part(target, &mut config);
 
-    let current = state.read(&target.resource, &target.key(target.name()));
+    let current = super::current(state, target, &options.consultation)?;
     check_version(target, current.as_ref(), &mut config)?;
     let now = state.now();
     let api_version = target.resource.api_version();

@@ -41,6 +41,13 @@ pub(super) fn prune(resource: &ResourceType, object: &mut Value, reading: Readin
     }
 }
 
+/// The same for what a webhook made of the object.
+pub(super) fn complete(resource: &ResourceType, object: &mut Value) -> Result<(), ApiError> {
+    prune(resource, object, Reading::Json).map_err(|error| ApiError::internal_error(&error.to_string()))?;
+    set_defaults(resource, object);
+    Ok(())
+}
+
 /// A body that is not of the kind's type.
 fn not_handled(resource: &ResourceType, error: &str) -> ApiError {
     let (kind, version) = (&resource.kind, &resource.version);
@@ -163,14 +170,26 @@ pub(super) fn is_same(one: &Value, other: &Value) -> bool {
 }
 
 /// Stores the object, or on a dry run only answers as if.
-pub(super) fn commit(state: &mut State, target: &Target, options: &WriteOptions, object: Value) -> Arc<Value> {
+pub(super) fn commit(
+    state: &mut State,
+    target: &Target,
+    options: &WriteOptions,
+    object: Value,
+) -> Result<Arc<Value>, ApiError> {
     if options.dry_run {
-        return Arc::new(object);
+        return Ok(Arc::new(object));
     }
     let key = target.key(object::name(&object));
-    let object = convert::for_storage(&state.registry, &target.resource, object);
+    let storage = state.registry.storage_type(&target.resource.storage).map(Arc::clone);
+    let object = match storage.filter(|storage| storage.converter().is_some()) {
+        Some(storage) => {
+            let object = super::in_version(state, &storage, Arc::new(object), &options.consultation)?;
+            Arc::unwrap_or_clone(object)
+        }
+        None => convert::for_storage(&state.registry, &target.resource, object),
+    };
     let stored = state.commit(&key, object);
-    convert::for_reader(&target.resource, &stored)
+    Ok(convert::for_reader(&target.resource, &stored))
 }
 
 /// Warnings beside those of unknown fields: a deprecated version, a finalizer whose name may clash.

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::admit::Admitted;
 use super::create::Tracking;
 use super::{Written, patch, update};
 use crate::cause::Cause;
+use crate::consultation::Consultation;
 use crate::merge::lists::Place;
 use crate::object::{self, text};
 use crate::request::media::PatchKind;
@@ -15,8 +17,8 @@ use crate::resources::resource::ScalePaths;
 use crate::status_error::ApiError;
 use crate::storage::state::State;
 
-pub(crate) fn get(state: &State, target: &Target) -> Result<Value, ApiError> {
-    let parent = super::get(state, target)?;
+pub(crate) fn get(state: &mut State, target: &Target, consultation: &Consultation) -> Result<Value, ApiError> {
+    let parent = super::get(state, target, consultation)?;
     Ok(scale_of(&parent, paths(target)?))
 }
 
@@ -25,9 +27,9 @@ pub(crate) fn update(
     state: &mut State,
     target: &Target,
     options: &WriteOptions,
-    scale: &Value,
+    scale: Value,
 ) -> Result<Written, ApiError> {
-    let parent = super::get(state, target)?;
+    let parent = super::get(state, target, &options.consultation)?;
     write(state, target, options, &parent, scale)
 }
 
@@ -54,8 +56,18 @@ pub(crate) fn apply(
         check_replicas(target, replicas)?;
         object::set_path(&mut parent, &paths.spec_replicas, replicas.clone());
     }
-    let written = patch::apply(state, target, options, parent)?;
-    Ok(Written { object: Arc::new(scale_of(&written.object, paths)), ..written })
+    let mut warnings = Vec::new();
+    if let Some(current) = super::current(state, target, &options.consultation)? {
+        let mut scale = scale_of(&current, paths);
+        object::copy_field(object::map_mut_value(&mut scale, "spec"), &config["spec"], "replicas");
+        warnings = admit(state, target, options, &current, &mut scale)?;
+        if config.pointer("/spec/replicas").is_some() {
+            object::set_path(&mut parent, &paths.spec_replicas, scale["spec"]["replicas"].clone());
+        }
+    }
+    let written = patch::apply(state, target, &admitted(options), parent)?;
+    warnings.extend(written.warnings);
+    Ok(Written { object: Arc::new(scale_of(&written.object, paths)), warnings, ..written })
 }
 
 fn check_type(config: &Value) -> Result<(), ApiError> {
@@ -82,11 +94,11 @@ pub(crate) fn patch(
     kind: PatchKind,
     body: &[u8],
 ) -> Result<Written, ApiError> {
-    let parent = super::get(state, target)?;
+    let parent = super::get(state, target, &options.consultation)?;
     // A Scale has no list, so merge and strategic patches mean the same.
     let kind = if kind == PatchKind::Strategic { PatchKind::Merge } else { kind };
     let scale = patch::patched(&scale_of(&parent, paths(target)?), kind, body, Place::Unknown)?;
-    write(state, target, options, &parent, &scale)
+    write(state, target, options, &parent, scale)
 }
 
 fn write(
@@ -94,9 +106,10 @@ fn write(
     target: &Target,
     options: &WriteOptions,
     parent: &Arc<Value>,
-    scale: &Value,
+    mut scale: Value,
 ) -> Result<Written, ApiError> {
     let paths = paths(target)?;
+    let mut warnings = admit(state, target, options, parent, &mut scale)?;
     let replicas = scale.pointer("/spec/replicas").unwrap_or(&Value::Null);
     check_replicas(target, replicas)?;
     let mut object = Value::clone(parent);
@@ -104,10 +117,31 @@ fn write(
     object::set_path(&mut object, &paths.spec_replicas, replicas);
     let metadata = object::metadata_mut(&mut object);
     for key in ["resourceVersion", "uid"] {
-        metadata.insert(key.to_owned(), json!(text(scale, &format!("/metadata/{key}"))));
+        metadata.insert(key.to_owned(), json!(text(&scale, &format!("/metadata/{key}"))));
     }
-    let written = update::replace(state, target, options, parent, object, Tracking::Update)?;
-    Ok(Written { object: Arc::new(scale_of(&written.object, paths)), ..written })
+    let written = update::replace(state, target, &admitted(options), parent, object, Tracking::Update)?;
+    warnings.extend(written.warnings);
+    Ok(Written { object: Arc::new(scale_of(&written.object, paths)), warnings, ..written })
+}
+
+/// Webhooks see the Scale, and not its parent.
+fn admit(
+    state: &mut State,
+    target: &Target,
+    options: &WriteOptions,
+    parent: &Value,
+    scale: &mut Value,
+) -> Result<Vec<String>, ApiError> {
+    let old = scale_of(parent, paths(target)?);
+    let admitted = Admitted::update(target, options, &old);
+    let (mut warnings, _) = admitted.mutate(state, Some(scale))?;
+    warnings.extend(admitted.validate(state, Some(scale))?);
+    Ok(warnings)
+}
+
+/// The parent is not admitted once more.
+fn admitted(options: &WriteOptions) -> WriteOptions {
+    WriteOptions { is_admitted: true, ..options.clone() }
 }
 
 fn paths(target: &Target) -> Result<&ScalePaths, ApiError> {

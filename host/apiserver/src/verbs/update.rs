@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::admit::Admitted;
 use super::create::{self, Tracking};
 use super::{Written, prepare};
 use crate::authz::{Access, escalation};
@@ -33,7 +34,7 @@ pub(crate) fn update(
         )));
     }
     decode::check(target, &mut object)?;
-    let Some(current) = state.read(&target.resource, &target.key(target.name())) else {
+    let Some(current) = super::current(state, target, &options.consultation)? else {
         if target.resource.create_on_update && target.subresource.is_none() {
             prepare::may_create(state, target, &options.user)?;
             return create::insert(state, target, options, object, Tracking::Update);
@@ -63,16 +64,21 @@ pub(super) fn replace(
     let resource = &target.resource;
     check_version(target, current, &object)?;
     check_grace_period(target, current, &object)?;
-    for key in SYSTEM_METADATA {
-        object::copy_field(object::map_mut_value(&mut object, "metadata"), &current["metadata"], key);
-    }
+    keep_system_metadata(current, &mut object);
     let mut object = isolate(target, current, object);
-    escalation::check(Access::of(state), &options.user, &resource.id, &object, Some(current))?;
     let mut warnings = prepare::normalise(resource, options, &mut object)?;
     warnings.extend(prepare::advice(resource, &object));
     if tracking == Tracking::Update {
         prepare::track(state, target, options, Some(current), &mut object);
     }
+    let admitted = Admitted::update(target, options, current);
+    let (told, is_changed) = admitted.mutate(state, Some(&mut object))?;
+    warnings.extend(told);
+    if is_changed {
+        keep_system_metadata(current, &mut object);
+        object = isolate(target, current, object);
+    }
+    escalation::check(Access::of(state), &options.user, &resource.id, &object, Some(current))?;
     defaults::on_update(state, resource, &mut object, current)
         .map_err(|cause| ApiError::invalid(resource, target.name(), &[cause]))?;
     let version = json!(object::resource_version(current));
@@ -80,22 +86,29 @@ pub(super) fn replace(
     count_generation(target, current, &mut object);
     check_finalizers(target, current, &object)?;
     warnings.extend(prepare::validate(resource, &object, Some(current))?);
+    warnings.extend(admitted.validate(state, Some(&object))?);
     if prepare::is_same(current, &object) {
         return Ok(Written { object: Arc::clone(current), created: false, warnings });
     }
-    let object = finish(state, target, options, object);
+    let object = finish(state, target, options, object)?;
     Ok(Written { object, created: false, warnings })
 }
 
+fn keep_system_metadata(current: &Value, object: &mut Value) {
+    for key in SYSTEM_METADATA {
+        object::copy_field(object::map_mut_value(object, "metadata"), &current["metadata"], key);
+    }
+}
+
 /// Stores the new state; a terminating object that nothing holds any more goes with it.
-fn finish(state: &mut State, target: &Target, options: &WriteOptions, object: Value) -> Arc<Value> {
+fn finish(state: &mut State, target: &Target, options: &WriteOptions, object: Value) -> Result<Arc<Value>, ApiError> {
     let released = object::is_terminating(&object) && !object::is_held(&object);
     if !released || options.dry_run {
         return prepare::commit(state, target, options, object);
     }
     // Nobody sees the last state but who wrote it: the deletion's watch event shows the one before.
     state.erase(&target.key(object::name(&object)));
-    Arc::new(object)
+    Ok(Arc::new(object))
 }
 
 /// The words of a real server's storage.

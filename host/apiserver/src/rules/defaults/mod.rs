@@ -3,6 +3,7 @@
 //!
 //! They matter beyond looks: clients that apply part of an object must find the same rest on both servers.
 
+mod admission;
 mod others;
 mod workloads;
 
@@ -63,6 +64,15 @@ pub(crate) fn apply(resource: &ResourceType, object: &mut Value) {
         ("rbac.authorization.k8s.io", _) => others::binding(object),
         ("networking.k8s.io", "NetworkPolicy") => others::network_policy(object),
         ("discovery.k8s.io", "EndpointSlice") => others::endpoint_slice(object),
+        (
+            "admissionregistration.k8s.io",
+            kind @ ("ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration"),
+        ) => admission::webhooks(kind, object),
+        ("admissionregistration.k8s.io", kind @ ("ValidatingAdmissionPolicy" | "ValidatingAdmissionPolicyBinding"))
+            if spec_is_map =>
+        {
+            admission::policy(kind, object);
+        }
         ("apiextensions.k8s.io", _) => crd::default_definition(object),
         _ => {}
     }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::report::Report;
 use crate::cause::Cause;
 use crate::object::json_path::JsonPath;
 use crate::object::{self, names, text};
@@ -30,14 +31,9 @@ pub(crate) fn validate(definition: &Value, previous: Option<&Value>) -> Vec<Caus
             }
         }
     }
-    if text(definition, "/spec/conversion/strategy") == "Webhook" {
-        causes.push(Cause::invalid(
-            "spec.conversion.strategy",
-            &json!("Webhook"),
-            "this server converts nothing: use None",
-        ));
-    }
-    causes
+    let mut conversion = Report(causes);
+    super::admission::conversion(&definition["spec"]["conversion"], &mut conversion);
+    conversion.0
 }
 
 fn validate_names(definition: &Value, causes: &mut Vec<Cause>) {

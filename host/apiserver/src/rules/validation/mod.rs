@@ -1,6 +1,8 @@
 //! Validation of objects: the rules of `metadata` for every kind, and for built-ins those rules that users run
 //! into most. It is not the whole of a real server's validation; README.md says so.
 
+mod admission;
+mod admission_policies;
 mod definitions;
 mod networks;
 mod pods;
@@ -142,6 +144,13 @@ pub(crate) fn builtin(resource: &ResourceType, object: &Value, previous: Option<
         ("autoscaling", "HorizontalPodAutoscaler") if resource.version == "v2" => policies::autoscaler(object, found),
         ("coordination.k8s.io", "Lease") => policies::lease(object, found),
         ("scheduling.k8s.io", "PriorityClass") => policies::priority_class(object, previous, found),
+        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration") => {
+            admission::webhooks(object, found);
+        }
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => admission_policies::policy(object, found),
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
+            admission_policies::binding(object, found);
+        }
         ("apiextensions.k8s.io", _) => return definitions::validate(object, previous),
         _ => {}
     }

@@ -42,6 +42,11 @@ impl Report {
         self.0.push(Cause { reason: "FieldValueTooLong", message, field: field.to_owned() });
     }
 
+    pub(super) fn too_many(&mut self, field: &str, found: usize, most: usize) {
+        let message = format!("Too many: {found}: must have at most {most} items");
+        self.0.push(Cause { reason: "FieldValueTooMany", message, field: field.to_owned() });
+    }
+
     pub(super) fn not_found(&mut self, field: impl Into<String>, value: &Value) {
         let message = format!("Not found: {value}");
         self.0.push(Cause { reason: "FieldValueNotFound", message, field: field.into() });

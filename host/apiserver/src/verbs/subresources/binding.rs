@@ -20,7 +20,7 @@ pub(super) fn bind(
     check_subject(target, binding, "Binding")?;
     let node = text(binding, "/target/name");
     check_target(text(binding, "/target/kind"), node)?;
-    let current = crate::verbs::get(state, target)?;
+    let current = crate::verbs::get(state, target, &options.consultation)?;
     if let Some(why) = refusal(target.name(), &current) {
         return Err(ApiError::conflict(&GroupResource::new("", "pods/binding"), target.name(), &why));
     }

@@ -27,7 +27,7 @@ pub(super) fn evict(
     check_subject(target, eviction, "Eviction")?;
     let mut deletion = DeleteOptions::read(eviction.get("deleteOptions"), &Query::default())?;
     deletion.dry_run |= options.dry_run;
-    let pod = crate::verbs::get(state, target)?;
+    let pod = crate::verbs::get(state, target, &options.consultation)?;
     check_uid(target, &pod, &deletion)?;
     let charged = if is_free(&pod) { None } else { charge(state, &pod)? };
     if let Some((key, budget)) = charged.filter(|_| !deletion.dry_run) {

@@ -11,6 +11,7 @@ pub(crate) use log::log;
 use serde_json::{Value, json};
 
 use super::Written;
+use super::admit::Admitted;
 use crate::object::text;
 use crate::request::{Target, WriteOptions};
 use crate::status_error::ApiError;
@@ -24,15 +25,28 @@ pub(crate) fn create(
     state: &mut State,
     target: &Target,
     options: &WriteOptions,
-    body: Value,
+    mut body: Value,
 ) -> Result<Written, ApiError> {
+    let warnings = admit(state, target, options, &mut body)?;
     let object = match target.subresource() {
         "binding" => binding::bind(state, target, options, &body)?,
         "eviction" => eviction::evict(state, target, options, &body)?,
         "token" => token::issue(state, target, options, body)?,
         _ => return Err(ApiError::method_not_allowed()),
     };
-    Ok(Written { object: object.into(), created: true, warnings: Vec::new() })
+    Ok(Written { object: object.into(), created: true, warnings })
+}
+
+fn admit(
+    state: &mut State,
+    target: &Target,
+    options: &WriteOptions,
+    body: &mut Value,
+) -> Result<Vec<String>, ApiError> {
+    let admitted = Admitted::create(target, options, target.name());
+    let (mut warnings, _) = admitted.mutate(state, Some(body))?;
+    warnings.extend(admitted.validate(state, Some(body))?);
+    Ok(warnings)
 }
 
 /// The body is of the kind that the subresource takes, and about the object of the path.

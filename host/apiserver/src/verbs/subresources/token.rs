@@ -30,7 +30,7 @@ pub(super) fn issue(
     options: &WriteOptions,
     mut request: Value,
 ) -> Result<Value, ApiError> {
-    let account = crate::verbs::get(state, target)?;
+    let account = crate::verbs::get(state, target, &options.consultation)?;
     let lifetime = check(target, &request)?;
     let bound = bound(state, target, &request["spec"])?;
     let given = strings(&request, "/spec/audiences");

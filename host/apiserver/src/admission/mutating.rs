@@ -1,0 +1,96 @@
+//! Mutating webhooks: one after the other, and those that ask for it once more if a later one changed the object.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use json_patch::Patch;
+use serde_json::Value;
+
+use super::plugins::AdmissionPlugins;
+use super::request::AdmissionRequest;
+use super::webhook::{Turn, Webhook, give_up};
+use crate::clock::Chance;
+use crate::consultation::Consultation;
+use crate::object;
+use crate::resources::resource::ResourceType;
+use crate::status_error::ApiError;
+
+/// Lets the webhooks change the object; of a deletion there is none. `complete` fills in what a patch left out. Answers
+/// the warnings, and whether anything changed.
+pub(crate) fn mutate(
+    plugins: &AdmissionPlugins,
+    request: &AdmissionRequest<'_>,
+    consultation: &Consultation,
+    chance: &mut Chance,
+    object: Option<&mut Value>,
+    complete: &dyn Fn(&mut Value) -> Result<(), ApiError>,
+) -> Result<(Vec<String>, bool), ApiError> {
+    let mut rounds = Rounds { request, consultation, chance, complete, object, warnings: Vec::new() };
+    let (mut invoked, mut again) = (BTreeSet::new(), BTreeSet::new());
+    let mut has_changed = false;
+    for webhook in plugins.mutating() {
+        let Some(changed) = rounds.ask(webhook, 0)? else { continue };
+        if changed {
+            again.append(&mut invoked);
+            has_changed = true;
+        }
+        if webhook.is_reinvoked {
+            invoked.insert(&webhook.id);
+        }
+    }
+    if has_changed {
+        for webhook in plugins.mutating() {
+            if again.contains(&webhook.id) && rounds.ask(webhook, 1)? == Some(true) {
+                again.append(&mut invoked);
+            }
+        }
+    }
+    Ok((rounds.warnings, has_changed))
+}
+
+struct Rounds<'a> {
+    request: &'a AdmissionRequest<'a>,
+    consultation: &'a Consultation,
+    chance: &'a mut Chance,
+    complete: &'a dyn Fn(&mut Value) -> Result<(), ApiError>,
+    object: Option<&'a mut Value>,
+    warnings: Vec<String>,
+}
+
+impl Rounds<'_> {
+    /// Whether the webhook changed the object; none if it is not asked.
+    fn ask(&mut self, webhook: &Webhook, round: u8) -> Result<Option<bool>, ApiError> {
+        let object = self.object.as_deref();
+        let Some(resource) = webhook.matched(self.request, self.consultation, object)? else { return Ok(None) };
+        let mut turn = Turn { is_mutating: true, round, chance: self.chance };
+        let question = webhook.question(self.request, self.consultation, resource, object, &mut turn)?;
+        let Some(reply) = self.consultation.reply(&question.key) else {
+            return Err(give_up(self.consultation, vec![question]));
+        };
+        let Some(answer) = webhook.heard(reply, true)? else { return Ok(Some(false)) };
+        self.warnings.extend(answer.warnings.iter().cloned());
+        match &answer.patch {
+            Some(patch) if !patch.is_empty() => self.apply(webhook, resource, patch).map(Some),
+            _ => Ok(Some(false)),
+        }
+    }
+
+    fn apply(&mut self, webhook: &Webhook, resource: &Arc<ResourceType>, patch: &Patch) -> Result<bool, ApiError> {
+        let Some(object) = &mut self.object else {
+            return Err(ApiError::internal_error(&format!(
+                "admission webhook {:?} attempted to modify the object, which is not supported for this operation",
+                webhook.name
+            )));
+        };
+        let mut patched = self.request.in_form_of(resource, object);
+        json_patch::patch(&mut patched, patch).map_err(|error| ApiError::internal_error(&error.to_string()))?;
+        if !patched.is_object() || object::depth(&patched) > object::MOST_DEPTH {
+            return Err(ApiError::internal_error(&format!("the patch of webhook {:?} makes no object", webhook.name)));
+        }
+        let mut patched = self.request.back_from(resource, &patched);
+        (self.complete)(&mut patched)?;
+        let has_changed = **object != patched;
+        **object = patched;
+        Ok(has_changed)
+    }
+}

@@ -1,0 +1,90 @@
+//! A write as admission sees it.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::resources::registry::Registry;
+use crate::resources::resource::ResourceType;
+use crate::resources::{builtin, convert};
+
+/// The operation that is to be admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WriteOperation {
+    Create,
+    Update,
+    Delete,
+}
+
+impl WriteOperation {
+    /// The operation as rules name it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            WriteOperation::Create => "CREATE",
+            WriteOperation::Update => "UPDATE",
+            WriteOperation::Delete => "DELETE",
+        }
+    }
+}
+
+/// Lists the stored objects of a resource, of all namespaces or one.
+pub(crate) type StoredObjects<'a> = dyn Fn(&ResourceType, Option<&str>) -> Vec<Arc<Value>> + 'a;
+
+/// A write, apart from the state that it makes.
+pub(crate) struct AdmissionRequest<'a> {
+    pub(crate) operation: WriteOperation,
+    pub(crate) resource: &'a Arc<ResourceType>,
+    pub(crate) subresource: &'a str,
+    /// Empty for cluster-scoped objects; of a namespace its own name.
+    pub(crate) namespace: &'a str,
+    /// Empty if the server is still to make one.
+    pub(crate) name: &'a str,
+    pub(crate) old: Option<&'a Value>,
+    /// `CreateOptions` and the like.
+    pub(crate) options: Value,
+    pub(crate) dry_run: bool,
+    /// The namespace as it is stored.
+    pub(crate) namespace_object: Option<Arc<Value>>,
+    pub(crate) registry: &'a Registry,
+    pub(crate) list: &'a StoredObjects<'a>,
+}
+
+impl AdmissionRequest<'_> {
+    /// Whether the request is about a namespace itself.
+    pub(crate) fn is_of_namespaces(&self) -> bool {
+        self.resource.id == builtin::namespaces()
+    }
+
+    /// The same objects in other groups and versions, where no webhook is needed to make one of the other.
+    pub(crate) fn equivalents(&self) -> impl Iterator<Item = &Arc<ResourceType>> {
+        let is_same = |other: &Arc<ResourceType>| other.storage == self.resource.storage && other.converter().is_none();
+        self.registry.all().filter(move |other| is_same(other) && !Arc::ptr_eq(other, self.resource))
+    }
+
+    /// An object of the request in the form of an equivalent resource. Those of subresources have one form only.
+    pub(crate) fn in_form_of(&self, resource: &Arc<ResourceType>, object: &Value) -> Value {
+        self.converted(self.resource, resource, object)
+    }
+
+    /// The way back.
+    pub(crate) fn back_from(&self, resource: &Arc<ResourceType>, object: &Value) -> Value {
+        self.converted(resource, self.resource, object)
+    }
+
+    fn converted(&self, from: &Arc<ResourceType>, to: &Arc<ResourceType>, object: &Value) -> Value {
+        let is_own_kind = object["kind"] == json!(from.kind);
+        if Arc::ptr_eq(from, to) || !is_own_kind {
+            return object.clone();
+        }
+        Value::clone(&convert::for_reader(to, &Arc::new(convert::for_storage(self.registry, from, object.clone()))))
+    }
+
+    /// Group, version and kind of the object that a request to `resource` carries.
+    pub(crate) fn kind_in(&self, resource: &ResourceType) -> Value {
+        let subresource = resource.subresources.iter().find(|found| found.name == self.subresource);
+        match subresource {
+            Some(found) => json!({ "group": found.group, "version": found.version, "kind": found.kind }),
+            None => json!({ "group": resource.id.group, "version": resource.version, "kind": resource.kind }),
+        }
+    }
+}

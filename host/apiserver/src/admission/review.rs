@@ -1,0 +1,120 @@
+//! `AdmissionReview`: the request that a webhook is sent, and the response that it gives.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use json_patch::Patch;
+use serde_json::{Value, json};
+
+use super::request::AdmissionRequest;
+use crate::consultation::Consultation;
+use crate::object::{strings, text};
+use crate::resources::resource::ResourceType;
+
+/// A response that could be read.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct WebhookAnswer {
+    pub(super) allowed: bool,
+    /// Why not: a `Status`, or null.
+    pub(super) status: Value,
+    pub(super) patch: Option<Patch>,
+    pub(super) warnings: Vec<String>,
+}
+
+/// The `request` of a review, without its UID, in the form of `resource`.
+pub(super) fn request(
+    request: &AdmissionRequest<'_>,
+    consultation: &Consultation,
+    resource: &Arc<ResourceType>,
+    object: Option<&Value>,
+) -> Value {
+    let named = |resource: &ResourceType| json!({ "group": resource.id.group, "version": resource.version, "resource": resource.id.plural });
+    let in_form = |object: Option<&Value>| object.map_or(Value::Null, |object| request.in_form_of(resource, object));
+    let mut review = json!({
+        "kind": request.kind_in(resource),
+        "resource": named(resource),
+        "requestKind": request.kind_in(request.resource),
+        "requestResource": named(request.resource),
+        "operation": request.operation.name(),
+        "userInfo": consultation.user(),
+        "object": in_form(object),
+        "oldObject": in_form(request.old),
+        "dryRun": request.dry_run,
+        "options": request.options,
+    });
+    let texts = [
+        ("subResource", request.subresource),
+        ("requestSubResource", request.subresource),
+        ("name", request.name),
+        ("namespace", request.namespace),
+    ];
+    // Go leaves out what is empty.
+    for (key, value) in texts.into_iter().filter(|(_, value)| !value.is_empty()) {
+        review[key] = json!(value);
+    }
+    review
+}
+
+impl WebhookAnswer {
+    /// Reads the answer to the review of this version and UID; the error is a real server's text.
+    pub(super) fn read(version: &str, is_mutating: bool, uid: &str, body: &[u8]) -> Result<WebhookAnswer, String> {
+        let review: Value = serde_json::from_slice(body)
+            .map_err(|error| format!("failed to call webhook: couldn't get version/kind; json parse error: {error}"))?;
+        if text(&review, "/kind").is_empty() {
+            let shown = String::from_utf8_lossy(body);
+            return Err(format!("failed to call webhook: Object 'Kind' is missing in '{shown}'"));
+        }
+        let invalid = |why: String| format!("received invalid webhook response: {why}");
+        let response = review.get("response").filter(|response| response.is_object());
+        let response = response.ok_or_else(|| invalid("webhook response was absent".to_owned()))?;
+        let is_strict = version == "v1";
+        if is_strict {
+            check_reference(uid, &review).map_err(invalid)?;
+        }
+        let (patch, kind) = (text(response, "/patch"), response.get("patchType").filter(|kind| !kind.is_null()));
+        if is_strict {
+            check_patch(is_mutating, patch, kind).map_err(invalid)?;
+        }
+        Ok(WebhookAnswer {
+            allowed: response["allowed"] == json!(true),
+            status: response.get("status").cloned().unwrap_or_default(),
+            patch: if is_mutating && !patch.is_empty() { Some(decode(patch)?) } else { None },
+            warnings: strings(response, "/warnings").into_iter().map(str::to_owned).collect(),
+        })
+    }
+}
+
+fn check_reference(expected: &str, review: &Value) -> Result<(), String> {
+    let uid = text(review, "/response/uid");
+    if uid != expected {
+        return Err(format!("expected response.uid={expected:?}, got {uid:?}"));
+    }
+    let (version, kind) = (text(review, "/apiVersion"), text(review, "/kind"));
+    if (version, kind) != ("admission.k8s.io/v1", "AdmissionReview") {
+        let version = if version.contains('/') { version.to_owned() } else { format!("/{version}") };
+        return Err(format!(
+            "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {version}, Kind={kind}"
+        ));
+    }
+    Ok(())
+}
+
+/// Patch and type come together, and only from a mutating webhook.
+fn check_patch(is_mutating: bool, patch: &str, kind: Option<&Value>) -> Result<(), String> {
+    let why = match (is_mutating, patch.is_empty(), kind) {
+        (false, false, _) => "validating webhook may not return response.patch",
+        (false, true, Some(_)) => "validating webhook may not return response.patchType",
+        (true, false, None) => "webhook returned response.patch but not response.patchType",
+        (true, true, Some(_)) => "webhook returned response.patchType but not response.patch",
+        (true, false, Some(kind)) if kind == "" => "webhook returned invalid response.patchType of \"\"",
+        _ => return Ok(()),
+    };
+    Err(why.to_owned())
+}
+
+fn decode(patch: &str) -> Result<Patch, String> {
+    let undecodable = |why: String| format!("received undecodable patch in webhook response: {why}");
+    let text = BASE64_STANDARD.decode(patch).map_err(|error| undecodable(error.to_string()))?;
+    serde_json::from_slice(&text).map_err(|error| undecodable(error.to_string()))
+}

@@ -1,0 +1,135 @@
+//! One webhook of a configuration, read when the configuration is stored.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::conditions::MatchCondition;
+use super::expressions;
+use super::matching::ResourceMatcher;
+use super::request::AdmissionRequest;
+use super::review::{self, WebhookAnswer};
+use crate::clock::Chance;
+use crate::consultation::{Consultation, Question, QuestionKey, WebhookClient, WebhookReply};
+use crate::object::{self, text};
+use crate::resources::resource::ResourceType;
+use crate::status_error::ApiError;
+
+/// The versions of `AdmissionReview`.
+const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
+
+/// A webhook, with what decides when it is called.
+#[derive(Debug)]
+pub(crate) struct Webhook {
+    /// Names it in the version of its configuration.
+    pub(super) id: String,
+    pub(super) name: String,
+    matcher: ResourceMatcher,
+    conditions: Vec<MatchCondition>,
+    /// A failure of the webhook is no failure of the request.
+    is_ignored: bool,
+    /// It is asked again if a later one changed the object.
+    pub(super) is_reinvoked: bool,
+    bears_dry_run: bool,
+    timeout: Duration,
+    client: WebhookClient,
+    /// The first version of `AdmissionReview` that both sides know.
+    version: &'static str,
+}
+
+impl Webhook {
+    /// The webhook at `index` of a valid configuration.
+    pub(super) fn read(configuration: &Value, index: usize, webhook: &Value) -> Webhook {
+        let versions = object::strings(webhook, "/admissionReviewVersions");
+        let seconds = webhook["timeoutSeconds"].as_u64().unwrap_or(10);
+        Webhook {
+            id: format!("{}/{index}/{}", object::name(configuration), object::resource_version(configuration)),
+            name: text(webhook, "/name").to_owned(),
+            matcher: ResourceMatcher::read(webhook, "rules"),
+            conditions: MatchCondition::read_all(webhook, false),
+            is_ignored: text(webhook, "/failurePolicy") == "Ignore",
+            is_reinvoked: text(webhook, "/reinvocationPolicy") == "IfNeeded",
+            bears_dry_run: ["None", "NoneOnDryRun"].contains(&text(webhook, "/sideEffects")),
+            timeout: Duration::from_secs(seconds),
+            client: WebhookClient::read(&webhook["clientConfig"]),
+            version: versions.iter().find_map(|known| REVIEWS.iter().find(|own| *own == known)).unwrap_or(&REVIEWS[0]),
+        }
+    }
+
+    /// The resource in whose form the webhook is to see the request; none if it is not asked.
+    pub(super) fn matched<'r>(
+        &self,
+        request: &'r AdmissionRequest<'_>,
+        consultation: &Consultation,
+        object: Option<&Value>,
+    ) -> Result<Option<&'r Arc<ResourceType>>, ApiError> {
+        let Some(resource) = self.matcher.matched(request, object)? else { return Ok(None) };
+        let seen = self.conditions.first().map(|_| review::request(request, consultation, resource, object));
+        let Some(seen) = seen else { return Ok(Some(resource)) };
+        let holds = MatchCondition::all_hold(&self.conditions, &expressions::values(&seen), self.is_ignored);
+        let holds = holds.map_err(|why| ApiError::forbidden(&request.resource.id, request.name, &why))?;
+        Ok(holds.then_some(resource))
+    }
+
+    /// The question, whether or not it was asked before.
+    pub(super) fn question(
+        &self,
+        request: &AdmissionRequest<'_>,
+        consultation: &Consultation,
+        resource: &Arc<ResourceType>,
+        object: Option<&Value>,
+        turn: &mut Turn<'_>,
+    ) -> Result<Question, ApiError> {
+        if request.dry_run && !self.bears_dry_run {
+            let message = format!("admission webhook {:?} does not support dry run", self.name);
+            return Err(ApiError::bad_request(message));
+        }
+        let uid = turn.chance.uid();
+        let mut seen = review::request(request, consultation, resource, object);
+        seen["uid"] = json!(uid);
+        let body = json!({
+            "kind": "AdmissionReview",
+            "apiVersion": format!("admission.k8s.io/{}", self.version),
+            "request": seen,
+        });
+        let phase = if turn.is_mutating { "mutating" } else { "validating" };
+        let key = QuestionKey {
+            webhook: format!("{phase}/{}", self.id),
+            round: turn.round,
+            object: format!("{}/{}", request.namespace, request.old.map_or(request.name, object::name)),
+            version: request.old.map(object::resource_version).unwrap_or_default().to_owned(),
+        };
+        let (client, timeout) = (self.client.clone(), self.timeout);
+        Ok(Question { key, client, timeout, uid, body: body.to_string() })
+    }
+
+    /// The answer, if it is one that lets the request go on. None: the webhook failed, and may.
+    pub(super) fn heard(&self, reply: &WebhookReply, is_mutating: bool) -> Result<Option<WebhookAnswer>, ApiError> {
+        let call_failed = |why: &String| format!("failed to call webhook: {why}");
+        let read = |body: &Bytes| WebhookAnswer::read(self.version, is_mutating, &reply.uid, body);
+        match reply.body.as_ref().map_err(call_failed).and_then(read) {
+            Ok(answer) if answer.allowed => Ok(Some(answer)),
+            Ok(answer) => Err(ApiError::denied_by_webhook(&self.name, &answer.status)),
+            Err(why) if self.is_ignored => {
+                tracing::warn!(webhook = self.name, why, "a webhook failed; its failure policy lets the request go on");
+                Ok(None)
+            }
+            Err(why) => Err(ApiError::internal_error(&format!("failed calling webhook {:?}: {why}", self.name))),
+        }
+    }
+}
+
+/// The circumstances in which a webhook is asked.
+pub(super) struct Turn<'a> {
+    pub(super) is_mutating: bool,
+    pub(super) round: u8,
+    pub(super) chance: &'a mut Chance,
+}
+
+/// Gives a request up until these questions are answered. Nobody sees the error.
+pub(super) fn give_up(consultation: &Consultation, questions: Vec<Question>) -> ApiError {
+    consultation.leave(questions);
+    ApiError::internal("a webhook is still to be asked")
+}

@@ -1,0 +1,48 @@
+//! Defaults of what configures admission.
+
+use serde_json::{Map, Value, json};
+
+use super::{default, default_text, each};
+use crate::object::{self, as_map_mut};
+
+/// Of a `ValidatingWebhookConfiguration` or `MutatingWebhookConfiguration`.
+pub(super) fn webhooks(kind: &str, configuration: &mut Value) {
+    for webhook in each(as_map_mut(configuration), "webhooks") {
+        default_text(webhook, "failurePolicy", "Fail");
+        match_resources(webhook, "rules");
+        default(webhook, "timeoutSeconds", json!(10));
+        if kind == "MutatingWebhookConfiguration" {
+            default_text(webhook, "reinvocationPolicy", "Never");
+        }
+        let service = webhook.get_mut("clientConfig").and_then(|config| config.get_mut("service"));
+        if let Some(service) = service.and_then(Value::as_object_mut) {
+            default(service, "port", json!(443));
+        }
+    }
+}
+
+/// Of a policy or binding.
+pub(super) fn policy(kind: &str, policy: &mut Value) {
+    let spec = object::map_mut(policy, "spec");
+    if kind == "ValidatingAdmissionPolicy" {
+        default_text(spec, "failurePolicy", "Fail");
+    }
+    for key in ["matchConstraints", "matchResources"] {
+        if let Some(resources) = spec.get_mut(key).and_then(Value::as_object_mut) {
+            match_resources(resources, "resourceRules");
+            for rule in each(resources, "excludeResourceRules") {
+                default_text(rule, "scope", "*");
+            }
+        }
+    }
+}
+
+/// Of the part that chooses requests.
+fn match_resources(map: &mut Map<String, Value>, rules: &str) {
+    default_text(map, "matchPolicy", "Equivalent");
+    default(map, "namespaceSelector", json!({}));
+    default(map, "objectSelector", json!({}));
+    for rule in each(map, rules) {
+        default_text(rule, "scope", "*");
+    }
+}

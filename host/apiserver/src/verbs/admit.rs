@@ -1,0 +1,185 @@
+//! The way of a write through admission: what webhooks are told of it, and what becomes of their answers.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::prepare;
+use crate::admission::{self, AdmissionRequest, StoredObjects, WriteOperation};
+use crate::consultation::Consultation;
+use crate::object;
+use crate::request::delete_options::{DeleteOptions, Propagation};
+use crate::request::{FieldValidation, Target, WriteOptions, decode};
+use crate::resources::resource::ResourceType;
+use crate::resources::{builtin, convert};
+use crate::status_error::ApiError;
+use crate::storage::ObjectKey;
+use crate::storage::state::State;
+
+/// A write that is to be admitted.
+pub(super) struct Admitted<'a> {
+    target: &'a Target,
+    consultation: &'a Consultation,
+    operation: WriteOperation,
+    name: String,
+    old: Option<&'a Value>,
+    options: Value,
+    dry_run: bool,
+    is_exempt: bool,
+}
+
+impl<'a> Admitted<'a> {
+    /// The creation of an object, whose name is empty if it gets one, or a POST to a subresource.
+    pub(super) fn create(target: &'a Target, options: &'a WriteOptions, name: &str) -> Admitted<'a> {
+        Admitted { name: name.to_owned(), ..Admitted::write(target, options, WriteOperation::Create, None) }
+    }
+
+    /// The replacement of `old`.
+    pub(super) fn update(target: &'a Target, options: &'a WriteOptions, old: &'a Value) -> Admitted<'a> {
+        Admitted::write(target, options, WriteOperation::Update, Some(old))
+    }
+
+    /// The deletion of `old`.
+    pub(super) fn delete(target: &'a Target, options: &'a DeleteOptions, old: &'a Value) -> Admitted<'a> {
+        Admitted {
+            target,
+            consultation: &options.consultation,
+            operation: WriteOperation::Delete,
+            name: object::name(old).to_owned(),
+            old: Some(old),
+            options: delete_options(options),
+            dry_run: options.dry_run,
+            is_exempt: false,
+        }
+    }
+
+    fn write(
+        target: &'a Target,
+        options: &'a WriteOptions,
+        operation: WriteOperation,
+        old: Option<&'a Value>,
+    ) -> Admitted<'a> {
+        Admitted {
+            target,
+            consultation: &options.consultation,
+            operation,
+            name: target.name().to_owned(),
+            old,
+            options: write_options(operation, options),
+            dry_run: options.dry_run,
+            is_exempt: options.is_admitted,
+        }
+    }
+
+    /// Lets webhooks change the new state. Answers their warnings, and whether they changed anything.
+    pub(super) fn mutate(
+        &self,
+        state: &mut State,
+        object: Option<&mut Value>,
+    ) -> Result<(Vec<String>, bool), ApiError> {
+        if !self.applies(state) {
+            return Ok((Vec::new(), false));
+        }
+        let resource = &self.target.resource;
+        let complete = |object: &mut Value| {
+            // The object of a subresource may be of a kind of its own.
+            if object["kind"] != json!(resource.kind) {
+                return Ok(());
+            }
+            prepare::complete(resource, object)?;
+            decode::check(self.target, object)
+        };
+        let list = |resource: &ResourceType, namespace: Option<&str>| listed(state, resource, namespace);
+        let mut chance = state.chance.clone();
+        let outcome = admission::mutate(
+            &state.plugins,
+            &self.request(state, &list),
+            self.consultation,
+            &mut chance,
+            object,
+            &complete,
+        );
+        state.chance = chance;
+        outcome
+    }
+
+    /// Has webhooks judge the new state. Answers their warnings.
+    pub(super) fn validate(&self, state: &mut State, object: Option<&Value>) -> Result<Vec<String>, ApiError> {
+        if !self.applies(state) {
+            return Ok(Vec::new());
+        }
+        let list = |resource: &ResourceType, namespace: Option<&str>| listed(state, resource, namespace);
+        let mut chance = state.chance.clone();
+        let outcome =
+            admission::validate(&state.plugins, &self.request(state, &list), self.consultation, &mut chance, object);
+        state.chance = chance;
+        outcome
+    }
+
+    fn applies(&self, state: &State) -> bool {
+        let is_exempt = self.is_exempt || admission::is_configuration(&self.target.resource.id);
+        self.consultation.applies() && !is_exempt && !state.plugins.is_empty()
+    }
+
+    fn request<'s>(&'s self, state: &'s State, list: &'s StoredObjects<'s>) -> AdmissionRequest<'s> {
+        let is_namespace = self.target.resource.id == builtin::namespaces();
+        let namespace = if is_namespace { &self.name } else { self.target.namespace.as_deref().unwrap_or_default() };
+        let key = ObjectKey { resource: builtin::namespaces(), namespace: String::new(), name: namespace.to_owned() };
+        AdmissionRequest {
+            operation: self.operation,
+            resource: &self.target.resource,
+            subresource: self.target.subresource(),
+            namespace,
+            name: &self.name,
+            old: self.old,
+            options: self.options.clone(),
+            dry_run: self.dry_run,
+            namespace_object: state.store.get(&key).map(Arc::clone),
+            registry: &state.registry,
+            list,
+        }
+    }
+}
+
+fn listed(state: &State, resource: &ResourceType, namespace: Option<&str>) -> Vec<Arc<Value>> {
+    let stored = state.store.list(&resource.storage, namespace);
+    stored.map(|object| convert::for_reader(resource, object)).collect()
+}
+
+/// `CreateOptions` or `UpdateOptions`; those of a patch are of one of the two.
+fn write_options(operation: WriteOperation, options: &WriteOptions) -> Value {
+    let kind = if operation == WriteOperation::Create { "CreateOptions" } else { "UpdateOptions" };
+    let mut shown = json!({ "kind": kind, "apiVersion": "meta.k8s.io/v1" });
+    if options.dry_run {
+        shown["dryRun"] = json!(["All"]);
+    }
+    if let Some(manager) = &options.explicit_manager {
+        shown["fieldManager"] = json!(manager);
+    }
+    match options.field_validation {
+        FieldValidation::Ignore => shown["fieldValidation"] = json!("Ignore"),
+        FieldValidation::Strict => shown["fieldValidation"] = json!("Strict"),
+        FieldValidation::Warn => {}
+    }
+    shown
+}
+
+fn delete_options(options: &DeleteOptions) -> Value {
+    let mut shown = json!({ "kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1" });
+    if options.dry_run {
+        shown["dryRun"] = json!(["All"]);
+    }
+    if let Some(propagation) = options.propagation {
+        shown["propagationPolicy"] = json!(match propagation {
+            Propagation::Background => "Background",
+            Propagation::Foreground => "Foreground",
+            Propagation::Orphan => "Orphan",
+        });
+    }
+    for (key, value) in [("uid", &options.uid), ("resourceVersion", &options.resource_version)] {
+        if let Some(value) = value {
+            shown["preconditions"][key] = json!(value);
+        }
+    }
+    shown
+}
