@@ -42,19 +42,20 @@ pub(super) fn insert(
 ) -> Result<Written, ApiError> {
     let resource = &target.resource;
     name_object(state, target, &mut object)?;
-    escalation::check(Access::of(state), &options.user, &resource.id, &object, None)?;
     let name = object::name(&object).to_owned();
     check_place(state, target, &name)?;
     let has_version = !["", "0"].contains(&object::resource_version(&object));
     prepare::without_status(resource, &mut object);
     let mut warnings = prepare::normalise(resource, options, &mut object)?;
+    escalation::check(Access::of(state), &options.user, &resource.id, target.name(), &object, None)?;
     warnings.extend(prepare::advice(resource, &object));
     if tracking == Tracking::Update {
         prepare::track(state, target, options, None, &mut object);
     }
     new_metadata(state, target, &mut object);
-    defaults::on_create(state, resource, &mut object).map_err(|cause| ApiError::invalid(resource, &name, &[cause]))?;
-    warnings.extend(prepare::validate(resource, &object, None)?);
+    defaults::on_create(state, resource, &options.user, &mut object)
+        .map_err(|cause| ApiError::invalid(resource, &name, &[cause]))?;
+    warnings.extend(prepare::validate(target, &object, None)?);
     // Last, as in a real server's storage: an invalid object is reported as invalid even if its name is taken. A dry run
     // gets only as far as the name.
     if has_version && !options.dry_run {

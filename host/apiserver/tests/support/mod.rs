@@ -1,6 +1,8 @@
 //! Shared by the tests: a server for each, a small HTTP client, and the objects that the tests use.
 #![allow(dead_code, reason = "every test file uses its own part")]
 
+pub(crate) mod rbac;
+
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
