@@ -94,9 +94,10 @@ fn the_commands_are_ones_that_the_program_has() -> anyhow::Result<()> {
 #[test]
 fn every_flag_is_described_and_no_other() -> anyhow::Result<()> {
     let mut help = String::new();
-    let commands: [&[&str]; 9] = [
+    let commands: [&[&str]; 10] = [
         &["run"],
         &["dev"],
+        &["apiserver"],
         &["features"],
         &["grant"],
         &["inspect"],

@@ -10,7 +10,7 @@ use crate::exceptions::{LONG_FILES, LONG_FUNCTIONS};
 use crate::findings::{Finding, without_exceptions};
 use crate::modules::{Crate, crate_folders};
 use crate::source::Source;
-use crate::{circles, glossary, lines, names, pages, prose, sizes};
+use crate::{chance, circles, glossary, lines, names, pages, prose, sizes};
 
 /// A stand-in for what the host talks to: its words are those of Kubernetes, and it shares no vocabulary with the host.
 const API_SERVER: &str = "host/apiserver";
@@ -88,6 +88,14 @@ fn half_warnings() -> Vec<String> {
     sources().flat_map(lines::without_a_second_clause).collect()
 }
 
+fn unordered_selects() -> Vec<String> {
+    sources().flat_map(chance::unordered_selects).collect()
+}
+
+fn untold_chance() -> Vec<String> {
+    sources().flat_map(chance::untold).collect()
+}
+
 fn wide_lines() -> Vec<String> {
     texts("md").flat_map(|(path, text)| prose::wide_lines(path, text)).collect()
 }
@@ -163,6 +171,16 @@ fn doc_comments_begin_with_a_subject() {
 #[test]
 fn warnings_and_errors_say_what_follows() {
     holds("no warnings without a second clause", &half_warnings());
+}
+
+#[test]
+fn selects_say_what_goes_first() {
+    holds("no select! without biased", &unordered_selects());
+}
+
+#[test]
+fn chance_and_the_time_of_day_can_be_told() {
+    holds("no chance or time of day but of windlass-world", &untold_chance());
 }
 
 #[test]

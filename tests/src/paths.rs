@@ -57,6 +57,14 @@ pub fn languages() -> anyhow::Result<String> {
     said_by("tools/languages", &[])
 }
 
+/// The same with Python and the official client for it: `WINDLASS_CLIENTS`, else what `tools/languages --clients` says.
+pub fn clients() -> anyhow::Result<String> {
+    if let Ok(path) = std::env::var("WINDLASS_CLIENTS") {
+        return Ok(path);
+    }
+    said_by("tools/languages", &["--clients"])
+}
+
 /// The folder of npm's packages.
 pub fn npm_packages() -> anyhow::Result<PathBuf> {
     said_by("tools/languages", &["--npm"]).map(PathBuf::from)

@@ -5,7 +5,9 @@ mod support;
 use http::StatusCode;
 use http_body_util::BodyExt as _;
 use serde_json::json;
-use support::{CONFIG_MAPS, Cluster, WEBAPPS, config_map, webapp};
+use support::{
+    APPLY, CONFIG_MAPS, Cluster, DEPLOYMENTS, JSON, JSON_PATCH, MERGE, STRATEGIC, WEBAPPS, config_map, webapp,
+};
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const TYPED: (&str, &str) = ("accept", "application/vnd.kubernetes.protobuf,application/json");
@@ -95,5 +97,41 @@ async fn a_broken_body_is_a_bad_request() {
     let headers = [("content-type", PROTOBUF)];
     for body in [&b"k8s\0\x0a\x7f"[..], b"{}", json!({}).to_string().as_bytes()] {
         cluster.send("POST", CONFIG_MAPS, &headers, body).await.refused(400, "BadRequest");
+    }
+}
+
+#[tokio::test]
+async fn what_has_no_protobuf_is_not_stored() {
+    let cluster = Cluster::quiet().await;
+    cluster.post(DEPLOYMENTS, &support::deployment("a")).await.expect(StatusCode::CREATED);
+    cluster.post(CONFIG_MAPS, &config_map("a")).await.expect(StatusCode::CREATED);
+    let (one, map) = (format!("{DEPLOYMENTS}/a"), format!("{CONFIG_MAPS}/a"));
+    let wrong = [
+        ("PATCH", one.clone(), MERGE, r#"{"spec":{"replicas":"2"}}"#),
+        ("PATCH", one.clone(), MERGE, r#"{"spec":{"replicas":3000000000}}"#),
+        ("PATCH", one.clone(), STRATEGIC, r#"{"spec":{"template":{"spec":{"nodeSelector":{"a":1}}}}}"#),
+        (
+            "PATCH",
+            one.clone(),
+            JSON_PATCH,
+            r#"[{"op":"add","path":"/spec/template/spec/containers/0/env","value":{}}]"#,
+        ),
+        ("PATCH", format!("{one}/status"), MERGE, r#"{"status":{"conditions":[{"lastUpdateTime":"today"}]}}"#),
+        (
+            "PATCH",
+            format!("{one}?fieldManager=a"),
+            APPLY,
+            r#"{"apiVersion":"apps/v1","kind":"Deployment","spec":{"paused":1}}"#,
+        ),
+        ("PUT", map.clone(), JSON, r#"{"metadata":{"name":"a"},"data":{"a":true}}"#),
+        ("PUT", map.clone(), JSON, r#"{"metadata":{"name":"a"},"binaryData":{"a":"_"}}"#),
+        ("PATCH", map, MERGE, r#"{"immutable":"yes"}"#),
+    ];
+    for (method, path, media, body) in wrong {
+        let refused = cluster.send(method, &path, &[("content-type", media)], body.as_bytes()).await;
+        assert!(!refused.code.is_success(), "{body}: {}", refused.body);
+    }
+    for path in [DEPLOYMENTS, CONFIG_MAPS] {
+        assert_eq!(send(&cluster, "GET", path, &[TYPED], b"").await.0, 200);
     }
 }

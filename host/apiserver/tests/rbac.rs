@@ -4,82 +4,10 @@ mod support;
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
+use support::rbac::{
+    BINDINGS, CLUSTER_BINDINGS, CLUSTER_ROLES, Client, PODS, ROLES, binding, cluster, grant, may, role,
+};
 use support::{Answer, CONFIG_MAPS, Cluster, JSON, config_map};
-use windlass_apiserver::{Authorization, Config, StaticToken};
-
-const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
-const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";
-const CLUSTER_ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
-const CLUSTER_BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
-const PODS: &str = "/api/v1/namespaces/default/pods";
-
-/// Sends requests with one bearer token and some more headers.
-struct Client<'a> {
-    cluster: &'a Cluster,
-    token: String,
-    headers: Vec<(&'a str, &'a str)>,
-}
-
-impl<'a> Client<'a> {
-    fn of(cluster: &'a Cluster, token: &str) -> Client<'a> {
-        Client { cluster, token: format!("Bearer {token}"), headers: Vec::new() }
-    }
-
-    fn administrator(cluster: &'a Cluster) -> Client<'a> {
-        Client::of(cluster, cluster.server.token().expect("there is authorization"))
-    }
-
-    fn with(mut self, headers: &[(&'a str, &'a str)]) -> Client<'a> {
-        self.headers.extend_from_slice(headers);
-        self
-    }
-
-    async fn send(&self, method: &str, path: &str, media: &str, body: &Value) -> Answer {
-        let mut headers = self.headers.clone();
-        headers.extend([("authorization", self.token.as_str()), ("content-type", media)]);
-        let body = if body.is_null() { String::new() } else { body.to_string() };
-        self.cluster.send(method, path, &headers, body.as_bytes()).await
-    }
-
-    async fn get(&self, path: &str) -> Answer {
-        self.send("GET", path, JSON, &Value::Null).await
-    }
-
-    async fn post(&self, path: &str, object: &Value) -> Answer {
-        self.send("POST", path, JSON, object).await
-    }
-}
-
-/// Jane is in the group `team`, and has no rights of her own.
-async fn cluster() -> Cluster {
-    let jane = StaticToken { token: "jane's".to_owned(), user: "jane".to_owned(), groups: vec!["team".to_owned()] };
-    let config =
-        Config { stand_ins: false, authorization: Authorization::Rbac, tokens: vec![jane], ..Config::default() };
-    Cluster::start(config).await
-}
-
-fn role(name: &str, rules: &Value) -> Value {
-    json!({ "metadata": { "name": name }, "rules": rules })
-}
-
-fn binding(name: &str, role: (&str, &str), subject: (&str, &str)) -> Value {
-    json!({
-        "metadata": { "name": name },
-        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": role.0, "name": role.1 },
-        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": subject.0, "name": subject.1 }],
-    })
-}
-
-fn may(verbs: &[&str], resource: &str) -> Value {
-    json!([{ "apiGroups": [""], "resources": [resource], "verbs": verbs }])
-}
-
-/// Lets the group `team` do that in the namespace `default`.
-async fn grant(cluster: &Cluster, name: &str, rules: &Value) {
-    let admin = Client::administrator(cluster);
-    admin.post(ROLES, &role(name, rules)).await.expect(StatusCode::CREATED);
-    admin.post(BINDINGS, &binding(name, ("Role", name), ("Group", "team"))).await.expect(StatusCode::CREATED);
-}
 
 #[tokio::test]
 async fn nobody_does_what_no_role_allows() {
@@ -215,6 +143,78 @@ async fn nobody_grants_more_than_they_have() {
     grant(&cluster, "binder", &bind).await;
     jane.post(BINDINGS, &admin).await.expect(StatusCode::CREATED);
     jane.get(PODS).await.expect(StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_right_to_escalate_one_role_is_none_to_create_roles() {
+    let cluster = cluster().await;
+    let rbac = "rbac.authorization.k8s.io";
+    let rules = json!([
+        { "apiGroups": [rbac], "resources": ["roles", "rolebindings"], "verbs": ["create", "update", "patch"] },
+        { "apiGroups": [rbac], "resources": ["roles"], "resourceNames": ["mine"], "verbs": ["escalate"] },
+    ]);
+    grant(&cluster, "writer", &rules).await;
+    let jane = Client::of(&cluster, "jane's");
+    let mine = role("mine", &may(&["delete"], "pods"));
+    // As a real server asks it: the path of a creation has no name.
+    jane.post(ROLES, &mine).await.refused(403, "Forbidden");
+    jane.send("PUT", &format!("{ROLES}/mine"), JSON, &mine).await.expect(StatusCode::CREATED);
+    // A kind that is none gets nowhere, however it is spelled.
+    let odd = binding("odd", ("CLUSTERROLE", "cluster-admin"), ("User", "jane"));
+    jane.post(BINDINGS, &odd).await.expect(StatusCode::INTERNAL_SERVER_ERROR);
+}
+
+#[tokio::test]
+async fn defaults_come_before_the_check_of_escalation() {
+    let cluster = cluster().await;
+    let rbac = "rbac.authorization.k8s.io";
+    let rules = json!([
+        { "apiGroups": [rbac], "resources": ["rolebindings"], "verbs": ["create", "patch"] },
+        { "apiGroups": [rbac], "resources": ["clusterroles"], "resourceNames": ["view"], "verbs": ["bind"] },
+    ]);
+    grant(&cluster, "binder", &rules).await;
+    let jane = Client::of(&cluster, "jane's");
+    let without_group = json!({
+        "metadata": { "name": "viewers" },
+        "roleRef": { "kind": "ClusterRole", "name": "view" },
+        "subjects": [{ "kind": "User", "name": "joe" }],
+    });
+    jane.post(BINDINGS, &without_group).await.expect(StatusCode::CREATED);
+    // A field that nobody knows is no change of the binding: finalizers may be taken off without rights to its role.
+    let strong = binding("strong", ("ClusterRole", "cluster-admin"), ("User", "joe"));
+    Client::administrator(&cluster).post(BINDINGS, &strong).await.expect(StatusCode::CREATED);
+    let change = json!({ "odd": 1, "metadata": { "finalizers": ["example.com/a"] } });
+    let path = format!("{BINDINGS}/strong");
+    jane.send("PATCH", &path, support::MERGE, &change).await.expect(StatusCode::OK);
+}
+
+#[tokio::test]
+async fn an_aggregated_role_is_changed_by_those_alone_who_have_all_rights() {
+    let cluster = cluster().await;
+    let rbac = "rbac.authorization.k8s.io";
+    let rules = json!([
+        { "apiGroups": [rbac], "resources": ["clusterroles"], "verbs": ["create", "patch"] },
+        { "apiGroups": [""], "resources": ["pods"], "verbs": ["get"] },
+    ]);
+    let admin = Client::administrator(&cluster);
+    admin.post(CLUSTER_ROLES, &role("writer", &rules)).await.expect(StatusCode::CREATED);
+    let bound = binding("writer", ("ClusterRole", "writer"), ("User", "jane"));
+    admin.post(CLUSTER_BINDINGS, &bound).await.expect(StatusCode::CREATED);
+    let selectors = json!({ "clusterRoleSelectors": [{ "matchLabels": { "nobody": "has" } }] });
+    let mut all = role("all", &json!([]));
+    all["aggregationRule"] = selectors.clone();
+    let jane = Client::of(&cluster, "jane's");
+    let expected = "clusterroles.rbac.authorization.k8s.io \"all\" is forbidden: must have cluster-admin privileges to use \
+                    the aggregationRule";
+    assert_eq!(jane.post(CLUSTER_ROLES, &all).await.refused(403, "Forbidden"), expected);
+    admin.post(CLUSTER_ROLES, &all).await.expect(StatusCode::CREATED);
+    let path = format!("{CLUSTER_ROLES}/all");
+    let own = json!({ "aggregationRule": null, "rules": may(&["get"], "pods") });
+    assert_eq!(jane.send("PATCH", &path, support::MERGE, &own).await.refused(403, "Forbidden"), expected);
+    // The rules are looked at first.
+    let more = json!({ "rules": may(&["delete"], "pods") });
+    let refused = jane.send("PATCH", &path, support::MERGE, &more).await.refused(403, "Forbidden");
+    assert!(refused.contains("not currently held"), "{refused}");
 }
 
 #[tokio::test]

@@ -33,6 +33,12 @@ async fn a_pod_is_bound_to_a_node_once() {
     cluster.post(&path, &about("b", &json!({}))).await.refused(400, "BadRequest");
     let nowhere = cluster.post(&path, &about("a", &json!({ "target": { "kind": "Foo" } }))).await;
     assert_eq!(nowhere.code, StatusCode::INTERNAL_SERVER_ERROR);
+    for (precondition, what) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
+        let mut other = node.clone();
+        other["metadata"][precondition] = json!("1");
+        let refused = cluster.post(&path, &other).await.refused(409, "Conflict");
+        assert!(refused.contains(&format!("Precondition failed: {what} in precondition: 1, ")), "{refused}");
+    }
     let done = cluster.post(&path, &node).await.expect(StatusCode::CREATED);
     assert_eq!(done["status"], "Success");
     let pod = cluster.get(&format!("{PODS}/a")).await.expect(StatusCode::OK);
@@ -95,6 +101,9 @@ async fn a_service_account_gets_a_token_that_the_server_knows() {
     let bound = json!({ "spec": { "boundObjectRef": { "apiVersion": "v1", "kind": "Secret", "name": "none" } } });
     cluster.post(&path, &bound).await.refused(404, "NotFound");
     cluster.post(&format!("{accounts}/none/token"), &json!({ "spec": {} })).await.refused(404, "NotFound");
+    let earlier = json!({ "metadata": { "uid": "1" }, "spec": {} });
+    let refused = cluster.post(&path, &earlier).await.refused(409, "Conflict");
+    assert!(refused.contains("the UID in the token request (1) does not match"), "{refused}");
 }
 
 #[tokio::test]

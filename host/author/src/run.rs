@@ -94,6 +94,7 @@ async fn one(step: &BuildStep, keep: bool, tools: &Toolbox, folder: &Path, verbo
 async fn to_the_end(process: &mut Child, reading: impl Future<Output = ((), ())>) -> std::io::Result<ExitStatus> {
     let mut reading = pin!(reading);
     let status = tokio::select! {
+        biased;
         _ = &mut reading => return process.wait().await,
         status = process.wait() => status?,
     };

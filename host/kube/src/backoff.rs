@@ -30,7 +30,7 @@ impl Backoff {
         if self.last.is_some_and(|last| now.duration_since(last) > HEALTHY) {
             self.retries.reset();
         }
-        let delay = self.retries.pause(rand::random());
+        let delay = self.retries.pause(windlass_world::random());
         self.last = Some(now + delay);
         delay
     }

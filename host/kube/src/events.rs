@@ -147,7 +147,7 @@ impl Events for Recorder {
             instance,
             headers,
             fence: principal.fence.clone(),
-            at: Timestamp::now(),
+            at: timestamp(),
         };
         if self.queue.try_send(Message::Emit(Box::new(occurrence))).is_err() {
             let before = self.dropped.fetch_add(1, Ordering::Relaxed);
@@ -192,6 +192,7 @@ impl Worker {
         loop {
             let has_room = self.sending.len() < AT_ONCE;
             tokio::select! {
+                biased;
                 message = messages.recv(), if has_room => match message {
                     Some(Message::Emit(occurrence)) => {
                         let occurred = AssertUnwindSafe(self.occurred(occurrence)).catch_unwind().await;
@@ -288,7 +289,7 @@ async fn send(client: &Client, mutation: &Mutation, fence: &Fenced) -> Result<bo
         result.map(|_| true)
     };
     let passes = |error: &RequestError| error.code().is_none_or(|code| code >= 500 || code == 429);
-    RETRIES.run(rand::random, sleep, passes, attempt).await
+    RETRIES.run(windlass_world::random, sleep, passes, attempt).await
 }
 
 /// `<name>.<time in hexadecimal>`, as for every recorder; the object's name is left out where no Event may have it.
@@ -375,6 +376,11 @@ fn reference(object: &ObjectRef) -> Value {
         }
     }
     reference
+}
+
+/// The time of day. One that cannot be written stands at its end.
+pub(crate) fn timestamp() -> Timestamp {
+    Timestamp::UNIX_EPOCH.saturating_add(windlass_world::now()).unwrap_or(Timestamp::MAX)
 }
 
 /// Kubernetes' `MicroTime`: RFC 3339 with six decimals, always.

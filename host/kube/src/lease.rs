@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
-use jiff::Timestamp;
 use kube::Client;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -23,7 +22,7 @@ use windlass_core::watch::WatchSpec;
 
 use crate::client::headers;
 use crate::client::request::{self, MOST_ANSWER, Mutation, Query, RequestError, SERVER_TIMEOUT};
-use crate::events::micro_time;
+use crate::events::{micro_time, timestamp};
 
 /// Which installation a lease belongs to.
 const INSTANCE_LABEL: &str = "windlass.dev/instance";
@@ -219,7 +218,7 @@ impl Leases {
     }
 
     fn document(&self, name: &str, kind: LeaseKind, over: Option<&LeaseVersion>, record: &LeaseRecord) -> Value {
-        let now = micro_time(Timestamp::now());
+        let now = micro_time(timestamp());
         let mut metadata: Value = over.and_then(|over| serde_json::from_str(over).ok()).unwrap_or_else(|| json!({}));
         metadata["name"] = name.into();
         metadata["namespace"] = (*self.namespace).into();

@@ -182,7 +182,7 @@ impl Files {
         self.keep_watching();
         let (directory, wanted, seen) = (self.directory.clone(), self.wanted.clone(), self.seen.clone());
         let most = self.most;
-        let looked = tokio::task::spawn_blocking(move || look(&directory, &wanted, most, seen)).await;
+        let looked = windlass_world::spawn_blocking(move || look(&directory, &wanted, most, seen)).await;
         let now = match looked {
             Ok(Ok(now)) => now,
             Ok(Err(error)) => return self.blind(&error),

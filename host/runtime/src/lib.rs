@@ -28,7 +28,7 @@ pub use dispatch::guards::GuardSettings;
 pub use dispatch::ports::call_slots;
 pub use egress::tls::TrustError;
 pub use leadership::{LeaseMode, LeaseSettings};
-pub use manager::{HostError, run};
+pub use manager::{HostError, run, run_loaded};
 pub use observe::admin::ListenError;
 pub use plugins::directory::{AllowedError, DirectoryError};
 pub use plugins::leftovers::NamedKinds;

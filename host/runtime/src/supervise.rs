@@ -65,7 +65,7 @@ where
         if started.elapsed() >= HEALTHY {
             retries.reset();
         }
-        let chosen = retries.pause(rand::random());
+        let chosen = retries.pause(windlass_world::random());
         panics.report(name, &*panic, &format!("it starts again in {chosen:?}"));
         tokio::select! {
             // Cancellation wins over a timer that is ready too.
@@ -89,7 +89,7 @@ pub(crate) const fn jittered_policy(first: Duration, cap: Duration) -> RetryPoli
 
 /// A random time from one to two `pause`s, so that tasks that failed together do not restart together.
 pub(crate) fn jittered(pause: Duration) -> Duration {
-    jittered_policy(pause, pause).begin().pause(rand::random())
+    jittered_policy(pause, pause).begin().pause(windlass_world::random())
 }
 
 #[cfg(test)]

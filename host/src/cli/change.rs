@@ -141,7 +141,7 @@ impl ManualChange<'_> {
             primary_kind: carrier.resource.kind.clone(),
             primary_key: carrier.key.clone(),
             primary: None,
-            trace_id: format!("{:032x}", rand::random::<u128>()).into(),
+            trace_id: format!("{:032x}", windlass_world::random::<u128>()).into(),
             triggers: Triggers::default(),
             hold: Hold::detached(),
             overlay: Overlay::default(),

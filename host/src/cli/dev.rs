@@ -1,18 +1,17 @@
 //! `windlass dev`: plugins against an embedded API server.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
 use tokio_util::sync::CancellationToken;
-use windlass_apiserver::{ApiServer, Config};
 use windlass_author::build;
 use windlass_author::file::{self, BuildFile};
 use windlass_author::follow::FollowedFolder;
 use windlass_kube::client::{self, ConnectOptions, Connection};
 use windlass_runtime::{GrantMode, LeaseMode, POLICY_SUFFIX, QUICK_FROM, Settings};
 
+use super::embedded::EmbeddedArgs;
 use super::{PluginArgs, shutdown};
 use crate::telemetry::brief::BriefOptions;
 
@@ -27,9 +26,8 @@ pub(super) struct DevArgs {
     folder: Option<PathBuf>,
     #[command(flatten)]
     plugins: PluginArgs,
-    /// The address of the API server. It must be a loopback address, as the server has no authentication. Port 0: any free port.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = loopback)]
-    listen: SocketAddr,
+    #[command(flatten)]
+    embedded: EmbeddedArgs,
     /// Write the API server's kubeconfig to this file. Default: .windlass/kubeconfig in the plugin's folder, or here with --plugins.
     #[arg(long, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
@@ -37,15 +35,6 @@ pub(super) struct DevArgs {
     /// they would change nothing.
     #[arg(long, short)]
     verbose: bool,
-}
-
-fn loopback(text: &str) -> Result<SocketAddr, String> {
-    let address: SocketAddr = text.parse().map_err(|_| "an address and a port, such as 127.0.0.1:6443".to_owned())?;
-    if address.ip().is_loopback() {
-        Ok(address)
-    } else {
-        Err("the embedded API server lets everyone in, so it listens on loopback only, such as 127.0.0.1".to_owned())
-    }
 }
 
 impl DevArgs {
@@ -68,14 +57,11 @@ impl DevArgs {
         // What the author has built is what the author wants to see run.
         settings.rollback = false;
         let stop = shutdown::on_signal()?;
-        let server = ApiServer::start(Config { address: self.listen, ..Config::default() })
-            .await
-            .with_context(|| format!("cannot start the embedded API server on {}", self.listen))?;
         let kubeconfig = self.kubeconfig_out.unwrap_or_else(|| match &folder {
             Some((folder, _)) => folder.join(KUBECONFIG),
             None => KUBECONFIG.into(),
         });
-        write_kubeconfig(&kubeconfig, &server.kubeconfig())?;
+        let server = self.embedded.start(Some(kubeconfig.clone()), None).await?;
         tracing::info!(
             server = server.url(),
             "embedded API server is ready: kubectl --kubeconfig {} get all",
@@ -142,24 +128,4 @@ async fn serve(
 pub(super) fn shortened(path: &Path) -> PathBuf {
     let here = std::env::current_dir().ok().and_then(|here| here.canonicalize().ok());
     here.and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned)).unwrap_or_else(|| path.to_owned())
-}
-
-fn write_kubeconfig(path: &Path, text: &str) -> anyhow::Result<()> {
-    if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent).with_context(|| format!("cannot make the directory {}", parent.display()))?;
-    }
-    std::fs::write(path, text).with_context(|| format!("cannot write the kubeconfig {}", path.display()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_embedded_api_server_listens_on_loopback_only() {
-        assert!(loopback("127.0.0.1:6443").is_ok());
-        assert!(loopback("[::1]:0").is_ok());
-        assert!(loopback("0.0.0.0:6443").expect_err("everywhere").contains("loopback"));
-        assert!(loopback("6443").is_err());
-    }
 }

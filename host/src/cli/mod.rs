@@ -1,9 +1,11 @@
 //! The command line, one file a subcommand.
 
+mod apiserver;
 mod build;
 mod change;
 mod children;
 mod dev;
+mod embedded;
 mod examine;
 mod features;
 mod finalizers;
@@ -96,6 +98,18 @@ enum Command {
         kubectl --kubeconfig .windlass/kubeconfig apply -f examples/webapp/crd.yaml\n  \
         kubectl --kubeconfig .windlass/kubeconfig apply -f examples/webapp/webapp.yaml")]
     Dev(dev::DevArgs),
+    /// Run the embedded API server alone, for tests in any language.
+    ///
+    /// A Kubernetes API server in one process, on a loopback port, for kubectl and any other client. It needs no etcd and no
+    /// container. Once it is ready, it prints a line `ready URL kubeconfig=FILE` to standard output. SIGTERM or Ctrl-C ends it.
+    ///
+    /// Workloads become ready by themselves, and garbage is collected. With --reactors the server misbehaves as you say.
+    #[command(after_help = "Examples:\n  windlass apiserver --kubeconfig-out kubeconfig --port-file port &\n  \
+        KUBECONFIG=kubeconfig kubectl get namespaces\n  \
+        windlass apiserver --load manifests --authorization rbac     # kubectl auth can-i --as …\n  \
+        windlass apiserver --state objects.state --reactors bad-day.yaml")]
+    #[command(name = "apiserver")]
+    ApiServer(apiserver::ApiServerArgs),
     /// Make a folder for a new plugin, ready to build and run.
     ///
     /// The folder has sources and tests, the SDK, a CRD and a sample object, a policy, and windlass.yaml, which says how to build
@@ -283,6 +297,7 @@ impl Cli {
             match self.command {
                 Command::Run(args) => args.run().await.map(|()| ExitCode::SUCCESS),
                 Command::Dev(args) => args.run().await.map(|()| ExitCode::SUCCESS),
+                Command::ApiServer(args) => args.run().await.map(|()| ExitCode::SUCCESS),
                 Command::Children(args) => args.run().await.map(|()| ExitCode::SUCCESS),
                 Command::Features(args) => args.run().map(|()| ExitCode::SUCCESS),
                 Command::Finalizers(args) => args.run().await.map(|()| ExitCode::SUCCESS),

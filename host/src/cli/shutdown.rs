@@ -13,6 +13,7 @@ pub(crate) fn on_signal() -> anyhow::Result<CancellationToken> {
     tokio::spawn(async move {
         loop {
             let (name, kind) = tokio::select! {
+                biased;
                 _ = interrupt.recv() => ("SIGINT", SignalKind::interrupt()),
                 _ = terminate.recv() => ("SIGTERM", SignalKind::terminate()),
             };

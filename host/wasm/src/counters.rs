@@ -2,7 +2,8 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
+
+use tokio::time::Instant;
 
 use crate::limits::Limits;
 use crate::log_budget::LogBudget;

@@ -4,7 +4,9 @@
 //! what others say there.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::limits::Limits;
 

@@ -7,8 +7,9 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use wasmtime::Store;
 use windlass_core::confidential::Confidential;
 use windlass_core::grants::Grants;

@@ -282,7 +282,7 @@ impl Shared {
             self.guests.handle.spawn(async move {
                 loop {
                     while let Some(due) = lot.evict_idle(idle) {
-                        tokio::time::sleep_until(due.into()).await;
+                        tokio::time::sleep_until(due).await;
                     }
                     sweeping.store(false, Ordering::SeqCst);
                     // What was parked between the last look and now found somebody who was still at it.

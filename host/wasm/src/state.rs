@@ -1,7 +1,7 @@
 //! The host's knowledge of a running call: the data of its store, which each import sees.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
@@ -78,7 +78,7 @@ impl World {
             Self::Describe(world) => world.random.fill_bytes(bytes),
             Self::Reconcile(world) => world.fill_random(bytes),
             Self::Answer(world) => world.random.fill_bytes(bytes),
-            Self::Parked => rand::rng().fill_bytes(bytes),
+            Self::Parked => windlass_world::fill(bytes),
         }
     }
 
@@ -141,14 +141,9 @@ impl ReconcileWorld {
     fn fill_random(&mut self, bytes: &mut [u8]) {
         match &mut self.replayed {
             Some(replayed) => replayed.random.fill_bytes(bytes),
-            None => rand::rng().fill_bytes(bytes),
+            None => windlass_world::fill(bytes),
         }
     }
-}
-
-/// The time since 1970.
-pub(crate) fn now() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// An export that only answers called an import that it may not call. It travels through wasmtime as the cause of the trap.
@@ -185,7 +180,7 @@ impl CallState {
         if let Some(told) = self.world.told_now() {
             return told + self.slept;
         }
-        self.latest = self.latest.max(now());
+        self.latest = self.latest.max(windlass_world::now());
         self.latest
     }
 

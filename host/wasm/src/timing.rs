@@ -7,8 +7,9 @@
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use windlass_core::fair::CpuPermit;
 
 use crate::limits::{Limit, Overrun};
@@ -117,7 +118,7 @@ impl CallTime {
     pub(crate) async fn limited<F: Future + Unpin>(&self, mut call: F) -> Option<F::Output> {
         loop {
             let end = self.deadline() + GRACE;
-            if let Ok(answer) = tokio::time::timeout_at(end.into(), &mut call).await {
+            if let Ok(answer) = tokio::time::timeout_at(end, &mut call).await {
                 return Some(answer);
             }
             // What was true when the wait began need not be any more: the clock may have stood still.

@@ -1,9 +1,8 @@
 //! The host's knowledge of a guest that uses WASI: its handles, and what it has written to its standard streams without
 //! ending the line. `wasi` works with it; who uses no WASI has none of it.
 
-use std::time::Instant;
-
 use slab::Slab;
+use tokio::time::Instant;
 
 /// More handles than a runtime needs, and few enough to be nothing.
 pub(crate) const MOST_HANDLES: usize = 4_096;

@@ -1,6 +1,7 @@
 //! Tokens of service accounts: the account, and the object that the token is bound to, must still be there.
 
 use crate::authz::User;
+use crate::clock::Moment;
 use crate::object;
 use crate::resources::resource::GroupResource;
 use crate::storage::ObjectKey;
@@ -19,7 +20,7 @@ pub(super) fn verify(state: &State, token: &str, audiences: &[String]) -> Result
         ("nodes", "", claims.account.node.as_ref().filter(|_| claims.account.pod.is_none())),
     ];
     for (plural, namespace, reference) in bound {
-        if reference.is_some_and(|reference| !exists(state, plural, namespace, reference)) {
+        if reference.is_some_and(|reference| !lives(state, plural, namespace, reference)) {
             return Err(TokenError::Unknown);
         }
     }
@@ -27,13 +28,17 @@ pub(super) fn verify(state: &State, token: &str, audiences: &[String]) -> Result
     Ok((user(&claims), audiences))
 }
 
-fn exists(state: &State, plural: &str, namespace: &str, reference: &Reference) -> bool {
+/// Whether the object is there, and not terminating for longer than clocks may differ.
+fn lives(state: &State, plural: &str, namespace: &str, reference: &Reference) -> bool {
+    const LEEWAY: i64 = 60;
     let key = ObjectKey {
         resource: GroupResource::new("", plural),
         namespace: namespace.to_owned(),
         name: reference.name.clone(),
     };
-    state.store.get(&key).is_some_and(|found| object::uid(found) == reference.uid)
+    let Some(found) = state.store.get(&key).filter(|found| object::uid(found) == reference.uid) else { return false };
+    let ended = object::text(found, "/metadata/deletionTimestamp");
+    Moment::parse(ended).is_none_or(|ended| ended.seconds() + LEEWAY >= state.time.now().seconds())
 }
 
 fn user(claims: &Claims) -> User {
@@ -47,7 +52,10 @@ fn user(claims: &Claims) -> User {
     for (kind, reference) in [("pod", &account.pod), ("node", &account.node)] {
         if let Some(reference) = reference {
             mark(&format!("{kind}-name"), &reference.name);
-            mark(&format!("{kind}-uid"), &reference.uid);
+            // A node that was not there when the token was made has none.
+            if !reference.uid.is_empty() {
+                mark(&format!("{kind}-uid"), &reference.uid);
+            }
         }
     }
     user
@@ -105,5 +113,20 @@ mod tests {
         // Another account of the same name is another one.
         stored(&mut state, "serviceaccounts", "robot", "3");
         assert_eq!(verify(&state, &free, &here), Err(TokenError::Unknown));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_outlives_the_deletion_of_its_account_by_a_minute() {
+        let mut state = State::new(10, Clock::Told(std::time::SystemTime::UNIX_EPOCH), Some(1));
+        let here = [ISSUER.to_owned()];
+        let account = stored(&mut state, "serviceaccounts", "robot", "1");
+        let token = token(&state, None);
+        let deleted = state.now();
+        let metadata = json!({ "name": "robot", "namespace": "a", "uid": "1", "deletionTimestamp": deleted });
+        state.commit(&account, json!({ "metadata": metadata }));
+        tokio::time::advance(std::time::Duration::from_mins(1)).await;
+        verify(&state, &token, &here).expect("clocks may differ by a minute");
+        tokio::time::advance(std::time::Duration::from_secs(1)).await;
+        assert_eq!(verify(&state, &token, &here), Err(TokenError::Unknown));
     }
 }

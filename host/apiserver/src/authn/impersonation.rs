@@ -8,6 +8,7 @@ use http::HeaderMap;
 use percent_encoding::percent_decode_str;
 
 use crate::authz::{Access, Attributes, ResourceAttributes, User};
+use crate::object::names;
 use crate::status_error::ApiError;
 
 const EXTRA: &str = "impersonate-extra-";
@@ -21,25 +22,22 @@ pub(super) fn impersonate(
     request: &Attributes,
 ) -> Result<Option<User>, ApiError> {
     let Some(wanted) = read(headers)? else { return Ok(None) };
-    match refusal(access, user, &wanted, request) {
-        Some(refused) => Err(refused),
-        None => Ok(Some(completed(wanted))),
-    }
-}
-
-/// Why the user may not be the wanted one, neither by the one kind of rights nor by the other.
-fn refusal(access: Access<'_>, user: &User, wanted: &User, request: &Attributes) -> Option<ApiError> {
     let refused = |questions: Vec<Attributes>| {
         questions.into_iter().enumerate().find_map(|(index, attributes)| {
             let decision = access.decide(user, &attributes);
             (!decision.allowed).then(|| (index, attributes.refuse(user, &decision.reason)))
         })
     };
-    let (first, older) = refused(questions(wanted))?;
-    let Some(mode) = Mode::of(wanted) else { return Some(older) };
-    let (_, constrained) = refused(mode.questions(wanted, request))?;
+    let mut constrained = None;
+    for mode in Mode::of(user, &wanted) {
+        match refused(mode.questions(&wanted, request)) {
+            None => return Ok(Some(completed(wanted, mode.groups))),
+            Some((_, refusal)) => constrained = constrained.or(Some(refusal)),
+        }
+    }
+    let Some((first, older)) = refused(questions(&wanted)) else { return Ok(Some(completed(wanted, &[]))) };
     // A user who has some of the older right hears of what lacks to that.
-    Some(if first == 0 { constrained } else { older })
+    Err(constrained.filter(|_| first == 0).unwrap_or(older))
 }
 
 /// May the user be this name, in this group, with this mark?
@@ -79,45 +77,79 @@ fn asked(verb: &str, group: &str, resource: &str, name: &str) -> ResourceAttribu
 struct Mode {
     name: &'static str,
     who: ResourceAttributes,
+    /// The groups that all such users have.
+    groups: &'static [&'static str],
 }
 
 impl Mode {
-    fn of(wanted: &User) -> Option<Mode> {
+    /// The kinds by which the user may be the wanted one, in the order in which they are tried.
+    fn of(user: &User, wanted: &User) -> Vec<Mode> {
         let name_alone = wanted.groups.is_empty() && wanted.uid.is_empty() && wanted.extra.is_empty();
         if let Some((namespace, name)) = User::service_account_of(&wanted.name) {
             let who = asked("impersonate:serviceaccount", AUTHENTICATION, "serviceaccounts", name);
             let who = ResourceAttributes { namespace: namespace.to_owned(), ..who };
-            return name_alone.then_some(Mode { name: "serviceaccount", who });
+            let mode = Mode { name: "serviceaccount", who, groups: &[] };
+            return name_alone.then_some(mode).into_iter().collect();
         }
-        if let Some(node) = wanted.name.strip_prefix("system:node:") {
-            let who = asked("impersonate:arbitrary-node", AUTHENTICATION, "nodes", node);
-            return name_alone.then_some(Mode { name: "arbitrary-node", who });
+        if let Some(node) = node_of(&wanted.name) {
+            let mode = |name, node| Mode {
+                name,
+                who: asked(&format!("impersonate:{name}"), AUTHENTICATION, "nodes", node),
+                groups: &[User::NODES],
+            };
+            // The right to be one's own node names no node.
+            let own = runs_on(user, node).then(|| mode("associated-node", "*"));
+            let modes = own.into_iter().chain([mode("arbitrary-node", node)]);
+            return modes.filter(|_| name_alone).collect();
         }
         // What these stand for is never given away in part.
-        let is_safe = !wanted.is_master() && wanted.extra.keys().all(|key| key.contains('/'));
+        let is_safe = !wanted.is_master() && !wanted.is_in("") && wanted.extra.iter().all(is_plain_mark);
         let who = asked("impersonate:user-info", AUTHENTICATION, "users", &wanted.name);
-        is_safe.then_some(Mode { name: "user-info", who })
+        is_safe.then_some(Mode { name: "user-info", who, groups: &[] }).into_iter().collect()
     }
 
-    fn questions(self, wanted: &User, request: &Attributes) -> Vec<Attributes> {
+    fn questions(&self, wanted: &User, request: &Attributes) -> Vec<Attributes> {
         let verb = format!("impersonate:{}", self.name);
         let groups = wanted.groups.iter().map(|group| asked(&verb, AUTHENTICATION, "groups", group));
-        let who = std::iter::once(self.who).chain(groups).chain(marks(&verb, wanted));
+        let who = std::iter::once(self.who.clone()).chain(groups).chain(marks(&verb, wanted));
         let on = request.with_verb(format!("impersonate-on:{}:{}", self.name, request.verb()));
         std::iter::once(on).chain(who.map(Attributes::Resource)).collect()
     }
 }
 
+fn node_of(user: &str) -> Option<&str> {
+    user.strip_prefix("system:node:").filter(|node| names::check_subdomain(node).is_ok())
+}
+
+/// Whether the user is a service account whose token is bound to the node, or to a pod on it.
+fn runs_on(user: &User, node: &str) -> bool {
+    let is_account = User::service_account_of(&user.name).is_some();
+    is_account && user.extra.get(User::NODE_NAME).is_some_and(|nodes| nodes == &[node])
+}
+
+/// A mark under a path behind a domain, with values that say something.
+fn is_plain_mark((key, values): (&String, &Vec<String>)) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte);
+    let is_key = key.split_once('/').is_some_and(|(domain, path)| {
+        names::check_subdomain(domain).is_ok() && !path.is_empty() && path.bytes().all(is_allowed)
+    });
+    is_key && *key == key.to_lowercase() && !values.is_empty() && !values.contains(&String::new())
+}
+
 /// With the groups that belong to such a user.
-fn completed(mut wanted: User) -> User {
+fn completed(mut wanted: User, groups: &[&str]) -> User {
+    wanted.groups.extend(groups.iter().map(|&group| group.to_owned()));
     if wanted.groups.is_empty()
         && let Some((namespace, _)) = User::service_account_of(&wanted.name)
     {
         wanted.groups = User::service_account_groups(namespace);
     }
-    let [known, unknown] = [User::AUTHENTICATED, User::UNAUTHENTICATED];
-    let own = if wanted.name == User::ANONYMOUS { unknown } else { known };
-    if !wanted.is_in(known) && !wanted.is_in(unknown) {
+    let own = match wanted.name.as_str() {
+        User::ANONYMOUS => User::UNAUTHENTICATED,
+        _ if wanted.is_in(User::UNAUTHENTICATED) => return wanted,
+        _ => User::AUTHENTICATED,
+    };
+    if !wanted.is_in(own) {
         wanted.groups.push(own.to_owned());
     }
     wanted
@@ -131,7 +163,8 @@ fn read(headers: &HeaderMap) -> Result<Option<User>, ApiError> {
     let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for name in headers.keys() {
         if let Some(key) = name.as_str().strip_prefix(EXTRA) {
-            let key = percent_decode_str(key).decode_utf8_lossy().to_lowercase();
+            // The name is in lower case; what is escaped in it may not be.
+            let key = percent_decode_str(key).decode_utf8_lossy().into_owned();
             extra.entry(key).or_default().extend(all(name.as_str()));
         }
     }

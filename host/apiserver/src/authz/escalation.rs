@@ -8,68 +8,112 @@ use crate::object::{self, text};
 use crate::resources::resource::GroupResource;
 use crate::status_error::ApiError;
 
-/// Refuses a role or binding that would give away rights which its writer has not. `previous` is the stored object.
+/// Refuses a role or binding that would give away rights which its writer has not. `object` has its defaults, `previous` is
+/// the stored one, and `named` is the name in the request's path: none for a creation by POST.
 pub(crate) fn check(
     access: Access<'_>,
     user: &User,
     resource: &GroupResource,
+    named: &str,
     object: &Value,
     previous: Option<&Value>,
 ) -> Result<(), ApiError> {
     if resource.group != RBAC || user.is_master() {
         return Ok(());
     }
+    let writer = Writer { access, user, resource };
+    let is_role = ["roles", "clusterroles"].contains(&resource.plural.as_str());
+    if is_role && writer.may("escalate", &resource.plural, named, object::namespace(object)) {
+        return Ok(());
+    }
     if previous.is_some_and(|previous| without_collectors_fields(previous) == without_collectors_fields(object)) {
         return Ok(());
     }
-    let namespace = object::namespace(object);
-    let wanted = match resource.plural.as_str() {
-        "roles" | "clusterroles" => {
-            let role = ResourceAttributes {
-                verb: "escalate".to_owned(),
-                resource: resource.plural.clone(),
-                name: object::name(object).to_owned(),
-                ..asked(namespace)
-            };
-            if access.decide(user, &Attributes::Resource(role)).allowed {
-                return Ok(());
-            }
-            // Whoever chooses by labels which roles are taken in may get any right.
-            if object.get("aggregationRule").is_some_and(|rule| !rule.is_null()) {
-                let all = [PolicyRule::all_resources(), PolicyRule::all_paths()];
-                if !coverage::missing(&access.rules(user, "").0, &all).is_empty() {
-                    let why = "must have cluster-admin privileges to use the aggregationRule";
-                    return Err(ApiError::forbidden(resource, object::name(object), why));
-                }
-            }
-            PolicyRule::of_role(object)
-        }
-        _ => {
-            let reference = &object["roleRef"];
-            let plural = format!("{}s", text(reference, "/kind").to_lowercase());
-            let role = ResourceAttributes {
-                verb: "bind".to_owned(),
-                resource: plural,
-                name: text(reference, "/name").to_owned(),
-                ..asked(namespace)
-            };
-            if access.decide(user, &Attributes::Resource(role)).allowed {
-                return Ok(());
-            }
-            if namespace.is_empty() && text(reference, "/kind") == "Role" {
-                return Err(ApiError::bad_request("Namespace parameter required."));
-            }
-            let found = access.role_rules(reference, namespace);
-            // Not the role's own resource: a real server says it so.
-            found.map_err(|_| ApiError::not_found(resource, text(reference, "/name")))?
-        }
-    };
-    let (owned, error) = access.rules(user, namespace);
-    let missing = coverage::missing(&owned, &wanted);
-    if missing.is_empty() {
-        return Ok(());
+    if is_role { writer.check_role(object, previous) } else { writer.check_binding(object) }
+}
+
+/// Who writes which kind of object.
+struct Writer<'a> {
+    access: Access<'a>,
+    user: &'a User,
+    resource: &'a GroupResource,
+}
+
+impl Writer<'_> {
+    fn may(&self, verb: &str, resource: &str, name: &str, namespace: &str) -> bool {
+        let asked = ResourceAttributes {
+            verb: verb.to_owned(),
+            group: RBAC.to_owned(),
+            resource: resource.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            ..ResourceAttributes::default()
+        };
+        self.access.decide(self.user, &Attributes::Resource(asked)).allowed
     }
-    Err(refused(user, resource, object, missing, error.as_deref()))
+
+    fn check_role(&self, role: &Value, previous: Option<&Value>) -> Result<(), ApiError> {
+        self.check_rules(role, &PolicyRule::of_role(role))?;
+        // Whoever chooses by labels which roles are taken in may get any right, and keep others from losing one.
+        if !is_aggregated(role) && !previous.is_some_and(is_aggregated) {
+            return Ok(());
+        }
+        let all = [PolicyRule::all_resources(), PolicyRule::all_paths()];
+        if coverage::missing(&self.access.rules(self.user, "").0, &all).is_empty() {
+            return Ok(());
+        }
+        let why = "must have cluster-admin privileges to use the aggregationRule";
+        Err(ApiError::forbidden(self.resource, object::name(role), why))
+    }
+
+    fn check_binding(&self, binding: &Value) -> Result<(), ApiError> {
+        let reference = &binding["roleRef"];
+        let (kind, name, namespace) = (text(reference, "/kind"), text(reference, "/name"), object::namespace(binding));
+        let plural = match kind {
+            "Role" => "roles",
+            "ClusterRole" => "clusterroles",
+            _ => return Err(ApiError::internal(format!("unsupported role reference kind: {kind:?}"))),
+        };
+        if text(reference, "/apiGroup") == RBAC && self.may("bind", plural, name, namespace) {
+            return Ok(());
+        }
+        if namespace.is_empty() && kind == "Role" {
+            return Err(ApiError::bad_request("Namespace parameter required."));
+        }
+        let rules = self.access.role_rules(reference, namespace);
+        // Not the role's own resource: a real server says it so.
+        let rules = rules.map_err(|_| ApiError::not_found(self.resource, name))?;
+        self.check_rules(binding, &rules)
+    }
+
+    fn check_rules(&self, object: &Value, wanted: &[PolicyRule]) -> Result<(), ApiError> {
+        let (owned, error) = self.access.rules(self.user, object::namespace(object));
+        let missing = coverage::missing(&owned, wanted);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(self.refused(object, missing, error.as_deref()))
+    }
+
+    fn refused(&self, object: &Value, missing: Vec<PolicyRule>, error: Option<&str>) -> ApiError {
+        let mut lines: Vec<String> = coverage::compact(missing).iter().map(PolicyRule::to_string).collect();
+        lines.sort();
+        lines.dedup();
+        let mut why = format!(
+            "user {:?} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
+            self.user.name,
+            go_list(&self.user.groups),
+            lines.join("\n")
+        );
+        if let Some(error) = error {
+            why = format!("{why}; resolution errors: [{error}]");
+        }
+        ApiError::forbidden(self.resource, object::name(object), &why)
+    }
+}
+
+fn is_aggregated(role: &Value) -> bool {
+    !object::items(role, "/aggregationRule/clusterRoleSelectors").is_empty()
 }
 
 /// All but what the garbage collector writes, which may be written without the rights of the role. A label counts: by labels
@@ -77,34 +121,8 @@ pub(crate) fn check(
 fn without_collectors_fields(object: &Value) -> Value {
     let mut object = object.clone();
     let metadata = object::metadata_mut(&mut object);
-    for field in ["ownerReferences", "finalizers", "managedFields", "selfLink", "resourceVersion", "generation"] {
+    for field in ["ownerReferences", "finalizers", "managedFields", "selfLink"] {
         metadata.remove(field);
     }
     object
-}
-
-fn asked(namespace: &str) -> ResourceAttributes {
-    ResourceAttributes { group: RBAC.to_owned(), namespace: namespace.to_owned(), ..ResourceAttributes::default() }
-}
-
-fn refused(
-    user: &User,
-    resource: &GroupResource,
-    object: &Value,
-    missing: Vec<PolicyRule>,
-    error: Option<&str>,
-) -> ApiError {
-    let mut lines: Vec<String> = coverage::compact(missing).iter().map(PolicyRule::to_string).collect();
-    lines.sort();
-    lines.dedup();
-    let mut why = format!(
-        "user {:?} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
-        user.name,
-        go_list(&user.groups),
-        lines.join("\n")
-    );
-    if let Some(error) = error {
-        why = format!("{why}; resolution errors: [{error}]");
-    }
-    ApiError::forbidden(resource, object::name(object), &why)
 }

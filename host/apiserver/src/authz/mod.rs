@@ -8,6 +8,7 @@ mod coverage;
 pub(crate) mod escalation;
 mod resolve;
 mod rule;
+pub(crate) mod signers;
 mod user;
 
 pub(crate) use access::Access;

@@ -20,6 +20,10 @@ impl User {
     pub(crate) const AUTHENTICATED: &str = "system:authenticated";
     pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
     pub(crate) const ANONYMOUS: &str = "system:anonymous";
+    /// All nodes are in this group.
+    pub(crate) const NODES: &str = "system:nodes";
+    /// The mark of a service account's token with the node that it is for.
+    pub(crate) const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
     const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 
     /// The one user of a server that allows everything, and the bearer of the kubeconfig's token on one that does not.

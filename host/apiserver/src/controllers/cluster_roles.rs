@@ -27,7 +27,7 @@ pub(super) fn aggregate(state: &mut State) -> bool {
     let roles: Vec<Arc<Value>> = state.store.list(&authz::cluster_roles(), None).cloned().collect();
     for role in &roles {
         let selectors = object::items(role, "/aggregationRule/clusterRoleSelectors");
-        if selectors.is_empty() || object::is_terminating(role) {
+        if selectors.is_empty() {
             continue;
         }
         let combined = selected_rules(&roles, role, selectors);

@@ -4,8 +4,9 @@ mod manifests;
 mod reactors_file;
 mod state_file;
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 pub use manifests::LoadError;
@@ -16,15 +17,18 @@ pub(crate) use manifests::load;
 pub(crate) use reactors_file::{follow as follow_reactors, use_file as use_reactors};
 pub(crate) use state_file::{keep, read, write};
 
-/// Writes the file in the place of another at once: who reads it finds one of the two, also after a crash.
+/// Writes the file in the place of another at once: who reads it finds one of the two, also after a crash. Makes its folder.
+/// It is the user's alone, as it may have Secrets or an administrator's token.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    // The folder of a bare name is the current one.
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder)?;
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
-    let mut file = File::create(&beside)?;
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
     file.write_all(content)?;
     file.sync_all()?;
     std::fs::rename(&beside, path)?;
     // The name is on disk only when the folder is.
-    let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(folder)?.sync_all()
 }

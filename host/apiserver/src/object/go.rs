@@ -1,5 +1,7 @@
 //! JSON values as Go's `encoding/json` sees them.
 
+use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
+use base64::{Engine as _, alphabet};
 use serde_json::Value;
 
 /// The kind of a value, as Go's errors name it.
@@ -24,4 +26,12 @@ pub(crate) fn is_go_zero(value: &Value) -> bool {
         Value::Array(items) => items.is_empty(),
         Value::Object(fields) => fields.is_empty(),
     }
+}
+
+/// The bytes of a text in base64: line breaks are skipped, and bits after the last byte do not count.
+pub(crate) fn decode_base64(text: &str) -> Option<Vec<u8>> {
+    const GO: GeneralPurpose =
+        GeneralPurpose::new(&alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
+    let digits: Vec<u8> = text.bytes().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
+    GO.decode(digits).ok()
 }

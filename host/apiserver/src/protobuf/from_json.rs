@@ -1,13 +1,12 @@
 //! From an object's JSON to its message. What the message does not know is left out, and so is what is null.
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use prost_reflect::{DynamicMessage, Kind, MapKey, Value as Field};
 use serde_json::Value;
 
 use super::ProtobufError;
 use super::messages::{FieldType, MessageType, Messages};
 use super::shape::{self, Shape};
+use crate::object::decode_base64;
 
 /// The message of a value; `path` names it in errors.
 pub(super) fn message(
@@ -102,7 +101,8 @@ fn set_field(
     let value = if descriptor.is_list() {
         let items = value.as_array().ok_or_else(|| mistyped("a list"))?;
         let kind = descriptor.kind();
-        Field::List(items.iter().map(|item| one(messages, field, &kind, item, path)).collect::<Result<_, _>>()?)
+        let item = |(index, item)| one(messages, field, &kind, item, &format!("{path}[{index}]"));
+        Field::List(items.iter().enumerate().map(item).collect::<Result<_, _>>()?)
     } else if descriptor.is_map() {
         let entries = value.as_object().ok_or_else(|| mistyped("a map"))?;
         let kind = match descriptor.kind() {
@@ -132,7 +132,7 @@ fn one(messages: &Messages, field: &FieldType, kind: &Kind, value: &Value, path:
         Kind::Bool => value.as_bool().map(Field::Bool).ok_or_else(|| mistyped("a bool")),
         Kind::String => value.as_str().map(|text| Field::String(text.to_owned())).ok_or_else(|| mistyped("a text")),
         Kind::Bytes => {
-            let bytes = value.as_str().and_then(|text| BASE64_STANDARD.decode(text).ok());
+            let bytes = value.as_str().and_then(decode_base64);
             bytes.map(|bytes| Field::Bytes(bytes.into())).ok_or_else(|| mistyped("base64"))
         }
         Kind::Double => value.as_f64().map(Field::F64).ok_or_else(|| mistyped("a number")),

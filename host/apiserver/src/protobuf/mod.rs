@@ -5,14 +5,15 @@
 //! `WatchEvent` behind its length, and the object in it is wrapped again.
 
 mod from_json;
+mod measure;
 mod messages;
 mod shape;
 mod to_json;
+mod wire;
 
 #[cfg(test)]
 mod tests;
 
-use prost_reflect::prost::Message as _;
 use prost_reflect::prost::bytes::Bytes;
 use prost_reflect::{DynamicMessage, Value as Field};
 use serde_json::Value;
@@ -32,6 +33,12 @@ pub(crate) enum ProtobufError {
     /// Not the envelope, or its content is cut off.
     #[error("the protobuf body is malformed: {0}")]
     Malformed(String),
+    /// A small body that would be a large object.
+    #[error("the protobuf body has more than {} values", measure::MOST_VALUES)]
+    TooMany,
+    /// A text that should be JSON.
+    #[error("{field} is no JSON: {error}")]
+    Json { field: String, error: String },
     /// No built-in kind, such as a custom resource.
     #[error("kind {kind:?} of {api_version:?} has no protobuf message")]
     UnknownKind { api_version: String, kind: String },
@@ -54,7 +61,10 @@ pub(crate) fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
     let (api_version, kind) = (of("apiVersion"), of("kind"));
     let raw = envelope.get_field_by_name("raw").and_then(|raw| raw.as_bytes().cloned()).unwrap_or_default();
     let message = messages.of_kind(&api_version, &kind)?;
-    let mut object = to_json::object(messages, message, &to_json::read(message, &raw)?);
+    if !measure::is_bearable(&message.descriptor, &raw) {
+        return Err(ProtobufError::TooMany);
+    }
+    let mut object = to_json::object(messages, message, &to_json::read(message, &raw)?, &kind)?;
     object.insert("apiVersion".to_owned(), api_version.into());
     object.insert("kind".to_owned(), kind.into());
     Ok(Value::Object(object))
@@ -71,14 +81,11 @@ pub(crate) fn encode(object: &Value) -> Result<Vec<u8>, ProtobufError> {
     set(&mut type_meta, "kind", Field::String(kind.to_owned()))?;
     let mut wrapped = DynamicMessage::new(envelope.descriptor.clone());
     set(&mut wrapped, "typeMeta", Field::Message(type_meta))?;
-    set(&mut wrapped, "raw", Field::Bytes(content.encode_to_vec().into()))?;
+    set(&mut wrapped, "raw", Field::Bytes(wire::bytes(&content).into()))?;
     // Go writes these though they are empty.
     set(&mut wrapped, "contentEncoding", Field::String(String::new()))?;
     set(&mut wrapped, "contentType", Field::String(String::new()))?;
-    let mut body = MAGIC.to_vec();
-    body.reserve(wrapped.encoded_len());
-    wrapped.encode_raw(&mut body);
-    Ok(body)
+    Ok([MAGIC, &wire::bytes(&wrapped)].concat())
 }
 
 /// An event of a watch, behind its length.
@@ -89,12 +96,9 @@ pub(crate) fn frame(kind: &str, object: &Value) -> Result<Vec<u8>, ProtobufError
     let mut message = DynamicMessage::new(event.descriptor.clone());
     set(&mut message, "type", Field::String(kind.to_owned()))?;
     set(&mut message, "object", Field::Message(raw))?;
-    let length = message.encoded_len();
-    let prefix = u32::try_from(length).map_err(|_| ProtobufError::Malformed("an event of 4 GiB".to_owned()))?;
-    let mut frame = prefix.to_be_bytes().to_vec();
-    frame.reserve(length);
-    message.encode_raw(&mut frame);
-    Ok(frame)
+    let content = wire::bytes(&message);
+    let length = u32::try_from(content.len()).map_err(|_| ProtobufError::Malformed("an event of 4 GiB".to_owned()))?;
+    Ok([&length.to_be_bytes(), content.as_slice()].concat())
 }
 
 fn set(message: &mut DynamicMessage, name: &str, value: Field) -> Result<(), ProtobufError> {

@@ -94,11 +94,13 @@ pub(super) fn set_int_or_string(message: &mut DynamicMessage, value: &Value) -> 
     true
 }
 
-/// The JSON in the first field of the message.
-pub(super) fn raw(message: &DynamicMessage) -> Value {
+/// The JSON in the first field of the message; none is null.
+pub(super) fn raw(message: &DynamicMessage) -> Result<Value, serde_json::Error> {
     let found = message.get_field_by_number(1);
-    let bytes = found.as_ref().and_then(|bytes| bytes.as_bytes());
-    bytes.and_then(|bytes| serde_json::from_slice(bytes).ok()).unwrap_or_default()
+    match found.as_ref().and_then(|bytes| bytes.as_bytes()) {
+        Some(bytes) if !bytes.is_empty() => serde_json::from_slice(bytes),
+        _ => Ok(Value::Null),
+    }
 }
 
 /// A number of any width, or 0.

@@ -172,5 +172,66 @@ fn a_custom_resource_has_no_message() {
 fn a_value_of_the_wrong_type_is_named() {
     let pod = json!({ "apiVersion": "v1", "kind": "Pod", "spec": { "containers": [{ "name": 5 }] } });
     let error = encode(&pod).expect_err("a name is a text");
-    assert_eq!(error.to_string(), "Pod.spec.containers.name cannot be written as protobuf: a text expected");
+    assert_eq!(error.to_string(), "Pod.spec.containers[0].name cannot be written as protobuf: a text expected");
+}
+
+#[test]
+fn the_same_object_is_the_same_bytes() {
+    let entries: Map<String, Value> = (0..50).map(|number| (format!("key-{number:02}"), json!("a"))).collect();
+    let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "labels": entries }, "data": entries });
+    let bytes = encode(&object).expect("it can be written");
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let places: Vec<usize> = (0..50).filter_map(|number| text.find(&format!("key-{number:02}"))).collect();
+    assert_eq!(places.len(), 50);
+    assert!(places.is_sorted(), "by their keys");
+    assert_eq!(encode(&object).expect("it can be written"), bytes);
+}
+
+#[test]
+fn a_small_body_is_no_large_object() {
+    let envelope = Messages::get().expect("whole").named(ENVELOPE).expect("the envelope");
+    let body_of = |containers: usize| {
+        // `spec.containers` are field 2 of field 2, and a container with nothing in it has no bytes.
+        let spec = [18u8, 0].repeat(containers);
+        let mut pod = vec![18];
+        let mut length = spec.len();
+        while length > 0x7f {
+            pod.push(u8::try_from(length & 0x7f).expect("seven bits") | 0x80);
+            length >>= 7;
+        }
+        pod.push(u8::try_from(length).expect("seven bits"));
+        pod.extend(spec);
+        let mut wrapped = DynamicMessage::new(envelope.descriptor.clone());
+        let mut type_meta = envelope.sub_message("typeMeta").expect("a message");
+        type_meta.set_field_by_name("apiVersion", Field::String("v1".to_owned()));
+        type_meta.set_field_by_name("kind", Field::String("Pod".to_owned()));
+        wrapped.set_field_by_name("typeMeta", Field::Message(type_meta));
+        wrapped.set_field_by_name("raw", Field::Bytes(pod.into()));
+        [MAGIC, &wire::bytes(&wrapped)].concat()
+    };
+    let read = decode(&body_of(1000)).expect("these are few");
+    assert_eq!(read["spec"]["containers"].as_array().map(Vec::len), Some(1000));
+    assert!(matches!(decode(&body_of(measure::MOST_VALUES)), Err(ProtobufError::TooMany)));
+}
+
+#[test]
+fn bytes_are_read_as_go_reads_base64() {
+    let secret = |text: &str| json!({ "apiVersion": "v1", "kind": "Secret", "data": { "a": text } });
+    for (text, expected) in [("Ynl0\r\nZXM=\n", "Ynl0ZXM="), ("YR==", "YQ==")] {
+        let bytes = encode(&secret(text)).expect("Go takes it");
+        assert_eq!(decode(&bytes).expect("it can be read")["data"]["a"], expected);
+    }
+    assert!(encode(&secret("a_b=")).is_err());
+}
+
+#[test]
+fn what_is_no_json_is_refused_and_not_lost() {
+    let revision = json!({ "apiVersion": "apps/v1", "kind": "ControllerRevision", "data": { "a\n\"\u{1}ä": ["<", 1] }, "revision": 1 });
+    let bytes = encode(&revision).expect("it can be written");
+    assert_eq!(decode(&bytes).expect("it can be read")["data"], revision["data"]);
+    let place = bytes.windows(2).position(|pair| pair == b"[\"").expect("the list");
+    let mut broken = bytes.clone();
+    broken[place] = b'(';
+    let error = decode(&broken).expect_err("this is no JSON").to_string();
+    assert!(error.starts_with("ControllerRevision.data is no JSON: "), "{error}");
 }

@@ -1,18 +1,23 @@
 //! Custom resource definitions: what one defines, and the status that a real server's controllers
 //! would write (here at once, so a definition is established when its creation is answered).
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::object::json_path::JsonPath;
 use crate::object::{self, text};
+use crate::resources::api_approval::ApiApproval;
 use crate::resources::builtin;
 use crate::resources::column::Column;
 use crate::resources::converter::Converter;
+use crate::resources::naming::{self, NameDecision, TakenNames};
 use crate::resources::resource::{CustomVersion, GroupResource, ResourceType, ScalePaths, Subresource, version_rank};
 use crate::schema::Schema;
 
 /// The finalizer that holds a deleted definition until its objects are gone.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// The condition about groups of the Kubernetes project.
+const APPROVED: &str = "KubernetesAPIApprovalPolicyConformant";
 
 const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
@@ -33,7 +38,8 @@ pub(crate) fn versions(definition: &Value) -> &[Value] {
 
 fn resource_type(definition: &Value, version: &Value) -> Option<ResourceType> {
     let id = defined_resource(definition);
-    let names = definition.pointer("/spec/names")?;
+    // Those that it was given, of those that it asks for.
+    let names = definition.pointer("/status/acceptedNames")?;
     let owned = |values: Vec<&str>| values.into_iter().map(str::to_owned).collect();
     let scale = version.pointer("/subresources/scale").map(|scale| ScalePaths {
         spec_replicas: text(scale, "/specReplicasPath").trim_start_matches('.').to_owned(),
@@ -65,7 +71,7 @@ fn resource_type(definition: &Value, version: &Value) -> Option<ResourceType> {
 }
 
 fn subresources(definition: &Value, version: &Value) -> Vec<Subresource> {
-    let own = (text(definition, "/spec/group"), text(version, "/name"), text(definition, "/spec/names/kind"));
+    let own = (text(definition, "/spec/group"), text(version, "/name"), text(definition, "/status/acceptedNames/kind"));
     let kinds = [("status", own), ("scale", ("autoscaling", "v1", "Scale"))];
     let declared = kinds.into_iter().filter(|(name, _)| version.pointer(&format!("/subresources/{name}")).is_some());
     declared
@@ -124,8 +130,13 @@ fn columns(version: &Value) -> Vec<(Column, JsonPath)> {
 pub(crate) fn default_definition(definition: &mut Value) {
     let kind = text(definition, "/spec/names/kind").to_owned();
     let names = object::map_mut(object::map_mut_value(definition, "spec"), "names");
-    names.entry("singular").or_insert_with(|| json!(kind.to_lowercase()));
-    names.entry("listKind").or_insert_with(|| json!(format!("{kind}List")));
+    let is_absent = |names: &Map<String, Value>, field: &str| names.get(field).is_none_or(|name| *name == json!(""));
+    if is_absent(names, "singular") {
+        names.insert("singular".to_owned(), json!(kind.to_lowercase()));
+    }
+    if is_absent(names, "listKind") && !kind.is_empty() {
+        names.insert("listKind".to_owned(), json!(format!("{kind}List")));
+    }
     object::map_mut(definition, "spec").entry("conversion").or_insert_with(|| json!({ "strategy": "None" }));
     let service = definition.pointer_mut("/spec/conversion/webhook/clientConfig/service");
     if let Some(service) = service.and_then(Value::as_object_mut) {
@@ -133,50 +144,41 @@ pub(crate) fn default_definition(definition: &mut Value) {
     }
 }
 
-/// Writes the status that makes the definition established, or says which `conflict` of names prevents it.
-pub(crate) fn establish(definition: &mut Value, conflict: Option<&str>, now: &str) {
-    let accepted = definition["spec"]["names"].clone();
+/// Writes the status that makes the definition established, or says which names prevent it.
+pub(crate) fn establish(definition: &mut Value, taken: &TakenNames<'_>, now: &str) {
     let mut stored: Vec<String> =
         object::strings(definition, "/status/storedVersions").into_iter().map(str::to_owned).collect();
     let storage = versions(definition).iter().find(|version| version["storage"] == json!(true));
     let storage = storage.map(|version| text(version, "/name").to_owned());
     stored.extend(storage.filter(|name| !stored.contains(name)));
     stored.sort_by_key(|version| version_rank(version));
-    set_condition(
-        definition,
-        "NamesAccepted",
-        conflict.is_none(),
-        match conflict {
-            None => ("NoConflicts", "no conflicts found"),
-            Some(why) => ("NameConflict", why),
-        },
-        now,
-    );
-    set_condition(
-        definition,
-        "Established",
-        conflict.is_none(),
-        match conflict {
-            None => ("InitialNamesAccepted", "the initial names have been accepted"),
-            Some(_) => ("NotAccepted", "not all names are accepted"),
-        },
-        now,
-    );
+    let NameDecision { accepted, conflict } = naming::decide(definition, taken);
+    if let Some(approval) = ApiApproval::of(definition) {
+        let message = approval.message(definition);
+        let is_approved = approval == ApiApproval::Approved;
+        set_condition(definition, APPROVED, is_approved, (approval.reason(), &message), now);
+    }
+    match &conflict {
+        None => set_condition(definition, "NamesAccepted", true, ("NoConflicts", "no conflicts found"), now),
+        Some((reason, message)) => set_condition(definition, "NamesAccepted", false, (reason, message), now),
+    }
+    // A definition that is served goes on, with the names that it has.
+    if conflict.is_none() {
+        let message = "the initial names have been accepted";
+        set_condition(definition, "Established", true, ("InitialNamesAccepted", message), now);
+    } else if !is_established(definition) {
+        set_condition(definition, "Established", false, ("NotAccepted", "not all names are accepted"), now);
+    }
     if object::is_terminating(definition) {
-        set_condition(
-            definition,
-            "Terminating",
-            true,
-            ("InstanceDeletionInProgress", "CustomResource deletion is in progress"),
-            now,
-        );
+        let message = "CustomResource deletion is in progress";
+        set_condition(definition, "Terminating", true, ("InstanceDeletionInProgress", message), now);
     }
     let status = object::map_mut(definition, "status");
     status.insert("acceptedNames".to_owned(), accepted);
     status.insert("storedVersions".to_owned(), json!(stored));
 }
 
-/// Sets a condition; the time changes only with the state.
+/// Sets a condition; its time changes only with its state.
 fn set_condition(definition: &mut Value, kind: &str, holds: bool, (reason, message): (&str, &str), now: &str) {
     let state = if holds { "True" } else { "False" };
     let status = object::map_mut(definition, "status");
@@ -186,18 +188,14 @@ fn set_condition(definition: &mut Value, kind: &str, holds: bool, (reason, messa
     }
     let Some(conditions) = conditions.as_array_mut() else { return };
     let known = conditions.iter_mut().find(|condition| condition["type"] == json!(kind));
+    let since = known.as_ref().filter(|condition| condition["status"] == json!(state));
+    let since = since.map_or_else(|| json!(now), |condition| condition["lastTransitionTime"].clone());
+    let condition = json!({
+        "type": kind, "status": state, "reason": reason, "message": message, "lastTransitionTime": since,
+    });
     match known {
-        Some(condition) if condition["status"] == json!(state) => {}
-        known => {
-            let condition = json!({
-                "type": kind, "status": state, "reason": reason, "message": message,
-                "lastTransitionTime": now,
-            });
-            match known {
-                Some(place) => *place = condition,
-                None => conditions.push(condition),
-            }
-        }
+        Some(place) => *place = condition,
+        None => conditions.push(condition),
     }
 }
 
@@ -206,7 +204,7 @@ pub(crate) fn is_definition(resource: &GroupResource) -> bool {
     *resource == builtin::custom_resource_definitions()
 }
 
-/// Whether the definition's names were accepted, so that it is served.
+/// Whether the names of the definition were all accepted once, so that it is served.
 pub(crate) fn is_established(definition: &Value) -> bool {
     object::condition_holds(definition, "Established")
 }

@@ -1,5 +1,6 @@
 //! Which resources exist, built-in and custom, what the server knows about each, and how their versions convert.
 
+pub(crate) mod api_approval;
 pub(crate) mod autoscaler_convert;
 pub(crate) mod builtin;
 pub(crate) mod column;
@@ -7,5 +8,6 @@ pub(crate) mod convert;
 pub(crate) mod converter;
 pub(crate) mod crd;
 mod events_convert;
+pub(crate) mod naming;
 pub(crate) mod registry;
 pub(crate) mod resource;

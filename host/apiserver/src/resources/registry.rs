@@ -7,7 +7,6 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
-use crate::object::text;
 use crate::resources::resource::{GroupResource, ResourceType, version_rank};
 use crate::resources::{builtin, crd};
 
@@ -59,15 +58,9 @@ impl Registry {
             .find(|resource| resource.kind == kind && resource.id.group == group && resource.version == version)
     }
 
-    /// The kind of the definition that another resource of the group already has, as a message. None: there is no such resource.
-    pub(crate) fn name_conflict(&self, definition: &Value) -> Option<String> {
-        let id = crd::defined_resource(definition);
-        let kind = text(definition, "/spec/names/kind");
-        let taken = crd::versions(definition).iter().any(|version| {
-            let found = self.find_kind(&id.group, text(version, "/name"), kind);
-            found.is_some_and(|other| other.id != id)
-        });
-        taken.then(|| format!("\"{kind}\" is already in use"))
+    /// The built-in resources of a group.
+    pub(crate) fn builtin_of<'a>(&'a self, group: &'a str) -> impl Iterator<Item = &'a ResourceType> {
+        self.builtin.iter().map(Arc::as_ref).filter(move |resource| resource.id.group == group)
     }
 
     /// The resources of one group and version, in the order of discovery.

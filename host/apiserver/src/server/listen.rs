@@ -59,6 +59,7 @@ async fn connection(stream: TcpStream, transport: Transport, service: ApiService
         #[cfg(feature = "tls")]
         Transport::Tls(acceptor) => {
             let shaken = tokio::select! {
+                biased;
                 () = stop.cancelled() => None,
                 shaken = crate::tls::shake_hands(acceptor, stream) => shaken,
             };

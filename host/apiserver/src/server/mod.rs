@@ -69,13 +69,11 @@ async fn handle(context: &Context, request: Request) -> Response {
         return respond::last(&ApiError::too_large(MAX_BODY), parts.version);
     };
     let route = Route::parse(parts.uri.path());
-    let accepted = match media::accepted(&parts.headers, offer(context, &route)) {
-        Ok(accepted) => accepted,
-        Err(error) => return respond::error(&error, Encoding::Json),
-    };
+    let accepted = media::accepted(&parts.headers, offer(context, &route));
+    let encoding = accepted.as_ref().map_or(Encoding::Json, |accepted| accepted.encoding);
     match answer(context, &parts, &route, &body, accepted).await {
-        Ok(reply) => respond::reply(reply, accepted.encoding, context.shared.now()),
-        Err(error) => respond::error(&error, accepted.encoding),
+        Ok(reply) => respond::reply(reply, encoding, context.shared.now()),
+        Err(error) => respond::error(&error, encoding),
     }
 }
 
@@ -102,12 +100,14 @@ async fn answer(
     parts: &Parts,
     route: &Route,
     body: &Bytes,
-    accepted: Accepted,
+    accepted: Result<Accepted, ApiError>,
 ) -> Result<Reply, ApiError> {
     caller::check(parts)?;
     let query = Query::of(&parts.uri);
     // One that cannot be read is refused where it is used.
     let user = authorize(context, parts, query.as_ref().unwrap_or(&Query::default()))?;
+    // Only now: what is offered at a path says whether there is such a resource.
+    let accepted = accepted?;
     if let Route::Resource(path) = route {
         return resource_request(context, parts, query?, user, path, body, accepted).await;
     }

@@ -22,9 +22,9 @@ pub(super) fn attributes(method: &Method, path: &str, query: &Query) -> Attribut
 }
 
 fn resource(method: &Method, group: &str, rest: &[&str], query: &Query) -> ResourceAttributes {
-    let (rest, deprecated_watch) = match rest {
-        ["watch", inner @ ..] if !inner.is_empty() => (inner, true),
-        _ => (rest, false),
+    let (rest, special) = match rest {
+        [verb @ ("watch" | "proxy"), inner @ ..] if !inner.is_empty() => (inner, Some(*verb)),
+        _ => (rest, None),
     };
     let (namespace, parts) = match rest {
         ["namespaces", namespace, inner @ ..] => match inner.first() {
@@ -35,16 +35,17 @@ fn resource(method: &Method, group: &str, rest: &[&str], query: &Query) -> Resou
     };
     let part = |index: usize| parts.get(index).copied().unwrap_or_default().to_owned();
     let whole = part(1).is_empty();
-    let verb = match method.as_str() {
-        "GET" | "HEAD" if deprecated_watch || (whole && query.flag("watch")) => "watch",
-        "GET" | "HEAD" if whole => "list",
-        "GET" | "HEAD" => "get",
-        "POST" => "create",
-        "PUT" => "update",
-        "PATCH" => "patch",
-        "DELETE" if whole => "deletecollection",
-        "DELETE" => "delete",
-        _ => "",
+    let verb = match (special, method.as_str()) {
+        (Some(special), _) => special,
+        (None, "GET" | "HEAD") if whole && query.flag("watch") => "watch",
+        (None, "GET" | "HEAD") if whole => "list",
+        (None, "GET" | "HEAD") => "get",
+        (None, "POST") => "create",
+        (None, "PUT") => "update",
+        (None, "PATCH") => "patch",
+        (None, "DELETE") if whole => "deletecollection",
+        (None, "DELETE") => "delete",
+        (None, _) => "",
     };
     let mut asked = ResourceAttributes {
         verb: verb.to_owned(),
@@ -89,6 +90,8 @@ mod tests {
             (Method::DELETE, "/api/v1/nodes/x", "delete  nodes  x"),
             (Method::PATCH, "/apis/a.b/v1/things/x%3Ay/scale", "patch a.b things/scale  x:y"),
             (Method::GET, "/api/v1/watch/namespaces/d/pods", "watch  pods d "),
+            (Method::DELETE, "/api/v1/watch/pods", "watch  pods  "),
+            (Method::GET, "/api/v1/proxy/nodes/x", "proxy  nodes  x"),
             (Method::GET, "/apis/apps/v1", "get /apis/apps/v1"),
             (Method::GET, "/api/v1", "get /api/v1"),
             (Method::POST, "/healthz", "post /healthz"),

@@ -116,7 +116,9 @@ impl Route {
 fn resource(group: &str, version: &str, rest: &[&str]) -> Route {
     // `namespaces/x/status` is about the namespace itself, `namespaces/x/pods` about what is in it.
     let (namespace, rest) = match rest {
-        ["namespaces", _] | ["namespaces", _, "status" | "finalize"] => (None, rest),
+        // These words are authorized as verbs.
+        ["watch" | "proxy", _, ..] => return Route::Unknown,
+        ["namespaces", _] | ["namespaces", _, "status" | "finalize", ..] => (None, rest),
         ["namespaces", namespace, inner @ ..] if !inner.is_empty() => (Some(*namespace), inner),
         _ => (None, rest),
     };
@@ -177,6 +179,13 @@ mod tests {
             assert_eq!(Route::parse(path), Route::Unknown, "{path}");
         }
         assert_eq!(Route::parse("/api/v1/pods/"), Route::parse("/api/v1/pods"));
+    }
+
+    #[test]
+    fn a_path_that_is_authorized_as_something_else_names_nothing() {
+        for path in ["/apis/a.b/v1/watch/things", "/apis/a.b/v1/proxy/x", "/apis/a.b/v1/namespaces/d/finalize/x"] {
+            assert_eq!(Route::parse(path), Route::Unknown, "{path}");
+        }
     }
 
     #[test]

@@ -391,8 +391,11 @@ impl Watcher {
         }
     }
 
-    /// Writes a line, or a frame of protobuf. An object that has none ends the watch.
+    /// Writes a line, or a frame of protobuf. An object that has none ends the watch: nothing follows its error.
     fn write_event(&mut self, lines: &mut Vec<u8>, kind: &str, object: &Value) {
+        if self.ended {
+            return;
+        }
         if self.options.encoding != Encoding::Protobuf {
             write_line(lines, kind, object);
             return;
@@ -449,5 +452,27 @@ mod tests {
             events.push(chunk.split(|byte| *byte == b'\n').count() - 1);
         }
         assert_eq!(events, [2, 1, 2, 1]);
+    }
+
+    #[tokio::test]
+    async fn nothing_follows_an_object_that_has_no_protobuf() {
+        let shared = Arc::new(Shared::new(100, Clock::Wall, None));
+        let mut watcher = {
+            let mut state = shared.lock();
+            let resource = Arc::clone(state.registry.find("", "v1", "configmaps").expect("a built-in resource"));
+            let target = Target { resource, namespace: Some("default".to_owned()), name: None, subresource: None };
+            for (name, data) in [("a", json!({})), ("b", json!({ "odd": 1 })), ("c", json!({}))] {
+                let metadata = json!({ "name": name, "namespace": "default", "uid": name });
+                let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data });
+                state.store.put(&target.key(name), object);
+            }
+            let accepted = Accepted { encoding: Encoding::Protobuf, ..Accepted::default() };
+            let options = WatchOptions::read(&target, &Query::default(), accepted).expect("no options");
+            open(&shared, &mut state, target, options).expect("a watch")
+        };
+        let chunk = watcher.next_chunk().await.expect("what there is");
+        let text = String::from_utf8_lossy(&chunk);
+        assert_eq!((text.matches("ADDED").count(), text.matches("ERROR").count()), (1, 1), "{text}");
+        assert_eq!(watcher.next_chunk().await, None);
     }
 }

@@ -10,10 +10,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admission::AdmissionPlugins;
 use crate::clock::{self, Chance, Clock, Moment, Time};
+use crate::object::{self, text};
 use crate::request_counts::RequestCounts;
-use crate::resources::crd;
+use crate::resources::naming::TakenNames;
 use crate::resources::registry::Registry;
 use crate::resources::resource::ResourceType;
+use crate::resources::{builtin, crd};
 use crate::storage::service_addresses::ServiceAddresses;
 use crate::storage::{ObjectKey, Store};
 use crate::tokens::TokenKey;
@@ -66,8 +68,7 @@ impl State {
     pub(crate) fn commit(&mut self, key: &ObjectKey, mut object: Value) -> Arc<Value> {
         let defines = crd::is_definition(&key.resource);
         if defines {
-            let conflict = self.registry.name_conflict(&object);
-            crd::establish(&mut object, conflict.as_deref(), &self.now());
+            self.establish(key, &mut object);
         }
         if is_service(key) {
             self.addresses.replace(self.store.get(key).map(|it| &**it), Some(&object));
@@ -78,7 +79,44 @@ impl State {
             self.registry.define(&stored);
             self.store.log(&crd::defined_resource(&stored)).set_closed(false);
         }
+        if defines {
+            self.reconsider_names(text(&stored, "/spec/group"));
+        }
         stored
+    }
+
+    /// Gives a definition the names that nobody else of its group has.
+    fn establish(&self, key: &ObjectKey, definition: &mut Value) {
+        let group = text(definition, "/spec/group").to_owned();
+        let (own, others) = (definition.clone(), self.definitions_of(&group));
+        let mut taken = TakenNames::default();
+        taken.add(&own);
+        self.registry.builtin_of(&group).for_each(|resource| taken.add_builtin(resource));
+        for other in others.iter().filter(|other| object::name(other) != key.name) {
+            taken.add(other);
+        }
+        crd::establish(definition, &taken, &self.now());
+    }
+
+    fn definitions_of(&self, group: &str) -> Vec<Arc<Value>> {
+        let all = self.store.list(&builtin::custom_resource_definitions(), None);
+        all.filter(|definition| text(definition, "/spec/group") == group).cloned().collect()
+    }
+
+    /// A name that is free now may be one that another definition waits for.
+    fn reconsider_names(&mut self, group: &str) {
+        let mut waiting = self.definitions_of(group);
+        waiting.retain(|definition| !object::condition_holds(definition, "NamesAccepted"));
+        for definition in waiting {
+            let key = ObjectKey::of(&builtin::custom_resource_definitions(), &definition);
+            // Another may have been given names meanwhile.
+            let Some(definition) = self.store.get(&key).cloned() else { continue };
+            let mut again = Value::clone(&definition);
+            self.establish(&key, &mut again);
+            if again != *definition {
+                self.commit(&key, again);
+            }
+        }
     }
 
     pub(crate) fn erase(&mut self, key: &ObjectKey) -> Option<Arc<Value>> {
@@ -90,6 +128,9 @@ impl State {
         if crd::is_definition(&key.resource) && crd::is_established(&removed) {
             self.registry.undefine(&removed);
             self.store.log(&crd::defined_resource(&removed)).set_closed(true);
+        }
+        if crd::is_definition(&key.resource) {
+            self.reconsider_names(text(&removed, "/spec/group"));
         }
         Some(removed)
     }

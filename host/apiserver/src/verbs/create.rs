@@ -57,19 +57,24 @@ pub(super) fn insert(
     let has_version = !["", "0"].contains(&object::resource_version(&object));
     prepare::without_status(resource, &mut object);
     let mut warnings = prepare::normalise(resource, options, &mut object)?;
+    escalation::check(Access::of(state), &options.user, &resource.id, target.name(), &object, None)?;
     warnings.extend(prepare::advice(resource, &object));
     if tracking == Tracking::Update {
         prepare::track(state, target, options, None, &mut object);
     }
     wipe_metadata(&mut object);
     let admitted = Admitted::create(target, options, object::name(&object));
-    warnings.extend(admitted.mutate(state, Some(&mut object))?.0);
+    let (told, is_changed) = admitted.mutate(state, Some(&mut object))?;
+    warnings.extend(told);
+    if is_changed {
+        escalation::check(Access::of(state), &options.user, &resource.id, target.name(), &object, None)?;
+    }
     name_object(state, target, &mut object)?;
     let name = object::name(&object).to_owned();
-    escalation::check(Access::of(state), &options.user, &resource.id, &object, None)?;
     new_metadata(state, target, &mut object);
-    defaults::on_create(state, resource, &mut object).map_err(|cause| ApiError::invalid(resource, &name, &[cause]))?;
-    warnings.extend(prepare::validate(resource, &object, None)?);
+    defaults::on_create(state, resource, &options.user, &mut object)
+        .map_err(|cause| ApiError::invalid(resource, &name, &[cause]))?;
+    warnings.extend(prepare::validate(target, &object, None)?);
     warnings.extend(admitted.validate(state, Some(&object))?);
     // Last, as in a real server's storage: an invalid object is reported as invalid even if its name is taken. A dry run
     // gets only as far as the name.

@@ -126,11 +126,8 @@ pub(super) fn may_create(state: &State, target: &Target, user: &User) -> Result<
 }
 
 /// Returns all errors of the object as one, or warnings of what is wrong and may stay.
-pub(super) fn validate(
-    resource: &ResourceType,
-    object: &Value,
-    previous: Option<&Value>,
-) -> Result<Vec<String>, ApiError> {
+pub(super) fn validate(target: &Target, object: &Value, previous: Option<&Value>) -> Result<Vec<String>, ApiError> {
+    let resource = &target.resource;
     let mut causes = validation::metadata(resource, object);
     let mut warnings = Vec::new();
     match &resource.custom {
@@ -139,7 +136,7 @@ pub(super) fn validate(
             causes.extend(found.causes);
             warnings = found.warnings;
         }
-        None => causes.extend(validation::builtin(resource, object, previous)),
+        None => causes.extend(validation::builtin(resource, target.subresource(), object, previous)),
     }
     if causes.is_empty() { Ok(warnings) } else { Err(ApiError::invalid(resource, object::name(object), &causes)) }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::admit::Admitted;
 use super::create::{self, Tracking};
 use super::{Written, prepare};
-use crate::authz::{Access, escalation};
+use crate::authz::{Access, escalation, signers};
 use crate::cause::Cause;
 use crate::object::{self, text};
 use crate::request::{Target, WriteOptions, decode};
@@ -43,7 +43,7 @@ pub(crate) fn update(
     };
     let uid = object::uid(&object);
     if !uid.is_empty() && uid != object::uid(&current) {
-        return Err(uid_conflict(target, uid, object::uid(&current)));
+        return Err(precondition_failed(target, "UID", uid, object::uid(&current)));
     }
     if object::resource_version(&object).is_empty() && !target.resource.unconditional_update {
         let cause = Cause::invalid("metadata.resourceVersion", &json!(0), "must be specified for an update");
@@ -67,6 +67,7 @@ pub(super) fn replace(
     keep_system_metadata(current, &mut object);
     let mut object = isolate(target, current, object);
     let mut warnings = prepare::normalise(resource, options, &mut object)?;
+    escalation::check(Access::of(state), &options.user, &resource.id, target.name(), &object, Some(current))?;
     warnings.extend(prepare::advice(resource, &object));
     if tracking == Tracking::Update {
         prepare::track(state, target, options, Some(current), &mut object);
@@ -77,16 +78,17 @@ pub(super) fn replace(
     if is_changed {
         keep_system_metadata(current, &mut object);
         object = isolate(target, current, object);
+        escalation::check(Access::of(state), &options.user, &resource.id, target.name(), &object, Some(current))?;
     }
-    escalation::check(Access::of(state), &options.user, &resource.id, &object, Some(current))?;
     defaults::on_update(state, resource, &mut object, current)
         .map_err(|cause| ApiError::invalid(resource, target.name(), &[cause]))?;
     let version = json!(object::resource_version(current));
     object::metadata_mut(&mut object).insert("resourceVersion".to_owned(), version);
     count_generation(target, current, &mut object);
     check_finalizers(target, current, &object)?;
-    warnings.extend(prepare::validate(resource, &object, Some(current))?);
+    warnings.extend(prepare::validate(target, &object, Some(current))?);
     warnings.extend(admitted.validate(state, Some(&object))?);
+    signers::check(Access::of(state), &options.user, (&resource.id, target.subresource()), &object, current)?;
     if prepare::is_same(current, &object) {
         return Ok(Written { object: Arc::clone(current), created: false, warnings });
     }
@@ -112,13 +114,13 @@ fn finish(state: &mut State, target: &Target, options: &WriteOptions, object: Va
 }
 
 /// The words of a real server's storage.
-fn uid_conflict(target: &Target, given: &str, found: &str) -> ApiError {
+pub(super) fn precondition_failed(target: &Target, what: &str, given: &str, found: &str) -> ApiError {
     let id = &target.resource.id;
     let group = target.resource.custom.as_ref().map(|_| format!("{}/", id.group)).unwrap_or_default();
     let namespace = target.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: /registry/{group}{}/{namespace}{}, ResourceVersion: 0, \
-         AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object meta: {found}",
+         AdditionalErrorMsg: Precondition failed: {what} in precondition: {given}, {what} in object meta: {found}",
         id.plural,
         target.name()
     );
@@ -173,6 +175,9 @@ fn isolate(target: &Target, current: &Value, object: Value) -> Value {
             for key in kept {
                 object::copy_field(object::map_mut_value(&mut result, "metadata"), &current["metadata"], key);
             }
+            if resource.has_subresource("approval") {
+                keep_decisions(&mut result, current);
+            }
             result
         }
         "status" => {
@@ -204,10 +209,28 @@ fn isolate(target: &Target, current: &Value, object: Value) -> Value {
             if resource.has_status {
                 object::copy_field(&mut result, current, "status");
             }
+            // All of a certificate request but its metadata is decided once.
+            if resource.has_subresource("approval") {
+                object::copy_field(&mut result, current, "spec");
+            }
             if resource.has_subresource("finalize") {
                 object::copy_field(object::map_mut_value(&mut result, "spec"), &current["spec"], "finalizers");
             }
             result
+        }
+    }
+}
+
+/// What was decided about a certificate request is not changed by its status.
+fn keep_decisions(request: &mut Value, current: &Value) {
+    for kind in ["Approved", "Denied"] {
+        let is_decision = |condition: &Value| condition["type"] == kind;
+        let before = object::items(current, "/status/conditions").iter().filter(|condition| is_decision(condition));
+        let conditions = request.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+        let now: Vec<&mut Value> =
+            conditions.into_iter().flatten().filter(|condition| is_decision(condition)).collect();
+        if now.len() == before.clone().count() {
+            now.into_iter().zip(before).for_each(|(now, before)| now.clone_from(before));
         }
     }
 }

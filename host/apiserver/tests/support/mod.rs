@@ -3,6 +3,7 @@
 
 #[cfg(feature = "tls")]
 pub(crate) mod hook;
+pub(crate) mod rbac;
 
 use std::time::Duration;
 

@@ -130,6 +130,7 @@ impl Gate {
                 None => sooner.await,
                 Some(at) => {
                     tokio::select! {
+                        biased;
                         () = sooner => {}
                         () = self.clock.sleep_until(at) => {}
                     }

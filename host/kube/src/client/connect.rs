@@ -5,9 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::{Request, Response, Uri};
+use hyper::body::Body as HttpBody;
+use kube::client::Body;
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use serde::Deserialize;
+use tower::{BoxError, Service};
 
 use crate::client::reachability::Reachability;
 use crate::client::request::{self, RequestError, chain};
@@ -39,14 +44,44 @@ pub struct Connection {
     pub default_namespace: String,
     /// Where the configuration came from, for messages.
     pub source: String,
-    config: Arc<Config>,
+    origin: Origin,
+}
+
+/// The way to the server.
+#[derive(Clone)]
+enum Origin {
+    /// Over the network, as this configuration says.
+    Configured(Arc<Config>),
+    /// Within this process.
+    InProcess,
 }
 
 impl Connection {
+    /// A connection to a server in this process: `service` answers each request. `server` names it in messages. To be made on the
+    /// runtime that it is used on.
+    pub fn in_process<S, B>(service: S, server: Uri) -> Self
+    where
+        S: Service<Request<Body>, Response = Response<B>> + Clone + Send + Sync + 'static,
+        S::Future: Send,
+        S::Error: Into<BoxError>,
+        B: HttpBody<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let url = server.to_string().trim_end_matches('/').to_owned();
+        let reachability = Reachability::new(&url);
+        let default_namespace = "default".to_owned();
+        let client = transport::over(service, &reachability, &server, &default_namespace);
+        let (source, origin) = ("this process".to_owned(), Origin::InProcess);
+        Self { client, reachability, server: url, default_namespace, source, origin }
+    }
+
     /// Another client, with connections of its own. Its tasks run on the tokio runtime that this is called on: it is for what
     /// must not wait behind everything else. Whether the server answers it says nothing of the others' connections.
     pub fn another_client(&self) -> Result<Client, ConnectError> {
-        client(&self.config, &Reachability::new(&self.server), &self.source)
+        match &self.origin {
+            Origin::Configured(config) => client(config, &Reachability::new(&self.server), &self.source),
+            Origin::InProcess => Ok(self.client.clone()),
+        }
     }
 }
 
@@ -180,7 +215,14 @@ pub async fn connect(options: &ConnectOptions) -> Result<Connection, ConnectErro
     config.default_namespace.clone_from(&default_namespace);
     let reachability = Reachability::new(&server);
     let client = client(&config, &reachability, &source)?;
-    Ok(Connection { client, reachability, server, default_namespace, source, config: Arc::new(config) })
+    Ok(Connection {
+        client,
+        reachability,
+        server,
+        default_namespace,
+        source,
+        origin: Origin::Configured(Arc::new(config)),
+    })
 }
 
 fn client(config: &Config, reachability: &Reachability, source: &str) -> Result<Client, ConnectError> {

@@ -20,7 +20,7 @@ pub(crate) struct HeaderError {
 /// The headers of a request for `call`.
 pub(crate) fn of_call(call: &CallContext) -> Result<HeaderMap, HeaderError> {
     let mut headers = of_principal(&call.principal)?;
-    if let Some(parent) = traceparent(&call.trace_id, rand::random()) {
+    if let Some(parent) = traceparent(&call.trace_id, windlass_world::random()) {
         headers.insert(TRACEPARENT, value("the trace", &parent)?);
     }
     Ok(headers)

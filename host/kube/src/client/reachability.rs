@@ -265,7 +265,7 @@ where
         let mut outage = shared.outage.subscribe();
         drop(shared);
         let over = outage.wait_for(|outage| outage.since.is_none() || outage.number != number);
-        if timeout(pauses.pause(rand::random()), over).await.is_ok() {
+        if timeout(pauses.pause(windlass_world::random()), over).await.is_ok() {
             return;
         }
     }

@@ -334,9 +334,10 @@ impl Follower {
         sleep(asked).await;
         if !self.reachability.is_reachable() {
             self.reachability.reachable().await;
-            return sleep(TOGETHER.mul_f64(rand::random())).await;
+            return sleep(TOGETHER.mul_f64(windlass_world::random())).await;
         }
         tokio::select! {
+            biased;
             () = sleep(pause.saturating_sub(asked)) => {}
             () = async { sleep(LEAST).await; self.feed.hurried().await } => {}
         }

@@ -234,6 +234,7 @@ impl<'a> Prover<'a> {
     /// Waits for `pause`, or until the proof ends.
     async fn pause(&self, pause: Duration) -> Result<(), Proof> {
         tokio::select! {
+            biased;
             proof = self.ended() => Err(proof),
             () = sleep(pause) => Ok(()),
         }

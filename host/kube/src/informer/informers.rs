@@ -148,6 +148,7 @@ impl InformersInner {
             // The sender is in `feed`: neither wait can fail.
             let _ = count.wait_for(|count| *count == 0).await;
             tokio::select! {
+                biased;
                 () = sleep(LINGER) => {}
                 _ = count.wait_for(|count| *count > 0) => continue,
             }
@@ -218,7 +219,7 @@ async fn cool(informers: Weak<InformersInner>, stop: CancellationToken, every: D
         let Some(feeds) = informers.upgrade().map(|informers| informers.feeds()) else { return };
         for feed in feeds {
             // Milliseconds of work for each hundred objects: not on a thread that serves others.
-            let done = tokio::task::spawn_blocking(move || feed.cool()).await;
+            let done = windlass_world::spawn_blocking(move || feed.cool()).await;
             if let Err(error) = done {
                 tracing::error!(%error, "packing a cache failed; it stays as it is");
             }

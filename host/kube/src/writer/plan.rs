@@ -252,7 +252,8 @@ impl Planner<'_> {
     fn generate_name(&self, body: &mut Body) -> Result<bool, ApiError> {
         let (None, Some(prefix)) = (body.name(), body.generate_name()) else { return Ok(false) };
         let kept: String = prefix.chars().take(MOST_GENERATED).collect();
-        let random = (0..RANDOM_LENGTH).map(|_| char::from(NAME_ALPHABET[rand::random_range(0..NAME_ALPHABET.len())]));
+        let random =
+            (0..RANDOM_LENGTH).map(|_| char::from(NAME_ALPHABET[windlass_world::random_range(0..NAME_ALPHABET.len())]));
         let name: String = kept.chars().chain(random).collect();
         self.sound(body.set_name(&name))?;
         Ok(true)

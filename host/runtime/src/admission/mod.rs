@@ -196,6 +196,7 @@ impl Terms {
         let mut refused = std::pin::pin!(refused);
         loop {
             tokio::select! {
+                biased;
                 () = self.changes.next() => {}
                 refusal = &mut refused => {
                     live.replace(self.nothing());

@@ -107,7 +107,7 @@ pub(crate) async fn until_refused<R: Reviewer>(
     needed: &[Needed],
 ) -> WatchRefusal {
     loop {
-        tokio::time::sleep(REVIEWS.pause(Duration::ZERO, rand::random())).await;
+        tokio::time::sleep(REVIEWS.pause(Duration::ZERO, windlass_world::random())).await;
         match refused(reviewer, account, needed).await {
             Ok(Some(refusal)) => return refusal,
             Ok(None) => {}
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn what_was_denied_is_reviewed_soon_and_then_rarely() {
         let mut pauses = RETRIES.begin();
-        let all: Vec<_> = (0..12).map(|_| pauses.pause(rand::random())).collect();
+        let all: Vec<_> = (0..12).map(|_| pauses.pause(windlass_world::random())).collect();
         assert!(all[0] < Duration::from_secs(5) && all[11] >= AGAIN, "{all:?}");
     }
 }

@@ -36,7 +36,7 @@ impl Controller {
             let (why, again) = if let Some(denial) = admission::denied(&grants, &needed) {
                 (denial.to_string(), None)
             } else if let Some(why) = self.refused(&bounds, &needed).await {
-                (why, Some(retries.pause(rand::random())))
+                (why, Some(retries.pause(windlass_world::random())))
             } else {
                 let asked = resolved.asked.clone();
                 let (impersonate, only) = (bounds.impersonate, only.map(str::to_owned));

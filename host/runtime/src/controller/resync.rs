@@ -14,7 +14,7 @@ pub(crate) async fn resync(period: Duration, queue_all: impl Fn() -> usize) {
     let period = Period::fixed(period).jitter(1.0 - JITTER, 1.0 + JITTER);
     let mut took = Duration::ZERO;
     loop {
-        tokio::time::sleep(period.pause(took, rand::random())).await;
+        tokio::time::sleep(period.pause(took, windlass_world::random())).await;
         let began = tokio::time::Instant::now();
         let keys = queue_all();
         tracing::debug!(keys, "resync");

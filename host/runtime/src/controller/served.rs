@@ -55,10 +55,11 @@ impl Controller {
     async fn wait(&self, missing: Option<&ObjectKind>, retries: &mut Retries, mark: u64) {
         let Host { kinds, discovery, .. } = &*self.parts.host;
         let is_soon = !retries.are_longest();
-        let pause = tokio::time::sleep(retries.pause(rand::random()));
+        let pause = tokio::time::sleep(retries.pause(windlass_world::random()));
         let Some(group) = missing.map(ObjectKind::group) else { return pause.await };
         kinds.want();
         tokio::select! {
+            biased;
             () = kinds.changed(group, mark) => retries.reset(),
             () = pause => {}
         }

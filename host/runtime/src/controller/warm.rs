@@ -113,6 +113,7 @@ impl Controller {
                 std::future::pending::<()>().await;
             };
             let loss = tokio::select! {
+                biased;
                 never = bound => match never {},
                 loss = gone => loss,
                 () = drained => continue,

@@ -54,6 +54,7 @@ impl CallGate {
             }
         };
         tokio::select! {
+            biased;
             () = self.outages.begun() => {}
             () = paused => {}
             () = self.circuit.impassable() => {}

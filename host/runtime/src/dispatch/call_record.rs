@@ -114,6 +114,7 @@ impl CallRecord {
                 }
             };
             tokio::select! {
+                biased;
                 // The sender is in `self`.
                 _ = changed.changed() => {}
                 () = by_time => {}

@@ -87,6 +87,7 @@ impl Circuit {
                 Admission::Now => return,
                 Admission::At(moment) => {
                     tokio::select! {
+                        biased;
                         () = self.0.clock.sleep_until(moment) => {}
                         () = change => {}
                     }

@@ -110,7 +110,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
             self.retries.reset();
         }
         self.made_up = Some(now);
-        self.not_before = now + self.retries.pause(rand::random());
+        self.not_before = now + self.retries.pause(windlass_world::random());
     }
 
     /// Waits until something is to be done. False: there is nothing more.

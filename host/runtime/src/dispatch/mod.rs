@@ -363,7 +363,7 @@ impl Dispatch {
 
 /// 32 hexadecimal digits, as W3C Trace Context wants them.
 fn trace_id() -> String {
-    format!("{:032x}", rand::random::<u128>())
+    format!("{:032x}", windlass_world::random::<u128>())
 }
 
 #[cfg(test)]

@@ -61,6 +61,7 @@ impl<C: Caches> Overdue<C> {
         let (mut proving, mut again) = (BTreeSet::new(), BTreeSet::new());
         loop {
             tokio::select! {
+                biased;
                 Due { probes, expired } = self.gate.due() => {
                     for cache in probes {
                         if proving.insert(cache) {

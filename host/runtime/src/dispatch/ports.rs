@@ -11,11 +11,11 @@
 use std::future::pending;
 use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::time::Instant;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::runtime::Handle;
+use tokio::time::Instant;
 use windlass_core::error::ApiError;
 use windlass_core::fair::{CpuPermit, LEAVES_THREAD_AFTER, leave_thread};
 use windlass_core::http::{HttpError, HttpRequest, HttpResponse};

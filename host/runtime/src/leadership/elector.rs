@@ -105,7 +105,7 @@ impl Elector {
                 }
                 request => {
                     let answer = self.ask(request).await;
-                    self.election.answered(answer, self.clock.now(), rand::random());
+                    self.election.answered(answer, self.clock.now(), windlass_world::random());
                     self.publish();
                 }
             }

@@ -52,6 +52,7 @@ impl Replicas {
             let pause = clock.now() + self.settings.timing.duration();
             let wake = self.members.next_death().map_or(pause, |death| (death + TOGETHER).min(pause));
             tokio::select! {
+                biased;
                 event = subscription.next() => {
                     let Some(event) = event else { return };
                     let now = clock.now();

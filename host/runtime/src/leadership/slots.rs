@@ -54,6 +54,7 @@ impl PluginLease {
     /// stands for it any more. Cancel-safe.
     pub(crate) async fn changed(&mut self) -> Result<(), watch::error::RecvError> {
         tokio::select! {
+            biased;
             changed = self.standing.changed() => changed,
             changed = self.replicas.members.changed() => changed,
         }
@@ -81,6 +82,7 @@ impl PluginTerm {
         let ending = ends.clone();
         tokio::spawn(async move {
             tokio::select! {
+                biased;
                 () = stop.cancelled() => ending.cancel(),
                 () = ending.cancelled() => {}
             }

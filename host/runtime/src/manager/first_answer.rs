@@ -26,7 +26,7 @@ where
         }
         may_pass
     };
-    RETRIES.run(rand::random, sleep, passes, ask).await
+    RETRIES.run(windlass_world::random, sleep, passes, ask).await
 }
 
 #[cfg(test)]

@@ -92,6 +92,7 @@ pub(super) async fn offers(host: Arc<Host>, stop: CancellationToken) {
             plugins.retain(|plugin, _| matches!(host.policies.standing(plugin), Standing::Granted(_)));
             host.leadership.offer(plugins);
             tokio::select! {
+                biased;
                 Ok(()) = started.changed() => {}
                 () = policies.next() => {}
             }

@@ -2,6 +2,7 @@
 
 mod first_answer;
 mod follow;
+mod loaded;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use windlass_kube::{ConnectError, LeaseError};
 use windlass_wasm::SandboxError;
 
 use self::follow::FirstLook;
+pub use self::loaded::run_loaded;
 use crate::egress::tls::{Trust, TrustError};
 use crate::files::Files;
 use crate::host::Host;
@@ -193,7 +195,7 @@ fn tell_features(features: &Features, metrics: &HostMetrics) {
 /// what it was told, and what it may still be about to do, is not the next one's.
 fn replica() -> String {
     let said = std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME")).ok().filter(|name| !name.is_empty());
-    unique(&said.unwrap_or_else(|| "process".to_owned()), rand::random())
+    unique(&said.unwrap_or_else(|| "process".to_owned()), windlass_world::random())
 }
 
 /// `name` as it may stand in an object's name, and something random.

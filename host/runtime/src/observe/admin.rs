@@ -95,6 +95,7 @@ impl Admin {
         builder.timer(TokioTimer::new()).header_read_timeout(HEADER_LIMIT).max_buf_size(HEADER_BYTES);
         let connection = builder.serve_connection(TokioIo::new(stream), service_fn(answer));
         tokio::select! {
+            biased;
             // What a client does wrong is the client's.
             _ = tokio::time::timeout(CONNECTION_LIMIT, connection) => {}
             () = place.closed() => {}

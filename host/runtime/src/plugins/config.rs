@@ -104,7 +104,7 @@ pub(crate) fn path_in(directory: &Path, name: &str) -> PathBuf {
 async fn read(path: &Path, plugin: &str) -> Result<Option<ConfigFile>, ConfigError> {
     let path = path.to_owned();
     let file = path.clone();
-    let read = tokio::task::spawn_blocking(move || read_whole(&file, LARGEST)).await;
+    let read = windlass_world::spawn_blocking(move || read_whole(&file, LARGEST)).await;
     let text = read.unwrap_or_else(|error| Err(error.into())).and_then(|bytes| {
         String::from_utf8(bytes).map_err(|error| std::io::Error::new(ErrorKind::InvalidData, error.utf8_error()))
     });
@@ -206,7 +206,7 @@ impl Schema {
         // One that does not end has its thread for good; it must not get another each time that the file changes.
         let Ok(permit) = self.checking.clone().try_acquire_owned() else { return endless() };
         let schema = self.clone();
-        let check = tokio::task::spawn_blocking(move || {
+        let check = windlass_world::spawn_blocking(move || {
             let _permit = permit;
             schema.problems(&document, confidential)
         });

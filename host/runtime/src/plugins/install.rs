@@ -80,7 +80,7 @@ impl Installer {
                         told = message;
                     }
                     // Whether the time is up or the policies have changed does not matter.
-                    drop(tokio::time::timeout(retries.pause(rand::random()), changes.next()).await);
+                    drop(tokio::time::timeout(retries.pause(windlass_world::random()), changes.next()).await);
                 }
             }
         }

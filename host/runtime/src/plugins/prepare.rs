@@ -133,6 +133,7 @@ pub(super) async fn tell_denials(host: Arc<Host>, plugin: Arc<str>, stop: Cancel
     let mut interval = tokio::time::interval(DENIALS_AGAIN);
     loop {
         tokio::select! {
+            biased;
             () = stop.cancelled() => return,
             _ = interval.tick() => denials.renew(),
             denied = denials.to_tell() => {

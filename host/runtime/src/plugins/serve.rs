@@ -334,6 +334,7 @@ impl Serving {
             is_told &= since.is_some();
             let late = since.filter(|_| !is_told).map(|since| since + UNSERVED);
             tokio::select! {
+                biased;
                 changed = lease.changed() => if changed.is_err() {
                     return;
                 },

@@ -103,6 +103,7 @@ impl<'a> Swaps<'a> {
         let mut current = RunningGeneration { generation: current, begun, is_on_probation };
         let (phases, lost) = (self.phases.clone(), self.term.lost.clone());
         let end = tokio::select! {
+            biased;
             end = self.follow(&mut current) => end,
             never = phases.hand_over(&lost) => match never {},
         };

@@ -187,7 +187,7 @@ fn event(host: &Host, plugin: &Arc<str>, runs: &str, note: &str) {
         primary_kind: ObjectKind::new("coordination.k8s.io/v1", "Lease"),
         primary_key: ObjectKey::namespaced(&**host.leadership.namespace(), &*lease),
         primary: None,
-        trace_id: format!("{:032x}", rand::random::<u128>()).into(),
+        trace_id: format!("{:032x}", windlass_world::random::<u128>()).into(),
         triggers: Triggers::default(),
         hold: Hold::detached(),
         overlay: Overlay::default(),

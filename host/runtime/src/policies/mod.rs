@@ -73,14 +73,7 @@ impl Policies {
             policies: Files::follow(&settings.directory, MOST_BYTES, |path| plugin_of(path).is_some()),
             ceiling: settings.ceiling.as_deref().map(|path| Files::follow_one(path, MOST_BYTES)),
         };
-        let policies = Self {
-            settings,
-            state: watch::Sender::default(),
-            pauses: watch::Sender::default(),
-            plugins: Mutex::default(),
-            refused: Mutex::default(),
-            knows_all: AtomicBool::new(false),
-        };
+        let policies = Self::without_files(settings);
         let changes = files.policies.changes().await;
         if let Some(problem) = files.policies.problem() {
             let path = policies.settings.directory.clone();
@@ -96,6 +89,18 @@ impl Policies {
         Ok((policies, files))
     }
 
+    /// With nothing read yet.
+    pub(crate) fn without_files(settings: PolicySettings) -> Self {
+        Self {
+            settings,
+            state: watch::Sender::default(),
+            pauses: watch::Sender::default(),
+            plugins: Mutex::default(),
+            refused: Mutex::default(),
+            knows_all: AtomicBool::new(false),
+        }
+    }
+
     /// Takes over what changes in the files, for ever.
     pub(crate) async fn follow(&self, files: &mut PolicyFiles) {
         let PolicyFiles { policies, ceiling } = files;
@@ -105,6 +110,7 @@ impl Policies {
         };
         loop {
             tokio::select! {
+                biased;
                 changes = policies.changes() => self.take(&changes),
                 _ = of_ceiling(ceiling) => self.take_ceiling(),
             }

@@ -4,7 +4,6 @@
 //! is told later.
 
 use std::collections::BTreeMap;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +16,7 @@ pub(crate) struct JudgedAt(u64);
 
 impl JudgedAt {
     pub(crate) fn now() -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since = windlass_world::now();
         Self(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
     }
 

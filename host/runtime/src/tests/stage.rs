@@ -165,7 +165,7 @@ impl Stage {
 }
 
 /// The defaults of the command line, for the plugins of one directory.
-fn settings(plugins: &Path, grants: GrantMode, leases: LeaseMode) -> Settings {
+pub(crate) fn settings(plugins: &Path, grants: GrantMode, leases: LeaseMode) -> Settings {
     let seconds = Duration::from_secs;
     Settings {
         plugins: plugins.to_owned(),

@@ -20,7 +20,7 @@ use crate::counters::Counters;
 use crate::entry::Export;
 use crate::memory::Held;
 use crate::request::{ChangeBatch, CompositionRequest, Replay, Request};
-use crate::state::{AnswerWorld, CallState, World, now};
+use crate::state::{AnswerWorld, CallState, World};
 use crate::trap::Stopped;
 
 impl Question for CompositionRequest {
@@ -106,7 +106,7 @@ pub(crate) fn world(
     counters: Arc<Counters>,
     replay: Option<Replay>,
 ) -> AnswerWorld {
-    let now = replay.map_or_else(now, |replay| replay.now);
+    let now = replay.map_or_else(windlass_world::now, |replay| replay.now);
     AnswerWorld { export, now, random: StdRng::from_seed(seed), call, counters }
 }
 

@@ -1,7 +1,6 @@
 //! `cache`: reads of the declared watches.
 
-use std::time::Instant;
-
+use tokio::time::Instant;
 use windlass_core::fair::LEAVES_THREAD_AFTER;
 use windlass_core::{error, ports};
 

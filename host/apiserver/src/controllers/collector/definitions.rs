@@ -28,8 +28,10 @@ pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change
 
 fn clean_up(state: &mut State, key: &ObjectKey, definition: &Value) {
     let resource = crd::defined_resource(definition);
-    let objects: Vec<_> = state.store.list(&resource, None).map(|object| (resource.clone(), object.clone())).collect();
-    if collect_all(state, &objects) {
+    // What is stored under the names of a definition that was never established is not its own.
+    let own = crd::is_established(definition).then(|| state.store.list(&resource, None));
+    let own: Vec<_> = own.into_iter().flatten().map(|object| (resource.clone(), object.clone())).collect();
+    if collect_all(state, &own) {
         let mut released = definition.clone();
         let finalizers = object::finalizers(definition);
         let kept: Vec<&str> = finalizers.into_iter().filter(|name| *name != crd::CLEANUP_FINALIZER).collect();

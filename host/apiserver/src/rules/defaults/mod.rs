@@ -9,6 +9,7 @@ mod workloads;
 
 use serde_json::{Map, Value, json};
 
+use crate::authz::User;
 use crate::cause::Cause;
 use crate::object::{self, text};
 use crate::resources::resource::ResourceType;
@@ -61,7 +62,7 @@ pub(crate) fn apply(resource: &ResourceType, object: &mut Value) {
         }
         ("", "Namespace") => others::namespace(object),
         ("", "Secret") => others::secret(object),
-        ("rbac.authorization.k8s.io", _) => others::binding(object),
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => others::binding(object),
         ("networking.k8s.io", "NetworkPolicy") => others::network_policy(object),
         ("discovery.k8s.io", "EndpointSlice") => others::endpoint_slice(object),
         (
@@ -79,7 +80,12 @@ pub(crate) fn apply(resource: &ResourceType, object: &mut Value) {
 }
 
 /// Sets the values that the server decides when it stores a new object.
-pub(crate) fn on_create(state: &mut State, resource: &ResourceType, object: &mut Value) -> Result<(), Cause> {
+pub(crate) fn on_create(
+    state: &mut State,
+    resource: &ResourceType,
+    user: &User,
+    object: &mut Value,
+) -> Result<(), Cause> {
     match (resource.id.group.as_str(), resource.kind.as_str()) {
         ("", "Namespace") => {
             object["spec"] = json!({ "finalizers": ["kubernetes"] });
@@ -94,6 +100,7 @@ pub(crate) fn on_create(state: &mut State, resource: &ResourceType, object: &mut
             state.addresses.allocate(object, None)?;
         }
         ("batch", "Job") => others::job_selector(object),
+        ("certificates.k8s.io", "CertificateSigningRequest") => others::requested_by(user, object),
         _ => {}
     }
     Ok(())
@@ -106,6 +113,9 @@ pub(crate) fn on_update(
     object: &mut Value,
     current: &Value,
 ) -> Result<(), Cause> {
+    if (resource.id.group.as_str(), resource.kind.as_str()) == ("certificates.k8s.io", "CertificateSigningRequest") {
+        others::date_conditions(object, current, &state.now());
+    }
     if !(resource.id.group.is_empty() && resource.kind == "Service") {
         return Ok(());
     }

@@ -5,6 +5,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::{default, default_text, each};
+use crate::authz::User;
 use crate::object::{self, as_map_mut, text};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -48,16 +49,36 @@ pub(super) fn secret(secret: &mut Value) {
 }
 
 pub(super) fn binding(binding: &mut Value) {
-    let is_binding = binding.get("roleRef").is_some_and(Value::is_object);
-    if !is_binding {
-        return;
-    }
     default_text(object::map_mut(binding, "roleRef"), "apiGroup", RBAC);
     for subject in each(as_map_mut(binding), "subjects") {
-        let is_account = subject.get("kind").and_then(Value::as_str) == Some("ServiceAccount");
-        if !is_account {
+        if matches!(subject.get("kind").and_then(Value::as_str), Some("User" | "Group")) {
             default_text(subject, "apiGroup", RBAC);
         }
+    }
+}
+
+/// Nobody asks for a certificate in another's name.
+pub(super) fn requested_by(user: &User, request: &mut Value) {
+    let info = user.info();
+    let spec = object::map_mut(request, "spec");
+    for field in ["username", "uid", "groups", "extra"] {
+        match info.get(field) {
+            Some(value) => spec.insert(field.to_owned(), value.clone()),
+            None => spec.remove(field),
+        };
+    }
+}
+
+/// The times that the conditions of a certificate request do not say themselves.
+pub(super) fn date_conditions(request: &mut Value, current: &Value, now: &str) {
+    let before = object::items(current, "/status/conditions");
+    let Some(conditions) = request.pointer_mut("/status/conditions").and_then(Value::as_array_mut) else { return };
+    for condition in conditions {
+        let same = before.iter().find(|old| ["type", "status"].iter().all(|field| old[*field] == condition[*field]));
+        let since = same.map(|old| &old["lastTransitionTime"]).filter(|since| !since.is_null()).cloned();
+        let condition = as_map_mut(condition);
+        default(condition, "lastUpdateTime", json!(now));
+        default(condition, "lastTransitionTime", since.unwrap_or_else(|| json!(now)));
     }
 }
 

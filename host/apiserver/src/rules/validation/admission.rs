@@ -127,7 +127,7 @@ fn resources(field: &str, listed: &Value, report: &mut Report) {
     }
 }
 
-fn review_versions(field: &str, listed: &Value, report: &mut Report) {
+pub(super) fn review_versions(field: &str, listed: &Value, report: &mut Report) {
     let found = strings(listed, "");
     if found.is_empty() {
         // Of a conversion, a real server does not say which there are.
@@ -151,32 +151,8 @@ fn review_versions(field: &str, listed: &Value, report: &mut Report) {
     }
 }
 
-/// The conversion of a definition, which is by a webhook of the same form.
-pub(super) fn conversion(conversion: &Value, report: &mut Report) {
-    let field = |name: &str| format!("spec.conversion.{name}");
-    let config = conversion.pointer("/webhook/clientConfig").filter(|config| config.is_object());
-    let versions = conversion.pointer("/webhook/conversionReviewVersions").unwrap_or(&Value::Null);
-    if text(conversion, "/strategy") == "Webhook" {
-        match config {
-            None => {
-                report.required_because(field("webhookClientConfig"), "required when strategy is set to Webhook");
-            }
-            Some(config) => client(&field("webhookClientConfig"), config, report),
-        }
-        review_versions(&field("conversionReviewVersions"), versions, report);
-        return;
-    }
-    let why = "should not be set when strategy is not set to Webhook";
-    if config.is_some() {
-        report.forbidden(field("webhookClientConfig"), why);
-    }
-    if !strings(versions, "").is_empty() {
-        report.forbidden(field("conversionReviewVersions"), why);
-    }
-}
-
 /// `WebhookClientConfig`.
-fn client(field: &str, config: &Value, report: &mut Report) {
+pub(super) fn client(field: &str, config: &Value, report: &mut Report) {
     let (url, service) = (config["url"].as_str(), config.get("service").filter(|service| service.is_object()));
     match (url, service) {
         (Some(url), None) => validate_url(&format!("{field}.url"), url, report),

@@ -3,6 +3,7 @@
 
 mod admission;
 mod admission_policies;
+mod certificates;
 mod definitions;
 mod networks;
 mod pods;
@@ -59,6 +60,7 @@ fn check_name(resource: &ResourceType, name: &str) -> Result<(), String> {
     match (resource.id.group.as_str(), resource.kind.as_str()) {
         ("", "Namespace" | "Service") => names::check_dns_label(name),
         ("rbac.authorization.k8s.io", _) => names::check_path_segment(name),
+        ("certificates.k8s.io", "CertificateSigningRequest") => Ok(()),
         _ => names::check_subdomain(name),
     }
 }
@@ -111,8 +113,13 @@ pub(crate) fn custom(schema: &Schema, object: &Value, previous: Option<&Value>) 
     Judgement { causes, warnings: found.warnings }
 }
 
-/// Errors of a built-in object beside its metadata.
-pub(crate) fn builtin(resource: &ResourceType, object: &Value, previous: Option<&Value>) -> Vec<Cause> {
+/// Errors of a built-in object beside its metadata, as it is after a write to a subresource (empty: the object itself).
+pub(crate) fn builtin(
+    resource: &ResourceType,
+    subresource: &str,
+    object: &Value,
+    previous: Option<&Value>,
+) -> Vec<Cause> {
     let mut report = Report::default();
     let found = &mut report;
     match (resource.id.group.as_str(), resource.kind.as_str()) {
@@ -151,6 +158,11 @@ pub(crate) fn builtin(resource: &ResourceType, object: &Value, previous: Option<
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
             admission_policies::binding(object, found);
         }
+        ("certificates.k8s.io", "CertificateSigningRequest") => {
+            certificates::signing_request(subresource, object, previous, found);
+        }
+        // Clients may write any status of a definition: the server mends it.
+        ("apiextensions.k8s.io", _) if subresource == "status" => {}
         ("apiextensions.k8s.io", _) => return definitions::validate(object, previous),
         _ => {}
     }

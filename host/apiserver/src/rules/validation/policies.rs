@@ -9,6 +9,27 @@ use crate::schema::typed::quantity;
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 pub(super) fn role(kind: &str, object: &Value, report: &mut Report) {
+    policy_rules(kind, object, report);
+    let aggregation = &object["aggregationRule"];
+    if !aggregation.is_object() {
+        return;
+    }
+    let selectors = object::items(aggregation, "/clusterRoleSelectors");
+    if selectors.is_empty() {
+        let why = "at least one clusterRoleSelector required if aggregationRule is non-nil";
+        report.required_because("aggregationRule.clusterRoleSelectors", why);
+    }
+    for (index, selector) in selectors.iter().enumerate() {
+        let place = format!("aggregationRule.clusterRoleSelectors[{index}]");
+        let before = report.0.len();
+        report.selector(&place, selector);
+        if report.0.len() > before {
+            report.invalid(place, &Value::Null, "invalid label selector.");
+        }
+    }
+}
+
+fn policy_rules(kind: &str, object: &Value, report: &mut Report) {
     for (index, rule) in object::items(object, "/rules").iter().enumerate() {
         let place = format!("rules[{index}]");
         let has = |name: &str| !object::items(rule, &format!("/{name}")).is_empty();
@@ -40,35 +61,42 @@ pub(super) fn binding(kind: &str, object: &Value, previous: Option<&Value>, repo
     if text(role, "/apiGroup") != RBAC {
         report.not_supported("roleRef.apiGroup", &role["apiGroup"], &[RBAC]);
     }
-    let kinds: &[&str] = if kind == "RoleBinding" { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
+    let is_namespaced = kind == "RoleBinding";
+    let kinds: &[&str] = if is_namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
     if !kinds.contains(&text(role, "/kind")) {
         report.not_supported("roleRef.kind", &role["kind"], kinds);
     }
     report.name("roleRef.name", &role["name"], names::check_path_segment);
     for (index, subject) in object::items(object, "/subjects").iter().enumerate() {
-        self::subject(subject, &format!("subjects[{index}]"), report);
+        self::subject(is_namespaced, subject, &format!("subjects[{index}]"), report);
     }
     if previous.is_some_and(|previous| previous["roleRef"] != *role) {
-        report.invalid("roleRef", role, "cannot change roleRef");
+        // Under the names of Go's fields.
+        let [group, kind, name] = ["apiGroup", "kind", "name"].map(|field| &role[field]);
+        let shown = format!("{{\"APIGroup\":{group},\"Kind\":{kind},\"Name\":{name}}}");
+        report.invalid_shown("roleRef", &shown, "cannot change roleRef");
     }
 }
 
-fn subject(subject: &Value, place: &str, report: &mut Report) {
+fn subject(is_namespaced: bool, subject: &Value, place: &str, report: &mut Report) {
     if text(subject, "/name").is_empty() {
         report.required(format!("{place}.name"));
     }
+    let group = text(subject, "/apiGroup");
+    let group_field = format!("{place}.apiGroup");
     match text(subject, "/kind") {
         "ServiceAccount" => {
             report.optional_name(&format!("{place}.name"), &subject["name"], names::check_subdomain);
-            if text(subject, "/namespace").is_empty() && !text(subject, "/name").is_empty() {
+            if !group.is_empty() {
+                report.not_supported(group_field, &subject["apiGroup"], &[""]);
+            }
+            // In a namespace, an account without one is of the binding's.
+            if !is_namespaced && text(subject, "/namespace").is_empty() {
                 report.required(format!("{place}.namespace"));
             }
         }
-        "User" | "Group" => {
-            if text(subject, "/apiGroup") != RBAC {
-                report.not_supported(format!("{place}.apiGroup"), &subject["apiGroup"], &[RBAC]);
-            }
-        }
+        "User" | "Group" if group != RBAC => report.not_supported(group_field, &subject["apiGroup"], &[RBAC]),
+        "User" | "Group" => {}
         _ => {
             let kinds = ["ServiceAccount", "User", "Group"];
             report.not_supported(format!("{place}.kind"), &subject["kind"], &kinds);

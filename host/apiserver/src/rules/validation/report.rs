@@ -181,6 +181,11 @@ impl Report {
             if let Err(why) = names::check_label_key(text(expression, "/key")) {
                 self.invalid(format!("{place}.key"), &expression["key"], &why);
             }
+            for (index, value) in object::items(expression, "/values").iter().enumerate() {
+                if let Err(why) = names::check_label_value(value.as_str().unwrap_or_default()) {
+                    self.invalid(format!("{place}.values[{index}]"), value, &why);
+                }
+            }
         }
     }
 }

@@ -3,9 +3,11 @@
 //!
 //! The messages follow `sigs.k8s.io/json` and the types' own `UnmarshalJSON`.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Number, Value, json};
 
-use crate::object::{go_kind, is_go_zero};
+use crate::object::{decode_base64, go_kind, is_go_zero};
 
 use super::{Field, METADATA, StructType, TypeEntry, ValueShape, Zero, entry, moment, quantity};
 
@@ -68,7 +70,13 @@ impl Decoding {
             (ValueShape::IntOrString, other) => {
                 Err(TypeError(format!("json: cannot unmarshal {} into Go value of type int32", go_kind(other))))
             }
-            (ValueShape::Bytes, Value::String(text)) => bytes(text),
+            (ValueShape::Bytes, Value::String(text)) => {
+                bytes(text)?;
+                if let Some(bytes) = decode_base64(text) {
+                    *text = BASE64_STANDARD.encode(bytes);
+                }
+                Ok(())
+            }
             (ValueShape::Quantity, Value::String(_) | Value::Number(_)) => {
                 let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                 *value = json!(quantity::canonical(&text).map_err(|error| TypeError(error.to_string()))?);
@@ -366,6 +374,9 @@ mod tests {
     fn bytes_are_base64() {
         let secret = |text: &str| decoded("io.k8s.api.core.v1.Secret", json!({"data": {"a": text}}));
         assert!(secret("YQ==").is_ok() && secret("").is_ok());
+        for written in ["Y\nQ==\r\n", "YR=="] {
+            assert_eq!(secret(written).unwrap().0["data"]["a"], "YQ==", "{written:?}");
+        }
         assert_eq!(secret("a_b").unwrap_err(), "illegal base64 data at input byte 1");
     }
 

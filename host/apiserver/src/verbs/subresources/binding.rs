@@ -9,6 +9,7 @@ use crate::request::{Target, WriteOptions};
 use crate::resources::resource::GroupResource;
 use crate::status_error::ApiError;
 use crate::storage::state::State;
+use crate::verbs::update;
 
 /// Assigns the pod to the node that the binding names.
 pub(super) fn bind(
@@ -21,6 +22,12 @@ pub(super) fn bind(
     let node = text(binding, "/target/name");
     check_target(text(binding, "/target/kind"), node)?;
     let current = crate::verbs::get(state, target, &options.consultation)?;
+    let of = |object| [("UID", object::uid(object)), ("ResourceVersion", object::resource_version(object))];
+    for ((what, given), (_, found)) in of(binding).into_iter().zip(of(&current)) {
+        if !given.is_empty() && given != found {
+            return Err(update::precondition_failed(target, what, given, found));
+        }
+    }
     if let Some(why) = refusal(target.name(), &current) {
         return Err(ApiError::conflict(&GroupResource::new("", "pods/binding"), target.name(), &why));
     }
@@ -34,6 +41,7 @@ pub(super) fn bind(
         }
     }
     set_scheduled(&mut pod, &state.now());
+    object::map_mut(&mut pod, "status").remove("nominatedNodeName");
     if !options.dry_run {
         state.commit(&target.key(target.name()), pod);
     }

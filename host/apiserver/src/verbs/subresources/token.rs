@@ -31,6 +31,7 @@ pub(super) fn issue(
     mut request: Value,
 ) -> Result<Value, ApiError> {
     let account = crate::verbs::get(state, target, &options.consultation)?;
+    check_account(&account, &request)?;
     let lifetime = check(target, &request)?;
     let bound = bound(state, target, &request["spec"])?;
     let given = strings(&request, "/spec/audiences");
@@ -71,6 +72,17 @@ pub(super) fn issue(
         "expirationTimestamp": clock::at(claims.expires),
     });
     Ok(request)
+}
+
+/// Whoever names the account's UID means no other account of its name.
+fn check_account(account: &Value, request: &Value) -> Result<(), ApiError> {
+    let (given, found) = (object::uid(request), object::uid(account));
+    if given.is_empty() || given == found {
+        return Ok(());
+    }
+    let why = format!("the UID in the token request ({given}) does not match the UID of the service account ({found})");
+    let kind = GroupResource::new("authentication.k8s.io", "TokenRequest");
+    Err(ApiError::conflict(&kind, object::name(account), &why))
 }
 
 /// The seconds that the token is to hold.
@@ -146,10 +158,12 @@ fn check_uid(kind: &str, wanted: &Value, found: &Value) -> Result<(), ApiError> 
     Err(ApiError::conflict(&GroupResource::new("", kind), object::name(found), &why))
 }
 
+/// The pod's node: by its name alone, if it is not there.
 fn node_of(state: &State, pod: &Value) -> Option<Reference> {
     let name = text(pod, "/spec/nodeName").to_owned();
     let key = ObjectKey { resource: GroupResource::new("", "nodes"), namespace: String::new(), name };
-    state.store.get(&key).map(|node| reference(node))
+    let found = state.store.get(&key).map(|node| reference(node));
+    found.or_else(|| (!key.name.is_empty()).then_some(Reference { name: key.name, uid: String::new() }))
 }
 
 fn reference(found: &Value) -> Reference {

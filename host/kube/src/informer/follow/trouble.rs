@@ -17,7 +17,7 @@ pub(super) fn not_before(server: &Version, cache: &Version) -> Result<(), Inform
 
 /// Five to ten minutes, as client-go asks: watches that began together do not end together.
 pub(super) fn watch_seconds() -> u64 {
-    rand::random_range(300..600)
+    windlass_world::random_range(300..600)
 }
 
 /// Whether the server's history no longer reaches back to where the watch would resume.

@@ -1,0 +1,94 @@
+//! Groups that belong to the Kubernetes project: a definition in one of them says in an annotation who approved it. As
+//! `k8s.io/apiextensions-apiserver/pkg/apihelpers` reads it. Pure.
+
+use http::Uri;
+use serde_json::Value;
+
+use crate::object::text;
+
+/// The annotation.
+pub(crate) const ANNOTATION: &str = "api-approved.kubernetes.io";
+
+/// What the annotation of a definition says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ApiApproval {
+    Missing,
+    /// Neither a URL nor a reason.
+    Invalid,
+    /// A reason why the definition is there all the same.
+    Bypassed,
+    /// The URL of the approval.
+    Approved,
+}
+
+impl ApiApproval {
+    /// None for a group that is not protected.
+    pub(crate) fn of(definition: &Value) -> Option<ApiApproval> {
+        let group = text(definition, "/spec/group");
+        let is_protected = ["k8s.io", "kubernetes.io"]
+            .iter()
+            .any(|owner| group.strip_suffix(owner).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')));
+        let is_url = |text: &str| text.parse::<Uri>().is_ok_and(|uri| uri.scheme().is_some() && uri.host().is_some());
+        is_protected.then(|| match annotation(definition) {
+            "" => ApiApproval::Missing,
+            reason if reason.starts_with("unapproved") => ApiApproval::Bypassed,
+            url if is_url(url) => ApiApproval::Approved,
+            _ => ApiApproval::Invalid,
+        })
+    }
+
+    /// The reason of the condition `KubernetesAPIApprovalPolicyConformant`.
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            ApiApproval::Missing => "MissingAnnotation",
+            ApiApproval::Invalid => "InvalidAnnotation",
+            ApiApproval::Bypassed => "UnapprovedAnnotation",
+            ApiApproval::Approved => "ApprovedAnnotation",
+        }
+    }
+
+    /// The message of the condition, and of the error where there is one.
+    pub(crate) fn message(self, definition: &Value) -> String {
+        const RULE: &str = "protected groups must have approval annotation \"api-approved.kubernetes.io\"";
+        const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
+        match self {
+            ApiApproval::Missing => format!("{RULE}, {SEE}"),
+            ApiApproval::Invalid => {
+                format!("{RULE} with either a URL or a reason starting with \"unapproved\", {SEE}")
+            }
+            ApiApproval::Bypassed => format!("not approved: {:?}", annotation(definition)),
+            ApiApproval::Approved => format!("approved in {}", annotation(definition)),
+        }
+    }
+}
+
+/// The annotation's text.
+pub(crate) fn annotation(definition: &Value) -> &str {
+    text(definition, "/metadata/annotations/api-approved.kubernetes.io")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_definition_in_a_protected_group_names_its_approval() {
+        let of = |group: &str, approved: &str| {
+            let annotations = json!({ ANNOTATION: approved });
+            ApiApproval::of(&json!({ "metadata": { "annotations": annotations }, "spec": { "group": group } }))
+        };
+        for group in ["k8s.io", "a.k8s.io", "kubernetes.io", "a.b.kubernetes.io"] {
+            assert_eq!(of(group, ""), Some(ApiApproval::Missing), "{group}");
+        }
+        for group in ["mk8s.io", "k8s.io.example.com", "example.com"] {
+            assert_eq!(of(group, ""), None, "{group}");
+        }
+        assert_eq!(of("k8s.io", "unapproved, a test"), Some(ApiApproval::Bypassed));
+        assert_eq!(of("k8s.io", "https://example.com/1"), Some(ApiApproval::Approved));
+        for odd in ["yes", "/a", "example.com"] {
+            assert_eq!(of("k8s.io", odd), Some(ApiApproval::Invalid), "{odd}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The names of a definition: it gets those that no other resource of its group has. As the naming controller of
+//! `k8s.io/apiextensions-apiserver` decides; there, built-in resources do not count. Pure.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::object::{strings, text};
+use crate::resources::resource::ResourceType;
+
+/// The names that other resources of a group have.
+#[derive(Default)]
+pub(crate) struct TakenNames<'a> {
+    resources: BTreeSet<&'a str>,
+    kinds: BTreeSet<&'a str>,
+}
+
+impl<'a> TakenNames<'a> {
+    /// Adds the accepted names of another definition.
+    pub(crate) fn add(&mut self, definition: &'a Value) {
+        let names = &definition["status"]["acceptedNames"];
+        self.resources.extend([text(names, "/plural"), text(names, "/singular")]);
+        self.resources.extend(strings(names, "/shortNames"));
+        self.kinds.extend([text(names, "/kind"), text(names, "/listKind")]);
+    }
+
+    pub(crate) fn add_builtin(&mut self, resource: &'a ResourceType) {
+        self.resources.extend([resource.id.plural.as_str(), resource.singular.as_str()]);
+        self.resources.extend(resource.short_names.iter().map(String::as_str));
+        self.kinds.extend([resource.kind.as_str(), resource.list_kind.as_str()]);
+    }
+}
+
+/// What a definition gets of the names that it asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NameDecision {
+    /// `status.acceptedNames`
+    pub(crate) accepted: Value,
+    /// Why it does not get all: the reason and message of the condition.
+    pub(crate) conflict: Option<(&'static str, String)>,
+}
+
+/// Decides about each name by itself. A name that is accepted already stays so.
+pub(crate) fn decide(definition: &Value, taken: &TakenNames<'_>) -> NameDecision {
+    let (wanted, had) = (&definition["spec"]["names"], &definition["status"]["acceptedNames"]);
+    let mut accepted = had.as_object().cloned().unwrap_or_default();
+    let mut conflict = None;
+    let mut take = |field: &str, names: &BTreeSet<&str>, reason: &'static str| {
+        let pointer = format!("/{field}");
+        match refusals(&[text(wanted, &pointer)], &[text(had, &pointer)], names) {
+            None => copy(&mut accepted, field, wanted),
+            Some(why) => conflict = Some((reason, why)),
+        }
+    };
+    take("plural", &taken.resources, "PluralConflict");
+    take("singular", &taken.resources, "SingularConflict");
+    take("kind", &taken.kinds, "KindConflict");
+    take("listKind", &taken.kinds, "ListKindConflict");
+    match refusals(&strings(wanted, "/shortNames"), &strings(had, "/shortNames"), &taken.resources) {
+        None => copy(&mut accepted, "shortNames", wanted),
+        // The kinds are looked at last, and the last conflict is the one that is told.
+        Some(why) if !matches!(conflict, Some(("KindConflict" | "ListKindConflict", _))) => {
+            conflict = Some(("ShortNamesConflict", why));
+        }
+        Some(_) => {}
+    }
+    copy(&mut accepted, "categories", wanted);
+    for field in ["plural", "kind"] {
+        accepted.entry(field).or_insert_with(|| json!(""));
+    }
+    NameDecision { accepted: Value::Object(accepted), conflict }
+}
+
+fn copy(names: &mut Map<String, Value>, field: &str, from: &Value) {
+    match from.get(field) {
+        Some(value) => names.insert(field.to_owned(), value.clone()),
+        None => names.remove(field),
+    };
+}
+
+fn refusals(wanted: &[&str], had: &[&str], taken: &BTreeSet<&str>) -> Option<String> {
+    let refused = wanted.iter().filter(|name| !had.contains(name) && taken.contains(*name));
+    let lines: Vec<String> = refused.map(|name| format!("{name:?} is already in use")).collect();
+    match lines.as_slice() {
+        [] => None,
+        [only] => Some(only.clone()),
+        many => Some(format!("[{}]", many.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition(names: &Value, accepted: &Value) -> Value {
+        json!({ "spec": { "names": names }, "status": { "acceptedNames": accepted } })
+    }
+
+    #[test]
+    fn a_definition_gets_the_names_that_are_free() {
+        let other = definition(&json!({}), &json!({ "plural": "apples", "kind": "Apple", "shortNames": ["a", "ap"] }));
+        let mut taken = TakenNames::default();
+        taken.add(&other);
+        let wanted = json!({ "plural": "pears", "singular": "apples", "kind": "Pear", "shortNames": ["a", "ap", "p"] });
+        let decision = decide(&definition(&wanted, &json!({})), &taken);
+        assert_eq!(decision.accepted, json!({ "plural": "pears", "kind": "Pear" }));
+        let expected = "[\"a\" is already in use, \"ap\" is already in use]";
+        assert_eq!(decision.conflict, Some(("ShortNamesConflict", expected.to_owned())));
+
+        let wanted = json!({ "plural": "pears", "kind": "Apple" });
+        let decision = decide(&definition(&wanted, &json!({})), &taken);
+        assert_eq!(decision.accepted, json!({ "plural": "pears", "kind": "" }));
+        assert_eq!(decision.conflict, Some(("KindConflict", "\"Apple\" is already in use".to_owned())));
+    }
+
+    #[test]
+    fn a_name_that_was_accepted_stays() {
+        let names = json!({ "plural": "pears", "kind": "Pear", "shortNames": ["p"] });
+        let own = definition(&names, &names);
+        let mut taken = TakenNames::default();
+        taken.add(&own);
+        assert_eq!(decide(&own, &taken), NameDecision { accepted: names, conflict: None });
+    }
+}

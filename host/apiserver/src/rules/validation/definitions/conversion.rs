@@ -1,0 +1,43 @@
+//! How the versions of a definition are converted: perhaps by a webhook, which is called as those of admission are.
+
+use serde_json::Value;
+
+use super::super::admission::{client, review_versions};
+use super::super::report::Report;
+use crate::cause::Cause;
+use crate::object::strings;
+
+const CLIENT: &str = "spec.conversion.webhookClientConfig";
+const VERSIONS: &str = "spec.conversion.conversionReviewVersions";
+
+pub(super) fn validate(conversion: &Value, causes: &mut Vec<Cause>) {
+    let mut report = Report(std::mem::take(causes));
+    check(conversion, &mut report);
+    *causes = report.0;
+}
+
+fn check(conversion: &Value, report: &mut Report) {
+    let webhook = &conversion["webhook"];
+    let (config, versions) = (&webhook["clientConfig"], &webhook["conversionReviewVersions"]);
+    let strategy = &conversion["strategy"];
+    match strategy.as_str() {
+        Some("Webhook") => {
+            if config.is_object() {
+                client(CLIENT, config, report);
+            } else {
+                report.required_because(CLIENT, "required when strategy is set to Webhook");
+            }
+            review_versions(VERSIONS, versions, report);
+            return;
+        }
+        Some("None") => {}
+        _ => report.not_supported("spec.conversion.strategy", strategy, &["None", "Webhook"]),
+    }
+    let why = "should not be set when strategy is not set to Webhook";
+    if config.is_object() {
+        report.forbidden(CLIENT, why);
+    }
+    if !strings(versions, "").is_empty() {
+        report.forbidden(VERSIONS, why);
+    }
+}

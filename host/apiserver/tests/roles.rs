@@ -1,0 +1,157 @@
+//! Roles and bindings as objects: what makes them invalid, what defaults they get, and how cluster roles are aggregated.
+
+mod support;
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use support::{Cluster, MERGE};
+
+const GROUP: &str = "/apis/rbac.authorization.k8s.io/v1";
+
+fn path(plural: &str) -> String {
+    match plural {
+        "roles" | "rolebindings" => format!("{GROUP}/namespaces/default/{plural}"),
+        _ => format!("{GROUP}/{plural}"),
+    }
+}
+
+fn named(name: &str, content: &Value) -> Value {
+    let mut object = content.clone();
+    object["metadata"]["name"] = json!(name);
+    object
+}
+
+fn may(verb: &str) -> Value {
+    json!({ "apiGroups": [""], "resources": ["pods"], "verbs": [verb] })
+}
+
+#[tokio::test]
+async fn a_role_is_held_to_its_rules() {
+    let cluster = Cluster::quiet().await;
+    let selector = |expression: Value| json!({ "aggregationRule": { "clusterRoleSelectors": [{ "matchExpressions": [expression] }] } });
+    let at = "aggregationRule.clusterRoleSelectors[0]";
+    let cases = [
+        (
+            "roles",
+            json!({ "rules": [{ "verbs": ["get"], "nonResourceURLs": ["/a"] }] }),
+            "rules[0].nonResourceURLs: Invalid value: [\"/a\"]: namespaced rules cannot apply to non-resource URLs"
+                .to_owned(),
+        ),
+        (
+            "clusterroles",
+            json!({ "rules": [{ "verbs": ["get"], "resources": ["pods"] }] }),
+            "rules[0].apiGroups: Required value: resource rules must supply at least one api group".to_owned(),
+        ),
+        (
+            "clusterroles",
+            json!({ "aggregationRule": {} }),
+            "aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector required if \
+             aggregationRule is non-nil"
+                .to_owned(),
+        ),
+        (
+            "clusterroles",
+            selector(json!({ "key": "a", "operator": "Exists", "values": ["b"] })),
+            format!(
+                "[{at}.matchExpressions[0].values: Forbidden: may not be specified when `operator` is 'Exists' or \
+                 'DoesNotExist', {at}: Invalid value: null: invalid label selector.]"
+            ),
+        ),
+    ];
+    for (plural, content, expected) in cases {
+        let refused = cluster.post(&path(plural), &named("r", &content)).await.refused(422, "Invalid");
+        assert!(refused.ends_with(&format!("\"r\" is invalid: {expected}")), "{refused}");
+    }
+    let odd = selector(json!({ "key": "a", "operator": "In", "values": ["-"] }));
+    let refused = cluster.post(&path("clusterroles"), &named("r", &odd)).await.refused(422, "Invalid");
+    assert!(refused.contains(&format!("{at}.matchExpressions[0].values[0]: Invalid value: \"-\": a valid label")));
+    // A name is anything that can stand in a path.
+    cluster.post(&path("roles"), &named("system:A b", &json!({}))).await.expect(StatusCode::CREATED);
+    let refused = cluster.post(&path("roles"), &named("a%b", &json!({}))).await.refused(422, "Invalid");
+    assert!(refused.ends_with("metadata.name: Invalid value: \"a%b\": may not contain '%'"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_binding_is_held_to_its_rules() {
+    let cluster = Cluster::quiet().await;
+    let bound = |subject: Value| json!({ "roleRef": { "kind": "ClusterRole", "name": "r" }, "subjects": [subject] });
+    let account = json!({ "kind": "ServiceAccount", "name": "s" });
+    let made = cluster.post(&path("rolebindings"), &named("b", &bound(account.clone()))).await;
+    let made = made.expect(StatusCode::CREATED);
+    assert_eq!(
+        (&made["subjects"], &made["roleRef"]["apiGroup"]),
+        (&json!([account]), &json!("rbac.authorization.k8s.io"))
+    );
+    let cases = [
+        ("clusterrolebindings", bound(account), "subjects[0].namespace: Required value"),
+        (
+            "rolebindings",
+            bound(json!({ "kind": "ServiceAccount", "name": "s", "apiGroup": "a" })),
+            "subjects[0].apiGroup: Unsupported value: \"a\": supported values: \"\"",
+        ),
+        (
+            "rolebindings",
+            bound(json!({ "kind": "Group", "name": "s", "apiGroup": "a" })),
+            "subjects[0].apiGroup: Unsupported value: \"a\": supported values: \"rbac.authorization.k8s.io\"",
+        ),
+        (
+            "clusterrolebindings",
+            json!({ "roleRef": { "kind": "Role", "name": "r" } }),
+            "roleRef.kind: Unsupported value: \"Role\": supported values: \"ClusterRole\"",
+        ),
+        (
+            "rolebindings",
+            json!({ "roleRef": { "kind": "Role", "name": "a/b" } }),
+            "roleRef.name: Invalid value: \"a/b\": may not contain '/'",
+        ),
+    ];
+    for (plural, content, expected) in cases {
+        let refused = cluster.post(&path(plural), &named("c", &content)).await.refused(422, "Invalid");
+        assert!(refused.ends_with(&format!("\"c\" is invalid: {expected}")), "{refused}");
+    }
+    let other = json!({ "roleRef": { "name": "other" } });
+    let refused = cluster.patch(&format!("{}/b", path("rolebindings")), MERGE, &other).await.refused(422, "Invalid");
+    let expected = "roleRef: Invalid value: {\"APIGroup\":\"rbac.authorization.k8s.io\",\"Kind\":\"ClusterRole\",\"Name\":\
+                    \"other\"}: cannot change roleRef";
+    assert!(refused.ends_with(expected), "{refused}");
+}
+
+#[tokio::test]
+async fn an_aggregated_role_has_each_rule_once_and_no_other() {
+    let cluster = Cluster::quiet().await;
+    let roles = path("clusterroles");
+    for (name, rules) in [("a", json!([may("get")])), ("b", json!([may("get"), may("list")]))] {
+        let role = json!({ "metadata": { "labels": { "tier": name } }, "rules": rules });
+        cluster.post(&roles, &named(name, &role)).await.expect(StatusCode::CREATED);
+    }
+    // One rule of the same meaning is written another way.
+    let odd = json!({
+        "metadata": { "labels": { "tier": "b" } },
+        "rules": [{ "verbs": ["list"], "resourceNames": [], "resources": ["pods"], "apiGroups": [""] }],
+    });
+    cluster.post(&roles, &named("c", &odd)).await.expect(StatusCode::CREATED);
+    let all = json!({
+        "aggregationRule": { "clusterRoleSelectors": [
+            { "matchExpressions": [{ "key": "tier", "operator": "In", "values": ["a", "b"] }] },
+            { "matchLabels": { "tier": "a" } },
+        ] },
+        "rules": [may("delete")],
+    });
+    let expected = json!([may("get"), may("list")]);
+    let made = cluster.post(&roles, &named("all", &all)).await.expect(StatusCode::CREATED);
+    let rules_after = async |version: &str| {
+        let path = format!("{roles}?watch=true&fieldSelector=metadata.name%3Dall&resourceVersion={version}");
+        let mut watch = cluster.watch(&path).await;
+        loop {
+            let (_, object) = watch.next().await.expect("the watch goes on");
+            if object["rules"] == expected {
+                return;
+            }
+        }
+    };
+    rules_after(support::version_of(&made)).await;
+    // Rules that somebody adds do not stay.
+    let changed = cluster.patch(&format!("{roles}/all"), MERGE, &json!({ "rules": [may("delete")] })).await;
+    rules_after(support::version_of(&changed.expect(StatusCode::OK))).await;
+}

@@ -1,0 +1,120 @@
+//! The engine on told time: one thread, chance by a seed, no socket, and twice the same to the byte.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime};
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http::Request;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Bytes;
+use kube::client::Body;
+use tokio::runtime::{Builder, Handle};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tower::{BoxError, Service};
+use windlass_apiserver::{ApiServer, ApiService, Clock, Config};
+use windlass_kube::client::Connection;
+use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
+
+use super::stage;
+use crate::leadership::LeaseMode;
+use crate::policies::GrantMode;
+use crate::run_loaded;
+
+/// When the told world begins.
+const START: Duration = Duration::from_hours(24 * 365 * 50);
+
+fn root() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A way to the server that notes each request.
+#[derive(Clone)]
+struct Noted {
+    service: ApiService,
+    notes: Arc<Mutex<String>>,
+    begun: Instant,
+}
+
+impl Service<Request<Body>> for Noted {
+    type Response = <ApiService as Service<Request<Full<Bytes>>>>::Response;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let mut noted = self.clone();
+        async move {
+            let (parts, body) = request.into_parts();
+            let body = body.collect().await?.to_bytes();
+            let at = noted.begun.elapsed();
+            let line = format!("{at:?} {} {} {:?} ", parts.method, parts.uri, parts.headers.get("traceparent"));
+            let text = String::from_utf8_lossy(&body);
+            writeln!(noted.notes.lock().expect("no panic"), "{line}{text}").expect("a string");
+            let request = Request::from_parts(parts, Full::<Bytes>::new(body));
+            Ok(noted.service.call(request).await?)
+        }
+        .boxed()
+    }
+}
+
+async fn plugin() -> Arc<Plugin> {
+    let options = SandboxOptions {
+        threads: 1,
+        concurrent_calls: 4,
+        runtime: Some(Handle::current()),
+        ..SandboxOptions::default()
+    };
+    let sandbox = Sandbox::new(options).expect("a sandbox");
+    let plugins = std::env::var_os("WINDLASS_PLUGIN_DIR").map_or_else(|| root().join("target/plugins"), Into::into);
+    sandbox.load(&plugins.join("webapp.wasm")).await.expect("`make plugins` has built it")
+}
+
+/// The WebApp's sample is created, an hour passes, and the host stops. Answers the requests and the objects.
+async fn story(plugin: &Arc<Plugin>, seed: u64) -> (String, Vec<u8>) {
+    let begun = Instant::now();
+    let _told = windlass_world::tell(seed, move || START + begun.elapsed());
+    let clock = Clock::Told(SystemTime::UNIX_EPOCH + START);
+    let server = ApiServer::in_process(&Config { clock, seed: Some(seed), ..Config::default() });
+    let notes = Arc::new(Mutex::default());
+    let service = Noted { service: server.service(), notes: notes.clone(), begun };
+    let connection = Connection::in_process(service, "http://localhost".parse().expect("a URL"));
+    let stop = CancellationToken::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let settings = stage::settings(directory.path(), GrantMode::Manifest, LeaseMode::None);
+    let user = async {
+        server.load(&root().join("examples/webapp")).expect("they are right");
+        sleep(Duration::from_hours(1)).await;
+        stop.cancel();
+    };
+    let (ended, ()) = tokio::join!(run_loaded(connection, settings, std::slice::from_ref(plugin), stop.clone()), user);
+    ended.expect("it stops cleanly");
+    let state = directory.path().join("state");
+    server.write_state(&state).expect("it can be written");
+    (std::mem::take(&mut notes.lock().expect("no panic")), std::fs::read(state).expect("it is there"))
+}
+
+#[test]
+fn two_runs_with_one_seed_send_the_same_requests_and_leave_the_same_objects() {
+    let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime");
+    runtime.block_on(async {
+        let plugin = plugin().await;
+        let (requests, objects) = story(&plugin, 1).await;
+        let text = String::from_utf8_lossy(&objects);
+        assert!(text.contains(r#""readyReplicas":2"#), "it has converged: {text}");
+        let again = story(&plugin, 1).await;
+        for (first, second) in requests.lines().zip(again.0.lines()) {
+            assert_eq!(first, second);
+        }
+        assert_eq!((requests.lines().count(), &objects), (again.0.lines().count(), &again.1));
+        let other = story(&plugin, 2).await;
+        assert!(other.1 != objects, "another seed is another world");
+    });
+}

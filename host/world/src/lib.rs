@@ -1,0 +1,120 @@
+//! Chance and the time of day: the system's, unless this thread has been told others.
+//!
+//! This is the one place of the host that asks the system for them. Timers are tokio's: whoever pauses its clock drives
+//! those. With both, a host in one thread does the same again for the same seed.
+
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rand::distr::uniform::{SampleRange, SampleUniform};
+use rand::distr::{Distribution, StandardUniform};
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{Rng as _, RngExt as _, SeedableRng as _};
+use tokio::task::JoinHandle;
+
+thread_local! {
+    static TOLD: RefCell<Option<ToldWorld>> = const { RefCell::new(None) };
+}
+
+/// The chance and the clock that a thread has been told.
+struct ToldWorld {
+    chance: Xoshiro256PlusPlus,
+    now: Box<dyn Fn() -> Duration>,
+}
+
+/// While this is held, its thread has told chance and a told time of day. It stays on that thread.
+#[must_use = "the world is told only while this is held"]
+pub struct Told {
+    before: Option<ToldWorld>,
+    _stays: PhantomData<Rc<()>>,
+}
+
+/// Tells this thread its chance, by a seed, and the time since 1970. Work that it hands to other threads has the system's.
+pub fn tell(seed: u64, now: impl Fn() -> Duration + 'static) -> Told {
+    let told = ToldWorld { chance: Xoshiro256PlusPlus::seed_from_u64(seed), now: Box::new(now) };
+    Told { before: TOLD.replace(Some(told)), _stays: PhantomData }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        TOLD.set(self.before.take());
+    }
+}
+
+/// Whether this thread has been told.
+#[must_use]
+pub fn is_told() -> bool {
+    TOLD.with_borrow(Option::is_some)
+}
+
+/// The time since 1970; zero before that.
+#[must_use]
+pub fn now() -> Duration {
+    let told = TOLD.with_borrow(|told| told.as_ref().map(|told| (told.now)()));
+    told.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+/// A random value, as `rand::random` gives.
+#[must_use]
+pub fn random<T>() -> T
+where
+    StandardUniform: Distribution<T>,
+{
+    TOLD.with_borrow_mut(|told| told.as_mut().map(|told| told.chance.random())).unwrap_or_else(rand::random)
+}
+
+/// A random value within `range`, which is not empty, as `rand::random_range` gives.
+#[must_use]
+pub fn random_range<T: SampleUniform>(range: impl SampleRange<T> + Clone) -> T {
+    let told = TOLD.with_borrow_mut(|told| told.as_mut().map(|told| told.chance.random_range(range.clone())));
+    told.unwrap_or_else(|| rand::random_range(range))
+}
+
+/// Fills `bytes` with what nobody can guess who was not told.
+pub fn fill(bytes: &mut [u8]) {
+    let is_told = TOLD.with_borrow_mut(|told| told.as_mut().map(|told| told.chance.fill_bytes(bytes)).is_some());
+    if !is_told {
+        rand::rng().fill_bytes(bytes);
+    }
+}
+
+/// Runs `work` on a thread where it may block; where the world is told, in a task of this thread, so that nothing happens at
+/// the same time.
+pub fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    if is_told() { tokio::spawn(async { work() }) } else { tokio::task::spawn_blocking(work) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draw(seed: u64) -> (u64, u8, [u8; 9]) {
+        let _told = tell(seed, || Duration::from_secs(7));
+        let mut bytes = [0; 9];
+        fill(&mut bytes);
+        (random(), random_range(0..10), bytes)
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_chance_and_another_seed_another() {
+        assert_eq!(draw(1), draw(1));
+        assert_ne!(draw(1), draw(2));
+    }
+
+    #[test]
+    fn what_is_told_ends_with_its_guard_and_with_its_thread() {
+        let told = tell(1, || Duration::from_secs(7));
+        assert_eq!(now(), Duration::from_secs(7));
+        {
+            let _inner = tell(2, || Duration::from_secs(8));
+            assert_eq!(now(), Duration::from_secs(8));
+        }
+        assert_eq!(now(), Duration::from_secs(7));
+        let elsewhere = std::thread::spawn(|| (is_told(), now())).join().expect("no panic");
+        assert!(!elsewhere.0 && elsewhere.1 > Duration::from_hours(24 * 365 * 50));
+        drop(told);
+        assert!(!is_told());
+    }
+}

@@ -1,0 +1,171 @@
+//! `windlass apiserver`, and the flags of the embedded API server that `windlass dev` has too.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use anyhow::Context as _;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
+use windlass_tests::host::Host;
+use windlass_tests::kubectl::Kubectl;
+use windlass_tests::objects::Objects;
+use windlass_tests::story::Story;
+use windlass_tests::{paths, server};
+
+use crate::webapp::plugin_directory;
+
+const SHOP: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n---\n\
+    apiVersion: v1\nkind: ConfigMap\nmetadata: {name: prices, namespace: shop}\ndata: {tea: '3'}\n";
+const NO_DEPLOYMENTS: &str = "apiVersion: windlass.dev/v1alpha1\nkind: Reactors\nrules:\n- name: full\n  \
+    when: {verbs: [create, patch], resources: [deployments.apps], calls: {first: 2}}\n  then:\n  \
+    - error: {code: 500}\n";
+
+/// A running `windlass apiserver`, which is killed when dropped.
+struct Served {
+    process: Child,
+    /// The line by which it says that it is ready.
+    ready: String,
+}
+
+impl Served {
+    /// Starts it in `folder`, with what its users' programs wait for.
+    async fn start(folder: &Path, more: &[&str]) -> anyhow::Result<Self> {
+        let mut process = Command::new(paths::windlass()?)
+            .args(["apiserver", "--kubeconfig-out", "made/kubeconfig", "--port-file", "port"])
+            .args(more)
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let mut lines = BufReader::new(process.stdout.take().context("it is piped")?).lines();
+        let ready = lines.next_line().await?.context("it ended before it was ready")?;
+        Ok(Self { process, ready })
+    }
+
+    async fn terminate(mut self) -> anyhow::Result<()> {
+        let id = self.process.id().context("it runs")?.to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().await?.success());
+        assert!(self.process.wait().await?.success());
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_waits_for_the_ready_line_or_the_port_file_and_kubectl_takes_the_kubeconfig() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let served = Served::start(folder.path(), &[]).await?;
+    let port = std::fs::read_to_string(folder.path().join("port"))?;
+    assert_eq!(served.ready, format!("ready http://127.0.0.1:{} kubeconfig=made/kubeconfig", port.trim()));
+    let kubeconfig = folder.path().join("made/kubeconfig");
+    let kubectl = Kubectl::new(&kubeconfig, "default");
+    assert_eq!(kubectl.run(&["get", "namespaces", "default", "-o", "name"]).await?, "namespace/default\n");
+    served.terminate().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_loaded_and_written_is_there_after_a_restart() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    std::fs::create_dir(folder.path().join("manifests"))?;
+    std::fs::write(folder.path().join("manifests/shop.yaml"), SHOP)?;
+    let kubeconfig = folder.path().join("made/kubeconfig");
+    let kubectl = Kubectl::new(&kubeconfig, "shop");
+    let served = Served::start(folder.path(), &["--load", "manifests", "--state", "state"]).await?;
+    kubectl.run(&["create", "configmap", "more", "--from-literal", "cake=5"]).await?;
+    served.terminate().await?;
+
+    let served = Served::start(folder.path(), &["--state", "state"]).await?;
+    let kept = kubectl.run(&["get", "configmaps", "-o", "name"]).await?;
+    assert!(kept.contains("configmap/prices") && kept.contains("configmap/more"), "{kept}");
+    served.terminate().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn roles_hold_and_https_is_served_where_they_are_asked_for() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let served = Served::start(folder.path(), &["--authorization", "rbac", "--tls"]).await?;
+    assert!(served.ready.starts_with("ready https://127.0.0.1:"), "{}", served.ready);
+    let kubeconfig = folder.path().join("made/kubeconfig");
+    let kubectl = Kubectl::new(&kubeconfig, "default");
+    kubectl.run(&["create", "rolebinding", "jane", "--clusterrole=view", "--user=jane"]).await?;
+    assert_eq!(kubectl.run(&["auth", "can-i", "list", "pods", "--as", "jane"]).await?, "yes\n");
+    let refused = kubectl.refused(&["create", "configmap", "x", "--as", "jane"]).await?;
+    assert!(refused.contains("User \"jane\" cannot create resource \"configmaps\""), "{refused}");
+    served.terminate().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_official_client_for_python_does_its_usual_work() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let served = Served::start(folder.path(), &[]).await?;
+    let output = Command::new("python")
+        .env("PATH", paths::clients()?)
+        .arg(paths::root().join("tests/clients/usual_work.py"))
+        .arg(folder.path().join("made/kubeconfig"))
+        .kill_on_drop(true)
+        .output()
+        .await?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    served.terminate().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dev_runs_plugins_on_a_bad_day_and_they_come_through() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (kubeconfig, reactors) = (folder.path().join("kubeconfig"), folder.path().join("reactors.yaml"));
+    std::fs::write(&reactors, NO_DEPLOYMENTS)?;
+    let plugins = plugin_directory()?;
+    let host = Host::start(
+        &[
+            "dev".as_ref(),
+            "--plugins".as_ref(),
+            plugins.path().as_os_str(),
+            "--kubeconfig-out".as_ref(),
+            kubeconfig.as_os_str(),
+            "--reactors".as_ref(),
+            reactors.as_os_str(),
+        ],
+        None,
+    )?;
+    host.says("embedded API server is ready").await?;
+    let objects = Objects::new(server::client(&kubeconfig).await?, "default");
+    server::install_webapp(&objects).await?;
+    Story::new(&objects).create().await?;
+    Story::new(&objects).run().await?;
+    let told: Value =
+        serde_json::from_str(&Kubectl::new(&kubeconfig, "default").run(&["get", "--raw", "/reactors"]).await?)?;
+    assert_eq!(told["status"]["rules"][0]["acted"], 2, "{told}");
+    assert!(host.terminate().await?.success());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_cannot_do_what_its_flags_say_does_not_start_and_says_which() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    std::fs::write(folder.path().join("torn"), "windlass-apiserver state")?;
+    std::fs::write(folder.path().join("typo.yaml"), NO_DEPLOYMENTS.replace("verbs", "verb"))?;
+    std::fs::write(folder.path().join("empty.pem"), "")?;
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let cases = [
+        (["--listen".to_owned(), taken.local_addr()?.to_string()], "cannot listen on 127.0.0.1:"),
+        (["--load".to_owned(), path("absent")], "absent"),
+        (["--state".to_owned(), path("torn")], "torn"),
+        (["--reactors".to_owned(), path("typo.yaml")], "typo.yaml"),
+        (["--client-ca-file".to_owned(), path("absent.pem")], "--client-ca-file"),
+        (["--client-ca-file".to_owned(), path("empty.pem")], "the authority of client certificates"),
+        (["--kubeconfig-out".to_owned(), path("torn/kubeconfig")], "torn/kubeconfig"),
+    ];
+    for ([flag, value], said) in cases {
+        let mut arguments = vec!["apiserver".to_owned(), flag, value];
+        if arguments[1] != "--kubeconfig-out" {
+            arguments.extend(["--kubeconfig-out".to_owned(), path("kubeconfig")]);
+        }
+        let mut host = Host::start(&arguments, None)?;
+        let status = host.ends().await?;
+        assert_eq!(status.code(), Some(1), "{arguments:?}");
+        assert!(host.log().contains(said), "{said:?} is not in: {}", host.log());
+    }
+    Ok(())
+}
