@@ -23,7 +23,6 @@ pub(super) struct WebhookAddress {
 
 /// Where to connect, and whose certificate is expected there.
 #[derive(Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "nobody connects"))]
 pub(super) struct WebhookPlace {
     /// A loopback address, or `localhost`.
     pub(super) host: String,
