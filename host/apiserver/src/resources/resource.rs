@@ -2,7 +2,9 @@
 //! schema. Built-in ones come from `builtin`, custom ones from `crd`; `registry` finds them.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -47,6 +49,10 @@ pub(crate) struct CustomVersion {
     pub(crate) served: bool,
     pub(crate) stored: bool,
     pub(crate) schema: Schema,
+    /// The schemas of all versions, by the version's name: objects are stored in any of them.
+    pub(crate) schemas: Arc<BTreeMap<String, Schema>>,
+    /// Objects written after this revision have the form that these schemas ask for.
+    pub(crate) defined_at: u64,
     /// The schema as written, for OpenAPI.
     pub(crate) openapi: Value,
     pub(crate) columns: Vec<(Column, JsonPath)>,

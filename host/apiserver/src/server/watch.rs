@@ -20,7 +20,7 @@ use crate::request::{Query, Target};
 use crate::resources::convert;
 use crate::server::represent;
 use crate::status_error::ApiError;
-use crate::storage::change_log::{Change, ChangeKind, Forgotten};
+use crate::storage::change_log::{Change, ChangeKind, ChangeLog, Forgotten};
 use crate::storage::state::{Shared, State};
 use crate::verbs::list::{expired, invalid_option};
 
@@ -108,6 +108,8 @@ pub(crate) struct Watcher {
     options: WatchOptions,
     /// The state that this watch is of.
     era: u64,
+    /// The revision at which it began.
+    opened: u64,
     /// All changes up to here are sent.
     position: u64,
     /// The latest version that the client has seen.
@@ -157,6 +159,7 @@ pub(crate) fn open(
     Ok(Watcher {
         shared: Arc::clone(shared),
         era,
+        opened: revision,
         position,
         told: 0,
         signal,
@@ -258,14 +261,14 @@ impl Watcher {
     /// The next chunk of the changes since the last call. An error line ends the watch, and so does the end of the
     /// resource once all is sent.
     fn pending_lines(&mut self) -> Vec<u8> {
-        let (changes, closed) = {
+        let (changes, redefined) = {
             let mut state = self.shared.lock();
             if state.era != self.era {
                 self.ended = true;
                 return Vec::new();
             }
             let log = state.store.log(&self.target.resource.storage);
-            (log.since(self.position), log.is_closed())
+            (self.changes(log), log.redefined() > self.opened)
         };
         let mut lines = Vec::new();
         match changes {
@@ -280,7 +283,7 @@ impl Watcher {
                         return lines;
                     }
                 }
-                self.ended |= closed;
+                self.ended |= redefined;
             }
             Err(Forgotten { up_to }) => {
                 let error = ApiError::expired(format!("too old resource version: {} ({up_to})", self.position));
@@ -289,6 +292,20 @@ impl Watcher {
             }
         }
         lines
+    }
+
+    /// The changes since the last call. A definition that changes begins a new history for watches, as a real server's
+    /// cache does.
+    fn changes(&self, log: &ChangeLog) -> Result<Vec<Change>, Forgotten> {
+        let redefined = log.redefined();
+        if redefined <= self.opened && self.position < redefined {
+            return Err(Forgotten { up_to: redefined });
+        }
+        let mut changes = log.since(self.position)?;
+        if redefined > self.opened {
+            changes.retain(|change| change.revision < redefined);
+        }
+        Ok(changes)
     }
 
     /// The event of a change for this watch: an object that begins or ceases to match is added or deleted.
@@ -311,14 +328,14 @@ impl Watcher {
         // An object that left the selector is shown as it was when it was last selected, at the version of the change.
         let shown = match (&change.previous, kind, change.kind) {
             (Some(previous), "DELETED", ChangeKind::Modified) => {
-                let mut last = Value::clone(previous);
+                let mut last = convert::for_reader(resource, previous);
                 let version = json!(change.revision.to_string());
-                object::metadata_mut(&mut last).insert("resourceVersion".to_owned(), version);
-                Arc::new(last)
+                object::metadata_mut(Arc::make_mut(&mut last)).insert("resourceVersion".to_owned(), version);
+                last
             }
-            _ => Arc::clone(&change.object),
+            _ => convert::for_reader(resource, &change.object),
         };
-        Some((kind, convert::for_reader(resource, &shown)))
+        Some((kind, shown))
     }
 
     /// A bookmark, if bookmarks are wanted and the server is further than the client knows. Changes that arrived in the

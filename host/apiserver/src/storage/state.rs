@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::{self, Chance, Clock, Moment, Time};
 use crate::request_counts::RequestCounts;
-use crate::resources::crd;
+use crate::object;
+use crate::resources::{convert, crd};
 use crate::resources::registry::Registry;
 use crate::resources::resource::ResourceType;
 use crate::storage::service_addresses::ServiceAddresses;
@@ -59,7 +60,10 @@ impl State {
     }
 
     /// Stores an object. If it is a definition, its resource is served from now on.
-    pub(crate) fn commit(&mut self, key: &ObjectKey, mut object: Value) -> Arc<Value> {
+    pub(crate) fn commit(&mut self, key: &ObjectKey, object: Value) -> Arc<Value> {
+        // A new object has no version yet, and the form that its schema asks for.
+        let is_new = object::resource_version(&object).is_empty();
+        let mut object = if is_new { object } else { Arc::unwrap_or_clone(self.registry.in_form(&key.resource, Arc::new(object))) };
         let defines = crd::is_definition(&key.resource);
         if defines {
             let conflict = self.registry.name_conflict(&object);
@@ -68,24 +72,34 @@ impl State {
         if is_service(key) {
             self.addresses.replace(self.store.get(key).map(|it| &**it), Some(&object));
         }
+        let before = self.store.get(key).filter(|_| defines).cloned();
         let stored = self.store.put(key, object);
         if defines && crd::is_established(&stored) {
             self.registry.define(&stored);
-            self.store.log(&crd::defined_resource(&stored)).set_closed(false);
+            if before.is_none_or(|before| !crd::defines_the_same(&before, &stored)) {
+                self.end_watches(&stored);
+            }
         }
         stored
     }
 
     pub(crate) fn erase(&mut self, key: &ObjectKey) -> Option<Arc<Value>> {
-        let removed = self.store.remove(key)?;
+        let last = self.registry.in_form(&key.resource, Arc::clone(self.store.get(key)?));
+        let removed = self.store.remove(key, Arc::unwrap_or_clone(last))?;
         if is_service(key) {
             self.addresses.replace(Some(&removed), None);
         }
         if crd::is_definition(&key.resource) && crd::is_established(&removed) {
             self.registry.undefine(&removed);
-            self.store.log(&crd::defined_resource(&removed)).set_closed(true);
+            self.end_watches(&removed);
         }
         Some(removed)
+    }
+
+    /// Ends the watches of what a definition defines.
+    fn end_watches(&mut self, definition: &Value) {
+        let revision = self.store.revision();
+        self.store.log(&crd::defined_resource(definition)).redefine(revision);
     }
 
     /// Forgets everything and takes these objects as they are, with their versions, at a revision. The controllers look at
@@ -109,7 +123,12 @@ impl State {
 
     /// The stored object in the form of the version that `resource` is.
     pub(crate) fn read(&self, resource: &ResourceType, key: &ObjectKey) -> Option<Arc<Value>> {
-        self.store.get(key).map(|object| crate::resources::convert::for_reader(resource, object))
+        self.store.get(key).map(|object| convert::for_reader(resource, object))
+    }
+
+    /// Whether the object is stored in the form that its definition now asks for.
+    pub(crate) fn is_in_form(&self, key: &ObjectKey) -> bool {
+        self.store.get(key).is_none_or(|stored| self.registry.in_form(&key.resource, Arc::clone(stored)) == *stored)
     }
 }
 

@@ -186,14 +186,13 @@ impl Store {
         object
     }
 
-    /// Removes the object under a new revision, which its last state carries as resource version.
-    pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<Arc<Value>> {
+    /// Removes the object under a new revision, which becomes the resource version of its `last` state.
+    pub(crate) fn remove(&mut self, key: &ObjectKey, mut last: Value) -> Option<Arc<Value>> {
         let place = (key.namespace.clone(), key.name.clone());
         let previous = Arc::make_mut(&mut self.table(&key.resource).objects).remove(&place)?;
         self.revision += 1;
         let revision = self.revision;
         self.forget_links(key, Some(&previous));
-        let mut last = Value::clone(&previous);
         object::metadata_mut(&mut last).insert("resourceVersion".to_owned(), json!(revision.to_string()));
         let object = Arc::new(last);
         let change =
@@ -283,7 +282,7 @@ mod tests {
         let mut store = Store::new(10);
         let first = store.put(&key("a"), json!({ "metadata": { "uid": "1" } }));
         let second = store.put(&key("a"), json!({ "metadata": { "uid": "1" } }));
-        let last = store.remove(&key("a")).expect("it was stored");
+        let last = store.remove(&key("a"), Value::clone(&second)).expect("it was stored");
         let versions: Vec<&str> =
             [&first, &second, &last].map(|object| object::resource_version(object)).into_iter().collect();
         assert_eq!(versions, ["2", "3", "4"]);
@@ -297,7 +296,7 @@ mod tests {
         assert_eq!(store.dependents("x"), [key("a")]);
         store.put(&key("a"), owned_by("1", "y"));
         assert!(store.dependents("x").is_empty());
-        store.remove(&key("a"));
+        store.remove(&key("a"), owned_by("1", "y"));
         assert!(store.dependents("y").is_empty());
     }
 

@@ -12,6 +12,7 @@ use crate::request::{FieldValidation, Target, WriteOptions, document};
 use crate::resources::resource::ResourceType;
 use crate::resources::{convert, crd};
 use crate::rules::{defaults, validation};
+use crate::schema::Malformed;
 use crate::schema::typed::{self, Reading, TypeError};
 use crate::status_error::ApiError;
 use crate::storage::state::State;
@@ -35,7 +36,11 @@ pub(super) fn prune(resource: &ResourceType, object: &mut Value, reading: Readin
         (None, Some(entry)) => typed::decode(entry, object, reading),
         (custom, _) => {
             let mut unknown = prune_metadata(object);
-            unknown.extend(custom.iter().flat_map(|custom| custom.schema.prune(object)));
+            let Some(custom) = custom else { return Ok(unknown) };
+            unknown.extend(custom.schema.prune(object));
+            if reading != Reading::Applied {
+                unknown.extend(custom.schema.coerce_embedded(object, Malformed::Refused)?);
+            }
             Ok(unknown)
         }
     }

@@ -80,7 +80,8 @@ pub(super) fn replace(
     count_generation(target, current, &mut object);
     check_finalizers(target, current, &object)?;
     warnings.extend(prepare::validate(resource, &object, Some(current))?);
-    if prepare::is_same(current, &object) {
+    // What a definition has outdated is written even if nothing changes: so storage is migrated.
+    if prepare::is_same(current, &object) && state.is_in_form(&target.key(target.name())) {
         return Ok(Written { object: Arc::clone(current), created: false, warnings });
     }
     let object = finish(state, target, options, object);

@@ -21,7 +21,7 @@ pub(crate) fn validate(definition: &Value, previous: Option<&Value>) -> Vec<Caus
     }
     validate_versions(definition, &mut causes);
     validate_flags(definition, &mut causes);
-    validate_stored(definition, &mut causes);
+    validate_stored(definition, previous, &mut causes);
     if let Some(previous) = previous {
         for path in ["spec.group", "spec.scope", "spec.names.plural", "spec.names.kind"] {
             let value = object::at_path(definition, path);
@@ -118,10 +118,21 @@ fn validate_flags(definition: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// A version whose objects may be stored stays in the definition.
-fn validate_stored(definition: &Value, causes: &mut Vec<Cause>) {
+/// A version whose objects may be stored stays in the definition, and in its status.
+fn validate_stored(definition: &Value, previous: Option<&Value>, causes: &mut Vec<Cause>) {
     let names: Vec<&str> = versions(definition).iter().map(|version| text(version, "/name")).collect();
-    for (index, stored) in object::strings(definition, "/status/storedVersions").into_iter().enumerate() {
+    let stored = object::strings(definition, "/status/storedVersions");
+    // A new storage version is added to the status when the definition is stored.
+    if let Some(storage) = previous.map(storage_version).filter(|before| *before == storage_version(definition)) {
+        let field = "status.storedVersions";
+        if stored.is_empty() {
+            let given = definition.pointer("/status/storedVersions").unwrap_or(&Value::Null);
+            causes.push(Cause::invalid(field, given, "must have at least one stored version"));
+        } else if !stored.contains(&storage) {
+            causes.push(Cause::invalid(field, &json!(stored), &format!("must have the storage version {storage}")));
+        }
+    }
+    for (index, stored) in stored.into_iter().enumerate() {
         if !names.contains(&stored) {
             let field = format!("status.storedVersions[{index}]");
             let why = "missing from spec.versions; v1 was previously a storage version, and must remain in spec.versions \
@@ -130,6 +141,11 @@ fn validate_stored(definition: &Value, causes: &mut Vec<Cause>) {
             causes.push(Cause::invalid(field, &json!(stored), &why.replace("v1", stored)));
         }
     }
+}
+
+fn storage_version(definition: &Value) -> &str {
+    let storage = versions(definition).iter().find(|version| version["storage"] == json!(true));
+    storage.map_or("", |version| text(version, "/name"))
 }
 
 fn schema_cause(error: &SchemaError, at: &str) -> Cause {
