@@ -17,11 +17,13 @@ pub(crate) struct ApiError {
     reason: &'static str,
     message: String,
     details: Option<Value>,
+    /// A token with which a list can go on all the same.
+    continuation: Option<String>,
 }
 
 impl ApiError {
     fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> ApiError {
-        ApiError { code, reason, message: message.into(), details: None }
+        ApiError { code, reason, message: message.into(), details: None, continuation: None }
     }
 
     fn about(mut self, target: &GroupResource, name: &str) -> ApiError {
@@ -207,13 +209,23 @@ impl ApiError {
         ApiError::new(StatusCode::GONE, "Expired", message)
     }
 
+    /// The history that the next page of a list needs is forgotten; `token` goes on in the present state.
+    pub(crate) fn expired_page(token: String) -> ApiError {
+        let message = "The provided continue parameter is too old to display a consistent list result. You can start a \
+                       new list without the continue parameter, or use the continue token in this response to retrieve \
+                       the remainder of the results. Continuing with the provided token results in an inconsistent list \
+                       - objects that were created, modified, or deleted between the time the first chunk was returned \
+                       and now may show up in the list.";
+        ApiError { continuation: Some(token), ..ApiError::expired(message) }
+    }
+
     /// The request names a version that this server has not reached.
     pub(crate) fn future_version(asked: u64, current: u64) -> ApiError {
         let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
-        ApiError::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message).with_causes(json!([{
-            "reason": "ResourceVersionTooLarge",
-            "message": "Too large resource version",
-        }]))
+        let mut error = ApiError::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message);
+        let causes = json!([{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }]);
+        error.details = Some(json!({ "causes": causes, "retryAfterSeconds": 1 }));
+        error
     }
 
     /// The client may try again, after some seconds if that is known; `reason` is of the only cause.
@@ -252,6 +264,9 @@ impl ApiError {
         });
         if !self.reason.is_empty() {
             status["reason"] = json!(self.reason);
+        }
+        if let Some(token) = &self.continuation {
+            status["metadata"]["continue"] = json!(token);
         }
         if let Some(details) = &self.details {
             status["details"] = details.clone();

@@ -1,4 +1,4 @@
-//! JSON values as Go's `encoding/json` sees them.
+//! JSON values as Go's `encoding/json` sees them, and numbers as its `strconv` reads them.
 
 use serde_json::Value;
 
@@ -24,4 +24,29 @@ pub(crate) fn is_go_zero(value: &Value) -> bool {
         Value::Array(items) => items.is_empty(),
         Value::Object(fields) => fields.is_empty(),
     }
+}
+
+/// A text that Go does not read as a number, in its words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("strconv.{function}: parsing {text:?}: {why}")]
+pub(crate) struct NumberError {
+    function: &'static str,
+    text: String,
+    why: &'static str,
+}
+
+pub(crate) fn parse_int(text: &str) -> Result<i64, NumberError> {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    text.parse().map_err(|_| no_number("ParseInt", text, digits))
+}
+
+pub(crate) fn parse_uint(text: &str) -> Result<u64, NumberError> {
+    let number = if text.starts_with('+') { None } else { text.parse().ok() };
+    number.ok_or_else(|| no_number("ParseUint", text, text))
+}
+
+fn no_number(function: &'static str, text: &str, digits: &str) -> NumberError {
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let why = if is_number { "value out of range" } else { "invalid syntax" };
+    NumberError { function, text: text.to_owned(), why }
 }

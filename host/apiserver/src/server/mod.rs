@@ -243,15 +243,18 @@ impl Call<'_> {
             Verb::List => {
                 let mut options = ListOptions::read(&self.target, &self.query)?;
                 options.served_at = self.served_at();
-                let page = list::list(&mut shared.lock(), &self.target, &options)?;
+                let page = list::list(&shared.lock(), &self.target, &options)?;
                 Ok(Reply::Page { resource, form, include, page })
             }
             _ if self.target.subresource() == "log" => {
                 subresources::log(&shared.lock(), &self.target, &self.query).map(Reply::Text)
             }
-            _ if self.target.subresource() == "scale" => scale::get(&shared.lock(), &self.target).map(Reply::Json),
             _ => {
                 let state = shared.lock();
+                verbs::check_reached(&state, &self.query)?;
+                if self.target.subresource() == "scale" {
+                    return scale::get(&state, &self.target).map(Reply::Json);
+                }
                 let object = match self.served_at() {
                     Some(revision) => verbs::get_at(&state, &self.target, revision)?,
                     None => verbs::get(&state, &self.target)?,
@@ -352,10 +355,8 @@ impl Call<'_> {
         let form = self.accepted.form;
         let shared = &self.context.shared;
         if verb == Verb::DeleteCollection {
-            let selectors = ListOptions::read(&self.target, &self.query)?.selectors;
-            let mut state = shared.lock();
-            let objects = delete::delete_collection(&mut state, &self.target, &selectors, &options);
-            let page = list::Page { objects, revision: state.store.revision(), continuation: None, remaining: None };
+            let listed = ListOptions::read(&self.target, &self.query)?;
+            let page = delete::delete_collection(&mut shared.lock(), &self.target, &listed, &options)?;
             return Ok(Reply::Page { resource, form, include, page });
         }
         let deleted = delete::delete(&mut shared.lock(), &self.target, &options)?;

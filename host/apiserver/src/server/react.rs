@@ -105,11 +105,7 @@ async fn before(
             Reaction::Drop(drop) if drop.at == CommitSide::BeforeCommit => return Err(ConnectionDropped),
             Reaction::Delay(pause) if pause.at == CommitSide::BeforeCommit => sleep(pause.by).await,
             Reaction::Error(_) | Reaction::Drop(_) | Reaction::Delay(_) => {}
-            Reaction::Expire(_) => {
-                let mut state = context.shared.lock();
-                state.store.compact();
-                state.listings.clear();
-            }
+            Reaction::Expire(_) => context.shared.lock().store.compact(),
             Reaction::Jump(leap) => context.shared.lock().time.leap(leap.signed()),
             Reaction::Edit(edit) => {
                 if let Err(why) = write(&mut context.shared.lock(), asked, edit) {

@@ -16,13 +16,14 @@ use crate::protobuf;
 use crate::reactors::watches::{self, WatchDropped, WatchEvent, WatchPlan};
 use crate::request::media::{Accepted, Encoding, Form};
 use crate::request::selector::Selectors;
-use crate::request::{Query, Target};
+use crate::request::{Query, Target, list_options};
 use crate::resources::convert;
+use crate::schema::typed;
 use crate::server::represent;
 use crate::status_error::ApiError;
 use crate::storage::change_log::{Change, ChangeKind, ChangeLog, Forgotten};
 use crate::storage::state::{Shared, State};
-use crate::verbs::list::{expired, invalid_option};
+use crate::verbs::list::expired;
 
 /// How often a watch learns how far the server has come, if it has moved.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(2);
@@ -67,38 +68,28 @@ impl WatchOptions {
             return Err(ApiError::not_acceptable(streams));
         }
         let bookmarks = query.flag("allowWatchBookmarks");
-        let version = query.resource_version()?;
-        let matching = query.get("resourceVersionMatch");
-        let send_initial = query.get("sendInitialEvents");
-        check_initial(send_initial, matching)?;
-        let start = match (send_initial, version) {
-            ("true", _) | ("", None | Some(0)) => Start::Initial(version.unwrap_or_default()),
-            (_, None | Some(0)) => Start::Now,
-            (_, Some(version)) => Start::After(version),
+        list_options::check(query, true)?;
+        let version = query.resource_version().map_err(|cause| ApiError::internal(cause.to_string()))?;
+        let any_version = matches!(version, None | Some(0));
+        let sends_initial = list_options::initial_events(query).unwrap_or(any_version);
+        let start = match version {
+            _ if sends_initial => Start::Initial(version.unwrap_or_default()),
+            None | Some(0) => Start::Now,
+            Some(version) => Start::After(version),
         };
-        let timeout = query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
+        let timeout = query.number("timeoutSeconds")?.and_then(|seconds| u64::try_from(seconds).ok());
         Ok(WatchOptions {
             selectors,
             start,
             bookmarks,
-            marks_end_of_initial: send_initial == "true" && bookmarks,
-            timeout: timeout.map_or(DEFAULT_TIMEOUT, Duration::from_secs).min(LONGEST_TIMEOUT),
+            marks_end_of_initial: sends_initial && bookmarks,
+            timeout: timeout.filter(|seconds| *seconds > 0).map_or(DEFAULT_TIMEOUT, Duration::from_secs).min(LONGEST_TIMEOUT),
             form: accepted.form,
             served_at: None,
             encoding: accepted.encoding,
             include_object: represent::IncludeObject::read(query)?,
         })
     }
-}
-
-fn check_initial(send_initial: &str, matching: &str) -> Result<(), ApiError> {
-    let why = match send_initial {
-        "" if matching.is_empty() => return Ok(()),
-        "" => "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-        _ if matching == "NotOlderThan" => return Ok(()),
-        _ => "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-    };
-    Err(invalid_option("resourceVersionMatch", why))
 }
 
 /// A running watch.
@@ -143,7 +134,7 @@ pub(crate) fn open(
         }
         Start::Initial(_) => {
             let (resource, namespace) = (&target.resource.storage, target.namespace.as_deref());
-            Some(state.store.list_at(resource, namespace, from).map_err(expired)?.into_iter())
+            Some(state.store.list_at(resource, namespace, from, "").map_err(expired)?.into_iter())
         }
         Start::After(_) | Start::Now => None,
     };
@@ -258,8 +249,8 @@ impl Watcher {
         lines
     }
 
-    /// The next chunk of the changes since the last call. An error line ends the watch, and so does the end of the
-    /// resource once all is sent.
+    /// The next chunk of the changes since the last call. An error line ends the watch, and so does a change of the
+    /// resource's definition once all before it is sent.
     fn pending_lines(&mut self) -> Vec<u8> {
         let (changes, redefined) = {
             let mut state = self.shared.lock();
@@ -362,12 +353,18 @@ impl Watcher {
         lines
     }
 
+    /// An object of the kind that says nothing but a version.
     fn bookmark(&self, revision: u64) -> Value {
-        json!({
-            "kind": self.target.resource.kind,
-            "apiVersion": self.target.resource.api_version(),
-            "metadata": { "resourceVersion": revision.to_string(), "creationTimestamp": null },
-        })
+        let resource = &self.target.resource;
+        let mut object = json!({
+            "kind": resource.kind,
+            "apiVersion": resource.api_version(),
+            "metadata": { "resourceVersion": revision.to_string() },
+        });
+        if let Some(entry) = typed::entry(resource.type_name) {
+            typed::fill_zeros(entry, &mut object);
+        }
+        object
     }
 
     fn write(&mut self, lines: &mut Vec<u8>, kind: &str, object: &Value) {

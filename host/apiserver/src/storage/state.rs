@@ -1,7 +1,6 @@
 //! The server's state, behind one lock. Its holder is the only reader and writer: a request, or one step of a
 //! background task. Nothing awaits while holding it.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
@@ -18,14 +17,10 @@ use crate::storage::service_addresses::ServiceAddresses;
 use crate::storage::{ObjectKey, Store};
 use crate::tokens::TokenKey;
 
-/// How many unfinished paged lists are kept; the oldest is given up first and its continuation answers 410.
-const LISTINGS: usize = 64;
-
 #[derive(Clone)]
 pub(crate) struct State {
     pub(crate) store: Store,
     pub(crate) registry: Registry,
-    pub(crate) listings: Listings,
     pub(crate) addresses: ServiceAddresses,
     pub(crate) time: Time,
     /// Counts how often the state was replaced as a whole: what a watch knows of an earlier one says nothing of this.
@@ -43,7 +38,6 @@ impl State {
         State {
             store: Store::new(history),
             registry: Registry::new(),
-            listings: Listings::default(),
             addresses: ServiceAddresses::default(),
             time: Time::start(clock),
             era: 0,
@@ -107,7 +101,6 @@ impl State {
     pub(crate) fn replace_objects(&mut self, revision: u64, objects: Vec<(ObjectKey, Value)>) {
         self.registry = Registry::new();
         self.addresses = ServiceAddresses::default();
-        self.listings.clear();
         self.era += 1;
         self.store.clear(revision);
         for (key, object) in objects {
@@ -134,39 +127,6 @@ impl State {
 
 fn is_service(key: &ObjectKey) -> bool {
     key.resource.group.is_empty() && key.resource.plural == "services"
-}
-
-/// The rest of paged lists, as they were when the first page was read, so that all pages show one moment.
-#[derive(Clone, Default)]
-pub(crate) struct Listings {
-    next: u64,
-    kept: VecDeque<(u64, Arc<Listing>)>,
-}
-
-pub(crate) struct Listing {
-    /// The request that it answers: another may not read on in it, for it may not be allowed to see it.
-    pub(crate) of: String,
-    pub(crate) revision: u64,
-    pub(crate) objects: Vec<Arc<Value>>,
-}
-
-impl Listings {
-    pub(crate) fn keep(&mut self, listing: Arc<Listing>) -> u64 {
-        self.next += 1;
-        self.kept.push_back((self.next, listing));
-        if self.kept.len() > LISTINGS {
-            self.kept.pop_front();
-        }
-        self.next
-    }
-
-    pub(crate) fn get(&self, id: u64) -> Option<Arc<Listing>> {
-        self.kept.iter().find(|(kept, _)| *kept == id).map(|(_, listing)| Arc::clone(listing))
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.kept.clear();
-    }
 }
 
 /// The state that all requests and tasks share.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::list::{ListOptions, Page, list};
 use crate::object;
 use crate::request::Target;
 pub(crate) use crate::request::delete_options::{DeleteOptions, Propagation};
-use crate::request::selector::Selectors;
 use crate::resources::resource::ResourceType;
 use crate::resources::{builtin, convert, crd};
 use crate::status_error::ApiError;
@@ -38,23 +38,19 @@ pub(crate) fn delete(state: &mut State, target: &Target, options: &DeleteOptions
     deleted.ok_or_else(|| ApiError::not_found(&target.resource.id, target.name()))
 }
 
-/// Deletes all that the selectors match; answers those objects.
+/// Deletes all that is listed; answers the list.
 pub(crate) fn delete_collection(
     state: &mut State,
     target: &Target,
-    selectors: &Selectors,
+    listed: &ListOptions,
     options: &DeleteOptions,
-) -> Vec<Arc<Value>> {
+) -> Result<Page, ApiError> {
     let resource = &target.resource;
-    let objects = state.store.list(&resource.storage, target.namespace.as_deref());
-    let chosen: Vec<Arc<Value>> = objects
-        .map(|stored| convert::for_reader(resource, stored))
-        .filter(|object| selectors.matches(object))
-        .collect();
-    for object in &chosen {
+    let page = list(state, target, listed)?;
+    for object in &page.objects {
         remove(state, resource, &ObjectKey::of(&resource.storage, object), options);
     }
-    chosen
+    Ok(page)
 }
 
 /// Removes an object, or marks it as terminating where finalizers hold it. None if there is no such object.
