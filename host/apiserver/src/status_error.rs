@@ -109,8 +109,12 @@ impl ApiError {
         error
     }
 
-    /// A patch that is well-formed but cannot be carried out.
-    pub(crate) fn unprocessable(message: impl Into<String>) -> ApiError {
+    /// A patch that is well-formed but cannot be carried out. A real server does not say why.
+    pub(crate) fn unfit_patch() -> ApiError {
+        ApiError::unprocessable("the server rejected our request due to an error in our request").with_details()
+    }
+
+    fn unprocessable(message: impl Into<String>) -> ApiError {
         ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message)
     }
 
@@ -200,7 +204,12 @@ impl ApiError {
     }
 
     pub(crate) fn too_large(limit: usize) -> ApiError {
-        let message = format!("Request entity too large: limit is {limit}");
+        ApiError::too_much(&format!("limit is {limit}"))
+    }
+
+    /// The request asks for more than one request may.
+    pub(crate) fn too_much(why: &str) -> ApiError {
+        let message = format!("Request entity too large: {why}");
         ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
     }
 
