@@ -19,11 +19,13 @@ pub(crate) struct ApiError {
     details: Option<Value>,
     /// A token with which a list can go on all the same.
     continuation: Option<String>,
+    /// The message is the whole answer, in place of a Status.
+    is_text: bool,
 }
 
 impl ApiError {
     fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> ApiError {
-        ApiError { code, reason, message: message.into(), details: None, continuation: None }
+        ApiError { code, reason, message: message.into(), details: None, continuation: None, is_text: false }
     }
 
     fn about(mut self, target: &GroupResource, name: &str) -> ApiError {
@@ -51,7 +53,12 @@ impl ApiError {
     /// No such path or kind, as opposed to no such object.
     pub(crate) fn no_such_resource() -> ApiError {
         let message = "the server could not find the requested resource";
-        ApiError::new(StatusCode::NOT_FOUND, "NotFound", message)
+        ApiError::new(StatusCode::NOT_FOUND, "NotFound", message).with_details()
+    }
+
+    /// Nothing at all serves the path. This is the answer of Go's multiplexer, and no Status.
+    pub(crate) fn no_such_page() -> ApiError {
+        ApiError { is_text: true, ..ApiError::new(StatusCode::NOT_FOUND, "NotFound", "404 page not found\n") }
     }
 
     pub(crate) fn already_exists(target: &GroupResource, name: &str) -> ApiError {
@@ -255,6 +262,10 @@ impl ApiError {
     fn with_details(mut self) -> ApiError {
         self.details.get_or_insert_with(|| json!({}));
         self
+    }
+
+    pub(crate) fn is_text(&self) -> bool {
+        self.is_text
     }
 
     pub(crate) fn code(&self) -> StatusCode {

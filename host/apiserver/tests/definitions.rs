@@ -4,7 +4,7 @@ mod support;
 
 use http::StatusCode;
 use serde_json::{Value, json};
-use support::{Cluster, JSON_PATCH, MERGE, WEBAPPS, version_of, webapp};
+use support::{APPLY, Cluster, JSON_PATCH, MERGE, WEBAPPS, version_of, webapp};
 
 const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/webapps.apps.kubedojo.io";
 const SPEC: &str = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
@@ -165,6 +165,9 @@ async fn the_metadata_of_an_embedded_resource_is_pruned() {
     let stored = answer.expect(StatusCode::CREATED)["spec"]["template"].clone();
     let metadata = json!({ "name": "p", "labels": { "a": "b" } });
     assert_eq!(stored, json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "x": 1 }));
+    let message = cluster.patch(&format!("{WEBAPPS}/a?fieldManager=x"), APPLY, &object).await;
+    let message = message.expect(StatusCode::INTERNAL_SERVER_ERROR)["message"].to_string();
+    assert!(message.contains(".spec.template.metadata.nonsense: field not declared in schema"), "{message}");
 }
 
 #[tokio::test]
@@ -173,7 +176,10 @@ async fn an_embedded_resource_must_be_one() {
     for (template, why) in [
         (json!({}), "spec.template.kind: Required value"),
         (json!({ "apiVersion": "a/b/c", "kind": "Pod" }), "\"a/b/c\": unexpected GroupVersion string: a/b/c"),
-        (json!({ "apiVersion": "v1", "kind": "A.B" }), "may have mixed case, but should otherwise match: a DNS-1035 label"),
+        (
+            json!({ "apiVersion": "v1", "kind": "A.B" }),
+            "may have mixed case, but should otherwise match: a DNS-1035 label",
+        ),
         (
             json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "a/b" } }),
             "spec.template.metadata.name: Invalid value: \"a/b\": may not contain '/'",

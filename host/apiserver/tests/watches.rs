@@ -91,12 +91,28 @@ async fn a_limit_does_not_hold_for_any_version() {
 #[tokio::test]
 async fn namespaces_are_listed_in_the_order_of_the_storage() {
     let cluster = with_config_maps(&["a"]).await;
-    cluster.post("/api/v1/namespaces", &json!({ "metadata": { "name": "default-b" } })).await.expect(StatusCode::CREATED);
+    cluster
+        .post("/api/v1/namespaces", &json!({ "metadata": { "name": "default-b" } }))
+        .await
+        .expect(StatusCode::CREATED);
     let path = CONFIG_MAPS.replace("default", "default-b");
     cluster.post(&path, &config_map("b")).await.expect(StatusCode::CREATED);
     let all = cluster.get("/api/v1/configmaps?fieldSelector=metadata.name!%3Dkube-root-ca.crt").await;
     assert_eq!(names(&all.expect(StatusCode::OK)), ["b", "a"]);
     assert_eq!(names(&cluster.get(CONFIG_MAPS).await.expect(StatusCode::OK)), ["a"]);
+}
+
+#[tokio::test]
+async fn the_old_paths_watch() {
+    let cluster = with_config_maps(&["a", "b"]).await;
+    let old = CONFIG_MAPS.replace("/v1/", "/v1/watch/");
+    let mut all = cluster.watch(&old).await;
+    let mut one = cluster.watch(&format!("{old}/b")).await;
+    assert_eq!((all.next_name().await.1, one.next_name().await.1), ("a".to_owned(), "b".to_owned()));
+    let message = cluster.get(&format!("{old}/b?fieldSelector=metadata.name%3Da")).await.refused(400, "BadRequest");
+    assert_eq!(message, "fieldSelector metadata.name doesn't match requested name");
+    cluster.delete(&old).await.refused(405, "MethodNotAllowed");
+    cluster.get(&format!("{old}/b/status")).await.refused(404, "NotFound");
 }
 
 #[tokio::test]

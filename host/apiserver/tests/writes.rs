@@ -210,7 +210,7 @@ async fn bad_requests_are_told_apart() {
     cluster.send("PUT", CONFIG_MAPS, &json, b"{}").await.refused(405, "MethodNotAllowed");
     cluster.post(CONFIG_MAPS, &deployment("a")).await.refused(400, "BadRequest");
     cluster.put(&format!("{CONFIG_MAPS}/other"), &config_map("a")).await.refused(400, "BadRequest");
-    cluster.get("/apis/nothing/v1/things").await.refused(404, "NotFound");
+    cluster.get("/apis/apps/v1/things").await.refused(404, "NotFound");
     cluster.post("/api/v1/namespaces/nope/configmaps", &config_map("a")).await.refused(404, "NotFound");
     let message = cluster.post(CONFIG_MAPS, &config_map("A_b")).await.refused(422, "Invalid");
     assert!(message.starts_with("ConfigMap \"A_b\" is invalid: metadata.name: Invalid value: \"A_b\": "), "{message}");

@@ -28,7 +28,8 @@ fn list_causes(query: &Query) -> Vec<Cause> {
     let mut causes = Vec::new();
     if !matching.is_empty() {
         if version.is_empty() {
-            causes.push(Cause::forbidden(field, "resourceVersionMatch is forbidden unless resourceVersion is provided"));
+            causes
+                .push(Cause::forbidden(field, "resourceVersionMatch is forbidden unless resourceVersion is provided"));
         }
         if !query.get("continue").is_empty() {
             causes.push(Cause::forbidden(field, "resourceVersionMatch is forbidden when continue is provided"));

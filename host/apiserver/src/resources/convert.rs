@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use crate::object::{self, text};
 use crate::resources::registry::Registry;
 use crate::resources::resource::{CustomVersion, ResourceType};
-use crate::schema::Malformed;
 use crate::resources::{autoscaler_convert, events_convert};
+use crate::schema::Malformed;
 
 /// The stored object as a request for `resource` sees it.
 pub(crate) fn for_reader(resource: &ResourceType, stored: &Arc<Value>) -> Arc<Value> {

@@ -41,11 +41,7 @@ pub(crate) fn versions(definition: &Value) -> &[Value] {
     object::items(definition, "/spec/versions")
 }
 
-fn resource_type(
-    definition: &Value,
-    version: &Value,
-    schemas: &Arc<BTreeMap<String, Schema>>,
-) -> Option<ResourceType> {
+fn resource_type(definition: &Value, version: &Value, schemas: &Arc<BTreeMap<String, Schema>>) -> Option<ResourceType> {
     let id = defined_resource(definition);
     let names = definition.pointer("/spec/names")?;
     let owned = |values: Vec<&str>| values.into_iter().map(str::to_owned).collect();
@@ -221,7 +217,9 @@ pub(crate) fn is_definition(resource: &GroupResource) -> bool {
 
 /// Whether two states of a definition serve the same.
 pub(crate) fn defines_the_same(one: &Value, other: &Value) -> bool {
-    is_established(one) && one["spec"] == other["spec"] && one["status"]["acceptedNames"] == other["status"]["acceptedNames"]
+    is_established(one)
+        && one["spec"] == other["spec"]
+        && one["status"]["acceptedNames"] == other["status"]["acceptedNames"]
 }
 
 /// Whether the definition's names were accepted, so that it is served.

@@ -48,6 +48,11 @@ impl Registry {
             .find(|resource| resource.id.plural == plural && resource.id.group == group && resource.version == version)
     }
 
+    /// Whether there are built-in resources in the group.
+    pub(crate) fn has_builtin_group(&self, group: &str) -> bool {
+        self.builtin.iter().any(|resource| resource.id.group == group)
+    }
+
     /// The type in whose form a resource's objects are stored.
     pub(crate) fn storage_type(&self, storage: &GroupResource) -> Option<&Arc<ResourceType>> {
         let builtin = || self.builtin.iter().find(|resource| resource.id == *storage);

@@ -2,6 +2,7 @@
 //! lock, and hands the result to `respond`. Decides nothing about objects.
 
 mod caller;
+mod compress;
 mod discovery;
 pub(crate) mod listen;
 mod openapi;
@@ -32,9 +33,10 @@ use crate::reactors::Reactors;
 use crate::reactors::watches::WatchPlan;
 use crate::request::media::{self, Accepted, Encoding, Offer, PatchKind};
 use crate::request::{Query, Target, WriteKind, WriteOptions, decode, user_agent};
+use crate::resources::registry::Registry;
 use crate::resources::resource::ResourceType;
 use crate::status_error::ApiError;
-use crate::storage::state::Shared;
+use crate::storage::state::{Shared, State};
 use crate::verbs::delete::DeleteOptions;
 use crate::verbs::list::ListOptions;
 use crate::verbs::{self, Written, create, delete, list, patch, reviews, scale, subresources, update};
@@ -70,7 +72,10 @@ async fn handle(context: &Context, request: Request) -> Response {
         Err(error) => return respond::error(&error, Encoding::Json),
     };
     match answer(context, &parts, &route, &body, accepted) {
-        Ok(reply) => respond::reply(reply, accepted.encoding, context.shared.now()),
+        Ok(reply) => {
+            let response = respond::reply(reply, accepted.encoding, context.shared.now());
+            compress::compress(&parts.headers, response).await
+        }
         Err(error) => respond::error(&error, accepted.encoding),
     }
 }
@@ -107,12 +112,17 @@ fn answer(
     if let Route::Resource(path) = route {
         return resource_request(context, parts, query?, user, path, body, accepted);
     }
-    if parts.method != http::Method::GET && parts.method != http::Method::HEAD {
-        return Err(ApiError::method_not_allowed());
-    }
     let state = context.shared.lock();
+    let found = document(context, &state, route, accepted);
+    let found = found.ok_or_else(|| nothing_at(&state.registry, parts.uri.path()))?;
+    let is_read = parts.method == http::Method::GET || parts.method == http::Method::HEAD;
+    if is_read { Ok(found) } else { Err(ApiError::method_not_allowed()) }
+}
+
+/// What is served beside resources.
+fn document(context: &Context, state: &State, route: &Route, accepted: Accepted) -> Option<Reply> {
     let registry = &state.registry;
-    let found = match route {
+    match route {
         Route::Version => Some(Reply::Json(discovery::version())),
         Route::Health => Some(Reply::Text("ok")),
         Route::CoreVersions | Route::Groups => {
@@ -129,8 +139,18 @@ fn answer(
         Route::OpenApiV3Index => Some(Reply::Json(openapi::index(registry, state.store.revision()))),
         Route::OpenApiV3(group, version) => openapi::document(registry, group, version).map(Reply::Json),
         Route::Resource(_) | Route::Unknown => None,
+    }
+}
+
+/// The error of a path at which nothing is. The built-in groups answer with a Status, all else with a text.
+fn nothing_at(registry: &Registry, path: &str) -> ApiError {
+    let mut segments = path.trim_start_matches('/').split('/');
+    let is_builtin = match (segments.next(), segments.next()) {
+        (Some("api"), _) => true,
+        (Some("apis"), Some(group)) => registry.has_builtin_group(group),
+        _ => false,
     };
-    found.ok_or_else(ApiError::no_such_resource)
+    if is_builtin { ApiError::no_such_resource() } else { ApiError::no_such_page() }
 }
 
 /// The user of a request that may be answered.
@@ -159,7 +179,7 @@ fn resource_request(
 ) -> Result<Reply, ApiError> {
     let verb = Verb::of(&parts.method, path, query.flag("watch"));
     count(context, parts, path, verb);
-    let target = find_target(context, path)?;
+    let target = find_target(context, parts.uri.path(), path)?;
     let verb = verb.filter(|verb| is_served(&target, *verb)).ok_or_else(ApiError::method_not_allowed)?;
     let call = Call { context, parts, user, query, target, body, accepted };
     match verb {
@@ -177,15 +197,19 @@ fn count(context: &Context, parts: &Parts, path: &ResourcePath, verb: Option<Ver
 }
 
 /// The resource that the path names; its scope must fit.
-fn find_target(context: &Context, path: &ResourcePath) -> Result<Target, ApiError> {
+fn find_target(context: &Context, url: &str, path: &ResourcePath) -> Result<Target, ApiError> {
     let state = context.shared.lock();
-    let resource =
-        state.registry.find(&path.group, &path.version, &path.plural).ok_or_else(ApiError::no_such_resource)?;
+    let nothing = || nothing_at(&state.registry, url);
+    let resource = state.registry.find(&path.group, &path.version, &path.plural).ok_or_else(nothing)?;
     let scope_fits =
         if resource.namespaced { path.namespace.is_some() || path.name.is_none() } else { path.namespace.is_none() };
-    let subresource_exists = path.subresource.as_deref().is_none_or(|name| resource.has_subresource(name));
-    if !scope_fits || !subresource_exists {
-        return Err(ApiError::no_such_resource());
+    if !scope_fits || path.is_watch && path.subresource.is_some() {
+        return Err(nothing());
+    }
+    if !path.subresource.as_deref().is_none_or(|name| resource.has_subresource(name)) {
+        // Of a custom resource it is the object that is not found.
+        let name = path.name.as_deref().filter(|_| resource.custom.is_some());
+        return Err(name.map_or_else(nothing, |name| ApiError::not_found(&resource.id, name)));
     }
     Ok(Target {
         resource: Arc::clone(resource),
@@ -244,7 +268,7 @@ impl Call<'_> {
                 let mut options = ListOptions::read(&self.target, &self.query)?;
                 options.served_at = self.served_at();
                 let page = list::list(&shared.lock(), &self.target, &options)?;
-                Ok(Reply::Page { resource, form, include, page })
+                Ok(Reply::Page { resource, form, include, page, warnings: Vec::new() })
             }
             _ if self.target.subresource() == "log" => {
                 subresources::log(&shared.lock(), &self.target, &self.query).map(Reply::Text)
@@ -357,12 +381,14 @@ impl Call<'_> {
         if verb == Verb::DeleteCollection {
             let listed = ListOptions::read(&self.target, &self.query)?;
             let page = delete::delete_collection(&mut shared.lock(), &self.target, &listed, &options)?;
-            return Ok(Reply::Page { resource, form, include, page });
+            let warnings = delete::warnings(&resource, &options);
+            return Ok(Reply::Page { resource, form, include, page, warnings });
         }
+        let warnings = delete::warnings(&resource, &options);
         let deleted = delete::delete(&mut shared.lock(), &self.target, &options)?;
         if deleted.gone && !resource.returns_deleted {
             return Ok(Reply::Json(respond::deleted_status(&resource, &deleted.object)));
         }
-        Ok(Reply::Object { resource, form, include, object: deleted.object, created: false, warnings: Vec::new() })
+        Ok(Reply::Object { resource, form, include, object: deleted.object, created: false, warnings })
     }
 }

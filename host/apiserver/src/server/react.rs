@@ -162,7 +162,7 @@ async fn after(
 
 fn revision_of(context: &Context, parts: &Parts, older: OlderState) -> Option<u64> {
     let Route::Resource(path) = Route::parse(parts.uri.path()) else { return None };
-    let target = find_target(context, &path).ok()?;
+    let target = find_target(context, parts.uri.path(), &path).ok()?;
     match older {
         OlderState::Changes(count) => context.shared.lock().store.revision_before(&target.resource.storage, count),
         OlderState::ResourceVersion(revision) => Some(revision),

@@ -62,7 +62,8 @@ enum Start {
 
 impl WatchOptions {
     pub(crate) fn read(target: &Target, query: &Query, accepted: Accepted) -> Result<WatchOptions, ApiError> {
-        let selectors = Selectors::parse(&target.resource, query.get("labelSelector"), query.get("fieldSelector"))?;
+        let fields = field_selector(target, query)?;
+        let selectors = Selectors::parse(&target.resource, query.get("labelSelector"), &fields)?;
         if accepted.encoding == Encoding::Yaml {
             let streams = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
             return Err(ApiError::not_acceptable(streams));
@@ -83,12 +84,26 @@ impl WatchOptions {
             start,
             bookmarks,
             marks_end_of_initial: sends_initial && bookmarks,
-            timeout: timeout.filter(|seconds| *seconds > 0).map_or(DEFAULT_TIMEOUT, Duration::from_secs).min(LONGEST_TIMEOUT),
+            timeout: timeout
+                .filter(|seconds| *seconds > 0)
+                .map_or(DEFAULT_TIMEOUT, Duration::from_secs)
+                .min(LONGEST_TIMEOUT),
             form: accepted.form,
             served_at: None,
             encoding: accepted.encoding,
             include_object: represent::IncludeObject::read(query)?,
         })
+    }
+}
+
+/// A path that names an object selects it, as its field selector would.
+fn field_selector(target: &Target, query: &Query) -> Result<String, ApiError> {
+    let given = query.get("fieldSelector");
+    match &target.name {
+        None => Ok(given.to_owned()),
+        Some(name) if given.is_empty() => Ok(format!("metadata.name={name}")),
+        Some(name) if query.name_by_field_selector() == *name => Ok(given.to_owned()),
+        Some(_) => Err(ApiError::bad_request("fieldSelector metadata.name doesn't match requested name")),
     }
 }
 

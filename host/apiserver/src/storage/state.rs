@@ -8,11 +8,11 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{self, Chance, Clock, Moment, Time};
-use crate::request_counts::RequestCounts;
 use crate::object;
-use crate::resources::{convert, crd};
+use crate::request_counts::RequestCounts;
 use crate::resources::registry::Registry;
 use crate::resources::resource::ResourceType;
+use crate::resources::{convert, crd};
 use crate::storage::service_addresses::ServiceAddresses;
 use crate::storage::{ObjectKey, Store};
 use crate::tokens::TokenKey;
@@ -57,7 +57,8 @@ impl State {
     pub(crate) fn commit(&mut self, key: &ObjectKey, object: Value) -> Arc<Value> {
         // A new object has no version yet, and the form that its schema asks for.
         let is_new = object::resource_version(&object).is_empty();
-        let mut object = if is_new { object } else { Arc::unwrap_or_clone(self.registry.in_form(&key.resource, Arc::new(object))) };
+        let mut object =
+            if is_new { object } else { Arc::unwrap_or_clone(self.registry.in_form(&key.resource, Arc::new(object))) };
         let defines = crd::is_definition(&key.resource);
         if defines {
             let conflict = self.registry.name_conflict(&object);

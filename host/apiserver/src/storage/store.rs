@@ -122,7 +122,9 @@ impl Store {
     ) -> Result<Vec<Arc<Value>>, Forgotten> {
         let mut before: BTreeMap<String, Option<Arc<Value>>> = BTreeMap::new();
         for change in self.changes_since(resource, revision)? {
-            before.entry(place(object::namespace(&change.object), object::name(&change.object))).or_insert(change.previous);
+            before
+                .entry(place(object::namespace(&change.object), object::name(&change.object)))
+                .or_insert(change.previous);
         }
         let inside = prefix(namespace);
         let first = format!("{inside}{from}");
@@ -130,7 +132,8 @@ impl Store {
         let present = present.into_iter().flatten().filter(|(place, _)| !before.contains_key(*place));
         let past = before.range(first..).filter_map(|(place, object)| Some((place, object.as_ref()?)));
         let within = |(place, _): &(&String, &Arc<Value>)| place.starts_with(&inside);
-        let mut found: Vec<(&String, &Arc<Value>)> = present.take_while(within).chain(past.take_while(within)).collect();
+        let mut found: Vec<(&String, &Arc<Value>)> =
+            present.take_while(within).chain(past.take_while(within)).collect();
         // Two sorted runs, which take one pass.
         found.sort_by_key(|(place, _)| *place);
         Ok(found.into_iter().map(|(_, object)| Arc::clone(object)).collect())
@@ -152,7 +155,11 @@ impl Store {
     }
 
     fn changes_since(&self, resource: &GroupResource, revision: u64) -> Result<Vec<Change>, Forgotten> {
-        self.tables.get(resource).map_or_else(|| Ok(Vec::new()), |table| table.log.since(revision))
+        match self.tables.get(resource) {
+            Some(table) => table.log.since(revision),
+            None if revision < self.known_since => Err(Forgotten { up_to: self.known_since }),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// The resources that hold at least one object.

@@ -8,7 +8,7 @@ use super::list::{ListOptions, Page, list};
 use crate::object;
 use crate::request::Target;
 pub(crate) use crate::request::delete_options::{DeleteOptions, Propagation};
-use crate::resources::resource::ResourceType;
+use crate::resources::resource::{GroupResource, ResourceType};
 use crate::resources::{builtin, convert, crd};
 use crate::status_error::ApiError;
 use crate::storage::ObjectKey;
@@ -26,6 +26,21 @@ pub(crate) struct Deleted {
     pub(crate) object: Arc<Value>,
     /// The object is gone, not only terminating.
     pub(crate) gone: bool,
+}
+
+/// The warning of a deletion that orphans without having been asked to.
+pub(crate) fn warnings(resource: &ResourceType, options: &DeleteOptions) -> Vec<String> {
+    if options.propagation.is_some() || !orphans_by_default(&resource.storage) {
+        return Vec::new();
+    }
+    let warning = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove \
+                   them or set propagationPolicy=Orphan to suppress this warning";
+    vec![warning.to_owned()]
+}
+
+/// Jobs keep the default of their first version.
+fn orphans_by_default(resource: &GroupResource) -> bool {
+    resource.group == "batch" && resource.plural == "jobs"
 }
 
 /// Deletes the object at `target`.
@@ -98,7 +113,7 @@ fn mark_terminating(key: &ObjectKey, object: &mut Value, now: &str) {
     }
 }
 
-/// The finalizers that the propagation policy leaves; none given changes nothing.
+/// The finalizers that the propagation policy leaves; none given changes nothing but for jobs.
 fn finalizers_after(key: &ObjectKey, current: &Value, options: &DeleteOptions) -> Vec<String> {
     let present = object::finalizers(current);
     let mut result: Vec<String> = present
@@ -109,6 +124,11 @@ fn finalizers_after(key: &ObjectKey, current: &Value, options: &DeleteOptions) -
     match options.propagation {
         Some(Propagation::Orphan) => result.push(ORPHAN.to_owned()),
         Some(Propagation::Foreground) => result.push(FOREGROUND.to_owned()),
+        None if orphans_by_default(&key.resource)
+            && !present.iter().any(|name| matches!(*name, ORPHAN | FOREGROUND)) =>
+        {
+            result.push(ORPHAN.to_owned());
+        }
         Some(Propagation::Background) | None => {}
     }
     let cleanup = crd::CLEANUP_FINALIZER;
