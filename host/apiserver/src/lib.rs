@@ -357,9 +357,7 @@ impl ApiServer {
     /// Forgets the watch history and unfinished paged lists, as a compaction does: running watches end with 410, and so
     /// does every request for an older version.
     pub fn compact(&self) {
-        let mut state = self.context.shared.lock();
-        state.store.compact();
-        state.listings.clear();
+        self.context.shared.lock().store.compact();
     }
 
     /// Ends watches and open connections, and waits until all is down.

@@ -2,7 +2,9 @@
 //! lock, and hands the result to `respond`. Decides nothing about objects.
 
 mod caller;
+mod compress;
 mod discovery;
+mod documents;
 pub(crate) mod listen;
 mod openapi;
 mod react;
@@ -65,10 +67,20 @@ async fn handle(context: &Context, request: Request) -> Response {
         return respond::last(&ApiError::too_large(MAX_BODY), parts.version);
     };
     let route = Route::parse(parts.uri.path());
-    let accepted = media::accepted(&parts.headers, offer(context, &route));
+    let lists = parts.method == http::Method::GET
+        && matches!(&route, Route::Resource(path) if path.name.is_none() && !path.is_watch);
+    // Of these there is one form, whatever is asked for.
+    let has_one_form = matches!(route, Route::Unknown | Route::Health);
+    let accepted = match media::accepted(&parts.headers, offer(context, &route), lists) {
+        Err(_) if has_one_form => Ok(Accepted::default()),
+        accepted => accepted,
+    };
     let encoding = accepted.as_ref().map_or(Encoding::Json, |accepted| accepted.encoding);
     match answer(context, &parts, &route, &body, accepted) {
-        Ok(reply) => respond::reply(reply, encoding, context.shared.now()),
+        Ok(reply) => {
+            let response = respond::reply(reply, encoding, context.shared.now());
+            compress::compress(&parts.headers, response).await
+        }
         Err(error) => respond::error(&error, encoding),
     }
 }
@@ -107,30 +119,11 @@ fn answer(
     if let Route::Resource(path) = route {
         return resource_request(context, parts, query?, user, path, body, accepted);
     }
-    if parts.method != http::Method::GET && parts.method != http::Method::HEAD {
-        return Err(ApiError::method_not_allowed());
-    }
     let state = context.shared.lock();
-    let registry = &state.registry;
-    let found = match route {
-        Route::Version => Some(Reply::Json(discovery::version())),
-        Route::Health => Some(Reply::Text("ok")),
-        Route::CoreVersions | Route::Groups => {
-            let core = *route == Route::CoreVersions;
-            Some(match accepted.aggregated {
-                Some(version) => Reply::Discovery(discovery::aggregated(registry, core, version), version),
-                None if core => Reply::Json(discovery::core_versions(context.address)),
-                None => Reply::Json(discovery::groups(registry)),
-            })
-        }
-        Route::Group(group) => discovery::group(registry, group).map(Reply::Json),
-        Route::GroupVersion(group, version) => discovery::resources(registry, group, version).map(Reply::Json),
-        Route::OpenApiV2 => Some(Reply::Json(openapi::v2(registry))),
-        Route::OpenApiV3Index => Some(Reply::Json(openapi::index(registry, state.store.revision()))),
-        Route::OpenApiV3(group, version) => openapi::document(registry, group, version).map(Reply::Json),
-        Route::Resource(_) | Route::Unknown => None,
-    };
-    found.ok_or_else(ApiError::no_such_resource)
+    let found = documents::find(context, &state, route, accepted);
+    let found = found.ok_or_else(|| documents::nothing_at(&state.registry, parts.uri.path()))?;
+    let is_read = parts.method == http::Method::GET || parts.method == http::Method::HEAD;
+    if is_read { Ok(found) } else { Err(ApiError::method_not_allowed()) }
 }
 
 /// The user of a request that may be answered.
@@ -159,7 +152,7 @@ fn resource_request(
 ) -> Result<Reply, ApiError> {
     let verb = Verb::of(&parts.method, path, query.flag("watch"));
     count(context, parts, path, verb);
-    let target = find_target(context, path)?;
+    let target = find_target(context, parts.uri.path(), path)?;
     let verb = verb.filter(|verb| is_served(&target, *verb)).ok_or_else(ApiError::method_not_allowed)?;
     let call = Call { context, parts, user, query, target, body, accepted };
     match verb {
@@ -177,15 +170,19 @@ fn count(context: &Context, parts: &Parts, path: &ResourcePath, verb: Option<Ver
 }
 
 /// The resource that the path names; its scope must fit.
-fn find_target(context: &Context, path: &ResourcePath) -> Result<Target, ApiError> {
+fn find_target(context: &Context, url: &str, path: &ResourcePath) -> Result<Target, ApiError> {
     let state = context.shared.lock();
-    let resource =
-        state.registry.find(&path.group, &path.version, &path.plural).ok_or_else(ApiError::no_such_resource)?;
+    let nothing = || documents::nothing_at(&state.registry, url);
+    let resource = state.registry.find(&path.group, &path.version, &path.plural).ok_or_else(nothing)?;
     let scope_fits =
         if resource.namespaced { path.namespace.is_some() || path.name.is_none() } else { path.namespace.is_none() };
-    let subresource_exists = path.subresource.as_deref().is_none_or(|name| resource.has_subresource(name));
-    if !scope_fits || !subresource_exists {
-        return Err(ApiError::no_such_resource());
+    if !scope_fits || path.is_watch && path.subresource.is_some() {
+        return Err(nothing());
+    }
+    if !path.subresource.as_deref().is_none_or(|name| resource.has_subresource(name)) {
+        // Of a custom resource it is the object that is not found.
+        let name = path.name.as_deref().filter(|_| resource.custom.is_some());
+        return Err(name.map_or_else(nothing, |name| ApiError::not_found(&resource.id, name)));
     }
     Ok(Target {
         resource: Arc::clone(resource),
@@ -243,20 +240,25 @@ impl Call<'_> {
             Verb::List => {
                 let mut options = ListOptions::read(&self.target, &self.query)?;
                 options.served_at = self.served_at();
-                let page = list::list(&mut shared.lock(), &self.target, &options)?;
-                Ok(Reply::Page { resource, form, include, page })
+                let page = list::list(&shared.lock(), &self.target, &options)?;
+                let warnings = resource.deprecation();
+                Ok(Reply::Page { resource, form, include, page, warnings })
             }
             _ if self.target.subresource() == "log" => {
                 subresources::log(&shared.lock(), &self.target, &self.query).map(Reply::Text)
             }
-            _ if self.target.subresource() == "scale" => scale::get(&shared.lock(), &self.target).map(Reply::Json),
             _ => {
                 let state = shared.lock();
+                verbs::check_reached(&state, &self.query)?;
+                if self.target.subresource() == "scale" {
+                    return scale::get(&state, &self.target).map(Reply::Json);
+                }
                 let object = match self.served_at() {
                     Some(revision) => verbs::get_at(&state, &self.target, revision)?,
                     None => verbs::get(&state, &self.target)?,
                 };
-                Ok(Reply::Object { resource, form, include, object, created: false, warnings: Vec::new() })
+                let warnings = resource.deprecation();
+                Ok(Reply::Object { resource, form, include, object, created: false, warnings })
             }
         }
     }
@@ -352,16 +354,16 @@ impl Call<'_> {
         let form = self.accepted.form;
         let shared = &self.context.shared;
         if verb == Verb::DeleteCollection {
-            let selectors = ListOptions::read(&self.target, &self.query)?.selectors;
-            let mut state = shared.lock();
-            let objects = delete::delete_collection(&mut state, &self.target, &selectors, &options);
-            let page = list::Page { objects, revision: state.store.revision(), continuation: None, remaining: None };
-            return Ok(Reply::Page { resource, form, include, page });
+            let listed = ListOptions::read(&self.target, &self.query)?;
+            let page = delete::delete_collection(&mut shared.lock(), &self.target, &listed, &options)?;
+            let warnings = delete::warnings(&resource, &options);
+            return Ok(Reply::Page { resource, form, include, page, warnings });
         }
+        let warnings = delete::warnings(&resource, &options);
         let deleted = delete::delete(&mut shared.lock(), &self.target, &options)?;
         if deleted.gone && !resource.returns_deleted {
             return Ok(Reply::Json(respond::deleted_status(&resource, &deleted.object)));
         }
-        Ok(Reply::Object { resource, form, include, object: deleted.object, created: false, warnings: Vec::new() })
+        Ok(Reply::Object { resource, form, include, object: deleted.object, created: false, warnings })
     }
 }

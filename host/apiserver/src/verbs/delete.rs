@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::list::{ListOptions, Page, list};
 use crate::object;
 use crate::request::Target;
 pub(crate) use crate::request::delete_options::{DeleteOptions, Propagation};
-use crate::request::selector::Selectors;
-use crate::resources::resource::ResourceType;
+use crate::resources::resource::{GroupResource, ResourceType};
 use crate::resources::{builtin, convert, crd};
 use crate::status_error::ApiError;
 use crate::storage::ObjectKey;
@@ -28,6 +28,21 @@ pub(crate) struct Deleted {
     pub(crate) gone: bool,
 }
 
+/// The warning of a deletion that orphans without having been asked to.
+pub(crate) fn warnings(resource: &ResourceType, options: &DeleteOptions) -> Vec<String> {
+    if options.propagation.is_some() || !orphans_by_default(&resource.storage) {
+        return Vec::new();
+    }
+    let warning = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove \
+                   them or set propagationPolicy=Orphan to suppress this warning";
+    vec![warning.to_owned()]
+}
+
+/// Jobs keep the default of their first version.
+fn orphans_by_default(resource: &GroupResource) -> bool {
+    resource.group == "batch" && resource.plural == "jobs"
+}
+
 /// Deletes the object at `target`.
 pub(crate) fn delete(state: &mut State, target: &Target, options: &DeleteOptions) -> Result<Deleted, ApiError> {
     let key = target.key(target.name());
@@ -38,23 +53,19 @@ pub(crate) fn delete(state: &mut State, target: &Target, options: &DeleteOptions
     deleted.ok_or_else(|| ApiError::not_found(&target.resource.id, target.name()))
 }
 
-/// Deletes all that the selectors match; answers those objects.
+/// Deletes all that is listed; answers the list.
 pub(crate) fn delete_collection(
     state: &mut State,
     target: &Target,
-    selectors: &Selectors,
+    listed: &ListOptions,
     options: &DeleteOptions,
-) -> Vec<Arc<Value>> {
+) -> Result<Page, ApiError> {
     let resource = &target.resource;
-    let objects = state.store.list(&resource.storage, target.namespace.as_deref());
-    let chosen: Vec<Arc<Value>> = objects
-        .map(|stored| convert::for_reader(resource, stored))
-        .filter(|object| selectors.matches(object))
-        .collect();
-    for object in &chosen {
+    let page = list(state, target, listed)?;
+    for object in &page.objects {
         remove(state, resource, &ObjectKey::of(&resource.storage, object), options);
     }
-    chosen
+    Ok(page)
 }
 
 /// Removes an object, or marks it as terminating where finalizers hold it. None if there is no such object.
@@ -102,7 +113,7 @@ fn mark_terminating(key: &ObjectKey, object: &mut Value, now: &str) {
     }
 }
 
-/// The finalizers that the propagation policy leaves; none given changes nothing.
+/// The finalizers that the propagation policy leaves; none given changes nothing but for jobs.
 fn finalizers_after(key: &ObjectKey, current: &Value, options: &DeleteOptions) -> Vec<String> {
     let present = object::finalizers(current);
     let mut result: Vec<String> = present
@@ -113,6 +124,11 @@ fn finalizers_after(key: &ObjectKey, current: &Value, options: &DeleteOptions) -
     match options.propagation {
         Some(Propagation::Orphan) => result.push(ORPHAN.to_owned()),
         Some(Propagation::Foreground) => result.push(FOREGROUND.to_owned()),
+        None if orphans_by_default(&key.resource)
+            && !present.iter().any(|name| matches!(*name, ORPHAN | FOREGROUND)) =>
+        {
+            result.push(ORPHAN.to_owned());
+        }
         Some(Propagation::Background) | None => {}
     }
     let cleanup = crd::CLEANUP_FINALIZER;
