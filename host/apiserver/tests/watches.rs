@@ -5,7 +5,7 @@ mod support;
 use http::StatusCode;
 use serde_json::json;
 use support::{CONFIG_MAPS, Cluster, MERGE, config_map, version_of};
-use windlass_apiserver::Config;
+use windlass_apiserver::{Config, StandIns};
 
 async fn with_config_maps(names: &[&str]) -> Cluster {
     let cluster = Cluster::quiet().await;
@@ -270,7 +270,7 @@ async fn compaction_ends_watches_with_expired() {
 
 #[tokio::test]
 async fn a_short_history_expires_by_itself() {
-    let cluster = Cluster::start(Config { stand_ins: false, watch_history: 2, ..Config::default() }).await;
+    let cluster = Cluster::start(Config { stand_ins: StandIns::NONE, watch_history: 2, ..Config::default() }).await;
     let list = cluster.get(CONFIG_MAPS).await.expect(StatusCode::OK);
     for name in ["a", "b", "c"] {
         cluster.post(CONFIG_MAPS, &config_map(name)).await.expect(StatusCode::CREATED);
