@@ -204,6 +204,18 @@ impl ApiError {
         ApiError::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 
+    /// The router of the built-in kinds has no such media type, before anybody looks closer.
+    pub(crate) fn no_representation(available: &str) -> ApiError {
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {available}");
+        ApiError::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message).with_details()
+    }
+
+    /// The same of a body.
+    pub(crate) fn no_such_body() -> ApiError {
+        let message = "415: Unsupported Media Type";
+        ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message).with_details()
+    }
+
     pub(crate) fn unsupported_media(accepted: &str) -> ApiError {
         let message =
             format!("the body of the request was in an unknown format - accepted media types include: {accepted}");
@@ -262,6 +274,11 @@ impl ApiError {
     fn with_details(mut self) -> ApiError {
         self.details.get_or_insert_with(|| json!({}));
         self
+    }
+
+    /// There is no such OpenAPI document: an answer without a word.
+    pub(crate) fn no_such_document() -> ApiError {
+        ApiError { message: String::new(), ..ApiError::no_such_page() }
     }
 
     pub(crate) fn is_text(&self) -> bool {

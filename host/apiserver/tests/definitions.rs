@@ -222,3 +222,15 @@ async fn a_stored_resource_that_becomes_an_embedded_one_loses_what_is_malformed(
     let read = cluster.get(&format!("{WEBAPPS}/a")).await.expect(StatusCode::OK);
     assert_eq!(read["spec"]["template"], json!({ "kind": "Pod", "metadata": { "name": "p" } }));
 }
+
+#[tokio::test]
+async fn a_deprecated_version_warns_whatever_is_asked() {
+    let cluster = Cluster::with_webapps().await;
+    cluster.post(WEBAPPS, &webapp("a")).await.expect(StatusCode::CREATED);
+    let deprecated = json!([{ "op": "add", "path": "/spec/versions/0/deprecated", "value": true }]);
+    cluster.patch(DEFINITION, JSON_PATCH, &deprecated).await.expect(StatusCode::OK);
+    for path in [WEBAPPS, &format!("{WEBAPPS}/a")] {
+        let answer = cluster.get(path).await;
+        assert_eq!(answer.warnings, ["299 - \"apps.kubedojo.io/v1beta1 WebApp is deprecated\""], "{path}");
+    }
+}

@@ -171,3 +171,24 @@ async fn a_long_answer_is_packed_for_who_takes_it() {
         assert_eq!(read["metadata"]["name"], name);
     }
 }
+
+#[tokio::test]
+async fn a_form_that_there_is_not_is_refused_by_who_looks_first() {
+    let cluster = Cluster::with_webapps().await;
+    let types = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+    let html = [("accept", "text/html")];
+    let answer = cluster.send("GET", CONFIG_MAPS, &html, b"").await;
+    assert_eq!(answer.body["details"], json!({}));
+    let streams = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+    let why = format!("406: Not Acceptable\n\nAvailable representations: {types}, {streams}");
+    assert_eq!(answer.refused(406, "NotAcceptable"), why);
+    let message = cluster.send("GET", WEBAPPS, &html, b"").await.refused(406, "NotAcceptable");
+    assert_eq!(message, "only the following media types are accepted: application/json, application/yaml");
+    let odd = [("content-type", "application/odd")];
+    let message =
+        cluster.send("PATCH", &format!("{CONFIG_MAPS}/a"), &odd, b"{}").await.refused(415, "UnsupportedMediaType");
+    assert_eq!(message, "415: Unsupported Media Type");
+    let answer = cluster.send("GET", "/openapi/v3/none", &[], b"").await;
+    assert_eq!((answer.code, answer.body), (StatusCode::NOT_FOUND, json!("")));
+    cluster.get(&format!("{CONFIG_MAPS}?limit=1;2")).await.expect(StatusCode::OK);
+}

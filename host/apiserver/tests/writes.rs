@@ -340,3 +340,16 @@ async fn an_owner_is_named_once() {
     let answer = cluster.patch(&format!("{CONFIG_MAPS}/a"), MERGE, &twice).await;
     assert!(answer.warnings[0].contains("duplicate entries after mutating admission happens;"));
 }
+
+#[tokio::test]
+async fn a_patch_does_not_take_the_name() {
+    let cluster = Cluster::quiet().await;
+    cluster.post(CONFIG_MAPS, &config_map("a")).await.expect(StatusCode::CREATED);
+    let path = format!("{CONFIG_MAPS}/a");
+    let why = "the name of the object (a based on URL) was undeterminable: name must be provided";
+    let remove = json!([{ "op": "remove", "path": "/metadata" }]);
+    assert_eq!(cluster.patch(&path, JSON_PATCH, &remove).await.refused(400, "BadRequest"), why);
+    assert_eq!(cluster.patch(&path, MERGE, &json!({ "metadata": null })).await.refused(400, "BadRequest"), why);
+    let text = cluster.send("PATCH", &path, &[("content-type", MERGE)], b"x").await.refused(400, "BadRequest");
+    assert_eq!(text, "error decoding patch: invalid character 'x' looking for beginning of value");
+}

@@ -72,6 +72,9 @@ pub(crate) fn go_syntax_error(error: &serde_json::Error, body: &[u8]) -> String 
         _ if error.line() == 1 && error.to_string().starts_with("trailing characters") && !rest().is_empty() => {
             format!("invalid character '{}' after top-level value", char::from(rest()[0]))
         }
+        _ if error.to_string().starts_with("expected value") && !rest().is_empty() => {
+            format!("invalid character '{}' looking for beginning of value", char::from(rest()[0]))
+        }
         _ => error.to_string(),
     }
 }

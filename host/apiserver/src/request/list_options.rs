@@ -50,8 +50,11 @@ fn list_causes(query: &Query) -> Vec<Cause> {
 
 fn watch_causes(query: &Query) -> Vec<Cause> {
     let field = "resourceVersionMatch";
-    let matching = query.get(field);
-    let says_initial = query.given("sendInitialEvents");
+    let (mut matching, mut says_initial) = (query.get(field), query.given("sendInitialEvents"));
+    // A watch that asks for nothing but some present state is taken as one that asks for it in so many words.
+    if !says_initial && matching.is_empty() && matches!(query.get("resourceVersion"), "" | "0") {
+        (matching, says_initial) = (NOT_OLDER_THAN, true);
+    }
     let mut causes = Vec::new();
     if says_initial && matching != NOT_OLDER_THAN {
         let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";

@@ -33,8 +33,12 @@ pub(crate) struct Query(pub(crate) Vec<(String, String)>);
 
 impl Query {
     pub(crate) fn of(uri: &Uri) -> Result<Query, ApiError> {
-        let UrlQuery(pairs) =
-            UrlQuery::try_from_uri(uri).map_err(|error| ApiError::bad_request(format!("malformed query: {error}")))?;
+        // Go drops what a semicolon once divided.
+        let given = uri.query().unwrap_or_default().split('&');
+        let kept: Vec<&str> = given.filter(|pair| !pair.contains(';')).collect();
+        let malformed = |error: &dyn std::fmt::Display| ApiError::bad_request(format!("malformed query: {error}"));
+        let plain = Uri::try_from(format!("/?{}", kept.join("&"))).map_err(|error| malformed(&error))?;
+        let UrlQuery(pairs) = UrlQuery::try_from_uri(&plain).map_err(|error| malformed(&error))?;
         Ok(Query(pairs))
     }
 

@@ -58,7 +58,7 @@ pub(crate) struct CustomVersion {
     pub(crate) columns: Vec<(Column, JsonPath)>,
     /// Dotted paths for field selectors.
     pub(crate) selectable_fields: Vec<String>,
-    /// Sent as a warning with the answer to every write.
+    /// Sent as a warning with every answer.
     pub(crate) deprecation_warning: Option<String>,
     /// The definition is being deleted: no new objects.
     pub(crate) terminating: bool,
@@ -129,6 +129,11 @@ impl ResourceType {
     /// The root of its objects, from which a walk learns how their lists and maps merge.
     pub(crate) fn root(&self) -> Place<'_> {
         self.custom.as_ref().map_or_else(|| Place::of_type(self.type_name), |custom| Place::of_schema(&custom.schema))
+    }
+
+    /// The warning of requests to a deprecated version.
+    pub(crate) fn deprecation(&self) -> Vec<String> {
+        self.custom.as_ref().and_then(|custom| custom.deprecation_warning.clone()).into_iter().collect()
     }
 
     /// Nothing is stored: a POST is a question, and its answer is all that there is.

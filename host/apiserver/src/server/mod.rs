@@ -4,6 +4,7 @@
 mod caller;
 mod compress;
 mod discovery;
+mod documents;
 pub(crate) mod listen;
 mod openapi;
 mod react;
@@ -33,10 +34,9 @@ use crate::reactors::Reactors;
 use crate::reactors::watches::WatchPlan;
 use crate::request::media::{self, Accepted, Encoding, Offer, PatchKind};
 use crate::request::{Query, Target, WriteKind, WriteOptions, decode, user_agent};
-use crate::resources::registry::Registry;
 use crate::resources::resource::ResourceType;
 use crate::status_error::ApiError;
-use crate::storage::state::{Shared, State};
+use crate::storage::state::Shared;
 use crate::verbs::delete::DeleteOptions;
 use crate::verbs::list::ListOptions;
 use crate::verbs::{self, Written, create, delete, list, patch, reviews, scale, subresources, update};
@@ -67,8 +67,12 @@ async fn handle(context: &Context, request: Request) -> Response {
         return respond::last(&ApiError::too_large(MAX_BODY), parts.version);
     };
     let route = Route::parse(parts.uri.path());
-    let accepted = match media::accepted(&parts.headers, offer(context, &route)) {
+    let lists = parts.method == http::Method::GET
+        && matches!(&route, Route::Resource(path) if path.name.is_none() && !path.is_watch);
+    let accepted = match media::accepted(&parts.headers, offer(context, &route), lists) {
         Ok(accepted) => accepted,
+        // Of these there is one form, whatever is asked for.
+        Err(_) if matches!(route, Route::Unknown | Route::Health) => Accepted::default(),
         Err(error) => return respond::error(&error, Encoding::Json),
     };
     match answer(context, &parts, &route, &body, accepted) {
@@ -113,44 +117,10 @@ fn answer(
         return resource_request(context, parts, query?, user, path, body, accepted);
     }
     let state = context.shared.lock();
-    let found = document(context, &state, route, accepted);
-    let found = found.ok_or_else(|| nothing_at(&state.registry, parts.uri.path()))?;
+    let found = documents::find(context, &state, route, accepted);
+    let found = found.ok_or_else(|| documents::nothing_at(&state.registry, parts.uri.path()))?;
     let is_read = parts.method == http::Method::GET || parts.method == http::Method::HEAD;
     if is_read { Ok(found) } else { Err(ApiError::method_not_allowed()) }
-}
-
-/// What is served beside resources.
-fn document(context: &Context, state: &State, route: &Route, accepted: Accepted) -> Option<Reply> {
-    let registry = &state.registry;
-    match route {
-        Route::Version => Some(Reply::Json(discovery::version())),
-        Route::Health => Some(Reply::Text("ok")),
-        Route::CoreVersions | Route::Groups => {
-            let core = *route == Route::CoreVersions;
-            Some(match accepted.aggregated {
-                Some(version) => Reply::Discovery(discovery::aggregated(registry, core, version), version),
-                None if core => Reply::Json(discovery::core_versions(context.address)),
-                None => Reply::Json(discovery::groups(registry)),
-            })
-        }
-        Route::Group(group) => discovery::group(registry, group).map(Reply::Json),
-        Route::GroupVersion(group, version) => discovery::resources(registry, group, version).map(Reply::Json),
-        Route::OpenApiV2 => Some(Reply::Json(openapi::v2(registry))),
-        Route::OpenApiV3Index => Some(Reply::Json(openapi::index(registry, state.store.revision()))),
-        Route::OpenApiV3(group, version) => openapi::document(registry, group, version).map(Reply::Json),
-        Route::Resource(_) | Route::Unknown => None,
-    }
-}
-
-/// The error of a path at which nothing is. The built-in groups answer with a Status, all else with a text.
-fn nothing_at(registry: &Registry, path: &str) -> ApiError {
-    let mut segments = path.trim_start_matches('/').split('/');
-    let is_builtin = match (segments.next(), segments.next()) {
-        (Some("api"), _) => true,
-        (Some("apis"), Some(group)) => registry.has_builtin_group(group),
-        _ => false,
-    };
-    if is_builtin { ApiError::no_such_resource() } else { ApiError::no_such_page() }
 }
 
 /// The user of a request that may be answered.
@@ -199,7 +169,7 @@ fn count(context: &Context, parts: &Parts, path: &ResourcePath, verb: Option<Ver
 /// The resource that the path names; its scope must fit.
 fn find_target(context: &Context, url: &str, path: &ResourcePath) -> Result<Target, ApiError> {
     let state = context.shared.lock();
-    let nothing = || nothing_at(&state.registry, url);
+    let nothing = || documents::nothing_at(&state.registry, url);
     let resource = state.registry.find(&path.group, &path.version, &path.plural).ok_or_else(nothing)?;
     let scope_fits =
         if resource.namespaced { path.namespace.is_some() || path.name.is_none() } else { path.namespace.is_none() };
@@ -268,7 +238,8 @@ impl Call<'_> {
                 let mut options = ListOptions::read(&self.target, &self.query)?;
                 options.served_at = self.served_at();
                 let page = list::list(&shared.lock(), &self.target, &options)?;
-                Ok(Reply::Page { resource, form, include, page, warnings: Vec::new() })
+                let warnings = resource.deprecation();
+                Ok(Reply::Page { resource, form, include, page, warnings })
             }
             _ if self.target.subresource() == "log" => {
                 subresources::log(&shared.lock(), &self.target, &self.query).map(Reply::Text)
@@ -283,7 +254,8 @@ impl Call<'_> {
                     Some(revision) => verbs::get_at(&state, &self.target, revision)?,
                     None => verbs::get(&state, &self.target)?,
                 };
-                Ok(Reply::Object { resource, form, include, object, created: false, warnings: Vec::new() })
+                let warnings = resource.deprecation();
+                Ok(Reply::Object { resource, form, include, object, created: false, warnings })
             }
         }
     }

@@ -86,7 +86,7 @@ fn facts(parts: &Parts, asked: &ResourceAttributes, body: &[u8]) -> RequestFacts
 
 fn encoding(context: &Context, parts: &Parts) -> Encoding {
     let offer = offer(context, &Route::parse(parts.uri.path()));
-    media::accepted(&parts.headers, offer).map_or(Encoding::Json, |accepted| accepted.encoding)
+    media::accepted(&parts.headers, offer, false).map_or(Encoding::Json, |accepted| accepted.encoding)
 }
 
 /// Does what comes before the request is served. An answer ends it here.

@@ -86,7 +86,12 @@ pub(crate) fn reply(reply: Reply, encoding: Encoding, now: Moment) -> Response {
 
 pub(crate) fn error(error: &ApiError, encoding: Encoding) -> Response {
     if error.is_text() {
-        return response(error.code(), TEXT, Body::from(error.to_string()));
+        let text = error.to_string();
+        let mut answer = response(error.code(), TEXT, Body::from(text.clone()));
+        if text.is_empty() {
+            answer.headers_mut().remove(CONTENT_TYPE);
+        }
+        return answer;
     }
     let mut answer = document(error.code(), &error.to_status(), encoding);
     if let Some(seconds) = error.retry_after() {

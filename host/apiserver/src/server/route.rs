@@ -88,12 +88,9 @@ impl Verb {
 
 impl Route {
     pub(crate) fn parse(path: &str) -> Route {
-        let decoded: Vec<String> = path
-            .trim_matches('/')
-            .split('/')
-            .map(|segment| percent_decode_str(segment).decode_utf8_lossy().into_owned())
-            .collect();
-        let segments: Vec<&str> = decoded.iter().map(String::as_str).collect();
+        // Decoded first, as where it is authorized: a name has no slash.
+        let decoded = percent_decode_str(path).decode_utf8_lossy();
+        let segments: Vec<&str> = decoded.trim_matches('/').split('/').collect();
         // What is authorized by its place would be served as the next: `pods/x//log` is no log.
         if segments.len() > 1 && segments.contains(&"") {
             return Route::Unknown;
@@ -175,6 +172,8 @@ mod tests {
         let path = parsed("/apis/apps/v1/namespaces/d/deployments/a%3Ab/scale");
         assert_eq!(path.name.as_deref(), Some("a:b"));
         assert_eq!(path.subresource.as_deref(), Some("scale"));
+        let path = parsed("/api/v1/namespaces/d/configmaps/a%2Fb");
+        assert_eq!((path.name.as_deref(), path.subresource.as_deref()), (Some("a"), Some("b")));
     }
 
     #[test]

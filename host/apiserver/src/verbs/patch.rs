@@ -32,6 +32,9 @@ pub(crate) fn patch(
     let current = super::get(state, target)?;
     let mut object = patched(&current, kind, body, target.resource.root())?;
     let warnings = decoded(target, options, kind, body, &mut object)?;
+    if object::name(&object).is_empty() {
+        return Err(update::nameless(target));
+    }
     decode::check(target, &mut object)?;
     // What the patch made is decoded; the patch itself is no body of an object.
     let options = WriteOptions { field_validation: FieldValidation::Ignore, ..options.clone() };

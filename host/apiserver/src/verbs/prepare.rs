@@ -223,7 +223,7 @@ pub(super) fn advice(resource: &ResourceType, object: &Value) -> Vec<String> {
             )
         })
         .collect();
-    lines.extend(resource.custom.as_ref().and_then(|custom| custom.deprecation_warning.clone()));
+    lines.extend(resource.deprecation());
     lines
 }
 

@@ -27,10 +27,7 @@ pub(crate) fn update(
     mut object: Value,
 ) -> Result<Written, ApiError> {
     if object::name(&object).is_empty() {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({} based on URL) was undeterminable: name must be provided",
-            target.name()
-        )));
+        return Err(nameless(target));
     }
     decode::check(target, &mut object)?;
     let Some(current) = state.read(&target.resource, &target.key(target.name())) else {
@@ -49,6 +46,14 @@ pub(crate) fn update(
         return Err(ApiError::invalid(&target.resource, target.name(), &[cause]));
     }
     replace(state, target, options, &current, object, Tracking::Update)
+}
+
+/// The object lost its name on the way.
+pub(super) fn nameless(target: &Target) -> ApiError {
+    let name = target.name();
+    ApiError::bad_request(format!(
+        "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+    ))
 }
 
 /// Makes `object` the new state of what is `current`, as far as the rules and the subresource allow.

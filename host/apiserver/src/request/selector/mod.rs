@@ -96,7 +96,7 @@ fn selectable_fields(resource: &ResourceType) -> &'static [&'static str] {
         ("", "secrets") => &["type"],
         ("", "nodes") => &["spec.unschedulable"],
         ("", "services") => &["spec.clusterIP", "spec.type"],
-        ("apps", "replicasets") => &["status.replicas"],
+        ("", "replicationcontrollers") => &["status.replicas"],
         ("batch", "jobs") => &["status.successful"],
         _ => &[],
     }
@@ -125,7 +125,9 @@ fn parse_fields(resource: &ResourceType, text: &str) -> Result<Vec<FieldRequirem
 }
 
 fn unsupported_field(resource: &ResourceType, path: &str) -> ApiError {
-    let message = if resource.custom.is_none() && selectable_fields(resource).is_empty() {
+    let message = if resource.kind == "Job" && resource.id.group == "batch" {
+        format!("field label {path:?} not supported for Job")
+    } else if resource.custom.is_none() && selectable_fields(resource).is_empty() {
         format!("{path:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
     } else {
         format!("field label not supported: {path}")
