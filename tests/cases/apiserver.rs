@@ -96,6 +96,26 @@ async fn roles_hold_and_https_is_served_where_they_are_asked_for() -> anyhow::Re
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn kubectl_rolls_a_deployment_out_and_back_where_all_stand_ins_play() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let served = Served::start(folder.path(), &["--stand-ins", "all"]).await?;
+    let kubeconfig = folder.path().join("made/kubeconfig");
+    let kubectl = Kubectl::new(&kubeconfig, "default");
+    kubectl.run(&["create", "deployment", "web", "--image=nginx:1", "--replicas=2"]).await?;
+    kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await?;
+    kubectl.run(&["set", "image", "deployment/web", "nginx=nginx:2"]).await?;
+    kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await?;
+    let history = kubectl.run(&["rollout", "history", "deployment/web"]).await?;
+    assert_eq!(history.lines().filter(|line| line.starts_with(['1', '2'])).count(), 2, "{history}");
+    kubectl.run(&["rollout", "undo", "deployment/web"]).await?;
+    kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await?;
+    kubectl.run(&["wait", "pod", "-l", "app=web", "--for=condition=Ready", "--timeout=60s"]).await?;
+    let images = ["get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].spec.containers[*].image}"];
+    assert_eq!(kubectl.run(&images).await?, "nginx:1 nginx:1");
+    served.terminate().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_official_client_for_python_does_its_usual_work() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let served = Served::start(folder.path(), &[]).await?;

@@ -10,14 +10,14 @@ use std::time::Instant;
 use axum::body::Body;
 use http::Request;
 use tower::ServiceExt as _;
-use windlass_apiserver::{ApiServer, Config};
+use windlass_apiserver::{ApiServer, Config, StandIns};
 
 const OBJECTS: usize = 50;
 const ROUNDS: u32 = 20_000;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let config = Config { stand_ins: false, seed: Some(1), ..Config::default() };
+    let config = Config { stand_ins: StandIns::NONE, seed: Some(1), ..Config::default() };
     let server = ApiServer::in_process(&config);
     for number in 0..OBJECTS {
         create(&server, number).await?;

@@ -6,13 +6,14 @@
 //! ```
 //!
 //! All arguments may be left out: a free port, and `windlass.kubeconfig` in the temporary directory. A third argument `rbac`
-//! has requests authorized by roles. `LOAD`, `STATE` and `REACTORS` in the environment name manifests to begin with, a file that keeps the state, and a file of reactors.
+//! has requests authorized by roles. `LOAD`, `STATE` and `REACTORS` in the environment name manifests to begin with, a file that keeps the state, and a file of reactors; `STAND_INS` names
+//! the stand-ins.
 
 use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use windlass_apiserver::{Authorization, Config, StandaloneOptions};
+use windlass_apiserver::{Authorization, Config, StandIns, StandaloneOptions};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -24,8 +25,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let by_roles = arguments.next().as_deref() == Some("rbac");
     let authorization = if by_roles { Authorization::Rbac } else { Authorization::AlwaysAllow };
+    let stand_ins = std::env::var("STAND_INS").map_or_else(|_| Ok(StandIns::default()), |names| names.parse())?;
     let server = windlass_apiserver::serve(StandaloneOptions {
-        config: Config { address, authorization, ..Config::default() },
+        config: Config { address, authorization, stand_ins, ..Config::default() },
         kubeconfig: Some(path.clone()),
         load: named("LOAD"),
         state: named("STATE"),

@@ -83,10 +83,15 @@ impl Moment {
         self.0.as_second()
     }
 
+    /// The seconds since a time that an object has; none for what is no time.
+    pub(crate) fn seconds_since(self, moment: &str) -> Option<i64> {
+        let then = moment.parse::<Timestamp>().ok()?;
+        Some(self.0.as_second() - then.as_second())
+    }
+
     /// The age of an earlier moment as kubectl prints it (`5s`, `3m20s`, `4h`, `12d`); `<unknown>` for what is no time.
     pub(crate) fn age(self, moment: &str) -> String {
-        let Ok(then) = moment.parse::<Timestamp>() else { return "<unknown>".to_owned() };
-        human_duration(self.0.as_second() - then.as_second())
+        self.seconds_since(moment).map_or_else(|| "<unknown>".to_owned(), human_duration)
     }
 }
 

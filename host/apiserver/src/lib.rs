@@ -59,6 +59,7 @@ use tokio::task::JoinSet;
 pub use crate::authn::StaticToken;
 pub use crate::authz::Authorization;
 pub use crate::clock::Clock;
+pub use crate::controllers::{StandIns, UnknownStandIn};
 pub use crate::files::{LoadError, ReactorFileError, StateFileError};
 pub use crate::reactors::{
     CallSelector, ClockLeap, CommitSide, ConnectionDrop, EditKind, ErrorAnswer, EventCount, ForeignEdit, Nothing,
@@ -83,10 +84,10 @@ use crate::storage::state::Shared;
 pub struct Config {
     /// Where it listens; port 0 takes a free one.
     pub address: SocketAddr,
-    /// Whether workloads become ready and namespaces get a service account, as controllers would see to.
-    pub stand_ins: bool,
+    /// The controllers, and the parts of a node, that the server plays.
+    pub stand_ins: StandIns,
     /// Whether dependents go with their owners, and content with its namespace, as controllers would see to. Without that
-    /// and `stand_ins` it is a bare API server, as envtest's is.
+    /// and without `stand_ins` it is a bare API server, as envtest's is.
     pub garbage_collection: bool,
     /// How many changes of each resource are kept for watches to resume from.
     pub watch_history: usize,
@@ -107,7 +108,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            stand_ins: true,
+            stand_ins: StandIns::default(),
             garbage_collection: true,
             watch_history: 4096,
             clock: Clock::Wall,
@@ -202,7 +203,7 @@ impl ApiServer {
         }
         match snapshot {
             Some(snapshot) => snapshot.restore(&shared),
-            None => controllers::bootstrap::populate(&mut shared.lock(), address),
+            None => controllers::bootstrap::populate(&mut shared.lock(), address, config.stand_ins),
         }
         let mut tasks = JoinSet::new();
         tasks.spawn(controllers::run(Arc::clone(&shared), config.stand_ins));
@@ -361,9 +362,7 @@ impl ApiServer {
     /// Forgets the watch history and unfinished paged lists, as a compaction does: running watches end with 410, and so
     /// does every request for an older version.
     pub fn compact(&self) {
-        let mut state = self.context.shared.lock();
-        state.store.compact();
-        state.listings.clear();
+        self.context.shared.lock().store.compact();
     }
 
     /// Ends watches and open connections, and waits until all is down.

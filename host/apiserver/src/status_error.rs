@@ -19,11 +19,16 @@ pub(crate) struct ApiError {
     reason: Cow<'static, str>,
     message: String,
     details: Option<Value>,
+    /// A token with which a list can go on all the same.
+    continuation: Option<String>,
+    /// The message is the whole answer, in place of a Status.
+    is_text: bool,
 }
 
 impl ApiError {
     fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> ApiError {
-        ApiError { code, reason: Cow::Borrowed(reason), message: message.into(), details: None }
+        let reason = Cow::Borrowed(reason);
+        ApiError { code, reason, message: message.into(), details: None, continuation: None, is_text: false }
     }
 
     fn about(mut self, target: &GroupResource, name: &str) -> ApiError {
@@ -51,7 +56,12 @@ impl ApiError {
     /// No such path or kind, as opposed to no such object.
     pub(crate) fn no_such_resource() -> ApiError {
         let message = "the server could not find the requested resource";
-        ApiError::new(StatusCode::NOT_FOUND, "NotFound", message)
+        ApiError::new(StatusCode::NOT_FOUND, "NotFound", message).with_details()
+    }
+
+    /// Nothing at all serves the path. This is the answer of Go's multiplexer, and no Status.
+    pub(crate) fn no_such_page() -> ApiError {
+        ApiError { is_text: true, ..ApiError::new(StatusCode::NOT_FOUND, "NotFound", "404 page not found\n") }
     }
 
     pub(crate) fn already_exists(target: &GroupResource, name: &str) -> ApiError {
@@ -109,8 +119,12 @@ impl ApiError {
         error
     }
 
-    /// A patch that is well-formed but cannot be carried out.
-    pub(crate) fn unprocessable(message: impl Into<String>) -> ApiError {
+    /// A patch that is well-formed but cannot be carried out. A real server does not say why.
+    pub(crate) fn unfit_patch() -> ApiError {
+        ApiError::unprocessable("the server rejected our request due to an error in our request").with_details()
+    }
+
+    fn unprocessable(message: impl Into<String>) -> ApiError {
         ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message)
     }
 
@@ -231,6 +245,18 @@ impl ApiError {
         ApiError::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 
+    /// The router of the built-in kinds has no such media type, before anybody looks closer.
+    pub(crate) fn no_representation(available: &str) -> ApiError {
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {available}");
+        ApiError::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message).with_details()
+    }
+
+    /// The same of a body.
+    pub(crate) fn no_such_body() -> ApiError {
+        let message = "415: Unsupported Media Type";
+        ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message).with_details()
+    }
+
     pub(crate) fn unsupported_media(accepted: &str) -> ApiError {
         let message =
             format!("the body of the request was in an unknown format - accepted media types include: {accepted}");
@@ -238,7 +264,12 @@ impl ApiError {
     }
 
     pub(crate) fn too_large(limit: usize) -> ApiError {
-        let message = format!("Request entity too large: limit is {limit}");
+        ApiError::too_much(&format!("limit is {limit}"))
+    }
+
+    /// The request asks for more than one request may.
+    pub(crate) fn too_much(why: &str) -> ApiError {
+        let message = format!("Request entity too large: {why}");
         ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
     }
 
@@ -247,13 +278,23 @@ impl ApiError {
         ApiError::new(StatusCode::GONE, "Expired", message)
     }
 
+    /// The history that the next page of a list needs is forgotten; `token` goes on in the present state.
+    pub(crate) fn expired_page(token: String) -> ApiError {
+        let message = "The provided continue parameter is too old to display a consistent list result. You can start a \
+                       new list without the continue parameter, or use the continue token in this response to retrieve \
+                       the remainder of the results. Continuing with the provided token results in an inconsistent list \
+                       - objects that were created, modified, or deleted between the time the first chunk was returned \
+                       and now may show up in the list.";
+        ApiError { continuation: Some(token), ..ApiError::expired(message) }
+    }
+
     /// The request names a version that this server has not reached.
     pub(crate) fn future_version(asked: u64, current: u64) -> ApiError {
         let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
-        ApiError::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message).with_causes(json!([{
-            "reason": "ResourceVersionTooLarge",
-            "message": "Too large resource version",
-        }]))
+        let mut error = ApiError::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message);
+        let causes = json!([{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }]);
+        error.details = Some(json!({ "causes": causes, "retryAfterSeconds": 1 }));
+        error
     }
 
     /// The client may try again, after some seconds if that is known; `reason` is of the only cause.
@@ -276,6 +317,15 @@ impl ApiError {
         self
     }
 
+    /// There is no such OpenAPI document: an answer without a word.
+    pub(crate) fn no_such_document() -> ApiError {
+        ApiError { message: String::new(), ..ApiError::no_such_page() }
+    }
+
+    pub(crate) fn is_text(&self) -> bool {
+        self.is_text
+    }
+
     pub(crate) fn code(&self) -> StatusCode {
         self.code
     }
@@ -292,6 +342,9 @@ impl ApiError {
         });
         if !self.reason.is_empty() {
             status["reason"] = json!(self.reason);
+        }
+        if let Some(token) = &self.continuation {
+            status["metadata"]["continue"] = json!(token);
         }
         if let Some(details) = &self.details {
             status["details"] = details.clone();

@@ -2,7 +2,10 @@
 
 mod support;
 
+use std::io::Read as _;
+
 use http::StatusCode;
+use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use support::{CONFIG_MAPS, Cluster, WEBAPPS, config_map, webapp};
 
@@ -120,4 +123,72 @@ async fn a_web_page_can_neither_read_nor_write() {
         let list = cluster.send("GET", CONFIG_MAPS, &[("host", host)], b"").await.expect(StatusCode::OK);
         assert_eq!(list["items"].as_array().map(Vec::len), Some(0), "{host}");
     }
+}
+
+#[tokio::test]
+async fn nothing_is_said_as_the_part_of_the_server_says_it_that_looked() {
+    let cluster = Cluster::with_webapps().await;
+    cluster.post(WEBAPPS, &webapp("a")).await.expect(StatusCode::CREATED);
+    for path in ["/api/v2", "/api/v1/none", "/apis/apps/v2", "/apis/apps/v1/none", &format!("{CONFIG_MAPS}/a/b/c")] {
+        let answer = cluster.get(path).await;
+        assert_eq!(answer.body["details"], json!({}), "{path}");
+        assert_eq!(answer.refused(404, "NotFound"), "the server could not find the requested resource");
+    }
+    for path in ["/none", "/apis/none", "/apis/none/v1/x", "/apis/apps.kubedojo.io/v1beta1/x", "/healthz/none"] {
+        let answer = cluster.send("POST", path, &[], b"").await;
+        assert_eq!((answer.code, answer.body), (StatusCode::NOT_FOUND, json!("404 page not found\n")), "{path}");
+    }
+    let answer = cluster.get(&format!("{WEBAPPS}/a/odd")).await;
+    assert_eq!(answer.refused(404, "NotFound"), "webapps.apps.kubedojo.io \"a\" not found");
+    cluster.send("POST", "/version", &[], b"").await.refused(405, "MethodNotAllowed");
+}
+
+#[tokio::test]
+async fn a_long_answer_is_packed_for_who_takes_it() {
+    let cluster = Cluster::quiet().await;
+    let mut object = config_map("long");
+    object["data"]["a"] = json!("x".repeat(128 * 1024));
+    cluster.post(CONFIG_MAPS, &object).await.expect(StatusCode::CREATED);
+    cluster.post(CONFIG_MAPS, &config_map("short")).await.expect(StatusCode::CREATED);
+    for (name, takes, packed) in [
+        ("long", "deflate, gzip", true),
+        ("long", "gzip;q=1", false),
+        ("long", "identity", false),
+        ("short", "gzip", false),
+    ] {
+        let path = format!("{CONFIG_MAPS}/{name}");
+        let response = cluster.open("GET", &path, &[("accept-encoding", takes)], b"").await;
+        let encoding = response.headers().get("content-encoding").map(|value| value.to_str().expect("text").to_owned());
+        let bytes = response.into_body().collect().await.expect("a whole body").to_bytes();
+        assert_eq!(encoding.as_deref(), packed.then_some("gzip"), "{name} {takes}");
+        let mut text = String::new();
+        if packed {
+            flate2::read::GzDecoder::new(&bytes[..]).read_to_string(&mut text).expect("gzip");
+        } else {
+            text = String::from_utf8(bytes.to_vec()).expect("text");
+        }
+        let read: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(read["metadata"]["name"], name);
+    }
+}
+
+#[tokio::test]
+async fn a_form_that_there_is_not_is_refused_by_who_looks_first() {
+    let cluster = Cluster::with_webapps().await;
+    let types = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+    let html = [("accept", "text/html")];
+    let answer = cluster.send("GET", CONFIG_MAPS, &html, b"").await;
+    assert_eq!(answer.body["details"], json!({}));
+    let streams = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+    let why = format!("406: Not Acceptable\n\nAvailable representations: {types}, {streams}");
+    assert_eq!(answer.refused(406, "NotAcceptable"), why);
+    let message = cluster.send("GET", WEBAPPS, &html, b"").await.refused(406, "NotAcceptable");
+    assert_eq!(message, "only the following media types are accepted: application/json, application/yaml");
+    let odd = [("content-type", "application/odd")];
+    let message =
+        cluster.send("PATCH", &format!("{CONFIG_MAPS}/a"), &odd, b"{}").await.refused(415, "UnsupportedMediaType");
+    assert_eq!(message, "415: Unsupported Media Type");
+    let answer = cluster.send("GET", "/openapi/v3/none", &[], b"").await;
+    assert_eq!((answer.code, answer.body), (StatusCode::NOT_FOUND, json!("")));
+    cluster.get(&format!("{CONFIG_MAPS}?limit=1;2")).await.expect(StatusCode::OK);
 }

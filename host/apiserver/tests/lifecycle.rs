@@ -135,8 +135,9 @@ async fn a_definition_takes_its_objects_and_its_resource_with_it() {
     cluster.delete(DEFINITION).await.expect(StatusCode::OK);
     assert_eq!(watch.next_name().await, ("DELETED".to_owned(), "a".to_owned()));
     assert!(watch.next().await.is_none());
-    cluster.get(WEBAPPS).await.refused(404, "NotFound");
-    cluster.get("/apis/apps.kubedojo.io").await.refused(404, "NotFound");
+    for path in [WEBAPPS, "/apis/apps.kubedojo.io"] {
+        assert_eq!(cluster.get(path).await.expect(StatusCode::NOT_FOUND), "404 page not found\n");
+    }
 }
 
 #[tokio::test]
@@ -164,4 +165,46 @@ async fn deployments_become_available() {
     };
     assert_eq!(ready["status"]["observedGeneration"], ready["metadata"]["generation"]);
     assert_eq!(ready["status"]["conditions"][0]["type"], "Available");
+}
+
+#[tokio::test]
+async fn a_job_that_is_deleted_without_a_policy_keeps_its_dependents() {
+    let cluster = Cluster::quiet().await;
+    let jobs = "/apis/batch/v1/namespaces/default/jobs";
+    let job = |name: &str| {
+        let spec = json!({ "restartPolicy": "Never", "containers": [{ "name": "c", "image": "i" }] });
+        json!({ "metadata": { "name": name }, "spec": { "template": { "spec": spec } } })
+    };
+    let created = cluster.post(jobs, &job("a")).await.expect(StatusCode::CREATED);
+    cluster.post(CONFIG_MAPS, &owned_config_map("child", &created, false)).await.expect(StatusCode::CREATED);
+    let answer = cluster.delete(&format!("{jobs}/a?dryRun=All")).await;
+    assert!(answer.warnings[0].contains("child pods are preserved by default when jobs are deleted"));
+    assert_eq!(answer.expect(StatusCode::OK)["metadata"]["finalizers"], json!(["orphan"]));
+    let answer = cluster.delete(jobs).await;
+    assert_eq!(answer.warnings.len(), 1);
+    cluster.wait_gone(jobs, "a").await;
+    let child = cluster.get(&format!("{CONFIG_MAPS}/child")).await.expect(StatusCode::OK);
+    assert!(child["metadata"].get("ownerReferences").is_none());
+
+    cluster.post(jobs, &job("b")).await.expect(StatusCode::CREATED);
+    let answer = cluster.delete(&format!("{jobs}/b?propagationPolicy=Background")).await;
+    assert!(answer.warnings.is_empty());
+    assert_eq!(answer.expect(StatusCode::OK)["status"], "Success");
+}
+
+#[tokio::test]
+async fn a_collection_is_deleted_as_it_is_listed() {
+    let cluster = Cluster::quiet().await;
+    for name in ["a", "b", "c"] {
+        cluster.post(CONFIG_MAPS, &config_map(name)).await.expect(StatusCode::CREATED);
+    }
+    let listed = cluster.get(CONFIG_MAPS).await.expect(StatusCode::OK);
+    assert_eq!(cluster.delete(&format!("{CONFIG_MAPS}?dryRun=All")).await.expect(StatusCode::OK), listed);
+    assert_eq!(cluster.get(CONFIG_MAPS).await.expect(StatusCode::OK), listed);
+    let page = cluster.delete(&format!("{CONFIG_MAPS}?limit=1")).await.expect(StatusCode::OK);
+    assert_eq!((&page["items"][0], &page["metadata"]["remainingItemCount"]), (&listed["items"][0], &json!(2)));
+    let token = page["metadata"]["continue"].as_str().expect("a token");
+    let rest = cluster.delete(&format!("{CONFIG_MAPS}?continue={token}")).await.expect(StatusCode::OK);
+    assert_eq!(rest["items"].as_array().map(Vec::len), Some(2));
+    assert_eq!(cluster.get(CONFIG_MAPS).await.expect(StatusCode::OK)["items"], json!([]));
 }

@@ -5,11 +5,11 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use windlass_apiserver::{ApiServer, Config};
+use windlass_apiserver::{ApiServer, Config, StandIns};
 
 /// A bare API server, as envtest's is: no controller writes but the suites themselves.
 async fn bare_server() -> ApiServer {
-    let config = Config { stand_ins: false, garbage_collection: false, ..Config::default() };
+    let config = Config { stand_ins: StandIns::NONE, garbage_collection: false, ..Config::default() };
     ApiServer::start(config).await.expect("a loopback port is free")
 }
 

@@ -177,5 +177,7 @@ async fn a_watch_of_what_was_before_a_restore_ends() {
     let (sender, mut chunks) = mpsc::unbounded_channel();
     client.watch(CONFIG_MAPS, sender).await;
     server.restore(&snapshot);
+    let first = chunks.recv().await.expect("what the watch began with");
+    assert!(first.contains("k8s.io/initial-events-end"), "{first}");
     assert_eq!(chunks.recv().await, None);
 }

@@ -5,7 +5,7 @@ mod support;
 use http::StatusCode;
 use serde_json::json;
 use support::{CONFIG_MAPS, Cluster, MERGE, config_map, version_of};
-use windlass_apiserver::Config;
+use windlass_apiserver::{Config, StandIns};
 
 async fn with_config_maps(names: &[&str]) -> Cluster {
     let cluster = Cluster::quiet().await;
@@ -33,7 +33,148 @@ async fn pages_show_one_moment() {
     assert_eq!(names(&second), ["c"]);
     assert_eq!(version_of(&second), version_of(&first));
     cluster.server.compact();
-    cluster.get(&next).await.refused(410, "Expired");
+    let expired = cluster.get(&next).await;
+    let token = expired.body["metadata"]["continue"].as_str().expect("a token").to_owned();
+    assert!(expired.refused(410, "Expired").starts_with("The provided continue parameter is too old"));
+    // It reads on in the present state.
+    cluster.post(CONFIG_MAPS, &config_map("d")).await.expect(StatusCode::CREATED);
+    let rest = cluster.get(&format!("{CONFIG_MAPS}?continue={token}")).await.expect(StatusCode::OK);
+    assert_eq!(names(&rest), ["d"]);
+}
+
+#[tokio::test]
+async fn a_page_of_a_selection_may_be_followed_by_an_empty_one() {
+    let cluster = with_config_maps(&["a", "b"]).await;
+    let labels = json!({ "metadata": { "labels": { "on": "yes" } } });
+    cluster.patch(&format!("{CONFIG_MAPS}/a"), MERGE, &labels).await.expect(StatusCode::OK);
+    let path = format!("{CONFIG_MAPS}?limit=1&labelSelector=on");
+    let first = cluster.get(&path).await.expect(StatusCode::OK);
+    assert_eq!(names(&first), ["a"]);
+    assert!(first["metadata"].get("remainingItemCount").is_none());
+    let token = first["metadata"]["continue"].as_str().expect("a token");
+    let second = cluster.get(&format!("{path}&continue={token}")).await.expect(StatusCode::OK);
+    assert!(names(&second).is_empty() && second["metadata"].get("continue").is_none());
+}
+
+#[tokio::test]
+async fn an_exact_version_shows_the_state_of_then() {
+    let cluster = with_config_maps(&["a", "c"]).await;
+    let then = cluster.get(CONFIG_MAPS).await.expect(StatusCode::OK);
+    cluster.post(CONFIG_MAPS, &config_map("b")).await.expect(StatusCode::CREATED);
+    cluster.patch(&format!("{CONFIG_MAPS}/a"), MERGE, &json!({ "data": { "a": "x" } })).await.expect(StatusCode::OK);
+    cluster.delete(&format!("{CONFIG_MAPS}/c")).await.expect(StatusCode::OK);
+    let version = version_of(&then);
+    let exact = format!("{CONFIG_MAPS}?resourceVersion={version}&resourceVersionMatch=Exact");
+    assert_eq!(cluster.get(&exact).await.expect(StatusCode::OK), then);
+    // A limit makes a version exact by itself, and the pages go on with that moment.
+    let first = cluster.get(&format!("{CONFIG_MAPS}?resourceVersion={version}&limit=1")).await.expect(StatusCode::OK);
+    assert_eq!((names(&first), version_of(&first)), (vec!["a"], version));
+    let token = first["metadata"]["continue"].as_str().expect("a token");
+    let second = cluster.get(&format!("{CONFIG_MAPS}?continue={token}")).await.expect(StatusCode::OK);
+    assert_eq!(second["items"][0], then["items"][1]);
+
+    let now = cluster.get(&format!("{CONFIG_MAPS}?resourceVersion={version}")).await.expect(StatusCode::OK);
+    assert_eq!(names(&now), ["a", "b"]);
+    cluster.server.compact();
+    let message = cluster.get(&exact).await.refused(410, "Expired");
+    assert_eq!(message, "The resourceVersion for the provided list is too old.");
+}
+
+#[tokio::test]
+async fn a_limit_does_not_hold_for_any_version() {
+    let cluster = with_config_maps(&["a", "b"]).await;
+    let list = cluster.get(&format!("{CONFIG_MAPS}?resourceVersion=0&limit=1")).await.expect(StatusCode::OK);
+    assert_eq!(names(&list), ["a", "b"]);
+    assert!(list["metadata"].get("continue").is_none());
+}
+
+#[tokio::test]
+async fn namespaces_are_listed_in_the_order_of_the_storage() {
+    let cluster = with_config_maps(&["a"]).await;
+    cluster
+        .post("/api/v1/namespaces", &json!({ "metadata": { "name": "default-b" } }))
+        .await
+        .expect(StatusCode::CREATED);
+    let path = CONFIG_MAPS.replace("default", "default-b");
+    cluster.post(&path, &config_map("b")).await.expect(StatusCode::CREATED);
+    let all = cluster.get("/api/v1/configmaps?fieldSelector=metadata.name!%3Dkube-root-ca.crt").await;
+    assert_eq!(names(&all.expect(StatusCode::OK)), ["b", "a"]);
+    assert_eq!(names(&cluster.get(CONFIG_MAPS).await.expect(StatusCode::OK)), ["a"]);
+}
+
+#[tokio::test]
+async fn the_old_paths_watch() {
+    let cluster = with_config_maps(&["a", "b"]).await;
+    let old = CONFIG_MAPS.replace("/v1/", "/v1/watch/");
+    let mut all = cluster.watch(&old).await;
+    let mut one = cluster.watch(&format!("{old}/b")).await;
+    assert_eq!((all.next_name().await.1, one.next_name().await.1), ("a".to_owned(), "b".to_owned()));
+    let message = cluster.get(&format!("{old}/b?fieldSelector=metadata.name%3Da")).await.refused(400, "BadRequest");
+    assert_eq!(message, "fieldSelector metadata.name doesn't match requested name");
+    cluster.delete(&old).await.refused(405, "MethodNotAllowed");
+    cluster.get(&format!("{old}/b/status")).await.refused(404, "NotFound");
+}
+
+#[tokio::test]
+async fn options_that_do_not_go_together_are_refused() {
+    let cluster = with_config_maps(&[]).await;
+    let forbidden = "ListOptions.meta.k8s.io \"\" is invalid: ";
+    for (options, why) in [
+        ("sendInitialEvents=false", "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list"),
+        (
+            "resourceVersionMatch=Exact&resourceVersion=0",
+            "resourceVersionMatch: Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+        ),
+        (
+            "resourceVersionMatch=Exact&continue=x",
+            "[resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided, \
+             resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided]",
+        ),
+        (
+            "watch=true&sendInitialEvents=x",
+            "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        ),
+        (
+            "watch=true&resourceVersionMatch=Odd",
+            "[resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is \
+             provided, resourceVersionMatch: Unsupported value: \"Odd\": supported values: \"NotOlderThan\"]",
+        ),
+    ] {
+        let message = cluster.get(&format!("{CONFIG_MAPS}?{options}")).await.refused(422, "Invalid");
+        assert_eq!(message, format!("{forbidden}{why}"));
+    }
+}
+
+#[tokio::test]
+async fn an_option_that_should_be_a_number_is_read_as_go_does() {
+    let cluster = with_config_maps(&[]).await;
+    for (options, why) in [
+        ("limit=x", "parsing \"x\": invalid syntax"),
+        ("limit=", "parsing \"\": invalid syntax"),
+        ("limit=99999999999999999999", "parsing \"99999999999999999999\": value out of range"),
+        ("watch=true&timeoutSeconds=1.5", "parsing \"1.5\": invalid syntax"),
+    ] {
+        let message = cluster.get(&format!("{CONFIG_MAPS}?{options}")).await.refused(400, "BadRequest");
+        assert_eq!(message, format!("strconv.ParseInt: {why}"));
+    }
+}
+
+#[tokio::test]
+async fn an_object_is_read_at_a_version_that_is_reached() {
+    let cluster = with_config_maps(&["a"]).await;
+    let path = format!("{CONFIG_MAPS}/a");
+    for version in ["", "0", "1"] {
+        cluster.get(&format!("{path}?resourceVersion={version}")).await.expect(StatusCode::OK);
+    }
+    let answer = cluster.get(&format!("{path}?resourceVersion=99999")).await;
+    let causes = json!([{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }]);
+    assert_eq!(answer.body["details"], json!({ "causes": causes, "retryAfterSeconds": 1 }));
+    answer.refused(504, "Timeout");
+    for path in [format!("{path}?resourceVersion=x"), format!("{CONFIG_MAPS}?watch=true&resourceVersion=x")] {
+        let refused = cluster.get(&path).await.expect(StatusCode::INTERNAL_SERVER_ERROR);
+        let why = "resourceVersion: Invalid value: \"x\": strconv.ParseUint: parsing \"x\": invalid syntax";
+        assert_eq!(refused["message"], why);
+    }
 }
 
 #[tokio::test]
@@ -88,7 +229,10 @@ async fn initial_events_end_with_a_marked_bookmark() {
     let (kind, bookmark) = watch.next().await.expect("the watch goes on");
     assert_eq!(kind, "BOOKMARK");
     assert_eq!(bookmark["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
-    cluster.get(&format!("{CONFIG_MAPS}?watch=true&sendInitialEvents=true")).await.refused(422, "Invalid");
+    // Who asks for no version gets the same without asking for it.
+    let mut plain = cluster.watch(&format!("{CONFIG_MAPS}?watch=true&allowWatchBookmarks=true")).await;
+    assert_eq!(plain.next_name().await.0, "ADDED");
+    assert_eq!(plain.next().await.expect("the watch goes on"), (kind, bookmark));
 }
 
 #[tokio::test]
@@ -126,7 +270,7 @@ async fn compaction_ends_watches_with_expired() {
 
 #[tokio::test]
 async fn a_short_history_expires_by_itself() {
-    let cluster = Cluster::start(Config { stand_ins: false, watch_history: 2, ..Config::default() }).await;
+    let cluster = Cluster::start(Config { stand_ins: StandIns::NONE, watch_history: 2, ..Config::default() }).await;
     let list = cluster.get(CONFIG_MAPS).await.expect(StatusCode::OK);
     for name in ["a", "b", "c"] {
         cluster.post(CONFIG_MAPS, &config_map(name)).await.expect(StatusCode::CREATED);
@@ -151,7 +295,7 @@ async fn a_version_of_the_future_is_refused() {
 #[tokio::test]
 async fn a_watch_may_ask_for_any_time() {
     let cluster = with_config_maps(&["a"]).await;
-    let path = format!("{CONFIG_MAPS}?watch=true&timeoutSeconds={}", u64::MAX);
+    let path = format!("{CONFIG_MAPS}?watch=true&timeoutSeconds={}", i64::MAX);
     assert_eq!(cluster.watch(&path).await.next_name().await, ("ADDED".to_owned(), "a".to_owned()));
 }
 

@@ -210,7 +210,7 @@ async fn bad_requests_are_told_apart() {
     cluster.send("PUT", CONFIG_MAPS, &json, b"{}").await.refused(405, "MethodNotAllowed");
     cluster.post(CONFIG_MAPS, &deployment("a")).await.refused(400, "BadRequest");
     cluster.put(&format!("{CONFIG_MAPS}/other"), &config_map("a")).await.refused(400, "BadRequest");
-    cluster.get("/apis/nothing/v1/things").await.refused(404, "NotFound");
+    cluster.get("/apis/apps/v1/things").await.refused(404, "NotFound");
     cluster.post("/api/v1/namespaces/nope/configmaps", &config_map("a")).await.refused(404, "NotFound");
     let message = cluster.post(CONFIG_MAPS, &config_map("A_b")).await.refused(422, "Invalid");
     assert!(message.starts_with("ConfigMap \"A_b\" is invalid: metadata.name: Invalid value: \"A_b\": "), "{message}");
@@ -289,7 +289,10 @@ async fn a_json_patch_cannot_grow_an_object_without_bound() {
     let path = format!("{CONFIG_MAPS}/a");
     let wider: Vec<_> =
         (0..40).map(|n| json!({ "op": "copy", "from": "/data", "path": format!("/data/{n}") })).collect();
-    cluster.patch(&path, JSON_PATCH, &json!(wider)).await.refused(413, "RequestEntityTooLarge");
+    cluster.patch(&path, JSON_PATCH, &json!(wider)).await.refused(422, "Invalid");
+    let longer = vec![json!({ "op": "test", "path": "/kind", "value": "ConfigMap" }); 10_001];
+    let message = cluster.patch(&path, JSON_PATCH, &json!(longer)).await.refused(413, "RequestEntityTooLarge");
+    assert!(message.ends_with("The allowed maximum operations in a JSON patch is 10000, got 10001"), "{message}");
     let deeper = |n: usize| json!({ "op": "add", "path": format!("/data{}", "/x".repeat(n)), "value": {} });
     let deeper: Vec<_> = (1..5000).map(deeper).collect();
     cluster.patch(&path, JSON_PATCH, &json!(deeper[..1000])).await.refused(422, "Invalid");
@@ -302,4 +305,51 @@ async fn an_object_that_is_too_deep_is_refused() {
     let answer = cluster.send("POST", CONFIG_MAPS, &[("content-type", "application/json")], text.as_bytes()).await;
     let message = answer.refused(400, "BadRequest");
     assert!(message.contains("nests deeper"), "{message}");
+}
+
+#[tokio::test]
+async fn a_json_patch_that_does_not_fit_is_refused_without_a_reason() {
+    let cluster = Cluster::quiet().await;
+    cluster.post(CONFIG_MAPS, &config_map("a")).await.expect(StatusCode::CREATED);
+    let path = format!("{CONFIG_MAPS}/a");
+    let absent = json!([{ "op": "remove", "path": "/data/none" }]);
+    let answer = cluster.patch(&path, JSON_PATCH, &absent).await;
+    assert_eq!(answer.body["details"], json!({}));
+    let message = answer.refused(422, "Invalid");
+    assert_eq!(message, "the server rejected our request due to an error in our request");
+    let replaced = json!([{ "op": "replace", "path": "/data/none", "value": "x" }]);
+    let changed = cluster.patch(&path, JSON_PATCH, &replaced).await.expect(StatusCode::OK);
+    assert_eq!(changed["data"]["none"], "x");
+    let message = cluster.patch(&path, JSON_PATCH, &json!({})).await.refused(400, "BadRequest");
+    let why = "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp";
+    assert_eq!(message, format!("error decoding patch: {why}"));
+}
+
+#[tokio::test]
+async fn an_owner_is_named_once() {
+    let cluster = Cluster::quiet().await;
+    let owner = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "1" });
+    let mut object = config_map("a");
+    object["metadata"]["ownerReferences"] = json!([owner, owner]);
+    let answer = cluster.post(CONFIG_MAPS, &object).await;
+    assert_eq!(answer.warnings.len(), 1);
+    assert!(answer.warnings[0].contains("contains duplicate entries; API server dedups owner references in 1.20+"));
+    assert!(answer.warnings[0].ends_with("duplicate UID(s) observed: 1\""), "{}", answer.warnings[0]);
+    assert_eq!(answer.expect(StatusCode::CREATED)["metadata"]["ownerReferences"], json!([owner]));
+    let twice = json!({ "metadata": { "ownerReferences": [owner, owner] } });
+    let answer = cluster.patch(&format!("{CONFIG_MAPS}/a"), MERGE, &twice).await;
+    assert!(answer.warnings[0].contains("duplicate entries after mutating admission happens;"));
+}
+
+#[tokio::test]
+async fn a_patch_does_not_take_the_name() {
+    let cluster = Cluster::quiet().await;
+    cluster.post(CONFIG_MAPS, &config_map("a")).await.expect(StatusCode::CREATED);
+    let path = format!("{CONFIG_MAPS}/a");
+    let why = "the name of the object (a based on URL) was undeterminable: name must be provided";
+    let remove = json!([{ "op": "remove", "path": "/metadata" }]);
+    assert_eq!(cluster.patch(&path, JSON_PATCH, &remove).await.refused(400, "BadRequest"), why);
+    assert_eq!(cluster.patch(&path, MERGE, &json!({ "metadata": null })).await.refused(400, "BadRequest"), why);
+    let text = cluster.send("PATCH", &path, &[("content-type", MERGE)], b"x").await.refused(400, "BadRequest");
+    assert_eq!(text, "error decoding patch: invalid character 'x' looking for beginning of value");
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use windlass_apiserver::{ApiServer, Authorization, Config, ServerCertificate, StandaloneOptions, Tls};
+use windlass_apiserver::{ApiServer, Authorization, Config, ServerCertificate, StandIns, StandaloneOptions, Tls};
 
 /// Where the embedded API server listens, what it begins with, and whom it lets do what.
 #[derive(Debug, Args)]
@@ -24,6 +24,12 @@ pub(super) struct EmbeddedArgs {
     /// server follows the file.
     #[arg(long, value_name = "FILE")]
     reactors: Option<PathBuf>,
+    /// The parts of a cluster that the server plays, by name and separated by commas; or all, none or default. default: workloads
+    /// become ready by their status alone, and namespaces have a service account. all: deployments have replica sets and
+    /// revisions, and pods run, end and fail. The names: deployments, replicasets, pods, statefulsets, daemonsets, jobs,
+    /// endpoints, poddisruptionbudgets, serviceaccounts, tokens, statuses.
+    #[arg(long, value_name = "NAMES", default_value_t)]
+    stand_ins: StandIns,
     /// How requests are authorized. rbac: by the roles in the API server; the kubeconfig has an administrator's token, and
     /// `kubectl --as` tries what others may do.
     #[arg(long, value_enum, value_name = "MODE", default_value = "always-allow")]
@@ -82,7 +88,7 @@ impl EmbeddedArgs {
         let client_authority = client_authority.transpose()?;
         let tls = (self.tls || client_authority.is_some())
             .then_some(Tls { certificate: ServerCertificate::SelfMade, client_authority });
-        Ok(Config { address: self.listen, authorization, tls, ..Config::default() })
+        Ok(Config { address: self.listen, stand_ins: self.stand_ins, authorization, tls, ..Config::default() })
     }
 }
 

@@ -19,7 +19,10 @@ test('the SDK is for the interface as it is', { skip }, () => {
 
 test('each function of an import is there, for the component and for tests', { skip }, () => {
   const text = readFileSync(new URL('world.wit', wit), 'utf8');
-  const imports = [...new Set([...text.matchAll(/import ([a-z]+);/g)].map(([, name]) => name))];
+  const named = new Set([...text.matchAll(/import ([a-z]+);/g)].map(([, name]) => name));
+  // An interpreter reads its script by it.
+  named.delete('script');
+  const imports = [...named];
   assert.ok(imports.length > 5);
   for (const name of imports) {
     const functions = [...readFileSync(new URL(`${name}.wit`, wit), 'utf8').matchAll(/^ {2}%?([a-z0-9-]+): func/gm)];

@@ -10,7 +10,7 @@ use kube::Client;
 use kube::api::{Api, DynamicObject, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
-use windlass_apiserver::{ApiServer, Config};
+use windlass_apiserver::{ApiServer, Config, StandIns};
 use windlass_core::fence::Fenced;
 use windlass_core::grants::{Grants, LiveGrants, Rule};
 use windlass_core::ports::{Absent, Ports};
@@ -37,7 +37,7 @@ impl Cached {
         objects: usize,
         fill: impl AsyncFnOnce(&Client) -> anyhow::Result<()>,
     ) -> anyhow::Result<Self> {
-        let server = ApiServer::start(Config { stand_ins: false, ..Config::default() }).await?;
+        let server = ApiServer::start(Config { stand_ins: StandIns::NONE, ..Config::default() }).await?;
         let directory = tempfile::tempdir()?;
         let kubeconfig: PathBuf = directory.path().join("kubeconfig");
         std::fs::write(&kubeconfig, server.kubeconfig())?;

@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
-use windlass_apiserver::{ApiServer, Config};
+use windlass_apiserver::{ApiServer, Config, StandIns};
 
 use crate::client::Client;
 
@@ -62,7 +62,7 @@ impl Servers {
 }
 
 async fn start_embedded() -> anyhow::Result<(ApiServer, Client)> {
-    let embedded = ApiServer::start(Config { stand_ins: false, ..Config::default() }).await?;
+    let embedded = ApiServer::start(Config { stand_ins: StandIns::NONE, ..Config::default() }).await?;
     let client = Client::new(&embedded.url(), tls(RootCertStore::empty(), None)?);
     Ok((embedded, client))
 }

@@ -1,11 +1,12 @@
-//! The contents of a new cluster: its namespaces, the `kubernetes` service and, with authorization, the first roles.
+//! The contents of a new cluster: its namespaces, the `kubernetes` service, with authorization the first roles, and with
+//! pods a node.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::cluster_roles;
+use super::{StandIns, cluster_roles, stand_ins};
 use crate::authz::RBAC;
 use crate::object::text;
 use crate::request::{Target, WriteOptions};
@@ -18,7 +19,7 @@ const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kub
 const DEFAULT_ROLES: &str = include_str!("default_roles.jsonl");
 
 /// Creates the first objects.
-pub(crate) fn populate(state: &mut State, address: SocketAddr) {
+pub(crate) fn populate(state: &mut State, address: SocketAddr, played: StandIns) {
     for name in NAMESPACES {
         add(state, ("", "namespaces"), None, json!({ "metadata": { "name": name } }));
     }
@@ -32,6 +33,9 @@ pub(crate) fn populate(state: &mut State, address: SocketAddr) {
     add(state, ("", "services"), Some("default"), service);
     if state.by_roles {
         add_roles(state);
+    }
+    if played.contains(StandIns::PODS) {
+        stand_ins::add_node(state);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The work of a cluster's controllers: garbage collection, and stand-ins for the workload controllers. They follow the
+//! The work of a cluster's controllers: garbage collection, and stand-ins for the other controllers. They follow the
 //! changes and write by the same verbs as clients. `bootstrap` creates what every cluster has from the start.
 //!
 //! One task takes one step after the other, each under the lock, in the order of the changes: what happens follows from
@@ -15,13 +15,14 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::storage::agenda::Errand;
 use crate::storage::state::{Shared, State};
+pub use stand_ins::{StandIns, UnknownStandIn};
 
 /// Reacts to changes until the server stops.
-pub(crate) async fn run(shared: Arc<Shared>, with_stand_ins: bool) {
+pub(crate) async fn run(shared: Arc<Shared>, stand_ins: StandIns) {
     loop {
         let (progressed, due) = {
             let mut state = shared.lock();
-            (step(&mut state, with_stand_ins), state.store.agenda.due())
+            (step(&mut state, stand_ins), state.store.agenda.due())
         };
         if progressed {
             // Lets requests in between, also on one thread.
@@ -38,17 +39,17 @@ pub(crate) async fn run(shared: Arc<Shared>, with_stand_ins: bool) {
 }
 
 /// Reacts to one change, or does one errand. False if there is nothing to do.
-fn step(state: &mut State, with_stand_ins: bool) -> bool {
+fn step(state: &mut State, stand_ins: StandIns) -> bool {
     if let Some((resource, change)) = state.store.agenda.next_change() {
         collector::react(state, &resource, &change);
-        if with_stand_ins {
-            stand_ins::react(state, &resource, &change);
-        }
+        stand_ins::react(state, stand_ins, &resource, &change);
         return true;
     }
     match state.store.agenda.next_errand() {
         Some(Errand::ReviewOwners(key)) => collector::review(state, &key),
-        Some(Errand::MakeReady(key)) => stand_ins::make_ready(state, &key),
+        Some(Errand::MakeReady(key)) => stand_ins::make_ready(state, stand_ins, &key),
+        Some(Errand::MovePod(key)) => stand_ins::move_pod(state, &key),
+        Some(Errand::LookAgain(key)) => stand_ins::look(state, stand_ins, &key),
         None => return false,
     }
     true

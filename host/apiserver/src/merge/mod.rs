@@ -3,5 +3,6 @@
 
 pub(crate) mod apply;
 pub(crate) mod fields;
+pub(crate) mod json_patch;
 pub(crate) mod lists;
 pub(crate) mod strategic;

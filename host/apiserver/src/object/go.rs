@@ -1,4 +1,4 @@
-//! JSON values as Go's `encoding/json` sees them.
+//! JSON values as Go's `encoding/json` sees them, and numbers as its `strconv` reads them.
 
 use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use base64::{Engine as _, alphabet};
@@ -34,4 +34,29 @@ pub(crate) fn decode_base64(text: &str) -> Option<Vec<u8>> {
         GeneralPurpose::new(&alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
     let digits: Vec<u8> = text.bytes().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
     GO.decode(digits).ok()
+}
+
+/// A text that Go does not read as a number, in its words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("strconv.{function}: parsing {text:?}: {why}")]
+pub(crate) struct NumberError {
+    function: &'static str,
+    text: String,
+    why: &'static str,
+}
+
+pub(crate) fn parse_int(text: &str) -> Result<i64, NumberError> {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    text.parse().map_err(|_| no_number("ParseInt", text, digits))
+}
+
+pub(crate) fn parse_uint(text: &str) -> Result<u64, NumberError> {
+    let number = if text.starts_with('+') { None } else { text.parse().ok() };
+    number.ok_or_else(|| no_number("ParseUint", text, text))
+}
+
+fn no_number(function: &'static str, text: &str, digits: &str) -> NumberError {
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let why = if is_number { "value out of range" } else { "invalid syntax" };
+    NumberError { function, text: text.to_owned(), why }
 }

@@ -2,7 +2,7 @@
 //! when they came in (`decode`), so readers answer "absent" rather than fail.
 
 mod canonical;
-mod go;
+pub(crate) mod go;
 pub(crate) mod json_path;
 pub(crate) mod label_selector;
 pub(crate) mod names;

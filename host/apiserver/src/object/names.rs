@@ -26,6 +26,14 @@ pub(crate) fn check_dns_1035_label(name: &str) -> Result<(), String> {
     well_formed.then_some(()).ok_or_else(|| DNS_1035.to_owned())
 }
 
+/// The characters of generated names and hashes, which form no words by accident.
+pub(crate) const SAFE: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// Text of those characters, one for each byte.
+pub(crate) fn safe(bytes: impl IntoIterator<Item = u8>) -> String {
+    bytes.into_iter().map(|byte| char::from(SAFE[usize::from(byte) % SAFE.len()])).collect()
+}
+
 /// Names of RBAC objects: anything that can stand in a path.
 pub(crate) fn check_path_segment(name: &str) -> Result<(), String> {
     match name {

@@ -61,15 +61,22 @@ fn hexadecimal(digit: u8) -> Option<char> {
 
 /// The error of a JSON parser, in Go's words where they say the same.
 fn json_error(error: &serde_json::Error, body: &[u8]) -> ApiError {
+    ApiError::bad_request(format!("couldn't get version/kind; json parse error: {}", go_syntax_error(error, body)))
+}
+
+/// The error of a text that is no JSON, in Go's words where that is simple.
+pub(crate) fn go_syntax_error(error: &serde_json::Error, body: &[u8]) -> String {
     let rest = || body.get(error.column().saturating_sub(1)..).unwrap_or_default();
-    let why = match error.classify() {
+    match error.classify() {
         Category::Eof => "unexpected end of JSON input".to_owned(),
         _ if error.line() == 1 && error.to_string().starts_with("trailing characters") && !rest().is_empty() => {
             format!("invalid character '{}' after top-level value", char::from(rest()[0]))
         }
+        _ if error.to_string().starts_with("expected value") && !rest().is_empty() => {
+            format!("invalid character '{}' looking for beginning of value", char::from(rest()[0]))
+        }
         _ => error.to_string(),
-    };
-    ApiError::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
+    }
 }
 
 /// JSON is YAML too, and the faster parser comes first.

@@ -60,11 +60,17 @@ impl Offer {
         }
     }
 
+    fn encodings(self) -> impl Iterator<Item = Encoding> {
+        Encoding::ALL.into_iter().filter(move |encoding| self.has(Form::Full, *encoding))
+    }
+
     pub(crate) fn media_types(self) -> String {
-        let all = Encoding::ALL.into_iter().filter(|encoding| self.has(Form::Full, *encoding));
-        all.map(Encoding::media_type).collect::<Vec<_>>().join(", ")
+        self.encodings().map(Encoding::media_type).collect::<Vec<_>>().join(", ")
     }
 }
+
+/// The media types of watches, as they are listed beside others.
+const STREAMS: &str = ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
 /// The first form that the client accepts and this server has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -147,14 +153,21 @@ impl<'a> Clause<'a> {
 }
 
 /// The media type of the Accept header that the client likes best among those that the endpoint has; none given accepts
-/// all.
-pub(crate) fn accepted(headers: &HeaderMap, offer: Offer) -> Result<Accepted, ApiError> {
+/// all. A built-in endpoint is reached only by who names one of its types in full, or all; what `lists` can also be
+/// watched.
+pub(crate) fn accepted(headers: &HeaderMap, offer: Offer, lists: bool) -> Result<Accepted, ApiError> {
     let given: Vec<&str> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
     let given = given.join(",");
     if given.trim().is_empty() {
         return Ok(Accepted::default());
     }
     let mut clauses: Vec<Clause> = given.split(',').map(Clause::parse).collect();
+    let is_named =
+        |clause: &Clause| clause.media == "*/*" || offer.encodings().any(|it| clause.media == it.media_type());
+    if offer != Offer::Custom && !clauses.iter().any(is_named) {
+        let streams = if lists { STREAMS } else { "" };
+        return Err(ApiError::no_representation(&format!("{}{streams}", offer.media_types())));
+    }
     let wildcards = |clause: &Clause| clause.media.matches('*').count();
     clauses.sort_by_key(|clause| (Reverse(clause.quality), wildcards(clause)));
     let found = clauses.iter().find_map(|clause| {
@@ -191,10 +204,10 @@ pub(crate) fn patch_kind(headers: &HeaderMap, strategic: bool) -> Result<PatchKi
         "application/merge-patch+json" => Ok(PatchKind::Merge),
         "application/strategic-merge-patch+json" if strategic => Ok(PatchKind::Strategic),
         "application/apply-patch+yaml" => Ok(PatchKind::Apply),
+        _ if strategic => Err(ApiError::no_such_body()),
         _ => {
-            let merge = "application/json-patch+json, application/merge-patch+json";
-            let strategic = if strategic { ", application/strategic-merge-patch+json" } else { "" };
-            Err(ApiError::unsupported_media(&format!("{merge}{strategic}, application/apply-patch+yaml")))
+            let types = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+            Err(ApiError::unsupported_media(types))
         }
     }
 }
@@ -207,7 +220,7 @@ mod tests {
     fn accept(value: &'static str, offer: Offer) -> Result<Accepted, ApiError> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static(value));
-        accepted(&headers, offer)
+        accepted(&headers, offer, false)
     }
 
     #[test]
@@ -239,7 +252,14 @@ mod tests {
 
     #[test]
     fn a_form_that_we_do_not_have_is_refused() {
-        assert!(accept("text/html", Offer::BuiltIn).is_err());
+        let refused = |value, offer| accept(value, offer).expect_err("there is no such form").to_string();
+        let types = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+        for value in ["text/html", "application/*", "odd"] {
+            let why = format!("406: Not Acceptable\n\nAvailable representations: {types}");
+            assert_eq!(refused(value, Offer::BuiltIn), why);
+        }
+        let why = "only the following media types are accepted: application/json, application/yaml";
+        assert_eq!(refused("text/html", Offer::Custom), why);
         assert!(accept("application/json;as=Table;v=v9;g=meta.k8s.io", Offer::BuiltIn).is_err());
     }
 }

@@ -1,13 +1,16 @@
 //! A request once its path, query and headers are read: the resource that it is for, and the options of writes and
 //! deletes. `server` makes these, `verbs` act on them.
 
+mod continuation;
 pub(crate) mod decode;
 pub(crate) mod delete_options;
 pub(crate) mod document;
+pub(crate) mod list_options;
 pub(crate) mod media;
 pub(crate) mod selector;
 mod write_options;
 
+pub(crate) use continuation::Continuation;
 use write_options::dry_run_cause;
 pub(crate) use write_options::{FieldValidation, WriteKind, WriteOptions};
 
@@ -16,7 +19,10 @@ use std::sync::Arc;
 use axum::extract::Query as UrlQuery;
 use http::header::USER_AGENT;
 use http::{HeaderMap, Uri};
+use serde_json::Value;
 
+use crate::cause::Cause;
+use crate::object::go;
 use crate::resources::resource::ResourceType;
 use crate::status_error::ApiError;
 use crate::storage::ObjectKey;
@@ -27,8 +33,12 @@ pub(crate) struct Query(pub(crate) Vec<(String, String)>);
 
 impl Query {
     pub(crate) fn of(uri: &Uri) -> Result<Query, ApiError> {
-        let UrlQuery(pairs) =
-            UrlQuery::try_from_uri(uri).map_err(|error| ApiError::bad_request(format!("malformed query: {error}")))?;
+        // Go drops what a semicolon once divided.
+        let given = uri.query().unwrap_or_default().split('&');
+        let kept: Vec<&str> = given.filter(|pair| !pair.contains(';')).collect();
+        let malformed = |error: &dyn std::fmt::Display| ApiError::bad_request(format!("malformed query: {error}"));
+        let plain = Uri::try_from(format!("/?{}", kept.join("&"))).map_err(|error| malformed(&error))?;
+        let UrlQuery(pairs) = UrlQuery::try_from_uri(&plain).map_err(|error| malformed(&error))?;
         Ok(Query(pairs))
     }
 
@@ -57,26 +67,22 @@ impl Query {
         given.is_some_and(|(_, value)| !matches!(value.to_lowercase().as_str(), "false" | "0"))
     }
 
-    /// The version that the client has or wants.
-    pub(crate) fn resource_version(&self) -> Result<Option<u64>, ApiError> {
-        self.number("resourceVersion").map_err(|_| {
-            let text = self.get("resourceVersion");
-            ApiError::bad_request(format!(
-                "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing \
-                 {text:?}: invalid syntax"
-            ))
-        })
+    /// The version that the client has or wants. A verb says in its own way that it is none.
+    pub(crate) fn resource_version(&self) -> Result<Option<u64>, Cause> {
+        match self.get("resourceVersion") {
+            "" => Ok(None),
+            text => go::parse_uint(text)
+                .map(Some)
+                .map_err(|error| Cause::invalid("resourceVersion", &Value::from(text), &error.to_string())),
+        }
     }
 
-    /// A number, or none if the key is absent or empty.
-    pub(crate) fn number(&self, key: &str) -> Result<Option<u64>, ApiError> {
-        match self.get(key) {
-            "" => Ok(None),
-            text => text
-                .parse()
-                .map(Some)
-                .map_err(|_| ApiError::bad_request(format!("invalid value for query parameter {key}: {text:?}"))),
+    /// A number, or none if the key is absent.
+    pub(crate) fn number(&self, key: &str) -> Result<Option<i64>, ApiError> {
+        if !self.given(key) {
+            return Ok(None);
         }
+        go::parse_int(self.get(key)).map(Some).map_err(|error| ApiError::bad_request(error.to_string()))
     }
 }
 

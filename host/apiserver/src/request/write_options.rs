@@ -35,6 +35,7 @@ pub(crate) enum FieldValidation {
 /// The options of create, update and patch.
 #[derive(Clone, Debug)]
 pub(crate) struct WriteOptions {
+    pub(crate) kind: WriteKind,
     pub(crate) dry_run: bool,
     pub(crate) force: bool,
     /// As given; applying requires it.
@@ -56,6 +57,7 @@ impl WriteOptions {
     /// The options of the server's own writes, as the component `manager` of a cluster would make them.
     pub(crate) fn of_component(manager: &str) -> WriteOptions {
         WriteOptions {
+            kind: WriteKind::Update,
             dry_run: false,
             force: false,
             explicit_manager: None,
@@ -81,18 +83,19 @@ impl WriteOptions {
     ) -> Result<WriteOptions, ApiError> {
         let causes = causes(kind, query);
         if !causes.is_empty() {
-            let kind = match kind {
+            let options = match kind {
                 WriteKind::Create => "CreateOptions",
                 WriteKind::Update => "UpdateOptions",
                 WriteKind::Patch | WriteKind::Apply => "PatchOptions",
             };
-            return Err(ApiError::invalid_option_list(kind, &causes));
+            return Err(ApiError::invalid_option_list(options, &causes));
         }
         let explicit = query.get("fieldManager");
         let agent = user_agent(headers);
         let default_manager = agent.split('/').next().unwrap_or_default();
         let manager = if explicit.is_empty() { default_manager } else { explicit };
         Ok(WriteOptions {
+            kind,
             dry_run: query.given("dryRun"),
             force: query.flag("force"),
             explicit_manager: (!explicit.is_empty()).then(|| explicit.to_owned()),

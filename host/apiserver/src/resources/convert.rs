@@ -1,22 +1,28 @@
 //! Between the form in which an object is stored and the version in which a request speaks.
 //!
-//! Custom resources differ in `apiVersion` only, unless their definition names a webhook: then it is asked, by `verbs`
-//! before they write and by `server` before it answers, and nothing is done here. Events are stored in the core form, and
+//! Custom resources differ in `apiVersion` and in what their schemas know, unless their definition names a webhook: then it
+//! is asked, by `verbs` before they write and by `server` before it answers, and nothing is done here. Events are stored in
+//! the core form, and
 //! autoscalers in that of `autoscaling/v2`.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::object;
+use crate::object::{self, text};
 use crate::resources::registry::Registry;
-use crate::resources::resource::ResourceType;
+use crate::resources::resource::{CustomVersion, ResourceType};
 use crate::resources::{autoscaler_convert, events_convert};
+use crate::schema::Malformed;
 
 /// The stored object as a request for `resource` sees it.
 pub(crate) fn for_reader(resource: &ResourceType, stored: &Arc<Value>) -> Arc<Value> {
-    if stored["apiVersion"].as_str() == Some(resource.api_version().as_str()) {
+    let is_own_version = stored["apiVersion"].as_str() == Some(resource.api_version().as_str());
+    if is_own_version && resource.custom.as_ref().is_none_or(|custom| is_newer(stored, custom)) {
         return Arc::clone(stored);
+    }
+    if let Some(custom) = &resource.custom {
+        return Arc::new(custom_for_reader(resource, custom, stored));
     }
     if resource.id.group == "events.k8s.io" {
         return Arc::new(events_convert::from_core(stored));
@@ -40,8 +46,39 @@ pub(crate) fn for_storage(registry: &Registry, resource: &ResourceType, mut obje
     if resource.id.group == "autoscaling" && resource.version == "v1" {
         return autoscaler_convert::from_v1(&object);
     }
-    if let Some(stored) = registry.storage_type(&resource.storage) {
-        object::as_map_mut(&mut object).insert("apiVersion".to_owned(), json!(stored.api_version()));
+    if let Some(stored) = registry.storage_type(&resource.storage)
+        && stored.version != resource.version
+    {
+        convert_custom(stored, &mut object);
     }
     object
+}
+
+/// Whether the object was written by the schemas as they are.
+fn is_newer(stored: &Value, custom: &CustomVersion) -> bool {
+    object::resource_version(stored).parse().is_ok_and(|version: u64| version > custom.defined_at)
+}
+
+/// A real server prunes and defaults what it reads by the version that it is stored in, and prunes it once more by the
+/// version that is asked for.
+fn custom_for_reader(resource: &ResourceType, custom: &CustomVersion, stored: &Value) -> Value {
+    let mut object = stored.clone();
+    let version = text(stored, "/apiVersion").rsplit('/').next().unwrap_or_default();
+    if let Some(schema) = custom.schemas.get(version) {
+        schema.prune(&mut object);
+        // What is malformed is dropped, so nothing fails, and nobody asks what is unknown.
+        let _ = schema.coerce_embedded(&mut object, Malformed::Dropped);
+        schema.default(&mut object);
+    }
+    if version != resource.version {
+        convert_custom(resource, &mut object);
+    }
+    object
+}
+
+fn convert_custom(resource: &ResourceType, object: &mut Value) {
+    object::as_map_mut(object).insert("apiVersion".to_owned(), json!(resource.api_version()));
+    if let Some(custom) = &resource.custom {
+        custom.schema.prune(object);
+    }
 }

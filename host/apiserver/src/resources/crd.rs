@@ -1,6 +1,9 @@
 //! Custom resource definitions: what one defines, and the status that a real server's controllers
 //! would write (here at once, so a definition is established when its creation is answered).
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use crate::object::json_path::JsonPath;
@@ -10,7 +13,7 @@ use crate::resources::builtin;
 use crate::resources::column::Column;
 use crate::resources::converter::Converter;
 use crate::resources::naming::{self, NameDecision, TakenNames};
-use crate::resources::resource::{CustomVersion, GroupResource, ResourceType, ScalePaths, Subresource, version_rank};
+use crate::resources::resource::{CustomVersion, GroupResource, ResourceType, ScalePaths, Subresource};
 use crate::schema::Schema;
 
 /// The finalizer that holds a deleted definition until its objects are gone.
@@ -28,7 +31,15 @@ pub(crate) fn defined_resource(definition: &Value) -> GroupResource {
 
 /// One type per version of a valid definition.
 pub(crate) fn resource_types(definition: &Value) -> Vec<ResourceType> {
-    versions(definition).iter().filter_map(|version| resource_type(definition, version)).collect()
+    let schemas: BTreeMap<String, Schema> = versions(definition)
+        .iter()
+        .filter_map(|version| {
+            let schema = Schema::parse(version.pointer("/schema/openAPIV3Schema")?).ok()?;
+            Some((text(version, "/name").to_owned(), schema))
+        })
+        .collect();
+    let schemas = Arc::new(schemas);
+    versions(definition).iter().filter_map(|version| resource_type(definition, version, &schemas)).collect()
 }
 
 /// The entries of `spec.versions`.
@@ -36,7 +47,7 @@ pub(crate) fn versions(definition: &Value) -> &[Value] {
     object::items(definition, "/spec/versions")
 }
 
-fn resource_type(definition: &Value, version: &Value) -> Option<ResourceType> {
+fn resource_type(definition: &Value, version: &Value, schemas: &Arc<BTreeMap<String, Schema>>) -> Option<ResourceType> {
     let id = defined_resource(definition);
     // Those that it was given, of those that it asks for.
     let names = definition.pointer("/status/acceptedNames")?;
@@ -66,7 +77,7 @@ fn resource_type(definition: &Value, version: &Value) -> Option<ResourceType> {
         verbs: VERBS.map(str::to_owned).to_vec(),
         returns_deleted: false,
         type_name: "",
-        custom: Some(custom_version(definition, version)?),
+        custom: Some(custom_version(definition, version, schemas)?),
     })
 }
 
@@ -86,9 +97,12 @@ fn subresources(definition: &Value, version: &Value) -> Vec<Subresource> {
         .collect()
 }
 
-fn custom_version(definition: &Value, version: &Value) -> Option<CustomVersion> {
+fn custom_version(
+    definition: &Value,
+    version: &Value,
+    schemas: &Arc<BTreeMap<String, Schema>>,
+) -> Option<CustomVersion> {
     let openapi = version.pointer("/schema/openAPIV3Schema")?.clone();
-    let schema = Schema::parse(&openapi).ok()?;
     let selectable_fields = object::items(version, "/selectableFields")
         .iter()
         .map(|field| text(field, "/jsonPath").trim_start_matches('.').to_owned())
@@ -99,7 +113,9 @@ fn custom_version(definition: &Value, version: &Value) -> Option<CustomVersion> 
     Some(CustomVersion {
         served: version["served"] == json!(true),
         stored: version["storage"] == json!(true),
-        schema,
+        schema: schemas.get(text(version, "/name"))?.clone(),
+        schemas: Arc::clone(schemas),
+        defined_at: object::resource_version(definition).parse().unwrap_or_default(),
         openapi,
         columns: columns(version),
         selectable_fields,
@@ -151,7 +167,6 @@ pub(crate) fn establish(definition: &mut Value, taken: &TakenNames<'_>, now: &st
     let storage = versions(definition).iter().find(|version| version["storage"] == json!(true));
     let storage = storage.map(|version| text(version, "/name").to_owned());
     stored.extend(storage.filter(|name| !stored.contains(name)));
-    stored.sort_by_key(|version| version_rank(version));
     let NameDecision { accepted, conflict } = naming::decide(definition, taken);
     if let Some(approval) = ApiApproval::of(definition) {
         let message = approval.message(definition);
@@ -202,6 +217,13 @@ fn set_condition(definition: &mut Value, kind: &str, holds: bool, (reason, messa
 /// Whether `resource` is the kind of the definitions themselves.
 pub(crate) fn is_definition(resource: &GroupResource) -> bool {
     *resource == builtin::custom_resource_definitions()
+}
+
+/// Whether two states of a definition serve the same.
+pub(crate) fn defines_the_same(one: &Value, other: &Value) -> bool {
+    is_established(one)
+        && one["spec"] == other["spec"]
+        && one["status"]["acceptedNames"] == other["status"]["acceptedNames"]
 }
 
 /// Whether the names of the definition were all accepted once, so that it is served.

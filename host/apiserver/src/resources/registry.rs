@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 use serde_json::Value;
 
 use crate::resources::resource::{GroupResource, ResourceType, version_rank};
-use crate::resources::{builtin, crd};
+use crate::resources::{builtin, convert, crd};
 
 /// Cloning is cheap.
 #[derive(Clone)]
@@ -47,10 +47,28 @@ impl Registry {
             .find(|resource| resource.id.plural == plural && resource.id.group == group && resource.version == version)
     }
 
+    /// Whether there are built-in resources in the group.
+    pub(crate) fn has_builtin_group(&self, group: &str) -> bool {
+        self.builtin.iter().any(|resource| resource.id.group == group)
+    }
+
     /// The type in whose form a resource's objects are stored.
     pub(crate) fn storage_type(&self, storage: &GroupResource) -> Option<&Arc<ResourceType>> {
-        let custom = self.custom.values().flatten().filter(|resource| is_stored_version(resource));
-        self.builtin.iter().chain(custom).find(|resource| resource.id == *storage)
+        let builtin = || self.builtin.iter().find(|resource| resource.id == *storage);
+        self.stored_version(storage).or_else(builtin)
+    }
+
+    fn stored_version(&self, storage: &GroupResource) -> Option<&Arc<ResourceType>> {
+        let mut versions = self.custom.get(storage).into_iter().flatten();
+        versions.find(|resource| resource.custom.as_ref().is_some_and(|custom| custom.stored))
+    }
+
+    /// A stored object in the form that it would have if it were written now.
+    pub(crate) fn in_form(&self, storage: &GroupResource, stored: Arc<Value>) -> Arc<Value> {
+        match self.stored_version(storage) {
+            Some(resource) => convert::for_reader(resource, &stored),
+            None => stored,
+        }
     }
 
     pub(crate) fn find_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<ResourceType>> {
@@ -96,10 +114,6 @@ impl Registry {
             .iter()
             .chain(custom.filter(|resource| resource.custom.as_ref().is_some_and(|custom| custom.served)))
     }
-}
-
-fn is_stored_version(resource: &ResourceType) -> bool {
-    resource.custom.as_ref().is_some_and(|custom| custom.stored)
 }
 
 #[cfg(test)]

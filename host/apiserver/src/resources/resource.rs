@@ -2,6 +2,7 @@
 //! schema. Built-in ones come from `builtin`, custom ones from `crd`; `registry` finds them.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -49,12 +50,16 @@ pub(crate) struct CustomVersion {
     pub(crate) served: bool,
     pub(crate) stored: bool,
     pub(crate) schema: Schema,
+    /// The schemas of all versions, by the version's name: objects are stored in any of them.
+    pub(crate) schemas: Arc<BTreeMap<String, Schema>>,
+    /// Objects written after this revision have the form that these schemas ask for.
+    pub(crate) defined_at: u64,
     /// The schema as written, for OpenAPI.
     pub(crate) openapi: Value,
     pub(crate) columns: Vec<(Column, JsonPath)>,
     /// Dotted paths for field selectors.
     pub(crate) selectable_fields: Vec<String>,
-    /// Sent as a warning with the answer to every write.
+    /// Sent as a warning with every answer.
     pub(crate) deprecation_warning: Option<String>,
     /// The definition is being deleted: no new objects.
     pub(crate) terminating: bool,
@@ -132,6 +137,11 @@ impl ResourceType {
     /// The root of its objects, from which a walk learns how their lists and maps merge.
     pub(crate) fn root(&self) -> Place<'_> {
         self.custom.as_ref().map_or_else(|| Place::of_type(self.type_name), |custom| Place::of_schema(&custom.schema))
+    }
+
+    /// The warning of requests to a deprecated version.
+    pub(crate) fn deprecation(&self) -> Vec<String> {
+        self.custom.as_ref().and_then(|custom| custom.deprecation_warning.clone()).into_iter().collect()
     }
 
     /// Nothing is stored: a POST is a question, and its answer is all that there is.

@@ -8,6 +8,7 @@
 //! Recursion is bounded by the depth of the schema and of the object; `serde_json` reads at most 128 levels.
 
 mod correlate;
+mod embedded;
 mod error;
 mod format;
 mod logic;
@@ -24,6 +25,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::{Number, Value};
 
+pub(crate) use embedded::{Malformed, decoded as decoded_metadata};
 pub(crate) use error::SchemaError;
 pub(crate) use rules::Judgement;
 use rules::Rule;
@@ -35,6 +37,8 @@ use crate::pattern::{Pattern, PatternBudget};
 #[derive(Clone, Debug)]
 pub(crate) struct Schema {
     root: Arc<Node>,
+    /// Whether there is an embedded resource somewhere.
+    embeds: bool,
 }
 
 impl Schema {
@@ -54,7 +58,8 @@ impl Schema {
         if !errors.is_empty() {
             return Err(errors);
         }
-        Ok(Self { root: Arc::new(root) })
+        let embeds = embedded::is_in(&root);
+        Ok(Self { root: Arc::new(root), embeds })
     }
 
     /// Fills in defaults, and drops nulls from fields that may not be null, as the server does on every write and read.
@@ -67,6 +72,16 @@ impl Schema {
     /// `apiVersion`, `kind` and `metadata` of the object, and of every embedded resource, always stay.
     pub(crate) fn prune(&self, object: &mut Value) -> Vec<String> {
         shape::prune(&self.root, object)
+    }
+
+    /// Brings the types and the metadata of embedded resources into form, and answers the unknown fields of the metadata.
+    pub(crate) fn coerce_embedded(&self, object: &mut Value, malformed: Malformed) -> Result<Vec<String>, Cause> {
+        if self.embeds { embedded::coerce(&self.root, object, malformed) } else { Ok(Vec::new()) }
+    }
+
+    /// Whether objects have resources embedded.
+    pub(crate) fn embeds(&self) -> bool {
+        self.embeds
     }
 
     /// Everything that is wrong with the object, in the order in which a reader meets it; of one that was another, only

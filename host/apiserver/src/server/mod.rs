@@ -2,9 +2,11 @@
 //! lock, and hands the result to `respond`. Decides nothing about objects.
 
 mod caller;
+mod compress;
 mod consulted;
 mod convert;
 mod discovery;
+mod documents;
 pub(crate) mod listen;
 mod openapi;
 mod react;
@@ -69,10 +71,20 @@ async fn handle(context: &Context, request: Request) -> Response {
         return respond::last(&ApiError::too_large(MAX_BODY), parts.version);
     };
     let route = Route::parse(parts.uri.path());
-    let accepted = media::accepted(&parts.headers, offer(context, &route));
+    let lists = parts.method == http::Method::GET
+        && matches!(&route, Route::Resource(path) if path.name.is_none() && !path.is_watch);
+    // Of these there is one form, whatever is asked for.
+    let has_one_form = matches!(route, Route::Unknown | Route::Health);
+    let accepted = match media::accepted(&parts.headers, offer(context, &route), lists) {
+        Err(_) if has_one_form => Ok(Accepted::default()),
+        accepted => accepted,
+    };
     let encoding = accepted.as_ref().map_or(Encoding::Json, |accepted| accepted.encoding);
     match answer(context, &parts, &route, &body, accepted).await {
-        Ok(reply) => respond::reply(reply, encoding, context.shared.now()),
+        Ok(reply) => {
+            let response = respond::reply(reply, encoding, context.shared.now());
+            compress::compress(&parts.headers, response).await
+        }
         Err(error) => respond::error(&error, encoding),
     }
 }
@@ -111,30 +123,11 @@ async fn answer(
     if let Route::Resource(path) = route {
         return resource_request(context, parts, query?, user, path, body, accepted).await;
     }
-    if parts.method != http::Method::GET && parts.method != http::Method::HEAD {
-        return Err(ApiError::method_not_allowed());
-    }
     let state = context.shared.lock();
-    let registry = &state.registry;
-    let found = match route {
-        Route::Version => Some(Reply::Json(discovery::version())),
-        Route::Health => Some(Reply::Text("ok")),
-        Route::CoreVersions | Route::Groups => {
-            let core = *route == Route::CoreVersions;
-            Some(match accepted.aggregated {
-                Some(version) => Reply::Discovery(discovery::aggregated(registry, core, version), version),
-                None if core => Reply::Json(discovery::core_versions(context.address)),
-                None => Reply::Json(discovery::groups(registry)),
-            })
-        }
-        Route::Group(group) => discovery::group(registry, group).map(Reply::Json),
-        Route::GroupVersion(group, version) => discovery::resources(registry, group, version).map(Reply::Json),
-        Route::OpenApiV2 => Some(Reply::Json(openapi::v2(registry))),
-        Route::OpenApiV3Index => Some(Reply::Json(openapi::index(registry, state.store.revision()))),
-        Route::OpenApiV3(group, version) => openapi::document(registry, group, version).map(Reply::Json),
-        Route::Resource(_) | Route::Unknown => None,
-    };
-    found.ok_or_else(ApiError::no_such_resource)
+    let found = documents::find(context, &state, route, accepted);
+    let found = found.ok_or_else(|| documents::nothing_at(&state.registry, parts.uri.path()))?;
+    let is_read = parts.method == http::Method::GET || parts.method == http::Method::HEAD;
+    if is_read { Ok(found) } else { Err(ApiError::method_not_allowed()) }
 }
 
 /// The user of a request that may be answered.
@@ -163,7 +156,7 @@ async fn resource_request(
 ) -> Result<Reply, ApiError> {
     let verb = Verb::of(&parts.method, path, query.flag("watch"));
     count(context, parts, path, verb);
-    let target = find_target(context, path)?;
+    let target = find_target(context, parts.uri.path(), path)?;
     let verb = verb.filter(|verb| is_served(&target, *verb)).ok_or_else(ApiError::method_not_allowed)?;
     let call = Call { context, parts, user, query, target, body, accepted };
     match verb {
@@ -181,15 +174,19 @@ fn count(context: &Context, parts: &Parts, path: &ResourcePath, verb: Option<Ver
 }
 
 /// The resource that the path names; its scope must fit.
-fn find_target(context: &Context, path: &ResourcePath) -> Result<Target, ApiError> {
+fn find_target(context: &Context, url: &str, path: &ResourcePath) -> Result<Target, ApiError> {
     let state = context.shared.lock();
-    let resource =
-        state.registry.find(&path.group, &path.version, &path.plural).ok_or_else(ApiError::no_such_resource)?;
+    let nothing = || documents::nothing_at(&state.registry, url);
+    let resource = state.registry.find(&path.group, &path.version, &path.plural).ok_or_else(nothing)?;
     let scope_fits =
         if resource.namespaced { path.namespace.is_some() || path.name.is_none() } else { path.namespace.is_none() };
-    let subresource_exists = path.subresource.as_deref().is_none_or(|name| resource.has_subresource(name));
-    if !scope_fits || !subresource_exists {
-        return Err(ApiError::no_such_resource());
+    if !scope_fits || path.is_watch && path.subresource.is_some() {
+        return Err(nothing());
+    }
+    if !path.subresource.as_deref().is_none_or(|name| resource.has_subresource(name)) {
+        // Of a custom resource it is the object that is not found.
+        let name = path.name.as_deref().filter(|_| resource.custom.is_some());
+        return Err(name.map_or_else(nothing, |name| ApiError::not_found(&resource.id, name)));
     }
     Ok(Target {
         resource: Arc::clone(resource),
@@ -248,9 +245,10 @@ impl Call<'_> {
             Verb::List => {
                 let mut options = ListOptions::read(&self.target, &self.query)?;
                 options.served_at = self.served_at();
-                let mut page = list::list(&mut shared.lock(), &self.target, &options)?;
+                let mut page = list::list(&shared.lock(), &self.target, &options)?;
                 page.objects = convert::converted(shared, &resource, page.objects).await?;
-                Ok(Reply::Page { resource, form, include, page })
+                let warnings = resource.deprecation();
+                Ok(Reply::Page { resource, form, include, page, warnings })
             }
             _ if self.target.subresource() == "log" => {
                 subresources::log(&mut shared.lock(), &self.target, &self.query).map(Reply::Text)
@@ -261,13 +259,17 @@ impl Call<'_> {
             }
             _ => {
                 let served_at = self.served_at();
-                let read = |state: &mut State| match served_at {
-                    Some(revision) => verbs::get_at(state, &self.target, revision),
-                    None => verbs::stored(state, &self.target),
+                let read = |state: &State| {
+                    verbs::check_reached(state, &self.query)?;
+                    match served_at {
+                        Some(revision) => verbs::get_at(state, &self.target, revision),
+                        None => verbs::stored(state, &self.target),
+                    }
                 };
-                let object = read(&mut shared.lock())?;
+                let object = read(&shared.lock())?;
                 let object = convert::converted_one(shared, &resource, object).await?;
-                Ok(Reply::Object { resource, form, include, object, created: false, warnings: Vec::new() })
+                let warnings = resource.deprecation();
+                Ok(Reply::Object { resource, form, include, object, created: false, warnings })
             }
         }
     }
@@ -352,16 +354,15 @@ impl Call<'_> {
         let include = IncludeObject::read(&self.query)?;
         let form = self.accepted.form;
         if verb == Verb::DeleteCollection {
-            let selectors = ListOptions::read(&self.target, &self.query)?.selectors;
+            let listed = ListOptions::read(&self.target, &self.query)?;
             let write = |state: &mut State, consultation: Consultation| {
                 options.consultation = consultation;
-                let objects = delete::delete_collection(state, &self.target, &selectors, &options)?;
-                let revision = state.store.revision();
-                Ok(list::Page { objects, revision, continuation: None, remaining: None })
+                delete::delete_collection(state, &self.target, &listed, &options)
             };
             let mut page = consulted(self.context, &self.target.resource, &self.user, write).await?;
             page.objects = convert::converted(&self.context.shared, &resource, page.objects).await?;
-            return Ok(Reply::Page { resource, form, include, page });
+            let warnings = delete::warnings(&resource, &options);
+            return Ok(Reply::Page { resource, form, include, page, warnings });
         }
         let write = |state: &mut State, consultation: Consultation| {
             options.consultation = consultation;

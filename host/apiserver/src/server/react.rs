@@ -86,7 +86,7 @@ fn facts(parts: &Parts, asked: &ResourceAttributes, body: &[u8]) -> RequestFacts
 
 fn encoding(context: &Context, parts: &Parts) -> Encoding {
     let offer = offer(context, &Route::parse(parts.uri.path()));
-    media::accepted(&parts.headers, offer).map_or(Encoding::Json, |accepted| accepted.encoding)
+    media::accepted(&parts.headers, offer, false).map_or(Encoding::Json, |accepted| accepted.encoding)
 }
 
 /// Does what comes before the request is served. An answer ends it here.
@@ -105,11 +105,7 @@ async fn before(
             Reaction::Drop(drop) if drop.at == CommitSide::BeforeCommit => return Err(ConnectionDropped),
             Reaction::Delay(pause) if pause.at == CommitSide::BeforeCommit => sleep(pause.by).await,
             Reaction::Error(_) | Reaction::Drop(_) | Reaction::Delay(_) => {}
-            Reaction::Expire(_) => {
-                let mut state = context.shared.lock();
-                state.store.compact();
-                state.listings.clear();
-            }
+            Reaction::Expire(_) => context.shared.lock().store.compact(),
             Reaction::Jump(leap) => context.shared.lock().time.leap(leap.signed()),
             Reaction::Edit(edit) => {
                 if let Err(why) = write(&mut context.shared.lock(), asked, edit) {
@@ -166,7 +162,7 @@ async fn after(
 
 fn revision_of(context: &Context, parts: &Parts, older: OlderState) -> Option<u64> {
     let Route::Resource(path) = Route::parse(parts.uri.path()) else { return None };
-    let target = find_target(context, &path).ok()?;
+    let target = find_target(context, parts.uri.path(), &path).ok()?;
     match older {
         OlderState::Changes(count) => context.shared.lock().store.revision_before(&target.resource.storage, count),
         OlderState::ResourceVersion(revision) => Some(revision),

@@ -17,6 +17,7 @@ use crate::server::represent::{self, IncludeObject};
 use crate::status_error::ApiError;
 use crate::verbs::list::Page;
 
+const TEXT: &str = "text/plain; charset=utf-8";
 const WARNING: HeaderName = HeaderName::from_static("warning");
 
 /// A request that succeeded.
@@ -43,6 +44,7 @@ pub(crate) enum Reply {
         form: Form,
         include: IncludeObject,
         page: Page,
+        warnings: Vec<String>,
     },
     Watch(Body),
 }
@@ -50,7 +52,7 @@ pub(crate) enum Reply {
 /// `now` is the time by which Tables show ages.
 pub(crate) fn reply(reply: Reply, encoding: Encoding, now: Moment) -> Response {
     match reply {
-        Reply::Text(text) => response(StatusCode::OK, "text/plain; charset=utf-8", Body::from(text)),
+        Reply::Text(text) => response(StatusCode::OK, TEXT, Body::from(text)),
         Reply::Json(value) => document(StatusCode::OK, &value, encoding),
         Reply::Created(value) => document(StatusCode::CREATED, &value, encoding),
         Reply::Deleted { status, warnings } => with_warnings(document(StatusCode::OK, &status, encoding), &warnings),
@@ -75,8 +77,9 @@ pub(crate) fn reply(reply: Reply, encoding: Encoding, now: Moment) -> Response {
             };
             with_warnings(answer, &warnings)
         }
-        Reply::Page { resource, form, include, page } => {
-            document(StatusCode::OK, &represent::page(&resource, form, include, &page, now), encoding)
+        Reply::Page { resource, form, include, page, warnings } => {
+            let answer = document(StatusCode::OK, &represent::page(&resource, form, include, &page, now), encoding);
+            with_warnings(answer, &warnings)
         }
         Reply::Watch(body) => {
             let stream = if encoding == Encoding::Json { "" } else { ";stream=watch" };
@@ -86,6 +89,14 @@ pub(crate) fn reply(reply: Reply, encoding: Encoding, now: Moment) -> Response {
 }
 
 pub(crate) fn error(error: &ApiError, encoding: Encoding) -> Response {
+    if error.is_text() {
+        let text = error.to_string();
+        let mut answer = response(error.code(), TEXT, Body::from(text.clone()));
+        if text.is_empty() {
+            answer.headers_mut().remove(CONTENT_TYPE);
+        }
+        return answer;
+    }
     let mut answer = document(error.code(), &error.to_status(), encoding);
     if let Some(seconds) = error.retry_after() {
         answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
@@ -142,17 +153,13 @@ fn response(code: StatusCode, media: &str, body: Body) -> Response {
     response
 }
 
+/// RFC 7234 warnings, which kubectl prints.
 fn with_warnings(mut answer: Response, warnings: &[String]) -> Response {
-    for warning in warnings {
-        add_warning(&mut answer, warning);
+    for text in warnings {
+        let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            answer.headers_mut().append(WARNING, value);
+        }
     }
     answer
-}
-
-/// RFC 7234 warnings, which kubectl prints.
-fn add_warning(response: &mut Response, text: &str) {
-    let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
-    if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
-        response.headers_mut().append(WARNING, value);
-    }
 }

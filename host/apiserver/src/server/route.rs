@@ -35,6 +35,8 @@ pub(crate) struct ResourcePath {
     pub(crate) plural: String,
     pub(crate) name: Option<String>,
     pub(crate) subresource: Option<String>,
+    /// Below `/watch/`, where each path is a watch: deprecated, and served all the same.
+    pub(crate) is_watch: bool,
 }
 
 /// A verb of RBAC, as method and path ask for it.
@@ -68,6 +70,8 @@ impl Verb {
     /// The verb of a request to `path`, or none if the method is not allowed there.
     pub(crate) fn of(method: &Method, path: &ResourcePath, watch: bool) -> Option<Verb> {
         match (method.as_str(), path.name.is_some()) {
+            ("GET", _) if path.is_watch => Some(Verb::Watch),
+            _ if path.is_watch => None,
             ("GET", false) if watch => Some(Verb::Watch),
             ("GET", true) => Some(Verb::Get),
             ("GET", false) => Some(Verb::List),
@@ -84,19 +88,18 @@ impl Verb {
 
 impl Route {
     pub(crate) fn parse(path: &str) -> Route {
-        let decoded: Vec<String> = path
-            .trim_matches('/')
-            .split('/')
-            .map(|segment| percent_decode_str(segment).decode_utf8_lossy().into_owned())
-            .collect();
-        let segments: Vec<&str> = decoded.iter().map(String::as_str).collect();
+        // Decoded first, as where it is authorized: a name has no slash.
+        let decoded = percent_decode_str(path).decode_utf8_lossy();
+        let segments: Vec<&str> = decoded.trim_matches('/').split('/').collect();
         // What is authorized by its place would be served as the next: `pods/x//log` is no log.
         if segments.len() > 1 && segments.contains(&"") {
             return Route::Unknown;
         }
         match segments.as_slice() {
             ["version"] => Route::Version,
-            ["healthz" | "livez" | "readyz", ..] => Route::Health,
+            ["healthz" | "livez" | "readyz"] | ["healthz" | "livez" | "readyz", "etcd" | "log" | "ping"] => {
+                Route::Health
+            }
             ["openapi", "v2"] => Route::OpenApiV2,
             ["openapi", "v3"] => Route::OpenApiV3Index,
             ["openapi", "v3", "api", version] => Route::OpenApiV3(String::new(), (*version).to_owned()),
@@ -114,6 +117,10 @@ impl Route {
 }
 
 fn resource(group: &str, version: &str, rest: &[&str]) -> Route {
+    let (rest, is_watch) = match rest {
+        ["watch", inner @ ..] if !inner.is_empty() => (inner, true),
+        _ => (rest, false),
+    };
     // `namespaces/x/status` is about the namespace itself, `namespaces/x/pods` about what is in it.
     let (namespace, rest) = match rest {
         // These words are authorized as verbs.
@@ -130,6 +137,7 @@ fn resource(group: &str, version: &str, rest: &[&str]) -> Route {
             plural: plural.to_owned(),
             name: name.map(str::to_owned),
             subresource: subresource.map(str::to_owned),
+            is_watch,
         })
     };
     match rest {
@@ -166,6 +174,18 @@ mod tests {
         let path = parsed("/apis/apps/v1/namespaces/d/deployments/a%3Ab/scale");
         assert_eq!(path.name.as_deref(), Some("a:b"));
         assert_eq!(path.subresource.as_deref(), Some("scale"));
+        let path = parsed("/api/v1/namespaces/d/configmaps/a%2Fb");
+        assert_eq!((path.name.as_deref(), path.subresource.as_deref()), (Some("a"), Some("b")));
+    }
+
+    #[test]
+    fn the_old_path_of_a_watch_is_one_whatever_it_names() {
+        for (path, name) in [("namespaces/d/pods", None), ("namespaces/d/pods/x", Some("x")), ("nodes", None)] {
+            let path = parsed(&format!("/api/v1/watch/{path}"));
+            assert_eq!(path.name.as_deref(), name);
+            assert_eq!(Verb::of(&Method::GET, &path, false), Some(Verb::Watch));
+            assert_eq!(Verb::of(&Method::DELETE, &path, false), None);
+        }
     }
 
     #[test]

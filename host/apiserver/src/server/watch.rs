@@ -16,14 +16,15 @@ use crate::protobuf;
 use crate::reactors::watches::{self, WatchDropped, WatchEvent, WatchPlan};
 use crate::request::media::{Accepted, Encoding, Form};
 use crate::request::selector::Selectors;
-use crate::request::{Query, Target};
+use crate::request::{Query, Target, list_options};
 use crate::resources::convert;
+use crate::schema::typed;
 use crate::server::convert::{converted, converted_changes};
 use crate::server::represent;
 use crate::status_error::ApiError;
-use crate::storage::change_log::{Change, ChangeKind, Forgotten};
+use crate::storage::change_log::{Change, ChangeKind, ChangeLog, Forgotten};
 use crate::storage::state::{Shared, State};
-use crate::verbs::list::{expired, invalid_option};
+use crate::verbs::list::expired;
 
 /// How often a watch learns how far the server has come, if it has moved.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(2);
@@ -62,28 +63,32 @@ enum Start {
 
 impl WatchOptions {
     pub(crate) fn read(target: &Target, query: &Query, accepted: Accepted) -> Result<WatchOptions, ApiError> {
-        let selectors = Selectors::parse(&target.resource, query.get("labelSelector"), query.get("fieldSelector"))?;
+        let fields = field_selector(target, query)?;
+        let selectors = Selectors::parse(&target.resource, query.get("labelSelector"), &fields)?;
         if accepted.encoding == Encoding::Yaml {
             let streams = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
             return Err(ApiError::not_acceptable(streams));
         }
         let bookmarks = query.flag("allowWatchBookmarks");
-        let version = query.resource_version()?;
-        let matching = query.get("resourceVersionMatch");
-        let send_initial = query.get("sendInitialEvents");
-        check_initial(send_initial, matching)?;
-        let start = match (send_initial, version) {
-            ("true", _) | ("", None | Some(0)) => Start::Initial(version.unwrap_or_default()),
-            (_, None | Some(0)) => Start::Now,
-            (_, Some(version)) => Start::After(version),
+        list_options::check(query, true)?;
+        let version = query.resource_version().map_err(|cause| ApiError::internal(cause.to_string()))?;
+        let any_version = matches!(version, None | Some(0));
+        let sends_initial = list_options::initial_events(query).unwrap_or(any_version);
+        let start = match version {
+            _ if sends_initial => Start::Initial(version.unwrap_or_default()),
+            None | Some(0) => Start::Now,
+            Some(version) => Start::After(version),
         };
-        let timeout = query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
+        let timeout = query.number("timeoutSeconds")?.and_then(|seconds| u64::try_from(seconds).ok());
         Ok(WatchOptions {
             selectors,
             start,
             bookmarks,
-            marks_end_of_initial: send_initial == "true" && bookmarks,
-            timeout: timeout.map_or(DEFAULT_TIMEOUT, Duration::from_secs).min(LONGEST_TIMEOUT),
+            marks_end_of_initial: sends_initial && bookmarks,
+            timeout: timeout
+                .filter(|seconds| *seconds > 0)
+                .map_or(DEFAULT_TIMEOUT, Duration::from_secs)
+                .min(LONGEST_TIMEOUT),
             form: accepted.form,
             served_at: None,
             encoding: accepted.encoding,
@@ -92,14 +97,15 @@ impl WatchOptions {
     }
 }
 
-fn check_initial(send_initial: &str, matching: &str) -> Result<(), ApiError> {
-    let why = match send_initial {
-        "" if matching.is_empty() => return Ok(()),
-        "" => "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-        _ if matching == "NotOlderThan" => return Ok(()),
-        _ => "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-    };
-    Err(invalid_option("resourceVersionMatch", why))
+/// A path that names an object selects it, as its field selector would.
+fn field_selector(target: &Target, query: &Query) -> Result<String, ApiError> {
+    let given = query.get("fieldSelector");
+    match &target.name {
+        None => Ok(given.to_owned()),
+        Some(name) if given.is_empty() => Ok(format!("metadata.name={name}")),
+        Some(name) if query.name_by_field_selector() == *name => Ok(given.to_owned()),
+        Some(_) => Err(ApiError::bad_request("fieldSelector metadata.name doesn't match requested name")),
+    }
 }
 
 /// A running watch.
@@ -109,6 +115,8 @@ pub(crate) struct Watcher {
     options: WatchOptions,
     /// The state that this watch is of.
     era: u64,
+    /// The revision at which it began.
+    opened: u64,
     /// All changes up to here are sent.
     position: u64,
     /// The latest version that the client has seen.
@@ -142,7 +150,7 @@ pub(crate) fn open(
         }
         Start::Initial(_) => {
             let (resource, namespace) = (&target.resource.storage, target.namespace.as_deref());
-            Some(state.store.list_at(resource, namespace, from).map_err(expired)?.into_iter())
+            Some(state.store.list_at(resource, namespace, from, "").map_err(expired)?.into_iter())
         }
         Start::After(_) | Start::Now => None,
     };
@@ -158,6 +166,7 @@ pub(crate) fn open(
     Ok(Watcher {
         shared: Arc::clone(shared),
         era,
+        opened: revision,
         position,
         told: 0,
         signal,
@@ -265,17 +274,17 @@ impl Watcher {
         lines
     }
 
-    /// The next chunk of the changes since the last call. An error line ends the watch, and so does the end of the
-    /// resource once all is sent.
+    /// The next chunk of the changes since the last call. An error line ends the watch, and so does a change of the
+    /// resource's definition once all before it is sent.
     async fn pending_lines(&mut self) -> Vec<u8> {
-        let (changes, closed) = {
+        let (changes, redefined) = {
             let mut state = self.shared.lock();
             if state.era != self.era {
                 self.ended = true;
                 return Vec::new();
             }
             let log = state.store.log(&self.target.resource.storage);
-            (log.since(self.position), log.is_closed())
+            (self.changes(log), log.redefined() > self.opened)
         };
         let mut lines = Vec::new();
         let changes = match changes {
@@ -296,7 +305,7 @@ impl Watcher {
                         return lines;
                     }
                 }
-                self.ended |= closed;
+                self.ended |= redefined;
             }
             Err(error) => {
                 self.write_event(&mut lines, "ERROR", &error.to_status());
@@ -304,6 +313,20 @@ impl Watcher {
             }
         }
         lines
+    }
+
+    /// The changes since the last call. A definition that changes begins a new history for watches, as a real server's
+    /// cache does.
+    fn changes(&self, log: &ChangeLog) -> Result<Vec<Change>, Forgotten> {
+        let redefined = log.redefined();
+        if redefined <= self.opened && self.position < redefined {
+            return Err(Forgotten { up_to: redefined });
+        }
+        let mut changes = log.since(self.position)?;
+        if redefined > self.opened {
+            changes.retain(|change| change.revision < redefined);
+        }
+        Ok(changes)
     }
 
     /// The event of a change for this watch: an object that begins or ceases to match is added or deleted.
@@ -326,14 +349,14 @@ impl Watcher {
         // An object that left the selector is shown as it was when it was last selected, at the version of the change.
         let shown = match (&change.previous, kind, change.kind) {
             (Some(previous), "DELETED", ChangeKind::Modified) => {
-                let mut last = Value::clone(previous);
+                let mut last = convert::for_reader(resource, previous);
                 let version = json!(change.revision.to_string());
-                object::metadata_mut(&mut last).insert("resourceVersion".to_owned(), version);
-                Arc::new(last)
+                object::metadata_mut(Arc::make_mut(&mut last)).insert("resourceVersion".to_owned(), version);
+                last
             }
-            _ => Arc::clone(&change.object),
+            _ => convert::for_reader(resource, &change.object),
         };
-        Some((kind, convert::for_reader(resource, &shown)))
+        Some((kind, shown))
     }
 
     /// A bookmark, if bookmarks are wanted and the server is further than the client knows. Changes that arrived in the
@@ -360,12 +383,18 @@ impl Watcher {
         lines
     }
 
+    /// An object of the kind that says nothing but a version.
     fn bookmark(&self, revision: u64) -> Value {
-        json!({
-            "kind": self.target.resource.kind,
-            "apiVersion": self.target.resource.api_version(),
-            "metadata": { "resourceVersion": revision.to_string(), "creationTimestamp": null },
-        })
+        let resource = &self.target.resource;
+        let mut object = json!({
+            "kind": resource.kind,
+            "apiVersion": resource.api_version(),
+            "metadata": { "resourceVersion": revision.to_string() },
+        });
+        if let Some(entry) = typed::entry(resource.type_name) {
+            typed::fill_zeros(entry, &mut object);
+        }
+        object
     }
 
     fn write(&mut self, lines: &mut Vec<u8>, kind: &str, object: &Value) {

@@ -17,6 +17,10 @@ pub(crate) enum Errand {
     ReviewOwners(ObjectKey),
     /// The workload's status speaks of an older spec.
     MakeReady(ObjectKey),
+    /// The pod takes its next step: it starts, ends, fails.
+    MovePod(ObjectKey),
+    /// A deadline of the object may have passed.
+    LookAgain(ObjectKey),
 }
 
 /// Changes in order of revision, and errands in order of time.

@@ -39,15 +39,15 @@ pub(crate) struct ChangeLog {
     capacity: usize,
     /// Changes up to this revision may have been dropped; all later ones are here.
     forgotten: u64,
-    /// The resource is no longer served: watches end.
-    closed: bool,
+    /// When the resource's definition last came, changed or went: watches from before see nothing later.
+    redefined: u64,
     signal: watch::Sender<()>,
 }
 
 impl ChangeLog {
     /// The log of a resource of which nothing is known up to a revision; 0: there was nothing to know.
     pub(crate) fn new(capacity: usize, forgotten: u64) -> ChangeLog {
-        ChangeLog { changes: Arc::default(), capacity, forgotten, closed: false, signal: watch::Sender::new(()) }
+        ChangeLog { changes: Arc::default(), capacity, forgotten, redefined: 0, signal: watch::Sender::new(()) }
     }
 
     pub(crate) fn record(&mut self, change: Change) {
@@ -67,14 +67,14 @@ impl ChangeLog {
         self.signal.send_replace(());
     }
 
-    /// Ends watches once they have seen everything, or lets them begin again.
-    pub(crate) fn set_closed(&mut self, closed: bool) {
-        self.closed = closed;
+    /// Ends watches once they have seen everything.
+    pub(crate) fn redefine(&mut self, revision: u64) {
+        self.redefined = revision;
         self.signal.send_replace(());
     }
 
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed
+    pub(crate) fn redefined(&self) -> u64 {
+        self.redefined
     }
 
     /// The changes after `revision`.
@@ -105,7 +105,7 @@ impl Clone for ChangeLog {
             changes: Arc::clone(&self.changes),
             capacity: self.capacity,
             forgotten: self.forgotten,
-            closed: self.closed,
+            redefined: self.redefined,
             signal: watch::Sender::new(()),
         }
     }

@@ -1,4 +1,4 @@
-//! The server's state: the objects with their history, the registry, paged lists and service addresses.
+//! The server's state: the objects with their history, the registry and service addresses.
 
 pub(crate) mod agenda;
 pub(crate) mod change_log;
@@ -8,4 +8,4 @@ pub(crate) mod state;
 mod store;
 
 pub use snapshot::Snapshot;
-pub(crate) use store::{ObjectKey, Store};
+pub(crate) use store::{ObjectKey, Store, place};

@@ -1,7 +1,6 @@
 //! The server's state, behind one lock. Its holder is the only reader and writer: a request, or one step of a
 //! background task. Nothing awaits while holding it.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
@@ -15,19 +14,15 @@ use crate::request_counts::RequestCounts;
 use crate::resources::naming::TakenNames;
 use crate::resources::registry::Registry;
 use crate::resources::resource::ResourceType;
-use crate::resources::{builtin, crd};
+use crate::resources::{builtin, convert, crd};
 use crate::storage::service_addresses::ServiceAddresses;
 use crate::storage::{ObjectKey, Store};
 use crate::tokens::TokenKey;
-
-/// How many unfinished paged lists are kept; the oldest is given up first and its continuation answers 410.
-const LISTINGS: usize = 64;
 
 #[derive(Clone)]
 pub(crate) struct State {
     pub(crate) store: Store,
     pub(crate) registry: Registry,
-    pub(crate) listings: Listings,
     pub(crate) addresses: ServiceAddresses,
     /// The webhooks that writes go through.
     pub(crate) plugins: AdmissionPlugins,
@@ -47,7 +42,6 @@ impl State {
         State {
             store: Store::new(history),
             registry: Registry::new(),
-            listings: Listings::default(),
             addresses: ServiceAddresses::default(),
             plugins: AdmissionPlugins::default(),
             time: Time::start(clock),
@@ -65,7 +59,11 @@ impl State {
     }
 
     /// Stores an object. If it is a definition, its resource is served from now on.
-    pub(crate) fn commit(&mut self, key: &ObjectKey, mut object: Value) -> Arc<Value> {
+    pub(crate) fn commit(&mut self, key: &ObjectKey, object: Value) -> Arc<Value> {
+        // A new object has no version yet, and the form that its schema asks for.
+        let is_new = object::resource_version(&object).is_empty();
+        let mut object =
+            if is_new { object } else { Arc::unwrap_or_clone(self.registry.in_form(&key.resource, Arc::new(object))) };
         let defines = crd::is_definition(&key.resource);
         if defines {
             self.establish(key, &mut object);
@@ -73,11 +71,14 @@ impl State {
         if is_service(key) {
             self.addresses.replace(self.store.get(key).map(|it| &**it), Some(&object));
         }
+        let before = self.store.get(key).filter(|_| defines).cloned();
         let stored = self.store.put(key, object);
         self.plugins.define(&key.resource, &stored);
         if defines && crd::is_established(&stored) {
             self.registry.define(&stored);
-            self.store.log(&crd::defined_resource(&stored)).set_closed(false);
+            if before.is_none_or(|before| !crd::defines_the_same(&before, &stored)) {
+                self.end_watches(&stored);
+            }
         }
         if defines {
             self.reconsider_names(text(&stored, "/spec/group"));
@@ -120,19 +121,26 @@ impl State {
     }
 
     pub(crate) fn erase(&mut self, key: &ObjectKey) -> Option<Arc<Value>> {
-        let removed = self.store.remove(key)?;
+        let last = self.registry.in_form(&key.resource, Arc::clone(self.store.get(key)?));
+        let removed = self.store.remove(key, Arc::unwrap_or_clone(last))?;
         self.plugins.undefine(&key.resource, &key.name);
         if is_service(key) {
             self.addresses.replace(Some(&removed), None);
         }
         if crd::is_definition(&key.resource) && crd::is_established(&removed) {
             self.registry.undefine(&removed);
-            self.store.log(&crd::defined_resource(&removed)).set_closed(true);
+            self.end_watches(&removed);
         }
         if crd::is_definition(&key.resource) {
             self.reconsider_names(text(&removed, "/spec/group"));
         }
         Some(removed)
+    }
+
+    /// Ends the watches of what a definition defines.
+    fn end_watches(&mut self, definition: &Value) {
+        let revision = self.store.revision();
+        self.store.log(&crd::defined_resource(definition)).redefine(revision);
     }
 
     /// Forgets everything and takes these objects as they are, with their versions, at a revision. The controllers look at
@@ -141,7 +149,6 @@ impl State {
         self.registry = Registry::new();
         self.addresses = ServiceAddresses::default();
         self.plugins = AdmissionPlugins::default();
-        self.listings.clear();
         self.era += 1;
         self.store.clear(revision);
         for (key, object) in objects {
@@ -158,45 +165,17 @@ impl State {
 
     /// The stored object in the form of the version that `resource` is.
     pub(crate) fn read(&self, resource: &ResourceType, key: &ObjectKey) -> Option<Arc<Value>> {
-        self.store.get(key).map(|object| crate::resources::convert::for_reader(resource, object))
+        self.store.get(key).map(|object| convert::for_reader(resource, object))
+    }
+
+    /// Whether the object is stored in the form that its definition now asks for.
+    pub(crate) fn is_in_form(&self, key: &ObjectKey) -> bool {
+        self.store.get(key).is_none_or(|stored| self.registry.in_form(&key.resource, Arc::clone(stored)) == *stored)
     }
 }
 
 fn is_service(key: &ObjectKey) -> bool {
     key.resource.group.is_empty() && key.resource.plural == "services"
-}
-
-/// The rest of paged lists, as they were when the first page was read, so that all pages show one moment.
-#[derive(Clone, Default)]
-pub(crate) struct Listings {
-    next: u64,
-    kept: VecDeque<(u64, Arc<Listing>)>,
-}
-
-pub(crate) struct Listing {
-    /// The request that it answers: another may not read on in it, for it may not be allowed to see it.
-    pub(crate) of: String,
-    pub(crate) revision: u64,
-    pub(crate) objects: Vec<Arc<Value>>,
-}
-
-impl Listings {
-    pub(crate) fn keep(&mut self, listing: Arc<Listing>) -> u64 {
-        self.next += 1;
-        self.kept.push_back((self.next, listing));
-        if self.kept.len() > LISTINGS {
-            self.kept.pop_front();
-        }
-        self.next
-    }
-
-    pub(crate) fn get(&self, id: u64) -> Option<Arc<Listing>> {
-        self.kept.iter().find(|(kept, _)| *kept == id).map(|(_, listing)| Arc::clone(listing))
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.kept.clear();
-    }
 }
 
 /// The state that all requests and tasks share.

@@ -33,10 +33,20 @@ impl ObjectKey {
     }
 }
 
-/// The objects of one resource in order of namespace and name, which is the order of lists.
+/// Where an object is among those of its resource. Lists are in the order of these, as a real server's storage is.
+pub(crate) fn place(namespace: &str, name: &str) -> String {
+    format!("{}{name}", prefix((!namespace.is_empty()).then_some(namespace)))
+}
+
+/// What the places of a namespace, or all, begin with.
+fn prefix(namespace: Option<&str>) -> String {
+    namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default()
+}
+
+/// The objects of one resource by their places.
 #[derive(Clone)]
 struct Table {
-    objects: Arc<BTreeMap<(String, String), Arc<Value>>>,
+    objects: Arc<BTreeMap<String, Arc<Value>>>,
     log: ChangeLog,
 }
 
@@ -87,50 +97,46 @@ impl Store {
     }
 
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Arc<Value>> {
-        let place = (key.namespace.clone(), key.name.clone());
-        self.tables.get(&key.resource)?.objects.get(&place)
+        self.tables.get(&key.resource)?.objects.get(&place(&key.namespace, &key.name))
     }
 
     /// The objects of a resource in list order, all namespaces or one.
     pub(crate) fn list<'a>(
         &'a self,
         resource: &GroupResource,
-        namespace: Option<&'a str>,
-    ) -> impl Iterator<Item = &'a Arc<Value>> + 'a {
-        let first = (namespace.unwrap_or_default().to_owned(), String::new());
-        let objects = self.tables.get(resource).map(|table| table.objects.range(first..));
-        objects
-            .into_iter()
-            .flatten()
-            .take_while(move |((found, _), _)| namespace.is_none_or(|wanted| wanted == found))
-            .map(|(_, object)| object)
+        namespace: Option<&str>,
+    ) -> impl Iterator<Item = &'a Arc<Value>> + use<'a> {
+        let inside = prefix(namespace);
+        let objects = self.tables.get(resource).map(|table| table.objects.range(inside.clone()..));
+        let objects = objects.into_iter().flatten().take_while(move |(place, _)| place.starts_with(&inside));
+        objects.map(|(_, object)| object)
     }
 
-    /// The objects of a resource in list order as they were at a revision.
+    /// The objects of a resource in list order as they were at a revision, from a place in the namespace on.
     pub(crate) fn list_at(
         &self,
         resource: &GroupResource,
         namespace: Option<&str>,
         revision: u64,
+        from: &str,
     ) -> Result<Vec<Arc<Value>>, Forgotten> {
-        let changes = self.changes_since(resource, revision)?;
-        if changes.is_empty() {
-            return Ok(self.list(resource, namespace).cloned().collect());
+        let mut before: BTreeMap<String, Option<Arc<Value>>> = BTreeMap::new();
+        for change in self.changes_since(resource, revision)? {
+            before
+                .entry(place(object::namespace(&change.object), object::name(&change.object)))
+                .or_insert(change.previous);
         }
-        let place = |object: &Arc<Value>| (object::namespace(object).to_owned(), object::name(object).to_owned());
-        let mut objects: BTreeMap<(String, String), Arc<Value>> =
-            self.list(resource, namespace).map(|object| (place(object), Arc::clone(object))).collect();
-        for change in changes.into_iter().rev() {
-            let place = place(&change.object);
-            if namespace.is_some_and(|wanted| wanted != place.0) {
-                continue;
-            }
-            match change.previous {
-                Some(previous) => objects.insert(place, previous),
-                None => objects.remove(&place),
-            };
-        }
-        Ok(objects.into_values().collect())
+        let inside = prefix(namespace);
+        let first = format!("{inside}{from}");
+        let present = self.tables.get(resource).map(|table| table.objects.range(first.clone()..));
+        let present = present.into_iter().flatten().filter(|(place, _)| !before.contains_key(*place));
+        let past = before.range(first..).filter_map(|(place, object)| Some((place, object.as_ref()?)));
+        let within = |(place, _): &(&String, &Arc<Value>)| place.starts_with(&inside);
+        let mut found: Vec<(&String, &Arc<Value>)> =
+            present.take_while(within).chain(past.take_while(within)).collect();
+        // Two sorted runs, which take one pass.
+        found.sort_by_key(|(place, _)| *place);
+        Ok(found.into_iter().map(|(_, object)| Arc::clone(object)).collect())
     }
 
     /// An object as it was at a revision.
@@ -149,7 +155,11 @@ impl Store {
     }
 
     fn changes_since(&self, resource: &GroupResource, revision: u64) -> Result<Vec<Change>, Forgotten> {
-        self.tables.get(resource).map_or_else(|| Ok(Vec::new()), |table| table.log.since(revision))
+        match self.tables.get(resource) {
+            Some(table) => table.log.since(revision),
+            None if revision < self.known_since => Err(Forgotten { up_to: self.known_since }),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// The resources that hold at least one object.
@@ -177,7 +187,7 @@ impl Store {
         let revision = self.revision;
         object::metadata_mut(&mut object).insert("resourceVersion".to_owned(), json!(revision.to_string()));
         let object = Arc::new(object);
-        let place = (key.namespace.clone(), key.name.clone());
+        let place = place(&key.namespace, &key.name);
         let previous = Arc::make_mut(&mut self.table(&key.resource).objects).insert(place, Arc::clone(&object));
         self.forget_links(key, previous.as_deref());
         self.link(key, &object);
@@ -186,14 +196,13 @@ impl Store {
         object
     }
 
-    /// Removes the object under a new revision, which its last state carries as resource version.
-    pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<Arc<Value>> {
-        let place = (key.namespace.clone(), key.name.clone());
+    /// Removes the object under a new revision, which becomes the resource version of its `last` state.
+    pub(crate) fn remove(&mut self, key: &ObjectKey, mut last: Value) -> Option<Arc<Value>> {
+        let place = place(&key.namespace, &key.name);
         let previous = Arc::make_mut(&mut self.table(&key.resource).objects).remove(&place)?;
         self.revision += 1;
         let revision = self.revision;
         self.forget_links(key, Some(&previous));
-        let mut last = Value::clone(&previous);
         object::metadata_mut(&mut last).insert("resourceVersion".to_owned(), json!(revision.to_string()));
         let object = Arc::new(last);
         let change =
@@ -211,7 +220,7 @@ impl Store {
     /// Takes an object as it is, with its version, in place of none. Watches do not see it.
     pub(crate) fn keep(&mut self, key: &ObjectKey, object: Value) {
         let object = Arc::new(object);
-        let place = (key.namespace.clone(), key.name.clone());
+        let place = place(&key.namespace, &key.name);
         Arc::make_mut(&mut self.table(&key.resource).objects).insert(place, Arc::clone(&object));
         self.link(key, &object);
         let change = Change { revision: self.revision, kind: ChangeKind::Added, object, previous: None };
@@ -283,7 +292,7 @@ mod tests {
         let mut store = Store::new(10);
         let first = store.put(&key("a"), json!({ "metadata": { "uid": "1" } }));
         let second = store.put(&key("a"), json!({ "metadata": { "uid": "1" } }));
-        let last = store.remove(&key("a")).expect("it was stored");
+        let last = store.remove(&key("a"), Value::clone(&second)).expect("it was stored");
         let versions: Vec<&str> =
             [&first, &second, &last].map(|object| object::resource_version(object)).into_iter().collect();
         assert_eq!(versions, ["2", "3", "4"]);
@@ -297,7 +306,7 @@ mod tests {
         assert_eq!(store.dependents("x"), [key("a")]);
         store.put(&key("a"), owned_by("1", "y"));
         assert!(store.dependents("x").is_empty());
-        store.remove(&key("a"));
+        store.remove(&key("a"), owned_by("1", "y"));
         assert!(store.dependents("y").is_empty());
     }
 

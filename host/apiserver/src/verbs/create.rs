@@ -7,7 +7,7 @@ use super::{Written, prepare};
 use crate::authz::{Access, escalation};
 use crate::cause::Cause;
 use crate::clock::Chance;
-use crate::object;
+use crate::object::{self, names};
 use crate::request::{Target, WriteOptions, decode};
 use crate::resources::builtin;
 use crate::rules::defaults;
@@ -107,10 +107,8 @@ fn name_object(state: &mut State, target: &Target, object: &mut Value) -> Result
     Ok(())
 }
 
-/// Five characters of the alphabet that avoids accidental words.
 fn random_suffix(chance: &mut Chance) -> String {
-    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-    chance.bytes::<5>().iter().map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()])).collect()
+    names::safe(chance.bytes::<5>())
 }
 
 /// The namespace exists and takes new objects, and so does the kind.

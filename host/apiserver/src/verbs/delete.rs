@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::admit::Admitted;
+use super::list::{ListOptions, Page, list};
 use crate::object;
 use crate::request::Target;
 pub(crate) use crate::request::delete_options::{DeleteOptions, Propagation};
-use crate::request::selector::Selectors;
-use crate::resources::resource::ResourceType;
+use crate::resources::resource::{GroupResource, ResourceType};
 use crate::resources::{builtin, convert, crd};
 use crate::status_error::ApiError;
 use crate::storage::ObjectKey;
@@ -30,13 +30,29 @@ pub(crate) struct Deleted {
     pub(crate) warnings: Vec<String>,
 }
 
+/// The warning of a deletion that orphans without having been asked to.
+pub(crate) fn warnings(resource: &ResourceType, options: &DeleteOptions) -> Vec<String> {
+    if options.propagation.is_some() || !orphans_by_default(&resource.storage) {
+        return Vec::new();
+    }
+    let warning = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove \
+                   them or set propagationPolicy=Orphan to suppress this warning";
+    vec![warning.to_owned()]
+}
+
+/// Jobs keep the default of their first version.
+fn orphans_by_default(resource: &GroupResource) -> bool {
+    resource.group == "batch" && resource.plural == "jobs"
+}
+
 /// Deletes the object at `target`.
 pub(crate) fn delete(state: &mut State, target: &Target, options: &DeleteOptions) -> Result<Deleted, ApiError> {
     let key = target.key(target.name());
     let current = super::get(state, target, &options.consultation)?;
     check_preconditions(&target.resource, &current, options)?;
     protect_namespaces(&target.resource, target.name())?;
-    let warnings = admit(state, target, options, &current)?;
+    let mut warnings = warnings(&target.resource, options);
+    warnings.extend(admit(state, target, options, &current)?);
     let deleted = remove(state, &target.resource, &key, options);
     let deleted = deleted.ok_or_else(|| ApiError::not_found(&target.resource.id, target.name()))?;
     Ok(Deleted { warnings, ..deleted })
@@ -54,28 +70,24 @@ fn admit(
     Ok(warnings)
 }
 
-/// Deletes all that the selectors match; answers those objects. All must be admitted before the first goes.
+/// Deletes all that is listed; answers the list. All must be admitted before the first goes.
 pub(crate) fn delete_collection(
     state: &mut State,
     target: &Target,
-    selectors: &Selectors,
+    listed: &ListOptions,
     options: &DeleteOptions,
-) -> Result<Vec<Arc<Value>>, ApiError> {
+) -> Result<Page, ApiError> {
     let resource = &target.resource;
-    let objects = state.store.list(&resource.storage, target.namespace.as_deref());
-    let chosen: Vec<Arc<Value>> = objects
-        .map(|stored| convert::for_reader(resource, stored))
-        .filter(|object| selectors.matches(object))
-        .collect();
-    for object in &chosen {
+    let page = list(state, target, listed)?;
+    for object in &page.objects {
         let key = ObjectKey::of(&resource.storage, object);
         let place = Target { namespace: resource.namespaced.then(|| key.namespace.clone()), ..target.clone() };
         admit(state, &place, options, object)?;
     }
-    for object in &chosen {
+    for object in &page.objects {
         remove(state, resource, &ObjectKey::of(&resource.storage, object), options);
     }
-    Ok(chosen)
+    Ok(page)
 }
 
 /// Removes an object, or marks it as terminating where finalizers hold it. None if there is no such object.
@@ -127,7 +139,7 @@ fn mark_terminating(key: &ObjectKey, object: &mut Value, now: &str) {
     }
 }
 
-/// The finalizers that the propagation policy leaves; none given changes nothing.
+/// The finalizers that the propagation policy leaves; none given changes nothing but for jobs.
 fn finalizers_after(key: &ObjectKey, current: &Value, options: &DeleteOptions) -> Vec<String> {
     let present = object::finalizers(current);
     let mut result: Vec<String> = present
@@ -138,6 +150,11 @@ fn finalizers_after(key: &ObjectKey, current: &Value, options: &DeleteOptions) -
     match options.propagation {
         Some(Propagation::Orphan) => result.push(ORPHAN.to_owned()),
         Some(Propagation::Foreground) => result.push(FOREGROUND.to_owned()),
+        None if orphans_by_default(&key.resource)
+            && !present.iter().any(|name| matches!(*name, ORPHAN | FOREGROUND)) =>
+        {
+            result.push(ORPHAN.to_owned());
+        }
         Some(Propagation::Background) | None => {}
     }
     let cleanup = crd::CLEANUP_FINALIZER;

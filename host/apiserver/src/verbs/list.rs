@@ -2,24 +2,25 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::cause::Cause;
+use crate::object;
 use crate::request::selector::Selectors;
-use crate::request::{Query, Target};
+use crate::request::{Continuation, Query, Target, list_options};
 use crate::resources::convert;
 use crate::status_error::ApiError;
 use crate::storage::change_log::Forgotten;
-use crate::storage::state::{Listing, State};
+use crate::storage::place;
+use crate::storage::state::State;
 
 /// The options of a list request.
 #[derive(Debug, Default)]
 pub(crate) struct ListOptions {
-    pub(crate) selectors: Selectors,
+    selectors: Selectors,
     limit: Option<usize>,
-    /// Listing and offset, from an earlier page's token.
-    continuation: Option<(u64, usize)>,
+    continuation: Option<Continuation>,
     resource_version: Option<u64>,
+    /// The version is that of the state to show, and not the oldest that will do.
     exact: bool,
     /// A reactor has the list served from the state at this revision.
     pub(crate) served_at: Option<u64>,
@@ -35,118 +36,90 @@ pub(crate) struct Page {
 
 impl ListOptions {
     pub(crate) fn read(target: &Target, query: &Query) -> Result<ListOptions, ApiError> {
+        list_options::check(query, false)?;
         let selectors = Selectors::parse(&target.resource, query.get("labelSelector"), query.get("fieldSelector"))?;
-        // As for a real server, less than nothing is no limit.
-        let is_negative = query.get("limit").parse().is_ok_and(|limit: i64| limit < 0);
-        let limit = if is_negative { None } else { query.number("limit")?.filter(|limit| *limit > 0) };
         let token = query.get("continue");
-        let resource_version = query.resource_version()?;
-        let matching = query.get("resourceVersionMatch");
-        if !["", "Exact", "NotOlderThan"].contains(&matching) {
-            let cause = Cause::not_supported("resourceVersionMatch", &json!(matching), &["Exact", "NotOlderThan", ""]);
-            return Err(ApiError::invalid_options("ListOptions", &cause));
-        }
-        if !matching.is_empty() && resource_version.is_none() {
-            let why = "resourceVersionMatch is forbidden unless resourceVersion is provided";
-            return Err(invalid_option("resourceVersionMatch", why));
-        }
-        if !token.is_empty() && resource_version.is_some_and(|version| version != 0) {
+        let continuation = if token.is_empty() { None } else { Some(Continuation::parse(token)?) };
+        let version = query
+            .resource_version()
+            .map_err(|cause| ApiError::bad_request(format!("invalid resource version: {cause}")))?;
+        if continuation.is_some() && version.is_some_and(|version| version != 0) {
             return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
         }
+        // Less than nothing is no limit, and neither is there one for any version that the server happens to have.
+        let limit = query.number("limit")?.filter(|limit| *limit > 0 && version != Some(0));
+        let matching = query.get("resourceVersionMatch");
+        let exact = matching == "Exact" || matching.is_empty() && limit.is_some();
         Ok(ListOptions {
             selectors,
-            limit: limit.and_then(|limit| usize::try_from(limit).ok()),
-            continuation: if token.is_empty() { None } else { Some(parse_token(token)?) },
-            resource_version,
-            exact: matching == "Exact",
+            limit: limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)),
+            exact: exact && continuation.is_none() && version.is_some(),
+            continuation,
+            resource_version: version,
             served_at: None,
         })
     }
-}
 
-/// A combination of options that is not allowed.
-pub(crate) fn invalid_option(field: &str, why: &str) -> ApiError {
-    ApiError::invalid_options("ListOptions", &Cause::forbidden(field, why))
-}
-
-pub(crate) fn list(state: &mut State, target: &Target, options: &ListOptions) -> Result<Page, ApiError> {
-    let (listing, id, offset) = match options.continuation {
-        Some((id, offset)) => {
-            let message = "The provided continue parameter is too old to display a consistent list result. You must start a new list without the continue parameter.";
-            let listing = state.listings.get(id).ok_or_else(|| ApiError::expired(message))?;
-            if listing.of != request(target, options) {
-                return Err(invalid_token());
-            }
-            (listing, Some(id), offset)
+    /// The revision whose state is listed.
+    fn revision(&self, current: u64) -> Result<u64, ApiError> {
+        let asked = self.continuation.as_ref().map_or(self.resource_version, |token| token.revision);
+        if let Some(asked) = asked.filter(|asked| *asked > current) {
+            return Err(ApiError::future_version(asked, current));
         }
-        None => (Arc::new(current(state, target, options)?), None, 0),
-    };
-    let total = listing.objects.len();
-    let start = offset.min(total);
-    let end = options.limit.map_or(total, |limit| start.saturating_add(limit).min(total));
-    let page = |continuation, remaining| Page {
-        objects: listing.objects[start..end].to_vec(),
-        revision: listing.revision,
-        continuation,
-        remaining,
-    };
-    if end == total {
-        return Ok(page(None, None));
+        Ok(match (asked, self.served_at) {
+            (Some(asked), _) if self.exact || self.continuation.is_some() => asked,
+            // A cache is at least as new as the client asks for.
+            (asked, Some(older)) if self.continuation.is_none() => older.max(asked.unwrap_or_default()).min(current),
+            _ => current,
+        })
     }
-    let id = id.unwrap_or_else(|| state.listings.keep(Arc::clone(&listing)));
-    // A real server cannot know the rest when a selector has yet to be run over it.
-    let remaining = options.selectors.is_empty().then_some(total - end);
-    Ok(page(Some(format_token(id, end)), remaining))
-}
 
-fn current(state: &State, target: &Target, options: &ListOptions) -> Result<Listing, ApiError> {
-    let revision = state.store.revision();
-    match options.resource_version {
-        Some(asked) if asked > revision => return Err(ApiError::future_version(asked, revision)),
-        Some(asked) if options.exact && asked != revision => {
-            let message = format!("The resourceVersion for the provided list is too old: {asked} ({revision})");
-            return Err(ApiError::expired(message));
+    /// The state that is asked for is no longer known.
+    fn too_old(&self, forgotten: Forgotten) -> ApiError {
+        match &self.continuation {
+            Some(token) => ApiError::expired_page(Continuation { revision: None, ..token.clone() }.text()),
+            None if self.exact => ApiError::expired("The resourceVersion for the provided list is too old."),
+            None => expired(forgotten),
         }
-        _ => {}
     }
-    let resource = &target.resource;
-    let namespace = target.namespace.as_deref();
-    // A cache is at least as new as the client asks for.
-    let older = options.served_at.map(|older| older.max(options.resource_version.unwrap_or_default()));
-    let older = older.filter(|older| *older < revision && !options.exact);
-    let (revision, objects) = match older {
-        Some(older) => (older, state.store.list_at(&resource.storage, namespace, older).map_err(expired)?),
-        None => (revision, state.store.list(&resource.storage, namespace).cloned().collect()),
-    };
-    let objects = objects
-        .iter()
-        .map(|stored| convert::for_reader(resource, stored))
-        .filter(|object| options.selectors.matches(object))
-        .collect();
-    Ok(Listing { of: request(target, options), revision, objects })
 }
 
-/// All that decides what a list shows, as a text to compare.
-fn request(target: &Target, options: &ListOptions) -> String {
-    let Target { resource, namespace, .. } = target;
-    format!("{:?} {} {namespace:?} {:?}", resource.id, resource.version, options.selectors)
+pub(crate) fn list(state: &State, target: &Target, options: &ListOptions) -> Result<Page, ApiError> {
+    let (resource, namespace) = (&target.resource, target.namespace.as_deref());
+    let revision = options.revision(state.store.revision())?;
+    let start = options.continuation.as_ref().map_or("", |token| token.start.as_str());
+    let stored = state.store.list_at(&resource.storage, namespace, revision, start);
+    let stored = stored.map_err(|forgotten| options.too_old(forgotten))?;
+    let mut page = Page { objects: Vec::new(), revision, continuation: None, remaining: None };
+    for (index, found) in stored.iter().enumerate() {
+        let object = convert::for_reader(resource, found);
+        if !options.selectors.matches(&object) {
+            continue;
+        }
+        page.objects.push(object);
+        if options.limit != Some(page.objects.len()) {
+            continue;
+        }
+        let rest = stored.len() - index - 1;
+        if rest > 0 {
+            page.continuation = Some(Continuation::after(&place_in(namespace, found), revision).text());
+            // A real server cannot know the rest when a selector has yet to be run over it.
+            page.remaining = options.selectors.is_empty().then_some(rest);
+        }
+        break;
+    }
+    Ok(page)
+}
+
+/// Where an object is in the namespace that is listed, or among all.
+fn place_in(namespace: Option<&str>, found: &Value) -> String {
+    match namespace {
+        Some(_) => object::name(found).to_owned(),
+        None => place(object::namespace(found), object::name(found)),
+    }
 }
 
 /// The state that a reactor names is no longer known.
 pub(crate) fn expired(forgotten: Forgotten) -> ApiError {
     ApiError::expired(format!("The older state that a reactor names is forgotten ({})", forgotten.up_to))
-}
-
-fn format_token(listing: u64, offset: usize) -> String {
-    format!("v1-{listing}-{offset}")
-}
-
-fn parse_token(token: &str) -> Result<(u64, usize), ApiError> {
-    let parts = token.strip_prefix("v1-").and_then(|rest| rest.split_once('-'));
-    let parsed = parts.and_then(|(listing, offset)| Some((listing.parse().ok()?, offset.parse().ok()?)));
-    parsed.ok_or_else(invalid_token)
-}
-
-fn invalid_token() -> ApiError {
-    ApiError::bad_request("invalid continue token: continue key is not valid")
 }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::consultation::Consultation;
-use crate::request::Target;
+use crate::request::{Query, Target};
 use crate::resources::convert;
 use crate::resources::resource::ResourceType;
 use crate::status_error::ApiError;
@@ -44,6 +44,13 @@ pub(crate) fn get_at(state: &State, target: &Target, revision: u64) -> Result<Ar
     let found = state.store.get_at(&key, revision).map_err(list::expired)?;
     let found = found.map(|object| convert::for_reader(&target.resource, &object));
     found.ok_or_else(|| ApiError::not_found(&target.resource.id, target.name()))
+}
+
+/// A read asks for a state that is at least as new as a version.
+pub(crate) fn check_reached(state: &State, query: &Query) -> Result<(), ApiError> {
+    let asked = query.resource_version().map_err(|cause| ApiError::internal(cause.to_string()))?;
+    let current = state.store.revision();
+    asked.filter(|asked| *asked > current).map_or(Ok(()), |asked| Err(ApiError::future_version(asked, current)))
 }
 
 /// The object at `target`, in the request's version.

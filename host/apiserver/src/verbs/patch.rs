@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use json_patch::{Patch, PatchOperation};
 use serde_json::{Value, json};
 
 use super::create::{self, Tracking};
 use super::{Written, prepare, update};
 use crate::cause::Cause;
 use crate::merge::apply::{self, Conflict, Manager, conflict_message};
+use crate::merge::json_patch::{self, JsonPatchError};
 use crate::merge::lists::Place;
 use crate::merge::strategic;
 use crate::object::{self, text};
@@ -18,9 +18,8 @@ use crate::schema::typed::Reading;
 use crate::status_error::ApiError;
 use crate::storage::state::State;
 
-/// A real server's limits on a JSON patch: its operations, and the bytes that they copy.
-const MOST_OPERATIONS: usize = 10_000;
-const MOST_COPIED: usize = 3 * 1024 * 1024;
+/// How the errors of JSON and merge patches begin.
+const DECODING: &str = "error decoding patch: ";
 
 /// Patches the object at `target`, in any way but by [`apply`].
 pub(crate) fn patch(
@@ -33,6 +32,9 @@ pub(crate) fn patch(
     let current = super::get(state, target, &options.consultation)?;
     let mut object = patched(&current, kind, body, target.resource.root())?;
     let warnings = decoded(target, options, kind, body, &mut object)?;
+    if object::name(&object).is_empty() {
+        return Err(update::nameless(target));
+    }
     decode::check(target, &mut object)?;
     // What the patch made is decoded; the patch itself is no body of an object.
     let options = WriteOptions { field_validation: FieldValidation::Ignore, ..options.clone() };
@@ -89,63 +91,38 @@ fn go_text(value: &Value) -> String {
 pub(super) fn patched(current: &Value, kind: PatchKind, body: &[u8], root: Place<'_>) -> Result<Value, ApiError> {
     match kind {
         PatchKind::Json => {
-            let patch: Patch = serde_json::from_slice(body)
-                .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
-            json_patched(current, &patch)
+            let patch = json_of(body, DECODING)?;
+            json_patch::patched(current, &patch).map_err(|error| match error {
+                JsonPatchError::Malformed(_) => ApiError::bad_request(error.to_string()),
+                JsonPatchError::TooLong(_) => ApiError::too_much(&error.to_string()),
+                JsonPatchError::DoesNotFit => ApiError::unfit_patch(),
+            })
         }
         PatchKind::Merge => {
             let mut object = current.clone();
-            json_patch::merge(&mut object, &patch_object(body)?);
+            ::json_patch::merge(&mut object, &patch_object(body, DECODING)?);
             Ok(object)
         }
-        PatchKind::Strategic | PatchKind::Apply => strategic::strategic_merge(current, &patch_object(body)?, root)
+        PatchKind::Strategic | PatchKind::Apply => strategic::strategic_merge(current, &patch_object(body, "")?, root)
             .map_err(|error| ApiError::bad_request(error.to_string())),
     }
 }
 
-/// A few copies of copies would fill the memory, or the stack of a later walk through the object, so both how much a
-/// patch copies and how deep it nests are limited.
-fn json_patched(current: &Value, patch: &Patch) -> Result<Value, ApiError> {
-    let does_not_fit = || ApiError::unprocessable("the server rejected our request due to an error in our request");
-    if patch.len() > MOST_OPERATIONS {
-        return Err(ApiError::too_large(MOST_OPERATIONS));
+/// A patch that is a map; the prefix is of the errors.
+fn patch_object(body: &[u8], prefix: &str) -> Result<Value, ApiError> {
+    match json_of(body, prefix)? {
+        Value::Null => Ok(json!({})),
+        patch @ Value::Object(_) => Ok(patch),
+        other => Err(ApiError::bad_request(format!(
+            "{prefix}json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            object::go_kind(&other)
+        ))),
     }
-    let mut object = current.clone();
-    let mut copied = 0;
-    for operation in patch.iter() {
-        let source = match operation {
-            PatchOperation::Add(add) => Some(&add.value),
-            PatchOperation::Replace(replace) => Some(&replace.value),
-            PatchOperation::Copy(copy) => copy.from.resolve(&object).ok(),
-            PatchOperation::Move(from) => from.from.resolve(&object).ok(),
-            PatchOperation::Remove(_) | PatchOperation::Test(_) => None,
-        };
-        if matches!(operation, PatchOperation::Copy(_)) {
-            copied += source.map_or(0, |value| value.to_string().len());
-        }
-        if copied > MOST_COPIED {
-            return Err(ApiError::too_large(MOST_COPIED));
-        }
-        if source.is_some_and(|value| operation.path().count() + object::depth(value) > object::MOST_DEPTH) {
-            return Err(does_not_fit());
-        }
-        json_patch::patch(&mut object, std::slice::from_ref(operation)).map_err(|error| {
-            tracing::debug!(%error, "a JSON patch does not fit");
-            does_not_fit()
-        })?;
-    }
-    Ok(object)
 }
 
-fn patch_object(body: &[u8]) -> Result<Value, ApiError> {
-    let patch: Value = serde_json::from_slice(body)
-        .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
-    match patch {
-        Value::Object(_) => Ok(patch),
-        _ => Err(ApiError::bad_request(
-            "error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}",
-        )),
-    }
+fn json_of(body: &[u8], prefix: &str) -> Result<Value, ApiError> {
+    let parsed = serde_json::from_slice(body);
+    parsed.map_err(|error| ApiError::bad_request(format!("{prefix}{}", decode::go_syntax_error(&error, body))))
 }
 
 /// Server-side apply: makes the object what the manager says, for the fields that it names.

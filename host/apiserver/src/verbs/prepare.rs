@@ -8,10 +8,11 @@ use super::delete;
 use crate::authz::{Access, Attributes, ResourceAttributes, User};
 use crate::merge::apply::{self, Manager};
 use crate::object;
-use crate::request::{FieldValidation, Target, WriteOptions, document};
+use crate::request::{FieldValidation, Target, WriteKind, WriteOptions, document};
 use crate::resources::resource::ResourceType;
 use crate::resources::{convert, crd};
 use crate::rules::{defaults, validation};
+use crate::schema::Malformed;
 use crate::schema::typed::{self, Reading, TypeError};
 use crate::status_error::ApiError;
 use crate::storage::state::State;
@@ -24,9 +25,41 @@ pub(super) fn normalise(
     object: &mut Value,
 ) -> Result<Vec<String>, ApiError> {
     let unknown = prune(resource, object, Reading::Json).map_err(|error| not_handled(resource, &error.to_string()))?;
-    let warnings = field_warnings(resource, options, &unknown)?;
+    let mut warnings = field_warnings(resource, options, &unknown)?;
     set_defaults(resource, object);
+    warnings.extend(owner_warning(options.kind, &remove_double_owners(object)));
     Ok(warnings)
+}
+
+/// Keeps one of owner references that are alike, and answers the UIDs of the others.
+fn remove_double_owners(object: &mut Value) -> Vec<String> {
+    let mut doubles = Vec::new();
+    let owners = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
+    let Some(owners) = owners else { return doubles };
+    let mut kept: Vec<Value> = Vec::new();
+    for owner in owners.drain(..) {
+        if kept.contains(&owner) {
+            doubles.push(object::text(&owner, "/uid").to_owned());
+        } else {
+            kept.push(owner);
+        }
+    }
+    *owners = kept;
+    doubles
+}
+
+/// A real server looks at the body of a write before admission, and at what a patch makes after it.
+fn owner_warning(kind: WriteKind, doubles: &[String]) -> Option<String> {
+    let when = match kind {
+        WriteKind::Create | WriteKind::Update => "",
+        WriteKind::Patch | WriteKind::Apply => " after mutating admission happens",
+    };
+    let warning = format!(
+        ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may \
+         reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+        doubles.join(", ")
+    );
+    (!doubles.is_empty()).then_some(warning)
 }
 
 /// Removes what the schema does not know and names it. A built-in kind is decoded into its type.
@@ -35,7 +68,11 @@ pub(super) fn prune(resource: &ResourceType, object: &mut Value, reading: Readin
         (None, Some(entry)) => typed::decode(entry, object, reading),
         (custom, _) => {
             let mut unknown = prune_metadata(object);
-            unknown.extend(custom.iter().flat_map(|custom| custom.schema.prune(object)));
+            let Some(custom) = custom else { return Ok(unknown) };
+            unknown.extend(custom.schema.prune(object));
+            // What is applied is looked at for unknown fields only; what becomes of it is decoded like any body.
+            let malformed = if reading == Reading::Applied { Malformed::Dropped } else { Malformed::Refused };
+            unknown.extend(custom.schema.coerce_embedded(object, malformed)?);
             Ok(unknown)
         }
     }
@@ -202,7 +239,7 @@ pub(super) fn advice(resource: &ResourceType, object: &Value) -> Vec<String> {
             )
         })
         .collect();
-    lines.extend(resource.custom.as_ref().and_then(|custom| custom.deprecation_warning.clone()));
+    lines.extend(resource.deprecation());
     lines
 }
 

@@ -28,10 +28,7 @@ pub(crate) fn update(
     mut object: Value,
 ) -> Result<Written, ApiError> {
     if object::name(&object).is_empty() {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({} based on URL) was undeterminable: name must be provided",
-            target.name()
-        )));
+        return Err(nameless(target));
     }
     decode::check(target, &mut object)?;
     let Some(current) = super::current(state, target, &options.consultation)? else {
@@ -50,6 +47,14 @@ pub(crate) fn update(
         return Err(ApiError::invalid(&target.resource, target.name(), &[cause]));
     }
     replace(state, target, options, &current, object, Tracking::Update)
+}
+
+/// The object lost its name on the way.
+pub(super) fn nameless(target: &Target) -> ApiError {
+    let name = target.name();
+    ApiError::bad_request(format!(
+        "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+    ))
 }
 
 /// Makes `object` the new state of what is `current`, as far as the rules and the subresource allow.
@@ -89,7 +94,8 @@ pub(super) fn replace(
     warnings.extend(prepare::validate(target, &object, Some(current))?);
     warnings.extend(admitted.validate(state, Some(&object))?);
     signers::check(Access::of(state), &options.user, (&resource.id, target.subresource()), &object, current)?;
-    if prepare::is_same(current, &object) {
+    // What a definition has outdated is written even if nothing changes: so storage is migrated.
+    if prepare::is_same(current, &object) && state.is_in_form(&target.key(target.name())) {
         return Ok(Written { object: Arc::clone(current), created: false, warnings });
     }
     let object = finish(state, target, options, object)?;

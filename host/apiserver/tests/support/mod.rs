@@ -14,7 +14,7 @@ use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
-use windlass_apiserver::{ApiServer, Config};
+use windlass_apiserver::{ApiServer, Config, StandIns};
 
 /// How long a test waits for what should come at once.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -45,7 +45,7 @@ pub(crate) struct Answer {
 impl Cluster {
     /// Without stand-ins, so that nothing moves by itself.
     pub(crate) async fn quiet() -> Cluster {
-        Cluster::start(Config { stand_ins: false, ..Config::default() }).await
+        Cluster::start(Config { stand_ins: StandIns::NONE, ..Config::default() }).await
     }
 
     pub(crate) async fn start(config: Config) -> Cluster {

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use serde_json::{Value, json};
-use windlass_apiserver::{Authorization, Config, StaticToken};
+use windlass_apiserver::{Authorization, Config, StandIns, StaticToken};
 
 use super::{Answer, Cluster, JSON};
 
@@ -52,8 +52,12 @@ impl<'a> Client<'a> {
 /// Jane is in the group `team`, and has no rights of her own.
 pub(crate) async fn cluster() -> Cluster {
     let jane = StaticToken { token: "jane's".to_owned(), user: "jane".to_owned(), groups: vec!["team".to_owned()] };
-    let config =
-        Config { stand_ins: false, authorization: Authorization::Rbac, tokens: vec![jane], ..Config::default() };
+    let config = Config {
+        stand_ins: StandIns::NONE,
+        authorization: Authorization::Rbac,
+        tokens: vec![jane],
+        ..Config::default()
+    };
     Cluster::start(config).await
 }
 

@@ -41,7 +41,10 @@ impl Answer {
 
 impl Setup {
     pub(crate) async fn start(seed: u64) -> Self {
-        let config = windlass_apiserver::Config { stand_ins: false, ..windlass_apiserver::Config::default() };
+        let config = windlass_apiserver::Config {
+            stand_ins: windlass_apiserver::StandIns::NONE,
+            ..windlass_apiserver::Config::default()
+        };
         let server = ApiServer::start(config).await.expect("a loopback port is free");
         let proxy = Proxy::start(config_of(&server.url()), seed).await.expect("a loopback port is free");
         let (client, direct) = (client(&proxy.url()), client(&server.url()));

@@ -5,6 +5,7 @@ mod admission;
 mod admission_policies;
 mod certificates;
 mod definitions;
+mod embedded;
 mod networks;
 mod pods;
 mod policies;
@@ -28,21 +29,7 @@ pub(crate) fn metadata(resource: &ResourceType, object: &Value) -> Vec<Cause> {
     if let Err(why) = check_name(resource, name) {
         causes.push(Cause::invalid("metadata.name", &json!(name), &why));
     }
-    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
-    for (key, value) in labels.into_iter().flatten() {
-        if let Err(why) = names::check_label_key(key) {
-            causes.push(Cause::invalid("metadata.labels", &json!(key), &why));
-        }
-        if let Err(why) = names::check_label_value(value.as_str().unwrap_or_default()) {
-            causes.push(Cause::invalid("metadata.labels", value, &why));
-        }
-    }
-    let annotations = object.pointer("/metadata/annotations").and_then(Value::as_object);
-    for key in annotations.into_iter().flatten().map(|(key, _)| key) {
-        if let Err(why) = names::check_label_key(&key.to_lowercase()) {
-            causes.push(Cause::invalid("metadata.annotations", &json!(key), &why));
-        }
-    }
+    labels_and_annotations(object, "metadata", &mut causes);
     for (index, finalizer) in object::finalizers(object).into_iter().enumerate() {
         if let Err(why) = names::check_label_key(finalizer) {
             causes.push(Cause::invalid("metadata.finalizers", &json!(finalizer), &why));
@@ -52,8 +39,27 @@ pub(crate) fn metadata(resource: &ResourceType, object: &Value) -> Vec<Cause> {
             }
         }
     }
-    owner_references(object, &mut causes);
+    owner_references(object, "metadata", &mut causes);
     causes
+}
+
+/// Errors of the labels and annotations in the metadata of `object`, which stands at a path.
+fn labels_and_annotations(object: &Value, at: &str, causes: &mut Vec<Cause>) {
+    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+    for (key, value) in labels.into_iter().flatten() {
+        if let Err(why) = names::check_label_key(key) {
+            causes.push(Cause::invalid(format!("{at}.labels"), &json!(key), &why));
+        }
+        if let Err(why) = names::check_label_value(value.as_str().unwrap_or_default()) {
+            causes.push(Cause::invalid(format!("{at}.labels"), value, &why));
+        }
+    }
+    let annotations = object.pointer("/metadata/annotations").and_then(Value::as_object);
+    for key in annotations.into_iter().flatten().map(|(key, _)| key) {
+        if let Err(why) = names::check_label_key(&key.to_lowercase()) {
+            causes.push(Cause::invalid(format!("{at}.annotations"), &json!(key), &why));
+        }
+    }
 }
 
 fn check_name(resource: &ResourceType, name: &str) -> Result<(), String> {
@@ -65,13 +71,13 @@ fn check_name(resource: &ResourceType, name: &str) -> Result<(), String> {
     }
 }
 
-fn owner_references(object: &Value, causes: &mut Vec<Cause>) {
+fn owner_references(object: &Value, at: &str, causes: &mut Vec<Cause>) {
     let owners = object::items(object, "/metadata/ownerReferences");
     for owner in owners {
         for key in ["apiVersion", "kind", "name", "uid"] {
             if text(owner, &format!("/{key}")).is_empty() {
                 let why = if key == "apiVersion" { "version must not be empty" } else { "must not be empty" };
-                causes.push(Cause::invalid(format!("metadata.ownerReferences.{key}"), &json!(""), why));
+                causes.push(Cause::invalid(format!("{at}.ownerReferences.{key}"), &json!(""), why));
             }
         }
     }
@@ -84,7 +90,7 @@ fn owner_references(object: &Value, causes: &mut Vec<Cause>) {
             text(second, "/kind"),
             text(second, "/name")
         );
-        causes.push(Cause::invalid("metadata.ownerReferences", &json!(owners), &why));
+        causes.push(Cause::invalid(format!("{at}.ownerReferences"), &json!(owners), &why));
     }
 }
 
@@ -99,6 +105,9 @@ pub(crate) fn custom(schema: &Schema, object: &Value, previous: Option<&Value>) 
         "FieldValueTypeInvalid",
     ];
     let mut causes = schema.validate(object, previous);
+    if schema.embeds() {
+        embedded::check(schema.root(), object, "", &mut causes);
+    }
     if !schema.has_rules() {
         return Judgement { causes, warnings: Vec::new() };
     }

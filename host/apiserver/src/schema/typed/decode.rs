@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Number, Value, json};
 
+use crate::cause::Cause;
 use crate::object::{decode_base64, go_kind, is_go_zero};
 
 use super::{Field, METADATA, StructType, TypeEntry, ValueShape, Zero, entry, moment, quantity};
@@ -15,6 +16,12 @@ use super::{Field, METADATA, StructType, TypeEntry, ValueShape, Zero, entry, mom
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct TypeError(String);
+
+impl From<Cause> for TypeError {
+    fn from(cause: Cause) -> TypeError {
+        TypeError(cause.to_string())
+    }
+}
 
 /// Which of a real server's two readers the messages are of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +49,20 @@ pub(crate) fn check_metadata(metadata: &Value) -> Result<(), TypeError> {
     let mut walk =
         Decoding { unknown: Vec::new(), path: String::new(), names, holder: root.read().go, reading: Reading::Json };
     walk.value(&ValueShape::Struct(root), "v1.ObjectMeta", &mut metadata.clone())
+}
+
+/// Decodes metadata that stands alone, and answers its unknown fields.
+pub(crate) fn decode_metadata(metadata: &mut Value) -> Result<Vec<String>, TypeError> {
+    let Some(root) = entry(METADATA) else { return Ok(Vec::new()) };
+    let mut walk = Decoding {
+        unknown: Vec::new(),
+        path: String::new(),
+        names: Vec::new(),
+        holder: root.read().go,
+        reading: Reading::Json,
+    };
+    walk.value(&ValueShape::Struct(root), "v1.ObjectMeta", metadata)?;
+    Ok(walk.unknown)
 }
 
 struct Decoding {
@@ -167,8 +188,11 @@ impl Decoding {
             Value::Number(number) if go_is_integer(go) => format!("number {number}"),
             other => go_kind(other).to_owned(),
         };
-        let field = self.names.join(".");
-        TypeError(format!("json: cannot unmarshal {found} into Go struct field {}.{field} of type {go}", self.holder))
+        let place = match self.names.as_slice() {
+            [] => "Go value".to_owned(),
+            names => format!("Go struct field {}.{}", self.holder, names.join(".")),
+        };
+        TypeError(format!("json: cannot unmarshal {found} into {place} of type {go}"))
     }
 
     fn below<T>(&mut self, segment: &str, visit: impl FnOnce(&mut Self) -> T) -> T {

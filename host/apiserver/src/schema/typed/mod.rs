@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::ListKind;
-pub(crate) use decode::{Reading, TypeError, check_metadata, decode, fill_zeros};
+pub(crate) use decode::{Reading, TypeError, check_metadata, decode, decode_metadata, fill_zeros};
 pub(crate) use describe::openapi;
 pub(crate) use library::{TypeEntry, entry, shape};
 

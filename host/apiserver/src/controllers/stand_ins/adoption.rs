@@ -1,0 +1,65 @@
+//! Adoption: a workload takes as its own what its selector picks, and lets go what it picks no longer.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::values::{controller_reference, controller_uid};
+use super::writes::Write;
+use crate::object::{self, items, label_selector};
+use crate::resources::resource::GroupResource;
+
+/// Whether the workload's selector picks the object.
+pub(super) fn selects(workload: &Value, object: &Value) -> bool {
+    workload.pointer("/spec/selector").is_some_and(|selector| label_selector::selects(selector, object))
+}
+
+/// The writes that make the workload the controller of what it selects and nobody controls, and of nothing else.
+pub(super) fn look(workload: &Value, resource: &GroupResource, objects: &[Arc<Value>]) -> Vec<Write> {
+    let mut writes = Vec::new();
+    for object in objects.iter().filter(|object| !object::is_terminating(object)) {
+        let mut changed = Value::clone(object);
+        match controller_uid(object) {
+            None if selects(workload, object) => {
+                let mut owners = items(object, "/metadata/ownerReferences").to_vec();
+                owners.push(controller_reference(workload));
+                changed["metadata"]["ownerReferences"] = json!(owners);
+            }
+            Some(uid) if uid == object::uid(workload) && !selects(workload, object) => {
+                object::remove_owner_references(&mut changed, |owner| owner == uid);
+            }
+            _ => continue,
+        }
+        writes.push(Write::Replace(resource.clone(), changed));
+    }
+    writes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orphans_are_adopted_and_strangers_released() {
+        let set = json!({
+            "metadata": { "name": "web", "uid": "s" },
+            "spec": { "selector": { "matchLabels": { "app": "web" } } },
+        });
+        let pod = |app: &str, controller: Option<&str>| {
+            let owners = controller.map(|uid| json!([{ "uid": uid, "controller": true }]));
+            Arc::new(json!({ "metadata": { "labels": { "app": app }, "ownerReferences": owners } }))
+        };
+        let controllers = |pods: &[Arc<Value>]| {
+            let writes = look(&set, &GroupResource::new("", "pods"), pods);
+            let controllers = writes.into_iter().map(|write| match write {
+                Write::Replace(_, pod) => controller_uid(&pod).map(str::to_owned),
+                other => panic!("only references change: {other:?}"),
+            });
+            controllers.collect::<Vec<_>>()
+        };
+        assert_eq!(controllers(&[pod("web", None)]), [Some("s".to_owned())]);
+        assert_eq!(controllers(&[pod("debug", Some("s"))]), [None]);
+        let left = [pod("web", Some("s")), pod("web", Some("other")), pod("db", None)];
+        assert!(controllers(&left).is_empty());
+    }
+}

@@ -1,0 +1,231 @@
+//! Stand-ins for the controllers of a cluster and for its nodes, each of which can be switched on: [`StandIns`].
+//!
+//! A stand-in looks at an object and at what belongs to it, and says what to write (`Outcome`): pure functions. This file
+//! finds the objects that a change concerns, has them looked at, and has `writes` do what comes of it. A write is a
+//! change too, so that one look leads to the next; what happens a while later waits in the agenda.
+
+mod adoption;
+mod choice;
+mod concern;
+mod daemon_sets;
+mod deployments;
+mod disruption_budgets;
+mod endpoints;
+mod history;
+mod jobs;
+mod kubelet;
+mod node;
+mod pod;
+mod replica_sets;
+mod scheduler;
+mod service_accounts;
+mod stateful_sets;
+mod statuses;
+mod token_secrets;
+mod values;
+mod writes;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::object::{self, text};
+use crate::request::WriteOptions;
+use crate::resources::builtin;
+use crate::resources::resource::GroupResource;
+use crate::storage::ObjectKey;
+use crate::storage::agenda::Errand;
+use crate::storage::change_log::{Change, ChangeKind};
+use crate::storage::state::State;
+use crate::verbs::subresources;
+pub use choice::{StandIns, UnknownStandIn};
+use kubelet::PodStep;
+pub(super) use node::add_node;
+pub(super) use statuses::make_ready;
+use writes::{Outcome, Write, carry_out, with_status};
+
+/// Between a spec and its readiness: long enough that clients see a workload that is not ready yet.
+const READY_AFTER: Duration = Duration::from_millis(150);
+
+const MANAGER: &str = "kube-controller-manager";
+const SCHEDULER: &str = "kube-scheduler";
+const KUBELET: &str = "kubelet";
+
+/// Reacts to a change.
+pub(super) fn react(state: &mut State, stand_ins: StandIns, resource: &GroupResource, change: &Change) {
+    let key = ObjectKey::of(resource, &change.object);
+    if change.kind == ChangeKind::Added
+        && *resource == builtin::namespaces()
+        && stand_ins.contains(StandIns::SERVICE_ACCOUNTS)
+    {
+        carry_out(state, &key, MANAGER, service_accounts::look(&change.object));
+    }
+    if change.kind != ChangeKind::Deleted && statuses::needs_status(stand_ins, resource, &change.object) {
+        state.store.agenda.put_off(Errand::MakeReady(key.clone()), READY_AFTER);
+    }
+    if stand_ins.contains(StandIns::PODS) && *resource == pod::resource() && change.kind != ChangeKind::Deleted {
+        put_off_step(state, key, change);
+    }
+    for key in concern::concerned(state, stand_ins, resource, change) {
+        look(state, stand_ins, &key);
+    }
+}
+
+/// Puts off the pod's next step, unless the change before did.
+fn put_off_step(state: &mut State, key: ObjectKey, change: &Change) {
+    let before = change.previous.as_deref().and_then(PodStep::of);
+    if let Some(step) = PodStep::of(&change.object).filter(|step| before != Some(*step)) {
+        state.store.agenda.put_off(Errand::MovePod(key), step.duration());
+    }
+}
+
+/// Has the stand-in for an object look at it.
+pub(super) fn look(state: &mut State, stand_ins: StandIns, key: &ObjectKey) {
+    let outcome = match key.resource.group.as_str() {
+        "" if key.resource == endpoints::services() && stand_ins.contains(StandIns::ENDPOINTS) => {
+            look_at_service(state, key)
+        }
+        "" if key.resource == token_secrets::resource() && stand_ins.contains(StandIns::TOKENS) => {
+            look_at_secret(state, key)
+        }
+        "" if key.resource == pod::resource() && stand_ins.contains(StandIns::PODS) => return schedule(state, key),
+        "policy" if key.resource == disruption_budgets::resource() => {
+            let played = stand_ins.contains(StandIns::DISRUPTION_BUDGETS);
+            present(state, key).filter(|_| played).map(|budget| look_at_budget(state, &budget))
+        }
+        "apps" | "batch" => present(state, key).and_then(|owner| look_at_workload(state, stand_ins, key, &owner)),
+        _ => return,
+    };
+    if let Some(outcome) = outcome {
+        carry_out(state, key, MANAGER, outcome);
+    }
+}
+
+/// The object that is at `key` and stays there.
+fn present(state: &State, key: &ObjectKey) -> Option<Arc<Value>> {
+    state.store.get(key).filter(|object| !object::is_terminating(object)).cloned()
+}
+
+fn look_at_workload(state: &State, stand_ins: StandIns, key: &ObjectKey, owner: &Value) -> Option<Outcome> {
+    let played = match key.resource.plural.as_str() {
+        "deployments" => StandIns::DEPLOYMENTS,
+        "replicasets" => StandIns::REPLICA_SETS,
+        "statefulsets" => StandIns::STATEFUL_SETS,
+        "daemonsets" => StandIns::DAEMON_SETS,
+        "jobs" => StandIns::JOBS,
+        _ => return None,
+    };
+    if !stand_ins.contains(played) {
+        return None;
+    }
+    let made = if played == StandIns::DEPLOYMENTS { replica_sets::resource() } else { pod::resource() };
+    let present: Vec<Arc<Value>> = state.store.list(&made, Some(&key.namespace)).cloned().collect();
+    let references = adoption::look(owner, &made, &present);
+    if !references.is_empty() {
+        return Some(Outcome::of(references));
+    }
+    let children = owned(state, owner, &made);
+    let revisions = || owned(state, owner, &history::resource());
+    let now = state.time.now();
+    Some(match played {
+        StandIns::DEPLOYMENTS => deployments::look(owner, &children, now),
+        StandIns::REPLICA_SETS => replica_sets::look(owner, &children, now),
+        StandIns::STATEFUL_SETS => stateful_sets::look(owner, &children, &revisions(), now),
+        StandIns::DAEMON_SETS => daemon_sets::look(owner, &children, &revisions(), &nodes(state), now),
+        _ => jobs::look(owner, &children, now),
+    })
+}
+
+/// The objects of a resource whose controller this is, in order of their names.
+fn owned(state: &State, owner: &Value, resource: &GroupResource) -> Vec<Arc<Value>> {
+    let uid = object::uid(owner);
+    let dependents = state.store.dependents(uid).into_iter().filter(|key| key.resource == *resource);
+    let objects = dependents.filter_map(|key| state.store.get(&key).cloned());
+    objects.filter(|object| values::controller_uid(object) == Some(uid)).collect()
+}
+
+fn nodes(state: &State) -> Vec<Arc<Value>> {
+    state.store.list(&scheduler::nodes(), None).cloned().collect()
+}
+
+/// The pods of a namespace that something selects.
+fn selected(state: &State, namespace: &str, selects: impl Fn(&Value) -> bool) -> Vec<Arc<Value>> {
+    state.store.list(&pod::resource(), Some(namespace)).filter(|pod| selects(pod)).cloned().collect()
+}
+
+fn look_at_service(state: &State, key: &ObjectKey) -> Option<Outcome> {
+    let of_service = ObjectKey { resource: endpoints::resource(), ..key.clone() };
+    let made = state.store.get(&of_service);
+    let Some(service) = present(state, key) else { return made.map(endpoints::look_at_none) };
+    let selector = service.pointer("/spec/selector").and_then(Value::as_object);
+    if selector.is_none_or(serde_json::Map::is_empty) {
+        return None;
+    }
+    let pods = selected(state, &key.namespace, |pod| endpoints::selects(&service, pod));
+    Some(endpoints::look(&service, &pods, &owned(state, &service, &endpoints::slices()), made))
+}
+
+fn look_at_secret(state: &State, key: &ObjectKey) -> Option<Outcome> {
+    let secret = present(state, key)?;
+    let name = token_secrets::account_name(&secret)?.to_owned();
+    let account = ObjectKey { resource: token_secrets::accounts(), namespace: key.namespace.clone(), name };
+    let account = state.store.get(&account).map(|account| &**account);
+    Some(token_secrets::look(&secret, account, &state.token_key, state.time.now().seconds()))
+}
+
+fn look_at_budget(state: &State, budget: &Value) -> Outcome {
+    let pods = selected(state, object::namespace(budget), |pod| disruption_budgets::selects(budget, pod));
+    let controller = |object: &Value| state.store.get(state.store.find(values::controller_uid(object)?)?).cloned();
+    // A replica set's own size is that of a moment in a rollout.
+    let controllers = pods.iter().filter_map(|pod| {
+        let owner = controller(pod)?;
+        Some(controller(&owner).unwrap_or(owner))
+    });
+    let sizes: BTreeMap<String, i64> = controllers
+        .map(|controller| (object::uid(&controller).to_owned(), values::integer(&controller, "/spec/replicas")))
+        .collect();
+    disruption_budgets::look(budget, &pods, sizes.into_values().sum(), state.time.now())
+}
+
+fn schedule(state: &mut State, key: &ObjectKey) {
+    let Some(pod) = present(state, key) else { return };
+    match scheduler::look(&pod, &nodes(state), &state.now()) {
+        scheduler::Schedule::Nothing => {}
+        scheduler::Schedule::Unschedulable(write) => carry_out(state, key, SCHEDULER, Outcome::of(vec![write])),
+        scheduler::Schedule::Bind(node) => bind(state, key, &node),
+    }
+}
+
+fn bind(state: &mut State, key: &ObjectKey, node: &str) {
+    let Some(mut target) = writes::target(state, key) else { return };
+    target.subresource = Some("binding".to_owned());
+    let binding = json!({ "metadata": { "name": key.name }, "target": { "kind": "Node", "name": node } });
+    if let Err(error) = subresources::create(state, &target, &WriteOptions::of_component(SCHEDULER), binding) {
+        tracing::debug!(name = key.name, %error, "a pod could not be bound");
+    }
+}
+
+/// Takes a pod one step on, if it is still to take one.
+pub(super) fn move_pod(state: &mut State, key: &ObjectKey) {
+    let Some(pod) = state.store.get(key).cloned() else { return };
+    let Some(step) = PodStep::of(&pod) else { return };
+    let address = match step {
+        PodStep::Start => {
+            let taken: BTreeSet<&str> =
+                state.store.list(&pod::resource(), None).map(|pod| text(pod, "/status/podIP")).collect();
+            kubelet::free_address(object::uid(&pod), |address| taken.contains(address))
+        }
+        _ => String::new(),
+    };
+    let node = ObjectKey {
+        resource: scheduler::nodes(),
+        namespace: String::new(),
+        name: text(&pod, "/spec/nodeName").to_owned(),
+    };
+    let host = state.store.get(&node).map_or(node::ADDRESS, |node| node::address(node)).to_owned();
+    let status = step.status(&pod, &host, &address, &state.now());
+    let write = Write::Status(pod::resource(), with_status(&pod, status));
+    carry_out(state, key, KUBELET, Outcome::of(vec![write]));
+}

@@ -1,0 +1,90 @@
+//! Pods as their controllers see them: how one is made from a template, and whether it counts.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::values::{condition, controller_reference, set_condition};
+use super::writes::Write;
+use crate::clock::Moment;
+use crate::object::{self, text};
+use crate::resources::resource::GroupResource;
+
+/// How a pod behaves that does not simply run: `failure` (its containers exit with 1) or `unready` (it runs, and is never
+/// ready, and never ends).
+pub(super) const BEHAVIOUR: &str = "windlass.dev/pod-behaviour";
+
+pub(super) fn resource() -> GroupResource {
+    GroupResource::new("", "pods")
+}
+
+/// A new pod of a controller.
+pub(super) fn from_template(owner: &Value, template: &Value) -> Value {
+    let mut metadata = json!({
+        "namespace": object::namespace(owner),
+        "generateName": format!("{}-", object::name(owner)),
+        "ownerReferences": [controller_reference(owner)],
+    });
+    for key in ["labels", "annotations", "finalizers"] {
+        object::copy_field(&mut metadata, &template["metadata"], key);
+    }
+    json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"] })
+}
+
+/// A pod that has neither ended nor is about to go.
+pub(super) fn is_active(pod: &Value) -> bool {
+    !is_ended(pod) && !object::is_terminating(pod)
+}
+
+/// A pod that has succeeded or failed.
+pub(super) fn is_ended(pod: &Value) -> bool {
+    matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
+}
+
+pub(super) fn is_ready(pod: &Value) -> bool {
+    object::condition_holds(pod, "Ready")
+}
+
+/// Whether the pod has been ready for so many seconds.
+pub(super) fn is_available(pod: &Value, min_ready: i64, now: Moment) -> bool {
+    if !is_ready(pod) || min_ready == 0 {
+        return is_ready(pod);
+    }
+    let ready = condition(object::items(pod, "/status/conditions"), "Ready");
+    let since = ready.and_then(|ready| now.seconds_since(text(ready, "/lastTransitionTime")));
+    since.is_some_and(|since| since >= min_ready)
+}
+
+/// Deletes so many of the pods: those that serve the least first, then the youngest.
+pub(super) fn delete_some(pods: &[&Arc<Value>], count: usize) -> Vec<Write> {
+    let mut pods = pods.to_vec();
+    pods.sort_by_key(|pod| {
+        let assigned = !text(pod, "/spec/nodeName").is_empty();
+        let running = text(pod, "/status/phase") == "Running";
+        (assigned, running, is_ready(pod), Reverse(text(pod, "/metadata/creationTimestamp").to_owned()))
+    });
+    pods.into_iter().take(count).map(|pod| Write::Delete(resource(), Arc::clone(pod))).collect()
+}
+
+/// The conditions of a pod with these changed: type, whether it holds, and the reason and message if it does not.
+pub(super) fn with_conditions(pod: &Value, changed: &[(&str, bool)], reason: (&str, &str), now: &str) -> Vec<Value> {
+    let mut conditions = object::items(pod, "/status/conditions").to_vec();
+    for (kind, holds) in changed {
+        let mut new = json!({
+            "type": kind,
+            "status": if *holds { "True" } else { "False" },
+            "observedGeneration": object::generation(pod),
+            "lastProbeTime": null,
+            "lastTransitionTime": now,
+        });
+        if !holds {
+            new["reason"] = json!(reason.0);
+            if !reason.1.is_empty() {
+                new["message"] = json!(reason.1);
+            }
+        }
+        set_condition(&mut conditions, new);
+    }
+    conditions
+}

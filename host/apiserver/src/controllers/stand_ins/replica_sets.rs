@@ -1,0 +1,53 @@
+//! Replica sets: as many pods as are wanted, and a status that counts them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::pod;
+use super::values::integer;
+use super::writes::{Outcome, Write, with_status};
+use crate::clock::Moment;
+use crate::object;
+use crate::resources::resource::GroupResource;
+
+pub(super) fn resource() -> GroupResource {
+    GroupResource::new("apps", "replicasets")
+}
+
+/// A look at a set and its pods.
+pub(super) fn look(set: &Value, pods: &[Arc<Value>], now: Moment) -> Outcome {
+    let active: Vec<&Arc<Value>> = pods.iter().filter(|pod| pod::is_active(pod)).collect();
+    let wanted = usize::try_from(integer(set, "/spec/replicas")).unwrap_or_default();
+    let template = &set["spec"]["template"];
+    let mut writes = pod::delete_some(&active, active.len().saturating_sub(wanted));
+    for _ in active.len()..wanted {
+        writes.push(Write::Create(pod::resource(), pod::from_template(set, template)));
+    }
+    writes.push(Write::Status(resource(), with_status(set, status(set, pods, &active, now))));
+    Outcome { writes, again: until_available(set) }
+}
+
+fn status(set: &Value, pods: &[Arc<Value>], active: &[&Arc<Value>], now: Moment) -> Value {
+    let min_ready = integer(set, "/spec/minReadySeconds");
+    let count = |counts: &dyn Fn(&Value) -> bool| active.iter().filter(|pod| counts(pod)).count();
+    let labels = set.pointer("/spec/template/metadata/labels").and_then(Value::as_object);
+    let is_labelled =
+        |pod: &Value| labels.into_iter().flatten().all(|(key, value)| object::label(pod, key) == value.as_str());
+    json!({
+        "observedGeneration": object::generation(set),
+        "replicas": active.len(),
+        "fullyLabeledReplicas": count(&is_labelled),
+        "readyReplicas": count(&pod::is_ready),
+        "availableReplicas": count(&|pod| pod::is_available(pod, min_ready, now)),
+        "terminatingReplicas": pods.iter().filter(|pod| object::is_terminating(pod) && !pod::is_ended(pod)).count(),
+    })
+}
+
+/// How long a ready pod has to stay so before it counts.
+pub(super) fn until_available(workload: &Value) -> Option<Duration> {
+    let seconds = u64::try_from(integer(workload, "/spec/minReadySeconds")).ok().filter(|seconds| *seconds > 0)?;
+    // Times in objects have whole seconds.
+    Some(Duration::from_secs(seconds + 1))
+}

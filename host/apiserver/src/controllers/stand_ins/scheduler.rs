@@ -1,0 +1,55 @@
+//! The scheduler: each pod gets a node, if there is one for it.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::pod;
+use super::values::fnv;
+use super::writes::{Write, with_status};
+use crate::object::{self, items, text};
+use crate::resources::resource::GroupResource;
+
+/// The decision about a pod.
+#[derive(Debug, PartialEq)]
+pub(super) enum Schedule {
+    /// The pod has a node, or must not have one yet.
+    Nothing,
+    Bind(String),
+    /// There is no node for it now, which its status is to say.
+    Unschedulable(Write),
+}
+
+pub(super) fn nodes() -> GroupResource {
+    GroupResource::new("", "nodes")
+}
+
+/// Finds a node for a pod. Pods spread over the nodes by their UIDs.
+pub(super) fn look(pod: &Value, nodes: &[Arc<Value>], now: &str) -> Schedule {
+    let is_waiting =
+        text(pod, "/spec/nodeName").is_empty() && pod::is_active(pod) && items(pod, "/spec/schedulingGates").is_empty();
+    if !is_waiting {
+        return Schedule::Nothing;
+    }
+    let fitting: Vec<&Arc<Value>> = nodes.iter().filter(|node| fits(&pod["spec"], node)).collect();
+    if fitting.is_empty() {
+        let why = format!("0/{} nodes are available.", nodes.len());
+        let mut status = pod["status"].clone();
+        let conditions = pod::with_conditions(pod, &[("PodScheduled", false)], ("Unschedulable", &why), now);
+        status["conditions"] = json!(conditions);
+        return Schedule::Unschedulable(Write::Status(pod::resource(), with_status(pod, status)));
+    }
+    let spread = usize::try_from(fnv(object::uid(pod).bytes())).unwrap_or_default();
+    Schedule::Bind(object::name(fitting[spread % fitting.len()]).to_owned())
+}
+
+/// Whether pods of this spec may run on the node, as far as cordons and node selectors say.
+fn fits(spec: &Value, node: &Value) -> bool {
+    node.pointer("/spec/unschedulable") != Some(&json!(true)) && selects(spec, node)
+}
+
+/// Whether a pod's node selector takes the node.
+pub(super) fn selects(spec: &Value, node: &Value) -> bool {
+    let wanted = spec.get("nodeSelector").and_then(Value::as_object);
+    wanted.into_iter().flatten().all(|(key, value)| object::label(node, key) == value.as_str())
+}

@@ -1,0 +1,13 @@
+//! Service accounts: each namespace has one that pods use by default.
+
+use serde_json::{Value, json};
+
+use super::writes::{Outcome, Write};
+use crate::object;
+use crate::resources::resource::GroupResource;
+
+/// A look at a new namespace.
+pub(super) fn look(namespace: &Value) -> Outcome {
+    let account = json!({ "metadata": { "name": "default", "namespace": object::name(namespace) } });
+    Outcome::of(vec![Write::Create(GroupResource::new("", "serviceaccounts"), account)])
+}

@@ -1,0 +1,105 @@
+//! The token with which a client reads on in a list: the moment of the list, and where the next page begins.
+
+use base64::Engine as _;
+use base64::alphabet::URL_SAFE;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use serde::{Deserialize, Serialize};
+
+use crate::status_error::ApiError;
+
+const VERSION: &str = "meta.k8s.io/v1";
+
+/// Base64 as Go reads it: without padding, whatever the last bits.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &URL_SAFE,
+    GeneralPurposeConfig::new()
+        .with_encode_padding(false)
+        .with_decode_padding_mode(DecodePaddingMode::RequireNone)
+        .with_decode_allow_trailing_bits(true),
+);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Continuation {
+    /// None is the latest state: the page need not fit the one before.
+    pub(crate) revision: Option<u64>,
+    /// In the namespace of the request, or with it.
+    pub(crate) start: String,
+}
+
+/// The same as it is written, like a real server's.
+#[derive(Default, Deserialize, Serialize)]
+#[serde(default)]
+struct WrittenContinuation {
+    v: String,
+    rv: i64,
+    start: String,
+}
+
+impl Continuation {
+    /// Goes on after a place.
+    pub(crate) fn after(place: &str, revision: u64) -> Continuation {
+        Continuation { revision: Some(revision), start: format!("{place}\0") }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let rv = self.revision.map_or(-1, |revision| i64::try_from(revision).unwrap_or(i64::MAX));
+        let token = WrittenContinuation { v: VERSION.to_owned(), rv, start: self.start.clone() };
+        BASE64.encode(serde_json::json!(token).to_string())
+    }
+
+    pub(crate) fn parse(text: &str) -> Result<Continuation, ApiError> {
+        let refuse =
+            |why: &str| ApiError::bad_request(format!("invalid continue token: continue key is not valid{why}"));
+        let bytes = BASE64.decode(text).map_err(|error| refuse(&format!(": {}", go_error(&error, text))))?;
+        let token: WrittenContinuation =
+            serde_json::from_slice(&bytes).map_err(|error| refuse(&format!(": {error}")))?;
+        let clean = token.start.split('/').all(|part| !["", ".", ".."].contains(&part));
+        match &token {
+            token if token.v != VERSION => {
+                Err(refuse(&format!(": server does not recognize this encoded version {}", token.v)))
+            }
+            token if token.rv == 0 => {
+                Err(refuse(&format!(": incorrect encoded start resourceVersion (version {VERSION})")))
+            }
+            token if token.start.is_empty() => Err(refuse(&format!(": encoded start key empty (version {VERSION})"))),
+            token if !clean => Err(refuse(&format!(": {}", token.start))),
+            _ => Ok(Continuation { revision: u64::try_from(token.rv).ok(), start: token.start }),
+        }
+    }
+}
+
+fn go_error(error: &base64::DecodeError, text: &str) -> String {
+    let at = match error {
+        base64::DecodeError::InvalidByte(at, _) => *at,
+        base64::DecodeError::InvalidLastSymbol { offset, .. } => *offset,
+        base64::DecodeError::InvalidLength(_) | base64::DecodeError::InvalidPadding => text.len() / 4 * 4,
+    };
+    format!("illegal base64 data at input byte {at}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_written_like_a_real_servers() {
+        let text = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiJhXHUwMDAwIn0";
+        let token = Continuation::after("a", 1);
+        let written = BASE64.decode(token.text()).expect("base64");
+        let read: serde_json::Value = serde_json::from_slice(&written).expect("JSON");
+        assert_eq!(read, serde_json::json!({ "v": VERSION, "rv": 1, "start": "a\0" }));
+        assert_eq!(Continuation::parse(&token.text()), Ok(token));
+        assert_eq!(Continuation::parse(text), Ok(Continuation::after("a", 1)));
+    }
+
+    #[test]
+    fn what_is_no_token_is_refused() {
+        let refused = |text: &str| Continuation::parse(text).expect_err("no token").to_string();
+        let prefix = "invalid continue token: continue key is not valid";
+        assert_eq!(refused("x"), format!("{prefix}: illegal base64 data at input byte 0"));
+        let of = |token: serde_json::Value| refused(&BASE64.encode(token.to_string()));
+        let bad = serde_json::json!({ "v": VERSION, "rv": 1, "start": "a/../../b" });
+        assert_eq!(of(bad), format!("{prefix}: a/../../b"));
+        assert!(of(serde_json::json!({ "v": "v0" })).ends_with("does not recognize this encoded version v0"));
+    }
+}

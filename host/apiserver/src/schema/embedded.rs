@@ -1,0 +1,118 @@
+//! Embedded resources: their `apiVersion` and `kind` are texts, and their metadata has the type of all metadata.
+//!
+//! Follows `apiextensions-apiserver/pkg/apiserver/schema/objectmeta/coerce.go`.
+
+use serde_json::{Map, Value, json};
+
+use super::typed::{self, TypeError};
+use super::{Mark, Node};
+use crate::cause::Cause;
+
+/// The treatment of a value of the wrong type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Malformed {
+    /// On a write.
+    Refused,
+    /// On a read: it was stored when nobody looked at it.
+    Dropped,
+}
+
+/// Whether a value of this schema has an embedded resource somewhere.
+pub(super) fn is_in(node: &Node) -> bool {
+    let below = node.properties.values().chain(node.additional.node()).chain(node.items.as_deref());
+    node.is(Mark::EmbeddedResource) || below.into_iter().any(is_in)
+}
+
+/// Brings embedded resources into form and answers the fields of their metadata that are unknown.
+pub(super) fn coerce(root: &Node, object: &mut Value, malformed: Malformed) -> Result<Vec<String>, Cause> {
+    let mut coercion = Coercion { unknown: Vec::new(), malformed };
+    coercion.visit(root, object, "")?;
+    coercion.unknown.sort();
+    Ok(coercion.unknown)
+}
+
+struct Coercion {
+    unknown: Vec<String>,
+    malformed: Malformed,
+}
+
+impl Coercion {
+    fn visit(&mut self, node: &Node, value: &mut Value, path: &str) -> Result<(), Cause> {
+        match value {
+            Value::Object(fields) => {
+                if node.is(Mark::EmbeddedResource) {
+                    self.coerce_type(fields, path)?;
+                    self.coerce_metadata(fields, path)?;
+                }
+                for (name, field) in fields.iter_mut() {
+                    if let Some(property) = node.properties.get(name) {
+                        self.visit(property, field, &child(path, name))?;
+                    } else if let Some(below) = node.additional.node() {
+                        self.visit(below, field, &format!("{path}[{name}]"))?;
+                    }
+                }
+            }
+            Value::Array(list) => {
+                let Some(items) = &node.items else { return Ok(()) };
+                for (index, item) in list.iter_mut().enumerate() {
+                    self.visit(items, item, &format!("{path}[{index}]"))?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn coerce_type(&self, resource: &mut Map<String, Value>, path: &str) -> Result<(), Cause> {
+        for name in ["apiVersion", "kind"] {
+            match resource.get(name) {
+                None | Some(Value::String(_)) => {}
+                Some(other) if self.malformed == Malformed::Refused => {
+                    return Err(Cause::invalid(child(path, name), other, "must be a string"));
+                }
+                Some(_) => {
+                    resource.remove(name);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn coerce_metadata(&mut self, resource: &mut Map<String, Value>, path: &str) -> Result<(), Cause> {
+        let Some(given) = resource.get("metadata") else { return Ok(()) };
+        let path = child(path, "metadata");
+        let (metadata, unknown) = match (decoded(given), self.malformed) {
+            (Ok(decoded), _) => decoded,
+            (Err(error), Malformed::Refused) => return Err(Cause::invalid(path, given, &error.to_string())),
+            (Err(_), Malformed::Dropped) => {
+                let Some(fields) = given.as_object() else { return Ok(()) };
+                (well_formed(fields), Vec::new())
+            }
+        };
+        self.unknown.extend(unknown.iter().map(|field| child(&path, field)));
+        resource.insert("metadata".to_owned(), metadata);
+        Ok(())
+    }
+}
+
+/// The metadata as its Go type has it, and the fields that the type does not have.
+pub(crate) fn decoded(metadata: &Value) -> Result<(Value, Vec<String>), TypeError> {
+    let mut decoded = if metadata.is_null() { json!({}) } else { metadata.clone() };
+    let unknown = typed::decode_metadata(&mut decoded)?;
+    Ok((decoded, unknown))
+}
+
+/// The fields that alone are what they should be.
+fn well_formed(fields: &Map<String, Value>) -> Value {
+    let mut kept = Map::new();
+    for (name, field) in fields {
+        if let Ok((Value::Object(field), _)) = decoded(&json!({ name: field })) {
+            kept.extend(field);
+        }
+    }
+    Value::Object(kept)
+}
+
+fn child(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}

@@ -1,0 +1,40 @@
+//! Long answers are packed for clients that take it, as a real server packs them. Watches never are.
+
+use std::io::{self, Write as _};
+
+use axum::body::{Body, Bytes, HttpBody as _, to_bytes};
+use axum::response::Response;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, VARY};
+use http::{HeaderMap, HeaderValue};
+
+/// What is not longer is not worth it.
+const THRESHOLD: u64 = 128 * 1024;
+
+pub(super) async fn compress(asked: &HeaderMap, response: Response) -> Response {
+    // A stream has no length.
+    let is_long = response.body().size_hint().exact().is_some_and(|length| length > THRESHOLD);
+    if !is_long || !takes_gzip(asked) {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    // It is here already, so nothing fails.
+    let bytes = to_bytes(body, usize::MAX).await.unwrap_or_default();
+    let Ok(packed) = gzip(&bytes) else { return Response::from_parts(parts, Body::from(bytes)) };
+    parts.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    parts.headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+    Response::from_parts(parts, Body::from(packed))
+}
+
+/// A real server looks for the word alone, without a quality.
+fn takes_gzip(headers: &HeaderMap) -> bool {
+    let asked = headers.get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok());
+    asked.is_some_and(|asked| asked.split(',').any(|word| word.trim() == "gzip"))
+}
+
+fn gzip(bytes: &Bytes) -> io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes)?;
+    encoder.finish()
+}

@@ -1,0 +1,236 @@
+//! A definition that changes: what becomes of watches, and of objects that were stored before.
+
+mod support;
+
+use http::StatusCode;
+use serde_json::{Value, json};
+use support::{APPLY, Cluster, JSON_PATCH, MERGE, WEBAPPS, version_of, webapp};
+
+const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/webapps.apps.kubedojo.io";
+const SPEC: &str = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
+
+/// Changes the fields of the schema's `spec`.
+async fn change_schema(cluster: &Cluster, operations: &[(&str, &str, Value)]) -> Value {
+    let patch: Vec<Value> = operations
+        .iter()
+        .map(|(op, field, value)| json!({ "op": op, "path": format!("{SPEC}/{field}"), "value": value }))
+        .collect();
+    cluster.patch(DEFINITION, JSON_PATCH, &json!(patch)).await.expect(StatusCode::OK)
+}
+
+async fn add_field(cluster: &Cluster) -> Value {
+    change_schema(cluster, &[("add", "tier", json!({ "type": "string", "default": "web" }))]).await
+}
+
+#[tokio::test]
+async fn a_watch_ends_when_the_definition_changes_and_not_before() {
+    let cluster = Cluster::with_webapps().await;
+    let mut watch = cluster.watch(&format!("{WEBAPPS}?watch=true")).await;
+    cluster.post(WEBAPPS, &webapp("a")).await.expect(StatusCode::CREATED);
+    let label = json!({ "metadata": { "labels": { "a": "b" } } });
+    cluster.patch(DEFINITION, MERGE, &label).await.expect(StatusCode::OK);
+    cluster.post(WEBAPPS, &webapp("b")).await.expect(StatusCode::CREATED);
+    add_field(&cluster).await;
+    cluster.post(WEBAPPS, &webapp("c")).await.expect(StatusCode::CREATED);
+    for name in ["a", "b"] {
+        assert_eq!(watch.next_name().await, ("ADDED".to_owned(), name.to_owned()));
+    }
+    assert_eq!(watch.next().await, None);
+}
+
+#[tokio::test]
+async fn a_watch_does_not_go_on_from_before_the_definition_changed() {
+    let cluster = Cluster::with_webapps().await;
+    let before = cluster.post(WEBAPPS, &webapp("a")).await.expect(StatusCode::CREATED);
+    let changed = add_field(&cluster).await;
+    cluster.post(WEBAPPS, &webapp("b")).await.expect(StatusCode::CREATED);
+    let from = |object: &Value| format!("{WEBAPPS}?watch=true&resourceVersion={}", version_of(object));
+    let (kind, status) = cluster.watch(&from(&before)).await.next().await.expect("an error");
+    assert_eq!((kind.as_str(), &status["code"]), ("ERROR", &json!(410)));
+    let message = format!("too old resource version: {} ({})", version_of(&before), version_of(&changed));
+    assert_eq!(status["message"], message);
+    assert_eq!(cluster.watch(&from(&changed)).await.next_name().await.1, "b");
+}
+
+#[tokio::test]
+async fn stored_objects_are_read_by_the_new_schema() {
+    let cluster = Cluster::with_webapps().await;
+    let stored = cluster.post(WEBAPPS, &webapp("a")).await.expect(StatusCode::CREATED);
+    let path = format!("{WEBAPPS}/a");
+    change_schema(
+        &cluster,
+        &[("add", "tier", json!({ "type": "string", "default": "web" })), ("remove", "replicas", Value::Null)],
+    )
+    .await;
+    let read = cluster.get(&path).await.expect(StatusCode::OK);
+    assert_eq!(read["spec"], json!({ "image": "nginx", "tier": "web" }));
+    assert_eq!(version_of(&read), version_of(&stored));
+    assert_eq!(cluster.get(WEBAPPS).await.expect(StatusCode::OK)["items"][0], read);
+    let (_, watched) = cluster.watch(&format!("{WEBAPPS}?watch=true")).await.next().await.expect("the object");
+    assert_eq!(watched, read);
+
+    // The storage still has what nobody has written since.
+    change_schema(&cluster, &[("add", "replicas", json!({ "type": "integer" }))]).await;
+    assert_eq!(cluster.get(&path).await.expect(StatusCode::OK)["spec"]["replicas"], 2);
+}
+
+#[tokio::test]
+async fn a_write_that_changes_nothing_migrates_what_is_stored() {
+    let cluster = Cluster::with_webapps().await;
+    cluster.post(WEBAPPS, &webapp("a")).await.expect(StatusCode::CREATED);
+    let path = format!("{WEBAPPS}/a");
+    add_field(&cluster).await;
+    let read = cluster.get(&path).await.expect(StatusCode::OK);
+    let written = cluster.put(&path, &read).await.expect(StatusCode::OK);
+    assert_ne!(version_of(&written), version_of(&read));
+    let again = cluster.put(&path, &written).await.expect(StatusCode::OK);
+    assert_eq!(version_of(&again), version_of(&written));
+}
+
+#[tokio::test]
+async fn what_goes_is_shown_by_the_new_schema() {
+    let cluster = Cluster::with_webapps().await;
+    cluster.post(WEBAPPS, &webapp("a")).await.expect(StatusCode::CREATED);
+    add_field(&cluster).await;
+    let mut watch = cluster.watch(&format!("{WEBAPPS}?watch=true")).await;
+    cluster.delete(&format!("{WEBAPPS}/a")).await.expect(StatusCode::OK);
+    for kind in ["ADDED", "DELETED"] {
+        let (found, object) = watch.next().await.expect("an event");
+        assert_eq!((found.as_str(), &object["spec"]["tier"]), (kind, &json!("web")));
+    }
+}
+
+#[tokio::test]
+async fn each_version_shows_the_fields_that_it_knows() {
+    let cluster = Cluster::with_webapps().await;
+    let definition = cluster.get(DEFINITION).await.expect(StatusCode::OK);
+    let mut other = definition["spec"]["versions"][0].clone();
+    other["name"] = json!("v2");
+    other["storage"] = json!(false);
+    let fields = other.pointer_mut("/schema/openAPIV3Schema/properties/spec/properties").expect("fields");
+    fields["tier"] = json!({ "type": "string", "default": "web" });
+    let add = json!([{ "op": "add", "path": "/spec/versions/-", "value": other }]);
+    cluster.patch(DEFINITION, JSON_PATCH, &add).await.expect(StatusCode::OK);
+
+    let newer = WEBAPPS.replace("v1beta1", "v2");
+    let mut object = webapp("a");
+    object["apiVersion"] = json!("apps.kubedojo.io/v2");
+    // The version that is stored does not know the field, so nobody gets it back.
+    let created = cluster.post(&newer, &object).await.expect(StatusCode::CREATED);
+    assert_eq!(created["spec"], json!({ "image": "nginx", "replicas": 2 }));
+}
+
+#[tokio::test]
+async fn a_stored_version_stays_in_the_status() {
+    let cluster = Cluster::with_webapps().await;
+    let status = |versions: Value| json!({ "status": { "storedVersions": versions } });
+    let path = format!("{DEFINITION}/status");
+    for (versions, why) in [
+        (json!([]), "Invalid value: []: must have at least one stored version"),
+        (json!(["v2"]), "Invalid value: [\"v2\"]: must have the storage version v1beta1"),
+    ] {
+        let message = cluster.patch(&path, MERGE, &status(versions)).await.refused(422, "Invalid");
+        assert!(message.contains(&format!("status.storedVersions: {why}")), "{message}");
+    }
+    cluster.patch(&path, MERGE, &status(json!(["v1beta1"]))).await.expect(StatusCode::OK);
+}
+
+/// A server whose web apps have a resource in `spec.template`.
+async fn with_embedded() -> Cluster {
+    let cluster = Cluster::with_webapps().await;
+    let template = json!({
+        "type": "object",
+        "x-kubernetes-embedded-resource": true,
+        "x-kubernetes-preserve-unknown-fields": true,
+    });
+    change_schema(&cluster, &[("add", "template", template)]).await;
+    cluster
+}
+
+fn with_template(template: Value) -> Value {
+    let mut object = webapp("a");
+    object["spec"]["template"] = template;
+    object
+}
+
+#[tokio::test]
+async fn the_metadata_of_an_embedded_resource_is_pruned() {
+    let cluster = with_embedded().await;
+    let metadata = json!({ "name": "p", "labels": { "a": "b" }, "annotations": {}, "nonsense": 1 });
+    let object = with_template(json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "x": 1 }));
+    let message = cluster.post(&format!("{WEBAPPS}?fieldValidation=Strict"), &object).await.refused(400, "BadRequest");
+    assert!(message.ends_with("strict decoding error: unknown field \"spec.template.metadata.nonsense\""), "{message}");
+    let answer = cluster.post(WEBAPPS, &object).await;
+    assert_eq!(answer.warnings, ["299 - \"unknown field \\\"spec.template.metadata.nonsense\\\"\""]);
+    let stored = answer.expect(StatusCode::CREATED)["spec"]["template"].clone();
+    let metadata = json!({ "name": "p", "labels": { "a": "b" } });
+    assert_eq!(stored, json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "x": 1 }));
+    let message = cluster.patch(&format!("{WEBAPPS}/a?fieldManager=x"), APPLY, &object).await;
+    let message = message.expect(StatusCode::INTERNAL_SERVER_ERROR)["message"].to_string();
+    assert!(message.contains(".spec.template.metadata.nonsense: field not declared in schema"), "{message}");
+}
+
+#[tokio::test]
+async fn an_embedded_resource_must_be_one() {
+    let cluster = with_embedded().await;
+    for (template, why) in [
+        (json!({}), "spec.template.kind: Required value"),
+        (json!({ "apiVersion": "a/b/c", "kind": "Pod" }), "\"a/b/c\": unexpected GroupVersion string: a/b/c"),
+        (
+            json!({ "apiVersion": "v1", "kind": "A.B" }),
+            "may have mixed case, but should otherwise match: a DNS-1035 label",
+        ),
+        (
+            json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "a/b" } }),
+            "spec.template.metadata.name: Invalid value: \"a/b\": may not contain '/'",
+        ),
+        (
+            json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "labels": { "a": "?" } } }),
+            "spec.template.metadata.labels: Invalid value: \"?\"",
+        ),
+    ] {
+        let message = cluster.post(WEBAPPS, &with_template(template)).await.refused(422, "Invalid");
+        assert!(message.contains(why), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn an_embedded_resource_of_wrong_types_is_no_body() {
+    let cluster = with_embedded().await;
+    for (template, why) in [
+        (json!({ "apiVersion": 1, "kind": "Pod" }), "spec.template.apiVersion: Invalid value: 1: must be a string"),
+        (
+            json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": 1 } }),
+            "spec.template.metadata: Invalid value: {\"name\":1}: json: cannot unmarshal number into Go struct field \
+             ObjectMeta.name of type string",
+        ),
+    ] {
+        let message = cluster.post(WEBAPPS, &with_template(template)).await.refused(400, "BadRequest");
+        assert!(message.ends_with(why), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_stored_resource_that_becomes_an_embedded_one_loses_what_is_malformed() {
+    let cluster = Cluster::with_webapps().await;
+    let free = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    change_schema(&cluster, &[("add", "template", free)]).await;
+    let metadata = json!({ "name": "p", "labels": { "a": 1 } });
+    let object = with_template(json!({ "apiVersion": 1, "kind": "Pod", "metadata": metadata }));
+    cluster.post(WEBAPPS, &object).await.expect(StatusCode::CREATED);
+    change_schema(&cluster, &[("add", "template/x-kubernetes-embedded-resource", json!(true))]).await;
+    let read = cluster.get(&format!("{WEBAPPS}/a")).await.expect(StatusCode::OK);
+    assert_eq!(read["spec"]["template"], json!({ "kind": "Pod", "metadata": { "name": "p" } }));
+}
+
+#[tokio::test]
+async fn a_deprecated_version_warns_whatever_is_asked() {
+    let cluster = Cluster::with_webapps().await;
+    cluster.post(WEBAPPS, &webapp("a")).await.expect(StatusCode::CREATED);
+    let deprecated = json!([{ "op": "add", "path": "/spec/versions/0/deprecated", "value": true }]);
+    cluster.patch(DEFINITION, JSON_PATCH, &deprecated).await.expect(StatusCode::OK);
+    for path in [WEBAPPS, &format!("{WEBAPPS}/a")] {
+        let answer = cluster.get(path).await;
+        assert_eq!(answer.warnings, ["299 - \"apps.kubedojo.io/v1beta1 WebApp is deprecated\""], "{path}");
+    }
+}
