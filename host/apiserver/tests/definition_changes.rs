@@ -120,21 +120,6 @@ async fn each_version_shows_the_fields_that_it_knows() {
     assert_eq!(created["spec"], json!({ "image": "nginx", "replicas": 2 }));
 }
 
-#[tokio::test]
-async fn a_stored_version_stays_in_the_status() {
-    let cluster = Cluster::with_webapps().await;
-    let status = |versions: Value| json!({ "status": { "storedVersions": versions } });
-    let path = format!("{DEFINITION}/status");
-    for (versions, why) in [
-        (json!([]), "Invalid value: []: must have at least one stored version"),
-        (json!(["v2"]), "Invalid value: [\"v2\"]: must have the storage version v1beta1"),
-    ] {
-        let message = cluster.patch(&path, MERGE, &status(versions)).await.refused(422, "Invalid");
-        assert!(message.contains(&format!("status.storedVersions: {why}")), "{message}");
-    }
-    cluster.patch(&path, MERGE, &status(json!(["v1beta1"]))).await.expect(StatusCode::OK);
-}
-
 /// A server whose web apps have a resource in `spec.template`.
 async fn with_embedded() -> Cluster {
     let cluster = Cluster::with_webapps().await;

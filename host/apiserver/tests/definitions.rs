@@ -56,7 +56,7 @@ async fn a_definition_waits_for_a_name_that_another_has() {
     // The singular is the kind in lower case, and the other's too.
     let accepted = json!({ "plural": "pears", "kind": "", "listKind": "PearList" });
     assert_eq!(waiting["status"]["acceptedNames"], accepted);
-    cluster.get("/apis/example.com/v1/pears").await.refused(404, "NotFound");
+    assert_eq!(cluster.get("/apis/example.com/v1/pears").await.code, StatusCode::NOT_FOUND);
 
     let version = support::version_of(&waiting).to_owned();
     cluster.delete(&format!("{DEFINITIONS}/apples.{group}")).await.expect(StatusCode::OK);

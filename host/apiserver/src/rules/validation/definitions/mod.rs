@@ -27,7 +27,7 @@ pub(crate) fn validate(definition: &Value, previous: Option<&Value>) -> Vec<Caus
     validate_names(&definition["spec"]["names"], &mut causes);
     validate_flags(definition, &mut causes);
     conversion::validate(&definition["spec"]["conversion"], &mut causes);
-    versions::validate_stored(definition, previous, &mut causes);
+    versions::validate_stored(definition, &mut causes);
     validate_approval(definition, previous, &mut causes);
     if let Some(previous) = previous {
         validate_kept(definition, previous, &mut causes);

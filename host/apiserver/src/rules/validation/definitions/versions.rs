@@ -102,15 +102,13 @@ fn in_go(versions: &[Value]) -> String {
     format!("[{}]", versions.iter().map(one).collect::<Vec<_>>().join(","))
 }
 
-/// A version whose objects may be stored stays in the definition, and in its status.
-pub(super) fn validate_stored(definition: &Value, previous: Option<&Value>, causes: &mut Vec<Cause>) {
+/// A version whose objects may be stored stays in the definition.
+pub(super) fn validate_stored(definition: &Value, causes: &mut Vec<Cause>) {
     const FIELD: &str = "status.storedVersions";
     let versions = versions(definition);
     let mut stored = object::strings(definition, "/status/storedVersions");
     let first = stored_names(versions).next();
-    // A new storage version is added to the status when the definition is stored.
-    let is_new = previous.is_none_or(|previous| stored_names(self::versions(previous)).next() != first);
-    stored.extend(first.filter(|name| is_new && !stored.contains(name)));
+    stored.extend(first.filter(|name| !stored.contains(name)));
     if stored.is_empty() {
         causes.push(Cause::invalid(FIELD, &Value::Null, "must have at least one stored version"));
         return;
