@@ -174,6 +174,8 @@ impl ApiError {
             reason: Cow::Owned(text("reason").to_owned()),
             message,
             details: status.get("details").filter(|details| details.is_object()).cloned(),
+            continuation: None,
+            is_text: false,
         }
     }
 
