@@ -73,7 +73,7 @@ impl Moment {
         self.0.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
     }
 
-    /// What was written as such a text.
+    /// The moment that was written as such a text.
     pub(crate) fn parse(text: &str) -> Option<Moment> {
         text.parse().ok().map(Moment)
     }

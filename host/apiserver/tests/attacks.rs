@@ -1,4 +1,4 @@
-//! What somebody with few rights may try, and does not get.
+//! Attempts of somebody with few rights, and how they fail.
 
 mod support;
 

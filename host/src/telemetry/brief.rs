@@ -6,7 +6,6 @@ use std::fmt::{self, Write as _};
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
@@ -102,7 +101,7 @@ where
                 }
             }
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now = windlass_world::now().as_secs();
         let Some(line) = self.told(event.metadata().target(), *event.metadata().level(), &fields.0, now) else {
             return Ok(());
         };

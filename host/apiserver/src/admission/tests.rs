@@ -15,7 +15,7 @@ use crate::resources::registry::Registry;
 use crate::resources::resource::GroupResource;
 use crate::status_error::ApiError;
 
-/// What the server is asked to do, in the namespace `d`.
+/// The request that the server is asked, in the namespace `d`.
 struct Write {
     operation: WriteOperation,
     resource: (&'static str, &'static str, &'static str),

@@ -32,7 +32,7 @@ pub(crate) fn check(
     if is_role { writer.check_role(object, previous) } else { writer.check_binding(object) }
 }
 
-/// Who writes which kind of object.
+/// The writer, and the kind of object.
 struct Writer<'a> {
     access: Access<'a>,
     user: &'a User,

@@ -1,4 +1,4 @@
-//! Who may approve or sign a certificate request: those who have the right on its signer, or on all signers of the
+//! The right to approve or sign a certificate request: it belongs to those who have the right on its signer, or on all signers of the
 //! signer's domain. As the admission plugins `CertificateApproval` and `CertificateSigning` ask.
 
 use serde_json::Value;

@@ -8,6 +8,11 @@ use crate::object::{self, text};
 use crate::request::Query;
 use crate::status_error::ApiError;
 
+/// The finalizer of an object whose dependents lose their reference to it before it goes.
+pub(crate) const ORPHAN: &str = "orphan";
+/// The finalizer of an object that waits for its dependents to go.
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+
 /// The deletion of an object's dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Propagation {

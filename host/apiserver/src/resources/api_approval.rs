@@ -9,7 +9,7 @@ use crate::object::text;
 /// The annotation.
 pub(crate) const ANNOTATION: &str = "api-approved.kubernetes.io";
 
-/// What the annotation of a definition says.
+/// The annotation of a definition, read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ApiApproval {
     Missing,

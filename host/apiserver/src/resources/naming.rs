@@ -31,7 +31,7 @@ impl<'a> TakenNames<'a> {
     }
 }
 
-/// What a definition gets of the names that it asks for.
+/// The names that a definition gets, of those that it asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NameDecision {
     /// `status.acceptedNames`

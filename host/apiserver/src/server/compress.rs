@@ -9,7 +9,7 @@ use flate2::write::GzEncoder;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, VARY};
 use http::{HeaderMap, HeaderValue};
 
-/// What is not longer is not worth it.
+/// A shorter body is not worth it.
 const THRESHOLD: u64 = 128 * 1024;
 
 pub(super) async fn compress(asked: &HeaderMap, response: Response) -> Response {

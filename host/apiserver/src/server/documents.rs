@@ -1,4 +1,4 @@
-//! What is served beside resources, and the answer where nothing is.
+//! The documents that are served beside resources, and the answer where nothing is.
 
 use crate::request::media::Accepted;
 use crate::resources::registry::Registry;

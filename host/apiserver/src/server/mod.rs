@@ -18,6 +18,7 @@ mod route;
 pub(crate) mod service;
 mod table;
 mod watch;
+mod watch_options;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -49,7 +50,7 @@ use represent::IncludeObject;
 use respond::Reply;
 use route::{ResourcePath, Route, Verb};
 pub use service::{ApiService, ConnectionDropped};
-use watch::WatchOptions;
+use watch_options::WatchOptions;
 
 /// A real server's limit on a request's body.
 const MAX_BODY: usize = 3 * 1024 * 1024;

@@ -14,13 +14,13 @@ use tokio::time::{Instant, sleep_until};
 use crate::object;
 use crate::protobuf;
 use crate::reactors::watches::{self, WatchDropped, WatchEvent, WatchPlan};
-use crate::request::media::{Accepted, Encoding, Form};
-use crate::request::selector::Selectors;
-use crate::request::{Query, Target, list_options};
+use crate::request::Target;
+use crate::request::media::{Encoding, Form};
 use crate::resources::convert;
 use crate::schema::typed;
 use crate::server::convert::{converted, converted_changes};
 use crate::server::represent;
+use crate::server::watch_options::{Start, WatchOptions};
 use crate::status_error::ApiError;
 use crate::storage::change_log::{Change, ChangeKind, ChangeLog, Forgotten};
 use crate::storage::state::{Shared, State};
@@ -28,85 +28,8 @@ use crate::verbs::list::expired;
 
 /// How often a watch learns how far the server has come, if it has moved.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(2);
-/// How long a watch runs if it names no timeout.
-const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
-/// The longest that a watch may ask for: any number of seconds can be asked, but not all can be added to a clock.
-const LONGEST_TIMEOUT: Duration = Duration::from_hours(24 * 365);
 /// How long a chunk is, if nothing disturbs the watch: as much as a client costs that does not read.
 const CHUNK: usize = 256 * 1024;
-
-/// The options of a watch request.
-pub(crate) struct WatchOptions {
-    selectors: Selectors,
-    start: Start,
-    bookmarks: bool,
-    /// The present state ends with a bookmark that says so.
-    marks_end_of_initial: bool,
-    timeout: Duration,
-    form: Form,
-    /// A reactor has the watch begin from the state at this revision, unless it names a version itself.
-    pub(crate) served_at: Option<u64>,
-    encoding: Encoding,
-    include_object: represent::IncludeObject,
-}
-
-/// Where the watch begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Start {
-    /// With the present state, which must have reached this version, as `ADDED` events.
-    Initial(u64),
-    /// With the changes after this version.
-    After(u64),
-    /// With the changes from now on.
-    Now,
-}
-
-impl WatchOptions {
-    pub(crate) fn read(target: &Target, query: &Query, accepted: Accepted) -> Result<WatchOptions, ApiError> {
-        let fields = field_selector(target, query)?;
-        let selectors = Selectors::parse(&target.resource, query.get("labelSelector"), &fields)?;
-        if accepted.encoding == Encoding::Yaml {
-            let streams = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
-            return Err(ApiError::not_acceptable(streams));
-        }
-        let bookmarks = query.flag("allowWatchBookmarks");
-        list_options::check(query, true)?;
-        let version = query.resource_version().map_err(|cause| ApiError::internal(cause.to_string()))?;
-        let any_version = matches!(version, None | Some(0));
-        let sends_initial = list_options::initial_events(query).unwrap_or(any_version);
-        let start = match version {
-            _ if sends_initial => Start::Initial(version.unwrap_or_default()),
-            None | Some(0) => Start::Now,
-            Some(version) => Start::After(version),
-        };
-        let timeout = query.number("timeoutSeconds")?.and_then(|seconds| u64::try_from(seconds).ok());
-        Ok(WatchOptions {
-            selectors,
-            start,
-            bookmarks,
-            marks_end_of_initial: sends_initial && bookmarks,
-            timeout: timeout
-                .filter(|seconds| *seconds > 0)
-                .map_or(DEFAULT_TIMEOUT, Duration::from_secs)
-                .min(LONGEST_TIMEOUT),
-            form: accepted.form,
-            served_at: None,
-            encoding: accepted.encoding,
-            include_object: represent::IncludeObject::read(query)?,
-        })
-    }
-}
-
-/// A path that names an object selects it, as its field selector would.
-fn field_selector(target: &Target, query: &Query) -> Result<String, ApiError> {
-    let given = query.get("fieldSelector");
-    match &target.name {
-        None => Ok(given.to_owned()),
-        Some(name) if given.is_empty() => Ok(format!("metadata.name={name}")),
-        Some(name) if query.name_by_field_selector() == *name => Ok(given.to_owned()),
-        Some(_) => Err(ApiError::bad_request("fieldSelector metadata.name doesn't match requested name")),
-    }
-}
 
 /// A running watch.
 pub(crate) struct Watcher {
@@ -447,6 +370,8 @@ fn write_line(lines: &mut Vec<u8>, kind: &str, object: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::Query;
+    use crate::request::media::Accepted;
     use crate::clock::Clock;
     use crate::storage::ObjectKey;
 

@@ -38,7 +38,7 @@ pub(crate) fn place(namespace: &str, name: &str) -> String {
     format!("{}{name}", prefix((!namespace.is_empty()).then_some(namespace)))
 }
 
-/// What the places of a namespace, or all, begin with.
+/// The beginning of the places of a namespace, or of all.
 fn prefix(namespace: Option<&str>) -> String {
     namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default()
 }

@@ -8,17 +8,12 @@ use super::admit::Admitted;
 use super::list::{ListOptions, Page, list};
 use crate::object;
 use crate::request::Target;
-pub(crate) use crate::request::delete_options::{DeleteOptions, Propagation};
+pub(crate) use crate::request::delete_options::{DeleteOptions, FOREGROUND, ORPHAN, Propagation};
 use crate::resources::resource::{GroupResource, ResourceType};
 use crate::resources::{builtin, convert, crd};
 use crate::status_error::ApiError;
 use crate::storage::ObjectKey;
 use crate::storage::state::State;
-
-/// The finalizer of an object whose dependents lose their reference to it before it goes.
-pub(crate) const ORPHAN: &str = "orphan";
-/// The finalizer of an object that waits for its dependents to go.
-pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 
 /// The answer to a deletion.
 #[derive(Debug)]

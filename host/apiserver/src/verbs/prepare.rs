@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::delete;
 use crate::authz::{Access, Attributes, ResourceAttributes, User};
 use crate::merge::apply::{self, Manager};
 use crate::object;
+use crate::request::delete_options::{FOREGROUND, ORPHAN};
 use crate::request::{FieldValidation, Target, WriteKind, WriteOptions, document};
 use crate::resources::resource::ResourceType;
 use crate::resources::{convert, crd};
@@ -228,9 +228,9 @@ pub(super) fn commit(
 
 /// Warnings beside those of unknown fields: a deprecated version, a finalizer whose name may clash.
 pub(super) fn advice(resource: &ResourceType, object: &Value) -> Vec<String> {
-    let unqualified = object::finalizers(object).into_iter().filter(|name| {
-        !name.contains('/') && ![delete::ORPHAN, delete::FOREGROUND, crd::CLEANUP_FINALIZER].contains(name)
-    });
+    let unqualified = object::finalizers(object)
+        .into_iter()
+        .filter(|name| !name.contains('/') && ![ORPHAN, FOREGROUND, crd::CLEANUP_FINALIZER].contains(name));
     let mut lines: Vec<String> = unqualified
         .map(|name| {
             format!(

@@ -227,7 +227,7 @@ fn isolate(target: &Target, current: &Value, object: Value) -> Value {
     }
 }
 
-/// What was decided about a certificate request is not changed by its status.
+/// A write of the status changes no decision about a certificate request.
 fn keep_decisions(request: &mut Value, current: &Value) {
     for kind in ["Approved", "Denied"] {
         let is_decision = |condition: &Value| condition["type"] == kind;

@@ -133,7 +133,7 @@ fn conditions(object: &Value, previous: &Value, report: &mut Report) {
     }
 }
 
-/// What was decided stays so, and only `approval` decides.
+/// A decision stays as it is, and only `approval` decides.
 fn update(subresource: &str, object: &Value, previous: &Value, report: &mut Report) {
     let of = |kind| (of_type(previous, kind), of_type(object, kind));
     for kind in [APPROVED, DENIED, FAILED] {

@@ -74,7 +74,7 @@ pub(super) fn issue(
     Ok(request)
 }
 
-/// Whoever names the account's UID means no other account of its name.
+/// A request that names the account's UID means no other account of its name.
 fn check_account(account: &Value, request: &Value) -> Result<(), ApiError> {
     let (given, found) = (object::uid(request), object::uid(account));
     if given.is_empty() || given == found {

@@ -101,7 +101,7 @@ fn validate_flags(definition: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Who approved a definition in a group of the Kubernetes project. One that was accepted so may stay so.
+/// A definition in a group of the Kubernetes project says who approved it. One that was accepted so may stay so.
 fn validate_approval(definition: &Value, previous: Option<&Value>, causes: &mut Vec<Cause>) {
     let Some(approval) = ApiApproval::of(definition) else { return };
     if previous.and_then(ApiApproval::of) == Some(approval) {
@@ -115,7 +115,7 @@ fn validate_approval(definition: &Value, previous: Option<&Value>, causes: &mut 
     }
 }
 
-/// What decides how objects are stored stays, once there may be some.
+/// Once there may be objects, the fields that decide how they are stored stay.
 fn validate_kept(definition: &Value, previous: &Value, causes: &mut Vec<Cause>) {
     let kept: &[&str] = if is_established(previous) { &["spec.scope", "spec.names.kind"] } else { &[] };
     for path in kept.iter().copied().chain(["spec.group", "spec.names.plural"]) {
