@@ -1,9 +1,8 @@
 //! Between the form in which an object is stored and the version in which a request speaks.
 //!
 //! Custom resources differ in `apiVersion` and in what their schemas know, unless their definition names a webhook: then it
-//! is asked, by `verbs` before they write and by `server` before it answers, and nothing is done here. Events are stored in
-//! the core form, and
-//! autoscalers in that of `autoscaling/v2`.
+//! is asked, by `verbs` before they write and by `server` before it answers, and nothing is converted here. Events are
+//! stored in the core form, and autoscalers in that of `autoscaling/v2`.
 
 use std::sync::Arc;
 
@@ -29,9 +28,6 @@ pub(crate) fn for_reader(resource: &ResourceType, stored: &Arc<Value>) -> Arc<Va
     }
     if resource.id.group == "autoscaling" && resource.version == "v1" {
         return Arc::new(autoscaler_convert::to_v1(stored));
-    }
-    if resource.converter().is_some() {
-        return Arc::clone(stored);
     }
     let mut object = Value::clone(stored);
     object["apiVersion"] = json!(resource.api_version());
@@ -70,7 +66,7 @@ fn custom_for_reader(resource: &ResourceType, custom: &CustomVersion, stored: &V
         let _ = schema.coerce_embedded(&mut object, Malformed::Dropped);
         schema.default(&mut object);
     }
-    if version != resource.version {
+    if version != resource.version && resource.converter().is_none() {
         convert_custom(resource, &mut object);
     }
     object

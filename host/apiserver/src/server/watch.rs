@@ -370,9 +370,9 @@ fn write_line(lines: &mut Vec<u8>, kind: &str, object: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Clock;
     use crate::request::Query;
     use crate::request::media::Accepted;
-    use crate::clock::Clock;
     use crate::storage::ObjectKey;
 
     fn put(state: &mut State, target: &Target, name: &str) {
