@@ -59,7 +59,7 @@ enum Origin {
 impl Connection {
     /// A connection to a server in this process: `service` answers each request. `server` names it in messages. To be made on the
     /// runtime that it is used on.
-    pub fn in_process<S, B>(service: S, server: Uri) -> Self
+    pub fn in_process<S, B>(service: S, server: &Uri) -> Self
     where
         S: Service<Request<Body>, Response = Response<B>> + Clone + Send + Sync + 'static,
         S::Future: Send,
@@ -70,7 +70,7 @@ impl Connection {
         let url = server.to_string().trim_end_matches('/').to_owned();
         let reachability = Reachability::new(&url);
         let default_namespace = "default".to_owned();
-        let client = transport::over(service, &reachability, &server, &default_namespace);
+        let client = transport::over(service, &reachability, server, &default_namespace);
         let (source, origin) = ("this process".to_owned(), Origin::InProcess);
         Self { client, reachability, server: url, default_namespace, source, origin }
     }

@@ -85,7 +85,7 @@ async fn story(plugin: &Arc<Plugin>, seed: u64) -> (String, Vec<u8>) {
     let server = ApiServer::in_process(&Config { clock, seed: Some(seed), ..Config::default() });
     let notes = Arc::new(Mutex::default());
     let service = Noted { service: server.service(), notes: notes.clone(), begun };
-    let connection = Connection::in_process(service, "http://localhost".parse().expect("a URL"));
+    let connection = Connection::in_process(service, &"http://localhost".parse().expect("a URL"));
     let stop = CancellationToken::new();
     let directory = tempfile::tempdir().expect("a directory");
     let settings = stage::settings(directory.path(), GrantMode::Manifest, LeaseMode::None);
