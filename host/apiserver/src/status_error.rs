@@ -265,6 +265,11 @@ impl ApiError {
         ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
     }
 
+    /// The server has tried for as long as a request may take.
+    pub(crate) fn timeout(why: &str) -> ApiError {
+        ApiError::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("Timeout: {why}"))
+    }
+
     pub(crate) fn too_large(limit: usize) -> ApiError {
         ApiError::too_much(&format!("limit is {limit}"))
     }

@@ -155,3 +155,25 @@ async fn an_aggregated_role_has_each_rule_once_and_no_other() {
     let changed = cluster.patch(&format!("{roles}/all"), MERGE, &json!({ "rules": [may("delete")] })).await;
     rules_after(support::version_of(&changed.expect(StatusCode::OK))).await;
 }
+
+#[tokio::test]
+async fn two_roles_that_aggregate_each_other_come_to_rest() {
+    let cluster = Cluster::quiet().await;
+    let aggregated = json!({
+        "metadata": { "labels": { "in": "both" } },
+        "aggregationRule": { "clusterRoleSelectors": [{ "matchLabels": { "in": "both" } }] },
+    });
+    cluster.post(&path("clusterroles"), &named("one", &aggregated)).await.expect(StatusCode::CREATED);
+    let mut other = named("other", &aggregated);
+    other["rules"] = json!([may("get")]);
+    cluster.post(&path("clusterroles"), &other).await.expect(StatusCode::CREATED);
+    let roles = format!("{}?watch=true&resourceVersion=0&fieldSelector=metadata.name%3Done", path("clusterroles"));
+    let mut watch = cluster.watch(&roles).await;
+    let (_, seen) = watch.next().await.expect("the role");
+    let seen = if seen["rules"] == json!([may("get")]) { seen } else { watch.next().await.expect("its rules").1 };
+    assert_eq!(seen["rules"], json!([may("get")]));
+    // The next change of either is one that somebody makes.
+    let label = json!({ "metadata": { "labels": { "seen": "yes" } } });
+    cluster.patch(&format!("{}/one", path("clusterroles")), MERGE, &label).await.expect(StatusCode::OK);
+    assert_eq!(watch.next().await.expect("the patch").1["metadata"]["labels"]["seen"], "yes");
+}

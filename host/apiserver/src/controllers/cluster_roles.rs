@@ -24,13 +24,15 @@ pub(super) fn react(state: &mut State, resource: &GroupResource) {
 /// Brings the rules of all aggregated roles up to date. True if one was written: another may take in that one's.
 pub(super) fn aggregate(state: &mut State) -> bool {
     let mut written = false;
-    let roles: Vec<Arc<Value>> = state.store.list(&authz::cluster_roles(), None).cloned().collect();
-    for role in &roles {
+    let roles =
+        |state: &State| -> Vec<Arc<Value>> { state.store.list(&authz::cluster_roles(), None).cloned().collect() };
+    for role in &roles(state) {
         let selectors = object::items(role, "/aggregationRule/clusterRoleSelectors");
         if selectors.is_empty() {
             continue;
         }
-        let combined = selected_rules(&roles, role, selectors);
+        // As they are now: of two roles that select each other, neither may see the other as it was before this pass.
+        let combined = selected_rules(&roles(state), role, selectors);
         if object::items(role, "/rules") != combined {
             written |= write(state, object::name(role), &combined);
         }

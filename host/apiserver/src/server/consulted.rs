@@ -4,7 +4,10 @@
 //! start, with the answer and with the same UID and name as before. If the object or a configuration changed in the
 //! meantime, the question is a new one and is asked anew, as a real server does when its update meets another.
 
+use std::time::Duration;
+
 use futures::future::join_all;
+use tokio::time::Instant;
 
 use super::Context;
 use crate::authz::User;
@@ -14,6 +17,9 @@ use crate::resources::resource::ResourceType;
 use crate::status_error::ApiError;
 use crate::storage::state::State;
 use crate::webhooks;
+
+/// How long a request may take that others overtake again and again: a real server's `--request-timeout`.
+const LONGEST: Duration = Duration::from_mins(1);
 
 /// Serves a client's request to `resource`. `attempt` is tried until no webhook is to be asked any more; where there are
 /// none, once.
@@ -25,6 +31,7 @@ pub(super) async fn consulted<T>(
 ) -> Result<T, ApiError> {
     let mut replies = WebhookReplies::new();
     let mut chance: Option<Chance> = None;
+    let begun = Instant::now();
     loop {
         let (consultation, outcome) = {
             let mut state = context.shared.lock();
@@ -38,6 +45,11 @@ pub(super) async fn consulted<T>(
         };
         let Some(questions) = consultation.outstanding() else { return outcome };
         let heard = join_all(questions.iter().map(|question| ask(context, question))).await;
+        if begun.elapsed() >= LONGEST {
+            return Err(ApiError::timeout(
+                "request did not complete within requested timeout - context deadline exceeded",
+            ));
+        }
         replies.extend(questions.iter().map(|question| question.key.clone()).zip(heard));
     }
 }

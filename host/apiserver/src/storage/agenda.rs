@@ -10,6 +10,9 @@ use crate::resources::resource::GroupResource;
 use crate::storage::ObjectKey;
 use crate::storage::change_log::Change;
 
+/// Longer than anybody waits: not every number of seconds that an object may hold can be added to a clock.
+const NEVER: Duration = Duration::from_hours(24 * 365 * 100);
+
 /// A step that a controller takes a while after the change that asked for it.
 #[derive(Clone, Debug)]
 pub(crate) enum Errand {
@@ -43,7 +46,7 @@ impl Agenda {
     }
 
     pub(crate) fn put_off(&mut self, errand: Errand, pause: Duration) {
-        self.errands.insert((Instant::now() + pause, self.next), errand);
+        self.errands.insert((Instant::now() + pause.min(NEVER), self.next), errand);
         self.next += 1;
     }
 
@@ -65,5 +68,18 @@ impl Agenda {
             ((now + due.saturating_duration_since(then), *order), errand.clone())
         };
         Agenda { errands: self.errands.iter().map(moved).collect(), ..self.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_that_no_clock_can_hold_is_as_good_as_never() {
+        let mut agenda = Agenda::default();
+        let key = ObjectKey { resource: GroupResource::new("batch", "jobs"), namespace: "d".into(), name: "a".into() };
+        agenda.put_off(Errand::LookAgain(key), Duration::MAX);
+        assert!(agenda.next_errand().is_none());
     }
 }

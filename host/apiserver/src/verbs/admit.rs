@@ -81,9 +81,10 @@ impl<'a> Admitted<'a> {
             return Ok((Vec::new(), false));
         }
         let resource = &self.target.resource;
+        // The object of a subresource may be of a kind of its own. A webhook does not decide that.
+        let is_own = object.as_deref().is_none_or(|object| object["kind"] == json!(resource.kind));
         let complete = |object: &mut Value| {
-            // The object of a subresource may be of a kind of its own.
-            if object["kind"] != json!(resource.kind) {
+            if !is_own {
                 return Ok(());
             }
             prepare::complete(resource, object)?;

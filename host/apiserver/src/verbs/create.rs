@@ -67,6 +67,9 @@ pub(super) fn insert(
     let (told, is_changed) = admitted.mutate(state, Some(&mut object))?;
     warnings.extend(told);
     if is_changed {
+        // As a real server prepares what it creates: only after webhooks.
+        prepare::without_status(resource, &mut object);
+        prepare::complete(resource, &mut object)?;
         escalation::check(Access::of(state), &options.user, &resource.id, target.name(), &object, None)?;
     }
     name_object(state, target, &mut object)?;
@@ -124,10 +127,15 @@ fn check_place(state: &State, target: &Target, name: &str) -> Result<(), ApiErro
             Some(_) => {}
         }
     }
-    if resource.custom.as_ref().is_some_and(|custom| custom.terminating) {
-        return Err(ApiError::create_not_allowed_while_terminating(&resource.id));
+    if resource.custom.is_none() {
+        return Ok(());
     }
-    Ok(())
+    // As it is defined now: a webhook may have been asked since the request began.
+    match state.registry.storage_type(&resource.storage).and_then(|now| now.custom.as_ref()) {
+        None => Err(ApiError::no_such_resource()),
+        Some(custom) if custom.terminating => Err(ApiError::create_not_allowed_while_terminating(&resource.id)),
+        Some(_) => Ok(()),
+    }
 }
 
 /// Removes the metadata of a new object that only the server decides.

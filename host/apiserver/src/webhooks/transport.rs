@@ -1,6 +1,7 @@
 //! One POST over HTTPS, on a connection of its own.
 
 use std::error::Error;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -22,8 +23,8 @@ use super::address::WebhookPlace;
 /// The error of an authority without certificates.
 const NO_CERTIFICATE: &str = "unable to load root certificates: unable to parse bytes as PEM block";
 
-/// The longest answer that is read.
-const MOST: usize = 3 * 1024 * 1024;
+/// The longest answer that is read: a conversion has all objects of a list in it.
+const MOST: usize = 256 * 1024 * 1024;
 
 /// The body of the answer.
 pub(super) async fn post(place: &WebhookPlace, path: &str, authority: &[u8], body: String) -> Result<Bytes, PostError> {
@@ -56,7 +57,12 @@ async fn connect(place: &WebhookPlace, authority: &[u8]) -> Result<TlsStream<Tcp
     let config = client_config(authority).map_err(|error| PostError::Lost(error.to_string()))?;
     let name = ServerName::try_from(place.server_name.clone()).map_err(|error| PostError::Lost(error.to_string()))?;
     let (host, port) = (place.host.as_str(), place.port);
-    let stream = TcpStream::connect((host, port)).await.map_err(|error| {
+    // The only name that comes here is `localhost`, which is nobody else's to resolve.
+    let addresses = match host.parse::<IpAddr>() {
+        Ok(address) => vec![SocketAddr::from((address, port))],
+        Err(_) => vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()],
+    };
+    let stream = TcpStream::connect(&addresses[..]).await.map_err(|error| {
         let why = match error.kind() {
             std::io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
             _ => error.to_string(),

@@ -35,7 +35,7 @@ pub(super) fn latest(owner: &Value, revisions: &[Arc<Value>]) -> TemplateRevisio
         let mut writes = Vec::new();
         if integer(found, "/revision") < newest {
             let mut renewed = Value::clone(found);
-            renewed["revision"] = json!(newest + 1);
+            renewed["revision"] = json!(newest.saturating_add(1));
             writes.push(Write::Replace(resource(), renewed));
         }
         let hash = [HASH_LABEL, POD_LABEL].into_iter().find_map(|key| label(found, key)).unwrap_or_default();
@@ -57,7 +57,7 @@ pub(super) fn latest(owner: &Value, revisions: &[Arc<Value>]) -> TemplateRevisio
             "ownerReferences": [controller_reference(owner)],
         },
         "data": data,
-        "revision": newest + 1,
+        "revision": newest.saturating_add(1),
     });
     TemplateRevision { name, hash, writes: vec![Write::Create(resource(), revision)] }
 }

@@ -15,6 +15,9 @@ use crate::resources::resource::GroupResource;
 /// ready, and never ends).
 pub(super) const BEHAVIOUR: &str = "windlass.dev/pod-behaviour";
 
+/// The most pods that one look at an owner makes; their changes lead to the next look. As the real controllers' burst.
+pub(super) const BURST: usize = 500;
+
 pub(super) fn resource() -> GroupResource {
     GroupResource::new("", "pods")
 }

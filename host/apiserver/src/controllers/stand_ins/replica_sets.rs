@@ -22,7 +22,7 @@ pub(super) fn look(set: &Value, pods: &[Arc<Value>], now: Moment) -> Outcome {
     let wanted = usize::try_from(integer(set, "/spec/replicas")).unwrap_or_default();
     let template = &set["spec"]["template"];
     let mut writes = pod::delete_some(&active, active.len().saturating_sub(wanted));
-    for _ in active.len()..wanted {
+    for _ in active.len()..wanted.min(active.len() + pod::BURST) {
         writes.push(Write::Create(pod::resource(), pod::from_template(set, template)));
     }
     writes.push(Write::Status(resource(), with_status(set, status(set, pods, &active, now))));
@@ -50,4 +50,20 @@ pub(super) fn until_available(workload: &Value) -> Option<Duration> {
     let seconds = u64::try_from(integer(workload, "/spec/minReadySeconds")).ok().filter(|seconds| *seconds > 0)?;
     // Times in objects have whole seconds.
     Some(Duration::from_secs(seconds + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_look_makes_so_many_pods_and_no_more() {
+        let set = json!({
+            "metadata": { "name": "a", "namespace": "d", "uid": "u" },
+            "spec": { "replicas": i32::MAX, "template": { "metadata": {}, "spec": {} } },
+        });
+        let now = crate::clock::Time::start(crate::clock::Clock::Wall).now();
+        let creates = |write: &&Write| matches!(write, Write::Create(..));
+        assert_eq!(look(&set, &[], now).writes.iter().filter(creates).count(), pod::BURST);
+    }
 }

@@ -32,7 +32,7 @@ fn revision(set: &Value) -> i64 {
 /// The revision that the new set has, or gets.
 fn next(rollout: &Rollout) -> i64 {
     let old = rollout.old.iter().map(|set| revision(set)).max().unwrap_or_default();
-    old + 1
+    old.saturating_add(1)
 }
 
 /// The revision that the deployment is to say it is at; none as long as it has no set of its template.
