@@ -362,7 +362,13 @@ impl ApiError {
 
 /// Causes as Go's aggregate prints them.
 fn joined(causes: &[Cause]) -> String {
-    let lines: Vec<String> = causes.iter().map(Cause::to_string).collect();
+    let mut lines: Vec<String> = Vec::new();
+    for line in causes.iter().map(Cause::to_string) {
+        // The causes are listed each time, and told once.
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
     match lines.as_slice() {
         [only] => only.clone(),
         many => format!("[{}]", many.join(", ")),

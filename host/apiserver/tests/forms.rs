@@ -42,6 +42,10 @@ async fn discovery_shows_a_definition_at_once() {
     let names: Vec<&Value> =
         resources["resources"].as_array().expect("resources").iter().map(|resource| &resource["name"]).collect();
     assert_eq!(names, ["webapps", "webapps/status", "webapps/scale"]);
+    // SHA-256 of apps.kubedojo.io/v1beta1/WebApp.
+    assert_eq!(resources["resources"][0]["storageVersionHash"], "JIkpfOUSb9c=");
+    let list = cluster.get(&format!("{path}/webapps")).await.expect(StatusCode::OK);
+    assert_eq!(list["metadata"]["continue"], "");
     let accept = ("accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
     let all = cluster.send("GET", "/apis", &[accept], b"").await.expect(StatusCode::OK);
     assert_eq!(all["kind"], "APIGroupDiscoveryList");

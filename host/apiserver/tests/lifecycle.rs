@@ -119,6 +119,9 @@ async fn a_terminating_namespace_refuses_content_and_goes_when_it_is_empty() {
     let answer = cluster.post(inside, &config_map("late")).await;
     assert_eq!(answer.body["details"]["causes"][0]["reason"], "NamespaceTerminating");
     answer.refused(403, "Forbidden");
+    let message =
+        cluster.post(inside, &json!({ "metadata": { "generateName": "x-" } })).await.refused(403, "Forbidden");
+    assert!(message.starts_with("configmaps \"x-\" is forbidden"), "{message}");
     // Before or after the collector came by: the finalizer is all that holds the object.
     let release = json!({ "metadata": { "finalizers": null } });
     cluster.patch(&format!("{inside}/held"), MERGE, &release).await.expect(StatusCode::OK);

@@ -130,6 +130,18 @@ async fn a_dry_run_stores_nothing() {
 }
 
 #[tokio::test]
+async fn a_dry_run_of_a_creation_answers_with_the_version_that_it_was_given() {
+    let cluster = Cluster::quiet().await;
+    let mut object = config_map("a");
+    object["metadata"]["resourceVersion"] = json!("7");
+    assert_eq!(cluster.post(CONFIG_MAPS, &object).await.code, StatusCode::INTERNAL_SERVER_ERROR);
+    let answer = cluster.post(&format!("{CONFIG_MAPS}?dryRun=All"), &object).await.expect(StatusCode::CREATED);
+    assert_eq!(answer["metadata"]["resourceVersion"], "7");
+    object["metadata"]["resourceVersion"] = json!("x");
+    cluster.post(CONFIG_MAPS, &object).await.expect(StatusCode::CREATED);
+}
+
+#[tokio::test]
 async fn a_dry_run_of_any_write_answers_as_the_write_would_and_leaves_everything_as_it_is() {
     let cluster = Cluster::with_webapps().await;
     let mut object = webapp("a");

@@ -5,8 +5,13 @@
 use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter};
 
-use regex::Regex;
 use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::plain::{Origin, PlainForm, is_allocated_port, is_version};
+
+/// The longest value that a summary shows whole, in characters, and how much of a longer one it shows.
+const SHOWN: (usize, usize) = (100, 60);
 
 /// A place at which two answers differ.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +22,8 @@ pub struct Difference {
     pub real: Option<Value>,
     /// Ours.
     pub ours: Option<Value>,
+    /// Path and values in one line that is the same in each run; long values end with a digest.
+    pub summary: String,
 }
 
 impl Display for Difference {
@@ -27,46 +34,18 @@ impl Display for Difference {
 }
 
 /// The answers of one script so far: which value of ours stands for which of the real server's.
+#[derive(Default)]
 pub struct Comparison {
     pairs: BTreeMap<String, String>,
-    /// Values that stand in texts: the real one, ours, and what both become.
-    texts: Vec<(String, String, String)>,
-    patterns: Patterns,
+    plain: PlainForm,
 }
 
-struct Patterns {
-    uid: Regex,
-    time: Regex,
-    micro_time: Regex,
-    address: Regex,
-    version: Regex,
-    took: Regex,
-    generated: Regex,
-    age: Regex,
-}
-
-impl Default for Comparison {
-    fn default() -> Comparison {
-        Comparison { pairs: BTreeMap::new(), texts: Vec::new(), patterns: Patterns::new() }
-    }
-}
-
-impl Patterns {
-    fn new() -> Patterns {
-        let made = |pattern: &str| Regex::new(pattern).unwrap_or_else(|error| unreachable!("{pattern}: {error}"));
-        Patterns {
-            uid: made(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"),
-            time: made(r"\b20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"),
-            micro_time: made(r"\b20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z"),
-            address: made(r"\b10\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}\b"),
-            version: made(
-                r"(?i)(resource ?version:? (?:in precondition: |in object meta: )?|current: |: )[0-9]+\b( \([0-9]+\))?",
-            ),
-            took: made(r"\b[0-9.]+(µs|ms|s)\b"),
-            generated: made("^[bcdfghjklmnpqrstvwxz2456789]{5}$"),
-            age: made("^([0-9]+[dhms])+$"),
-        }
-    }
+/// A difference that has no summary yet.
+struct Mismatch<'a> {
+    path: String,
+    key: String,
+    real: Option<&'a Value>,
+    ours: Option<&'a Value>,
 }
 
 impl Comparison {
@@ -74,41 +53,28 @@ impl Comparison {
     pub fn differences(&mut self, real: &Value, ours: &Value) -> Vec<Difference> {
         if real["code"] != ours["code"] {
             // Nothing in the bodies can be alike then, and one difference says it.
-            let short = |answer: &Value| match &answer["body"]["message"] {
-                Value::Null => json!({ "code": answer["code"], "kind": answer["body"]["kind"] }),
-                message => json!({ "code": answer["code"], "message": message }),
-            };
-            return vec![Difference { path: "/code".to_owned(), real: Some(short(real)), ours: Some(short(ours)) }];
+            let (real, ours) = (in_short(real), in_short(ours));
+            let key = String::new();
+            return vec![self.told(Mismatch { path: "/code".to_owned(), key, real: Some(&real), ours: Some(&ours) })];
         }
-        self.learn_names(real, ours);
+        self.plain.learn_names(real, ours);
         let (real, ours) = (self.sorted(real), self.sorted(ours));
         let mut found = Vec::new();
         self.compare("", "", &real, &ours, &mut found);
-        for difference in &mut found {
-            difference.path = difference.path.replace("/<list>", "");
-        }
-        found
+        found.into_iter().map(|found| self.told(found)).collect()
     }
 
-    /// Generated names differ, here and wherever they are named later.
-    fn learn_names(&mut self, real: &Value, ours: &Value) {
-        for place in ["/body/metadata/name", "/body/details/name"] {
-            let text = |value: &Value| value.pointer(place).and_then(Value::as_str).unwrap_or_default().to_owned();
-            let (name, our_name) = (text(real), text(ours));
-            let halves = (
-                name.split_at_checked(name.len().saturating_sub(5)),
-                our_name.split_at_checked(name.len().saturating_sub(5)),
-            );
-            let (Some((prefix, made)), Some((our_prefix, our_made))) = halves else { continue };
-            let is_made = |suffix: &str| self.patterns.generated.is_match(suffix);
-            if name != our_name && prefix == our_prefix && is_made(made) && is_made(our_made) {
-                let shown = format!("{prefix}<generated {}>", self.texts.len() + 1);
-                self.texts.push((name, our_name, shown));
-            }
-        }
+    fn told(&self, found: Mismatch<'_>) -> Difference {
+        let Mismatch { path, key, real, ours } = found;
+        let shown = |value: Option<&Value>, origin| {
+            value.map_or_else(|| "(absent)".to_owned(), |value| brief(&self.plain.value(value, &path, &key, origin)))
+        };
+        let path = path.replace("/<list>", "");
+        let summary = format!("{path}: {} → {}", shown(real, Origin::Real), shown(ours, Origin::Ours));
+        Difference { path, real: real.cloned(), ours: ours.cloned(), summary }
     }
 
-    fn compare(&mut self, path: &str, key: &str, real: &Value, ours: &Value, found: &mut Vec<Difference>) {
+    fn compare<'a>(&mut self, path: &str, key: &str, real: &'a Value, ours: &'a Value, found: &mut Vec<Mismatch<'a>>) {
         match (real, ours) {
             (Value::Object(a), Value::Object(b)) => self.compare_maps(path, a, b, found),
             (Value::Array(a), Value::Array(b)) => {
@@ -116,68 +82,61 @@ impl Comparison {
                     let path = format!("{path}/{index}");
                     match (a.get(index), b.get(index)) {
                         (Some(a), Some(b)) => self.compare(&path, key, a, b, found),
-                        (a, b) => found.push(Difference { path, real: a.cloned(), ours: b.cloned() }),
+                        (real, ours) => found.push(Mismatch { path, key: key.to_owned(), real, ours }),
                     }
                 }
             }
+            _ if self.are_equal(path, key, real, ours) => {}
             _ => {
-                if !self.are_equal(path, key, real, ours) {
-                    found.push(Difference {
-                        path: path.to_owned(),
-                        real: Some(real.clone()),
-                        ours: Some(ours.clone()),
-                    });
-                }
+                found.push(Mismatch { path: path.to_owned(), key: key.to_owned(), real: Some(real), ours: Some(ours) });
             }
         }
     }
 
-    fn compare_maps(
+    fn compare_maps<'a>(
         &mut self,
         path: &str,
-        real: &Map<String, Value>,
-        ours: &Map<String, Value>,
-        found: &mut Vec<Difference>,
+        real: &'a Map<String, Value>,
+        ours: &'a Map<String, Value>,
+        found: &mut Vec<Mismatch<'a>>,
     ) {
+        let place = |key: &str| format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"));
         for (key, a) in real {
-            let path = format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"));
             match ours.get(key) {
-                Some(b) => self.compare(&path, key, a, b, found),
-                None => found.push(Difference { path, real: Some(a.clone()), ours: None }),
+                Some(b) => self.compare(&place(key), key, a, b, found),
+                None => found.push(Mismatch { path: place(key), key: key.clone(), real: Some(a), ours: None }),
             }
         }
         for (key, b) in ours.iter().filter(|(key, _)| !real.contains_key(*key)) {
-            let path = format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"));
-            found.push(Difference { path, real: None, ours: Some(b.clone()) });
+            found.push(Mismatch { path: place(key), key: key.clone(), real: None, ours: Some(b) });
         }
     }
 
     fn are_equal(&mut self, path: &str, key: &str, real: &Value, ours: &Value) -> bool {
         match (real, ours) {
             (Value::String(a), Value::String(b)) => self.are_equal_texts(path, key, a, b),
-            (Value::Number(a), Value::Number(b)) if key == "nodePort" || key == "healthCheckNodePort" => {
-                let allocated = |n: &serde_json::Number| n.as_u64().is_some_and(|n| (30_000..=32_767).contains(&n));
-                a == b || (allocated(a) && allocated(b))
-            }
+            (Value::Number(a), Value::Number(b)) => a == b || (is_allocated_port(key, a) && is_allocated_port(key, b)),
             _ => real == ours,
         }
     }
 
     fn are_equal_texts(&mut self, path: &str, key: &str, real: &str, ours: &str) -> bool {
-        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         match key {
             // A list's version is the server's, and moves with what others do.
             "resourceVersion" if is_list_version(path) => {
-                return real == ours || (is_number(real) && is_number(ours));
+                return real == ours || (is_version(real) && is_version(ours));
             }
-            "resourceVersion" if is_number(real) && is_number(ours) => return self.stand_for_each_other(real, ours),
-            "uid" if self.patterns.uid.is_match(real) && self.patterns.uid.is_match(ours) => {
+            "resourceVersion" if is_version(real) && is_version(ours) => return self.stand_for_each_other(real, ours),
+            "uid" if self.plain.is_uid(real) && self.plain.is_uid(ours) => {
                 return self.stand_for_each_other(real, ours);
             }
             "continue" => return real.is_empty() == ours.is_empty(),
             _ => {}
         }
-        self.plain(real, path, key, false) == self.plain(ours, path, key, true)
+        let (real, versions) = self.plain.text(real, path, key, Origin::Real);
+        let (ours, our_versions) = self.plain.text(ours, path, key, Origin::Ours);
+        // Equal ones may be the request's.
+        real == ours && versions.iter().zip(&our_versions).all(|(a, b)| a == b || self.stand_for_each_other(a, b))
     }
 
     /// Whether both have been paired with each other, or with nobody yet.
@@ -187,46 +146,12 @@ impl Comparison {
         known.is_none_or(|known| known == ours) && backwards.is_none_or(|known| known == real)
     }
 
-    /// A text without what differs in any case.
-    fn plain(&self, text: &str, path: &str, key: &str, is_ours: bool) -> String {
-        let in_message = key == "message" || key == "warning" || path == "/body";
-        let is_cell = path.contains("/cells/");
-        let mut text = text.to_owned();
-        if is_cell && self.patterns.age.is_match(&text) {
-            return "<age>".to_owned();
-        }
-        for (real, ours, shown) in &self.texts {
-            text = text.replace(if is_ours { ours } else { real }, shown);
-        }
-        let patterns = &self.patterns;
-        for (pattern, shown) in [
-            (&patterns.micro_time, "<microtime>"),
-            (&patterns.time, "<time>"),
-            (&patterns.uid, "<uid>"),
-            (&patterns.address, "<address>"),
-        ] {
-            text = pattern.replace_all(&text, shown).into_owned();
-        }
-        if in_message {
-            text = patterns.version.replace_all(&text, "$1<version>").into_owned();
-            text = patterns.took.replace_all(&text, "<duration>").into_owned();
-        }
-        text
-    }
-}
-
-/// `/body/metadata/resourceVersion` of a list: it has items beside, which the pointer cannot say; lists are
-/// told by `sorted`, which marks them.
-fn is_list_version(path: &str) -> bool {
-    path.ends_with("/metadata/<list>/resourceVersion")
-}
-
-impl Comparison {
     /// Brings lists without an order of their own into one, marks the metadata of lists, and hides UIDs in keys.
     fn sorted(&self, value: &Value) -> Value {
         match value {
             Value::Array(items) => Value::Array(items.iter().map(|item| self.sorted(item)).collect()),
             Value::Object(fields) => {
+                let fields = &in_order(fields);
                 let is_list = fields.contains_key("items") || fields.contains_key("rows");
                 let mut changed = Map::new();
                 for (key, value) in fields {
@@ -235,7 +160,7 @@ impl Comparison {
                         ("metadata", Value::Object(_)) if is_list => json!({ "<list>": self.sorted(value) }),
                         _ => self.sorted(value),
                     };
-                    let mut key = self.patterns.uid.replace_all(key, "<uid>").into_owned();
+                    let mut key = self.plain.key(key);
                     while changed.contains_key(&key) {
                         key.push('+');
                     }
@@ -248,6 +173,31 @@ impl Comparison {
     }
 }
 
+fn in_short(answer: &Value) -> Value {
+    match &answer["body"]["message"] {
+        Value::Null => json!({ "code": answer["code"], "kind": answer["body"]["kind"] }),
+        message => json!({ "code": answer["code"], "message": message }),
+    }
+}
+
+/// A value in one short line: what a long one begins with, and its digest.
+fn brief(value: &Value) -> String {
+    let text = value.to_string();
+    let (longest, beginning) = SHOWN;
+    if text.chars().count() <= longest {
+        return text;
+    }
+    let [a, b, c, d, ..] = <[u8; 32]>::from(Sha256::digest(&text));
+    let digest = u32::from_be_bytes([a, b, c, d]);
+    format!("{}… {digest:08x}", text.chars().take(beginning).collect::<String>())
+}
+
+/// `/body/metadata/resourceVersion` of a list: it has items beside, which the pointer cannot say; lists are
+/// told by `sorted`, which marks them.
+fn is_list_version(path: &str) -> bool {
+    path.ends_with("/metadata/<list>/resourceVersion")
+}
+
 /// Entries of one second stand in the order of their managers, and others in that of their times.
 fn by_owner(entries: &[Value]) -> Value {
     let mut entries: Vec<Value> = entries.to_vec();
@@ -257,6 +207,26 @@ fn by_owner(entries: &[Value]) -> Value {
     };
     entries.sort_by_key(order);
     Value::Array(entries)
+}
+
+/// A status whose causes are in order, and in that order in its message, too. A real server says errors of a custom
+/// object, and conflicts of an apply, in the order of a Go map.
+fn in_order(status: &Map<String, Value>) -> Map<String, Value> {
+    let mut status = status.clone();
+    let causes = status.get_mut("details").and_then(|details| details.get_mut("causes")?.as_array_mut());
+    let Some(causes) = causes else { return status };
+    let text = |cause: &Value, key: &str| cause[key].as_str().unwrap_or_default().to_owned();
+    let listed = |causes: &[Value]| {
+        let shown = causes.iter().map(|cause| format!("{}: {}", text(cause, "field"), text(cause, "message")));
+        format!("[{}]", shown.collect::<Vec<_>>().join(", "))
+    };
+    let before = listed(causes);
+    causes.sort_by_key(|cause| (text(cause, "message"), text(cause, "field")));
+    let after = listed(causes);
+    if let Some(Value::String(message)) = status.get_mut("message") {
+        *message = message.replace(&before, &after);
+    }
+    status
 }
 
 #[cfg(test)]
@@ -302,5 +272,54 @@ mod tests {
         let gone = |name: &str| body(&json!({ "message": format!("{name} is gone") }));
         assert_eq!(comparison.differences(&gone("x-bcd45"), &gone("x-fgh67")), []);
         assert_eq!(comparison.differences(&gone("x-bcd45"), &gone("x-other")).len(), 1);
+    }
+
+    #[test]
+    fn a_version_in_a_text_stands_for_the_same_one_as_elsewhere() {
+        let mut comparison = Comparison::default();
+        let object = |version: &str| body(&json!({ "metadata": { "resourceVersion": version } }));
+        let text = |version: &str| {
+            body(&json!({ "message": format!(r#"precondition (1), "{{\"resourceVersion\":\"{version}\"}}""#) }))
+        };
+        assert_eq!(comparison.differences(&object("5"), &object("70")), []);
+        assert_eq!(comparison.differences(&text("5"), &text("70")), []);
+        assert_eq!(comparison.differences(&text("5"), &text("71")).len(), 1, "another object's");
+    }
+
+    #[test]
+    fn a_number_in_a_text_is_compared() {
+        let mut comparison = Comparison::default();
+        let text = |number: u64| body(&json!({ "message": format!("Invalid value: {number}: too large") }));
+        assert_eq!(comparison.differences(&text(5), &text(6)).len(), 1);
+    }
+
+    #[test]
+    fn causes_are_equal_in_any_order() {
+        let status = |causes: [&str; 2]| {
+            let [one, other] = causes;
+            let causes = causes.map(|field| json!({ "field": field, "message": "odd" }));
+            body(
+                &json!({ "message": format!("x is invalid: [{one}: odd, {other}: odd]"), "details": { "causes": causes } }),
+            )
+        };
+        assert_eq!(Comparison::default().differences(&status(["a", "b"]), &status(["b", "a"])), []);
+        assert_ne!(Comparison::default().differences(&status(["a", "b"]), &status(["a", "c"])), []);
+    }
+
+    #[test]
+    fn a_summary_is_the_same_in_each_run() {
+        let summary = |real: &str, time: &str| {
+            let found = Comparison::default().differences(
+                &body(&json!({ "message": real, "at": time })),
+                &body(&json!({ "message": format!("{real}!") })),
+            );
+            found.into_iter().map(|difference| difference.summary).collect::<Vec<_>>()
+        };
+        let short = summary("a", "2026-01-01T00:00:00Z");
+        assert_eq!(short, [r#"/body/at: "<time>" → (absent)"#, r#"/body/message: "a" → "a!""#]);
+        assert_eq!(short, summary("a", "2027-01-01T00:00:00Z"));
+        let long = "0123456789".repeat(20);
+        let (one, other) = (summary(&format!("{long}1"), ""), summary(&format!("{long}2"), ""));
+        assert_ne!(one[1], other[1], "what is not shown is in the digest");
     }
 }

@@ -1,44 +1,44 @@
-//! Runs scripts by hand: `differential [--all] [--answers] [SCRIPT…]`, where a name is the beginning of scripts' names.
-//! `--answers` prints all answers, `--all` also the differences that are accepted, and `--propose` prints entries for
-//! `accepted.yaml` that lack their reason.
+//! Runs scripts by hand: `differential [--all] [--answers] [--update] [SCRIPT…]`, where a name is the beginning of scripts'
+//! names. `--answers` prints all answers, `--all` also the differences that are accepted, and `--update` writes what
+//! differs to `accepted.yaml`, with the reasons that are known.
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
+use windlass_differential::accepted::Accepted;
 use windlass_differential::servers::Servers;
-use windlass_differential::{accepted, suite};
+use windlass_differential::suite;
+
+const OPTIONS: [&str; 3] = ["--all", "--answers", "--update"];
 
 #[tokio::main]
 async fn main() -> anyhow::Result<ExitCode> {
     let (options, names): (Vec<String>, Vec<String>) =
         std::env::args().skip(1).partition(|word| word.starts_with("--"));
+    ensure!(options.iter().all(|given| OPTIONS.contains(&given.as_str())), "options are {OPTIONS:?}");
     let has = |option: &str| options.iter().any(|given| given == option);
     let scripts = suite::scripts(&names)?;
-    let accepted = if has("--all") { Vec::new() } else { accepted::read(&suite::accepted_file())? };
+    let accepted = Accepted::read(&suite::accepted_file())?;
     let servers = Arc::new(Servers::start().await?);
     let outcomes = suite::run_all(Arc::clone(&servers), scripts).await;
     Arc::into_inner(servers).context("nothing runs any more")?.stop().await?;
     let outcomes = outcomes?;
     if has("--answers") {
         for outcome in &outcomes {
-            println!("== {}: {}\nreal: {:#}\nours: {:#}", outcome.script, outcome.step, outcome.real, outcome.ours);
+            println!("== {}\nreal: {:#}\nours: {:#}", outcome.title(), outcome.real, outcome.ours);
         }
     }
-    let verdict = suite::judge(&outcomes, &accepted);
-    if has("--propose") {
-        for (script, steps) in &verdict.new_steps {
-            println!("- reason: \n  script: {script}\n  steps:");
-            for step in steps {
-                println!("  - {}", serde_json::json!(step));
-            }
-        }
+    if has("--update") {
+        accepted.updated(&outcomes).write(&suite::accepted_file())?;
         return Ok(ExitCode::SUCCESS);
     }
+    let accepted = if has("--all") { Accepted::default() } else { accepted };
+    let verdict = suite::judge(&outcomes, &accepted);
     print!("{}", verdict.new);
     println!("{} steps, {} of them with differences", verdict.steps, verdict.differ);
-    if names.is_empty() && !verdict.stale.is_empty() {
-        println!("accepted, but equal now:\n{}", verdict.stale);
+    if !verdict.gone.is_empty() {
+        println!("accepted, but equal now:\n{}", verdict.gone);
     }
     Ok(if verdict.new.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -25,6 +25,14 @@ pub struct Outcome {
     pub differences: Vec<Difference>,
 }
 
+impl Outcome {
+    /// Script and step, as `accepted.yaml` names them.
+    #[must_use]
+    pub fn title(&self) -> String {
+        format!("{}: {}", self.script, self.step)
+    }
+}
+
 /// Runs a script; one outcome a compared step.
 pub async fn run(servers: &Servers, script: &Script) -> Vec<Outcome> {
     let mut sides = [Side::new(&servers.real, script), Side::new(&servers.ours, script)];
@@ -41,7 +49,12 @@ pub async fn run(servers: &Servers, script: &Script) -> Vec<Outcome> {
         } else if is_prepared(&real) && is_prepared(&ours) {
             continue;
         } else {
-            vec![Difference { path: "/prepared".to_owned(), real: Some(real.clone()), ours: Some(ours.clone()) }]
+            vec![Difference {
+                path: "/prepared".to_owned(),
+                real: Some(real.clone()),
+                ours: Some(ours.clone()),
+                summary: "/prepared: not by both".to_owned(),
+            }]
         };
         outcomes.push(Outcome { script: script.name.clone(), step: step.name.clone(), real, ours, differences });
     }

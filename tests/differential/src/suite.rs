@@ -1,20 +1,15 @@
 //! All scripts at once, and what their outcomes mean.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::accepted::Entry;
+use crate::accepted::Accepted;
 use crate::run::{self, Outcome};
 use crate::script::Script;
 use crate::servers::Servers;
-
-/// How many scripts run at a time: watches and controllers make them wait.
-const AT_A_TIME: usize = 12;
 
 /// The folder of this crate, with `scripts` and `accepted.yaml`.
 #[must_use]
@@ -32,23 +27,26 @@ pub fn scripts(names: &[String]) -> anyhow::Result<Vec<Script>> {
 /// The file of accepted differences.
 #[must_use]
 pub fn accepted_file() -> PathBuf {
-    Path::new(&home()).join("accepted.yaml")
+    home().join("accepted.yaml")
 }
 
-/// Runs scripts; outcomes come in the order of the scripts.
+/// Of what random operations are made.
+#[must_use]
+pub fn vocabulary_file() -> PathBuf {
+    home().join("vocabulary.yaml")
+}
+
+/// Runs scripts side by side, since watches and controllers make them wait: each has what it needs for itself, and nothing
+/// that is compared depends on the others. Outcomes come in the order of the scripts.
 pub async fn run_all(servers: Arc<Servers>, scripts: Vec<Script>) -> anyhow::Result<Vec<Outcome>> {
-    let permits = Arc::new(Semaphore::new(AT_A_TIME));
     let mut tasks = JoinSet::new();
     for (place, script) in scripts.into_iter().enumerate() {
-        let (servers, permits) = (Arc::clone(&servers), Arc::clone(&permits));
-        tasks.spawn(async move {
-            let _permit = permits.acquire().await?;
-            anyhow::Ok((place, run::run(&servers, &script).await))
-        });
+        let servers = Arc::clone(&servers);
+        tasks.spawn(async move { (place, run::run(&servers, &script).await) });
     }
     let mut all = Vec::new();
     while let Some(done) = tasks.join_next().await {
-        all.push(done??);
+        all.push(done?);
     }
     all.sort_by_key(|(place, _)| *place);
     Ok(all.into_iter().flat_map(|(_, outcomes)| outcomes).collect())
@@ -57,12 +55,10 @@ pub async fn run_all(servers: Arc<Servers>, scripts: Vec<Script>) -> anyhow::Res
 /// The result of a run: whatever speaks against it.
 #[derive(Debug, Default)]
 pub struct Verdict {
-    /// Differences that no entry covers.
+    /// Differences that are not accepted.
     pub new: String,
-    /// The steps with differences that no entry covers, by script.
-    pub new_steps: BTreeMap<String, Vec<String>>,
-    /// Entries that cover no difference.
-    pub stale: String,
+    /// Accepted differences that are gone.
+    pub gone: String,
     /// How many steps were compared.
     pub steps: usize,
     /// How many of them differ somewhere.
@@ -71,31 +67,14 @@ pub struct Verdict {
 
 /// Holds outcomes against the accepted differences.
 #[must_use]
-pub fn judge(outcomes: &[Outcome], accepted: &[Entry]) -> Verdict {
-    let mut used: Vec<Vec<bool>> = accepted.iter().map(|entry| vec![false; entry.steps.len()]).collect();
-    let mut verdict = Verdict { steps: outcomes.len(), ..Verdict::default() };
+pub fn judge(outcomes: &[Outcome], accepted: &Accepted) -> Verdict {
+    let mut verdict = Verdict { steps: outcomes.len(), gone: accepted.gone(outcomes), ..Verdict::default() };
     for outcome in outcomes {
         verdict.differ += usize::from(!outcome.differences.is_empty());
-        let mut lines = String::new();
-        for difference in &outcome.differences {
-            let mut covered = false;
-            for (entry, used) in accepted.iter().zip(&mut used) {
-                for place in entry.covering(&outcome.script, &outcome.step, &difference.path) {
-                    (covered, used[place]) = (true, true);
-                }
-            }
-            if !covered {
-                let _ = writeln!(lines, "    {difference}");
-            }
-        }
+        let new = outcome.differences.iter().filter(|difference| !accepted.contains(outcome, &difference.summary));
+        let lines: Vec<String> = new.map(|difference| format!("    {difference}\n")).collect();
         if !lines.is_empty() {
-            let _ = writeln!(verdict.new, "{}: {}\n{lines}", outcome.script, outcome.step);
-            verdict.new_steps.entry(outcome.script.clone()).or_default().push(outcome.step.clone());
-        }
-    }
-    for (entry, used) in accepted.iter().zip(used) {
-        for (step, _) in entry.steps.iter().zip(used).filter(|(_, used)| !used) {
-            let _ = writeln!(verdict.stale, "{}: {step} ({})", entry.script_pattern, entry.reason);
+            let _ = writeln!(verdict.new, "{}\n{}", outcome.title(), lines.concat());
         }
     }
     verdict

@@ -114,12 +114,10 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Whether the Go type always writes this struct or list: it is never absent, so that nobody ever adds or removes it.
+    /// Whether the Go type always writes this field, if only as its zero or null: then nobody ever adds or removes it.
     pub(crate) fn is_always_there(self) -> bool {
-        let Self::Builtin { shape: ValueShape::Struct(_) | ValueShape::List(_), field: Some(field) } = self else {
-            return false;
-        };
-        field.zero == Zero::Written
+        let Self::Builtin { field: Some(field), .. } = self else { return false };
+        matches!(field.zero, Zero::Written | Zero::Null)
     }
 
     /// The default of a list item's key: `protocol` of a port is `TCP`.

@@ -3,7 +3,7 @@
 const DNS_SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const DNS_LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 const DNS_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
-const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const NAME_PART: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
 /// Up to 253 characters of dot-separated labels: what most object names must be.
@@ -46,33 +46,40 @@ pub(crate) fn check_path_segment(name: &str) -> Result<(), String> {
 
 /// `[prefix/]name`, as label and annotation keys and finalizers are.
 pub(crate) fn check_label_key(key: &str) -> Result<(), String> {
+    label_key_errors(key).into_iter().next().map_or(Ok(()), Err)
+}
+
+/// Everything that is wrong with a label key: a real server does not stop at the first.
+pub(crate) fn label_key_errors(key: &str) -> Vec<String> {
+    let mut errors = Vec::new();
     let name = match key.split_once('/') {
+        None => key,
+        Some((_, rest)) if rest.contains('/') => {
+            let prefix = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
+            return vec![format!("a valid label key {NAME_PART} {prefix}")];
+        }
         Some((prefix, name)) => {
-            check_subdomain(prefix).map_err(|why| format!("prefix part {why}"))?;
+            let why = if prefix.is_empty() { Err("must be non-empty".to_owned()) } else { check_subdomain(prefix) };
+            errors.extend(why.err().map(|why| format!("prefix part {why}")));
             name
         }
-        None => key,
     };
-    match name {
-        "" => Err(format!("name part must be non-empty; {QUALIFIED}")),
-        name if name.len() > 63 => Err("name part must be no more than 63 characters".to_owned()),
-        name if is_qualified(name) => Ok(()),
-        _ => Err(QUALIFIED.to_owned()),
+    if name.is_empty() {
+        errors.push("name part must be non-empty".to_owned());
+    } else if name.len() > 63 {
+        errors.push("name part must be no more than 63 bytes".to_owned());
     }
+    if !is_qualified(name) {
+        errors.push(format!("name part {NAME_PART}"));
+    }
+    errors
 }
 
 pub(crate) fn check_label_value(value: &str) -> Result<(), String> {
-    check_length(value, 63)?;
-    (value.is_empty() || is_qualified(value)).then_some(()).ok_or_else(|| LABEL_VALUE.to_owned())
-}
-
-/// Everything that is wrong with a label key, where a real server does not stop at the first.
-pub(crate) fn label_key_errors(key: &str) -> Vec<String> {
-    match check_label_key(key) {
-        Ok(()) => Vec::new(),
-        Err(_) if key.is_empty() => vec!["name part must be non-empty".to_owned(), QUALIFIED.to_owned()],
-        Err(why) => vec![why],
+    if value.len() > 63 {
+        return Err("must be no more than 63 bytes".to_owned());
     }
+    (value.is_empty() || is_qualified(value)).then_some(()).ok_or_else(|| LABEL_VALUE.to_owned())
 }
 
 /// Everything that is wrong with the name of a port (IANA's rules of service names).
@@ -121,6 +128,22 @@ mod tests {
         }
         assert!(check_dns_1035_label("1a").is_err());
         assert!(check_dns_label("1a").is_ok());
+    }
+
+    #[test]
+    fn all_that_is_wrong_with_a_label_key_is_said() {
+        let name = "name part must consist of alphanumeric characters";
+        for (key, wanted) in [
+            ("", vec!["name part must be non-empty", name]),
+            ("/a", vec!["prefix part must be non-empty"]),
+            ("a/", vec!["name part must be non-empty", name]),
+            ("a/b/c", vec!["a valid label key must consist of"]),
+            ("A/-", vec!["prefix part a lowercase RFC 1123 subdomain", name]),
+        ] {
+            let errors = label_key_errors(key);
+            assert_eq!(errors.len(), wanted.len(), "{key:?}: {errors:?}");
+            assert!(errors.iter().zip(wanted).all(|(error, wanted)| error.starts_with(wanted)), "{key:?}: {errors:?}");
+        }
     }
 
     #[test]

@@ -124,7 +124,10 @@ fn resource(line: &'static str) -> Option<ResourceType> {
         verbs: verbs.split(',').map(str::to_owned).collect(),
         returns_deleted: is_in(RETURNED),
         type_name,
-        storage_hash: facts.iter().find(|(word, _)| *word == "hash").map_or("", |(_, hash)| hash),
+        storage_hash: facts
+            .iter()
+            .find(|(word, _)| *word == "hash")
+            .map_or_else(String::new, |(_, hash)| (*hash).to_owned()),
         custom: None,
         id,
         subresources,

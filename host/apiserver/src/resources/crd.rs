@@ -4,7 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::object::json_path::JsonPath;
 use crate::object::{self, text};
@@ -69,7 +72,7 @@ fn resource_type(definition: &Value, version: &Value, schemas: &Arc<BTreeMap<Str
         namespaced: text(definition, "/spec/scope") == "Namespaced",
         has_status: version.pointer("/subresources/status").is_some(),
         scale,
-        storage_hash: "",
+        storage_hash: storage_hash(definition, version),
         subresources: subresources(definition, version),
         has_generation: true,
         unconditional_update: false,
@@ -79,6 +82,16 @@ fn resource_type(definition: &Value, version: &Value, schemas: &Arc<BTreeMap<Str
         type_name: "",
         custom: Some(custom_version(definition, version, schemas)?),
     })
+}
+
+/// A real server hashes group, version and kind.
+fn storage_hash(definition: &Value, version: &Value) -> String {
+    if version["storage"] != json!(true) {
+        return String::new();
+    }
+    let (group, kind) = (text(definition, "/spec/group"), text(definition, "/status/acceptedNames/kind"));
+    let hash = Sha256::digest(format!("{group}/{}/{kind}", text(version, "/name")));
+    BASE64_STANDARD.encode(&hash[..8])
 }
 
 fn subresources(definition: &Value, version: &Value) -> Vec<Subresource> {

@@ -84,8 +84,8 @@ pub(crate) struct ResourceType {
     /// `status` is a subresource: main writes ignore it, and writes to it ignore the rest.
     pub(crate) has_status: bool,
     pub(crate) scale: Option<ScalePaths>,
-    /// Tells clients when objects are stored in another form; empty for custom resources.
-    pub(crate) storage_hash: &'static str,
+    /// Tells clients when objects are stored in another form; empty for versions in which nothing is stored.
+    pub(crate) storage_hash: String,
     /// As discovery lists them.
     pub(crate) subresources: Vec<Subresource>,
     /// A new object gets `metadata.generation`, and changes of its spec count it up.

@@ -99,17 +99,15 @@ fn is_whole(number: &Number) -> bool {
 }
 
 fn check_text(checks: &Checks, text: &str, path: &str, found: &mut Vec<Cause>) {
-    let mut refuse = |detail| found.push(error::invalid(path, &Value::from(text), detail));
-    // Characters, not bytes, although the message says bytes.
+    let refused = |detail| error::invalid(path, &Value::from(text), detail);
+    // Characters, not bytes, although the message says bytes. The first of these that is wrong ends them.
     let length = text.chars().count() as u64;
-    if let Some(least) = checks.length.least.filter(|least| length < *least) {
-        refuse(format!("{path} in body should be at least {least} chars long"));
-    }
-    if let Some(pattern) = checks.pattern.as_ref().filter(|pattern| !pattern.matches(text)) {
-        refuse(format!("{path} in body should match '{}'", pattern.source()));
-    }
     if let Some(most) = checks.length.most.filter(|most| length > *most) {
         found.push(error::too_long(path, most));
+    } else if let Some(least) = checks.length.least.filter(|least| length < *least) {
+        found.push(refused(format!("{path} in body should be at least {least} chars long")));
+    } else if let Some(pattern) = checks.pattern.as_ref().filter(|pattern| !pattern.matches(text)) {
+        found.push(refused(format!("{path} in body should match '{}'", pattern.source())));
     }
     if let Some(format) = checks.format.as_deref().filter(|format| !format::matches(format, text)) {
         found.push(error::type_invalid(path, format, text));

@@ -54,6 +54,9 @@ pub(crate) fn page(resource: &ResourceType, form: Form, include: IncludeObject, 
     let mut metadata = json!({ "resourceVersion": page.revision.to_string() });
     if let Some(token) = &page.continuation {
         metadata["continue"] = json!(token);
+    } else if form == Form::Full && resource.custom.is_some() {
+        // These lists have no Go type that would leave it out.
+        metadata["continue"] = json!("");
     }
     if let Some(remaining) = page.remaining {
         metadata["remainingItemCount"] = json!(remaining);

@@ -7,7 +7,7 @@ use super::{Written, prepare};
 use crate::authz::{Access, escalation};
 use crate::cause::Cause;
 use crate::clock::Chance;
-use crate::object::{self, names};
+use crate::object::{self, names, text};
 use crate::request::{Target, WriteOptions, decode};
 use crate::resources::builtin;
 use crate::rules::defaults;
@@ -23,15 +23,8 @@ pub(crate) enum Tracking {
 }
 
 /// Metadata that no client says.
-const SYSTEM_METADATA: [&str; 7] = [
-    "creationTimestamp",
-    "deletionGracePeriodSeconds",
-    "deletionTimestamp",
-    "generation",
-    "resourceVersion",
-    "selfLink",
-    "uid",
-];
+const SYSTEM_METADATA: [&str; 6] =
+    ["creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "selfLink", "uid"];
 
 /// Creates what a client sent.
 pub(crate) fn create(
@@ -53,8 +46,9 @@ pub(super) fn insert(
     tracking: Tracking,
 ) -> Result<Written, ApiError> {
     let resource = &target.resource;
-    check_place(state, target, object::name(&object))?;
-    let has_version = !["", "0"].contains(&object::resource_version(&object));
+    check_place(state, target, &object)?;
+    // What is no number does not count as one.
+    let has_version = object::resource_version(&object).parse::<u64>().is_ok_and(|version| version != 0);
     prepare::without_status(resource, &mut object);
     let mut warnings = prepare::normalise(resource, options, &mut object)?;
     escalation::check(Access::of(state), &options.user, &resource.id, target.name(), &object, None)?;
@@ -80,9 +74,12 @@ pub(super) fn insert(
     warnings.extend(prepare::validate(target, &object, None)?);
     warnings.extend(admitted.validate(state, Some(&object))?);
     // Last, as in a real server's storage: an invalid object is reported as invalid even if its name is taken. A dry run
-    // gets only as far as the name.
-    if has_version && !options.dry_run {
-        return Err(ApiError::internal("resourceVersion should not be set on objects to be created"));
+    // gets only as far as the name, and answers with the version that it was given.
+    if !options.dry_run {
+        if has_version {
+            return Err(ApiError::internal("resourceVersion should not be set on objects to be created"));
+        }
+        object::metadata_mut(&mut object).remove("resourceVersion");
     }
     if let Some(found) = state.store.get(&target.key(&name)) {
         let is_terminating = object::is_terminating(found);
@@ -97,7 +94,7 @@ fn name_object(state: &mut State, target: &Target, object: &mut Value) -> Result
     if !object::name(object).is_empty() {
         return Ok(());
     }
-    let prefix = object::text(object, "/metadata/generateName").to_owned();
+    let prefix = text(object, "/metadata/generateName").to_owned();
     if prefix.is_empty() {
         let cause = Cause::required("metadata.name", "name or generateName is required");
         return Err(ApiError::invalid(&target.resource, "", &[cause]));
@@ -115,13 +112,16 @@ fn random_suffix(chance: &mut Chance) -> String {
 }
 
 /// The namespace exists and takes new objects, and so does the kind.
-fn check_place(state: &State, target: &Target, name: &str) -> Result<(), ApiError> {
+fn check_place(state: &State, target: &Target, object: &Value) -> Result<(), ApiError> {
     let resource = &target.resource;
     if let Some(namespace) = &target.namespace {
         let place = ObjectKey { resource: builtin::namespaces(), namespace: String::new(), name: namespace.clone() };
         match state.store.get(&place) {
             None => return Err(ApiError::not_found(&place.resource, namespace)),
             Some(found) if object::is_terminating(found) => {
+                // Nothing has given it a name yet.
+                let names = [object::name(object), text(object, "/metadata/generateName")];
+                let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown");
                 return Err(ApiError::namespace_terminating(&resource.id, name, namespace));
             }
             Some(_) => {}

@@ -249,7 +249,7 @@ fn check_version(target: &Target, current: Option<&Arc<Value>>, config: &mut Val
         }
         Some(current) if !uid.is_empty() && uid != object::uid(current) => {
             let cause = Cause::invalid("metadata.uid", &json!(uid), "field is immutable");
-            Err(ApiError::invalid(&target.resource, name, &[cause]))
+            Err(ApiError::invalid(&target.resource, name, &[cause.clone(), cause]))
         }
         Some(current) if !version.is_empty() && version != object::resource_version(current) => {
             Err(ApiError::modified(id, name))

@@ -9,7 +9,7 @@ use super::create::{self, Tracking};
 use super::{Written, prepare};
 use crate::authz::{Access, escalation, signers};
 use crate::cause::Cause;
-use crate::object::{self, text};
+use crate::object;
 use crate::request::{Target, WriteOptions, decode};
 use crate::resources::crd;
 use crate::rules::defaults;
@@ -68,7 +68,7 @@ pub(super) fn replace(
 ) -> Result<Written, ApiError> {
     let resource = &target.resource;
     check_version(target, current, &object)?;
-    check_grace_period(target, current, &object)?;
+    check_deletion(target, current, &object)?;
     keep_system_metadata(current, &mut object);
     let mut object = isolate(target, current, object);
     let mut warnings = prepare::normalise(resource, options, &mut object)?;
@@ -148,19 +148,26 @@ fn check_version(target: &Target, current: &Value, object: &Value) -> Result<(),
     let uid = object::uid(object);
     if !uid.is_empty() && uid != object::uid(current) {
         let cause = Cause::invalid("metadata.uid", &json!(uid), "field is immutable");
-        return Err(ApiError::invalid(&target.resource, target.name(), &[cause]));
+        return Err(invalid_metadata(target, &cause));
     }
     Ok(())
 }
 
-/// A grace period is set by a deletion, and by nothing else.
-fn check_grace_period(target: &Target, current: &Value, object: &Value) -> Result<(), ApiError> {
-    let of = |object: &Value| object["metadata"]["deletionGracePeriodSeconds"].clone();
-    if !object::is_terminating(current) || of(object).is_null() || of(object) == of(current) {
-        return Ok(());
+/// Refuses to set by hand what only a deletion sets.
+fn check_deletion(target: &Target, current: &Value, object: &Value) -> Result<(), ApiError> {
+    for key in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        let (value, known) = (&object["metadata"][key], &current["metadata"][key]);
+        if !value.is_null() && value != known {
+            let cause = Cause::invalid(format!("metadata.{key}"), value, "field is immutable");
+            return Err(invalid_metadata(target, &cause));
+        }
     }
-    let cause = Cause::invalid("metadata.deletionGracePeriodSeconds", &of(object), "field is immutable");
-    Err(ApiError::invalid(&target.resource, target.name(), &[cause]))
+    Ok(())
+}
+
+/// Both the storage and the strategy of a kind check an update's metadata, and each says what it finds.
+fn invalid_metadata(target: &Target, cause: &Cause) -> ApiError {
+    ApiError::invalid(&target.resource, target.name(), &[cause.clone(), cause.clone()])
 }
 
 /// Keeps of the new state what the subresource may change, and of the current one the rest.
@@ -264,5 +271,5 @@ fn check_finalizers(target: &Target, current: &Value, object: &Value) -> Result<
         listed.join(", ")
     );
     let cause = Cause::forbidden("metadata.finalizers", &why);
-    Err(ApiError::invalid(&target.resource, text(current, "/metadata/name"), &[cause]))
+    Err(invalid_metadata(target, &cause))
 }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::field;
 use crate::merge::{
@@ -37,16 +37,19 @@ impl Comparison {
 /// Compares two objects.
 pub(super) fn compare(old: &Value, new: &Value, place: Place<'_>) -> Comparison {
     let mut walk = Walk::default();
-    walk.visit(Some(old), Some(new), place);
+    walk.visit(Some(old), Some(new), place, false);
     walk.found
 }
 
-/// The empty value of a struct or list that is always there.
-fn empty(set: &Value) -> Option<Value> {
-    match set {
-        Value::Array(_) => Some(Value::Array(Vec::new())),
-        Value::Object(_) => Some(Value::Object(Map::new())),
-        _ => None,
+/// The zero of the type that a value has.
+fn zero_like(value: &Value) -> Value {
+    match value {
+        Value::Array(_) => json!([]),
+        Value::Object(_) => json!({}),
+        Value::String(_) => json!(""),
+        Value::Number(_) => json!(0),
+        Value::Bool(_) => json!(false),
+        Value::Null => Value::Null,
     }
 }
 
@@ -57,14 +60,13 @@ struct Walk {
 }
 
 impl Walk {
-    fn visit(&mut self, old: Option<&Value>, new: Option<&Value>, place: Place<'_>) {
-        // An item has the place of its list, but comes and goes.
-        let is_field = matches!(self.path.last(), Some(Step::Field(_)));
-        let is_there = is_field && place.is_always_there();
-        // Go writes a list that has nothing as null.
+    /// Compares what is at one place. A field is `in_both` if both objects have the struct that it is of.
+    fn visit(&mut self, old: Option<&Value>, new: Option<&Value>, place: Place<'_>, in_both: bool) {
+        // What Go always writes is never added or removed, as long as the struct itself is not.
+        let is_there = in_both && place.is_always_there();
         let something = |value: &&Value| !(is_there && value.is_null());
         let (old, new) = (old.filter(something), new.filter(something));
-        let nothing = if is_there { old.or(new).and_then(empty) } else { None };
+        let nothing = if is_there { old.or(new).map(zero_like) } else { None };
         let (old, new) = (old.or(nothing.as_ref()), new.or(nothing.as_ref()));
         match (old, new) {
             (None, None) => {}
@@ -100,13 +102,14 @@ impl Walk {
     }
 
     fn visit_maps(&mut self, old: Option<&Map<String, Value>>, new: Option<&Map<String, Value>>, place: Place<'_>) {
+        let in_both = old.is_some() && new.is_some();
         for (name, value) in old.into_iter().flatten() {
             let other = new.and_then(|new| new.get(name));
-            self.below(field(name), |walk| walk.visit(Some(value), other, place.field(name)));
+            self.below(field(name), |walk| walk.visit(Some(value), other, place.field(name), in_both));
         }
         for (name, value) in new.into_iter().flatten() {
             if old.is_none_or(|old| !old.contains_key(name)) {
-                self.below(field(name), |walk| walk.visit(None, Some(value), place.field(name)));
+                self.below(field(name), |walk| walk.visit(None, Some(value), place.field(name), in_both));
             }
         }
     }
@@ -121,7 +124,7 @@ impl Walk {
         }
         for (step, (old, new)) in items {
             self.below(step, |walk| match (old.as_slice(), new.as_slice()) {
-                ([] | [_], [] | [_]) => walk.visit(old.first().copied(), new.first().copied(), place.item()),
+                ([] | [_], [] | [_]) => walk.visit(old.first().copied(), new.first().copied(), place.item(), false),
                 // Items that cannot be told apart are compared, and owned, together.
                 (old, new) if old != new => walk.note(!old.is_empty(), !new.is_empty()),
                 _ => {}

@@ -192,6 +192,20 @@ fn a_create_owns_everything_and_structs_held_by_value_are_nobodys() {
 }
 
 #[test]
+fn what_go_always_writes_is_owned_with_a_new_item_and_nowhere_else() {
+    let container = json!({"name": "c", "resources": {}});
+    let created =
+        update(None, deployment(&json!({"strategy": {}, "template": {"spec": {"containers": [container]}}})), "u");
+    let item = json!({".": {}, "f:name": {}, "f:resources": {}});
+    let expected = json!({"f:template": {"f:spec": {"f:containers": {"k:{\"name\":\"c\"}": item}}}});
+    assert_eq!(fields(&created, "u")["f:spec"], expected);
+
+    let mut event = json!({"metadata": {"name": "e"}, "reason": "r", "eventTime": null, "reportingComponent": ""});
+    track_update(None, &mut event, &manager("u", ""), Place::of_type("io.k8s.api.core.v1.Event"));
+    assert_eq!(fields(&event, "u"), json!({"f:reason": {}}));
+}
+
+#[test]
 fn an_update_that_removes_a_field_removes_it_from_every_record() {
     let live = must(apply(None, &deployment(&json!({"replicas": 2})), "a", false));
     let mut new = live.clone();

@@ -8,7 +8,7 @@ use super::{Directive, PATCH, Spot, StrategicError, directive, merge_maps};
 use crate::object::canonical;
 use crate::schema::typed::PatchStrategy;
 
-/// Merges the patch of a list into it, and puts it into the order that `$setElementOrder` asks for.
+/// Merges the patch of a list into it, and puts it into the order that `$setElementOrder` asks for, else the patch.
 pub(super) fn merge(
     current: &[Value],
     patch: &[Value],
@@ -22,7 +22,10 @@ pub(super) fn merge(
         PatchStrategy::MergeScalars => merge_scalars(current.to_vec(), patch),
         PatchStrategy::MergeBy(key) => merge_items(current.to_vec(), patch, key, place)?,
     };
-    let Some(order) = order else { return Ok(merged) };
+    let before = positions(current, strategy);
+    let Some(order) = order else {
+        return Ok(in_order(merged, &before, &positions(patch, strategy), strategy));
+    };
     let order = positions(order, strategy);
     let there = positions(&merged, strategy);
     let is_unordered = |item: &&Value| {
@@ -31,7 +34,7 @@ pub(super) fn merge(
     };
     match patch.iter().find(is_unordered) {
         Some(item) => Err(StrategicError::NotOrdered(identity(item, strategy), place.name.to_owned())),
-        None => Ok(in_order(merged, &positions(current, strategy), &order, strategy)),
+        None => Ok(in_order(merged, &before, &order, strategy)),
     }
 }
 

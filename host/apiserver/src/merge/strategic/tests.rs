@@ -28,10 +28,17 @@ fn containers_merge_by_name() {
     let original = pod(&json!([{"name": "a", "image": "1", "env": [{"name": "X", "value": "1"}]}, {"name": "b"}]));
     let patch = pod(&json!([{"name": "a", "env": [{"name": "Y", "value": "2"}]}, {"name": "c"}]));
     let expected = pod(&json!([
-        {"name": "a", "image": "1", "env": [{"name": "X", "value": "1"}, {"name": "Y", "value": "2"}]},
-        {"name": "b"}, {"name": "c"},
+        {"name": "a", "image": "1", "env": [{"name": "Y", "value": "2"}, {"name": "X", "value": "1"}]},
+        {"name": "c"}, {"name": "b"},
     ]));
     assert_eq!(patched(&original, &patch), expected);
+}
+
+#[test]
+fn new_items_come_before_the_servers_own_and_patched_ones_keep_their_places() {
+    let names = |names: &[&str]| pod(&names.iter().map(|name| json!({ "name": name })).collect());
+    assert_eq!(patched(&names(&["a", "b"]), &names(&["c"])), names(&["c", "a", "b"]));
+    assert_eq!(patched(&names(&["a", "b"]), &names(&["b", "c"])), names(&["a", "b", "c"]));
 }
 
 #[test]
@@ -40,7 +47,7 @@ fn ports_merge_by_the_key_of_what_holds_them() {
     let patch = pod(&json!([{"name": "a", "ports": [{"containerPort": 80, "name": "y"}]}]));
     assert_eq!(patched(&original, &patch), pod(&json!([{"name": "a", "ports": [{"containerPort": 80, "name": "y"}]}])));
     let service = json!({"spec": {"ports": [{"port": 80, "name": "x"}]}});
-    let both = json!({"spec": {"ports": [{"port": 80, "name": "x"}, {"port": 81}]}});
+    let both = json!({"spec": {"ports": [{"port": 81}, {"port": 80, "name": "x"}]}});
     let patch = json!({"spec": {"ports": [{"port": 81}]}});
     assert_eq!(strategic_merge(&service, &patch, Place::of_type("io.k8s.api.core.v1.Service")), Ok(both));
 }

@@ -45,7 +45,7 @@ pub(crate) fn apply(resource: &ResourceType, object: &mut Value) {
         ("" | "apps" | "batch", kind) if spec_is_map && kind != "Namespace" => {
             let spec = object::map_mut(object, "spec");
             match resource.kind.as_str() {
-                "Pod" => workloads::pod(spec),
+                "Pod" => workloads::lone_pod(spec),
                 "Deployment" => workloads::deployment(spec),
                 "ReplicaSet" | "ReplicationController" => workloads::replica_set(spec),
                 "StatefulSet" => workloads::stateful_set(spec),
@@ -92,7 +92,9 @@ pub(crate) fn on_create(
             object["status"] = json!({ "phase": "Active" });
         }
         ("", "Pod") => {
-            object["status"] = json!({ "phase": "Pending", "qosClass": "BestEffort" });
+            workloads::admit_pod(object::map_mut(object, "spec"));
+            let quality = workloads::quality_of_service(&object["spec"]);
+            object["status"] = json!({ "phase": "Pending", "qosClass": quality });
         }
         ("", "PersistentVolumeClaim") => object["status"] = json!({ "phase": "Pending" }),
         ("", "Service") => {

@@ -13,6 +13,13 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 pub(super) fn service(spec: &mut Map<String, Value>) {
     default_text(spec, "type", "ClusterIP");
     default_text(spec, "sessionAffinity", "None");
+    if spec["sessionAffinity"] == "ClientIP" {
+        const THREE_HOURS: u32 = 10_800;
+        default(spec, "sessionAffinityConfig", json!({}));
+        let config = as_map_mut(&mut spec["sessionAffinityConfig"]);
+        default(config, "clientIP", json!({}));
+        default(as_map_mut(&mut config["clientIP"]), "timeoutSeconds", json!(THREE_HOURS));
+    }
     let kind = spec["type"].as_str().unwrap_or_default().to_owned();
     if kind != "ExternalName" {
         default_text(spec, "internalTrafficPolicy", "Cluster");
@@ -26,7 +33,9 @@ pub(super) fn service(spec: &mut Map<String, Value>) {
     for port in each(spec, "ports") {
         default_text(port, "protocol", "TCP");
         let number = port.get("port").cloned().unwrap_or(Value::Null);
-        default(port, "targetPort", number);
+        if port.get("targetPort").is_none_or(|target| [json!(null), json!(0), json!("")].contains(target)) {
+            port.insert("targetPort".to_owned(), number);
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{default, default_text, each};
-use crate::object::as_map_mut;
+use crate::object::{self, as_map_mut};
+use crate::schema::typed::quantity;
 
 type Spec = Map<String, Value>;
 
@@ -88,6 +89,75 @@ fn template(spec: &mut Spec) {
     }
 }
 
+/// Defaults of a pod that is no template.
+pub(super) fn lone_pod(spec: &mut Spec) {
+    default(spec, "enableServiceLinks", json!(true));
+    if let Some(Value::Number(grace)) = spec.get_mut("terminationGracePeriodSeconds")
+        && grace.as_i64().is_some_and(|seconds| seconds < 0)
+    {
+        *grace = 1.into();
+    }
+    for list in ["containers", "initContainers"] {
+        each(spec, list).for_each(request_the_limits);
+    }
+    pod(spec);
+}
+
+/// A container that has a limit and no request of its own requests the limit.
+fn request_the_limits(container: &mut Spec) {
+    let limits = container.get("resources").and_then(|resources| resources.get("limits"));
+    let Some(limits) = limits.and_then(Value::as_object).filter(|limits| !limits.is_empty()).cloned() else { return };
+    let Some(resources) = container.get_mut("resources").and_then(Value::as_object_mut) else { return };
+    default(resources, "requests", json!({}));
+    let requests = as_map_mut(&mut resources["requests"]);
+    limits.into_iter().for_each(|(name, limit)| default(requests, &name, limit));
+}
+
+/// Gives a new pod what a real server's admission does: the priority of pods without a class, and five minutes on a node
+/// that is gone.
+pub(super) fn admit_pod(spec: &mut Spec) {
+    if spec.get("priorityClassName").is_none_or(|class| *class == json!("")) {
+        default(spec, "priority", json!(0));
+        default_text(spec, "preemptionPolicy", "PreemptLowerPriority");
+    }
+    default(spec, "tolerations", json!([]));
+    let Some(tolerations) = spec.get_mut("tolerations").and_then(Value::as_array_mut) else { return };
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let is_tolerated = tolerations.iter().any(|toleration| {
+            let is =
+                |member: &str, wanted: &str| ["", wanted].contains(&toleration[member].as_str().unwrap_or_default());
+            is("key", key) && is("effect", "NoExecute")
+        });
+        if !is_tolerated {
+            let toleration =
+                json!({ "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300 });
+            tolerations.push(toleration);
+        }
+    }
+}
+
+/// How much of its node a pod is promised.
+pub(super) fn quality_of_service(spec: &Value) -> &'static str {
+    let containers = ["/containers", "/initContainers"].into_iter().flat_map(|list| object::items(spec, list));
+    let (mut says_something, mut is_guaranteed) = (false, true);
+    for container in containers {
+        for resource in ["cpu", "memory"] {
+            let amount = |kind: &str| {
+                let amount = &container["resources"][kind][resource];
+                (!amount.is_null() && quantity::compare(amount, &json!("0")).is_gt()).then_some(amount)
+            };
+            let (request, limit) = (amount("requests"), amount("limits"));
+            says_something |= request.is_some() || limit.is_some();
+            is_guaranteed &= limit.is_some() && request == limit;
+        }
+    }
+    match (says_something, is_guaranteed) {
+        (false, _) => "BestEffort",
+        (true, true) => "Guaranteed",
+        (true, false) => "Burstable",
+    }
+}
+
 /// Defaults of a pod's spec.
 pub(super) fn pod(spec: &mut Spec) {
     default_text(spec, "restartPolicy", "Always");
@@ -154,6 +224,10 @@ fn volume(volume: &mut Spec) {
             default(source, "defaultMode", json!(READABLE));
         }
     }
+    let has_source = volume.iter().any(|(key, value)| key != "name" && !value.is_null());
+    if !has_source {
+        volume.insert("emptyDir".to_owned(), json!({}));
+    }
     if let Some(source) = volume.get_mut("hostPath").and_then(Value::as_object_mut) {
         default(source, "type", json!(""));
     }
@@ -171,6 +245,39 @@ mod tests {
         for image in ["nginx:1", "host:5000/nginx:1", "nginx@sha256:00"] {
             assert!(!is_latest(image), "{image}");
         }
+    }
+
+    #[test]
+    fn a_pod_requests_what_it_is_limited_to_and_is_promised_as_much() {
+        let pod = |resources: Value| {
+            let mut spec = json!({ "containers": [{ "name": "c", "image": "i", "resources": resources }] });
+            lone_pod(as_map_mut(&mut spec));
+            (spec["containers"][0]["resources"]["requests"].clone(), quality_of_service(&spec))
+        };
+        assert_eq!(pod(json!({})), (Value::Null, "BestEffort"));
+        let limits = json!({ "cpu": "1", "memory": "1Gi" });
+        assert_eq!(pod(json!({ "limits": limits })), (limits.clone(), "Guaranteed"));
+        let requests = json!({ "cpu": "100m" });
+        let expected = json!({ "cpu": "100m", "memory": "1Gi" });
+        assert_eq!(pod(json!({ "limits": limits, "requests": requests })), (expected, "Burstable"));
+    }
+
+    #[test]
+    fn a_volume_without_a_source_is_empty() {
+        let mut spec = json!({ "volumes": [{ "name": "v" }, { "name": "w", "configMap": { "name": "c" } }] });
+        pod(as_map_mut(&mut spec));
+        assert_eq!(spec["volumes"][0], json!({ "name": "v", "emptyDir": {} }));
+        assert_eq!(spec["volumes"][1].get("emptyDir"), None);
+    }
+
+    #[test]
+    fn a_new_pod_tolerates_lost_nodes_unless_it_says_otherwise() {
+        let mut spec = json!({ "tolerations": [{ "key": "node.kubernetes.io/not-ready", "operator": "Exists" }] });
+        admit_pod(as_map_mut(&mut spec));
+        let keys: Vec<&Value> =
+            object::items(&spec, "/tolerations").iter().map(|toleration| &toleration["key"]).collect();
+        assert_eq!(keys, ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]);
+        assert_eq!((&spec["priority"], &spec["preemptionPolicy"]), (&json!(0), &json!("PreemptLowerPriority")));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{labels_and_annotations, owner_references};
+use super::metadata::{labels_and_annotations, owner_references};
 use crate::cause::Cause;
 use crate::object::{self, names};
 use crate::schema::{Mark, Node, decoded_metadata};

@@ -6,6 +6,7 @@ mod admission_policies;
 mod certificates;
 mod definitions;
 mod embedded;
+mod metadata;
 mod networks;
 mod pods;
 mod policies;
@@ -14,85 +15,13 @@ mod services;
 mod stored;
 mod workloads;
 
+pub(crate) use metadata::metadata;
 use report::Report;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::cause::Cause;
-use crate::object::{self, names, text};
 use crate::resources::resource::ResourceType;
 use crate::schema::{Judgement, Schema};
-
-/// Errors of the metadata.
-pub(crate) fn metadata(resource: &ResourceType, object: &Value) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    let name = object::name(object);
-    if let Err(why) = check_name(resource, name) {
-        causes.push(Cause::invalid("metadata.name", &json!(name), &why));
-    }
-    labels_and_annotations(object, "metadata", &mut causes);
-    for (index, finalizer) in object::finalizers(object).into_iter().enumerate() {
-        if let Err(why) = names::check_label_key(finalizer) {
-            causes.push(Cause::invalid("metadata.finalizers", &json!(finalizer), &why));
-            let why = "name is neither a standard finalizer name nor is it fully qualified";
-            if resource.id.group.is_empty() && !finalizer.contains('/') {
-                causes.push(Cause::invalid(format!("metadata.finalizers[{index}]"), &json!(finalizer), why));
-            }
-        }
-    }
-    owner_references(object, "metadata", &mut causes);
-    causes
-}
-
-/// Errors of the labels and annotations in the metadata of `object`, which stands at a path.
-fn labels_and_annotations(object: &Value, at: &str, causes: &mut Vec<Cause>) {
-    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
-    for (key, value) in labels.into_iter().flatten() {
-        if let Err(why) = names::check_label_key(key) {
-            causes.push(Cause::invalid(format!("{at}.labels"), &json!(key), &why));
-        }
-        if let Err(why) = names::check_label_value(value.as_str().unwrap_or_default()) {
-            causes.push(Cause::invalid(format!("{at}.labels"), value, &why));
-        }
-    }
-    let annotations = object.pointer("/metadata/annotations").and_then(Value::as_object);
-    for key in annotations.into_iter().flatten().map(|(key, _)| key) {
-        if let Err(why) = names::check_label_key(&key.to_lowercase()) {
-            causes.push(Cause::invalid(format!("{at}.annotations"), &json!(key), &why));
-        }
-    }
-}
-
-fn check_name(resource: &ResourceType, name: &str) -> Result<(), String> {
-    match (resource.id.group.as_str(), resource.kind.as_str()) {
-        ("", "Namespace" | "Service") => names::check_dns_label(name),
-        ("rbac.authorization.k8s.io", _) => names::check_path_segment(name),
-        ("certificates.k8s.io", "CertificateSigningRequest") => Ok(()),
-        _ => names::check_subdomain(name),
-    }
-}
-
-fn owner_references(object: &Value, at: &str, causes: &mut Vec<Cause>) {
-    let owners = object::items(object, "/metadata/ownerReferences");
-    for owner in owners {
-        for key in ["apiVersion", "kind", "name", "uid"] {
-            if text(owner, &format!("/{key}")).is_empty() {
-                let why = if key == "apiVersion" { "version must not be empty" } else { "must not be empty" };
-                causes.push(Cause::invalid(format!("{at}.ownerReferences.{key}"), &json!(""), why));
-            }
-        }
-    }
-    let controllers: Vec<&Value> = owners.iter().filter(|owner| owner["controller"] == json!(true)).collect();
-    if let [first, second, ..] = controllers.as_slice() {
-        let why = format!(
-            "Only one reference can have Controller set to true. Found \"true\" in references for {}/{} and {}/{}",
-            text(first, "/kind"),
-            text(first, "/name"),
-            text(second, "/kind"),
-            text(second, "/name")
-        );
-        causes.push(Cause::invalid(format!("{at}.ownerReferences"), &json!(owners), &why));
-    }
-}
 
 /// Judges a custom resource, beside its metadata. Its rules count on the types that the schema asks for, so
 /// they are left out if what is wrong may break that.

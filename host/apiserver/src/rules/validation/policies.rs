@@ -194,7 +194,7 @@ pub(super) fn event(group: &str, object: &Value, previous: Option<&Value>, repor
         report.required("reportingController");
     }
     for why in names::label_key_errors(controller) {
-        report.invalid("reportingController", &object["reportingController"], &why);
+        report.invalid("reportingController", &json!(controller), &why);
     }
     for field in ["reportingInstance", "action", "reason"] {
         if text(object, &format!("/{field}")).is_empty() {

@@ -237,7 +237,7 @@ fn namespace(object: &Value, now: Moment) -> Vec<Value> {
 
 fn data_count(object: &Value) -> Value {
     let count = |key: &str| object.get(key).and_then(Value::as_object).map_or(0, serde_json::Map::len);
-    json!((count("data") + count("binaryData")).to_string())
+    json!(count("data") + count("binaryData"))
 }
 
 fn config_map(object: &Value, now: Moment) -> Vec<Value> {

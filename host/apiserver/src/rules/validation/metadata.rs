@@ -1,0 +1,154 @@
+//! Validation of `metadata`, which is the same for every kind.
+
+use serde_json::{Value, json};
+
+use crate::cause::Cause;
+use crate::object::{self, names, text};
+use crate::resources::resource::ResourceType;
+
+/// Errors of the metadata.
+pub(crate) fn metadata(resource: &ResourceType, object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let name = object::name(object);
+    if let Err(why) = check_name(resource, name) {
+        causes.push(Cause::invalid("metadata.name", &json!(name), &why));
+    }
+    labels_and_annotations(object, "metadata", &mut causes);
+    finalizers(resource, object, &mut causes);
+    owner_references(object, "metadata", &mut causes);
+    causes
+}
+
+/// Errors of the labels and annotations in the metadata of `object`, which stands at a path.
+pub(super) fn labels_and_annotations(object: &Value, at: &str, causes: &mut Vec<Cause>) {
+    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+    for (key, value) in labels.into_iter().flatten() {
+        keys(&format!("{at}.labels"), key, key, causes);
+        if let Err(why) = names::check_label_value(value.as_str().unwrap_or_default()) {
+            causes.push(Cause::invalid(format!("{at}.labels"), value, &why));
+        }
+    }
+    let annotations = object.pointer("/metadata/annotations").and_then(Value::as_object);
+    for key in annotations.into_iter().flatten().map(|(key, _)| key) {
+        keys(&format!("{at}.annotations"), key, &key.to_lowercase(), causes);
+    }
+}
+
+/// `checked` is the key in the form in which it must follow the rules.
+fn keys(field: &str, key: &str, checked: &str, causes: &mut Vec<Cause>) {
+    let errors = names::label_key_errors(checked);
+    causes.extend(errors.iter().map(|why| Cause::invalid(field, &json!(key), why)));
+}
+
+fn finalizers(resource: &ResourceType, object: &Value, causes: &mut Vec<Cause>) {
+    const EXTENSIONS: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
+    const STANDARD: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+    let finalizers = object::finalizers(object);
+    for finalizer in &finalizers {
+        keys("metadata.finalizers", finalizer, finalizer, causes);
+    }
+    if ["orphan", "foregroundDeletion"].iter().all(|collector| finalizers.contains(collector)) {
+        let why = "finalizer orphan and foregroundDeletion cannot be both set";
+        causes.push(Cause::invalid("metadata.finalizers", &json!(finalizers), why));
+    }
+    // The API's own kinds have a rule more than those of extensions, among them definitions.
+    let is_core = resource.custom.is_none() && !EXTENSIONS.contains(&resource.id.group.as_str());
+    for (index, finalizer) in finalizers.iter().enumerate() {
+        if is_core && !finalizer.contains('/') && !STANDARD.contains(finalizer) {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            causes.push(Cause::invalid(format!("metadata.finalizers[{index}]"), &json!(finalizer), why));
+        }
+    }
+}
+
+fn check_name(resource: &ResourceType, name: &str) -> Result<(), String> {
+    match (resource.id.group.as_str(), resource.kind.as_str()) {
+        ("", "Namespace" | "Service") => names::check_dns_label(name),
+        ("rbac.authorization.k8s.io", _) => names::check_path_segment(name),
+        ("certificates.k8s.io", "CertificateSigningRequest") => Ok(()),
+        _ => names::check_subdomain(name),
+    }
+}
+
+/// Errors of the owners in the metadata of `object`, which stands at a path.
+pub(super) fn owner_references(object: &Value, at: &str, causes: &mut Vec<Cause>) {
+    let field = format!("{at}.ownerReferences");
+    let owners = object::items(object, "/metadata/ownerReferences");
+    for owner in owners {
+        let version = text(owner, "/apiVersion");
+        if version.is_empty() || version.matches('/').count() > 1 {
+            let why = "version must not be empty";
+            causes.push(Cause::invalid(format!("{field}.apiVersion"), &json!(version), why));
+        }
+        for key in ["kind", "name", "uid"] {
+            if text(owner, &format!("/{key}")).is_empty() {
+                causes.push(Cause::invalid(format!("{field}.{key}"), &json!(""), "must not be empty"));
+            }
+        }
+        if version == "v1" && text(owner, "/kind") == "Event" {
+            let why = "/v1, Kind=Event is disallowed from being an owner";
+            causes.push(invalid_owners(&field, &owner_text(owner), why));
+        }
+    }
+    let controllers: Vec<&Value> = owners.iter().filter(|owner| owner["controller"] == json!(true)).collect();
+    if let [first, second, ..] = controllers.as_slice() {
+        let why = format!(
+            "Only one reference can have Controller set to true. Found \"true\" in references for {}/{} and {}/{}",
+            text(first, "/kind"),
+            text(first, "/name"),
+            text(second, "/kind"),
+            text(second, "/name")
+        );
+        let all: Vec<String> = owners.iter().map(owner_text).collect();
+        causes.push(invalid_owners(&field, &format!("[{}]", all.join(",")), &why));
+    }
+}
+
+fn invalid_owners(field: &str, shown: &str, why: &str) -> Cause {
+    let message = format!("Invalid value: {shown}: {why}");
+    Cause { reason: "FieldValueInvalid", message, field: field.to_owned() }
+}
+
+/// The members in the order of their Go struct.
+fn owner_text(owner: &Value) -> String {
+    let members = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
+    let there = members.iter().filter_map(|key| Some(format!("{key:?}:{}", owner.get(*key)?)));
+    format!("{{{}}}", there.collect::<Vec<_>>().join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resources::builtin;
+
+    fn errors(metadata: &Value) -> Vec<String> {
+        let resource =
+            builtin::resources().into_iter().find(|resource| resource.kind == "ConfigMap").expect("config maps");
+        let mut object = json!({ "metadata": metadata });
+        object["metadata"]["name"] = json!("a");
+        super::metadata(&resource, &object).iter().map(Cause::to_string).collect()
+    }
+
+    #[test]
+    fn a_finalizer_has_a_domain_or_is_a_known_one() {
+        assert_eq!(errors(&json!({ "finalizers": ["a/b", "orphan", "kubernetes"] })), Vec::<String>::new());
+        let why = "name is neither a standard finalizer name nor is it fully qualified";
+        let expected = format!("metadata.finalizers[0]: Invalid value: \"a\": {why}");
+        assert_eq!(errors(&json!({ "finalizers": ["a"] })), [expected]);
+        let both = errors(&json!({ "finalizers": ["orphan", "foregroundDeletion"] }));
+        assert!(both[0].ends_with("finalizer orphan and foregroundDeletion cannot be both set"), "{both:?}");
+    }
+
+    #[test]
+    fn an_owner_has_one_version_and_is_no_event() {
+        let owner = |version: &str, kind: &str| {
+            errors(&json!({ "ownerReferences": [{ "apiVersion": version, "kind": kind, "name": "o", "uid": "1" }] }))
+        };
+        assert_eq!(owner("a/b", "Event"), Vec::<String>::new());
+        let expected = "metadata.ownerReferences.apiVersion: Invalid value: \"a/b/c\": version must not be empty";
+        assert_eq!(owner("a/b/c", "X"), [expected]);
+        let shown = r#"{"apiVersion":"v1","kind":"Event","name":"o","uid":"1"}"#;
+        let why = "/v1, Kind=Event is disallowed from being an owner";
+        assert_eq!(owner("v1", "Event"), [format!("metadata.ownerReferences: Invalid value: {shown}: {why}")]);
+    }
+}
