@@ -23,7 +23,7 @@ pub(super) struct ApiServerArgs {
 impl ApiServerArgs {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let stop = shutdown::on_signal()?;
-        let server = self.embedded.start(Some(self.kubeconfig_out.clone()), self.port_file).await?;
+        let server = self.embedded.start(self.kubeconfig_out.clone(), self.port_file).await?;
         // On standard output, for who reads it: the log is on standard error.
         print(&format!("ready {} kubeconfig={}\n", server.url(), self.kubeconfig_out.display()))?;
         stop.cancelled().await;

@@ -61,7 +61,7 @@ impl DevArgs {
             Some((folder, _)) => folder.join(KUBECONFIG),
             None => KUBECONFIG.into(),
         });
-        let server = self.embedded.start(Some(kubeconfig.clone()), None).await?;
+        let server = self.embedded.start(kubeconfig.clone(), None).await?;
         tracing::info!(
             server = server.url(),
             "embedded API server is ready: kubectl --kubeconfig {} get all",

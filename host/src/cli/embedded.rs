@@ -60,17 +60,13 @@ fn loopback(text: &str) -> Result<SocketAddr, String> {
 
 impl EmbeddedArgs {
     /// Starts the server, and writes the files for its clients.
-    pub(super) async fn start(
-        self,
-        kubeconfig: Option<PathBuf>,
-        port_file: Option<PathBuf>,
-    ) -> anyhow::Result<ApiServer> {
+    pub(super) async fn start(self, kubeconfig: PathBuf, port_file: Option<PathBuf>) -> anyhow::Result<ApiServer> {
         let options = StandaloneOptions {
             config: self.config()?,
             load: self.load,
             state: self.state,
             reactors: self.reactors,
-            kubeconfig,
+            kubeconfig: Some(kubeconfig),
             port_file,
         };
         windlass_apiserver::serve(options).await.context("cannot start the embedded API server")

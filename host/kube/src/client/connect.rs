@@ -12,9 +12,9 @@ use kube::client::Body;
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use serde::Deserialize;
-use tower::{BoxError, Service};
+use tower::{BoxError, Service, ServiceExt as _};
 
-use crate::client::reachability::Reachability;
+use crate::client::reachability::{Observed, Reachability};
 use crate::client::request::{self, RequestError, chain};
 use crate::client::transport::{self, Tuning};
 
@@ -70,7 +70,8 @@ impl Connection {
         let url = server.to_string().trim_end_matches('/').to_owned();
         let reachability = Reachability::new(&url);
         let default_namespace = "default".to_owned();
-        let client = transport::over(service, &reachability, server, &default_namespace);
+        let service = service.map_err(S::Error::into);
+        let client = Client::new(Observed::new(service, reachability.clone(), server), &default_namespace);
         let (source, origin) = ("this process".to_owned(), Origin::InProcess);
         Self { client, reachability, server: url, default_namespace, source, origin }
     }

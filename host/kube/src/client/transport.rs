@@ -18,7 +18,7 @@ use http::uri::Scheme;
 use http::{Request, Response, Uri};
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
-use hyper::body::{Body as HttpBody, Incoming};
+use hyper::body::Incoming;
 use hyper_rustls::{DefaultServerNameResolver, FixedServerNameResolver, HttpsConnector, ResolveServerName};
 use hyper_util::client::legacy::connect::{Connection as _, HttpConnector};
 use hyper_util::client::legacy::{self, Builder};
@@ -91,19 +91,6 @@ pub(crate) fn client(config: &Config, tuning: Tuning, reachability: &Reachabilit
         .layer(config.extra_headers_layer()?)
         .service(Observed::new(transport, reachability.clone(), &config.cluster_url));
     Ok(Client::new(service, config.default_namespace.clone()))
-}
-
-/// A client whose requests `service` answers, in this process. What it learns about the server goes to `reachability`.
-pub(crate) fn over<S, B>(service: S, reachability: &Reachability, server: &Uri, default_namespace: &str) -> Client
-where
-    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + Sync + 'static,
-    S::Future: Send,
-    S::Error: Into<BoxError>,
-    B: HttpBody<Data = Bytes> + Send + 'static,
-    B::Error: Into<BoxError>,
-{
-    let service = ServiceBuilder::new().map_err(S::Error::into).service(service);
-    Client::new(Observed::new(service, reachability.clone(), server), default_namespace)
 }
 
 /// Whether an error of this transport is certain to mean that no byte of the request has left. A stream that the server

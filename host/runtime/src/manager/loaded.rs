@@ -7,17 +7,13 @@ use tokio_util::sync::CancellationToken;
 use windlass_kube::client::Connection;
 use windlass_wasm::Plugin;
 
-use super::{HostError, end, fair, follow, unique};
+use super::{Begun, HostError, begin, end, unique};
 use crate::egress::tls::Trust;
-use crate::host::Host;
-use crate::leadership::Leadership;
 use crate::observe::admin::Admin;
 use crate::observe::metrics::HostMetrics;
 use crate::observe::status::Status;
-use crate::phases::{self, Phases};
 use crate::plugins::reload::Servings;
 use crate::plugins::serve::Serving;
-use crate::plugins::supplies::Supplies;
 use crate::policies::Policies;
 use crate::settings::Settings;
 use crate::supervise::caught;
@@ -39,15 +35,8 @@ pub async fn run_loaded(
     let trust = Trust::with(settings.http_ca.as_deref())?;
     let policies = Policies::without_files(settings.policies.clone());
     let replica: Arc<str> = unique("process", windlass_world::random()).into();
-    let leadership = Leadership::new(settings.leases.clone(), &connection, &replica, &stop)?;
-    let host = Arc::new(Host::new(connection.clone(), &settings, policies, leadership, replica, shown, trust));
-    let fair = fair(&host.features, settings.concurrent_calls, settings.call_slots);
-    let supplies = Supplies::new(&connection, &host.discovery, &settings, fair);
-    host.leadership.start(&host.informers, &host.panics);
-    let phases = Phases::of(stop.clone());
-    let followers = phases::tracker();
-    followers.spawn(follow::kinds(host.clone(), stop.clone()));
-    followers.spawn(follow::offers(host.clone(), stop.clone()));
+    let Begun { host, supplies, phases, followers } =
+        begin(&connection, &settings, policies, replica, shown, trust, &stop)?;
     // What becomes of a newer generation is told to nobody: there is none.
     let (reports, _told) = mpsc::unbounded_channel();
     let mut servings = Servings::new();

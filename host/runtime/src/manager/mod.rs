@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
 use windlass_core::fair::Fair;
 use windlass_core::features::{Feature, FeatureState, Features};
 use windlass_kube::client::{self, Connection};
@@ -92,16 +93,8 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
     }
     let (policies, files) = Policies::read(settings.policies.clone()).await?;
     let replica: Arc<str> = replica().into();
-    let leadership = Leadership::new(settings.leases.clone(), &connection, &replica, &stop)?;
-    shown.metrics.collect(leadership.collector());
-    let host = Arc::new(Host::new(connection.clone(), &settings, policies, leadership, replica, shown, trust));
-    let fair = fair(&host.features, settings.concurrent_calls, settings.call_slots);
-    let supplies = Supplies::new(&connection, &host.discovery, &settings, fair);
-    host.leadership.start(&host.informers, &host.panics);
-    let phases = Phases::of(stop.clone());
-    let followers = phases::tracker();
-    followers.spawn(follow::kinds(host.clone(), stop.clone()));
-    followers.spawn(follow::offers(host.clone(), stop.clone()));
+    let Begun { host, supplies, phases, followers } =
+        begin(&connection, &settings, policies, replica, shown, trust, &stop)?;
     // What binds calls is followed until the last of them has ended.
     followers.spawn(follow::policies(host.clone(), files, phases.over.clone()));
     followers.spawn(follow::configs(host.clone(), supplies.clone(), phases.over.clone()));
@@ -119,6 +112,36 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
     followers.wait().await;
     tellers.join_all().await;
     if clean { Ok(()) } else { Err(HostError::NotClean) }
+}
+
+/// A host at work that has no plugin yet.
+struct Begun {
+    host: Arc<Host>,
+    supplies: Arc<Supplies>,
+    phases: Phases,
+    followers: TaskTracker,
+}
+
+/// Puts a host together, and begins all of it that no plugin is needed for.
+fn begin(
+    connection: &Connection,
+    settings: &Settings,
+    policies: Policies,
+    replica: Arc<str>,
+    shown: Admin,
+    trust: Trust,
+    stop: &CancellationToken,
+) -> Result<Begun, LeaseError> {
+    let leadership = Leadership::new(settings.leases.clone(), connection, &replica, stop)?;
+    shown.metrics.collect(leadership.collector());
+    let host = Arc::new(Host::new(connection.clone(), settings, policies, leadership, replica, shown, trust));
+    let fair = fair(&host.features, settings.concurrent_calls, settings.call_slots);
+    let supplies = Supplies::new(connection, &host.discovery, settings, fair);
+    host.leadership.start(&host.informers, &host.panics);
+    let followers = phases::tracker();
+    followers.spawn(follow::kinds(host.clone(), stop.clone()));
+    followers.spawn(follow::offers(host.clone(), stop.clone()));
+    Ok(Begun { host, supplies, phases: Phases::of(stop.clone()), followers })
 }
 
 /// Stops, and says whether that was clean.
