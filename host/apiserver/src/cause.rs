@@ -23,8 +23,23 @@ impl Cause {
 
     /// A field whose value is refused; `value` is shown as JSON.
     pub(crate) fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Cause {
-        let message = format!("Invalid value: {value}: {detail}");
-        Cause { reason: "FieldValueInvalid", message, field: field.into() }
+        Cause::invalid_shown(field, &value.to_string(), detail)
+    }
+
+    /// The same of a value that is printed otherwise than as its JSON.
+    pub(crate) fn invalid_shown(field: impl Into<String>, shown: &str, detail: &str) -> Cause {
+        Cause { reason: "FieldValueInvalid", message: format!("Invalid value: {shown}: {detail}"), field: field.into() }
+    }
+
+    /// A value that stands there twice, as it is printed.
+    pub(crate) fn duplicate(field: impl Into<String>, shown: &str) -> Cause {
+        Cause { reason: "FieldValueDuplicate", message: format!("Duplicate value: {shown}"), field: field.into() }
+    }
+
+    /// A list of more items than are allowed.
+    pub(crate) fn too_many(field: impl Into<String>, found: usize, most: usize) -> Cause {
+        let message = format!("Too many: {found}: must have at most {most} items");
+        Cause { reason: "FieldValueTooMany", message, field: field.into() }
     }
 
     /// A text of more bytes than are allowed.

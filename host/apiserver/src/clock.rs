@@ -73,11 +73,6 @@ impl Moment {
         self.0.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
     }
 
-    /// The moment that was written as such a text.
-    pub(crate) fn parse(text: &str) -> Option<Moment> {
-        text.parse().ok().map(Moment)
-    }
-
     /// Since 1970.
     pub(crate) fn seconds(self) -> i64 {
         self.0.as_second()

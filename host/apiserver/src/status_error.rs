@@ -9,6 +9,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::cause::Cause;
+use crate::object;
 use crate::resources::resource::{GroupResource, ResourceType};
 
 /// A request that was refused, with everything its `Status` says.
@@ -170,12 +171,9 @@ impl ApiError {
         let code = status["code"].as_u64().and_then(|code| u16::try_from(code).ok());
         let code = code.and_then(|code| StatusCode::from_u16(code).ok()).filter(|code| code.as_u16() >= 400);
         ApiError {
-            code: code.unwrap_or(StatusCode::BAD_REQUEST),
             reason: Cow::Owned(text("reason").to_owned()),
-            message,
             details: status.get("details").filter(|details| details.is_object()).cloned(),
-            continuation: None,
-            is_text: false,
+            ..ApiError::new(code.unwrap_or(StatusCode::BAD_REQUEST), "", message)
         }
     }
 
@@ -297,8 +295,7 @@ impl ApiError {
 
     /// The request names a version that this server has not reached.
     pub(crate) fn future_version(asked: u64, current: u64) -> ApiError {
-        let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
-        let mut error = ApiError::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message);
+        let mut error = ApiError::timeout(&format!("Too large resource version: {asked}, current: {current}"));
         let causes = json!([{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }]);
         error.details = Some(json!({ "causes": causes, "retryAfterSeconds": 1 }));
         error
@@ -369,16 +366,9 @@ fn joined(causes: &[Cause]) -> String {
             lines.push(line);
         }
     }
-    match lines.as_slice() {
-        [only] => only.clone(),
-        many => format!("[{}]", many.join(", ")),
-    }
+    object::aggregate(&lines)
 }
 
 fn in_one_line(causes: &[Cause]) -> String {
-    let lines: Vec<String> = causes.iter().map(Cause::to_string).collect();
-    match lines.as_slice() {
-        [only] => only.clone(),
-        many => format!("[{}]", many.join(", ")),
-    }
+    object::aggregate(&causes.iter().map(Cause::to_string).collect::<Vec<_>>())
 }

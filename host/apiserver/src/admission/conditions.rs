@@ -48,8 +48,7 @@ impl MatchCondition {
         match errors.as_slice() {
             [] => Ok(true),
             _ if ignores => Ok(false),
-            [only] => Err(only.clone()),
-            many => Err(format!("[{}]", many.join(", "))),
+            errors => Err(object::aggregate(errors)),
         }
     }
 }

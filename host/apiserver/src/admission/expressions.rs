@@ -38,8 +38,7 @@ pub(crate) fn check_condition(source: &str, has_params: bool) -> Result<(), Stri
 }
 
 /// The values of the variables, from the `request` of a review.
-pub(super) fn values(review: &Value) -> Vec<(String, cel::Value)> {
-    let mut request = review.clone();
+pub(super) fn values(mut request: Value) -> Vec<(String, cel::Value)> {
     let mut taken = |key: &str| request.as_object_mut().and_then(|fields| fields.remove(key)).unwrap_or_default();
     let (object, old) = (taken("object"), taken("oldObject"));
     [("object", object), ("oldObject", old), ("request", request)]

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::plugins::AdmissionPlugins;
 use super::request::AdmissionRequest;
-use super::webhook::{Turn, Webhook, give_up};
+use super::webhook::{Asked, Turn, Webhook, give_up};
 use crate::clock::Chance;
 use crate::consultation::Consultation;
 use crate::object;
@@ -63,9 +63,9 @@ impl Rounds<'_> {
         let object = self.object.as_deref();
         let Some(resource) = webhook.matched(self.request, self.consultation, object)? else { return Ok(None) };
         let mut turn = Turn { is_mutating: true, round, chance: self.chance };
-        let question = webhook.question(self.request, self.consultation, resource, object, &mut turn)?;
-        let Some(reply) = self.consultation.reply(&question.key) else {
-            return Err(give_up(self.consultation, vec![question]));
+        let reply = match webhook.ask(self.request, self.consultation, resource, object, &mut turn)? {
+            Asked::Before(reply) => reply,
+            Asked::Now(question) => return Err(give_up(self.consultation, vec![*question])),
         };
         let Some(answer) = webhook.heard(reply, true)? else { return Ok(Some(false)) };
         self.warnings.extend(answer.warnings.iter().cloned());

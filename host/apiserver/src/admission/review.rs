@@ -8,7 +8,7 @@ use json_patch::Patch;
 use serde_json::{Value, json};
 
 use super::request::AdmissionRequest;
-use crate::consultation::Consultation;
+use crate::consultation::{Consultation, reviews};
 use crate::object::{strings, text};
 use crate::resources::resource::ResourceType;
 
@@ -86,18 +86,8 @@ impl WebhookAnswer {
 }
 
 fn check_reference(expected: &str, review: &Value) -> Result<(), String> {
-    let uid = text(review, "/response/uid");
-    if uid != expected {
-        return Err(format!("expected response.uid={expected:?}, got {uid:?}"));
-    }
-    let (version, kind) = (text(review, "/apiVersion"), text(review, "/kind"));
-    if (version, kind) != ("admission.k8s.io/v1", "AdmissionReview") {
-        let version = if version.contains('/') { version.to_owned() } else { format!("/{version}") };
-        return Err(format!(
-            "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {version}, Kind={kind}"
-        ));
-    }
-    Ok(())
+    reviews::check_uid(review, expected)?;
+    reviews::check_type(review, "admission.k8s.io/v1", "AdmissionReview")
 }
 
 /// Patch and type come together, and only from a mutating webhook.

@@ -12,13 +12,10 @@ use super::matching::ResourceMatcher;
 use super::request::AdmissionRequest;
 use super::review::{self, WebhookAnswer};
 use crate::clock::Chance;
-use crate::consultation::{Consultation, Question, QuestionKey, WebhookClient, WebhookReply};
+use crate::consultation::{Consultation, Question, QuestionKey, WebhookClient, WebhookReply, reviews};
 use crate::object::{self, text};
 use crate::resources::resource::ResourceType;
 use crate::status_error::ApiError;
-
-/// The versions of `AdmissionReview`.
-const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
 
 /// A webhook, with what decides when it is called.
 #[derive(Debug)]
@@ -54,7 +51,7 @@ impl Webhook {
             bears_dry_run: ["None", "NoneOnDryRun"].contains(&text(webhook, "/sideEffects")),
             timeout: Duration::from_secs(seconds),
             client: WebhookClient::read(&webhook["clientConfig"]),
-            version: versions.iter().find_map(|known| REVIEWS.iter().find(|own| *own == known)).unwrap_or(&REVIEWS[0]),
+            version: reviews::version(&versions),
         }
     }
 
@@ -68,32 +65,26 @@ impl Webhook {
         let Some(resource) = self.matcher.matched(request, object)? else { return Ok(None) };
         let seen = self.conditions.first().map(|_| review::request(request, consultation, resource, object));
         let Some(seen) = seen else { return Ok(Some(resource)) };
-        let holds = MatchCondition::all_hold(&self.conditions, &expressions::values(&seen), self.is_ignored);
+        let holds = MatchCondition::all_hold(&self.conditions, &expressions::values(seen), self.is_ignored);
         let holds = holds.map_err(|why| ApiError::forbidden(&request.resource.id, request.name, &why))?;
         Ok(holds.then_some(resource))
     }
 
-    /// The question, whether or not it was asked before.
-    pub(super) fn question(
+    /// The webhook's reply to the question, or the question if it is still to be asked.
+    pub(super) fn ask<'c>(
         &self,
         request: &AdmissionRequest<'_>,
-        consultation: &Consultation,
+        consultation: &'c Consultation,
         resource: &Arc<ResourceType>,
         object: Option<&Value>,
         turn: &mut Turn<'_>,
-    ) -> Result<Question, ApiError> {
+    ) -> Result<Asked<'c>, ApiError> {
         if request.dry_run && !self.bears_dry_run {
             let message = format!("admission webhook {:?} does not support dry run", self.name);
             return Err(ApiError::bad_request(message));
         }
+        // Drawn whether or not it is needed: all attempts of a request draw the same.
         let uid = turn.chance.uid();
-        let mut seen = review::request(request, consultation, resource, object);
-        seen["uid"] = json!(uid);
-        let body = json!({
-            "kind": "AdmissionReview",
-            "apiVersion": format!("admission.k8s.io/{}", self.version),
-            "request": seen,
-        });
         let phase = if turn.is_mutating { "mutating" } else { "validating" };
         let key = QuestionKey {
             webhook: format!("{phase}/{}", self.id),
@@ -101,8 +92,18 @@ impl Webhook {
             object: format!("{}/{}", request.namespace, request.old.map_or(request.name, object::name)),
             version: request.old.map(object::resource_version).unwrap_or_default().to_owned(),
         };
+        if let Some(reply) = consultation.reply(&key) {
+            return Ok(Asked::Before(reply));
+        }
+        let mut seen = review::request(request, consultation, resource, object);
+        seen["uid"] = json!(uid);
+        let body = json!({
+            "kind": "AdmissionReview",
+            "apiVersion": format!("admission.k8s.io/{}", self.version),
+            "request": seen,
+        });
         let (client, timeout) = (self.client.clone(), self.timeout);
-        Ok(Question { key, client, timeout, uid, body: body.to_string() })
+        Ok(Asked::Now(Box::new(Question { key, client, timeout, uid, body: body.to_string() })))
     }
 
     /// The answer, if it is one that lets the request go on. None: the webhook failed, and may.
@@ -126,6 +127,12 @@ pub(super) struct Turn<'a> {
     pub(super) is_mutating: bool,
     pub(super) round: u8,
     pub(super) chance: &'a mut Chance,
+}
+
+/// A question, and whether it was asked before.
+pub(super) enum Asked<'c> {
+    Before(&'c WebhookReply),
+    Now(Box<Question>),
 }
 
 /// Gives a request up until these questions are answered. Nobody sees the error.

@@ -1,7 +1,6 @@
 //! Tokens of service accounts: the account, and the object that the token is bound to, must still be there.
 
 use crate::authz::User;
-use crate::clock::Moment;
 use crate::object;
 use crate::resources::resource::GroupResource;
 use crate::storage::ObjectKey;
@@ -38,7 +37,7 @@ fn lives(state: &State, plural: &str, namespace: &str, reference: &Reference) ->
     };
     let Some(found) = state.store.get(&key).filter(|found| object::uid(found) == reference.uid) else { return false };
     let ended = object::text(found, "/metadata/deletionTimestamp");
-    Moment::parse(ended).is_none_or(|ended| ended.seconds() + LEEWAY >= state.time.now().seconds())
+    state.time.now().seconds_since(ended).is_none_or(|since| since <= LEEWAY)
 }
 
 fn user(claims: &Claims) -> User {

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use serde_json::Value;
 
 use crate::authz::{Attributes, PolicyRule, User, resolve};
-use crate::object::text;
+use crate::object::{self, text};
 use crate::resources::resource::GroupResource;
 use crate::storage::state::State;
 use crate::storage::{ObjectKey, Store};
@@ -59,7 +59,7 @@ impl<'a> Access<'a> {
             ControlFlow::Continue(())
         });
         if !decision.allowed && !vain.is_empty() {
-            decision.reason = format!("RBAC: {}", joined(&vain));
+            decision.reason = format!("RBAC: {}", object::aggregate(&vain));
         }
         decision
     }
@@ -80,7 +80,7 @@ impl<'a> Access<'a> {
                 ControlFlow::Continue(())
             });
         }
-        (rules, (!vain.is_empty()).then(|| joined(&vain)))
+        (rules, (!vain.is_empty()).then(|| object::aggregate(&vain)))
     }
 
     /// The rules of the role that a binding in `namespace` refers to.
@@ -99,13 +99,5 @@ impl<'a> Access<'a> {
         let Some(account) = self.store.get(&key) else { return false };
         let asked = GroupResource::new(&asked.group, &asked.resource).to_string();
         text(account, DENY).split(',').map(str::trim).any(|denied| denied == "*" || denied == asked)
-    }
-}
-
-/// Errors as Go's aggregate prints them.
-fn joined(errors: &[String]) -> String {
-    match errors {
-        [only] => only.clone(),
-        many => format!("[{}]", many.join(", ")),
     }
 }

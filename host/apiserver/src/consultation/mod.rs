@@ -5,6 +5,7 @@
 //! lock and has the request served again, with the answer.
 
 mod client;
+pub(crate) mod reviews;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};

@@ -28,6 +28,14 @@ pub(crate) fn is_go_zero(value: &Value) -> bool {
     }
 }
 
+/// Errors as Go's aggregate prints them.
+pub(crate) fn aggregate(errors: &[String]) -> String {
+    match errors {
+        [only] => only.clone(),
+        many => format!("[{}]", many.join(", ")),
+    }
+}
+
 /// The bytes of a text in base64: line breaks are skipped, and bits after the last byte do not count.
 pub(crate) fn decode_base64(text: &str) -> Option<Vec<u8>> {
     const GO: GeneralPurpose =

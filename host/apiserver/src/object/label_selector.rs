@@ -6,9 +6,19 @@ use crate::object::{items, label, strings, text};
 
 /// Whether a selector picks the object by its labels. One without requirements picks all.
 pub(crate) fn selects(selector: &Value, object: &Value) -> bool {
-    let wanted = selector.get("matchLabels").and_then(Value::as_object);
-    let equal = wanted.into_iter().flatten().all(|(key, value)| label(object, key) == value.as_str());
-    equal && items(selector, "/matchExpressions").iter().all(|expression| holds(expression, object))
+    has_all(object, selector.get("matchLabels"))
+        && items(selector, "/matchExpressions").iter().all(|expression| holds(expression, object))
+}
+
+/// Whether the selector in the spec of `owner` picks the object. Without one it picks none.
+pub(crate) fn is_selected_by(owner: &Value, object: &Value) -> bool {
+    owner.pointer("/spec/selector").is_some_and(|selector| selects(selector, object))
+}
+
+/// Whether the object has all of these labels. No map asks for none.
+pub(crate) fn has_all(object: &Value, wanted: Option<&Value>) -> bool {
+    let wanted = wanted.and_then(Value::as_object);
+    wanted.into_iter().flatten().all(|(key, value)| label(object, key) == value.as_str())
 }
 
 fn holds(expression: &Value, object: &Value) -> bool {

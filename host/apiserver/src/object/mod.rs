@@ -10,7 +10,7 @@ pub(crate) mod names;
 use serde_json::{Map, Value, json};
 
 pub(crate) use canonical::{braces, canonical};
-pub(crate) use go::{decode_base64, go_kind, is_go_zero};
+pub(crate) use go::{aggregate, decode_base64, go_kind, is_go_zero};
 
 /// The fields that `metadata` has.
 pub(crate) const METADATA: [&str; 15] = [

@@ -7,14 +7,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::consultation::{Consultation, Question, QuestionKey, WebhookClient};
+use crate::consultation::{Consultation, Question, QuestionKey, WebhookClient, reviews};
 use crate::object::{self, strings, text};
 
 /// A real server waits so long.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The versions of `ConversionReview`.
-const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
 
 /// The webhook of a definition.
 #[derive(Debug)]
@@ -34,10 +31,9 @@ impl Converter {
             return None;
         }
         let versions = strings(conversion, "/webhook/conversionReviewVersions");
-        let version = versions.iter().find_map(|known| REVIEWS.iter().find(|own| *own == known));
         Some(Arc::new(Converter {
             client: WebhookClient::read(&conversion["webhook"]["clientConfig"]),
-            version: version.unwrap_or(&REVIEWS[0]),
+            version: reviews::version(&versions),
             generation: object::resource_version(definition).to_owned(),
         }))
     }
@@ -80,18 +76,14 @@ impl Converter {
 
     fn objects_in(&self, mut review: Value, uid: &str) -> Result<Vec<Value>, String> {
         let is_strict = self.version == "v1";
-        let (version, kind) = (text(&review, "/apiVersion"), text(&review, "/kind"));
-        if is_strict && (version, kind) != ("apiextensions.k8s.io/v1", "ConversionReview") {
-            let version = if version.contains('/') { version.to_owned() } else { format!("/{version}") };
-            let wanted = "apiextensions.k8s.io/v1, Kind=ConversionReview";
-            return Err(format!("expected webhook response of {wanted}, got {version}, Kind={kind}"));
+        if is_strict {
+            reviews::check_type(&review, "apiextensions.k8s.io/v1", "ConversionReview")?;
         }
         if !review["response"].is_object() {
             return Err("no response provided".to_owned());
         }
-        let found = text(&review, "/response/uid");
-        if is_strict && found != uid {
-            return Err(format!("expected response.uid={uid:?}, got {found:?}"));
+        if is_strict {
+            reviews::check_uid(&review, uid)?;
         }
         let (status, message) = (text(&review, "/response/result/status"), text(&review, "/response/result/message"));
         match (status, message) {

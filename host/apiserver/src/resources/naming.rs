@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::object::{strings, text};
+use crate::object::{self, strings, text};
 use crate::resources::resource::ResourceType;
 
 /// The names that other resources of a group have.
@@ -43,12 +43,12 @@ pub(crate) struct NameDecision {
 /// Decides about each name by itself. A name that is accepted already stays so.
 pub(crate) fn decide(definition: &Value, taken: &TakenNames<'_>) -> NameDecision {
     let (wanted, had) = (&definition["spec"]["names"], &definition["status"]["acceptedNames"]);
-    let mut accepted = had.as_object().cloned().unwrap_or_default();
+    let mut accepted = Value::Object(had.as_object().cloned().unwrap_or_default());
     let mut conflict = None;
     let mut take = |field: &str, names: &BTreeSet<&str>, reason: &'static str| {
         let pointer = format!("/{field}");
         match refusals(&[text(wanted, &pointer)], &[text(had, &pointer)], names) {
-            None => copy(&mut accepted, field, wanted),
+            None => object::copy_field(&mut accepted, wanted, field),
             Some(why) => conflict = Some((reason, why)),
         }
     };
@@ -57,35 +57,24 @@ pub(crate) fn decide(definition: &Value, taken: &TakenNames<'_>) -> NameDecision
     take("kind", &taken.kinds, "KindConflict");
     take("listKind", &taken.kinds, "ListKindConflict");
     match refusals(&strings(wanted, "/shortNames"), &strings(had, "/shortNames"), &taken.resources) {
-        None => copy(&mut accepted, "shortNames", wanted),
+        None => object::copy_field(&mut accepted, wanted, "shortNames"),
         // The kinds are looked at last, and the last conflict is the one that is told.
         Some(why) if !matches!(conflict, Some(("KindConflict" | "ListKindConflict", _))) => {
             conflict = Some(("ShortNamesConflict", why));
         }
         Some(_) => {}
     }
-    copy(&mut accepted, "categories", wanted);
+    object::copy_field(&mut accepted, wanted, "categories");
     for field in ["plural", "kind"] {
-        accepted.entry(field).or_insert_with(|| json!(""));
+        object::as_map_mut(&mut accepted).entry(field).or_insert_with(|| json!(""));
     }
-    NameDecision { accepted: Value::Object(accepted), conflict }
-}
-
-fn copy(names: &mut Map<String, Value>, field: &str, from: &Value) {
-    match from.get(field) {
-        Some(value) => names.insert(field.to_owned(), value.clone()),
-        None => names.remove(field),
-    };
+    NameDecision { accepted, conflict }
 }
 
 fn refusals(wanted: &[&str], had: &[&str], taken: &BTreeSet<&str>) -> Option<String> {
     let refused = wanted.iter().filter(|name| !had.contains(name) && taken.contains(*name));
     let lines: Vec<String> = refused.map(|name| format!("{name:?} is already in use")).collect();
-    match lines.as_slice() {
-        [] => None,
-        [only] => Some(only.clone()),
-        many => Some(format!("[{}]", many.join(", "))),
-    }
+    (!lines.is_empty()).then(|| object::aggregate(&lines))
 }
 
 #[cfg(test)]

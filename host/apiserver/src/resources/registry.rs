@@ -58,7 +58,8 @@ impl Registry {
         self.stored_version(storage).or_else(builtin)
     }
 
-    fn stored_version(&self, storage: &GroupResource) -> Option<&Arc<ResourceType>> {
+    /// The version of a custom resource that is stored.
+    pub(crate) fn stored_version(&self, storage: &GroupResource) -> Option<&Arc<ResourceType>> {
         let mut versions = self.custom.get(storage).into_iter().flatten();
         versions.find(|resource| resource.custom.as_ref().is_some_and(|custom| custom.stored))
     }

@@ -67,6 +67,15 @@ pub(crate) struct CustomVersion {
     pub(crate) converter: Option<Arc<Converter>>,
 }
 
+impl CustomVersion {
+    /// The object that a webhook converted to this version, as its schema has it.
+    pub(crate) fn converted(&self, mut object: Value) -> Arc<Value> {
+        self.schema.prune(&mut object);
+        self.schema.default(&mut object);
+        Arc::new(object)
+    }
+}
+
 /// One resource in one version.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about a resource, not states of it")]
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::typed::{self, TypeError};
-use super::{Mark, Node};
+use super::{Mark, Node, below};
 use crate::cause::Cause;
 
 /// The treatment of a value of the wrong type.
@@ -46,7 +46,7 @@ impl Coercion {
                 }
                 for (name, field) in fields.iter_mut() {
                     if let Some(property) = node.properties.get(name) {
-                        self.visit(property, field, &child(path, name))?;
+                        self.visit(property, field, &below(path, name))?;
                     } else if let Some(below) = node.additional.node() {
                         self.visit(below, field, &format!("{path}[{name}]"))?;
                     }
@@ -68,7 +68,7 @@ impl Coercion {
             match resource.get(name) {
                 None | Some(Value::String(_)) => {}
                 Some(other) if self.malformed == Malformed::Refused => {
-                    return Err(Cause::invalid(child(path, name), other, "must be a string"));
+                    return Err(Cause::invalid(below(path, name), other, "must be a string"));
                 }
                 Some(_) => {
                     resource.remove(name);
@@ -80,7 +80,7 @@ impl Coercion {
 
     fn coerce_metadata(&mut self, resource: &mut Map<String, Value>, path: &str) -> Result<(), Cause> {
         let Some(given) = resource.get("metadata") else { return Ok(()) };
-        let path = child(path, "metadata");
+        let path = below(path, "metadata");
         let (metadata, unknown) = match (decoded(given), self.malformed) {
             (Ok(decoded), _) => decoded,
             (Err(error), Malformed::Refused) => return Err(Cause::invalid(path, given, &error.to_string())),
@@ -89,7 +89,7 @@ impl Coercion {
                 (well_formed(fields), Vec::new())
             }
         };
-        self.unknown.extend(unknown.iter().map(|field| child(&path, field)));
+        self.unknown.extend(unknown.iter().map(|field| below(&path, field)));
         resource.insert("metadata".to_owned(), metadata);
         Ok(())
     }
@@ -111,8 +111,4 @@ fn well_formed(fields: &Map<String, Value>) -> Value {
         }
     }
     Value::Object(kept)
-}
-
-fn child(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }

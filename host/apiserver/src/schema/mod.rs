@@ -29,6 +29,7 @@ pub(crate) use embedded::{Malformed, decoded as decoded_metadata};
 pub(crate) use error::SchemaError;
 pub(crate) use rules::Judgement;
 use rules::Rule;
+pub(crate) use validate::below;
 
 use crate::cause::Cause;
 use crate::pattern::{Pattern, PatternBudget};

@@ -230,7 +230,8 @@ fn check_own_identities(node: &Node, list: &[Value], path: &str, found: &mut Vec
     }
 }
 
-fn below(path: &str, name: &str) -> String {
+/// The path of a field of what is at a path.
+pub(crate) fn below(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 

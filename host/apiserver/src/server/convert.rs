@@ -30,10 +30,8 @@ pub(super) async fn converted(
     let answer = webhooks::call(shared, &webhook.client, converter::TIMEOUT, review).await;
     let answer = answer.as_ref().map(|body| &**body).map_err(String::as_str);
     let converted = webhook.read_answer(&originals, &desired, &uid, answer).map_err(ApiError::internal)?;
-    for (place, mut object) in objects.iter_mut().filter(|object| is_other(object)).zip(converted) {
-        custom.schema.prune(&mut object);
-        custom.schema.default(&mut object);
-        *place = Arc::new(object);
+    for (place, object) in objects.iter_mut().filter(|object| is_other(object)).zip(converted) {
+        *place = custom.converted(object);
     }
     Ok(objects)
 }

@@ -252,7 +252,7 @@ impl Call<'_> {
                 Ok(Reply::Page { resource, form, include, page, warnings })
             }
             _ if self.target.subresource() == "log" => {
-                subresources::log(&mut shared.lock(), &self.target, &self.query).map(Reply::Text)
+                subresources::log(&shared.lock(), &self.target, &self.query).map(Reply::Text)
             }
             _ if self.target.subresource() == "scale" => {
                 let read = |state: &mut State, consultation| scale::get(state, &self.target, &consultation);
@@ -282,9 +282,10 @@ impl Call<'_> {
             let (state, authenticator) = (self.context.shared.lock(), &self.context.authenticator);
             return reviews::answer(&state, authenticator, &self.user, &self.target, review).map(Reply::Created);
         }
+        let patch_kind = if verb == Verb::Patch { self.patch_kind()? } else { PatchKind::Merge };
         let kind = match verb {
             Verb::Create => WriteKind::Create,
-            Verb::Patch if self.patch_kind()? == PatchKind::Apply => WriteKind::Apply,
+            Verb::Patch if patch_kind == PatchKind::Apply => WriteKind::Apply,
             Verb::Patch => WriteKind::Patch,
             _ => WriteKind::Update,
         };
@@ -299,7 +300,6 @@ impl Call<'_> {
             WriteKind::Apply => decode::parse_yaml(self.body)?,
             WriteKind::Patch => Value::Null,
         };
-        let patch_kind = if verb == Verb::Patch { self.patch_kind()? } else { PatchKind::Merge };
         let write = |state: &mut State, consultation: Consultation| {
             // Without webhooks there is no second attempt.
             let body = if consultation.applies() { body.clone() } else { std::mem::take(&mut body) };

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::prepare;
-use crate::admission::{self, AdmissionRequest, StoredObjects, WriteOperation};
+use crate::admission::{self, AdmissionPlugins, AdmissionRequest, StoredObjects, WriteOperation};
+use crate::clock::Chance;
 use crate::consultation::Consultation;
 use crate::object;
 use crate::request::delete_options::{DeleteOptions, Propagation};
@@ -19,56 +20,66 @@ use crate::storage::state::State;
 /// A write that is to be admitted.
 pub(super) struct Admitted<'a> {
     target: &'a Target,
-    consultation: &'a Consultation,
     operation: WriteOperation,
     name: String,
     old: Option<&'a Value>,
-    options: Value,
-    dry_run: bool,
-    is_exempt: bool,
+    options: GivenOptions<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum GivenOptions<'a> {
+    Write(&'a WriteOptions),
+    Delete(&'a DeleteOptions),
+}
+
+impl<'a> GivenOptions<'a> {
+    fn consultation(self) -> &'a Consultation {
+        match self {
+            GivenOptions::Write(options) => &options.consultation,
+            GivenOptions::Delete(options) => &options.consultation,
+        }
+    }
+
+    fn is_dry_run(self) -> bool {
+        match self {
+            GivenOptions::Write(options) => options.dry_run,
+            GivenOptions::Delete(options) => options.dry_run,
+        }
+    }
+
+    /// As webhooks see them.
+    fn shown(self, operation: WriteOperation) -> Value {
+        match self {
+            GivenOptions::Write(options) => write_options(operation, options),
+            GivenOptions::Delete(options) => delete_options(options),
+        }
+    }
 }
 
 impl<'a> Admitted<'a> {
     /// The creation of an object, whose name is empty if it gets one, or a POST to a subresource.
     pub(super) fn create(target: &'a Target, options: &'a WriteOptions, name: &str) -> Admitted<'a> {
-        Admitted { name: name.to_owned(), ..Admitted::write(target, options, WriteOperation::Create, None) }
+        let (operation, options) = (WriteOperation::Create, GivenOptions::Write(options));
+        Admitted { target, operation, name: name.to_owned(), old: None, options }
     }
 
     /// The replacement of `old`.
     pub(super) fn update(target: &'a Target, options: &'a WriteOptions, old: &'a Value) -> Admitted<'a> {
-        Admitted::write(target, options, WriteOperation::Update, Some(old))
+        let (operation, options) = (WriteOperation::Update, GivenOptions::Write(options));
+        Admitted { target, operation, name: target.name().to_owned(), old: Some(old), options }
     }
 
     /// The deletion of `old`.
     pub(super) fn delete(target: &'a Target, options: &'a DeleteOptions, old: &'a Value) -> Admitted<'a> {
-        Admitted {
-            target,
-            consultation: &options.consultation,
-            operation: WriteOperation::Delete,
-            name: object::name(old).to_owned(),
-            old: Some(old),
-            options: delete_options(options),
-            dry_run: options.dry_run,
-            is_exempt: false,
-        }
+        let (operation, options) = (WriteOperation::Delete, GivenOptions::Delete(options));
+        Admitted { target, operation, name: object::name(old).to_owned(), old: Some(old), options }
     }
 
-    fn write(
-        target: &'a Target,
-        options: &'a WriteOptions,
-        operation: WriteOperation,
-        old: Option<&'a Value>,
-    ) -> Admitted<'a> {
-        Admitted {
-            target,
-            consultation: &options.consultation,
-            operation,
-            name: target.name().to_owned(),
-            old,
-            options: write_options(operation, options),
-            dry_run: options.dry_run,
-            is_exempt: options.is_admitted,
-        }
+    /// Has webhooks change and judge the new state, where nothing is prepared in between. Answers their warnings.
+    pub(super) fn admit(&self, state: &mut State, mut object: Option<&mut Value>) -> Result<Vec<String>, ApiError> {
+        let (mut warnings, _) = self.mutate(state, object.as_deref_mut())?;
+        warnings.extend(self.validate(state, object.as_deref())?);
+        Ok(warnings)
     }
 
     /// Lets webhooks change the new state. Answers their warnings, and whether they changed anything.
@@ -77,49 +88,48 @@ impl<'a> Admitted<'a> {
         state: &mut State,
         object: Option<&mut Value>,
     ) -> Result<(Vec<String>, bool), ApiError> {
-        if !self.applies(state) {
-            return Ok((Vec::new(), false));
-        }
-        let resource = &self.target.resource;
-        // The object of a subresource may be of a kind of its own. A webhook does not decide that.
-        let is_own = object.as_deref().is_none_or(|object| object["kind"] == json!(resource.kind));
-        let complete = |object: &mut Value| {
-            if !is_own {
-                return Ok(());
-            }
-            prepare::complete(resource, object)?;
-            decode::check(self.target, object)
-        };
-        let list = |resource: &ResourceType, namespace: Option<&str>| listed(state, resource, namespace);
-        let mut chance = state.chance.clone();
-        let outcome = admission::mutate(
-            &state.plugins,
-            &self.request(state, &list),
-            self.consultation,
-            &mut chance,
-            object,
-            &complete,
-        );
-        state.chance = chance;
-        outcome
+        self.ask(state, |plugins, request, chance| {
+            let resource = &self.target.resource;
+            // The object of a subresource may be of a kind of its own. A webhook does not decide that.
+            let is_own = object.as_deref().is_none_or(|object| object["kind"] == json!(resource.kind));
+            let complete = |object: &mut Value| {
+                if !is_own {
+                    return Ok(());
+                }
+                prepare::complete(resource, object)?;
+                decode::check(self.target, object)
+            };
+            admission::mutate(plugins, request, self.options.consultation(), chance, object, &complete)
+        })
     }
 
     /// Has webhooks judge the new state. Answers their warnings.
     pub(super) fn validate(&self, state: &mut State, object: Option<&Value>) -> Result<Vec<String>, ApiError> {
+        self.ask(state, |plugins, request, chance| {
+            admission::validate(plugins, request, self.options.consultation(), chance, object)
+        })
+    }
+
+    /// Acts, unless nobody is to be asked.
+    fn ask<T: Default>(
+        &self,
+        state: &mut State,
+        act: impl FnOnce(&AdmissionPlugins, &AdmissionRequest<'_>, &mut Chance) -> Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
         if !self.applies(state) {
-            return Ok(Vec::new());
+            return Ok(T::default());
         }
         let list = |resource: &ResourceType, namespace: Option<&str>| listed(state, resource, namespace);
         let mut chance = state.chance.clone();
-        let outcome =
-            admission::validate(&state.plugins, &self.request(state, &list), self.consultation, &mut chance, object);
+        let outcome = act(&state.plugins, &self.request(state, &list), &mut chance);
         state.chance = chance;
         outcome
     }
 
     fn applies(&self, state: &State) -> bool {
-        let is_exempt = self.is_exempt || admission::is_configuration(&self.target.resource.id);
-        self.consultation.applies() && !is_exempt && !state.plugins.is_empty()
+        let is_admitted = matches!(self.options, GivenOptions::Write(options) if options.is_admitted);
+        let is_exempt = is_admitted || admission::is_configuration(&self.target.resource.id);
+        self.options.consultation().applies() && !is_exempt && !state.plugins.is_empty()
     }
 
     fn request<'s>(&'s self, state: &'s State, list: &'s StoredObjects<'s>) -> AdmissionRequest<'s> {
@@ -133,8 +143,8 @@ impl<'a> Admitted<'a> {
             namespace,
             name: &self.name,
             old: self.old,
-            options: self.options.clone(),
-            dry_run: self.dry_run,
+            options: self.options.shown(self.operation),
+            dry_run: self.options.is_dry_run(),
             namespace_object: state.store.get(&key).map(Arc::clone),
             registry: &state.registry,
             list,

@@ -131,7 +131,7 @@ fn check_place(state: &State, target: &Target, object: &Value) -> Result<(), Api
         return Ok(());
     }
     // As it is defined now: a webhook may have been asked since the request began.
-    match state.registry.storage_type(&resource.storage).and_then(|now| now.custom.as_ref()) {
+    match state.registry.stored_version(&resource.storage).and_then(|now| now.custom.as_ref()) {
         None => Err(ApiError::no_such_resource()),
         Some(custom) if custom.terminating => Err(ApiError::create_not_allowed_while_terminating(&resource.id)),
         Some(_) => Ok(()),

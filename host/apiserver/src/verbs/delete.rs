@@ -47,22 +47,10 @@ pub(crate) fn delete(state: &mut State, target: &Target, options: &DeleteOptions
     check_preconditions(&target.resource, &current, options)?;
     protect_namespaces(&target.resource, target.name())?;
     let mut warnings = warnings(&target.resource, options);
-    warnings.extend(admit(state, target, options, &current)?);
+    warnings.extend(Admitted::delete(target, options, &current).admit(state, None)?);
     let deleted = remove(state, &target.resource, &key, options);
     let deleted = deleted.ok_or_else(|| ApiError::not_found(&target.resource.id, target.name()))?;
     Ok(Deleted { warnings, ..deleted })
-}
-
-fn admit(
-    state: &mut State,
-    target: &Target,
-    options: &DeleteOptions,
-    current: &Value,
-) -> Result<Vec<String>, ApiError> {
-    let admitted = Admitted::delete(target, options, current);
-    let (mut warnings, _) = admitted.mutate(state, None)?;
-    warnings.extend(admitted.validate(state, None)?);
-    Ok(warnings)
 }
 
 /// Deletes all that is listed; answers the list. All must be admitted before the first goes.
@@ -77,7 +65,7 @@ pub(crate) fn delete_collection(
     for object in &page.objects {
         let key = ObjectKey::of(&resource.storage, object);
         let place = Target { namespace: resource.namespaced.then(|| key.namespace.clone()), ..target.clone() };
-        admit(state, &place, options, object)?;
+        Admitted::delete(&place, options, object).admit(state, None)?;
     }
     for object in &page.objects {
         remove(state, resource, &ObjectKey::of(&resource.storage, object), options);

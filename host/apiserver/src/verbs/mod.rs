@@ -80,10 +80,6 @@ fn in_version(
     let converted = webhook.convert(consultation, &object, &version, state.chance.uid());
     match converted.map_err(ApiError::internal)? {
         None => Err(ApiError::internal("a conversion webhook is still to be asked")),
-        Some(mut converted) => {
-            custom.schema.prune(&mut converted);
-            custom.schema.default(&mut converted);
-            Ok(Arc::new(converted))
-        }
+        Some(converted) => Ok(custom.converted(converted)),
     }
 }

@@ -214,8 +214,8 @@ pub(super) fn commit(
         return Ok(Arc::new(object));
     }
     let key = target.key(object::name(&object));
-    let storage = state.registry.storage_type(&target.resource.storage).map(Arc::clone);
-    let object = match storage.filter(|storage| storage.converter().is_some()) {
+    let storage = state.registry.stored_version(&target.resource.storage);
+    let object = match storage.filter(|storage| storage.converter().is_some()).map(Arc::clone) {
         Some(storage) => {
             let object = super::in_version(state, &storage, Arc::new(object), &options.consultation)?;
             Arc::unwrap_or_clone(object)

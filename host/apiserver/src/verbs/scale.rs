@@ -58,9 +58,10 @@ pub(crate) fn apply(
     }
     let mut warnings = Vec::new();
     if let Some(current) = super::current(state, target, &options.consultation)? {
-        let mut scale = scale_of(&current, paths);
+        let old = scale_of(&current, paths);
+        let mut scale = old.clone();
         object::copy_field(object::map_mut_value(&mut scale, "spec"), &config["spec"], "replicas");
-        warnings = admit(state, target, options, &current, &mut scale)?;
+        warnings = Admitted::update(target, options, &old).admit(state, Some(&mut scale))?;
         if config.pointer("/spec/replicas").is_some() {
             object::set_path(&mut parent, &paths.spec_replicas, scale["spec"]["replicas"].clone());
         }
@@ -109,7 +110,9 @@ fn write(
     mut scale: Value,
 ) -> Result<Written, ApiError> {
     let paths = paths(target)?;
-    let mut warnings = admit(state, target, options, parent, &mut scale)?;
+    // Webhooks see the Scale, and not its parent.
+    let old = scale_of(parent, paths);
+    let mut warnings = Admitted::update(target, options, &old).admit(state, Some(&mut scale))?;
     let replicas = scale.pointer("/spec/replicas").unwrap_or(&Value::Null);
     check_replicas(target, replicas)?;
     let mut object = Value::clone(parent);
@@ -122,21 +125,6 @@ fn write(
     let written = update::replace(state, target, &admitted(options), parent, object, Tracking::Update)?;
     warnings.extend(written.warnings);
     Ok(Written { object: Arc::new(scale_of(&written.object, paths)), warnings, ..written })
-}
-
-/// Webhooks see the Scale, and not its parent.
-fn admit(
-    state: &mut State,
-    target: &Target,
-    options: &WriteOptions,
-    parent: &Value,
-    scale: &mut Value,
-) -> Result<Vec<String>, ApiError> {
-    let old = scale_of(parent, paths(target)?);
-    let admitted = Admitted::update(target, options, &old);
-    let (mut warnings, _) = admitted.mutate(state, Some(scale))?;
-    warnings.extend(admitted.validate(state, Some(scale))?);
-    Ok(warnings)
 }
 
 /// The parent is not admitted once more.

@@ -101,7 +101,7 @@ impl Case<'_> {
 
     fn denials_with(&self, params: Option<&Value>) -> Vec<Denial> {
         let seen = review::request(self.request, self.consultation, self.resource, self.object);
-        let mut values = expressions::values(&seen);
+        let mut values = expressions::values(seen);
         values.push(("params".to_owned(), params.map_or(cel::Value::Null, cel::untyped)));
         match MatchCondition::all_hold(&self.policy.conditions, &values, self.policy.is_ignored) {
             Ok(true) => {}

@@ -9,27 +9,29 @@ use super::writes::Write;
 use crate::object::{self, items, label_selector};
 use crate::resources::resource::GroupResource;
 
-/// Whether the workload's selector picks the object.
-pub(super) fn selects(workload: &Value, object: &Value) -> bool {
-    workload.pointer("/spec/selector").is_some_and(|selector| label_selector::selects(selector, object))
-}
-
 /// The writes that make the workload the controller of what it selects and nobody controls, and of nothing else.
-pub(super) fn look(workload: &Value, resource: &GroupResource, objects: &[Arc<Value>]) -> Vec<Write> {
+pub(super) fn look<'a>(
+    workload: &Value,
+    resource: &GroupResource,
+    objects: impl IntoIterator<Item = &'a Arc<Value>>,
+) -> Vec<Write> {
     let mut writes = Vec::new();
-    for object in objects.iter().filter(|object| !object::is_terminating(object)) {
-        let mut changed = Value::clone(object);
-        match controller_uid(object) {
-            None if selects(workload, object) => {
+    for object in objects.into_iter().filter(|object| !object::is_terminating(object)) {
+        let changed = match controller_uid(object) {
+            None if label_selector::is_selected_by(workload, object) => {
                 let mut owners = items(object, "/metadata/ownerReferences").to_vec();
                 owners.push(controller_reference(workload));
-                changed["metadata"]["ownerReferences"] = json!(owners);
+                let mut adopted = Value::clone(object);
+                adopted["metadata"]["ownerReferences"] = json!(owners);
+                adopted
             }
-            Some(uid) if uid == object::uid(workload) && !selects(workload, object) => {
-                object::remove_owner_references(&mut changed, |owner| owner == uid);
+            Some(uid) if uid == object::uid(workload) && !label_selector::is_selected_by(workload, object) => {
+                let mut released = Value::clone(object);
+                object::remove_owner_references(&mut released, |owner| owner == uid);
+                released
             }
             _ => continue,
-        }
+        };
         writes.push(Write::Replace(resource.clone(), changed));
     }
     writes

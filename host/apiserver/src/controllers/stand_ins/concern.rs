@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{
-    StandIns, adoption, daemon_sets, deployments, disruption_budgets, endpoints, jobs, pod, replica_sets, scheduler,
+    StandIns, daemon_sets, deployments, disruption_budgets, endpoints, jobs, pod, replica_sets, scheduler,
     stateful_sets, token_secrets, values,
 };
-use crate::object::{self, text};
+use crate::object::{self, label_selector, text};
 use crate::resources::resource::GroupResource;
 use crate::storage::ObjectKey;
 use crate::storage::change_log::{Change, ChangeKind};
@@ -73,7 +73,7 @@ fn selecting(state: &State, namespace: &str, pods: &[&Value]) -> Vec<ObjectKey> 
     let services = endpoints::services();
     let mut keys = all(state, &services, Some(namespace), |service| is_selected(&endpoints::selects, service));
     keys.extend(all(state, &disruption_budgets::resource(), Some(namespace), |budget| {
-        is_selected(&disruption_budgets::selects, budget)
+        is_selected(&label_selector::is_selected_by, budget)
     }));
     keys
 }
@@ -92,7 +92,7 @@ fn adopters(state: &State, resource: &GroupResource, object: &Value) -> Vec<Obje
         Vec::new()
     };
     let namespace = object::namespace(object);
-    let selecting = |workload: &Value| adoption::selects(workload, object);
+    let selecting = |workload: &Value| label_selector::is_selected_by(workload, object);
     workloads.iter().flat_map(|workload| all(state, workload, Some(namespace), selecting)).collect()
 }
 

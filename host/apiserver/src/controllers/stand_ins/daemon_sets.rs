@@ -25,10 +25,10 @@ pub(super) fn look(
     nodes: &[Arc<Value>],
     now: Moment,
 ) -> Outcome {
-    let update = history::latest(set, revisions);
+    let mut update = history::latest(set, revisions);
+    let mut writes = std::mem::take(&mut update.writes);
     let selected = nodes.iter().filter(|node| scheduler::selects(&set["spec"]["template"]["spec"], node));
     let daemons = Daemons { set, pods, nodes: selected.map(|node| object::name(node)).collect(), update: &update, now };
-    let mut writes = update.writes.clone();
     writes.extend(daemons.manage());
     writes.extend(daemons.roll());
     writes.extend(history::cleanup(set, revisions, &update.name, pods));

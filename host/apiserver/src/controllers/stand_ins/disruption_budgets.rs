@@ -9,7 +9,7 @@ use super::pod;
 use super::values::scaled;
 use super::writes::{Outcome, Write, with_status};
 use crate::clock::Moment;
-use crate::object::{self, items, label_selector, text};
+use crate::object::{self, items, text};
 use crate::resources::resource::GroupResource;
 
 /// The seconds in which a pod that was evicted has to go. After that it counts again.
@@ -17,10 +17,6 @@ const EVICTED_WITHIN: u64 = 120;
 
 pub(super) fn resource() -> GroupResource {
     GroupResource::new("policy", "poddisruptionbudgets")
-}
-
-pub(super) fn selects(budget: &Value, pod: &Value) -> bool {
-    budget.pointer("/spec/selector").is_some_and(|selector| label_selector::selects(selector, pod))
 }
 
 /// A look at a budget, the pods that it selects, and how many pods their controllers want.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::pod;
 use super::values::controller_reference;
 use super::writes::{Outcome, Write};
-use crate::object::{self, items, label, text};
+use crate::object::{self, items, label, label_selector, text};
 use crate::resources::resource::GroupResource;
 
 /// A real server's limit for a slice.
@@ -33,9 +33,9 @@ pub(super) fn slices() -> GroupResource {
 
 /// Whether a service selects the pod.
 pub(super) fn selects(service: &Value, pod: &Value) -> bool {
-    let selector = service.pointer("/spec/selector").and_then(Value::as_object).filter(|selector| !selector.is_empty());
-    let is_equal = |(key, value): (&String, &Value)| label(pod, key) == value.as_str();
-    selector.is_some_and(|selector| text(service, "/spec/type") != "ExternalName" && selector.iter().all(is_equal))
+    let selector = service.pointer("/spec/selector");
+    let is_empty = selector.and_then(Value::as_object).is_none_or(Map::is_empty);
+    !is_empty && text(service, "/spec/type") != "ExternalName" && label_selector::has_all(pod, selector)
 }
 
 /// The pods of one list of ports, by that list.

@@ -66,15 +66,9 @@ impl PodStep {
     /// How long it takes.
     pub(super) fn duration(self) -> Duration {
         match self {
-            PodStep::Crash { restarts: 1.. } => Duration::from_secs(self.backoff()),
+            PodStep::Crash { restarts: restarts @ 1.. } => Duration::from_secs(backoff(restarts)),
             _ => READY_AFTER,
         }
-    }
-
-    fn backoff(self) -> u64 {
-        let PodStep::Crash { restarts } = self else { return 0 };
-        // After six starts it is the longest.
-        (BACKOFF.start() << (restarts - 1).clamp(0, 5)).min(*BACKOFF.end())
     }
 
     /// The pod's status after the step. `host` is the node's address, `address` one that is free.
@@ -87,6 +81,11 @@ impl PodStep {
             PodStep::Crash { restarts } => crashed(pod, restarts + 1, now),
         }
     }
+}
+
+/// The pause after so many restarts, in seconds. After six it is the longest.
+fn backoff(restarts: i64) -> u64 {
+    (BACKOFF.start() << (restarts - 1).clamp(0, 5)).min(*BACKOFF.end())
 }
 
 /// Whether the containers of a running pod are ready.
@@ -164,7 +163,7 @@ fn ended(pod: &Value, phase: &str, exit_code: i64, now: &str) -> Value {
 /// The status of a pod whose containers wait for their next start after so many.
 fn crashed(pod: &Value, restarts: i64, now: &str) -> Value {
     let mut status = pod["status"].clone();
-    let pause = PodStep::Crash { restarts }.backoff();
+    let pause = backoff(restarts);
     let last = terminated(1, text(&status, "/startTime"), now);
     status["containerStatuses"] = each_container(pod, |container| {
         let message = format!(

@@ -25,13 +25,13 @@ mod token_secrets;
 mod values;
 mod writes;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::object::{self, text};
+use crate::object::{self, label_selector, text};
 use crate::request::WriteOptions;
 use crate::resources::builtin;
 use crate::resources::resource::GroupResource;
@@ -81,22 +81,31 @@ fn put_off_step(state: &mut State, key: ObjectKey, change: &Change) {
     }
 }
 
-/// Has the stand-in for an object look at it.
+/// The stand-in whose objects these are.
+fn stand_in_of(resource: &GroupResource) -> Option<StandIns> {
+    Some(match (resource.group.as_str(), resource.plural.as_str()) {
+        ("", "services") => StandIns::ENDPOINTS,
+        ("", "secrets") => StandIns::TOKENS,
+        ("", "pods") => StandIns::PODS,
+        ("policy", "poddisruptionbudgets") => StandIns::DISRUPTION_BUDGETS,
+        ("apps", "deployments") => StandIns::DEPLOYMENTS,
+        ("apps", "replicasets") => StandIns::REPLICA_SETS,
+        ("apps", "statefulsets") => StandIns::STATEFUL_SETS,
+        ("apps", "daemonsets") => StandIns::DAEMON_SETS,
+        ("batch", "jobs") => StandIns::JOBS,
+        _ => return None,
+    })
+}
+
+/// Has the stand-in for an object look at it, if it plays.
 pub(super) fn look(state: &mut State, stand_ins: StandIns, key: &ObjectKey) {
-    let outcome = match key.resource.group.as_str() {
-        "" if key.resource == endpoints::services() && stand_ins.contains(StandIns::ENDPOINTS) => {
-            look_at_service(state, key)
-        }
-        "" if key.resource == token_secrets::resource() && stand_ins.contains(StandIns::TOKENS) => {
-            look_at_secret(state, key)
-        }
-        "" if key.resource == pod::resource() && stand_ins.contains(StandIns::PODS) => return schedule(state, key),
-        "policy" if key.resource == disruption_budgets::resource() => {
-            let played = stand_ins.contains(StandIns::DISRUPTION_BUDGETS);
-            present(state, key).filter(|_| played).map(|budget| look_at_budget(state, &budget))
-        }
-        "apps" | "batch" => present(state, key).and_then(|owner| look_at_workload(state, stand_ins, key, &owner)),
-        _ => return,
+    let Some(played) = stand_in_of(&key.resource).filter(|played| stand_ins.contains(*played)) else { return };
+    let outcome = match played {
+        StandIns::PODS => return schedule(state, key),
+        StandIns::ENDPOINTS => look_at_service(state, key),
+        StandIns::TOKENS => look_at_secret(state, key),
+        StandIns::DISRUPTION_BUDGETS => present(state, key).map(|budget| look_at_budget(state, &budget)),
+        _ => present(state, key).map(|owner| look_at_workload(state, played, key, &owner)),
     };
     if let Some(outcome) = outcome {
         carry_out(state, key, MANAGER, outcome);
@@ -108,34 +117,22 @@ fn present(state: &State, key: &ObjectKey) -> Option<Arc<Value>> {
     state.store.get(key).filter(|object| !object::is_terminating(object)).cloned()
 }
 
-fn look_at_workload(state: &State, stand_ins: StandIns, key: &ObjectKey, owner: &Value) -> Option<Outcome> {
-    let played = match key.resource.plural.as_str() {
-        "deployments" => StandIns::DEPLOYMENTS,
-        "replicasets" => StandIns::REPLICA_SETS,
-        "statefulsets" => StandIns::STATEFUL_SETS,
-        "daemonsets" => StandIns::DAEMON_SETS,
-        "jobs" => StandIns::JOBS,
-        _ => return None,
-    };
-    if !stand_ins.contains(played) {
-        return None;
-    }
+fn look_at_workload(state: &State, played: StandIns, key: &ObjectKey, owner: &Value) -> Outcome {
     let made = if played == StandIns::DEPLOYMENTS { replica_sets::resource() } else { pod::resource() };
-    let present: Vec<Arc<Value>> = state.store.list(&made, Some(&key.namespace)).cloned().collect();
-    let references = adoption::look(owner, &made, &present);
+    let references = adoption::look(owner, &made, state.store.list(&made, Some(&key.namespace)));
     if !references.is_empty() {
-        return Some(Outcome::of(references));
+        return Outcome::of(references);
     }
     let children = owned(state, owner, &made);
     let revisions = || owned(state, owner, &history::resource());
     let now = state.time.now();
-    Some(match played {
+    match played {
         StandIns::DEPLOYMENTS => deployments::look(owner, &children, now),
         StandIns::REPLICA_SETS => replica_sets::look(owner, &children, now),
         StandIns::STATEFUL_SETS => stateful_sets::look(owner, &children, &revisions(), now),
         StandIns::DAEMON_SETS => daemon_sets::look(owner, &children, &revisions(), &nodes(state), now),
         _ => jobs::look(owner, &children, now),
-    })
+    }
 }
 
 /// The objects of a resource whose controller this is, in order of their names.
@@ -176,7 +173,7 @@ fn look_at_secret(state: &State, key: &ObjectKey) -> Option<Outcome> {
 }
 
 fn look_at_budget(state: &State, budget: &Value) -> Outcome {
-    let pods = selected(state, object::namespace(budget), |pod| disruption_budgets::selects(budget, pod));
+    let pods = selected(state, object::namespace(budget), |pod| label_selector::is_selected_by(budget, pod));
     let controller = |object: &Value| state.store.get(state.store.find(values::controller_uid(object)?)?).cloned();
     // A replica set's own size is that of a moment in a rollout.
     let controllers = pods.iter().filter_map(|pod| {
@@ -212,11 +209,9 @@ pub(super) fn move_pod(state: &mut State, key: &ObjectKey) {
     let Some(pod) = state.store.get(key).cloned() else { return };
     let Some(step) = PodStep::of(&pod) else { return };
     let address = match step {
-        PodStep::Start => {
-            let taken: BTreeSet<&str> =
-                state.store.list(&pod::resource(), None).map(|pod| text(pod, "/status/podIP")).collect();
-            kubelet::free_address(object::uid(&pod), |address| taken.contains(address))
-        }
+        PodStep::Start => kubelet::free_address(object::uid(&pod), |address| {
+            state.store.list(&pod::resource(), None).any(|other| text(other, "/status/podIP") == address)
+        }),
         _ => String::new(),
     };
     let node = ObjectKey {

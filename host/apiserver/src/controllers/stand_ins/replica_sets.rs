@@ -9,7 +9,7 @@ use super::pod;
 use super::values::integer;
 use super::writes::{Outcome, Write, with_status};
 use crate::clock::Moment;
-use crate::object;
+use crate::object::{self, label_selector};
 use crate::resources::resource::GroupResource;
 
 pub(super) fn resource() -> GroupResource {
@@ -32,9 +32,8 @@ pub(super) fn look(set: &Value, pods: &[Arc<Value>], now: Moment) -> Outcome {
 fn status(set: &Value, pods: &[Arc<Value>], active: &[&Arc<Value>], now: Moment) -> Value {
     let min_ready = integer(set, "/spec/minReadySeconds");
     let count = |counts: &dyn Fn(&Value) -> bool| active.iter().filter(|pod| counts(pod)).count();
-    let labels = set.pointer("/spec/template/metadata/labels").and_then(Value::as_object);
-    let is_labelled =
-        |pod: &Value| labels.into_iter().flatten().all(|(key, value)| object::label(pod, key) == value.as_str());
+    let labels = set.pointer("/spec/template/metadata/labels");
+    let is_labelled = |pod: &Value| label_selector::has_all(pod, labels);
     json!({
         "observedGeneration": object::generation(set),
         "replicas": active.len(),

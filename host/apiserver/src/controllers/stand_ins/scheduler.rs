@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::pod;
 use super::values::fnv;
 use super::writes::{Write, with_status};
-use crate::object::{self, items, text};
+use crate::object::{self, items, label_selector, text};
 use crate::resources::resource::GroupResource;
 
 /// The decision about a pod.
@@ -50,6 +50,5 @@ fn fits(spec: &Value, node: &Value) -> bool {
 
 /// Whether a pod's node selector takes the node.
 pub(super) fn selects(spec: &Value, node: &Value) -> bool {
-    let wanted = spec.get("nodeSelector").and_then(Value::as_object);
-    wanted.into_iter().flatten().all(|(key, value)| object::label(node, key) == value.as_str())
+    label_selector::has_all(node, spec.get("nodeSelector"))
 }

@@ -21,11 +21,11 @@ pub(super) fn resource() -> GroupResource {
 
 /// A look at a set, its pods and its revisions.
 pub(super) fn look(set: &Value, pods: &[Arc<Value>], revisions: &[Arc<Value>], now: Moment) -> Outcome {
-    let update = history::latest(set, revisions);
+    let mut update = history::latest(set, revisions);
+    let mut writes = std::mem::take(&mut update.writes);
     let current = Some(text(set, "/status/currentRevision")).filter(|current| !current.is_empty());
-    let current = current.unwrap_or(&update.name).to_owned();
-    let replicas = Replicas { set, pods: by_ordinal(set, pods), revisions, update: &update, current: &current, now };
-    let mut writes = update.writes.clone();
+    let current = current.unwrap_or(&update.name);
+    let replicas = Replicas { set, pods: by_ordinal(set, pods), revisions, update: &update, current, now };
     writes.extend(replicas.manage());
     writes.extend(history::cleanup(set, revisions, &update.name, pods));
     writes.push(Write::Status(resource(), with_status(set, replicas.status())));

@@ -11,11 +11,10 @@ use crate::storage::state::State;
 
 /// Whether this is a workload whose status speaks of an older spec, and that has no stand-in of its own.
 pub(super) fn needs_status(stand_ins: StandIns, resource: &GroupResource, object: &Value) -> bool {
-    let own = match (resource.group.as_str(), resource.plural.as_str()) {
-        ("apps", "deployments") => StandIns::DEPLOYMENTS,
-        ("apps", "replicasets") => StandIns::REPLICA_SETS,
-        ("apps", "statefulsets") => StandIns::STATEFUL_SETS,
-        _ => return false,
+    let Some(own @ (StandIns::DEPLOYMENTS | StandIns::REPLICA_SETS | StandIns::STATEFUL_SETS)) =
+        super::stand_in_of(resource)
+    else {
+        return false;
     };
     let observed = object.pointer("/status/observedGeneration").and_then(Value::as_i64);
     stand_ins.contains(StandIns::STATUSES)

@@ -162,10 +162,8 @@ impl<'a> SelectorParser<'a> {
                 causes.push(Cause::invalid(format!("values[{index}][{key}]"), &json!(value), &why));
             }
         }
-        match causes.as_slice() {
-            [] => {}
-            [only] => return Err(only.to_string()),
-            many => return Err(format!("[{}]", many.iter().map(Cause::to_string).collect::<Vec<_>>().join(", "))),
+        if !causes.is_empty() {
+            return Err(object::aggregate(&causes.iter().map(Cause::to_string).collect::<Vec<_>>()));
         }
         Ok(match operator {
             "notin" | "!=" => LabelTest::NotIn(values),

@@ -115,17 +115,20 @@ pub(crate) fn on_update(
     object: &mut Value,
     current: &Value,
 ) -> Result<(), Cause> {
-    if (resource.id.group.as_str(), resource.kind.as_str()) == ("certificates.k8s.io", "CertificateSigningRequest") {
-        others::date_conditions(object, current, &state.now());
+    match (resource.id.group.as_str(), resource.kind.as_str()) {
+        ("", "Service") => {
+            if text(object, "/spec/type") != "ExternalName" && text(current, "/spec/type") != "ExternalName" {
+                keep_addresses(object, current);
+            }
+            give_up_addresses(object, current);
+            state.addresses.allocate(object, Some(current))?;
+        }
+        ("certificates.k8s.io", "CertificateSigningRequest") => {
+            others::date_conditions(object, current, &state.now());
+        }
+        _ => {}
     }
-    if !(resource.id.group.is_empty() && resource.kind == "Service") {
-        return Ok(());
-    }
-    if text(object, "/spec/type") != "ExternalName" && text(current, "/spec/type") != "ExternalName" {
-        keep_addresses(object, current);
-    }
-    give_up_addresses(object, current);
-    state.addresses.allocate(object, Some(current))
+    Ok(())
 }
 
 /// A service that changes its type gives up what only the old one has, unless the client says otherwise.

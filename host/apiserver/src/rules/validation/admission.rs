@@ -6,20 +6,22 @@ use serde_json::{Value, json};
 
 use super::report::Report;
 use crate::admission;
+use crate::consultation::reviews;
 use crate::object::{self, names, strings, text};
 
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
-const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
 const URL_FORM: &str = "; desired format: https://host[/path]";
 const MOST_CONDITIONS: usize = 64;
 
 /// A `ValidatingWebhookConfiguration` or `MutatingWebhookConfiguration`.
 pub(super) fn webhooks(configuration: &Value, report: &mut Report) {
     let mut known = BTreeSet::new();
+    let missing = format!("must specify one of {}", reviews::VERSIONS.join(", "));
     for (index, webhook) in object::items(configuration, "/webhooks").iter().enumerate() {
         let place = format!("webhooks[{index}]");
         validate_webhook(&place, webhook, report);
-        review_versions(&format!("{place}.admissionReviewVersions"), &webhook["admissionReviewVersions"], report);
+        let versions = &webhook["admissionReviewVersions"];
+        review_versions(&format!("{place}.admissionReviewVersions"), versions, &missing, report);
         let name = text(webhook, "/name");
         if !name.is_empty() && !known.insert(name) {
             report.duplicate(format!("{place}.name"), &webhook["name"]);
@@ -127,13 +129,11 @@ fn resources(field: &str, listed: &Value, report: &mut Report) {
     }
 }
 
-pub(super) fn review_versions(field: &str, listed: &Value, report: &mut Report) {
+/// `missing` says why there must be one.
+pub(super) fn review_versions(field: &str, listed: &Value, missing: &str, report: &mut Report) {
     let found = strings(listed, "");
     if found.is_empty() {
-        // Of a conversion, a real server does not say which there are.
-        let is_of_admission = field.ends_with("admissionReviewVersions");
-        let why = if is_of_admission { format!("must specify one of {}", REVIEWS.join(", ")) } else { String::new() };
-        report.required_because(field, &why);
+        report.required_because(field, missing);
         return;
     }
     let mut known = BTreeSet::new();
@@ -145,8 +145,8 @@ pub(super) fn review_versions(field: &str, listed: &Value, report: &mut Report) 
             report.invalid(place, &json!(version), &why);
         }
     }
-    if !found.iter().any(|version| REVIEWS.contains(version)) {
-        let why = format!("must include at least one of {}", REVIEWS.join(", "));
+    if !found.iter().any(|version| reviews::VERSIONS.contains(version)) {
+        let why = format!("must include at least one of {}", reviews::VERSIONS.join(", "));
         report.invalid(field, listed, &why);
     }
 }

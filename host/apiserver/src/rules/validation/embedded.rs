@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::metadata::{labels_and_annotations, owner_references};
 use crate::cause::Cause;
 use crate::object::{self, names};
-use crate::schema::{Mark, Node, decoded_metadata};
+use crate::schema::{Mark, Node, below, decoded_metadata};
 
 /// Appends what is wrong with the resources that are embedded in the value at `path`.
 pub(super) fn check(node: &Node, value: &Value, path: &str, found: &mut Vec<Cause>) {
@@ -17,7 +17,7 @@ pub(super) fn check(node: &Node, value: &Value, path: &str, found: &mut Vec<Caus
             }
             for (name, field) in fields {
                 if let Some(property) = node.properties.get(name) {
-                    check(property, field, &child(path, name), found);
+                    check(property, field, &below(path, name), found);
                 } else if let Some(below) = node.additional.node() {
                     check(below, field, &format!("{path}[{name}]"), found);
                 }
@@ -35,7 +35,7 @@ pub(super) fn check(node: &Node, value: &Value, path: &str, found: &mut Vec<Caus
 
 fn resource(fields: &Map<String, Value>, path: &str, found: &mut Vec<Cause>) {
     for name in ["apiVersion", "kind"] {
-        let at = child(path, name);
+        let at = below(path, name);
         let Some(value) = fields.get(name) else {
             found.push(Cause::required(at, ""));
             continue;
@@ -55,7 +55,7 @@ fn resource(fields: &Map<String, Value>, path: &str, found: &mut Vec<Cause>) {
         found.push(Cause::invalid(at, value, &why));
     }
     if let Some(given) = fields.get("metadata") {
-        metadata(given, &child(path, "metadata"), found);
+        metadata(given, &below(path, "metadata"), found);
     }
 }
 
@@ -78,8 +78,4 @@ fn metadata(given: &Value, at: &str, found: &mut Vec<Cause>) {
     }
     labels_and_annotations(&resource, at, found);
     owner_references(&resource, at, found);
-}
-
-fn child(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }

@@ -87,7 +87,7 @@ pub(super) fn owner_references(object: &Value, at: &str, causes: &mut Vec<Cause>
         }
         if version == "v1" && text(owner, "/kind") == "Event" {
             let why = "/v1, Kind=Event is disallowed from being an owner";
-            causes.push(invalid_owners(&field, &owner_text(owner), why));
+            causes.push(Cause::invalid_shown(&field, &owner_text(owner), why));
         }
     }
     let controllers: Vec<&Value> = owners.iter().filter(|owner| owner["controller"] == json!(true)).collect();
@@ -100,13 +100,8 @@ pub(super) fn owner_references(object: &Value, at: &str, causes: &mut Vec<Cause>
             text(second, "/name")
         );
         let all: Vec<String> = owners.iter().map(owner_text).collect();
-        causes.push(invalid_owners(&field, &format!("[{}]", all.join(",")), &why));
+        causes.push(Cause::invalid_shown(&field, &format!("[{}]", all.join(",")), &why));
     }
-}
-
-fn invalid_owners(field: &str, shown: &str, why: &str) -> Cause {
-    let message = format!("Invalid value: {shown}: {why}");
-    Cause { reason: "FieldValueInvalid", message, field: field.to_owned() }
 }
 
 /// The members in the order of their Go struct.

@@ -27,24 +27,20 @@ impl Report {
     }
 
     pub(super) fn duplicate(&mut self, field: impl Into<String>, value: &Value) {
-        let message = format!("Duplicate value: {value}");
-        self.0.push(Cause { reason: "FieldValueDuplicate", message, field: field.into() });
+        self.0.push(Cause::duplicate(field, &value.to_string()));
     }
 
     /// The same of a value that is printed otherwise than as its JSON.
     pub(super) fn duplicate_shown(&mut self, field: &str, shown: &str) {
-        let message = format!("Duplicate value: {shown}");
-        self.0.push(Cause { reason: "FieldValueDuplicate", message, field: field.to_owned() });
+        self.0.push(Cause::duplicate(field, shown));
     }
 
     pub(super) fn too_long(&mut self, field: &str, most: usize) {
-        let message = format!("Too long: may not be more than {most} bytes");
-        self.0.push(Cause { reason: "FieldValueTooLong", message, field: field.to_owned() });
+        self.0.push(Cause::too_long(field, most));
     }
 
     pub(super) fn too_many(&mut self, field: &str, found: usize, most: usize) {
-        let message = format!("Too many: {found}: must have at most {most} items");
-        self.0.push(Cause { reason: "FieldValueTooMany", message, field: field.to_owned() });
+        self.0.push(Cause::too_many(field, found, most));
     }
 
     pub(super) fn not_found(&mut self, field: impl Into<String>, value: &Value) {
@@ -68,8 +64,7 @@ impl Report {
 
     /// The same of a value that is printed otherwise than as its JSON.
     pub(super) fn invalid_shown(&mut self, field: &str, shown: &str, why: &str) {
-        let message = format!("Invalid value: {shown}: {why}");
-        self.0.push(Cause { reason: "FieldValueInvalid", message, field: field.to_owned() });
+        self.0.push(Cause::invalid_shown(field, shown, why));
     }
 
     /// A name that must be there and follow `rule`.

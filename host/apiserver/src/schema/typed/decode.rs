@@ -44,23 +44,19 @@ pub(crate) fn decode(root: &'static TypeEntry, object: &mut Value, reading: Read
 
 /// Checks the metadata of an object alone, before anybody relies on its shape.
 pub(crate) fn check_metadata(metadata: &Value) -> Result<(), TypeError> {
-    let Some(root) = entry(METADATA) else { return Ok(()) };
-    let names = vec!["metadata".to_owned()];
-    let mut walk =
-        Decoding { unknown: Vec::new(), path: String::new(), names, holder: root.read().go, reading: Reading::Json };
-    walk.value(&ValueShape::Struct(root), "v1.ObjectMeta", &mut metadata.clone())
+    read_metadata(vec!["metadata".to_owned()], &mut metadata.clone()).map(|_| ())
 }
 
 /// Decodes metadata that stands alone, and answers its unknown fields.
 pub(crate) fn decode_metadata(metadata: &mut Value) -> Result<Vec<String>, TypeError> {
+    read_metadata(Vec::new(), metadata)
+}
+
+/// `names` leads to the metadata in errors.
+fn read_metadata(names: Vec<String>, metadata: &mut Value) -> Result<Vec<String>, TypeError> {
     let Some(root) = entry(METADATA) else { return Ok(Vec::new()) };
-    let mut walk = Decoding {
-        unknown: Vec::new(),
-        path: String::new(),
-        names: Vec::new(),
-        holder: root.read().go,
-        reading: Reading::Json,
-    };
+    let (holder, reading) = (root.read().go, Reading::Json);
+    let mut walk = Decoding { unknown: Vec::new(), path: String::new(), names, holder, reading };
     walk.value(&ValueShape::Struct(root), "v1.ObjectMeta", metadata)?;
     Ok(walk.unknown)
 }

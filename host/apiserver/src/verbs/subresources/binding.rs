@@ -57,12 +57,8 @@ fn check_target(kind: &str, node: &str) -> Result<(), ApiError> {
         causes.push(Cause::required("target.name", ""));
     }
     let lines: Vec<String> = causes.iter().map(Cause::to_string).collect();
-    match lines.as_slice() {
-        [] => Ok(()),
-        // A real server does not make an `Invalid` of them.
-        [only] => Err(ApiError::internal(only)),
-        many => Err(ApiError::internal(format!("[{}]", many.join(", ")))),
-    }
+    // A real server does not make an `Invalid` of them.
+    if lines.is_empty() { Ok(()) } else { Err(ApiError::internal(object::aggregate(&lines))) }
 }
 
 fn refusal(name: &str, pod: &Value) -> Option<String> {

@@ -61,11 +61,8 @@ fn is_free(pod: &Value) -> bool {
 fn charge(state: &State, pod: &Value) -> Result<Option<(ObjectKey, Value)>, ApiError> {
     let resource = GroupResource::new("policy", "poddisruptionbudgets");
     let namespace = object::namespace(pod);
-    let selects = |budget: &Value| {
-        budget.pointer("/spec/selector").is_some_and(|selector| label_selector::selects(selector, pod))
-    };
-    let budgets: Vec<&Arc<Value>> =
-        state.store.list(&resource, Some(namespace)).filter(|budget| selects(budget)).collect();
+    let stored = state.store.list(&resource, Some(namespace));
+    let budgets: Vec<&Arc<Value>> = stored.filter(|budget| label_selector::is_selected_by(budget, pod)).collect();
     let budget = match budgets.as_slice() {
         [] => return Ok(None),
         [only] => only,

@@ -1,6 +1,5 @@
 //! `pods/log`: no container runs here, so the log of a container that exists is one line that says so.
 
-use crate::consultation::Consultation;
 use crate::object::{items, text};
 use crate::request::{Query, Target};
 use crate::status_error::ApiError;
@@ -9,8 +8,8 @@ use crate::storage::state::State;
 const NOTHING: &str = "the embedded API server runs no containers, so there is no log\n";
 
 /// The log of the container that the query names, or of the only one.
-pub(crate) fn log(state: &mut State, target: &Target, query: &Query) -> Result<&'static str, ApiError> {
-    let pod = crate::verbs::get(state, target, &Consultation::default())?;
+pub(crate) fn log(state: &State, target: &Target, query: &Query) -> Result<&'static str, ApiError> {
+    let pod = crate::verbs::stored(state, target)?;
     let name = target.name();
     let names = |list: &str| -> Vec<String> {
         items(&pod, &format!("/spec/{list}")).iter().map(|container| text(container, "/name").to_owned()).collect()

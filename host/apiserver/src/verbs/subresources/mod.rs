@@ -27,7 +27,7 @@ pub(crate) fn create(
     options: &WriteOptions,
     mut body: Value,
 ) -> Result<Written, ApiError> {
-    let warnings = admit(state, target, options, &mut body)?;
+    let warnings = Admitted::create(target, options, target.name()).admit(state, Some(&mut body))?;
     let object = match target.subresource() {
         "binding" => binding::bind(state, target, options, &body)?,
         "eviction" => eviction::evict(state, target, options, &body)?,
@@ -35,18 +35,6 @@ pub(crate) fn create(
         _ => return Err(ApiError::method_not_allowed()),
     };
     Ok(Written { object: object.into(), created: true, warnings })
-}
-
-fn admit(
-    state: &mut State,
-    target: &Target,
-    options: &WriteOptions,
-    body: &mut Value,
-) -> Result<Vec<String>, ApiError> {
-    let admitted = Admitted::create(target, options, target.name());
-    let (mut warnings, _) = admitted.mutate(state, Some(body))?;
-    warnings.extend(admitted.validate(state, Some(body))?);
-    Ok(warnings)
 }
 
 /// The body is of the kind that the subresource takes, and about the object of the path.

@@ -5,6 +5,7 @@ mod versions;
 
 use serde_json::{Value, json};
 
+use super::report::Report;
 use crate::cause::Cause;
 use crate::object::{self, names, strings, text};
 use crate::resources::api_approval::{self, ApiApproval};
@@ -26,7 +27,9 @@ pub(crate) fn validate(definition: &Value, previous: Option<&Value>) -> Vec<Caus
     versions::validate(definition, &mut causes);
     validate_names(&definition["spec"]["names"], &mut causes);
     validate_flags(definition, &mut causes);
-    conversion::validate(&definition["spec"]["conversion"], &mut causes);
+    let mut report = Report(causes);
+    conversion::validate(&definition["spec"]["conversion"], &mut report);
+    let mut causes = report.0;
     versions::validate_stored(definition, &mut causes);
     validate_approval(definition, previous, &mut causes);
     if let Some(previous) = previous {

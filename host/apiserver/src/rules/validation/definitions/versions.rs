@@ -61,11 +61,7 @@ fn validate_names(versions: &[Value], causes: &mut Vec<Cause>) {
             causes.push(Cause::invalid(format!("spec.versions[{index}].name"), &version["name"], &why));
         }
     }
-    let refuse = |why: &str| Cause {
-        reason: "FieldValueInvalid",
-        message: format!("Invalid value: {}: {why}", in_go(versions)),
-        field: "spec.versions".to_owned(),
-    };
+    let refuse = |why: &str| Cause::invalid_shown("spec.versions", &in_go(versions), why);
     let distinct: BTreeSet<&str> = versions.iter().map(|version| text(version, "/name")).collect();
     if distinct.len() < versions.len() {
         causes.push(refuse("must contain unique version names"));
@@ -209,13 +205,11 @@ fn validate_selectable(fields: &[Value], schema: &Value, place: &str, causes: &m
             }
         }
         if !distinct.insert(path) {
-            let message = format!("Duplicate value: {path:?}");
-            causes.push(Cause { reason: "FieldValueDuplicate", message, field });
+            causes.push(Cause::duplicate(field, &format!("{path:?}")));
         }
     }
     if distinct.len() > MOST_SELECTABLE_FIELDS {
-        let message = format!("Too many: {}: must have at most {MOST_SELECTABLE_FIELDS} items", distinct.len());
-        causes.push(Cause { reason: "FieldValueTooMany", message, field: place.to_owned() });
+        causes.push(Cause::too_many(place, distinct.len(), MOST_SELECTABLE_FIELDS));
     }
 }
 
