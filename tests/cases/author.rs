@@ -13,10 +13,10 @@ use tokio::process::Command;
 use windlass_tests::host::Host;
 use windlass_tests::objects::Objects;
 use windlass_tests::wait::until_within;
-use windlass_tests::{paths, server};
+use windlass_tests::{busy, paths, server};
 
 /// How long the build of a plugin may take beside other tests: Rust builds wait for each other.
-pub(crate) const BUILT: Duration = Duration::from_mins(4);
+pub(crate) const BUILT: Duration = Duration::from_mins(8);
 
 /// Cargo's settings for an author's build: all that it needs was fetched for the workspace, and the plugin need not be small.
 pub(crate) fn for_cargo() -> anyhow::Result<Vec<(&'static str, PathBuf)>> {
@@ -54,6 +54,7 @@ pub(crate) fn edit(path: &Path, from: &str, to: &str) -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_plugin_in_rust_runs_and_what_its_author_changes_takes_over() -> anyhow::Result<()> {
+    let _turn = busy::turn().await?;
     let at = tempfile::tempdir()?;
     let folder = at.path().join("my-shop");
     let new = ["new".as_ref(), "rust".as_ref(), "my-shop".as_ref(), "--dir".as_ref(), folder.as_os_str()];

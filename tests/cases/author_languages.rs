@@ -192,7 +192,11 @@ impl Folder {
 
     async fn runs_and_changes(&self) -> anyhow::Result<()> {
         let environment: Vec<_> = self.environment.iter().map(|(name, value)| (*name, value.as_os_str())).collect();
-        let host = Host::start_with(&["dev".as_ref(), self.at.path().as_os_str()], &environment, None)?;
+        // It builds and compiles, twice, with a host that is not optimised.
+        let _turn = busy::turn().await?;
+        let compiled = ["--limit".as_ref(), "compile-cpu=180s".as_ref()];
+        let dev = ["dev".as_ref(), self.at.path().as_os_str(), compiled[0], compiled[1]];
+        let host = Host::start_with(&dev, &environment, None)?;
         let kubeconfig = self.at.path().join(".windlass/kubeconfig");
         host.says_within(BUILT, &["controller started"]).await?;
         let objects = Objects::new(server::client(&kubeconfig).await?, "default");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::bail;
 
 /// How long a condition may take on a machine that does other things too.
-pub const PATIENCE: Duration = Duration::from_mins(1);
+pub const PATIENCE: Duration = Duration::from_mins(3);
 
 /// The pause before the next look, after so long a wait: a tenth of it. What comes soon is seen at once, and what takes long is not
 /// kept from coming by our asking.
