@@ -37,6 +37,7 @@ plugins: setup ## build the plugins to target/plugins
 guests: setup ## build the tests' own components to target/guests
 	tools/build-component chameleon $(CARGO_TARGET_DIR)/guests
 	tools/build-component probe $(CARGO_TARGET_DIR)/guests
+	tools/build-component buggy $(CARGO_TARGET_DIR)/guests
 	tools/build-component composer $(CARGO_TARGET_DIR)/guests
 	tools/build-component hostile $(CARGO_TARGET_DIR)/guests
 

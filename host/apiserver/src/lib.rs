@@ -228,6 +228,12 @@ impl ApiServer {
         Snapshot::take(&self.context.shared)
     }
 
+    /// How far the server has come: the resource version of its last change.
+    #[must_use]
+    pub fn resource_version(&self) -> u64 {
+        self.context.shared.lock().store.revision()
+    }
+
     /// Makes a snapshot the state. Running watches end; clients that go on from a version that is no more are told so.
     pub fn restore(&self, snapshot: &Snapshot) {
         snapshot.restore(&self.context.shared);

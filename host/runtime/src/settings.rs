@@ -2,15 +2,18 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use windlass_core::features::Features;
-use windlass_kube::LiveBudget;
+use windlass_core::lease::Timing;
+use windlass_kube::{LiveBudget, WriteRate};
 use windlass_wasm::{Compiler, Limits, Sandbox, SandboxError, SandboxOptions};
 
 use crate::dispatch::guards::GuardSettings;
-use crate::leadership::LeaseSettings;
-use crate::policies::PolicySettings;
+use crate::dispatch::ports::call_slots;
+use crate::leadership::{LeaseMode, LeaseSettings};
+use crate::policies::{GrantMode, PolicySettings};
 
 /// The settings of one host.
 #[derive(Debug)]
@@ -62,6 +65,51 @@ pub struct Settings {
 pub const QUICK_FROM: u64 = 1 << 20;
 
 impl Settings {
+    /// Those of a host that runs loaded plugins in a told world: no files, no leases, all that the plugins ask for is granted, and
+    /// nothing is rolled back. The rest is as `windlass run` has it by default.
+    ///
+    /// # Panics
+    /// Never: the timing of leases is a valid one.
+    #[must_use]
+    pub fn in_process() -> Self {
+        let seconds = Duration::from_secs;
+        Self {
+            plugins: PathBuf::new(),
+            allowed_digests: None,
+            config_dir: None,
+            namespace: None,
+            concurrent_calls: 4,
+            call_slots: call_slots(4),
+            limits: Limits::default(),
+            compiler: Compiler::InProcess,
+            cache_dir: None,
+            plugin_cache: 1 << 30,
+            cache: 1 << 30,
+            admin_address: None,
+            http_ca: None,
+            live: LiveBudget::default(),
+            guards: GuardSettings { writes: WriteRate { per_second: 50, burst: 200 }, hot_loop_writes: 300 },
+            policies: PolicySettings {
+                mode: GrantMode::Manifest,
+                directory: PathBuf::new(),
+                ceiling: None,
+                host_namespace: None,
+            },
+            read_only: false,
+            rollback: false,
+            leases: LeaseSettings {
+                mode: LeaseMode::None,
+                namespace: None,
+                instance: "main".to_owned(),
+                timing: Timing::new(seconds(15), seconds(10), seconds(2)).expect("the usual timing"),
+                stability: seconds(60),
+                warm_standby: false,
+                threads: None,
+            },
+            features: Features::default(),
+        }
+    }
+
     /// The sandbox that runs plugins, on the threads of the tokio runtime that this is called on (ADR 19).
     pub(crate) fn sandbox(&self) -> Result<Sandbox, SandboxError> {
         if self.cache_dir.is_none() {

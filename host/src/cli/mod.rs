@@ -3,6 +3,8 @@
 mod apiserver;
 mod build;
 mod change;
+mod check;
+mod check_report;
 mod children;
 mod dev;
 mod embedded;
@@ -128,6 +130,23 @@ enum Command {
     #[command(after_help = "Examples:\n  windlass build                 # in the plugin's folder\n  \
         windlass build plugins/shop --out target/plugins/shop.wasm")]
     Build(build::BuildArgs),
+    /// Try a plugin against faults: crashes, errors, stale caches, missed events, other people's edits.
+    ///
+    /// Runs the host's own engine with the plugin on an embedded API server, in one thread and on a clock that is told, so that hours
+    /// pass in milliseconds and the same seed gives the same run. First without faults; then with one fault at each place: each write
+    /// crashes, is lost, is refused; each watch misses events, expires, is late; and then with pairs of them, until the budget is
+    /// spent. A plugin should end in the same state each time, write no more than it needs, and then be quiet.
+    ///
+    /// In a plugin's folder it needs nothing but crd.yaml and sample.yaml. A scenario says more: see docs/checking.md.
+    ///
+    /// Exit codes: 0, nothing was found; 1, something was found; 2, the check could not be made.
+    #[command(
+        after_help = "Examples:\n  windlass check                              # in the plugin's folder, which is built first\n  \
+        windlass check shop.wasm --load crd.yaml --load sample.yaml\n  \
+        windlass check --scenario scenarios/sale.yaml --budget 10m --output junit > check.xml\n  \
+        windlass check --again .windlass/findings/my-shop-1-converges.json"
+    )]
+    Check(check::CheckArgs),
     /// List the feature gates, the stage of each, and whether it is enabled.
     ///
     /// With --feature-gates or `WINDLASS_FEATURE_GATES`, shows what they would enable, and refuses what `run` would refuse.
@@ -303,6 +322,7 @@ impl Cli {
                 Command::Finalizers(args) => args.run().await.map(|()| ExitCode::SUCCESS),
                 Command::New(args) => args.run(),
                 Command::Build(args) => args.run().await,
+                Command::Check(args) => args.run().await,
                 Command::Grant(args) => args.run().await,
                 Command::Inspect(args) => args.run().await,
             }

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::resources::resource::GroupResource;
 use crate::storage::state::{Shared, State};
 
 /// All that a server knows at a moment: its objects with their history, what its controllers have still to do, its told
@@ -42,6 +44,17 @@ impl Snapshot {
     #[must_use]
     pub fn resource_version(&self) -> u64 {
         self.0.state.store.revision()
+    }
+
+    /// All objects, in the version in which they are stored; each with its resource, such as `deployments.apps`.
+    #[must_use]
+    pub fn objects(&self) -> Vec<(String, Arc<Value>)> {
+        let store = &self.0.state.store;
+        let of = |resource: GroupResource| {
+            let name = resource.to_string();
+            store.list(&resource, None).map(|object| (name.clone(), Arc::clone(object))).collect::<Vec<_>>()
+        };
+        store.resources().into_iter().flat_map(of).collect()
     }
 }
 

@@ -22,10 +22,11 @@ pub struct Sdk {
 }
 
 /// Files that all languages have alike, by their names in the folder.
-const COMMON: [(&str, &str); 4] = [
+const COMMON: [(&str, &str); 5] = [
     ("windlass.yaml", include_str!("common/windlass.yaml")),
     ("crd.yaml", include_str!("common/crd.yaml")),
     ("sample.yaml", include_str!("common/sample.yaml")),
+    ("scenarios/hello.yaml", include_str!("common/scenario.yaml")),
     ("{{name}}.policy.yaml", include_str!("common/policy.yaml")),
 ];
 /// How the names of templates end.
@@ -116,6 +117,10 @@ pub fn next_steps(language: &str, folder: &Path, names: &Names) -> Vec<String> {
         steps.push("npm install                   # esbuild and componentize-qjs, into this folder".to_owned());
     }
     steps.push("windlass build                # says what is missing here, if anything, and how to get it".to_owned());
+    steps.push(
+        "windlass check                # tries it against faults: crashes, errors, stale caches, missed events"
+            .to_owned(),
+    );
     steps.push(
         "windlass dev                  # runs it on an API server of its own, and follows what you change".to_owned(),
     );

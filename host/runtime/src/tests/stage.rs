@@ -11,12 +11,10 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use windlass_apiserver::{ApiServer, Config};
 use windlass_core::fair::Fair;
-use windlass_core::features::Features;
-use windlass_core::lease::Timing;
 use windlass_kube::client::{self, ConnectOptions, Connection};
-use windlass_kube::{LiveBudget, WriteRate};
-use windlass_wasm::{Compiler, Limits, Plugin, Sandbox, SandboxOptions};
+use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
 
+use crate::call_slots;
 use crate::egress::tls::Trust;
 use crate::host::Host;
 use crate::leadership::{Leadership, LeaseMode, LeaseSettings};
@@ -31,7 +29,6 @@ use crate::plugins::serve::Serving;
 use crate::plugins::supplies::Supplies;
 use crate::policies::{GrantMode, Policies, PolicySettings};
 use crate::settings::Settings;
-use crate::{GuardSettings, call_slots};
 
 /// A host without plugins.
 pub(crate) struct Stage {
@@ -166,36 +163,15 @@ impl Stage {
 
 /// The defaults of the command line, for the plugins of one directory.
 pub(crate) fn settings(plugins: &Path, grants: GrantMode, leases: LeaseMode) -> Settings {
-    let seconds = Duration::from_secs;
+    let base = Settings::in_process();
     Settings {
         plugins: plugins.to_owned(),
-        allowed_digests: None,
-        config_dir: None,
-        namespace: None,
         concurrent_calls: 2,
         call_slots: call_slots(2),
-        limits: Limits::default(),
-        compiler: Compiler::InProcess,
-        cache_dir: None,
-        plugin_cache: 1 << 30,
-        cache: 1 << 30,
-        admin_address: None,
-        http_ca: None,
-        live: LiveBudget { per_second: 20, burst: 100 },
-        guards: GuardSettings { writes: WriteRate { per_second: 50, burst: 200 }, hot_loop_writes: 300 },
-        policies: PolicySettings { mode: grants, directory: plugins.to_owned(), ceiling: None, host_namespace: None },
-        read_only: false,
+        policies: PolicySettings { mode: grants, directory: plugins.to_owned(), ..base.policies },
         rollback: true,
-        leases: LeaseSettings {
-            mode: leases,
-            namespace: None,
-            instance: "main".to_owned(),
-            timing: Timing::new(seconds(15), seconds(10), seconds(2)).expect("the usual timing"),
-            stability: seconds(60),
-            warm_standby: false,
-            threads: None,
-        },
-        features: Features::default(),
+        leases: LeaseSettings { mode: leases, ..base.leases },
+        ..base
     }
 }
 

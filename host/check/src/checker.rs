@@ -1,0 +1,210 @@
+//! A check: the reference, then run after run with a fault each.
+
+use std::sync::Arc;
+
+use tracing_subscriber::layer::SubscriberExt as _;
+use windlass_wasm::Plugin;
+
+use crate::fault::Fault;
+use crate::logs::Notes;
+use crate::plan;
+use crate::report::{Finding, Report, Reproduction, Tried};
+use crate::scenario::Scenario;
+use crate::trace::{Entry, Happening, Record};
+use crate::verdict::{self, Rule, Verdict};
+use crate::world::{Run, World, WorldError};
+
+const API_VERSION: &str = "windlass.dev/v1alpha1";
+const KIND: &str = "CheckReproduction";
+
+/// How much is tried.
+pub struct Effort<'a> {
+    /// Where chance follows from.
+    pub seed: u64,
+    /// At most so many runs.
+    pub runs: usize,
+    /// Whether there is time for another run.
+    pub goes_on: &'a dyn Fn() -> bool,
+    /// Is told of each run: its number, and of how many, as far as that is known.
+    pub progress: &'a mut dyn FnMut(usize, usize),
+}
+
+/// Checks a plugin under a scenario. It must run on a runtime of one thread whose time is paused; the plugin must have been loaded on
+/// it.
+///
+/// # Errors
+/// The scenario cannot be run at all.
+pub async fn check(plugin: Arc<Plugin>, scenario: Scenario, mut effort: Effort<'_>) -> Result<Report, WorldError> {
+    let record = Record::default();
+    let _logs = hear(&record);
+    let world = World::new(plugin.clone(), scenario, record).await?;
+    let reference = world.run(&[], effort.seed).await;
+    let mut checker = Checker { world: &world, reference: &reference, found: Findings::default(), runs: 1 };
+    checker.without_faults(effort.seed, &|runs| runs < effort.runs && (effort.goes_on)()).await;
+    let tried = checker.with_faults(&mut effort).await;
+    let Checker { found, runs, .. } = checker;
+    let count = |what: &dyn Fn(&Happening) -> bool| reference.entries.iter().filter(|it| what(&it.happened)).count();
+    Ok(Report {
+        plugin: plugin.name().to_string(),
+        version: plugin.manifest().version.clone(),
+        digest: plugin.digest().to_string(),
+        scenario: world.scenario().name.clone(),
+        seed: effort.seed,
+        runs,
+        calls: count(&|it| matches!(it, Happening::Call { .. })),
+        writes: count(&|it| matches!(it, Happening::Request(note) if note.line.writes() && !note.line.is_event())),
+        tried,
+        findings: found.ordered(),
+    })
+}
+
+/// Has a run again, and answers the findings that it shows now.
+///
+/// # Errors
+/// The scenario cannot be run at all.
+pub async fn again(plugin: Arc<Plugin>, file: Reproduction) -> Result<Vec<Finding>, WorldError> {
+    let record = Record::default();
+    let _logs = hear(&record);
+    let world = World::new(plugin, file.scenario, record).await?;
+    let reference = world.run(&[], file.seed).await;
+    let mut checker = Checker { world: &world, reference: &reference, found: Findings::default(), runs: 1 };
+    if file.faults.is_empty() {
+        checker.without_faults(file.seed, &|_| true).await;
+    } else {
+        checker.with_fault(&file.faults, file.seed).await;
+    }
+    Ok(checker.found.ordered())
+}
+
+/// Hears the log of this thread.
+fn hear(record: &Record) -> tracing::subscriber::DefaultGuard {
+    tracing::subscriber::set_default(tracing_subscriber::registry().with(Notes(record.clone())))
+}
+
+/// A check at work.
+struct Checker<'a> {
+    world: &'a World,
+    reference: &'a Run,
+    found: Findings,
+    runs: usize,
+}
+
+impl Checker<'_> {
+    /// Judges the reference by itself, beside another seed, and beside objects that were from the beginning what they became.
+    async fn without_faults(&mut self, seed: u64, goes_on: &dyn Fn(usize) -> bool) {
+        self.found.add(verdict::alone(self.reference), &[], self.reference);
+        if !self.can_be_compared() {
+            return;
+        }
+        let other = self.world.run(&[], seed.wrapping_add(1)).await;
+        self.runs += 1;
+        self.found.add(verdict::by_chance(&other, self.reference).into_iter().collect(), &[], &other);
+        for change in self.world.changes() {
+            if !goes_on(self.runs) {
+                return;
+            }
+            if let Some((changed, from_start)) = self.world.histories(change, seed).await {
+                self.found.add(verdict::by_history(&changed, &from_start).into_iter().collect(), &[], &changed);
+                self.runs += 2;
+            }
+        }
+    }
+
+    /// A run that did not come to its end is no reference.
+    fn can_be_compared(&self) -> bool {
+        self.reference.undone.is_none() && self.reference.noisy.is_none()
+    }
+
+    /// Tries each fault, and then pairs. Answers how much was tried.
+    async fn with_faults(&mut self, effort: &mut Effort<'_>) -> Tried {
+        let singles = plan::singles(&self.reference.entries, &self.reference.owned);
+        let mut tried = Tried::default();
+        for fault in &singles {
+            tried.faults.entry(fault.class.clone()).or_default().of += 1;
+        }
+        if !self.can_be_compared() {
+            return tried;
+        }
+        let one_by_one = singles.iter().map(|fault| vec![fault.clone()]);
+        let pairs = plan::pairs(&singles, effort.seed).map(Vec::from);
+        for (index, faults) in one_by_one.chain(pairs).enumerate() {
+            if self.runs >= effort.runs || !(effort.goes_on)() {
+                break;
+            }
+            let struck = self.with_fault(&faults, effort.seed).await;
+            match &*faults {
+                _ if !struck => tried.unreached += 1,
+                [fault] => tried.faults.entry(fault.class.clone()).or_default().tried += 1,
+                _ => tried.pairs += 1,
+            }
+            (effort.progress)(index + 1, singles.len());
+        }
+        tried
+    }
+
+    /// Has a run under faults, and judges it. Answers whether one of them struck.
+    async fn with_fault(&mut self, faults: &[Fault], seed: u64) -> bool {
+        let run = self.world.run(faults, seed).await;
+        self.runs += 1;
+        self.found.add(verdict::compared(&run, self.reference, faults), faults, &run);
+        run.acted
+    }
+}
+
+impl Finding {
+    /// The file by which `windlass check --again` has its run again.
+    #[must_use]
+    pub fn reproduction(&self, report: &Report, scenario: &Scenario) -> Reproduction {
+        Reproduction {
+            api_version: API_VERSION.to_owned(),
+            kind: KIND.to_owned(),
+            digest: report.digest.clone(),
+            seed: report.seed,
+            scenario: scenario.clone(),
+            faults: self.faults.clone(),
+        }
+    }
+}
+
+/// All findings, each once.
+#[derive(Default)]
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn add(&mut self, verdicts: Vec<Verdict>, faults: &[Fault], run: &Run) {
+        for Verdict { rule, step, details } in verdicts {
+            match self.0.iter_mut().find(|finding| finding.is_of(rule, &details)) {
+                Some(finding) => finding.again += 1,
+                None => self.0.push(Finding {
+                    rule,
+                    step,
+                    details,
+                    faults: faults.to_vec(),
+                    again: 0,
+                    story: until(&run.entries, rule, step),
+                }),
+            }
+        }
+    }
+
+    /// Those without a fault come first, then those that most faults show.
+    fn ordered(mut self) -> Vec<Finding> {
+        self.0.sort_by_key(|finding| (finding.faults.len(), finding.rule, std::cmp::Reverse(finding.again)));
+        self.0
+    }
+}
+
+/// A story up to the end of the step after which something shows. Without a step, the restart at the end is left out, unless it is the
+/// point.
+fn until(entries: &[Entry], rule: Rule, step: Option<usize>) -> Vec<Entry> {
+    let mut steps = 0;
+    let goes_on = |entry: &&Entry| match &entry.happened {
+        Happening::Step(_) => {
+            steps += 1;
+            step.is_none_or(|step| steps <= step + 1)
+        }
+        Happening::Restart => rule == Rule::SecondRun,
+        _ => true,
+    };
+    entries.iter().take_while(goes_on).cloned().collect()
+}

@@ -1,0 +1,60 @@
+//! A fault: something that goes wrong in a run, at one place.
+
+use serde::{Deserialize, Serialize};
+use windlass_apiserver::{CommitSide, ReactorRule};
+
+use crate::scenario::ObjectName;
+
+/// Something that goes wrong.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Fault {
+    /// For people: what goes wrong, and where.
+    pub name: String,
+    /// The kind of fault, for the coverage.
+    pub class: String,
+    /// Rules that the API server follows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<ReactorRule>,
+    /// Where the process of the host ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crash: Option<CrashPoint>,
+    /// A deed of somebody else while the world is quiet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_rest: Option<AtRest>,
+    /// Writes that the fault itself makes needed: an object that somebody else has deleted has to be made again.
+    #[serde(default)]
+    pub allows: usize,
+}
+
+/// A deed of somebody else, when the world is quiet after a step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AtRest {
+    /// The step, from 0.
+    pub after_step: usize,
+    /// The object.
+    pub object: ObjectName,
+    /// The deed.
+    pub deed: Deed,
+}
+
+/// Something that somebody else does to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Deed {
+    /// It is deleted.
+    Delete,
+    /// It gets an annotation, which is no affair of the plugin's.
+    Annotate,
+}
+
+/// Where a process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CrashPoint {
+    /// At which of its writes, from 1. Kubernetes Events do not count.
+    pub write: usize,
+    /// Before the server has carried it out, or after that and before the answer.
+    pub side: CommitSide,
+}

@@ -1,0 +1,27 @@
+//! `windlass check` as a library: it tries a plugin against faults, and says where it goes wrong.
+//!
+//! The host's own engine runs on the embedded API server in one thread, on told time, without a socket. Data flows one way:
+//! a `scenario` says what happens, a `world` runs it under `fault`s, `trace` and `outcome` are what came of it, `verdict` says
+//! what is wrong with that, `plan` which faults to try, `checker` drives all of it, and `report` and `story` are for people.
+
+mod checker;
+mod fault;
+mod logs;
+mod outcome;
+mod plan;
+mod report;
+mod request_line;
+pub mod scenario;
+mod story;
+mod trace;
+mod verdict;
+mod world;
+
+pub use checker::{Effort, again, check};
+pub use fault::{AtRest, CrashPoint, Deed, Fault};
+pub use report::{Coverage, Finding, Report, Reproduction, Tried};
+pub use request_line::RequestLine;
+pub use story::told;
+pub use trace::{Entry, Happening, RequestNote};
+pub use verdict::Rule;
+pub use world::WorldError;

@@ -1,0 +1,86 @@
+//! The plugin's log lines, the results of its calls and the host's warnings, as they come by `tracing`.
+
+use std::fmt;
+
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::layer::{Context, Layer};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::trace::{Happening, Record};
+
+/// The target of lines about calls.
+const DISPATCH: &str = "windlass::dispatch";
+/// The target of plugins' own lines.
+const PLUGIN: &str = "windlass::plugin";
+
+/// Notes what is logged.
+pub(crate) struct Notes(pub(crate) Record);
+
+/// The field of a span that names the key of a call.
+struct Key(String);
+
+#[derive(Default)]
+struct Fields {
+    message: String,
+    result: String,
+    key: String,
+    error: String,
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let into = match field.name() {
+            "message" => &mut self.message,
+            "result" => &mut self.result,
+            "key" | "primary" => &mut self.key,
+            "error" | "reason" => &mut self.error,
+            _ => return,
+        };
+        *into = format!("{value:?}");
+    }
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Notes {
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        let level = *metadata.level();
+        match metadata.target() {
+            DISPATCH | PLUGIN => level <= Level::DEBUG,
+            target => target.starts_with("windlass") && (level <= Level::WARN || metadata.is_span()),
+        }
+    }
+
+    fn on_new_span(&self, attributes: &tracing::span::Attributes<'_>, id: &tracing::span::Id, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        if let Some(span) = context.span(id).filter(|_| !fields.key.is_empty()) {
+            span.extensions_mut().insert(Key(fields.key));
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        if fields.key.is_empty() {
+            let mut spans = context.event_scope(event).into_iter().flatten();
+            let key = spans.find_map(|span| span.extensions().get::<Key>().map(|key| key.0.clone()));
+            fields.key = key.unwrap_or_default();
+        }
+        let level = *event.metadata().level();
+        let happened = match event.metadata().target() {
+            PLUGIN => Happening::Line(fields.message),
+            DISPATCH if fields.message == "called" => called(fields),
+            // The result of the call says it.
+            _ if fields.message.starts_with("the call failed") => return,
+            _ if level <= Level::WARN => Happening::Warning([fields.message, fields.error].join(" ").trim().to_owned()),
+            _ => return,
+        };
+        self.0.note(happened);
+    }
+}
+
+fn called(fields: Fields) -> Happening {
+    let trapped = fields.result.starts_with("Trapped");
+    let failed = trapped || fields.result.starts_with("Failed");
+    Happening::Call { key: fields.key, result: fields.result, trapped, failed }
+}

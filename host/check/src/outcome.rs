@@ -1,0 +1,251 @@
+//! The objects at the end of a run, without the values that differ between any two runs, so that two ends can be compared.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+use windlass_apiserver::Snapshot;
+
+use crate::scenario::ObjectName;
+use crate::trace::Entry;
+
+/// The user of the scenario.
+pub(crate) const USER: &str = "check-user";
+
+/// The maker of other people's edits: its field manager, and the annotation that it leaves.
+pub(crate) const FOREIGN: &str = "check-somebody-else";
+const MARK: &str = "windlass.dev/edited-by-somebody-else";
+
+/// The merge patch of an edit that is no affair of the plugin's.
+pub(crate) fn foreign_mark() -> Value {
+    json!({"metadata": {"annotations": {MARK: "yes"}}})
+}
+
+/// The objects at the end of a run: by resource and name, without times, UIDs and versions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct EndState {
+    pub(crate) objects: BTreeMap<String, Value>,
+    /// Objects that are being deleted and do not go.
+    pub(crate) stuck: Vec<String>,
+    /// Objects with an owner that is not there.
+    pub(crate) orphans: Vec<String>,
+    /// Objects with an owner, by their names as they are.
+    pub(crate) owned: Vec<ObjectName>,
+    /// Objects that the user has applied.
+    pub(crate) by_user: Vec<String>,
+    /// The same as the user would apply them now.
+    pub(crate) asked: Vec<Value>,
+    /// Objects whose status is about a generation that they have not had.
+    pub(crate) ahead: Vec<String>,
+}
+
+/// The host's deeds after it was stopped in order and begun again.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SecondRun {
+    /// Whether anything has changed.
+    pub(crate) changed: bool,
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// A value that differs between two end states.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Difference {
+    pub(crate) object: String,
+    /// JSON pointer. Empty: the whole object.
+    pub(crate) pointer: String,
+    pub(crate) expected: String,
+    pub(crate) found: String,
+}
+
+/// Kinds that say what happened, or who leads, and are no outcome.
+const LEFT_OUT: [&str; 3] = ["events", "events.events.k8s.io", "leases.coordination.k8s.io"];
+
+impl EndState {
+    /// Of the objects that were not there in the beginning, or are other ones now.
+    pub(crate) fn of(end: &Snapshot, begins: &Snapshot) -> EndState {
+        // No two states of objects have one resource version.
+        let version = |object: &Value| object["metadata"]["resourceVersion"].as_str().map(str::to_owned);
+        let before: BTreeSet<_> = begins.objects().iter().map(|(_, object)| version(object)).collect();
+        let all = end.objects();
+        let uids: Vec<&str> = all.iter().filter_map(|(_, object)| object["metadata"]["uid"].as_str()).collect();
+        let mut state = EndState::default();
+        let mut generated: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+        for (resource, object) in &all {
+            if LEFT_OUT.contains(&resource.as_str()) || before.contains(&version(object)) {
+                continue;
+            }
+            let metadata = &object["metadata"];
+            let text = |field: &str| metadata[field].as_str().unwrap_or_default();
+            let place = format!("{resource} {}/{}", text("namespace"), text("name"));
+            if metadata["deletionTimestamp"].is_string() {
+                state.stuck.push(place.clone());
+            }
+            let mut owners = metadata["ownerReferences"].as_array().into_iter().flatten().peekable();
+            if owners.peek().is_some() {
+                state.owned.push(ObjectName::of(object));
+            }
+            let mut managers = metadata["managedFields"].as_array().into_iter().flatten();
+            if managers.any(|fields| fields["manager"] == USER) {
+                state.by_user.push(place.clone());
+                state.asked.push(asked(object));
+            }
+            if owners.filter_map(|owner| owner["uid"].as_str()).any(|uid| !uids.contains(&uid)) {
+                state.orphans.push(place.clone());
+            }
+            let observed = object.pointer("/status/observedGeneration").and_then(Value::as_i64);
+            if observed > metadata["generation"].as_i64() && observed.is_some() {
+                state.ahead.push(place.clone());
+            }
+            let comparable = comparable(object);
+            match metadata["generateName"].as_str().filter(|prefix| text("name").starts_with(prefix)) {
+                Some(prefix) => {
+                    generated.entry(format!("{resource} {}/{prefix}", text("namespace"))).or_default().push(comparable);
+                }
+                None => {
+                    state.objects.insert(place, comparable);
+                }
+            }
+        }
+        for (place, mut objects) in generated {
+            objects.sort_by_cached_key(ToString::to_string);
+            let numbered = objects.into_iter().enumerate();
+            state.objects.extend(numbered.map(|(index, object)| (format!("{place}*{}", index + 1), object)));
+        }
+        state
+    }
+
+    /// The values that differ from the `expected` state.
+    pub(crate) fn differences(&self, expected: &EndState) -> Vec<Difference> {
+        let mut found = Vec::new();
+        for (object, wanted) in &expected.objects {
+            match self.objects.get(object) {
+                Some(value) => compare(object, "", wanted, value, &mut found),
+                None => found.push(difference(object, "", "there", "not there")),
+            }
+        }
+        let more = self.objects.keys().filter(|object| !expected.objects.contains_key(*object));
+        found.extend(more.map(|object| difference(object, "", "not there", "there")));
+        found
+    }
+}
+
+fn difference(object: &str, pointer: &str, expected: &str, found: &str) -> Difference {
+    let [object, pointer, expected, found] = [object, pointer, expected, found].map(str::to_owned);
+    Difference { object, pointer, expected, found }
+}
+
+fn compare(object: &str, pointer: &str, expected: &Value, found: &Value, differences: &mut Vec<Difference>) {
+    match (expected, found) {
+        (Value::Object(wanted), Value::Object(there)) => {
+            let names = wanted.keys().chain(there.keys().filter(|name| !wanted.contains_key(*name)));
+            for name in names {
+                let pointer = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
+                let of = |map: &Map<String, Value>| map.get(name).cloned().unwrap_or(Value::Null);
+                compare(object, &pointer, &of(wanted), &of(there), differences);
+            }
+        }
+        (Value::Array(wanted), Value::Array(there)) if wanted.len() == there.len() => {
+            for (index, (wanted, there)) in wanted.iter().zip(there).enumerate() {
+                compare(object, &format!("{pointer}/{index}"), wanted, there, differences);
+            }
+        }
+        _ if expected == found => {}
+        _ => differences.push(difference(object, pointer, &shown(expected), &shown(found))),
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "nothing".to_owned(),
+        value => value.to_string(),
+    }
+}
+
+/// The part of an object with which a user asks for something.
+fn asked(object: &Value) -> Value {
+    let mut asked = object.clone();
+    if let Some(members) = asked.as_object_mut() {
+        members.remove("status");
+    }
+    if let Some(metadata) = asked.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|name, _| matches!(name.as_str(), "name" | "namespace" | "labels" | "annotations"));
+    }
+    asked
+}
+
+/// Members of the metadata that differ between any two runs.
+const OF_A_RUN: [&str; 6] =
+    ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "deletionTimestamp"];
+
+/// The object without what differs between any two runs.
+fn comparable(object: &Value) -> Value {
+    let mut object = object.clone();
+    let generated = object["metadata"]["generateName"].is_string();
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|name, _| !OF_A_RUN.contains(&name.as_str()));
+        if generated {
+            metadata.remove("name");
+        }
+        if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+            annotations.remove(MARK);
+            if annotations.is_empty() {
+                metadata.remove("annotations");
+            }
+        }
+        for owner in metadata.get_mut("ownerReferences").and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(owner) = owner.as_object_mut() {
+                owner.remove("uid");
+            }
+        }
+    }
+    without_times(&mut object);
+    object
+}
+
+/// Times, and generations that are observed, are those of one run.
+fn without_times(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.remove("observedGeneration");
+            map.values_mut().for_each(without_times);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_times),
+        Value::String(text) if text.parse::<jiff::Timestamp>().is_ok() => "(a time)".clone_into(text),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(objects: &[(&str, Value)]) -> EndState {
+        let objects = objects.iter().map(|(place, object)| ((*place).to_owned(), comparable(object))).collect();
+        EndState { objects, ..EndState::default() }
+    }
+
+    #[test]
+    fn times_uids_and_versions_make_no_difference() {
+        let object = |uid: &str, time: &str| {
+            let owner = json!({"name": "a", "uid": uid});
+            json!({
+                "metadata": {"uid": uid, "resourceVersion": uid, "generation": 1, "ownerReferences": [owner]},
+                "status": {"observedGeneration": uid.len(), "conditions": [{"lastTransitionTime": time}]},
+            })
+        };
+        let one = state(&[("a", object("1", "2026-01-01T00:00:00Z"))]);
+        assert_eq!(one.differences(&state(&[("a", object("22", "2026-01-02T00:00:00Z"))])), []);
+    }
+
+    #[test]
+    fn a_difference_names_its_object_and_place() {
+        let expected = state(&[("a", json!({"data": {"x/y": "1"}, "list": [1, 2]})), ("b", json!({}))]);
+        let found = state(&[("a", json!({"data": {"x/y": "2"}, "list": [1]})), ("c", json!({}))]);
+        let wanted = [
+            difference("a", "/data/x~1y", "\"1\"", "\"2\""),
+            difference("a", "/list", "[1,2]", "[1]"),
+            difference("b", "", "there", "not there"),
+            difference("c", "", "not there", "there"),
+        ];
+        assert_eq!(found.differences(&expected), wanted);
+    }
+}

@@ -1,0 +1,311 @@
+//! The faults to try: of each kind, one at each place that the reference run has shown.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rand::{RngExt as _, SeedableRng as _};
+use windlass_apiserver::{
+    CallSelector, CommitSide, ConnectionDrop, EditKind, ErrorAnswer, EventCount, ForeignEdit, Nothing, Pause, Reaction,
+    ReactorRule, RequestFilter, WatchCut, WatchEnd, WatchHide, WatchHold,
+};
+
+use crate::fault::{AtRest, CrashPoint, Deed, Fault};
+use crate::outcome::{FOREIGN, foreign_mark};
+use crate::request_line::RequestLine;
+use crate::scenario::ObjectName;
+use crate::trace::{Entry, Happening};
+
+/// The requests of the host; the user's are spared.
+const HOST: &str = "windlass/*";
+/// How many events of a watch may be hidden, cut or come twice at most: beyond that, places repeat themselves.
+const MOST_EVENTS: usize = 12;
+
+/// Errors that an API server answers, each with what it is called.
+///
+/// 404 is none of them: a server does not say of an object that is there that it is not. `foreign-delete` has it where it is true.
+const ERRORS: [(u16, &str); 7] = [
+    (403, "is refused as forbidden"),
+    (409, "conflicts"),
+    (422, "is refused as invalid"),
+    (429, "is refused, as there are too many requests"),
+    (500, "fails in the server"),
+    (503, "meets a server that is not ready"),
+    (504, "times out in the server"),
+];
+
+/// As long as the end of an owner is not seen, its children are made again as often as the collector takes them. That ends by itself,
+/// and no controller can know better.
+const UNSEEN: usize = 1_000;
+
+/// A request of the reference run, and its number among those that are alike.
+struct Place {
+    line: RequestLine,
+    nth: u64,
+    /// Among all writes; none: it reads.
+    write: Option<usize>,
+    code: Option<u16>,
+}
+
+/// Single faults, in an order that tries every class early.
+pub(crate) fn singles(reference: &[Entry], owned: &[(usize, ObjectName)]) -> Vec<Fault> {
+    let places = places(reference);
+    let mut classes: Vec<Vec<Fault>> = vec![crashes(&places), lost(&places), late_restarts(&places)];
+    classes.extend([foreign_deletes(&places), foreign_edits(&places), watch_faults(&places, reference)]);
+    classes.extend(ERRORS.map(|error| errors(&places, error)));
+    classes.extend([Deed::Delete, Deed::Annotate].map(|deed| owned.iter().map(|it| at_rest(it, deed)).collect()));
+    classes.push(delays(&places));
+    let longest = classes.iter().map(Vec::len).max().unwrap_or_default();
+    let mut turns: Vec<_> = classes.into_iter().map(Vec::into_iter).collect();
+    (0..longest).flat_map(|_| turns.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>()).collect()
+}
+
+/// Pairs of faults by chance, without end.
+pub(crate) fn pairs(singles: &[Fault], seed: u64) -> impl Iterator<Item = [Fault; 2]> {
+    let mut chance = rand::rngs::Xoshiro256PlusPlus::seed_from_u64(seed);
+    std::iter::from_fn(move || {
+        let mut one = || singles.get(chance.random_range(0..singles.len().max(1))).cloned();
+        Some([one()?, one()?])
+    })
+    // Only one process can crash at a time, and only once.
+    .filter(|[one, other]| one.name != other.name && !(one.crash.is_some() && other.crash.is_some()))
+}
+
+fn places(reference: &[Entry]) -> Vec<Place> {
+    let mut seen: BTreeMap<RequestLine, u64> = BTreeMap::new();
+    let mut writes = 0;
+    // Faults are over when the host is begun again.
+    let first = reference.iter().take_while(|entry| entry.happened != Happening::Restart);
+    let requests = first.filter_map(|entry| match &entry.happened {
+        Happening::Request(note) => Some(note),
+        _ => None,
+    });
+    requests
+        .map(|note| {
+            let line = note.line.clone();
+            let nth = seen.entry(line.clone()).and_modify(|nth| *nth += 1).or_insert(1);
+            let is_write = line.writes() && !line.is_event();
+            writes += usize::from(is_write);
+            Place { nth: *nth, write: is_write.then_some(writes), code: note.code, line }
+        })
+        .collect()
+}
+
+impl Place {
+    fn filter(&self) -> RequestFilter {
+        let RequestLine { verb, resource, namespace, name } = &self.line;
+        let some = |text: &str| if text.is_empty() { vec![] } else { vec![text.to_owned()] };
+        RequestFilter {
+            verbs: some(verb),
+            resources: some(resource),
+            namespaces: some(namespace),
+            names: some(name),
+            user_agents: vec![HOST.to_owned()],
+            calls: Some(CallSelector::Nth(self.nth)),
+            probability: None,
+        }
+    }
+
+    /// A fault at this place.
+    fn fault(&self, class: &str, happens: &str, reaction: Reaction) -> Fault {
+        let rule = ReactorRule { name: class.to_owned(), when: self.filter(), then: vec![reaction] };
+        Fault { rules: vec![rule], ..self.named(class, happens) }
+    }
+
+    fn named(&self, class: &str, happens: &str) -> Fault {
+        let nth = if self.nth == 1 { String::new() } else { format!(" (number {})", self.nth) };
+        let name = format!("{}{nth} {happens}", self.line);
+        Fault { name, class: class.to_owned(), rules: vec![], crash: None, at_rest: None, allows: 0 }
+    }
+}
+
+fn writes(places: &[Place]) -> impl Iterator<Item = &Place> {
+    places.iter().filter(|place| place.write.is_some())
+}
+
+fn crashes(places: &[Place]) -> Vec<Fault> {
+    let at = |place: &Place, side, happens: &str| {
+        let crash = place.write.map(|write| CrashPoint { write, side });
+        Fault { crash, ..place.named("crash", happens) }
+    };
+    let sides = [
+        (CommitSide::AfterCommit, "is the last that the host does: it crashes before the answer"),
+        (CommitSide::BeforeCommit, "does not reach the server: the host crashes"),
+    ];
+    writes(places).flat_map(|place| sides.map(|(side, happens)| at(place, side, happens))).collect()
+}
+
+fn lost(places: &[Place]) -> Vec<Fault> {
+    let sides = [
+        (CommitSide::AfterCommit, "is carried out, and the answer is lost"),
+        (CommitSide::BeforeCommit, "is lost on its way"),
+    ];
+    let at =
+        |place: &Place| sides.map(|(at, happens)| place.fault("lost", happens, Reaction::Drop(ConnectionDrop { at })));
+    places.iter().filter(|place| !place.line.is_event()).flat_map(at).collect()
+}
+
+fn errors(places: &[Place], (code, happens): (u16, &str)) -> Vec<Fault> {
+    let answer = || ErrorAnswer { code, retry_after_seconds: (code == 429).then_some(1), ..ErrorAnswer::default() };
+    let at = |place: &Place| place.fault(&format!("error-{code}"), happens, Reaction::Error(answer()));
+    places.iter().filter(|place| !place.line.is_event()).map(at).collect()
+}
+
+fn delays(places: &[Place]) -> Vec<Fault> {
+    let by = Duration::from_secs(20);
+    let pause = Reaction::Delay(Pause { by, at: CommitSide::AfterCommit });
+    writes(places).map(|place| place.fault("delay", "is answered 20 s late", pause.clone())).collect()
+}
+
+/// Somebody deletes what the host is about to change.
+fn foreign_deletes(places: &[Place]) -> Vec<Fault> {
+    let change = |change| ForeignEdit { resource: None, namespace: None, name: None, manager: None, change };
+    let changes = writes(places).filter(|place| place.code == Some(200) && place.line.verb != "delete");
+    let whole = changes.filter(|place| !place.line.resource.contains('/') && !place.line.name.is_empty());
+    let edit = Reaction::Edit(change(EditKind::Delete(Nothing {})));
+    let at = |place: &Place| Fault {
+        allows: 1,
+        ..place.fault("foreign-delete", "meets an object that somebody has just deleted", edit.clone())
+    };
+    whole.map(at).collect()
+}
+
+/// Somebody does this to an object of the plugin's while nothing else happens.
+fn at_rest((after_step, object): &(usize, ObjectName), deed: Deed) -> Fault {
+    let (class, does, allows) = match deed {
+        Deed::Delete => ("deleted-child", "deletes", 1),
+        Deed::Annotate => ("annotated-child", "annotates", 0),
+    };
+    Fault {
+        name: format!("somebody {does} {object} when all is quiet after step {}", after_step + 1),
+        class: class.to_owned(),
+        rules: vec![],
+        crash: None,
+        at_rest: Some(AtRest { after_step: *after_step, object: object.clone(), deed }),
+        allows,
+    }
+}
+
+/// Somebody changes what the host is about to change, in a way that is not the plugin's affair.
+fn foreign_edits(places: &[Place]) -> Vec<Fault> {
+    let merge = foreign_mark().as_object().cloned().unwrap_or_default();
+    let edit = |place: &Place| {
+        let resource = place.line.resource.split('/').next().map(str::to_owned);
+        ForeignEdit {
+            resource,
+            namespace: None,
+            name: None,
+            manager: Some(FOREIGN.to_owned()),
+            change: EditKind::Merge(merge.clone()),
+        }
+    };
+    let changes = writes(places).filter(|place| place.code == Some(200) && place.line.verb != "delete");
+    let named = changes.filter(|place| !place.line.name.is_empty());
+    let happens = "meets an object that somebody has just annotated";
+    named.map(|place| place.fault("foreign-edit", happens, Reaction::Edit(edit(place)))).collect()
+}
+
+/// Watches that go wrong, at each of the events that the resource had.
+fn watch_faults(places: &[Place], reference: &[Entry]) -> Vec<Fault> {
+    let watches = places.iter().filter(|place| place.line.verb == "watch" && place.code == Some(200));
+    let mut faults = Vec::new();
+    for place in watches {
+        let of = place.line.resource.as_str();
+        let changed = |happened: &Happening| match happened {
+            Happening::Request(note) => note.line.writes() && note.line.resource.split('/').next() == Some(of),
+            Happening::Step(_) => true,
+            _ => false,
+        };
+        let events = reference.iter().filter(|entry| changed(&entry.happened)).count().min(MOST_EVENTS);
+        for after in 0..events {
+            let hide = |events| Reaction::Hide(WatchHide { after, events });
+            let cut = |with| Reaction::Cut(WatchCut { after, with });
+            let from = format!("after {after} events");
+            // More than one would be hidden for as long as the world is quiet, and no server does that.
+            faults.push(place.fault("hidden-events", &format!("does not show an event {from}"), hide(1)));
+            faults.push(place.fault("watch-ends", &format!("expires {from}"), cut(WatchEnd::Expired)));
+            faults.push(place.fault("watch-ends", &format!("loses its connection {from}"), cut(WatchEnd::Drop)));
+        }
+        let all = EventCount { events };
+        faults.push(place.fault("twice", "shows each event twice", Reaction::Duplicate(all)));
+        faults.push(place.fault("late", "is 2 s late", Reaction::Hold(WatchHold::For(Duration::from_secs(2)))));
+        faults.push(place.fault("late", "is 5 s late", Reaction::Hold(WatchHold::For(Duration::from_secs(5)))));
+    }
+    faults.iter_mut().for_each(|fault| fault.allows = UNSEEN);
+    faults
+}
+
+/// The host crashes, and the watches of its successor are late. Its lists are not: the host's are quorum reads, which no server may
+/// answer from an older state.
+fn late_restarts(places: &[Place]) -> Vec<Fault> {
+    let mut watches: BTreeMap<&str, (&Place, u64)> = BTreeMap::new();
+    for place in places.iter().filter(|place| place.line.verb == "watch") {
+        watches.entry(&place.line.resource).or_insert((place, 0)).1 += 1;
+    }
+    let late = |(resource, (place, count)): (&&str, &(&Place, u64))| {
+        // The first process has watched as often as in the reference.
+        let when = RequestFilter { calls: Some(CallSelector::Nth(count + 1)), ..place.filter() };
+        let hold = Reaction::Hold(WatchHold::For(Duration::from_secs(5)));
+        ReactorRule { name: format!("watch-{resource}"), when, then: vec![hold] }
+    };
+    let rules: Vec<ReactorRule> = watches.iter().map(late).collect();
+    let at = |place: &Place| {
+        let crash = place.write.map(|write| CrashPoint { write, side: CommitSide::AfterCommit });
+        let happens = "is the last before a crash, and the next process sees changes 5 s late";
+        Fault { rules: rules.clone(), crash, allows: UNSEEN, ..place.named("late-restart", happens) }
+    };
+    writes(places).map(at).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::RequestNote;
+
+    fn request(verb: &'static str, resource: &str, name: &str, code: u16) -> Entry {
+        let line = RequestLine { verb, resource: resource.into(), namespace: "default".into(), name: name.into() };
+        let happened = Happening::Request(RequestNote { line, code: Some(code) });
+        Entry { at: Duration::ZERO, happened }
+    }
+
+    fn names(class: &str, reference: &[Entry]) -> Vec<String> {
+        let faults = singles(reference, &[]);
+        faults.into_iter().filter(|fault| fault.class == class).map(|fault| fault.name).collect()
+    }
+
+    #[test]
+    fn each_write_is_a_place_of_its_own_and_what_follows_a_restart_is_none() {
+        let patch = || request("patch", "configmaps", "a", 200);
+        let event = request("create", "events", "", 201);
+        let restart = Entry { at: Duration::ZERO, happened: Happening::Restart };
+        let reference = [patch(), event, request("get", "configmaps", "a", 200), patch(), restart, patch()];
+        let before = "does not reach the server: the host crashes";
+        let after = "is the last that the host does: it crashes before the answer";
+        let expected = [
+            format!("patch configmaps default/a {after}"),
+            format!("patch configmaps default/a {before}"),
+            format!("patch configmaps default/a (number 2) {after}"),
+            format!("patch configmaps default/a (number 2) {before}"),
+        ];
+        assert_eq!(names("crash", &reference), expected);
+        assert_eq!(names("error-409", &reference).len(), 3, "a read may fail, too, and an Event may not");
+        let crashes: Vec<_> = singles(&reference, &[]).into_iter().filter_map(|fault| fault.crash).collect();
+        assert_eq!(crashes.iter().map(|crash| crash.write).max(), Some(2));
+    }
+
+    #[test]
+    fn the_first_faults_are_of_different_classes() {
+        let reference = [request("watch", "configmaps", "", 200), request("patch", "configmaps", "a", 200)];
+        let classes: Vec<_> = singles(&reference, &[]).into_iter().map(|fault| fault.class).take(6).collect();
+        assert_eq!(classes, ["crash", "lost", "late-restart", "foreign-delete", "foreign-edit", "hidden-events"]);
+    }
+
+    #[test]
+    fn pairs_follow_from_their_seed_and_crash_once() {
+        let reference = [request("patch", "configmaps", "a", 200), request("patch", "configmaps", "b", 200)];
+        let singles = singles(&reference, &[]);
+        let drawn = |seed| -> Vec<[Fault; 2]> { pairs(&singles, seed).take(200).collect() };
+        assert_eq!(drawn(1), drawn(1));
+        assert_ne!(drawn(1), drawn(2));
+        assert!(drawn(1).iter().all(|[one, other]| one.crash.is_none() || other.crash.is_none()));
+    }
+}

@@ -1,0 +1,107 @@
+//! The outcome of a check, as a value.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fault::Fault;
+use crate::scenario::Scenario;
+use crate::trace::Entry;
+use crate::verdict::Rule;
+
+/// The outcome of a check of one scenario.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// The plugin's name.
+    pub plugin: String,
+    /// Its version.
+    pub version: String,
+    /// The SHA-256 of its file.
+    pub digest: String,
+    /// The scenario's name.
+    pub scenario: String,
+    /// The seed of all runs.
+    pub seed: u64,
+    /// How many runs there were, the reference among them.
+    pub runs: usize,
+    /// How often the plugin was called without faults.
+    pub calls: usize,
+    /// How often it has written without faults.
+    pub writes: usize,
+    /// The faults that were tried.
+    pub tried: Tried,
+    /// The findings, the worst first.
+    pub findings: Vec<Finding>,
+}
+
+/// How much was tried.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Tried {
+    /// By the class of faults: those that have struck, of those that the reference has places for.
+    pub faults: BTreeMap<String, Coverage>,
+    /// Pairs of faults.
+    pub pairs: usize,
+    /// Runs in which no fault struck: the plugin went another way than in the reference.
+    pub unreached: usize,
+}
+
+/// How much of something was tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Coverage {
+    /// So many.
+    pub tried: usize,
+    /// Of so many.
+    pub of: usize,
+}
+
+/// Something that is wrong, and how to see it again.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    /// The rule that is broken.
+    pub rule: Rule,
+    /// The step after which it shows, from 0. None: it shows at the end, or in all of the run.
+    pub step: Option<usize>,
+    /// How, one line each.
+    pub details: Vec<String>,
+    /// The faults of the first run that showed it. Empty: it is so without any.
+    pub faults: Vec<Fault>,
+    /// How many further runs have shown the same.
+    pub again: usize,
+    /// The happenings of that run.
+    #[serde(skip)]
+    pub story: Vec<Entry>,
+}
+
+/// All that is needed to have a run again: a file of `windlass check --again`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Reproduction {
+    /// `windlass.dev/v1alpha1`.
+    pub api_version: String,
+    /// `CheckReproduction`.
+    pub kind: String,
+    /// The digest of the plugin that showed it.
+    pub digest: String,
+    /// The seed of the run.
+    pub seed: u64,
+    /// The scenario.
+    pub scenario: Scenario,
+    /// The faults.
+    pub faults: Vec<Fault>,
+}
+
+impl Finding {
+    /// Whether a verdict says the same: the same rule is broken about the same thing, whatever its values.
+    pub(crate) fn is_of(&self, rule: Rule, details: &[String]) -> bool {
+        self.rule == rule && self.details.first().map(|it| thing(it)) == details.first().map(|it| thing(it))
+    }
+}
+
+/// The thing that a detail is about: `configmaps default/a /data: …` is about `configmaps default/a /data`.
+fn thing(detail: &str) -> &str {
+    detail.split_once(": ").map_or(detail, |(thing, _)| thing)
+}

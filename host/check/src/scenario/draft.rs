@@ -1,0 +1,187 @@
+//! A scenario for those who have written none: the sample is created, each field of its spec is changed by its schema and
+//! changed back, and the sample is deleted and created again.
+
+use serde_json::{Map, Value, json};
+
+use super::document::{ObjectName, ObjectPatch};
+use super::{Scenario, Step};
+
+/// More fields than that are not changed: each takes two rounds of the world.
+const MOST_FIELDS: usize = 24;
+/// How deep fields are looked for.
+const DEPTH: usize = 4;
+
+/// Why no scenario can be made.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DraftError {
+    /// Without a sample, nobody knows a valid object.
+    #[error(
+        "there is no sample of {kind} of {api_version}: put one in sample.yaml beside crd.yaml, or write a scenario and name it \
+         with --scenario"
+    )]
+    NoSample {
+        /// Of the plugin's primary.
+        api_version: String,
+        /// Of the plugin's primary.
+        kind: String,
+    },
+}
+
+/// Makes a scenario of the kind of a plugin's primary, of `load`, which has its definition, and of `samples`, which have an object
+/// of the kind. What else is in `samples` is there from the beginning.
+pub fn draft(
+    name: &str,
+    (api_version, kind): (&str, &str),
+    mut load: Vec<Value>,
+    samples: Vec<Value>,
+) -> Result<Scenario, DraftError> {
+    let is_primary = |object: &Value| object["apiVersion"] == api_version && object["kind"] == kind;
+    let (primaries, others): (Vec<_>, Vec<_>) = samples.into_iter().partition(is_primary);
+    let Some(sample) = primaries.into_iter().next() else {
+        return Err(DraftError::NoSample { api_version: api_version.to_owned(), kind: kind.to_owned() });
+    };
+    let schema = schema_of(&load, api_version, kind);
+    load.extend(others);
+    let object = ObjectName::of(&sample);
+    let mut steps = vec![Step::Apply(sample.clone())];
+    for (path, value, other) in changes(&sample["spec"], schema.as_ref().unwrap_or(&Value::Null)) {
+        let patch = |value: &Value| {
+            let merge = json!({ "spec": nested(&path, value) });
+            Step::Patch(ObjectPatch { object: object.clone(), merge, subresource: None })
+        };
+        steps.extend([patch(&other), patch(&value)]);
+    }
+    steps.extend([Step::Delete(object), Step::Apply(sample)]);
+    Ok(Scenario { name: name.to_owned(), load, stand_ins: "default".to_owned(), steps, expect: vec![] })
+}
+
+/// The schema of the spec in the definition of a kind.
+fn schema_of(objects: &[Value], api_version: &str, kind: &str) -> Option<Value> {
+    let (group, version) = api_version.split_once('/')?;
+    let definition = objects.iter().find(|object| {
+        object["kind"] == "CustomResourceDefinition"
+            && object["spec"]["group"] == group
+            && object["spec"]["names"]["kind"] == kind
+    })?;
+    let versions = definition["spec"]["versions"].as_array()?;
+    let version = versions.iter().find(|it| it["name"] == version)?;
+    version.pointer("/schema/openAPIV3Schema/properties/spec").cloned()
+}
+
+/// Fields of `spec` with their values and others that the schema allows. A field that the sample does not have has the value `null`,
+/// by which a merge patch removes it again.
+fn changes(spec: &Value, schema: &Value) -> Vec<(Vec<String>, Value, Value)> {
+    let mut found = Vec::new();
+    collect(spec, schema, &mut Vec::new(), &mut found);
+    found.truncate(MOST_FIELDS);
+    found
+}
+
+fn collect(value: &Value, schema: &Value, path: &mut Vec<String>, found: &mut Vec<(Vec<String>, Value, Value)>) {
+    let no_fields = Map::new();
+    let properties = schema["properties"].as_object().unwrap_or(&no_fields);
+    // Fields that no schema describes may be changed, too.
+    let undescribed = value.as_object().unwrap_or(&no_fields).keys().filter(|name| !properties.contains_key(*name));
+    let names: Vec<String> = properties.keys().chain(undescribed).cloned().collect();
+    for name in names {
+        let (field, described) = (&value[&name], &properties.get(&name).cloned().unwrap_or(Value::Null));
+        path.push(name);
+        if (field.is_object() || described["properties"].is_object()) && path.len() < DEPTH {
+            collect(field, described, path, found);
+        } else if let Some(other) = another(field, described) {
+            found.push((path.clone(), field.clone(), other));
+        }
+        path.pop();
+    }
+}
+
+/// Another value of a field. None: none is known that is surely valid.
+fn another(value: &Value, schema: &Value) -> Option<Value> {
+    if let Some(choices) = schema["enum"].as_array() {
+        return choices.iter().find(|choice| *choice != value && !choice.is_null()).cloned();
+    }
+    let kind = schema["type"].as_str().unwrap_or(match value {
+        Value::String(_) => "string",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_i64() => "integer",
+        _ => "",
+    });
+    let (least, most) = (schema["minimum"].as_i64(), schema["maximum"].as_i64());
+    let current = if value.is_null() { &schema["default"] } else { value };
+    match kind {
+        "boolean" => Some(json!(!current.as_bool().unwrap_or_default())),
+        "integer" => {
+            let now = current.as_i64().unwrap_or(least.unwrap_or(0));
+            let more = now.checked_add(1).filter(|more| most.is_none_or(|most| *more <= most));
+            let less = now.checked_sub(1).filter(|less| least.is_none_or(|least| *less >= least));
+            more.or(less).map(|other| json!(other))
+        }
+        // A pattern or a format says more than can be guessed; the field of a sample may be cut or repeated and be wrong.
+        "string" if schema["pattern"].is_null() && schema["format"].is_null() => {
+            let text = current.as_str().unwrap_or("a");
+            let other = format!("{text}-2");
+            let fits =
+                schema["maxLength"].as_u64().is_none_or(|most| u64::try_from(other.len()).is_ok_and(|len| len <= most));
+            fits.then(|| json!(other))
+        }
+        _ => None,
+    }
+}
+
+fn nested(path: &[String], value: &Value) -> Value {
+    path.iter().rev().fold(value.clone(), |inner, name| {
+        let mut outer = Map::new();
+        outer.insert(name.clone(), inner);
+        Value::Object(outer)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition(spec: &Value) -> Value {
+        let version = json!({"name": "v1", "schema": {"openAPIV3Schema": {"properties": {"spec": spec}}}});
+        let spec = json!({"group": "example.com", "names": {"kind": "Shop"}, "versions": [version]});
+        json!({"kind": "CustomResourceDefinition", "spec": spec})
+    }
+
+    #[test]
+    fn each_field_is_changed_by_its_schema_and_back() {
+        let fields = json!({"properties": {
+            "size": {"enum": ["small", "large"]},
+            "replicas": {"type": "integer", "maximum": 3},
+            "paused": {"type": "boolean"},
+            "at": {"type": "string", "format": "date-time"},
+            "door": {"properties": {"colour": {"type": "string"}}},
+        }});
+        let spec = json!({"size": "small", "replicas": 3, "at": "2026-01-01T00:00:00Z", "door": {"colour": "red"}});
+        let sample = json!({"apiVersion": "example.com/v1", "kind": "Shop", "metadata": {"name": "a"}, "spec": spec});
+        let other = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "b"}});
+        let of = ("example.com/v1", "Shop");
+        let scenario = draft("shop", of, vec![definition(&fields)], vec![other, sample]).expect("a scenario");
+        assert_eq!(scenario.load.len(), 2, "what is no primary is there from the beginning");
+        let said: Vec<_> = scenario.steps.iter().map(ToString::to_string).collect();
+        let patch = |merge: &str| format!(r#"patch Shop default/a with {{"spec":{merge}}}"#);
+        let expected = [
+            "apply Shop default/a".to_owned(),
+            patch(r#"{"door":{"colour":"red-2"}}"#),
+            patch(r#"{"door":{"colour":"red"}}"#),
+            patch(r#"{"paused":true}"#),
+            patch(r#"{"paused":null}"#),
+            patch(r#"{"replicas":2}"#),
+            patch(r#"{"replicas":3}"#),
+            patch(r#"{"size":"large"}"#),
+            patch(r#"{"size":"small"}"#),
+            "delete Shop default/a".to_owned(),
+            "apply Shop default/a".to_owned(),
+        ];
+        assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn without_a_sample_there_is_no_scenario() {
+        let error = draft("shop", ("example.com/v1", "Shop"), vec![], vec![]).expect_err("no sample").to_string();
+        assert!(error.contains("sample.yaml") && error.contains("--scenario"), "{error}");
+    }
+}

@@ -1,0 +1,99 @@
+//! Reads a scenario's file, and the manifests that it names.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::document::{ObjectSource, ScenarioDocument, StepDocument, durations};
+use super::{Expectation, Scenario, Step};
+
+const API_VERSION: &str = "windlass.dev/v1alpha1";
+const KIND: &str = "Scenario";
+
+/// Why a scenario cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioError {
+    /// A file cannot be read.
+    #[error("cannot read {}", path.display())]
+    Unreadable {
+        /// The scenario, or a file of manifests that it names.
+        path: PathBuf,
+        /// The operating system's error.
+        #[source]
+        source: io::Error,
+    },
+    /// A file is not of its format.
+    #[error("{}: {message}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// The problem, with line and column where the parser has them.
+        message: String,
+    },
+}
+
+/// Reads the scenario of a file. Files of manifests that it names are relative to it.
+pub fn read(path: &Path) -> Result<Scenario, ScenarioError> {
+    let malformed = |message: String| ScenarioError::Malformed { path: path.to_owned(), message };
+    let text = text_of(path)?;
+    let document: ScenarioDocument = serde_saphyr::from_str(&text).map_err(|error| malformed(one_line(&error)))?;
+    if document.api_version != API_VERSION || document.kind != KIND {
+        let (api_version, kind) = (&document.api_version, &document.kind);
+        return Err(malformed(format!("it is a {kind} of {api_version}, and a scenario is a {KIND} of {API_VERSION}")));
+    }
+    if let Err(error) = document.stand_ins.parse::<windlass_apiserver::StandIns>() {
+        return Err(malformed(format!("standIns: {error}")));
+    }
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut load = Vec::new();
+    for source in document.load {
+        load.extend(objects(source, folder)?);
+    }
+    let mut steps = Vec::new();
+    for (index, step) in document.steps.into_iter().enumerate() {
+        let wrong = |problem: String| malformed(format!("step {}: {problem}", index + 1));
+        match step {
+            StepDocument::Apply(source) => steps.extend(objects(source, folder)?.into_iter().map(Step::Apply)),
+            StepDocument::Patch(change) => steps.push(Step::Patch(change)),
+            StepDocument::Delete(name) => steps.push(Step::Delete(name)),
+            StepDocument::Advance(by) => steps.push(Step::Advance(durations::parse(&by).map_err(wrong)?)),
+            StepDocument::Wait(until) => steps.push(Step::Wait(checked(until).map_err(wrong)?)),
+        }
+    }
+    let expect = document.expect.into_iter().map(checked).collect::<Result<_, _>>().map_err(malformed)?;
+    Ok(Scenario { name: document.name, load, stand_ins: document.stand_ins, steps, expect })
+}
+
+/// Whether what is written as pointers are some.
+fn checked(expectation: Expectation) -> Result<Expectation, String> {
+    if let Expectation::Has(object) = &expectation {
+        let wrong = object.values.keys().find(|pointer| !pointer.starts_with('/'));
+        if let Some(pointer) = wrong {
+            return Err(format!("{pointer:?} is no JSON pointer, which is like /status/readyReplicas"));
+        }
+    }
+    Ok(expectation)
+}
+
+fn objects(source: ObjectSource, folder: &Path) -> Result<Vec<Value>, ScenarioError> {
+    match source {
+        ObjectSource::Inline(object) => Ok(vec![Value::Object(object)]),
+        ObjectSource::File(name) => manifests(&folder.join(name)),
+    }
+}
+
+/// All objects of a file of manifests.
+pub fn manifests(path: &Path) -> Result<Vec<Value>, ScenarioError> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&text_of(path)?)
+        .map_err(|error| ScenarioError::Malformed { path: path.to_owned(), message: one_line(&error) })?;
+    Ok(documents.into_iter().filter(|object| !object.is_null()).collect())
+}
+
+fn text_of(path: &Path) -> Result<String, ScenarioError> {
+    std::fs::read_to_string(path).map_err(|source| ScenarioError::Unreadable { path: path.to_owned(), source })
+}
+
+fn one_line(error: &serde_saphyr::Error) -> String {
+    error.without_snippet().to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,87 @@
+//! The story of a run, for people: a line for each thing that happened.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use crate::report::Finding;
+use crate::trace::{Entry, Happening};
+
+/// Lines before which a story is cut.
+const MOST_LINES: usize = 60;
+/// How often a line is told that says the same again.
+const MOST_REPEATS: usize = 3;
+
+/// The story of the run that showed a finding.
+#[must_use]
+pub fn told(finding: &Finding) -> String {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let mut lines: Vec<String> = Vec::new();
+    let mut left_out = 0;
+    for entry in &finding.story {
+        let Some(said) = line(entry) else { continue };
+        let times = seen.entry(said.clone()).or_default();
+        *times += 1;
+        // Steps are few, and each is a place in the story.
+        if *times > MOST_REPEATS && !matches!(entry.happened, Happening::Step(_)) {
+            left_out += 1;
+            continue;
+        }
+        again(&mut lines, &mut left_out);
+        lines.push(format!("  {:>10}  {said}", time(entry.at)));
+    }
+    again(&mut lines, &mut left_out);
+    let cut = lines.len().saturating_sub(MOST_LINES);
+    let mut text = if cut > 0 { format!("  … {cut} lines before that\n") } else { String::new() };
+    lines[cut..].iter().for_each(|line| {
+        let _ = writeln!(text, "{line}");
+    });
+    text
+}
+
+/// Tells how many lines were left out.
+fn again(lines: &mut Vec<String>, left_out: &mut usize) {
+    if *left_out > 0 {
+        lines.push(format!("              … and {} lines that say the same again", std::mem::take(left_out)));
+    }
+}
+
+/// Reads that tell nothing are left out.
+fn line(entry: &Entry) -> Option<String> {
+    let said = match &entry.happened {
+        Happening::Step(step) => format!("user     {step}"),
+        // What the host itself wants to know of the API server is none of the plugin's.
+        Happening::Request(note) if note.line.is_event() || note.line.resource.starts_with("apiservices.") => {
+            return None;
+        }
+        Happening::Request(note) => {
+            let answer = match note.code {
+                None => "no answer".to_owned(),
+                // Reads that succeed are the usual.
+                Some(code) if code < 300 && !note.line.writes() => return None,
+                Some(code) => code.to_string(),
+            };
+            format!("request  {} → {answer}", note.line)
+        }
+        Happening::Stranger(does) => format!("fault    {does}"),
+        Happening::Fault => "fault    strikes".to_owned(),
+        Happening::Crash => "host     crashes".to_owned(),
+        Happening::Restart => "host     is stopped in order and begun again".to_owned(),
+        Happening::Line(text) => format!("log      {text}"),
+        Happening::Call { key, result, .. } => format!("call     {key} → {}", short(result)),
+        Happening::Warning(text) => format!("warning  {text}"),
+    };
+    Some(said.replace('\n', " "))
+}
+
+fn time(at: Duration) -> String {
+    format!("{:.3} s", at.as_secs_f64())
+}
+
+fn short(text: &str) -> String {
+    const MOST: usize = 160;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

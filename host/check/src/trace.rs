@@ -1,0 +1,126 @@
+//! All that happened in one run, in its order.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::time::Instant;
+
+use crate::request_line::RequestLine;
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    /// Since the run began, by its clock.
+    pub at: Duration,
+    /// The happening.
+    pub happened: Happening,
+}
+
+/// A thing that may happen in a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Happening {
+    /// A step of the scenario begins.
+    Step(String),
+    /// The host has sent a request, and this became of it.
+    Request(RequestNote),
+    /// Somebody else does something.
+    Stranger(String),
+    /// A fault strikes the request that follows.
+    Fault,
+    /// The process of the host has ended without a word, and another one begins.
+    Crash,
+    /// The host was stopped in order and begins again.
+    Restart,
+    /// The plugin has written a line of its log.
+    Line(String),
+    /// A call of the plugin has ended.
+    Call {
+        /// The object that it was about.
+        key: String,
+        /// Its result, for people.
+        result: String,
+        /// Whether it ended without an answer of the plugin.
+        trapped: bool,
+        /// Whether it failed, with an answer or without.
+        failed: bool,
+    },
+    /// The host warns.
+    Warning(String),
+}
+
+/// A request of the host.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RequestNote {
+    /// The request.
+    #[serde(flatten)]
+    pub line: RequestLine,
+    /// The HTTP status of the answer. None: no answer came.
+    pub code: Option<u16>,
+}
+
+/// Notes of a run, in their order. Clones are one record.
+#[derive(Clone, Default)]
+pub(crate) struct Record(Arc<Mutex<Noted>>);
+
+#[derive(Default)]
+struct Noted {
+    begun: Option<Instant>,
+    /// Nothing is noted for now.
+    muted: bool,
+    entries: Vec<Entry>,
+}
+
+impl Record {
+    /// A run begins.
+    pub(crate) fn begin(&self) {
+        *self.noted() = Noted { begun: Some(Instant::now()), ..Noted::default() };
+    }
+
+    pub(crate) fn note(&self, happened: Happening) {
+        let mut noted = self.noted();
+        // Between two runs there is nobody whom it belongs to.
+        let Some(begun) = noted.begun.filter(|_| !noted.muted) else { return };
+        noted.entries.push(Entry { at: begun.elapsed(), happened });
+    }
+
+    /// Notes nothing for a while, or notes again.
+    pub(crate) fn mute(&self, muted: bool) {
+        self.noted().muted = muted;
+    }
+
+    /// How many things have happened that `counts`.
+    pub(crate) fn count(&self, counts: impl Fn(&Happening) -> bool) -> usize {
+        self.noted().entries.iter().filter(|entry| counts(&entry.happened)).count()
+    }
+
+    /// Objects whose last call has failed, each with its result.
+    pub(crate) fn failing(&self) -> Vec<String> {
+        let mut last: BTreeMap<&str, Option<&str>> = BTreeMap::new();
+        let noted = self.noted();
+        for entry in &noted.entries {
+            if let Happening::Call { key, result, failed, .. } = &entry.happened {
+                last.insert(key, failed.then_some(result));
+            }
+        }
+        last.into_iter().filter_map(|(key, result)| Some(format!("{key}: {}", result?))).collect()
+    }
+
+    /// All so far.
+    pub(crate) fn entries(&self) -> Vec<Entry> {
+        self.noted().entries.clone()
+    }
+
+    /// The run is over.
+    pub(crate) fn end(&self) -> Vec<Entry> {
+        std::mem::take(&mut *self.noted()).entries
+    }
+
+    fn noted(&self) -> MutexGuard<'_, Noted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

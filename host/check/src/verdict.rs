@@ -1,0 +1,252 @@
+//! The judgement of runs, by rules that have their sources.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fault::Fault;
+use crate::outcome::Difference;
+use crate::trace::{Entry, Happening};
+use crate::world::Run;
+
+/// A rule for all runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rule {
+    /// Each step of the scenario can be done.
+    Steps,
+    /// The scenario's expectations hold at the end.
+    Expectation,
+    /// The plugin ends in the state that it reaches without faults (Sieve, OSDI '22: safety of the end state).
+    Converges,
+    /// The plugin stops writing when nothing changes any more (controller-runtime: a level-triggered reconciler is idempotent).
+    Quiet,
+    /// No object is made or deleted more often than without faults (Sieve, OSDI '22: number of creations and deletions).
+    NotNeeded,
+    /// An object that is being deleted goes (Kubernetes: finalizers).
+    Stuck,
+    /// An object that is left has its owner (Kubernetes: garbage collection).
+    Orphan,
+    /// The end follows from what is asked for, and not from what was asked for before (Acto, SOSP '23: differential oracle).
+    History,
+    /// A status is about a generation that there has been (Kubernetes API conventions: observedGeneration).
+    StatusAhead,
+    /// A host that begins again writes nothing (Kubernetes API conventions: level-based behaviour).
+    SecondRun,
+    /// A call ends with an answer of the plugin's.
+    Traps,
+    /// When the world is quiet, no object's last call has failed.
+    Fails,
+    /// Another seed leads to the same end: nothing depends on chance, the order of a list or the clock.
+    Chance,
+}
+
+impl Rule {
+    /// All of them.
+    pub const ALL: [Rule; 13] = [
+        Rule::Steps,
+        Rule::Expectation,
+        Rule::Converges,
+        Rule::Quiet,
+        Rule::NotNeeded,
+        Rule::Stuck,
+        Rule::Orphan,
+        Rule::History,
+        Rule::StatusAhead,
+        Rule::SecondRun,
+        Rule::Traps,
+        Rule::Fails,
+        Rule::Chance,
+    ];
+
+    /// A clause that says how a run breaks the rule.
+    #[must_use]
+    pub fn says(self) -> &'static str {
+        match self {
+            Rule::Steps => "a step of the scenario cannot be done",
+            Rule::Expectation => "what the scenario expects does not hold",
+            Rule::Converges => "the end is another one than without the fault",
+            Rule::Quiet => "it goes on writing, although nothing changes any more",
+            Rule::NotNeeded => "it makes or deletes more than without the fault",
+            Rule::Stuck => "an object that is being deleted does not go",
+            Rule::Orphan => "an object is left whose owner has gone",
+            Rule::History => "the end depends on what the spec was before",
+            Rule::StatusAhead => "a status claims a generation that the object has not had",
+            Rule::SecondRun => "it writes again when the host is begun again, although nothing has changed",
+            Rule::Traps => "a call traps",
+            Rule::Fails => "it fails, and goes on failing",
+            Rule::Chance => "the end depends on chance, on an order, or on the clock",
+        }
+    }
+
+    /// The name of the rule, as reports have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Rule::Steps => "steps",
+            Rule::Expectation => "expectation",
+            Rule::Converges => "converges",
+            Rule::Quiet => "quiet",
+            Rule::NotNeeded => "not-needed",
+            Rule::Stuck => "stuck",
+            Rule::Orphan => "orphan",
+            Rule::History => "history",
+            Rule::StatusAhead => "status-ahead",
+            Rule::SecondRun => "second-run",
+            Rule::Traps => "traps",
+            Rule::Fails => "fails",
+            Rule::Chance => "chance",
+        }
+    }
+}
+
+/// A rule that a run breaks, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    pub(crate) rule: Rule,
+    /// The step after which it shows. None: it shows in no step alone.
+    pub(crate) step: Option<usize>,
+    /// One line each.
+    pub(crate) details: Vec<String>,
+}
+
+impl Verdict {
+    fn new(rule: Rule, details: Vec<String>) -> Option<Verdict> {
+        Verdict::after(rule, None, details)
+    }
+
+    fn after(rule: Rule, step: Option<usize>, details: Vec<String>) -> Option<Verdict> {
+        (!details.is_empty()).then_some(Verdict { rule, step, details })
+    }
+}
+
+/// Judges a run by itself: the reference.
+pub(crate) fn alone(run: &Run) -> Vec<Verdict> {
+    let undone = run.undone.iter().map(|(index, error)| format!("step {}: {error}", index + 1)).collect();
+    // A run that does not end is not compared further.
+    let second = if run.second.changed { written(&run.second.entries) } else { vec![] };
+    let last = run.noisy.as_ref().map(|_| last_writes(&run.entries)).unwrap_or_default();
+    let noisy = run.noisy.iter().cloned().chain(last).collect();
+    let verdicts = [
+        Verdict::new(Rule::Steps, undone),
+        Verdict::new(Rule::Traps, traps(&run.entries)),
+        Verdict::new(Rule::Expectation, run.broken.clone()),
+        Verdict::new(Rule::Quiet, noisy),
+        Verdict::new(Rule::Stuck, run.end.stuck.clone()),
+        Verdict::new(Rule::Orphan, [&*run.end.orphans, &*run.left].concat()),
+        Verdict::new(Rule::StatusAhead, run.end.ahead.clone()),
+        Verdict::new(Rule::SecondRun, second),
+        run.failing.as_ref().and_then(|(step, failing)| Verdict::after(Rule::Fails, Some(*step), failing.clone())),
+    ];
+    verdicts.into_iter().flatten().collect()
+}
+
+/// Judges a run under faults by the reference. What is wrong with the reference, too, is not said again.
+pub(crate) fn compared(run: &Run, reference: &Run, faults: &[Fault]) -> Vec<Verdict> {
+    let known: Vec<Rule> = alone(reference).into_iter().map(|verdict| verdict.rule).collect();
+    let mut verdicts = alone(run);
+    verdicts.retain(|verdict| !known.contains(&verdict.rule));
+    if run.noisy.is_none() {
+        verdicts.extend(diverges(run, reference));
+    }
+    let allowed = faults.iter().map(|fault| fault.allows).sum();
+    verdicts.extend(Verdict::new(Rule::NotNeeded, more(&run.entries, &reference.entries, allowed)));
+    verdicts
+}
+
+/// How a run differs from the reference where it differs first: after a step, or at the end.
+fn diverges(run: &Run, reference: &Run) -> Option<Verdict> {
+    let ends = run.rests.iter().chain([&run.end]).zip(reference.rests.iter().chain([&reference.end]));
+    let mut differences = ends.enumerate().map(|(index, (found, expected))| (index, found.differences(expected)));
+    let (index, first) = differences.find(|(_, differences)| !differences.is_empty())?;
+    let step = Some(index).filter(|index| *index < reference.rests.len());
+    Verdict::after(Rule::Converges, step, first.iter().map(told).collect())
+}
+
+/// Whether two runs without faults and with different seeds end alike.
+pub(crate) fn by_chance(run: &Run, reference: &Run) -> Option<Verdict> {
+    Verdict::new(Rule::Chance, run.end.differences(&reference.end).iter().map(told).collect())
+}
+
+/// Whether an object that was changed into what it is leaves the same as one that was so from the beginning.
+pub(crate) fn by_history(changed: &Run, from_start: &Run) -> Option<Verdict> {
+    let told = |it: &Difference| {
+        let Difference { object, pointer, expected, found } = it;
+        format!("{object} {pointer}: {found} after the change, and {expected} from the beginning")
+    };
+    Verdict::new(Rule::History, changed.end.differences(&from_start.end).iter().map(told).collect())
+}
+
+fn told(difference: &Difference) -> String {
+    let Difference { object, pointer, expected, found } = difference;
+    let place = if pointer.is_empty() { object.clone() } else { format!("{object} {pointer}") };
+    format!("{place}: {found}, and {expected} without the fault")
+}
+
+fn calls(entries: &[Entry]) -> impl Iterator<Item = (&str, &str, bool, bool)> {
+    entries.iter().filter_map(|entry| match &entry.happened {
+        Happening::Call { key, result, trapped, failed } => Some((key.as_str(), result.as_str(), *trapped, *failed)),
+        _ => None,
+    })
+}
+
+/// Traps, each once. A call that ended at its deadline because the server did not answer is none of the plugin's.
+fn traps(entries: &[Entry]) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let trapped = calls(entries).filter(|(_, result, trapped, _)| *trapped && !result.contains(WAITED));
+    for (key, result, ..) in trapped {
+        let line = format!("{key}: {result}");
+        if !found.contains(&line) {
+            found.push(line);
+        }
+    }
+    found
+}
+
+/// As `windlass_core::outcome::CallResult::is_wait` tells them apart, in its text.
+const WAITED: &str = "reason: \"waited\"";
+
+/// Writes that the server has carried out, Kubernetes Events left out.
+fn carried_out(entries: &[Entry]) -> impl Iterator<Item = (&Entry, &crate::trace::RequestNote)> {
+    let writes = entries.iter().filter_map(|entry| match &entry.happened {
+        Happening::Request(note) => Some((entry, note)),
+        _ => None,
+    });
+    writes.filter(|(_, note)| note.line.writes() && !note.line.is_event() && note.code.is_some_and(|code| code < 300))
+}
+
+fn written(entries: &[Entry]) -> Vec<String> {
+    carried_out(entries).map(|(_, note)| note.line.to_string()).collect()
+}
+
+/// The last few writes, when they do not end.
+fn last_writes(entries: &[Entry]) -> Vec<String> {
+    let all: Vec<String> = carried_out(entries).map(|(entry, note)| format!("{:?} {}", entry.at, note.line)).collect();
+    let from = all.len().saturating_sub(4);
+    all[from..].to_vec()
+}
+
+/// Creations and deletions beyond those of the reference, by resource.
+fn more(entries: &[Entry], reference: &[Entry], allowed: usize) -> Vec<String> {
+    let (wanted, found) = (made(reference), made(entries));
+    let beyond = found.iter().filter_map(|(what, count)| {
+        let needed = wanted.get(what).copied().unwrap_or_default();
+        let (verb, resource) = what;
+        (*count > needed + allowed).then(|| format!("{verb} {resource}: {count} times, and {needed} without the fault"))
+    });
+    beyond.collect()
+}
+
+fn made(entries: &[Entry]) -> BTreeMap<(&'static str, String), usize> {
+    let mut counts = BTreeMap::new();
+    let first = entries.iter().position(|entry| entry.happened == Happening::Restart).unwrap_or(entries.len());
+    for (_, note) in carried_out(&entries[..first]) {
+        let what = match (note.line.verb, note.code) {
+            (_, Some(201)) => "create",
+            ("delete", _) => "delete",
+            _ => continue,
+        };
+        *counts.entry((what, note.line.resource.clone())).or_default() += 1;
+    }
+    counts
+}

@@ -1,0 +1,103 @@
+//! The host's engine in a run: it is begun, crashes, and is begun again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use windlass_kube::client::Connection;
+use windlass_runtime::{HostError, Settings, run_loaded};
+use windlass_wasm::Plugin;
+
+use super::wire::{ServerHandle, Wire};
+use crate::fault::CrashPoint;
+use crate::trace::{Happening, Record};
+
+/// The URL of the server, for messages.
+const SERVER: &str = "http://localhost";
+
+/// A host with the plugin.
+pub(super) struct Engine {
+    server: ServerHandle,
+    plugin: Arc<Plugin>,
+    record: Record,
+    stop: CancellationToken,
+    up: Arc<AtomicBool>,
+    task: JoinHandle<()>,
+}
+
+impl Engine {
+    /// Begins. If it crashes, it begins again when the old process is gone.
+    pub(super) fn start(
+        server: ServerHandle,
+        plugin: Arc<Plugin>,
+        record: Record,
+        crash: Option<CrashPoint>,
+    ) -> Engine {
+        let (stop, up) = (CancellationToken::new(), Arc::new(AtomicBool::new(true)));
+        let process = Process { server: server.clone(), plugin: plugin.clone(), record: record.clone() };
+        let task = tokio::spawn(keep_up(process, crash, stop.clone(), up.clone()));
+        Engine { server, plugin, record, stop, up, task }
+    }
+
+    /// Whether a process is there.
+    pub(super) fn is_up(&self) -> bool {
+        self.up.load(Ordering::Relaxed)
+    }
+
+    /// Stops in order.
+    pub(super) async fn stop(self) {
+        self.stop.cancel();
+        self.task.await.expect("the engine has no panic of its own");
+    }
+
+    /// Stops in order, and begins again, without a crash.
+    pub(super) async fn restart(&mut self) {
+        let next = |it: &Engine| Engine::start(it.server.clone(), it.plugin.clone(), it.record.clone(), None);
+        self.stop.cancel();
+        (&mut self.task).await.expect("the engine has no panic of its own");
+        self.record.note(Happening::Restart);
+        *self = next(self);
+    }
+}
+
+/// The parts of a process of the host.
+struct Process {
+    server: ServerHandle,
+    plugin: Arc<Plugin>,
+    record: Record,
+}
+
+async fn keep_up(process: Process, mut crash: Option<CrashPoint>, stop: CancellationToken, up: Arc<AtomicBool>) {
+    loop {
+        let wire = Wire::new(process.server.clone(), process.record.clone(), crash.take());
+        let (dead, own_stop) = (wire.dead().clone(), stop.child_token());
+        let running = tokio::spawn(run(wire, process.plugin.clone(), own_stop.clone()));
+        let mut running = std::pin::pin!(running);
+        let crashed = tokio::select! {
+            biased;
+            () = dead.cancelled() => true,
+            ended = &mut running => {
+                if let Ok(Err(error)) = ended {
+                    process.record.note(Happening::Warning(error.to_string()));
+                }
+                false
+            }
+        };
+        if !crashed {
+            return;
+        }
+        // What is left of it does nothing that anybody sees. Its end takes some seconds of told time, as that of a Pod does.
+        up.store(false, Ordering::Relaxed);
+        process.record.mute(true);
+        own_stop.cancel();
+        let _ = running.await;
+        process.record.mute(false);
+        up.store(true, Ordering::Relaxed);
+    }
+}
+
+async fn run(wire: Wire, plugin: Arc<Plugin>, stop: CancellationToken) -> Result<(), HostError> {
+    let connection = Connection::in_process(wire, &SERVER.parse().expect("a URL"));
+    run_loaded(connection, Settings::in_process(), &[plugin], stop).await
+}

@@ -1,0 +1,357 @@
+//! The world of a run: the API server, the host's own engine with the plugin in it, a user, and the faults; in one thread, on
+//! told time, without a socket.
+
+mod engine;
+mod user;
+mod wire;
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+use windlass_apiserver::{ApiServer, Clock, Config, ReactorDocument, Snapshot};
+use windlass_wasm::Plugin;
+
+pub(crate) use self::user::UserError;
+
+use self::engine::Engine;
+use self::user::{LOOK, User};
+use self::wire::ServerHandle;
+use crate::fault::{AtRest, Deed, Fault};
+use crate::outcome::{EndState, FOREIGN, SecondRun, USER, foreign_mark};
+use crate::scenario::{ObjectName, ObjectPatch, Scenario, Step};
+use crate::trace::{Entry, Happening, Record};
+
+/// When each world begins, since 1970: it is 2020.
+const START: Duration = Duration::from_hours(438_288);
+/// Without a change for so long, the world is quiet.
+const QUIET: Duration = Duration::from_mins(1);
+/// How long the world may take to become quiet after a step, and at the end: longer than the longest backoff.
+const AFTER_STEP: Duration = Duration::from_mins(10);
+const AT_END: Duration = Duration::from_mins(40);
+/// More changes than that after one step do not end.
+const MOST_CHANGES: u64 = 200;
+/// How long a step waits for what it waits for.
+const WAIT: Duration = Duration::from_hours(1);
+
+/// More changes of a spec than that are not compared with a spec that was so from the beginning.
+const MOST_HISTORIES: usize = 8;
+
+/// Why a scenario cannot be run at all.
+#[derive(Debug, thiserror::Error)]
+pub enum WorldError {
+    /// An object that is to be there from the beginning is refused.
+    #[error("{object} cannot be loaded: {message}")]
+    Load {
+        /// Its kind and name.
+        object: String,
+        /// The API server's words.
+        message: String,
+    },
+}
+
+/// The world before a scenario begins, and the plugin.
+pub(crate) struct World {
+    plugin: Arc<Plugin>,
+    scenario: Scenario,
+    config: Config,
+    /// With what is loaded.
+    begins: Snapshot,
+    record: Record,
+}
+
+/// The outcome of one run.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) entries: Vec<Entry>,
+    /// Whether a fault has struck.
+    pub(crate) acted: bool,
+    /// Objects that have an owner, and the step after which they were there first.
+    pub(crate) owned: Vec<(usize, ObjectName)>,
+    /// The objects after each step.
+    pub(crate) rests: Vec<EndState>,
+    /// Objects of the user's as the user would apply them now.
+    pub(crate) asked: Vec<Value>,
+    /// Objects of the plugin's that were left after the user had deleted one.
+    pub(crate) left: Vec<String>,
+    /// The step that could not be done, and why.
+    pub(crate) undone: Option<(usize, UserError)>,
+    /// Objects whose last call has failed when all was quiet after a step, and the step.
+    pub(crate) failing: Option<(usize, Vec<String>)>,
+    /// How it goes on writing, if it does.
+    pub(crate) noisy: Option<String>,
+    pub(crate) end: EndState,
+    /// Expectations of the scenario that do not hold.
+    pub(crate) broken: Vec<String>,
+    pub(crate) second: SecondRun,
+}
+
+impl World {
+    /// Loads what the scenario begins with.
+    pub(crate) async fn new(plugin: Arc<Plugin>, scenario: Scenario, record: Record) -> Result<World, WorldError> {
+        let stand_ins = scenario.parsed_stand_ins().unwrap_or_default();
+        let clock = Clock::Told(SystemTime::UNIX_EPOCH + START);
+        let config = Config { clock, seed: Some(0), stand_ins, ..Config::default() };
+        let server = ApiServer::in_process(&config);
+        let user = User(server.service(), USER);
+        for object in in_order(&scenario.load) {
+            let failed = |error: UserError| WorldError::Load {
+                object: ObjectName::of(object).to_string(),
+                message: error.to_string(),
+            };
+            user.apply(object).await.map_err(failed)?;
+        }
+        // Service accounts and the like follow.
+        sleep(LOOK).await;
+        let begins = server.snapshot();
+        server.shutdown().await;
+        Ok(World { plugin, scenario, config, begins, record })
+    }
+
+    /// The scenario from its beginning to its end, under `faults`. The same seed and faults give the same run.
+    pub(crate) async fn run(&self, faults: &[Fault], seed: u64) -> Run {
+        self.run_steps(&self.scenario.steps, faults, seed).await
+    }
+
+    /// The same with other steps.
+    pub(crate) async fn run_steps(&self, steps: &[Step], faults: &[Fault], seed: u64) -> Run {
+        let begun = Instant::now();
+        // Another seed is another time of day, too.
+        let time = START + LOOK + Duration::from_secs(seed % 1_000 * 3_607);
+        // Computing takes no told time, and in the world it does: each look at the clock finds it later.
+        let looks = Cell::new(0);
+        let _told = windlass_world::tell(seed, move || {
+            looks.set(looks.get() + 1);
+            time + begun.elapsed() + Duration::from_micros(looks.get())
+        });
+        let server = ApiServer::from_snapshot(&self.config, &self.begins);
+        server.reseed(seed);
+        let rules = faults.iter().flat_map(|fault| fault.rules.clone()).collect();
+        let mut document = ReactorDocument::new(seed, rules);
+        // Two faults may be of one rule.
+        for (index, rule) in document.rules.iter_mut().enumerate() {
+            rule.name = format!("{index}-{}", rule.name);
+        }
+        server.reactors().set(document).expect("rules of faults are right");
+        self.record.begin();
+        let crash = faults.iter().find_map(|fault| fault.crash);
+        let engine = Engine::start(ServerHandle::of(&server), self.plugin.clone(), self.record.clone(), crash);
+        let mut round = Round::new(server, engine, self);
+        let at_rest: Vec<&AtRest> = faults.iter().filter_map(|fault| fault.at_rest.as_ref()).collect();
+        let undone = round.steps(steps, &at_rest).await;
+        round.settle(AT_END).await;
+        let acted =
+            self.record.count(|it| matches!(it, Happening::Fault | Happening::Crash | Happening::Stranger(_))) > 0;
+        let end = EndState::of(&round.server.snapshot(), &self.begins);
+        let broken = round.broken(&self.scenario).await;
+        let second = round.second_run().await;
+        let Round { server, engine, owned, left, rests, noisy, failing, .. } = round;
+        engine.stop().await;
+        server.shutdown().await;
+        let asked = end.asked.clone();
+        Run {
+            entries: self.record.end(),
+            acted,
+            owned,
+            rests,
+            asked,
+            left,
+            undone,
+            noisy,
+            failing,
+            end,
+            broken,
+            second,
+        }
+    }
+
+    /// The steps that change an object, up to some.
+    pub(crate) fn changes(&self) -> Vec<usize> {
+        let steps = self.scenario.steps.iter().enumerate();
+        let changes = steps.filter(|(_, step)| matches!(step, Step::Patch(patch) if patch.subresource.is_none()));
+        changes.map(|(index, _)| index).take(MOST_HISTORIES).collect()
+    }
+
+    /// Two runs: with all steps up to one that changes an object, and with an object that is so from the beginning. None: the object
+    /// cannot be made at once, or has not been made by the scenario alone.
+    pub(crate) async fn histories(&self, change: usize, seed: u64) -> Option<(Run, Run)> {
+        let Step::Patch(patch) = self.scenario.steps.get(change)? else { return None };
+        let of_others = |step: &&Step| matches!(step, Step::Apply(object) if ObjectName::of(object) != patch.object);
+        let mut from_start: Vec<Step> = self.scenario.steps[..change].iter().filter(of_others).cloned().collect();
+        let changed = self.run_steps(&self.scenario.steps[..=change], &[], seed).await;
+        let object = changed.asked.iter().find(|object| ObjectName::of(object) == patch.object)?;
+        from_start.push(Step::Apply(object.clone()));
+        let from_start = self.run_steps(&from_start, &[], seed).await;
+        (changed.undone.is_none() && from_start.undone.is_none()).then_some((changed, from_start))
+    }
+
+    /// The scenario.
+    pub(crate) fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+}
+
+/// Namespaces, then definitions, then what needs both.
+fn in_order(objects: &[Value]) -> Vec<&Value> {
+    let mut ordered: Vec<&Value> = objects.iter().collect();
+    ordered.sort_by_key(|object| match object["kind"].as_str() {
+        Some("Namespace") => 0,
+        Some("CustomResourceDefinition") => 1,
+        _ => 2,
+    });
+    ordered
+}
+
+/// One run while it lasts.
+struct Round<'a> {
+    server: ApiServer,
+    engine: Engine,
+    record: &'a Record,
+    begins: &'a Snapshot,
+    owned: Vec<(usize, ObjectName)>,
+    left: Vec<String>,
+    rests: Vec<EndState>,
+    /// Where the writes do not end.
+    noisy: Option<String>,
+    failing: Option<(usize, Vec<String>)>,
+}
+
+impl<'a> Round<'a> {
+    fn new(server: ApiServer, engine: Engine, world: &'a World) -> Round<'a> {
+        let World { record, begins, .. } = world;
+        Round { server, engine, record, begins, owned: vec![], left: vec![], rests: vec![], noisy: None, failing: None }
+    }
+
+    /// Does all steps. Answers the one that could not be done.
+    async fn steps(&mut self, steps: &[Step], at_rest: &[&AtRest]) -> Option<(usize, UserError)> {
+        let user = User(self.server.service(), USER);
+        self.settle(AFTER_STEP).await;
+        for (index, step) in steps.iter().enumerate() {
+            self.record.note(Happening::Step(step.to_string()));
+            let done = match step {
+                Step::Advance(by) => {
+                    sleep(*by).await;
+                    Ok(())
+                }
+                Step::Wait(until) => self.wait(&user, until).await,
+                step => user.act(step).await,
+            };
+            if let Err(error) = done {
+                return Some((index, error));
+            }
+            self.settle(AFTER_STEP).await;
+            for rest in at_rest.iter().filter(|it| it.after_step == index) {
+                self.strike(&user, rest).await;
+            }
+            self.look(index, step);
+            if self.noisy.is_some() {
+                break;
+            }
+        }
+        None
+    }
+
+    /// Somebody else does something to an object. If it is not there, the fault does not strike.
+    async fn strike(&mut self, user: &User, AtRest { object, deed, .. }: &AtRest) {
+        let (step, does) = match deed {
+            Deed::Delete => (Step::Delete(object.clone()), "deletes"),
+            Deed::Annotate => {
+                let patch = ObjectPatch { object: object.clone(), merge: foreign_mark(), subresource: None };
+                (Step::Patch(patch), "annotates")
+            }
+        };
+        if User(user.0.clone(), FOREIGN).act(&step).await.is_ok() {
+            self.record.note(Happening::Stranger(format!("somebody else {does} {object}")));
+            self.settle(AFTER_STEP).await;
+        }
+    }
+
+    /// Sees what is there after a step.
+    fn look(&mut self, index: usize, step: &Step) {
+        let there = EndState::of(&self.server.snapshot(), self.begins);
+        for name in &there.owned {
+            if !self.owned.iter().any(|(_, known)| known == name) {
+                self.owned.push((index, name.clone()));
+            }
+        }
+        if let Step::Delete(name) = step {
+            let of_plugin = there.objects.keys().filter(|place| !there.by_user.contains(*place));
+            self.left.extend(of_plugin.map(|place| format!("{place} is left after {name} was deleted")));
+        }
+        if self.failing.is_none() {
+            let failing = self.record.failing();
+            self.failing = (!failing.is_empty()).then_some((index, failing));
+        }
+        self.rests.push(there);
+    }
+
+    async fn wait(&self, user: &User, until: &crate::scenario::Expectation) -> Result<(), UserError> {
+        let begun = Instant::now();
+        loop {
+            match user.holds(until).await {
+                Ok(()) => return Ok(()),
+                Err(error) if begun.elapsed() > WAIT => return Err(error),
+                Err(_) => sleep(LOOK).await,
+            }
+        }
+    }
+
+    /// Waits until nothing changes any more and no call has failed last, for at most so long, and notes if it does not end.
+    async fn settle(&mut self, most: Duration) {
+        let (begun, first) = (Instant::now(), self.changes());
+        let (mut seen, mut since) = (first, Instant::now());
+        loop {
+            sleep(LOOK).await;
+            let now = self.changes();
+            if now != seen || !self.engine.is_up() {
+                (seen, since) = (now, Instant::now());
+            }
+            let quiet = since.elapsed() >= QUIET;
+            if quiet && (begun.elapsed() >= most || self.record.failing().is_empty()) {
+                return;
+            }
+            if now - first > MOST_CHANGES || (begun.elapsed() >= most && !quiet) {
+                let said = format!("{} changes in {:?}, and no end", now - first, begun.elapsed());
+                self.noisy.get_or_insert(said);
+                return;
+            }
+        }
+    }
+
+    /// How often something has changed, Kubernetes Events left out.
+    fn changes(&self) -> u64 {
+        let events = self.record.count(|it| matches!(it, Happening::Request(note) if is_event_written(note)));
+        self.server.resource_version().saturating_sub(u64::try_from(events).unwrap_or(u64::MAX))
+    }
+
+    async fn broken(&self, scenario: &Scenario) -> Vec<String> {
+        let user = User(self.server.service(), USER);
+        let mut broken = Vec::new();
+        for expectation in &scenario.expect {
+            if let Err(error) = user.holds(expectation).await {
+                broken.push(format!("{expectation}: {error}"));
+            }
+        }
+        broken
+    }
+
+    /// Stops the host in order, begins it again without faults, and answers what that has written.
+    async fn second_run(&mut self) -> SecondRun {
+        if self.noisy.is_some() {
+            return SecondRun { changed: false, entries: vec![] };
+        }
+        self.server.reactors().clear();
+        self.engine.restart().await;
+        let before = self.record.count(|_| true);
+        let revision = self.changes();
+        self.settle(AFTER_STEP).await;
+        let changed = self.changes() != revision;
+        SecondRun { changed, entries: self.record.entries().split_off(before) }
+    }
+}
+
+fn is_event_written(note: &crate::trace::RequestNote) -> bool {
+    note.line.is_event() && note.line.writes() && note.code.is_some_and(|code| code < 300)
+}

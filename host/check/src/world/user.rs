@@ -1,0 +1,157 @@
+//! The user: whoever does what the scenario says, and looks at what has become of it.
+
+use std::time::Duration;
+
+use http::Request;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Bytes;
+use serde_json::Value;
+use tower::ServiceExt as _;
+use windlass_apiserver::ApiService;
+
+use crate::scenario::{Expectation, ObjectName, Step};
+
+/// Why a step was not done, or an expectation does not hold.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct UserError(pub(crate) String);
+
+/// A user, and the name by which it is known: its agent, and the field manager of what it writes. Faults are for requests of the host
+/// alone.
+#[derive(Clone)]
+pub(super) struct User(pub(super) ApiService, pub(super) &'static str);
+
+impl User {
+    /// Does a step. How time passes and what is waited for is the run's affair.
+    pub(super) async fn act(&self, step: &Step) -> Result<(), UserError> {
+        match step {
+            Step::Apply(object) => self.apply(object).await,
+            Step::Patch(change) => {
+                let subresource = change.subresource.as_ref().map(|it| format!("/{it}")).unwrap_or_default();
+                let path = self.path(&change.object).await?;
+                let path = format!("{path}{subresource}?fieldManager={}", self.1);
+                self.must("PATCH", &path, "application/merge-patch+json", &change.merge).await.map(|_| ())
+            }
+            Step::Delete(name) => {
+                let path = self.path(name).await?;
+                self.must("DELETE", &path, "application/json", &Value::Null).await.map(|_| ())
+            }
+            Step::Advance(_) | Step::Wait(_) => Ok(()),
+        }
+    }
+
+    /// Applies an object, as kubectl does on the server's side.
+    pub(super) async fn apply(&self, object: &Value) -> Result<(), UserError> {
+        let path = self.path(&ObjectName::of(object)).await?;
+        let path = format!("{path}?fieldManager={}&force=true&fieldValidation=Strict", self.1);
+        self.must("PATCH", &path, "application/apply-patch+yaml", object).await.map(|_| ())
+    }
+
+    /// Whether this holds now.
+    pub(super) async fn holds(&self, expectation: &Expectation) -> Result<(), UserError> {
+        match expectation {
+            Expectation::Has(it) => {
+                let Some(object) = self.get(&it.object).await? else {
+                    return Err(UserError(format!("{} is not there", it.object)));
+                };
+                for (pointer, wanted) in &it.values {
+                    let found = object.pointer(pointer).unwrap_or(&Value::Null);
+                    if found != wanted {
+                        return Err(UserError(format!("{} has {found} at {pointer}, and not {wanted}", it.object)));
+                    }
+                }
+                Ok(())
+            }
+            Expectation::Absent(name) => match self.get(name).await? {
+                Some(_) => Err(UserError(format!("{name} is there"))),
+                None => Ok(()),
+            },
+            Expectation::Count(count) => {
+                let resource = self.resource(&count.api_version, &count.kind).await?;
+                let path = resource.path(count.namespace.as_deref(), None);
+                let list = self.must("GET", &path, "application/json", &Value::Null).await?;
+                let found = list["items"].as_array().map_or(0, Vec::len);
+                if found == count.is {
+                    return Ok(());
+                }
+                Err(UserError(format!(
+                    "there are {found} of {} {}, and not {}",
+                    count.api_version, count.kind, count.is
+                )))
+            }
+        }
+    }
+
+    /// An object as it is. None: it is not there.
+    pub(super) async fn get(&self, name: &ObjectName) -> Result<Option<Value>, UserError> {
+        let path = self.path(name).await?;
+        match self.send("GET", &path, "application/json", &Value::Null).await? {
+            (404, _) => Ok(None),
+            (code, object) if code < 300 => Ok(Some(object)),
+            (_, answer) => Err(refused("GET", &path, &answer)),
+        }
+    }
+
+    async fn path(&self, name: &ObjectName) -> Result<String, UserError> {
+        let resource = self.resource(&name.api_version, &name.kind).await?;
+        Ok(resource.path(Some(&name.namespace), Some(&name.name)))
+    }
+
+    async fn resource(&self, api_version: &str, kind: &str) -> Result<Resource, UserError> {
+        let root =
+            if api_version.contains('/') { format!("/apis/{api_version}") } else { format!("/api/{api_version}") };
+        let (_, list) = self.send("GET", &root, "application/json", &Value::Null).await?;
+        let resources = list["resources"].as_array().into_iter().flatten();
+        let mut whole = resources.filter(|it| it["name"].as_str().is_some_and(|name| !name.contains('/')));
+        let Some(found) = whole.find(|it| it["kind"] == kind) else {
+            let hint = "load the definition of it: see --load, or `load` in a scenario";
+            return Err(UserError(format!("the API server serves no {kind} of {api_version}: {hint}")));
+        };
+        let plural = found["name"].as_str().unwrap_or_default().to_owned();
+        Ok(Resource { root, plural, namespaced: found["namespaced"] == true })
+    }
+
+    async fn must(&self, method: &str, path: &str, kind: &str, body: &Value) -> Result<Value, UserError> {
+        match self.send(method, path, kind, body).await? {
+            (code, answer) if code < 300 => Ok(answer),
+            (_, answer) => Err(refused(method, path, &answer)),
+        }
+    }
+
+    async fn send(&self, method: &str, path: &str, kind: &str, body: &Value) -> Result<(u16, Value), UserError> {
+        let failed = |error: &dyn std::fmt::Display| UserError(format!("{method} {path}: {error}"));
+        let body = if body.is_null() { Bytes::new() } else { body.to_string().into() };
+        let request =
+            Request::builder().method(method).uri(path).header("user-agent", self.1).header("content-type", kind);
+        let request = request.body(Full::new(body)).map_err(|error| failed(&error))?;
+        let answer = self.0.clone().oneshot(request).await.map_err(|error| failed(&error))?;
+        let code = answer.status().as_u16();
+        let bytes = answer.into_body().collect().await.map_err(|error| failed(&error))?.to_bytes();
+        let value = serde_json::from_slice(&bytes).map_err(|error| failed(&error))?;
+        Ok((code, value))
+    }
+}
+
+/// The server's own words.
+fn refused(method: &str, path: &str, answer: &Value) -> UserError {
+    let words = answer["message"].as_str().map_or_else(|| answer.to_string(), str::to_owned);
+    UserError(format!("{method} {path}: {words}"))
+}
+
+struct Resource {
+    root: String,
+    plural: String,
+    namespaced: bool,
+}
+
+impl Resource {
+    fn path(&self, namespace: Option<&str>, name: Option<&str>) -> String {
+        let Resource { root, plural, namespaced } = self;
+        let within = namespace.filter(|_| *namespaced).map(|it| format!("/namespaces/{it}")).unwrap_or_default();
+        let name = name.map(|it| format!("/{it}")).unwrap_or_default();
+        format!("{root}{within}/{plural}{name}")
+    }
+}
+
+/// Between two looks at what is waited for.
+pub(super) const LOOK: Duration = Duration::from_secs(1);

@@ -1,0 +1,70 @@
+//! Files of scenarios: what the schema allows is read, and what is wrong is told with its place.
+
+use std::path::Path;
+
+use serde_json::Value;
+use windlass_check::scenario::{Step, read};
+
+/// Reads a scenario of this text, beside a file `objects.yaml`.
+fn written(text: &str) -> Result<windlass_check::scenario::Scenario, String> {
+    let folder = tempfile::tempdir().expect("a directory");
+    let objects = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n";
+    std::fs::write(folder.path().join("objects.yaml"), objects).expect("it is written");
+    let path = folder.path().join("scenario.yaml");
+    std::fs::write(&path, text).expect("it is written");
+    read(&path).map_err(|error| error.to_string())
+}
+
+const ALL: &str = "\
+apiVersion: windlass.dev/v1alpha1
+kind: Scenario
+name: all
+load: [objects.yaml, {apiVersion: v1, kind: Namespace, metadata: {name: c}}]
+standIns: deployments,replicasets,pods
+steps:
+- apply: objects.yaml
+- apply: {apiVersion: v1, kind: Secret, metadata: {name: d}}
+- patch: {object: {apiVersion: v1, kind: Secret, name: d}, merge: {data: null}, subresource: status}
+- delete: {apiVersion: v1, kind: Secret, namespace: c, name: d}
+- advance: 1h30m
+- wait: {count: {apiVersion: v1, kind: Pod, namespace: c, is: 3}}
+expect:
+- has: {object: {apiVersion: v1, kind: Secret, name: d}, values: {/data: null}}
+- absent: {apiVersion: v1, kind: Secret, name: e}
+";
+
+#[test]
+fn all_that_a_scenario_can_say_is_read_and_fits_the_schema() {
+    let scenario = written(ALL).expect("it is right");
+    assert_eq!((scenario.load.len(), scenario.steps.len(), scenario.expect.len()), (3, 7, 2));
+    assert_eq!(scenario.steps[5], Step::Advance(std::time::Duration::from_mins(90)));
+    assert_eq!(scenario.steps[4].to_string(), "delete Secret c/d");
+    let schema: Value = serde_json::from_str(include_str!("../../../docs/schema/scenario.schema.json")).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    let document: Value = serde_saphyr::from_str(ALL).expect("YAML");
+    assert!(validator.is_valid(&document), "{:?}", validator.iter_errors(&document).next().map(|it| it.to_string()));
+    for wrong in ["name: all", "- advance: 1h30m", "is: 3", "/data: null"] {
+        let document: Value =
+            serde_saphyr::from_str(&ALL.replace(wrong, &wrong.replace(':', "s: a, x:"))).unwrap_or(Value::Null);
+        assert!(!validator.is_valid(&document), "{wrong}");
+    }
+}
+
+#[test]
+fn what_is_wrong_in_a_scenario_is_told_with_its_place() {
+    let cases = [
+        ("kind: Scenario", "kind: Scene", "it is a Scene of windlass.dev/v1alpha1"),
+        ("steps:", "stpes:", "unknown field"),
+        ("- advance: 1h30m", "- advance: soon", "step 5: \"soon\" is no duration"),
+        ("/data: null", "data: null", "\"data\" is no JSON pointer"),
+        ("- apply: objects.yaml", "- apply: nothing.yaml", "nothing.yaml"),
+        ("standIns: deployments", "standIns: deploymnets", "standIns: "),
+        ("- absent: {apiVersion: v1", "- absent: {apiVersoin: v1", "line 14"),
+    ];
+    for (right, wrong, said) in cases {
+        let error = written(&ALL.replacen(right, wrong, 1)).expect_err(wrong);
+        assert!(error.contains(said), "{wrong}: {error}");
+    }
+    let error = read(Path::new("nowhere.yaml")).expect_err("it is not there").to_string();
+    assert!(error.contains("cannot read nowhere.yaml"), "{error}");
+}

@@ -1,0 +1,264 @@
+//! `windlass check`: tries a plugin against faults before production does.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+use tokio::runtime::Handle;
+use windlass_author::build::{self, BuildRequest};
+use windlass_author::documents;
+use windlass_check::scenario::{self, Scenario};
+use windlass_check::{Effort, Finding, Report, Reproduction};
+use windlass_core::error::explained;
+use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
+
+use super::check_report::{self, junit};
+use super::limits::LimitArgs;
+
+/// Exit code: something was found.
+const FOUND: u8 = 1;
+/// Exit code: the check could not be made.
+const FAILED: u8 = 2;
+
+/// The folder of scenarios in a plugin's folder.
+const SCENARIOS: &str = "scenarios";
+/// Where the findings are, below the plugin's folder or the current directory.
+const FINDINGS: &str = ".windlass/findings";
+
+/// Arguments of `windlass check`.
+#[derive(Debug, Args)]
+pub(super) struct CheckArgs {
+    /// The plugin: its folder, which has a windlass.yaml and is built first, or its file.
+    #[arg(value_name = "DIR|FILE", default_value = ".")]
+    plugin: PathBuf,
+    /// A scenario, or a directory of them (*.yaml). Default: the directory `scenarios` of the plugin's folder; without it, a scenario
+    /// is made of crd.yaml and sample.yaml.
+    #[arg(long, value_name = "FILE|DIR")]
+    scenario: Option<PathBuf>,
+    /// Manifests to make a scenario of, instead of crd.yaml and sample.yaml in the plugin's folder or beside its file: definitions, a
+    /// sample of the plugin's kind, and what else is to be there. May be repeated.
+    #[arg(long, value_name = "FILE", conflicts_with = "scenario")]
+    load: Vec<PathBuf>,
+    /// Stop after this time, for each scenario.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = super::leases::time)]
+    budget: Duration,
+    /// Stop after so many runs, for each scenario. Default: as many as there is time for.
+    #[arg(long, value_name = "N")]
+    runs: Option<usize>,
+    /// Where chance follows from. The same seed and plugin give the same runs.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// The format of the report.
+    #[arg(long, short, value_enum, value_name = "FORMAT", default_value = "text")]
+    output: ReportFormat,
+    /// Have the run of a finding again, and tell it whole: a file that an earlier check has written.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["scenario", "load", "runs", "budget", "seed"])]
+    again: Option<PathBuf>,
+    /// The directory for compiled plugins, private to this user. Default: `XDG_CACHE_HOME`/windlass, else ~/.cache/windlass.
+    #[arg(long, value_name = "DIR", env = "WINDLASS_CACHE_DIR")]
+    cache_dir: Option<PathBuf>,
+    #[command(flatten)]
+    limits: LimitArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ReportFormat {
+    Text,
+    Json,
+    Junit,
+}
+
+/// A plugin's file, and the manifests that belong to it.
+struct Subject {
+    plugin: PathBuf,
+    /// Where its scenarios and findings are.
+    folder: PathBuf,
+    load: Vec<Value>,
+    samples: Vec<Value>,
+}
+
+impl CheckArgs {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        match self.checked().await {
+            Ok(code) => Ok(code),
+            Err(error) => {
+                eprintln!("windlass: {}", explained(&*error));
+                Ok(ExitCode::from(FAILED))
+            }
+        }
+    }
+
+    async fn checked(self) -> anyhow::Result<ExitCode> {
+        let subject = self.subject().await?;
+        // The world of a check is a thread of its own, with a clock of its own.
+        tokio::task::spawn_blocking(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(async {
+                let plugin = self.loaded(&subject.plugin).await?;
+                tokio::time::pause();
+                match &self.again {
+                    Some(file) => self.again(plugin, file).await,
+                    None => self.check(plugin, &subject).await,
+                }
+            })
+        })
+        .await?
+    }
+
+    async fn subject(&self) -> anyhow::Result<Subject> {
+        let named = &self.plugin;
+        if !named.is_dir() {
+            ensure!(named.exists(), "no plugin {}", named.display());
+            let beside = named.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let folder = documents::authors_folder(named).unwrap_or_else(|| beside.to_owned());
+            return self.with_manifests(named.clone(), folder);
+        }
+        let sandbox = super::build::sandbox(&self.limits, self.cache_dir.clone(), None)?;
+        let wish = BuildRequest { folder: named.clone(), out: None, verbose: false, traceable: true };
+        let built = build::build(&wish, &sandbox).await?;
+        self.with_manifests(built.path, named.clone())
+    }
+
+    fn with_manifests(&self, plugin: PathBuf, folder: PathBuf) -> anyhow::Result<Subject> {
+        let files = if self.load.is_empty() {
+            let usual = ["crd.yaml", "sample.yaml"].map(|name| folder.join(name));
+            usual.into_iter().filter(|file| file.exists()).collect()
+        } else {
+            self.load.clone()
+        };
+        let mut objects = Vec::new();
+        for file in &files {
+            objects.extend(scenario::manifests(file)?);
+        }
+        let is_definition = |object: &Value| object["kind"] == "CustomResourceDefinition";
+        let (load, samples) = objects.into_iter().partition(is_definition);
+        Ok(Subject { plugin, folder, load, samples })
+    }
+
+    async fn loaded(&self, path: &Path) -> anyhow::Result<Arc<Plugin>> {
+        let options = SandboxOptions {
+            limits: self.limits.limits()?,
+            compiler: super::compiler()?,
+            cache: self.cache_dir.clone().or_else(windlass_wasm::default_cache_dir),
+            threads: 1,
+            concurrent_calls: 4,
+            runtime: Some(Handle::current()),
+            ..SandboxOptions::default()
+        };
+        Ok(Sandbox::new(options)?.load(path).await?)
+    }
+
+    fn scenarios(&self, plugin: &Plugin, subject: &Subject) -> anyhow::Result<Vec<Scenario>> {
+        let own = subject.folder.join(SCENARIOS);
+        let named = self.scenario.clone().or_else(|| (self.load.is_empty() && own.is_dir()).then_some(own));
+        if let Some(named) = named {
+            let read: Result<Vec<_>, _> = files(&named)?.iter().map(|file| scenario::read(file)).collect();
+            return Ok(read?);
+        }
+        let controller = plugin.manifest().controllers.first().context("the plugin has no controller")?;
+        let kind = controller.primary.object_kind();
+        let of = (&*kind.api_version, &*kind.kind);
+        let drafted = scenario::draft(plugin.name(), of, subject.load.clone(), subject.samples.clone());
+        Ok(vec![drafted.with_context(|| format!("cannot make a scenario for {}", subject.plugin.display()))?])
+    }
+
+    async fn check(&self, plugin: Arc<Plugin>, subject: &Subject) -> anyhow::Result<ExitCode> {
+        let mut reports = Vec::new();
+        for scenario in self.scenarios(&plugin, subject)? {
+            let began = Instant::now();
+            let mut progress = |done: usize, of: usize| show_progress(&scenario.name, done, of);
+            let effort = Effort {
+                seed: self.seed,
+                runs: self.runs.unwrap_or(usize::MAX),
+                goes_on: &|| began.elapsed() < self.budget,
+                progress: &mut progress,
+            };
+            let report = windlass_check::check(plugin.clone(), scenario.clone(), effort).await?;
+            clear_progress();
+            let files = keep(&report, &scenario, &subject.folder.join(FINDINGS))?;
+            if self.output == ReportFormat::Text {
+                super::print(&check_report::text(&report, began.elapsed(), &files))?;
+            }
+            reports.push(report);
+        }
+        match self.output {
+            ReportFormat::Text => {}
+            ReportFormat::Json => super::print_json(&serde_json::to_value(&reports)?)?,
+            ReportFormat::Junit => super::print(&junit(&reports))?,
+        }
+        let found = reports.iter().any(|report| !report.findings.is_empty());
+        Ok(if found { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })
+    }
+
+    async fn again(&self, plugin: Arc<Plugin>, file: &Path) -> anyhow::Result<ExitCode> {
+        let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let reproduction: Reproduction = serde_json::from_str(&text)
+            .with_context(|| format!("{} is no file that a check has written", file.display()))?;
+        let is_same = reproduction.digest == **plugin.digest();
+        let findings = windlass_check::again(plugin, reproduction).await?;
+        if self.output != ReportFormat::Text {
+            bail!("--again tells a run, and does that in text only");
+        }
+        if !is_same {
+            super::print("The plugin is another one than that of the finding.\n")?;
+        }
+        if findings.is_empty() {
+            super::print("The run shows nothing wrong.\n")?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        for finding in &findings {
+            super::print(&check_report::finding(finding, None, usize::MAX))?;
+        }
+        Ok(ExitCode::from(FOUND))
+    }
+}
+
+/// The file, or all of a directory.
+fn files(named: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    if !named.is_dir() {
+        return Ok(vec![named.to_owned()]);
+    }
+    let read = || format!("cannot read {}", named.display());
+    let entries = std::fs::read_dir(named).with_context(read)?.collect::<Result<Vec<_>, _>>().with_context(read)?;
+    let mut files: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
+    files.retain(|path| path.extension().is_some_and(|it| it == "yaml" || it == "yml"));
+    files.sort();
+    ensure!(!files.is_empty(), "{} has no scenario (*.yaml)", named.display());
+    Ok(files)
+}
+
+/// Writes a file for each finding, from which its run can be had again.
+fn keep(report: &Report, scenario: &Scenario, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let write = |index: usize, finding: &Finding| -> anyhow::Result<PathBuf> {
+        let path = folder.join(format!("{}-{}-{}.json", report.scenario, index + 1, finding.rule.name()));
+        let text = serde_json::to_string_pretty(&finding.reproduction(report, scenario))?;
+        std::fs::create_dir_all(folder)
+            .and_then(|()| std::fs::write(&path, text + "\n"))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(path)
+    };
+    report.findings.iter().enumerate().map(|(index, finding)| write(index, finding)).collect()
+}
+
+fn show_progress(scenario: &str, done: usize, of: usize) {
+    const WIDTH: usize = 30;
+    if !std::io::stderr().is_terminal() {
+        return;
+    }
+    let full = WIDTH * done.min(of) / of.max(1);
+    let pairs = if done > of { format!(", and {} pairs", done - of) } else { String::new() };
+    let bar = format!("{}{}", "=".repeat(full), " ".repeat(WIDTH - full));
+    // Without a terminal to write to, there is nobody to see it.
+    let _ = write!(std::io::stderr(), "\r{scenario} [{bar}] {} of {of} runs{pairs}\x1b[K", done.min(of));
+}
+
+fn clear_progress() {
+    if std::io::stderr().is_terminal() {
+        let _ = write!(std::io::stderr(), "\r\x1b[K");
+    }
+}

@@ -1,0 +1,157 @@
+//! The bugs, by their names.
+
+use serde_json::{Value, json};
+use windlass_sdk::{Error, Failures, ObjectRef, Outcome, cache, clock, live, random, writes};
+
+use crate::Buggy;
+
+/// Does what `spec.bug` says.
+pub(crate) fn reconcile(object: &Buggy) -> Result<Outcome, Failures> {
+    match object.spec.bug.as_str() {
+        "" => object.apply()?,
+        "notes-before-it-does" => notes_before(object)?,
+        "notes-after-it-did" => notes_after(object)?,
+        "creates-once" => creates_once(object)?,
+        // The error is forgotten.
+        "swallows-errors" => drop(object.apply()),
+        "gives-up" => object.apply().map_err(|error| Failures::terminal(error.to_string()))?,
+        "never-shrinks" => never_shrinks(object)?,
+        "writes-the-time" => writes_the_time(object)?,
+        "counts-its-calls" => counts_calls(object)?,
+        "draws-a-name" => draws(object)?,
+        "wants-a-note" => wants_note(object)?,
+        "runs-ahead" => runs_ahead(object)?,
+        "disowns" => disowns(object)?,
+        "never-lets-go" => never_lets_go(object)?,
+        "does-not-look" => does_not_look(object)?,
+        "makes-anew" => makes_anew(object)?,
+        "keeps-its-first-wish" => keeps_first_wish(object)?,
+        other => return Err(Failures::terminal(format!("there is no bug {other:?}"))),
+    }
+    Ok(Outcome::Done)
+}
+
+/// A crash between the status and the child leaves an object without one.
+fn notes_before(object: &Buggy) -> Result<(), Error> {
+    if object.status["made"] != true {
+        object.report(&json!({"made": true}))?;
+        writes::create(&object.wanted(object.name())).owned().send()?;
+    }
+    keep_up(object)
+}
+
+/// A crash between the child and the status leaves two children.
+fn notes_after(object: &Buggy) -> Result<(), Error> {
+    if let Some(name) = object.status["child"].as_str() {
+        return writes::apply(&object.wanted(name)).owned().force().send().map(|_| ());
+    }
+    let mut wanted = object.wanted("");
+    wanted["metadata"] = json!({"generateName": "buggy-", "namespace": object.metadata.namespace});
+    let made: Value = writes::create(&wanted).owned().send()?.object()?;
+    object.report(&json!({"child": made["metadata"]["name"]}))
+}
+
+/// After a crash, the child that is there already is an error for ever.
+fn creates_once(object: &Buggy) -> Result<(), Error> {
+    if object.status["made"] != true {
+        writes::create(&object.wanted(object.name())).owned().send()?;
+        object.report(&json!({"made": true}))?;
+    }
+    keep_up(object)
+}
+
+/// A child that is there gets the size of now.
+fn keep_up(object: &Buggy) -> Result<(), Error> {
+    if object.cached(object.name())?.is_some() { object.apply() } else { Ok(()) }
+}
+
+/// Children beyond the size are never deleted.
+fn never_shrinks(object: &Buggy) -> Result<(), Error> {
+    for index in 0..object.spec.size {
+        let wanted = object.wanted(&format!("{}-{index}", object.name()));
+        writes::apply(&wanted).owned().force().send()?;
+    }
+    Ok(())
+}
+
+/// Each call writes something else, and is called again for it.
+fn writes_the_time(object: &Buggy) -> Result<(), Error> {
+    let mut wanted = object.wanted(object.name());
+    let now = clock::now();
+    wanted["data"]["at"] = json!(format!("{}.{}", now.seconds, now.nanoseconds));
+    writes::apply(&wanted).owned().force().send().map(|_| ())
+}
+
+/// The same, by its own annotation.
+fn counts_calls(object: &Buggy) -> Result<(), Error> {
+    object.apply()?;
+    let calls = object.status["calls"].as_u64().unwrap_or_default() + 1;
+    object.report(&json!({"calls": calls}))
+}
+
+/// The name of a child is chance.
+fn draws(object: &Buggy) -> Result<(), Error> {
+    let owned = cache::list("v1", "ConfigMap").owned();
+    if owned.iter::<Value>().next().is_none() {
+        let wanted = object.wanted(&format!("{}-{}", object.name(), random::number()));
+        writes::apply(&wanted).owned().send()?;
+    }
+    Ok(())
+}
+
+/// An optional field is taken for a required one.
+fn wants_note(object: &Buggy) -> Result<(), Error> {
+    let mut wanted = object.wanted(object.name());
+    wanted["data"]["note"] = json!(object.spec.note.as_ref().expect("a note"));
+    writes::apply(&wanted).owned().force().send().map(|_| ())
+}
+
+/// The status claims a generation that has not been seen.
+fn runs_ahead(object: &Buggy) -> Result<(), Error> {
+    object.apply()?;
+    let generation = object.metadata.generation.unwrap_or_default();
+    object.report(&json!({"observedGeneration": generation + 1}))
+}
+
+/// Nobody collects the child.
+fn disowns(object: &Buggy) -> Result<(), Error> {
+    writes::apply(&object.wanted(object.name())).force().send().map(|_| ())
+}
+
+/// The child has a finalizer that nobody takes away.
+fn never_lets_go(object: &Buggy) -> Result<(), Error> {
+    let mut wanted = object.wanted(object.name());
+    wanted["metadata"]["finalizers"] = json!(["tests.windlass.dev/kept"]);
+    writes::apply(&wanted).owned().force().send().map(|_| ())
+}
+
+/// The child is of a kind that the manifest does not watch: nobody is told when it goes.
+fn does_not_look(object: &Buggy) -> Result<(), Error> {
+    let target = ObjectRef { kind: "Secret".to_owned(), ..object.child(object.name()) };
+    let there: Option<Value> = live::get(&target)?;
+    if there.is_none() {
+        let mut wanted = object.wanted(object.name());
+        wanted["kind"] = json!("Secret");
+        wanted["stringData"] = wanted["data"].take();
+        writes::create(&wanted).owned().send()?;
+    }
+    Ok(())
+}
+
+/// A child that differs in anything is deleted and made anew.
+fn makes_anew(object: &Buggy) -> Result<(), Error> {
+    let size = json!(object.spec.size.to_string());
+    match object.cached(object.name())? {
+        Some(there) if there["data"]["size"] == size && there["metadata"]["annotations"].is_null() => Ok(()),
+        Some(_) => writes::delete(object.child(object.name())).send().map(|_| ()),
+        None => writes::create(&object.wanted(object.name())).owned().send().map(|_| ()),
+    }
+}
+
+/// A later size is not carried out.
+fn keeps_first_wish(object: &Buggy) -> Result<(), Error> {
+    if object.cached(object.name())?.is_none() {
+        object.apply()?;
+    }
+    Ok(())
+}
