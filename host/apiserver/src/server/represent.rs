@@ -7,6 +7,7 @@ use crate::object;
 use crate::request::Query;
 use crate::request::media::Form;
 use crate::resources::resource::ResourceType;
+use crate::schema::typed;
 use crate::server::table;
 use crate::status_error::ApiError;
 use crate::verbs::list::Page;
@@ -47,6 +48,19 @@ pub(crate) fn one(
             table_of(resource, include, with_columns, &version, std::iter::once(object), now)
         }
     }
+}
+
+/// An object of the kind that says nothing but a version.
+pub(crate) fn bookmark(resource: &ResourceType, revision: u64) -> Value {
+    let mut object = json!({
+        "kind": resource.kind,
+        "apiVersion": resource.api_version(),
+        "metadata": { "resourceVersion": revision.to_string() },
+    });
+    if let Some(entry) = typed::entry(resource.type_name) {
+        typed::fill_zeros(entry, &mut object);
+    }
+    object
 }
 
 /// A page of a list.
