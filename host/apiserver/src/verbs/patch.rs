@@ -10,6 +10,7 @@ use crate::cause::Cause;
 use crate::merge::apply::{self, Conflict, Manager, conflict_message};
 use crate::merge::json_patch::{self, JsonPatchError};
 use crate::merge::lists::Place;
+use crate::merge::merge_patch;
 use crate::merge::strategic;
 use crate::object::{self, text};
 use crate::request::media::PatchKind;
@@ -100,7 +101,7 @@ pub(super) fn patched(current: &Value, kind: PatchKind, body: &[u8], root: Place
         }
         PatchKind::Merge => {
             let mut object = current.clone();
-            ::json_patch::merge(&mut object, &patch_object(body, DECODING)?);
+            merge_patch::merge(&mut object, &patch_object(body, DECODING)?);
             Ok(object)
         }
         PatchKind::Strategic | PatchKind::Apply => strategic::strategic_merge(current, &patch_object(body, "")?, root)
