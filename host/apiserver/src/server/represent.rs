@@ -26,7 +26,10 @@ impl IncludeObject {
             "" | "Metadata" => Ok(IncludeObject::Metadata),
             "None" => Ok(IncludeObject::Nothing),
             "Object" => Ok(IncludeObject::Object),
-            other => Err(ApiError::bad_request(format!("unrecognized includeObject value: {other:?}"))),
+            other => Err(ApiError::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be 'Metadata', \
+                 'Object', 'None', or empty"
+            ))),
         }
     }
 }
@@ -116,19 +119,22 @@ fn table_of<'a>(
     objects: impl Iterator<Item = &'a Value>,
     now: Moment,
 ) -> Value {
-    let printer = table::printer(resource);
+    let mut objects = objects.peekable();
+    let of_scales =
+        objects.peek().is_some_and(|first| first["kind"] == "Scale" && first["apiVersion"] == "autoscaling/v1");
+    let printer = table::printer(resource, of_scales);
     let rows: Vec<Value> = objects
         .map(|object| {
-            let mut row = json!({ "cells": printer.cells(object, now) });
-            match include {
-                IncludeObject::Nothing => {}
-                IncludeObject::Metadata => row["object"] = partial(object),
-                IncludeObject::Object => row["object"] = object.clone(),
-            }
+            let mut row = printer.row(object, now);
+            row["object"] = match include {
+                IncludeObject::Nothing => Value::Null,
+                IncludeObject::Metadata => partial(object),
+                IncludeObject::Object => object.clone(),
+            };
             row
         })
         .collect();
-    let columns = if with_columns { printer.columns() } else { Vec::new() };
+    let columns = with_columns.then(|| printer.columns());
     json!({
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
