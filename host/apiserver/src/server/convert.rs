@@ -60,7 +60,7 @@ pub(super) async fn converted_one(
 /// The most changes that a watch converts with one question, and holds until they are sent.
 pub(super) const TOGETHER: usize = 256;
 
-/// What a watch shows, brought into its version. Each change is converted once, however slowly the client reads.
+/// The objects of a watch, brought into its version. Each change is converted once, however slowly the client reads.
 pub(super) struct Conversion {
     /// UIDs of questions. How many there are depends on time, so they are no part of what a seed repeats.
     chance: Chance,

@@ -49,7 +49,7 @@ pub(crate) struct Watcher {
     next_bookmark: Instant,
     /// The columns of a Table are sent once.
     columns_sent: bool,
-    /// What brings objects into the version of the request, if that takes a webhook.
+    /// Brings objects into the version of the request, if that takes a webhook.
     conversion: Option<Conversion>,
     /// The part of the present state that is still to be sent.
     initial: Option<vec::IntoIter<Arc<Value>>>,
@@ -60,7 +60,7 @@ pub(crate) struct Watcher {
     ended: bool,
 }
 
-/// What follows some changes.
+/// The continuation after some changes.
 enum Then {
     /// More of them.
     More,

@@ -128,7 +128,7 @@ pub(super) fn job_selector(job: &mut Value) {
     }
 }
 
-/// What has no labels has those of its template.
+/// An object without labels has those of its template.
 pub(super) fn label_like_template(object: &mut Value) {
     let labels = object.pointer("/spec/template/metadata/labels").cloned().unwrap_or_default();
     let has_some =

@@ -1,4 +1,4 @@
-//! What stands in a cell of a built-in kind's row: most of it a field, as it is or in few words.
+//! The cells of a built-in kind's row: most are a field, as it is or in few words.
 
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use super::texts::condition;
 use crate::clock::Moment;
 use crate::object::{self, items, text};
 
-/// What its containers' statuses say of a pod.
+/// A pod's state, by the statuses of its containers.
 #[derive(Default)]
 struct PodStory {
     ready: usize,

@@ -12,7 +12,7 @@ pub(super) fn phase(object: &Value) -> String {
     if object::is_terminating(object) { "Terminating" } else { text(object, "/status/phase") }.to_owned()
 }
 
-/// What a bound claim got.
+/// The room that a bound claim got.
 pub(super) fn claimed_capacity(claim: &Value) -> String {
     match (text(claim, "/spec/volumeName"), text(claim, "/status/capacity/storage")) {
         ("", _) => String::new(),
@@ -58,7 +58,7 @@ pub(super) fn class_name(class: &Value) -> String {
     name_or_default(class, &annotations)
 }
 
-/// What is used of a quota, and what may be.
+/// The used and the whole amounts of a quota.
 pub(super) fn quota_requests(quota: &Value) -> String {
     quota_lines(quota, false)
 }

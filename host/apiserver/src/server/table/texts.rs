@@ -121,7 +121,7 @@ pub(super) fn health(object: &Value) -> String {
     .to_owned()
 }
 
-/// What became of a request for a certificate.
+/// The outcome of a request for a certificate.
 pub(super) fn request_state(object: &Value) -> String {
     let has = |kind: &str| object::items(object, "/status/conditions").iter().any(|found| found["type"] == kind);
     let mut state = match () {
