@@ -2,8 +2,9 @@
 //
 //	schemas DOCUMENTS OUT
 //
-// DOCUMENTS has the answers of a server: resources/*.json (discovery, in its order), v3/*.json (OpenAPI v3) and
-// version.json. OUT gets version.txt, resources.txt, types.gz and descriptions.gz. tools/build-schemas calls it.
+// DOCUMENTS has the answers of a server: resources/*.json (discovery, in its order), v3/*.json (OpenAPI v3),
+// tables/*.json (lists as Tables) and version.json. OUT gets version.txt, resources.txt, types.gz, descriptions.gz and
+// columns.gz. tools/build-schemas calls it.
 //
 // Three facts are in no document and come from the Go types: what a field's type is called (messages name it), whether
 // absent and zero differ, and whether zero is written.
@@ -19,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 func main() {
@@ -47,6 +49,10 @@ func run(documents, out string) error {
 		described[name] = takeDescriptions(schema)
 		annotate(schema, facts[name])
 	}
+	tables, err := columns(filepath.Join(documents, "tables"))
+	if err != nil {
+		return err
+	}
 	var version struct{ GitVersion string }
 	if err := read(filepath.Join(documents, "version.json"), &version); err != nil {
 		return err
@@ -56,7 +62,28 @@ func run(documents, out string) error {
 		os.WriteFile(filepath.Join(out, "resources.txt"), table, 0o644),
 		write(filepath.Join(out, "types.gz"), schemas),
 		write(filepath.Join(out, "descriptions.gz"), described),
+		write(filepath.Join(out, "columns.gz"), tables),
 	)
+}
+
+// columns answers the column definitions of each resource by its file's name.
+func columns(folder string) (map[string]any, error) {
+	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]any{}
+	for _, file := range files {
+		var table struct{ ColumnDefinitions []any }
+		if err := read(file, &table); err != nil {
+			return nil, err
+		}
+		found[strings.TrimSuffix(filepath.Base(file), ".json")] = table.ColumnDefinitions
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%s has no tables", folder)
+	}
+	return found, nil
 }
 
 // collect reads the schemas of all documents. Documents repeat each other; only the lists of kinds that a type may

@@ -235,11 +235,6 @@ impl ApiError {
         ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message).with_details()
     }
 
-    pub(crate) fn create_not_allowed_while_terminating(target: &GroupResource) -> ApiError {
-        let message = format!("create not allowed while custom resource definition is terminating: {target}");
-        ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
-    }
-
     pub(crate) fn not_acceptable(accepted: &str) -> ApiError {
         let message = format!("only the following media types are accepted: {accepted}");
         ApiError::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)

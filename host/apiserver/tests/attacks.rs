@@ -104,7 +104,7 @@ async fn a_path_is_served_as_it_is_authorized() {
     let admin = Client::administrator(&cluster);
     admin.post(definitions, &definition).await.expect(StatusCode::CREATED);
     let path = "/apis/example.com/v1beta1/watch";
-    let object = json!({ "metadata": { "name": "secret" }, "spec": { "image": "nginx" } });
+    let object = json!({ "apiVersion": "example.com/v1beta1", "kind": "Watch", "metadata": { "name": "secret" }, "spec": { "image": "nginx" } });
     admin.post(path, &object).await.expect(StatusCode::CREATED);
     // This is authorized as a watch of a resource called `secret`.
     let_jane(&cluster, "watcher", &json!([{ "apiGroups": [group], "resources": ["secret"], "verbs": ["watch"] }]))

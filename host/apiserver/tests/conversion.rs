@@ -49,6 +49,12 @@ fn by_address(name: &str, address: &str) -> Value {
     json!({ "apiVersion": "x.io/v2", "kind": "Thing", "metadata": { "name": name }, "spec": { "address": address } })
 }
 
+/// A thing that fills a watch's chunk.
+fn large(name: &str) -> Value {
+    let spec = json!({ "host": "h".repeat(300 * 1024), "port": 1 });
+    json!({ "apiVersion": "x.io/v1", "kind": "Thing", "metadata": { "name": name }, "spec": spec })
+}
+
 async fn get(cluster: &Cluster, collection: &str, name: &str) -> Value {
     cluster.get(&format!("{collection}/{name}")).await.expect(StatusCode::OK)
 }
@@ -112,6 +118,27 @@ async fn a_watch_shows_events_in_its_version() {
     assert_eq!(seen().await, "MODIFIED \"x.io/v2\" \"h:2\"");
     cluster.delete(&format!("{V2}/a")).await.expect(StatusCode::OK);
     assert_eq!(seen().await, "DELETED \"x.io/v2\" \"h:2\"");
+}
+
+#[tokio::test]
+async fn a_watch_converts_each_change_once_however_slowly_it_is_read() {
+    let (cluster, hook) = converting().await;
+    let made = cluster.post(V1, &large("a")).await.expect(StatusCode::CREATED);
+    for port in 2..=7 {
+        let change = json!({ "spec": { "port": port } });
+        cluster.patch(&format!("{V1}/a"), MERGE, &change).await.expect(StatusCode::OK);
+    }
+    // Each event is longer than a chunk.
+    let version = version_of(&made);
+    let mut watch = cluster.watch(&format!("{V2}?watch=true&resourceVersion={version}")).await;
+    for port in 2..=7 {
+        let (kind, object) = watch.next().await.expect("the watch goes on");
+        let address = object["spec"]["address"].as_str().expect("an address");
+        assert!(kind == "MODIFIED" && address.ends_with(&format!(":{port}")), "{kind} {port}");
+    }
+    let objects: Vec<usize> =
+        hook.asked().iter().map(|question| question["objects"].as_array().expect("objects").len()).collect();
+    assert_eq!(objects, [6]);
 }
 
 #[tokio::test]

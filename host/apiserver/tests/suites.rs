@@ -69,16 +69,16 @@ async fn the_handler_suite_passes_as_on_a_real_server() {
     assert_passes("handler", 96, 96).await;
 }
 
-/// A real server passes 296. Strict validation, signing requests and the zeros of a Node's status need the schemas of
-/// built-in kinds.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "tools/test suites builds what it needs"]
-async fn the_client_suite_passes_nearly_as_on_a_real_server() {
-    assert_passes("client", 296, 287).await;
+async fn the_client_suite_passes_as_on_a_real_server() {
+    assert_passes("client", 296, 296).await;
 }
 
+/// A real server passes 255. The others use users with certificates that only envtest makes; here nobody needs one, and
+/// all pass. A few specs cancel a read and expect it to fail; now and then a fast server has answered before.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "tools/test suites builds what it needs"]
 async fn the_cache_suite_passes_as_on_a_real_server() {
-    assert_passes("cache", 276, 255).await;
+    assert_passes("cache", 276, 270).await;
 }

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use json_patch::Patch;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::plugins::AdmissionPlugins;
 use super::request::AdmissionRequest;
 use super::webhook::{Asked, Turn, Webhook, give_up};
 use crate::clock::Chance;
 use crate::consultation::Consultation;
+use crate::merge::json_patch;
 use crate::object;
 use crate::resources::resource::ResourceType;
 use crate::status_error::ApiError;
@@ -70,20 +70,20 @@ impl Rounds<'_> {
         let Some(answer) = webhook.heard(reply, true)? else { return Ok(Some(false)) };
         self.warnings.extend(answer.warnings.iter().cloned());
         match &answer.patch {
-            Some(patch) if !patch.is_empty() => self.apply(webhook, resource, patch).map(Some),
+            Some(patch) if *patch != json!([]) => self.apply(webhook, resource, patch).map(Some),
             _ => Ok(Some(false)),
         }
     }
 
-    fn apply(&mut self, webhook: &Webhook, resource: &Arc<ResourceType>, patch: &Patch) -> Result<bool, ApiError> {
+    fn apply(&mut self, webhook: &Webhook, resource: &Arc<ResourceType>, patch: &Value) -> Result<bool, ApiError> {
         let Some(object) = &mut self.object else {
             return Err(ApiError::internal_error(&format!(
                 "admission webhook {:?} attempted to modify the object, which is not supported for this operation",
                 webhook.name
             )));
         };
-        let mut patched = self.request.in_form_of(resource, object);
-        json_patch::patch(&mut patched, patch).map_err(|error| ApiError::internal_error(&error.to_string()))?;
+        let patched = json_patch::patched(&self.request.in_form_of(resource, object), patch)
+            .map_err(|error| ApiError::internal_error(&error.to_string()))?;
         if !patched.is_object() || object::depth(&patched) > object::MOST_DEPTH {
             return Err(ApiError::internal_error(&format!("the patch of webhook {:?} makes no object", webhook.name)));
         }

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use json_patch::Patch;
 use serde_json::{Value, json};
 
 use super::request::AdmissionRequest;
 use crate::consultation::{Consultation, reviews};
-use crate::object::{strings, text};
+use crate::object::{go_kind, strings, text};
 use crate::resources::resource::ResourceType;
 
 /// A response that could be read.
@@ -18,7 +17,8 @@ pub(super) struct WebhookAnswer {
     pub(super) allowed: bool,
     /// Why not: a `Status`, or null.
     pub(super) status: Value,
-    pub(super) patch: Option<Patch>,
+    /// A JSON patch.
+    pub(super) patch: Option<Value>,
     pub(super) warnings: Vec<String>,
 }
 
@@ -103,8 +103,16 @@ fn check_patch(is_mutating: bool, patch: &str, kind: Option<&Value>) -> Result<(
     Err(why.to_owned())
 }
 
-fn decode(patch: &str) -> Result<Patch, String> {
+fn decode(patch: &str) -> Result<Value, String> {
     let undecodable = |why: String| format!("received undecodable patch in webhook response: {why}");
     let text = BASE64_STANDARD.decode(patch).map_err(|error| undecodable(error.to_string()))?;
-    serde_json::from_slice(&text).map_err(|error| undecodable(error.to_string()))
+    let patch: Value = serde_json::from_slice(&text).map_err(|error| undecodable(error.to_string()))?;
+    let odd = |found: &Value, what: &str| {
+        undecodable(format!("json: cannot unmarshal {} into Go value of type jsonpatch.{what}", go_kind(found)))
+    };
+    let Some(operations) = patch.as_array() else { return Err(odd(&patch, "Patch")) };
+    match operations.iter().find(|operation| !operation.is_object()) {
+        Some(operation) => Err(odd(operation, "Operation")),
+        None => Ok(patch),
+    }
 }

@@ -128,6 +128,29 @@ fn patch(operations: &Value) -> Value {
 }
 
 #[test]
+fn a_patch_is_carried_out_as_a_clients_is() {
+    let usual =
+        json!({ "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"] });
+    let plugins = plugins("mutatingwebhookconfigurations", &json!([webhook("w", &usual, &json!({}))]));
+    let outcome_of = |operations: Value| {
+        let mut object = json!({ "kind": "ConfigMap", "metadata": {}, "data": { "n": "1" }, "list": [1, 2] });
+        let (outcome, _) = mutated(&plugins, &Write::create(CONFIG_MAPS), &mut object, |_| patch(&operations));
+        (outcome.is_ok(), object)
+    };
+    // What RFC 6902 refuses, and a real server does not.
+    let (is_fine, object) = outcome_of(json!([
+        { "op": "test", "path": "/data/none", "value": null },
+        { "op": "replace", "path": "/data/new", "value": "2" },
+        { "op": "replace", "path": "/list/-1", "value": 3 },
+    ]));
+    assert!(is_fine, "{object}");
+    assert_eq!((&object["data"], &object["list"]), (&json!({ "n": "1", "new": "2" }), &json!([1, 3])));
+    for odd in [json!([{ "op": "remove", "path": "/data/none" }]), json!({}), json!([1])] {
+        assert!(!outcome_of(odd.clone()).0, "{odd}");
+    }
+}
+
+#[test]
 fn a_rule_must_fit_in_all_its_parts() {
     let usual =
         json!({ "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"] });

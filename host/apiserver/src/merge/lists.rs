@@ -84,7 +84,8 @@ impl<'a> Place<'a> {
     pub(crate) fn is_atomic_map(self) -> bool {
         match self {
             Self::Builtin { shape, field } => {
-                field.is_some_and(|field| field.is_atomic) || shape.fields().is_some_and(|fields| fields.is_atomic)
+                let of_field = field.and_then(|field| field.is_atomic);
+                of_field.unwrap_or_else(|| shape.fields().is_some_and(|fields| fields.is_atomic))
             }
             Self::Custom { node, .. } => node.is(Mark::AtomicMap),
             Self::Unknown => false,

@@ -5,4 +5,5 @@ pub(crate) mod apply;
 pub(crate) mod fields;
 pub(crate) mod json_patch;
 pub(crate) mod lists;
+pub(crate) mod merge_patch;
 pub(crate) mod strategic;

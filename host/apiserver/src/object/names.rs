@@ -16,6 +16,9 @@ pub(crate) fn check_subdomain(name: &str) -> Result<(), String> {
 /// Names of namespaces and the like.
 pub(crate) fn check_dns_label(name: &str) -> Result<(), String> {
     check_length(name, 63)?;
+    if !is_lower_label(name) && check_subdomain(name).is_ok() {
+        return Err("must not contain dots".to_owned());
+    }
     is_lower_label(name).then_some(()).ok_or_else(|| DNS_LABEL.to_owned())
 }
 

@@ -4,12 +4,13 @@
 use serde_json::error::Category;
 use serde_json::{Value, json};
 
+use crate::cause::Cause;
 use crate::object::{self, go_kind, text};
 use crate::protobuf::{self, ProtobufError};
 use crate::request::Target;
 use crate::request::media::{Encoding, Offer};
 use crate::resources::builtin;
-use crate::resources::resource::ResourceType;
+use crate::resources::resource::{GroupResource, ResourceType};
 use crate::schema::typed;
 use crate::status_error::ApiError;
 
@@ -105,6 +106,9 @@ fn check_type(target: &Target, object: &mut Value) -> Result<(), ApiError> {
     let resource = &target.resource;
     let (expected, kind) = (resource.api_version(), resource.kind.clone());
     let (version, given) = (text(object, "/apiVersion"), text(object, "/kind"));
+    if resource.custom.is_some() {
+        return check_custom_type(resource, version, given, object::name(object));
+    }
     let fits = |given: &str, expected: &str| given.is_empty() || given == expected;
     if !fits(version, &expected) || !fits(given, &kind) {
         let version = if version.is_empty() { &expected } else { version };
@@ -117,19 +121,25 @@ fn check_type(target: &Target, object: &mut Value) -> Result<(), ApiError> {
     Ok(())
 }
 
+/// A custom resource must say what it is.
+fn check_custom_type(resource: &ResourceType, version: &str, kind: &str, name: &str) -> Result<(), ApiError> {
+    let expected = resource.api_version();
+    if version != expected {
+        return Err(ApiError::bad_request(format!(
+            "the API version in the data ({version}) does not match the expected API version ({expected})"
+        )));
+    }
+    if kind != resource.kind {
+        let cause = Cause::invalid("kind", &json!(kind), &format!("must be {}", resource.kind));
+        return Err(ApiError::invalid_kind(&GroupResource::new(&resource.id.group, kind), name, &[cause]));
+    }
+    Ok(())
+}
+
 /// The error of an object of another type, in the words of a real server.
 fn another_type(resource: &ResourceType, api_version: &str, kind: &str) -> ApiError {
     let expected = &resource.kind;
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    if let Some(custom) = resource.custom.as_ref().map(|_| resource) {
-        let type_of = |group: &str, version: &str, kind: &str| {
-            format!("{}, Kind={kind}", crate::resources::resource::group_version(group, version))
-        };
-        let (given, wanted) = (type_of(group, version, kind), type_of(&custom.id.group, &custom.version, &custom.kind));
-        return ApiError::bad_request(format!(
-            "{kind} in version {version:?} cannot be handled as a {expected}: the object provided is {given}, expected {wanted}"
-        ));
-    }
+    let version = api_version.split_once('/').map_or(api_version, |(_, version)| version);
     let is_known = builtin::resources().iter().any(|known| known.api_version() == api_version && known.kind == kind);
     let why = if is_known {
         let internal = match resource.id.group.split('.').next() {

@@ -116,5 +116,5 @@ impl Target {
 }
 
 pub(crate) fn user_agent(headers: &HeaderMap) -> &str {
-    headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    headers.get(USER_AGENT).and_then(|value| std::str::from_utf8(value.as_bytes()).ok()).unwrap_or_default()
 }

@@ -1,10 +1,34 @@
-//! A column of the table that `kubectl get` shows.
+//! Columns of the tables that `kubectl get` shows.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
 use crate::object::text;
+use crate::schema::typed::unpack;
 
-/// One column definition.
+/// Lines of `RESOURCE JSON`, packed: the columns that a real server defines for each built-in resource.
+const COLUMNS: &[u8] = include_bytes!("../../kubernetes/columns.gz");
+
+static BUILT_IN: LazyLock<BTreeMap<String, Vec<Value>>> = LazyLock::new(|| {
+    let text = unpack(COLUMNS);
+    let lines = text.lines().filter_map(|line| line.split_once(' '));
+    lines.map(|(resource, json)| (resource.to_owned(), serde_json::from_str(json).unwrap_or_default())).collect()
+});
+
+/// The column definitions of a built-in resource (`deployments.apps`).
+pub(crate) fn built_in(resource: &str) -> Option<&'static [Value]> {
+    BUILT_IN.get(resource).map(Vec::as_slice)
+}
+
+/// The columns of what declares none of its own: name and age, as service accounts have them.
+pub(crate) fn name_and_age() -> [Value; 2] {
+    let mut found = built_in("serviceaccounts").into_iter().flatten().cloned();
+    [found.next().unwrap_or_default(), found.next().unwrap_or_default()]
+}
+
+/// One column that a definition declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Column {
     name: String,
@@ -12,34 +36,21 @@ pub(crate) struct Column {
     format: String,
     description: String,
     /// Above 0 only `-o wide` shows it.
-    pub(crate) priority: i64,
+    priority: i64,
 }
 
 impl Column {
-    pub(crate) fn new(name: &str, kind: &str) -> Column {
-        Column {
-            name: name.to_owned(),
-            kind: kind.to_owned(),
-            format: String::new(),
-            description: String::new(),
-            priority: 0,
-        }
-    }
-
-    pub(crate) fn name_column() -> Column {
-        let mut column = Column::new("Name", "string");
-        "name".clone_into(&mut column.format);
-        "Name must be unique within a namespace.".clone_into(&mut column.description);
-        column
-    }
-
     /// From a CRD's `additionalPrinterColumns` entry.
     pub(crate) fn from_definition(column: &Value) -> Column {
+        let description = match text(column, "/description") {
+            "" => format!("Custom resource definition column (in JSONPath format): {}", text(column, "/jsonPath")),
+            description => description.to_owned(),
+        };
         Column {
             name: text(column, "/name").to_owned(),
             kind: text(column, "/type").to_owned(),
             format: text(column, "/format").to_owned(),
-            description: text(column, "/description").to_owned(),
+            description,
             priority: column["priority"].as_i64().unwrap_or(0),
         }
     }

@@ -139,14 +139,9 @@ fn custom_version(
     })
 }
 
-/// Name and age are always there; a version that declares no column of its own shows just these.
+/// The columns that a version declares.
 fn columns(version: &Value) -> Vec<(Column, JsonPath)> {
-    let declared = object::items(version, "/additionalPrinterColumns");
-    if declared.is_empty() {
-        let path = JsonPath::parse(".metadata.creationTimestamp").ok();
-        return path.map(|path| (Column::new("Age", "date"), path)).into_iter().collect();
-    }
-    declared
+    object::items(version, "/additionalPrinterColumns")
         .iter()
         .filter_map(|column| {
             let path = JsonPath::parse(text(column, "/jsonPath")).ok()?;

@@ -1,21 +1,32 @@
 //! Brings stored objects into the version of a request, where that takes a webhook.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::clock::Chance;
 use crate::resources::converter;
 use crate::resources::resource::ResourceType;
 use crate::status_error::ApiError;
 use crate::storage::change_log::Change;
-use crate::storage::state::Shared;
+use crate::storage::state::{Shared, State};
 use crate::webhooks;
 
 /// The objects in the version of `resource`, with one question for all.
 pub(super) async fn converted(
     shared: &Shared,
     resource: &ResourceType,
+    objects: Vec<Arc<Value>>,
+) -> Result<Vec<Arc<Value>>, ApiError> {
+    converted_by(shared, resource, objects, || shared.lock().chance.uid()).await
+}
+
+async fn converted_by(
+    shared: &Shared,
+    resource: &ResourceType,
     mut objects: Vec<Arc<Value>>,
+    uid: impl FnOnce() -> String,
 ) -> Result<Vec<Arc<Value>>, ApiError> {
     let (Some(webhook), Some(custom)) = (resource.converter(), &resource.custom) else { return Ok(objects) };
     let desired = resource.api_version();
@@ -25,7 +36,7 @@ pub(super) async fn converted(
         return Ok(objects);
     }
     let originals: Vec<&Value> = others.iter().map(|object| &**object).collect();
-    let uid = shared.lock().chance.uid();
+    let uid = uid();
     let review = webhook.review(&originals, &desired, &uid).to_string();
     let answer = webhooks::call(shared, &webhook.client, converter::TIMEOUT, review).await;
     let answer = answer.as_ref().map(|body| &**body).map_err(String::as_str);
@@ -46,22 +57,57 @@ pub(super) async fn converted_one(
     Ok(converted.into_iter().next().unwrap_or(object))
 }
 
-/// The same of changes, with the states before them.
-pub(super) async fn converted_changes(
-    shared: &Shared,
-    resource: &ResourceType,
-    mut changes: Vec<Change>,
-) -> Result<Vec<Change>, ApiError> {
-    if resource.converter().is_none() {
-        return Ok(changes);
+/// The most changes that a watch converts with one question, and holds until they are sent.
+pub(super) const TOGETHER: usize = 256;
+
+/// The objects of a watch, brought into its version. Each change is converted once, however slowly the client reads.
+pub(super) struct Conversion {
+    /// UIDs of questions. How many there are depends on time, so they are no part of what a seed repeats.
+    chance: Chance,
+    /// Changes that are converted and not yet sent.
+    pub(super) ready: VecDeque<Change>,
+}
+
+impl Conversion {
+    /// That of a new watch; none if it takes no webhook.
+    pub(super) fn begin(state: &mut State, resource: &ResourceType) -> Option<Conversion> {
+        resource.converter()?;
+        Some(Conversion { chance: state.chance.fork(), ready: VecDeque::new() })
     }
-    let states = changes.iter().flat_map(|change| [Some(&change.object), change.previous.as_ref()]);
-    let mut states = converted(shared, resource, states.flatten().cloned().collect()).await?.into_iter();
-    for change in &mut changes {
-        let places = [Some(&mut change.object), change.previous.as_mut()];
-        for (place, state) in places.into_iter().flatten().zip(&mut states) {
-            *place = state;
+
+    /// The present state, with one question.
+    pub(super) async fn objects(
+        &mut self,
+        shared: &Shared,
+        resource: &ResourceType,
+        objects: Vec<Arc<Value>>,
+    ) -> Result<Vec<Arc<Value>>, ApiError> {
+        converted_by(shared, resource, objects, || self.chance.uid()).await
+    }
+
+    pub(super) fn take_ready(&mut self) -> Option<VecDeque<Change>> {
+        (!self.ready.is_empty()).then(|| std::mem::take(&mut self.ready))
+    }
+
+    /// Converts changes, with one question. A watch that shows all objects need not know the states before.
+    pub(super) async fn convert(
+        &mut self,
+        shared: &Shared,
+        resource: &ResourceType,
+        changes: &mut [Change],
+        with_previous: bool,
+    ) -> Result<(), ApiError> {
+        let states = changes.iter().flat_map(|change| {
+            std::iter::once(&change.object).chain(change.previous.as_ref().filter(|_| with_previous))
+        });
+        let states = states.cloned().collect();
+        let mut states = self.objects(shared, resource, states).await?.into_iter();
+        for change in changes {
+            let previous = change.previous.as_mut().filter(|_| with_previous);
+            for (place, state) in std::iter::once(&mut change.object).chain(previous).zip(&mut states) {
+                *place = state;
+            }
         }
+        Ok(())
     }
-    Ok(changes)
 }

@@ -34,6 +34,7 @@ use serde_json::{Value, json};
 use crate::authn::Authenticator;
 use crate::authz::{Access, User};
 use crate::consultation::Consultation;
+use crate::object;
 use crate::reactors::Reactors;
 use crate::reactors::watches::WatchPlan;
 use crate::request::media::{self, Accepted, Encoding, Offer, PatchKind};
@@ -256,7 +257,8 @@ impl Call<'_> {
             }
             _ if self.target.subresource() == "scale" => {
                 let read = |state: &mut State, consultation| scale::get(state, &self.target, &consultation);
-                consulted(self.context, &resource, &self.user, read).await.map(Reply::Json)
+                let object = Arc::new(consulted(self.context, &resource, &self.user, read).await?);
+                Ok(Reply::Object { resource, form, include, object, created: false, warnings: Vec::new() })
             }
             _ => {
                 let served_at = self.served_at();
@@ -320,10 +322,11 @@ impl Call<'_> {
         };
         let Written { object, created, warnings } =
             consulted(self.context, &self.target.resource, &self.user, write).await?;
-        let is_other_kind = is_scale || subresources::POSTED.contains(&subresource);
+        let is_posted = subresources::POSTED.contains(&subresource);
+        let is_other_kind = is_scale || is_posted;
         let shared = &self.context.shared;
         let object = if is_other_kind { object } else { convert::converted_one(shared, &resource, object).await? };
-        let form = if is_other_kind { media::Form::Full } else { self.accepted.form };
+        let form = if is_posted { media::Form::Full } else { self.accepted.form };
         Ok(Reply::Object { resource, form, include, object, created, warnings })
     }
 
@@ -337,7 +340,14 @@ impl Call<'_> {
         let kind = &self.target.resource.kind;
         let unrecognized = |why: &str| decode::unrecognized(kind, why, self.body);
         match decode::parse(self.body, encoding) {
-            Ok(Some(object @ Value::Object(_))) => Ok(object),
+            Ok(Some(object @ Value::Object(_))) => {
+                let is_custom = self.target.resource.custom.is_some() && self.target.subresource() != "scale";
+                if is_custom && object::text(&object, "/kind").is_empty() {
+                    let shown = String::from_utf8_lossy(self.body);
+                    return Err(unrecognized(&format!("Object 'Kind' is missing in '{shown}'")));
+                }
+                Ok(object)
+            }
             // As Go reads it.
             Ok(Some(Value::Null)) => Ok(json!({})),
             Ok(Some(other)) => Err(unrecognized(&decode::not_an_object(&other))),

@@ -7,6 +7,7 @@ use crate::object;
 use crate::request::Query;
 use crate::request::media::Form;
 use crate::resources::resource::ResourceType;
+use crate::schema::typed;
 use crate::server::table;
 use crate::status_error::ApiError;
 use crate::verbs::list::Page;
@@ -25,7 +26,10 @@ impl IncludeObject {
             "" | "Metadata" => Ok(IncludeObject::Metadata),
             "None" => Ok(IncludeObject::Nothing),
             "Object" => Ok(IncludeObject::Object),
-            other => Err(ApiError::bad_request(format!("unrecognized includeObject value: {other:?}"))),
+            other => Err(ApiError::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be 'Metadata', \
+                 'Object', 'None', or empty"
+            ))),
         }
     }
 }
@@ -47,6 +51,19 @@ pub(crate) fn one(
             table_of(resource, include, with_columns, &version, std::iter::once(object), now)
         }
     }
+}
+
+/// An object of the kind that says nothing but a version.
+pub(crate) fn bookmark(resource: &ResourceType, revision: u64) -> Value {
+    let mut object = json!({
+        "kind": resource.kind,
+        "apiVersion": resource.api_version(),
+        "metadata": { "resourceVersion": revision.to_string() },
+    });
+    if let Some(entry) = typed::entry(resource.type_name) {
+        typed::fill_zeros(entry, &mut object);
+    }
+    object
 }
 
 /// A page of a list.
@@ -102,19 +119,22 @@ fn table_of<'a>(
     objects: impl Iterator<Item = &'a Value>,
     now: Moment,
 ) -> Value {
-    let printer = table::printer(resource);
+    let mut objects = objects.peekable();
+    let of_scales =
+        objects.peek().is_some_and(|first| first["kind"] == "Scale" && first["apiVersion"] == "autoscaling/v1");
+    let printer = table::printer(resource, of_scales);
     let rows: Vec<Value> = objects
         .map(|object| {
-            let mut row = json!({ "cells": printer.cells(object, now) });
-            match include {
-                IncludeObject::Nothing => {}
-                IncludeObject::Metadata => row["object"] = partial(object),
-                IncludeObject::Object => row["object"] = object.clone(),
-            }
+            let mut row = printer.row(object, now);
+            row["object"] = match include {
+                IncludeObject::Nothing => Value::Null,
+                IncludeObject::Metadata => partial(object),
+                IncludeObject::Object => object.clone(),
+            };
             row
         })
         .collect();
-    let columns = if with_columns { printer.columns() } else { Vec::new() };
+    let columns = with_columns.then(|| printer.columns());
     json!({
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",

@@ -1,6 +1,7 @@
 //! Watches: the changes of one resource as a stream of lines, from a resource version or with the present state first,
 //! with bookmarks, until the time is up, the history is forgotten or the server stops.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use std::vec;
@@ -17,8 +18,7 @@ use crate::reactors::watches::{self, WatchDropped, WatchEvent, WatchPlan};
 use crate::request::Target;
 use crate::request::media::{Encoding, Form};
 use crate::resources::convert;
-use crate::schema::typed;
-use crate::server::convert::{converted, converted_changes};
+use crate::server::convert::{Conversion, TOGETHER};
 use crate::server::represent;
 use crate::server::watch_options::{Start, WatchOptions};
 use crate::status_error::ApiError;
@@ -49,6 +49,8 @@ pub(crate) struct Watcher {
     next_bookmark: Instant,
     /// The columns of a Table are sent once.
     columns_sent: bool,
+    /// Brings objects into the version of the request, if that takes a webhook.
+    conversion: Option<Conversion>,
     /// The part of the present state that is still to be sent.
     initial: Option<vec::IntoIter<Arc<Value>>>,
     /// A chunk ends with the line that makes it this long.
@@ -56,6 +58,15 @@ pub(crate) struct Watcher {
     /// Namespace and name of the last event's object, until somebody asks.
     last: Option<(String, String)>,
     ended: bool,
+}
+
+/// The continuation after some changes.
+enum Then {
+    /// More of them.
+    More,
+    Nothing,
+    /// The end of the watch.
+    End,
 }
 
 /// Begins a watch: everything after this call's moment will be seen.
@@ -86,8 +97,10 @@ pub(crate) fn open(
     let log = state.store.log(&target.resource.storage);
     let signal = log.subscribe();
     let now = Instant::now();
+    let conversion = Conversion::begin(state, &target.resource);
     Ok(Watcher {
         shared: Arc::clone(shared),
+        conversion,
         era,
         opened: revision,
         position,
@@ -108,9 +121,10 @@ pub(crate) fn open(
 impl Watcher {
     /// Brings the present state into the version of the request, if that takes a webhook.
     pub(crate) async fn convert(&mut self) -> Result<(), ApiError> {
-        let resource = Arc::clone(&self.target.resource);
-        if let Some(objects) = self.initial.take_if(|_| resource.converter().is_some()) {
-            self.initial = Some(converted(&self.shared, &resource, objects.collect()).await?.into_iter());
+        let Some(conversion) = &mut self.conversion else { return Ok(()) };
+        if let Some(objects) = self.initial.take() {
+            let objects = conversion.objects(&self.shared, &self.target.resource, objects.collect()).await?;
+            self.initial = Some(objects.into_iter());
         }
         Ok(())
     }
@@ -189,7 +203,7 @@ impl Watcher {
             }
         }
         if self.options.marks_end_of_initial {
-            let mut bookmark = self.bookmark(self.position);
+            let mut bookmark = represent::bookmark(&self.target.resource, self.position);
             bookmark["metadata"]["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
             self.write(&mut lines, "BOOKMARK", &bookmark);
             self.told = self.position;
@@ -200,42 +214,70 @@ impl Watcher {
     /// The next chunk of the changes since the last call. An error line ends the watch, and so does a change of the
     /// resource's definition once all before it is sent.
     async fn pending_lines(&mut self) -> Vec<u8> {
+        let mut lines = Vec::new();
+        loop {
+            let (changes, then) = match self.next_changes().await {
+                Ok(next) => next,
+                Err(error) => {
+                    self.write_event(&mut lines, "ERROR", &error.to_status());
+                    break;
+                }
+            };
+            if !self.show(&mut lines, changes) {
+                return lines;
+            }
+            match then {
+                Then::More => {}
+                Then::Nothing => return lines,
+                Then::End => break,
+            }
+        }
+        self.ended = true;
+        lines
+    }
+
+    /// Writes the events of changes. False if the chunk is full before all are written; what is converted waits then.
+    fn show(&mut self, lines: &mut Vec<u8>, changes: VecDeque<Change>) -> bool {
+        let mut changes = changes;
+        while let Some(change) = changes.pop_front() {
+            self.position = change.revision;
+            if let Some((kind, object)) = self.seen(&change) {
+                self.told = change.revision;
+                self.write(lines, kind, &object);
+            }
+            if lines.len() >= self.chunk {
+                if let Some(conversion) = &mut self.conversion {
+                    conversion.ready = changes;
+                }
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Changes that are not sent yet, in the watch's version, and what comes after them.
+    async fn next_changes(&mut self) -> Result<(VecDeque<Change>, Then), ApiError> {
         let (changes, redefined) = {
             let mut state = self.shared.lock();
             if state.era != self.era {
-                self.ended = true;
-                return Vec::new();
+                return Ok((VecDeque::new(), Then::End));
+            }
+            if let Some(ready) = self.conversion.as_mut().and_then(Conversion::take_ready) {
+                return Ok((ready, Then::More));
             }
             let log = state.store.log(&self.target.resource.storage);
             (self.changes(log), log.redefined() > self.opened)
         };
-        let mut lines = Vec::new();
-        let changes = match changes {
-            Ok(changes) => converted_changes(&self.shared, &self.target.resource, changes).await,
-            Err(Forgotten { up_to }) => {
-                Err(ApiError::expired(format!("too old resource version: {} ({up_to})", self.position)))
-            }
-        };
-        match changes {
-            Ok(changes) => {
-                for change in &changes {
-                    self.position = change.revision;
-                    if let Some((kind, object)) = self.seen(change) {
-                        self.told = change.revision;
-                        self.write(&mut lines, kind, &object);
-                    }
-                    if lines.len() >= self.chunk {
-                        return lines;
-                    }
-                }
-                self.ended |= redefined;
-            }
-            Err(error) => {
-                self.write_event(&mut lines, "ERROR", &error.to_status());
-                self.ended = true;
-            }
-        }
-        lines
+        let mut changes = changes.map_err(|Forgotten { up_to }| {
+            ApiError::expired(format!("too old resource version: {} ({up_to})", self.position))
+        })?;
+        let then = if redefined { Then::End } else { Then::Nothing };
+        let Some(conversion) = &mut self.conversion else { return Ok((changes.into(), then)) };
+        let are_all = changes.len() <= TOGETHER;
+        changes.truncate(TOGETHER);
+        let with_previous = !self.options.selectors.is_empty();
+        conversion.convert(&self.shared, &self.target.resource, &mut changes, with_previous).await?;
+        Ok((changes.into(), if are_all { then } else { Then::More }))
     }
 
     /// The changes since the last call. A definition that changes begins a new history for watches, as a real server's
@@ -300,24 +342,10 @@ impl Watcher {
         if revision > self.told {
             self.told = revision;
             self.position = revision;
-            let bookmark = self.bookmark(revision);
+            let bookmark = represent::bookmark(&self.target.resource, revision);
             self.write(&mut lines, "BOOKMARK", &bookmark);
         }
         lines
-    }
-
-    /// An object of the kind that says nothing but a version.
-    fn bookmark(&self, revision: u64) -> Value {
-        let resource = &self.target.resource;
-        let mut object = json!({
-            "kind": resource.kind,
-            "apiVersion": resource.api_version(),
-            "metadata": { "resourceVersion": revision.to_string() },
-        });
-        if let Some(entry) = typed::entry(resource.type_name) {
-            typed::fill_zeros(entry, &mut object);
-        }
-        object
     }
 
     fn write(&mut self, lines: &mut Vec<u8>, kind: &str, object: &Value) {

@@ -23,8 +23,8 @@ pub(crate) enum Tracking {
 }
 
 /// Metadata that no client says.
-const SYSTEM_METADATA: [&str; 6] =
-    ["creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "selfLink", "uid"];
+const SYSTEM_METADATA: [&str; 5] =
+    ["creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "selfLink", "uid"];
 
 /// Creates what a client sent.
 pub(crate) fn create(
@@ -133,7 +133,10 @@ fn check_place(state: &State, target: &Target, object: &Value) -> Result<(), Api
     // As it is defined now: a webhook may have been asked since the request began.
     match state.registry.stored_version(&resource.storage).and_then(|now| now.custom.as_ref()) {
         None => Err(ApiError::no_such_resource()),
-        Some(custom) if custom.terminating => Err(ApiError::create_not_allowed_while_terminating(&resource.id)),
+        Some(custom) if custom.terminating => {
+            let why = "create not allowed while custom resource definition is terminating";
+            Err(ApiError::forbidden(&resource.id, object::name(object), why))
+        }
         Some(_) => Ok(()),
     }
 }

@@ -113,7 +113,9 @@ fn mark_terminating(key: &ObjectKey, object: &mut Value, now: &str) {
     let generation = object::generation(object);
     let metadata = object::metadata_mut(object);
     metadata.insert("deletionTimestamp".to_owned(), json!(now));
-    metadata.insert("deletionGracePeriodSeconds".to_owned(), json!(0));
+    if ![builtin::namespaces(), builtin::custom_resource_definitions()].contains(&key.resource) {
+        metadata.insert("deletionGracePeriodSeconds".to_owned(), json!(0));
+    }
     if let Some(generation) = generation {
         metadata.insert("generation".to_owned(), json!(generation + 1));
     }

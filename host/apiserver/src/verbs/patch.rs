@@ -8,9 +8,11 @@ use super::create::{self, Tracking};
 use super::{Written, prepare, update};
 use crate::cause::Cause;
 use crate::merge::apply::{self, Conflict, Manager, conflict_message};
+use crate::merge::fields::Set;
 use crate::merge::json_patch::{self, JsonPatchError};
 use crate::merge::lists::Place;
-use crate::merge::strategic;
+use crate::merge::merge_patch;
+use crate::merge::strategic::{self, StrategicError};
 use crate::object::{self, text};
 use crate::request::media::PatchKind;
 use crate::request::{FieldValidation, Target, WriteOptions, decode, document};
@@ -100,11 +102,17 @@ pub(super) fn patched(current: &Value, kind: PatchKind, body: &[u8], root: Place
         }
         PatchKind::Merge => {
             let mut object = current.clone();
-            ::json_patch::merge(&mut object, &patch_object(body, DECODING)?);
+            merge_patch::merge(&mut object, &patch_object(body, DECODING)?);
             Ok(object)
         }
         PatchKind::Strategic | PatchKind::Apply => strategic::strategic_merge(current, &patch_object(body, "")?, root)
-            .map_err(|error| ApiError::bad_request(error.to_string())),
+            .map_err(|error| match error {
+                StrategicError::NoMergeKey(item, key) => {
+                    let item = go_text(&item);
+                    ApiError::internal(format!("map: {item} does not contain declared merge key: {key}"))
+                }
+                error => ApiError::bad_request(error.to_string()),
+            }),
     }
 }
 
@@ -139,10 +147,6 @@ pub(crate) fn apply(
     }
     typed_config(target, &config)?;
     decode::check(target, &mut config)?;
-    // Of a custom resource the schema says where a null may stand.
-    if target.resource.custom.is_none() {
-        drop_nulls(&mut config);
-    }
     keep_own_part(target, &mut config);
 
     let current = super::current(state, target, &options.consultation)?;
@@ -184,7 +188,10 @@ fn check_type(target: &Target, config: &Value) -> Result<(), ApiError> {
 fn typed_config(target: &Target, config: &Value) -> Result<(), ApiError> {
     let lines = match prepare::prune(&target.resource, &mut config.clone(), Reading::Applied) {
         Err(error) => vec![error.to_string()],
-        Ok(unknown) => unknown.iter().map(|field| format!(".{field}: field not declared in schema")).collect(),
+        Ok(unknown) => {
+            let undeclared = unknown.iter().map(|field| format!(".{field}: field not declared in schema"));
+            undeclared.chain(Set::doubles(config, target.resource.root())).collect()
+        }
     };
     let errors = match lines.as_slice() {
         [] => return Ok(()),
@@ -201,18 +208,6 @@ fn typed_config(target: &Target, config: &Value) -> Result<(), ApiError> {
         resource.version,
         resource.kind
     )))
-}
-
-/// Nobody owns a null.
-fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            map.retain(|_, child| !child.is_null());
-            map.values_mut().for_each(drop_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
-        _ => {}
-    }
 }
 
 /// Only the fields that the subresource may write count as applied.

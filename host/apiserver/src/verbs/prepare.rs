@@ -228,9 +228,9 @@ pub(super) fn commit(
 
 /// Warnings beside those of unknown fields: a deprecated version, a finalizer whose name may clash.
 pub(super) fn advice(resource: &ResourceType, object: &Value) -> Vec<String> {
-    let unqualified = object::finalizers(object)
-        .into_iter()
-        .filter(|name| !name.contains('/') && ![ORPHAN, FOREGROUND, crd::CLEANUP_FINALIZER].contains(name));
+    let unqualified = object::finalizers(object).into_iter().filter(|name| {
+        !name.contains('/') && !["kubernetes", ORPHAN, FOREGROUND, crd::CLEANUP_FINALIZER].contains(name)
+    });
     let mut lines: Vec<String> = unqualified
         .map(|name| {
             format!(

@@ -13,13 +13,18 @@ use crate::merge::lists::Place;
 use crate::object::{self, text};
 use crate::request::media::PatchKind;
 use crate::request::{Target, WriteOptions};
-use crate::resources::resource::ScalePaths;
+use crate::resources::resource::{GroupResource, ScalePaths};
 use crate::status_error::ApiError;
 use crate::storage::state::State;
 
 pub(crate) fn get(state: &mut State, target: &Target, consultation: &Consultation) -> Result<Value, ApiError> {
     let parent = super::get(state, target, consultation)?;
-    Ok(scale_of(&parent, paths(target)?))
+    let paths = paths(target)?;
+    if target.resource.custom.is_some() && object::at_path(&parent, &paths.spec_replicas).is_none() {
+        let path = &paths.spec_replicas;
+        return Err(ApiError::internal_error(&format!("the spec replicas field \".{path}\" does not exist")));
+    }
+    Ok(scale_of(&parent, paths))
 }
 
 /// PUT of a whole Scale.
@@ -30,6 +35,13 @@ pub(crate) fn update(
     scale: Value,
 ) -> Result<Written, ApiError> {
     let parent = super::get(state, target, &options.consultation)?;
+    let given = object::name(&scale);
+    if !given.is_empty() && given != target.name() {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({})",
+            target.name()
+        )));
+    }
     write(state, target, options, &parent, scale)
 }
 
@@ -83,8 +95,13 @@ fn check_replicas(target: &Target, replicas: &Value) -> Result<(), ApiError> {
     if replicas.is_null() || replicas.as_i64().is_some_and(|replicas| replicas >= 0) {
         return Ok(());
     }
+    if target.resource.custom.is_some() {
+        let field = format!(".{}", paths(target)?.spec_replicas);
+        let cause = Cause::invalid(field, replicas, "should be a non-negative integer");
+        return Err(ApiError::invalid(&target.resource, target.name(), &[cause]));
+    }
     let cause = Cause::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
-    Err(ApiError::invalid(&target.resource, target.name(), &[cause]))
+    Err(ApiError::invalid_kind(&GroupResource::new("autoscaling", "Scale"), target.name(), &[cause]))
 }
 
 /// PATCH of the Scale, in any way but by [`apply`].
@@ -166,17 +183,24 @@ pub(crate) fn selector_text(selector: &Value) -> String {
         return text.to_owned();
     }
     let labels = selector.get("matchLabels").and_then(Value::as_object);
-    let equal =
-        labels.into_iter().flatten().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
+    let equal = labels
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| (key.as_str(), format!("{key}={}", value.as_str().unwrap_or_default())));
     let tests = object::items(selector, "/matchExpressions").iter().map(|expression| {
         let key = text(expression, "/key");
-        let values = object::strings(expression, "/values").join(",");
-        match text(expression, "/operator") {
+        let mut values = object::strings(expression, "/values");
+        values.sort_unstable();
+        let values = values.join(",");
+        let test = match text(expression, "/operator") {
             "In" => format!("{key} in ({values})"),
             "NotIn" => format!("{key} notin ({values})"),
             "DoesNotExist" => format!("!{key}"),
             _ => key.to_owned(),
-        }
+        };
+        (key, test)
     });
-    equal.chain(tests).collect::<Vec<_>>().join(",")
+    let mut all: Vec<(&str, String)> = equal.chain(tests).collect();
+    all.sort_by_key(|(key, _)| *key);
+    all.into_iter().map(|(_, test)| test).collect::<Vec<_>>().join(",")
 }

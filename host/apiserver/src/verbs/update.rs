@@ -42,9 +42,9 @@ pub(crate) fn update(
     if !uid.is_empty() && uid != object::uid(&current) {
         return Err(precondition_failed(target, "UID", uid, object::uid(&current)));
     }
-    if object::resource_version(&object).is_empty() && !target.resource.unconditional_update {
+    if matches!(object::resource_version(&object), "" | "0") && !target.resource.unconditional_update {
         let cause = Cause::invalid("metadata.resourceVersion", &json!(0), "must be specified for an update");
-        return Err(ApiError::invalid(&target.resource, target.name(), &[cause]));
+        return Err(ApiError::invalid_kind(&target.resource.id, target.name(), &[cause]));
     }
     replace(state, target, options, &current, object, Tracking::Update)
 }

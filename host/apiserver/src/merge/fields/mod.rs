@@ -161,12 +161,11 @@ impl Set {
     }
 
     fn collect_paths(&self, above: &str, found: &mut Vec<String>) {
+        // As a real server walks its sets: first the fields of a level, then what is below them.
+        let members = self.steps.iter().filter(|(_, entry)| entry.is_member);
+        found.extend(members.map(|(step, _)| format!("{above}{step}")));
         for (step, entry) in &self.steps {
-            let path = format!("{above}{step}");
-            if entry.is_member {
-                found.push(path.clone());
-            }
-            entry.below.collect_paths(&path, found);
+            entry.below.collect_paths(&format!("{above}{step}"), found);
         }
     }
 }

@@ -177,6 +177,6 @@ fn removing_the_last_field_of_a_struct_reaches_the_struct() {
     let root = Place::of_type("io.k8s.api.apps.v1.Deployment");
     let owned = set(&json!({"f:spec": {"f:strategy": {"f:type": {}}}, "f:metadata": {"f:labels": {"f:key": {}}}}));
     let paths =
-        [".metadata", ".metadata.labels", ".metadata.labels.key", ".spec", ".spec.strategy", ".spec.strategy.type"];
+        [".metadata", ".spec", ".metadata.labels", ".metadata.labels.key", ".spec.strategy", ".spec.strategy.type"];
     assert_eq!(owned.with_structs(root).paths(), paths);
 }

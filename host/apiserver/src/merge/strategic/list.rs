@@ -83,9 +83,8 @@ fn merge_items(
         }
     }
     for item in items {
-        let identity = item
-            .get(key)
-            .ok_or_else(|| StrategicError::NoMergeKey(Value::Object(item.clone()).to_string(), key.to_owned()))?;
+        let identity =
+            item.get(key).ok_or_else(|| StrategicError::NoMergeKey(Value::Object(item.clone()), key.to_owned()))?;
         let is_same = |other: &Value| other.get(key) == Some(identity);
         if directive(item)? == Some(Directive::Delete) {
             list.retain(|other| !is_same(other));

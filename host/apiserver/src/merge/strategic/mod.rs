@@ -27,7 +27,7 @@ pub(crate) enum StrategicError {
     Malformed(String, &'static str),
     /// An item of a merged list that has not the key it is merged by.
     #[error("map: {0} does not contain declared merge key: {1}")]
-    NoMergeKey(String, String),
+    NoMergeKey(Value, String),
     /// `$retainKeys` that does not name every key of the patch.
     #[error("the keys of the patch are not all in $retainKeys: {0} is missing")]
     NotRetained(String),

@@ -54,15 +54,26 @@ pub(crate) fn apply(resource: &ResourceType, object: &mut Value) {
                 "CronJob" => workloads::cron_job(spec),
                 "Service" => others::service(spec),
                 "PersistentVolumeClaim" => default_text(spec, "volumeMode", "Filesystem"),
+                "PersistentVolume" => others::volume(spec),
                 _ => {}
+            }
+            if resource.kind == "ReplicationController" {
+                others::label_like_template(object);
             }
         }
         ("autoscaling", "HorizontalPodAutoscaler") if spec_is_map => {
             autoscaler_convert::default_spec(&resource.version, object::map_mut(object, "spec"));
         }
-        ("", "Namespace") => others::namespace(object),
+        // One whose name is still to be made gets its label with it.
+        ("", "Namespace") if !object::name(object).is_empty() => others::namespace(object),
+        ("", "PodTemplate") => workloads::template(object::as_map_mut(object)),
         ("", "Secret") => others::secret(object),
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => others::binding(object),
+        ("networking.k8s.io", "IngressClass") => others::ingress_class(object),
+        ("storage.k8s.io", kind) => others::storage(kind, object),
+        ("scheduling.k8s.io", "PriorityClass") => {
+            default_text(object::as_map_mut(object), "preemptionPolicy", "PreemptLowerPriority");
+        }
         ("networking.k8s.io", "NetworkPolicy") => others::network_policy(object),
         ("discovery.k8s.io", "EndpointSlice") => others::endpoint_slice(object),
         (
@@ -88,7 +99,12 @@ pub(crate) fn on_create(
 ) -> Result<(), Cause> {
     match (resource.id.group.as_str(), resource.kind.as_str()) {
         ("", "Namespace") => {
-            object["spec"] = json!({ "finalizers": ["kubernetes"] });
+            let mut finalizers = object::strings(object, "/spec/finalizers");
+            if !finalizers.contains(&"kubernetes") {
+                finalizers.push("kubernetes");
+            }
+            object["spec"] = json!({ "finalizers": finalizers });
+            others::namespace(object);
             object["status"] = json!({ "phase": "Active" });
         }
         ("", "Pod") => {
@@ -96,12 +112,15 @@ pub(crate) fn on_create(
             let quality = workloads::quality_of_service(&object["spec"]);
             object["status"] = json!({ "phase": "Pending", "qosClass": quality });
         }
-        ("", "PersistentVolumeClaim") => object["status"] = json!({ "phase": "Pending" }),
+        ("", "PersistentVolumeClaim" | "PersistentVolume") => object["status"] = json!({ "phase": "Pending" }),
         ("", "Service") => {
             object["status"] = json!({ "loadBalancer": {} });
             state.addresses.allocate(object, None)?;
         }
-        ("batch", "Job") => others::job_selector(object),
+        ("batch", "Job") => {
+            others::job_selector(object);
+            others::label_like_template(object);
+        }
         ("certificates.k8s.io", "CertificateSigningRequest") => others::requested_by(user, object),
         _ => {}
     }

@@ -128,6 +128,50 @@ pub(super) fn job_selector(job: &mut Value) {
     }
 }
 
+/// An object without labels has those of its template.
+pub(super) fn label_like_template(object: &mut Value) {
+    let labels = object.pointer("/spec/template/metadata/labels").cloned().unwrap_or_default();
+    let has_some =
+        object.pointer("/metadata/labels").is_some_and(|own| own.as_object().is_none_or(|own| !own.is_empty()));
+    if !has_some && labels.as_object().is_some_and(|labels| !labels.is_empty()) {
+        object::metadata_mut(object).insert("labels".to_owned(), labels);
+    }
+}
+
+pub(super) fn volume(spec: &mut Map<String, Value>) {
+    default_text(spec, "persistentVolumeReclaimPolicy", "Retain");
+    default_text(spec, "volumeMode", "Filesystem");
+    if let Some(Value::Object(path)) = spec.get_mut("hostPath") {
+        default(path, "type", json!(""));
+    }
+}
+
+pub(super) fn storage(kind: &str, object: &mut Value) {
+    let fields = as_map_mut(object);
+    match kind {
+        "StorageClass" => {
+            default_text(fields, "reclaimPolicy", "Delete");
+            default_text(fields, "volumeBindingMode", "Immediate");
+        }
+        "CSIDriver" => {
+            let spec = object::map_mut(object, "spec");
+            default(spec, "attachRequired", json!(true));
+            for flag in ["podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"] {
+                default(spec, flag, json!(false));
+            }
+            default_text(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
+            default(spec, "volumeLifecycleModes", json!(["Persistent"]));
+        }
+        _ => {}
+    }
+}
+
+pub(super) fn ingress_class(class: &mut Value) {
+    if let Some(Value::Object(parameters)) = class.pointer_mut("/spec/parameters") {
+        default_text(parameters, "scope", "Cluster");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -82,7 +82,8 @@ fn rolling_update(spec: &mut Spec, key: &str, parameters: &[(&str, Value)]) {
     }
 }
 
-fn template(spec: &mut Spec) {
+/// The template of what has one.
+pub(super) fn template(spec: &mut Spec) {
     let inner = spec.get_mut("template").and_then(|template| template.get_mut("spec"));
     if let Some(inner) = inner.and_then(Value::as_object_mut) {
         pod(inner);

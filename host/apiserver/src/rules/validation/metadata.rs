@@ -9,6 +9,14 @@ use crate::resources::resource::ResourceType;
 /// Errors of the metadata.
 pub(crate) fn metadata(resource: &ResourceType, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
+    let prefix = text(object, "/metadata/generateName");
+    // A name goes on where a prefix ends.
+    let likely = prefix.strip_suffix('-').map_or_else(|| prefix.to_owned(), |prefix| format!("{prefix}a"));
+    if !prefix.is_empty()
+        && let Err(why) = check_name(resource, &likely)
+    {
+        causes.push(Cause::invalid("metadata.generateName", &json!(prefix), &why));
+    }
     let name = object::name(object);
     if let Err(why) = check_name(resource, name) {
         causes.push(Cause::invalid("metadata.name", &json!(name), &why));

@@ -253,6 +253,7 @@ fn not_typed(path: &str, shape: &ValueShape, value: &Value) -> TypeError {
         ("numeric (int or float)", _) => go_kind(value).to_owned(),
         (_, Value::Array(_) | Value::Object(_)) => "&{}".to_owned(),
         (_, Value::String(text)) => format!("&{{{text}}}"),
+        ("string", other) => format!("&value.valueUnstructured{{Value:{other}}}"),
         (_, other) => format!("&{{{other}}}"),
     };
     TypeError(format!(".{path}: expected {expected}, got {got}"))

@@ -52,7 +52,7 @@ pub(super) fn entries() -> impl Iterator<Item = &'static TypeEntry> {
 }
 
 /// The text of a packed file of this crate.
-pub(super) fn unpack(packed: &[u8]) -> String {
+pub(crate) fn unpack(packed: &[u8]) -> String {
     let mut text = String::new();
     if GzDecoder::new(packed).read_to_string(&mut text).is_err() {
         unreachable!("the file was packed by tools/build-schemas and read by this crate's tests");

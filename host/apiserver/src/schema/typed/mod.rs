@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::ListKind;
 pub(crate) use decode::{Reading, TypeError, check_metadata, decode, decode_metadata, fill_zeros};
 pub(crate) use describe::openapi;
-pub(crate) use library::{TypeEntry, entry, shape};
+pub(crate) use library::{TypeEntry, entry, shape, unpack};
 
 /// The type of the metadata of every object.
 pub(crate) const METADATA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
@@ -42,8 +42,8 @@ pub(crate) struct Field {
     pub(crate) zero: Zero,
     /// How items are told apart, where the field is a list.
     pub(crate) list: ListKind,
-    /// The map is one value, with one owner.
-    pub(crate) is_atomic: bool,
+    /// Whether the map is one value, with one owner; none: as its type says.
+    pub(crate) is_atomic: Option<bool>,
     pub(crate) patch: PatchStrategy,
     /// A default other than the type's zero.
     pub(crate) default: Option<Value>,
@@ -130,7 +130,10 @@ mod tests {
         assert_eq!((containers.zero, containers.go.as_str()), (Zero::Written, "[]v1.Container"));
         assert_eq!(pod.fields["hostNetwork"].zero, Zero::Omitted);
         assert_eq!(pod.fields["priority"].zero, Zero::Distinct);
-        assert!(pod.fields["nodeSelector"].is_atomic && matches!(pod.fields["nodeSelector"].shape, ValueShape::Map(_)));
+        assert!(
+            pod.fields["nodeSelector"].is_atomic == Some(true)
+                && matches!(pod.fields["nodeSelector"].shape, ValueShape::Map(_))
+        );
         let port = entry("io.k8s.api.core.v1.ContainerPort").expect("ports are built in").read();
         assert_eq!(port.fields["protocol"].default, Some(Value::from("TCP")));
     }

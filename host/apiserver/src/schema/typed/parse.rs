@@ -15,7 +15,7 @@ pub(super) fn struct_type(name: &'static str, json: &str) -> StructType {
     StructType {
         go: name.rsplit('.').next().unwrap_or(name),
         fields: properties.into_iter().flatten().map(|(name, schema)| (name.clone(), field(schema))).collect(),
-        is_atomic: is_atomic(&schema),
+        is_atomic: is_atomic(&schema) == Some(true),
     }
 }
 
@@ -38,8 +38,11 @@ fn field(schema: &Value) -> Field {
     }
 }
 
-fn is_atomic(schema: &Value) -> bool {
-    text(schema, "/x-kubernetes-map-type") == "atomic"
+fn is_atomic(schema: &Value) -> Option<bool> {
+    match text(schema, "/x-kubernetes-map-type") {
+        "" => None,
+        kind => Some(kind == "atomic"),
+    }
 }
 
 fn list_kind(schema: &Value) -> ListKind {

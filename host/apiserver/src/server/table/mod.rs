@@ -1,46 +1,82 @@
-//! Tables, as `kubectl get` shows them: columns of CRDs by their JSON paths, columns of built-ins by hand (`builtin`).
+//! Tables, as `kubectl get` shows them. The columns of CRDs follow their JSON paths. Those of built-in kinds are a real
+//! server's (`resources/column`); `rows` says what stands in them.
 
-mod builtin;
+mod cells;
+mod nodes;
+mod pods;
+mod rows;
+mod services;
+mod storage;
+mod texts;
+mod workloads;
 
 use serde_json::{Value, json};
 
 use crate::clock::Moment;
 use crate::object::json_path::JsonPath;
-use crate::resources::column::Column;
+use crate::object::{self, text};
+use crate::resources::column::{self, Column};
 use crate::resources::resource::ResourceType;
 
+use cells::Cell;
+
 /// How a kind's rows are made.
-pub(crate) enum Printer<'a> {
+pub(in crate::server) enum Printer<'a> {
     Custom(&'a [(Column, JsonPath)]),
-    Builtin { columns: Vec<Column>, cells: fn(&Value, Moment) -> Vec<Value> },
+    Builtin { columns: Vec<Value>, cells: &'static [Cell] },
 }
 
-pub(crate) fn printer(resource: &ResourceType) -> Printer<'_> {
+/// The printer of a resource's objects, or of the scales that a subresource answers.
+pub(in crate::server) fn printer(resource: &ResourceType, of_scales: bool) -> Printer<'_> {
     match &resource.custom {
+        _ if of_scales => builtin("scale"),
         Some(custom) => Printer::Custom(&custom.columns),
-        None => builtin::printer(&resource.id.group, &resource.kind),
+        None => builtin(&resource.id.to_string()),
+    }
+}
+
+fn builtin(resource: &str) -> Printer<'static> {
+    match (column::built_in(resource), rows::of(resource)) {
+        (Some(columns), Some(cells)) => Printer::Builtin { columns: columns.to_vec(), cells },
+        _ => Printer::Builtin { columns: column::name_and_age().to_vec(), cells: rows::NAME_AND_AGE },
     }
 }
 
 impl Printer<'_> {
-    pub(crate) fn columns(&self) -> Vec<Value> {
-        let first = [Column::name_column()];
+    pub(in crate::server) fn columns(&self) -> Vec<Value> {
         match self {
             Printer::Custom(columns) => {
-                first.iter().chain(columns.iter().map(|(column, _)| column)).map(Column::to_json).collect()
+                let [name, mut age] = column::name_and_age();
+                let mut all = vec![name];
+                if columns.is_empty() {
+                    age["type"] = json!("date");
+                    all.push(age);
+                }
+                all.extend(columns.iter().map(|(column, _)| column.to_json()));
+                all
             }
-            Printer::Builtin { columns, .. } => columns.iter().map(Column::to_json).collect(),
+            Printer::Builtin { columns, .. } => columns.clone(),
         }
     }
 
-    pub(crate) fn cells(&self, object: &Value, now: Moment) -> Vec<Value> {
+    /// The cells of an object's row, and what else the row says of it.
+    pub(in crate::server) fn row(&self, object: &Value, now: Moment) -> Value {
         match self {
             Printer::Custom(columns) => {
-                let name = json!(crate::object::name(object));
-                let others = columns.iter().map(|(column, path)| cell(column, path, object, now));
-                std::iter::once(name).chain(others).collect()
+                let mut cells = vec![json!(object::name(object))];
+                if columns.is_empty() {
+                    cells.push(json!(now.age(text(object, "/metadata/creationTimestamp"))));
+                }
+                cells.extend(columns.iter().map(|(column, path)| cell(column, path, object, now)));
+                json!({ "cells": cells })
             }
-            Printer::Builtin { cells, .. } => cells(object, now),
+            Printer::Builtin { cells, .. } => {
+                let mut row = json!({ "cells": cells.iter().map(|cell| cell.of(object, now)).collect::<Vec<_>>() });
+                if let Some(condition) = pods::completion(object) {
+                    row["conditions"] = json!([condition]);
+                }
+                row
+            }
         }
     }
 }
@@ -78,7 +114,7 @@ mod tests {
         let object = json!({ "n": 3, "s": "x", "l": ["a", "b"] });
         let cell_of = |kind: &str, path: &str| {
             cell(
-                &Column::new("C", kind),
+                &Column::from_definition(&json!({ "name": "C", "type": kind })),
                 &JsonPath::parse(path).expect("a valid path"),
                 &object,
                 Time::start(Clock::Wall).now(),
