@@ -14,6 +14,9 @@ const DISPATCH: &str = "windlass::dispatch";
 /// The target of plugins' own lines.
 const PLUGIN: &str = "windlass::plugin";
 
+/// As `windlass_core::outcome::CallResult::is_wait` tells such calls apart, in its text.
+const WAITED: &str = "reason: \"waited\"";
+
 /// Notes what is logged.
 pub(crate) struct Notes(pub(crate) Record);
 
@@ -80,7 +83,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Notes {
 }
 
 fn called(fields: Fields) -> Happening {
-    let trapped = fields.result.starts_with("Trapped");
+    // A call that ends at its deadline because no answer came is made again, and tells nothing of the plugin. So do those of a process
+    // that has crashed.
+    let trapped = fields.result.starts_with("Trapped") && !fields.result.contains(WAITED);
     let failed = trapped || fields.result.starts_with("Failed");
     Happening::Call { key: fields.key, result: fields.result, trapped, failed }
 }

@@ -197,8 +197,24 @@ fn comparable(object: &Value) -> Value {
             }
         }
     }
+    if object["kind"] == "Service" && object["apiVersion"] == "v1" {
+        without_allocations(&mut object["spec"]);
+    }
     without_times(&mut object);
     object
+}
+
+/// The API server allots these by chance.
+fn without_allocations(spec: &mut Value) {
+    let Some(spec) = spec.as_object_mut() else { return };
+    // A headless service has asked for none.
+    if spec.get("clusterIP").is_some_and(|address| address != "None") {
+        spec.retain(|name, _| !matches!(name.as_str(), "clusterIP" | "clusterIPs" | "healthCheckNodePort"));
+    }
+    let ports = spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten();
+    for port in ports.filter_map(Value::as_object_mut) {
+        port.remove("nodePort");
+    }
 }
 
 /// Times, and generations that are observed, are those of one run.

@@ -227,8 +227,8 @@ fn watch_faults(places: &[Place], reference: &[Entry]) -> Vec<Fault> {
         }
         let all = EventCount { events };
         faults.push(place.fault("twice", "shows each event twice", Reaction::Duplicate(all)));
+        faults.push(place.fault("late", "is a second late", Reaction::Hold(WatchHold::For(Duration::from_secs(1)))));
         faults.push(place.fault("late", "is 2 s late", Reaction::Hold(WatchHold::For(Duration::from_secs(2)))));
-        faults.push(place.fault("late", "is 5 s late", Reaction::Hold(WatchHold::For(Duration::from_secs(5)))));
     }
     faults.iter_mut().for_each(|fault| fault.allows = UNSEEN);
     faults
@@ -244,13 +244,13 @@ fn late_restarts(places: &[Place]) -> Vec<Fault> {
     let late = |(resource, (place, count)): (&&str, &(&Place, u64))| {
         // The first process has watched as often as in the reference.
         let when = RequestFilter { calls: Some(CallSelector::Nth(count + 1)), ..place.filter() };
-        let hold = Reaction::Hold(WatchHold::For(Duration::from_secs(5)));
+        let hold = Reaction::Hold(WatchHold::For(Duration::from_secs(2)));
         ReactorRule { name: format!("watch-{resource}"), when, then: vec![hold] }
     };
     let rules: Vec<ReactorRule> = watches.iter().map(late).collect();
     let at = |place: &Place| {
         let crash = place.write.map(|write| CrashPoint { write, side: CommitSide::AfterCommit });
-        let happens = "is the last before a crash, and the next process sees changes 5 s late";
+        let happens = "is the last before a crash, and the next process sees changes 2 s late";
         Fault { rules: rules.clone(), crash, allows: UNSEEN, ..place.named("late-restart", happens) }
     };
     writes(places).map(at).collect()

@@ -190,10 +190,10 @@ fn calls(entries: &[Entry]) -> impl Iterator<Item = (&str, &str, bool, bool)> {
     })
 }
 
-/// Traps, each once. A call that ended at its deadline because the server did not answer is none of the plugin's.
+/// Traps, each once.
 fn traps(entries: &[Entry]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
-    let trapped = calls(entries).filter(|(_, result, trapped, _)| *trapped && !result.contains(WAITED));
+    let trapped = calls(entries).filter(|(_, _, trapped, _)| *trapped);
     for (key, result, ..) in trapped {
         let line = format!("{key}: {result}");
         if !found.contains(&line) {
@@ -202,9 +202,6 @@ fn traps(entries: &[Entry]) -> Vec<String> {
     }
     found
 }
-
-/// As `windlass_core::outcome::CallResult::is_wait` tells them apart, in its text.
-const WAITED: &str = "reason: \"waited\"";
 
 /// Writes that the server has carried out, Kubernetes Events left out.
 fn carried_out(entries: &[Entry]) -> impl Iterator<Item = (&Entry, &crate::trace::RequestNote)> {
