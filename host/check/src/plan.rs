@@ -230,7 +230,9 @@ fn watch_faults(places: &[Place], reference: &[Entry]) -> Vec<Fault> {
         faults.push(place.fault("late", "is a second late", Reaction::Hold(WatchHold::For(Duration::from_secs(1)))));
         faults.push(place.fault("late", "is 2 s late", Reaction::Hold(WatchHold::For(Duration::from_secs(2)))));
     }
-    faults.iter_mut().for_each(|fault| fault.allows = UNSEEN);
+    for fault in &mut faults {
+        fault.allows = UNSEEN;
+    }
     faults
 }
 
