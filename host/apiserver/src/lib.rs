@@ -177,9 +177,8 @@ impl ApiServer {
         Ok(Transport::Plain)
     }
 
-    /// Serves requests of this process only, through [`ApiServer::service`], and listens nowhere. Its own work runs on the
-    /// current tokio runtime; on one of one thread with its time paused, and with a told clock and a seed, two runs are
-    /// alike to the byte. Calls of webhooks take real time, and are no part of that.
+    /// Serves requests of this process only, through [`ApiServer::service`], and listens nowhere. Its work runs on the current tokio
+    /// runtime; on one of one thread with its time paused, a told clock and a seed, two runs are alike to the byte, but for webhooks.
     #[must_use]
     pub fn in_process(config: &Config) -> ApiServer {
         ApiServer::new(config, config.address, None)
@@ -239,9 +238,8 @@ impl ApiServer {
         snapshot.restore(&self.context.shared);
     }
 
-    /// Applies the manifests of a folder (`*.yaml`, `*.yml`, `*.json`, also in folders of it) or of one file: namespaces,
-    /// then definitions, then the rest, each by name and document. Objects that exist are brought to what the manifest
-    /// says; statuses are not loaded. Answers how many objects there were.
+    /// Applies the manifests of a folder (`*.yaml`, `*.yml`, `*.json`, also in folders of it) or of one file: namespaces, definitions,
+    /// then the rest, by name and document. Statuses are not loaded. Answers how many objects there were.
     ///
     /// # Errors
     /// Says which document of which file is wrong; then none of them is loaded.
@@ -267,8 +265,7 @@ impl ApiServer {
         files::write(&state, path)
     }
 
-    /// Reads the state from a file, and keeps it there: at most a second after each change, and when the server shuts
-    /// down. False if there is no such file yet.
+    /// Reads the state from a file, and keeps it there: a second after each change, and at the end. False if there is no such file.
     ///
     /// # Errors
     /// As those of [`ApiServer::read_state`]; nothing is written then.

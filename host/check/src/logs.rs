@@ -21,17 +21,17 @@ const WAITED: &str = "reason: \"waited\"";
 pub(crate) struct Notes(pub(crate) Record);
 
 /// The field of a span that names the key of a call.
-struct Key(String);
+struct SpanKey(String);
 
 #[derive(Default)]
-struct Fields {
+struct LogFields {
     message: String,
     result: String,
     key: String,
     error: String,
 }
 
-impl Visit for Fields {
+impl Visit for LogFields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let into = match field.name() {
             "message" => &mut self.message,
@@ -54,19 +54,19 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Notes {
     }
 
     fn on_new_span(&self, attributes: &tracing::span::Attributes<'_>, id: &tracing::span::Id, context: Context<'_, S>) {
-        let mut fields = Fields::default();
+        let mut fields = LogFields::default();
         attributes.record(&mut fields);
         if let Some(span) = context.span(id).filter(|_| !fields.key.is_empty()) {
-            span.extensions_mut().insert(Key(fields.key));
+            span.extensions_mut().insert(SpanKey(fields.key));
         }
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        let mut fields = Fields::default();
+        let mut fields = LogFields::default();
         event.record(&mut fields);
         if fields.key.is_empty() {
             let mut spans = context.event_scope(event).into_iter().flatten();
-            let key = spans.find_map(|span| span.extensions().get::<Key>().map(|key| key.0.clone()));
+            let key = spans.find_map(|span| span.extensions().get::<SpanKey>().map(|key| key.0.clone()));
             fields.key = key.unwrap_or_default();
         }
         let level = *event.metadata().level();
@@ -82,7 +82,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Notes {
     }
 }
 
-fn called(fields: Fields) -> Happening {
+fn called(fields: LogFields) -> Happening {
     // A call that ends at its deadline because no answer came is made again, and tells nothing of the plugin. So do those of a process
     // that has crashed.
     let trapped = fields.result.starts_with("Trapped") && !fields.result.contains(WAITED);

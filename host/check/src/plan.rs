@@ -38,7 +38,7 @@ const ERRORS: [(u16, &str); 7] = [
 const UNSEEN: usize = 1_000;
 
 /// A request of the reference run, and its number among those that are alike.
-struct Place {
+struct RequestPlace {
     line: RequestLine,
     nth: u64,
     /// Among all writes; none: it reads.
@@ -70,7 +70,7 @@ pub(crate) fn pairs(singles: &[Fault], seed: u64) -> impl Iterator<Item = [Fault
     .filter(|[one, other]| one.name != other.name && !(one.crash.is_some() && other.crash.is_some()))
 }
 
-fn places(reference: &[Entry]) -> Vec<Place> {
+fn places(reference: &[Entry]) -> Vec<RequestPlace> {
     let mut seen: BTreeMap<RequestLine, u64> = BTreeMap::new();
     let mut writes = 0;
     // Faults are over when the host is begun again.
@@ -85,12 +85,12 @@ fn places(reference: &[Entry]) -> Vec<Place> {
             let nth = seen.entry(line.clone()).and_modify(|nth| *nth += 1).or_insert(1);
             let is_write = line.writes() && !line.is_event();
             writes += usize::from(is_write);
-            Place { nth: *nth, write: is_write.then_some(writes), code: note.code, line }
+            RequestPlace { nth: *nth, write: is_write.then_some(writes), code: note.code, line }
         })
         .collect()
 }
 
-impl Place {
+impl RequestPlace {
     fn filter(&self) -> RequestFilter {
         let RequestLine { verb, resource, namespace, name } = &self.line;
         let some = |text: &str| if text.is_empty() { vec![] } else { vec![text.to_owned()] };
@@ -118,12 +118,12 @@ impl Place {
     }
 }
 
-fn writes(places: &[Place]) -> impl Iterator<Item = &Place> {
+fn writes(places: &[RequestPlace]) -> impl Iterator<Item = &RequestPlace> {
     places.iter().filter(|place| place.write.is_some())
 }
 
-fn crashes(places: &[Place]) -> Vec<Fault> {
-    let at = |place: &Place, side, happens: &str| {
+fn crashes(places: &[RequestPlace]) -> Vec<Fault> {
+    let at = |place: &RequestPlace, side, happens: &str| {
         let crash = place.write.map(|write| CrashPoint { write, side });
         Fault { crash, ..place.named("crash", happens) }
     };
@@ -134,35 +134,36 @@ fn crashes(places: &[Place]) -> Vec<Fault> {
     writes(places).flat_map(|place| sides.map(|(side, happens)| at(place, side, happens))).collect()
 }
 
-fn lost(places: &[Place]) -> Vec<Fault> {
+fn lost(places: &[RequestPlace]) -> Vec<Fault> {
     let sides = [
         (CommitSide::AfterCommit, "is carried out, and the answer is lost"),
         (CommitSide::BeforeCommit, "is lost on its way"),
     ];
-    let at =
-        |place: &Place| sides.map(|(at, happens)| place.fault("lost", happens, Reaction::Drop(ConnectionDrop { at })));
+    let at = |place: &RequestPlace| {
+        sides.map(|(at, happens)| place.fault("lost", happens, Reaction::Drop(ConnectionDrop { at })))
+    };
     places.iter().filter(|place| !place.line.is_event()).flat_map(at).collect()
 }
 
-fn errors(places: &[Place], (code, happens): (u16, &str)) -> Vec<Fault> {
+fn errors(places: &[RequestPlace], (code, happens): (u16, &str)) -> Vec<Fault> {
     let answer = || ErrorAnswer { code, retry_after_seconds: (code == 429).then_some(1), ..ErrorAnswer::default() };
-    let at = |place: &Place| place.fault(&format!("error-{code}"), happens, Reaction::Error(answer()));
+    let at = |place: &RequestPlace| place.fault(&format!("error-{code}"), happens, Reaction::Error(answer()));
     places.iter().filter(|place| !place.line.is_event()).map(at).collect()
 }
 
-fn delays(places: &[Place]) -> Vec<Fault> {
+fn delays(places: &[RequestPlace]) -> Vec<Fault> {
     let by = Duration::from_secs(20);
     let pause = Reaction::Delay(Pause { by, at: CommitSide::AfterCommit });
     writes(places).map(|place| place.fault("delay", "is answered 20 s late", pause.clone())).collect()
 }
 
 /// Somebody deletes what the host is about to change.
-fn foreign_deletes(places: &[Place]) -> Vec<Fault> {
+fn foreign_deletes(places: &[RequestPlace]) -> Vec<Fault> {
     let change = |change| ForeignEdit { resource: None, namespace: None, name: None, manager: None, change };
     let changes = writes(places).filter(|place| place.code == Some(200) && place.line.verb != "delete");
     let whole = changes.filter(|place| !place.line.resource.contains('/') && !place.line.name.is_empty());
     let edit = Reaction::Edit(change(EditKind::Delete(Nothing {})));
-    let at = |place: &Place| Fault {
+    let at = |place: &RequestPlace| Fault {
         allows: 1,
         ..place.fault("foreign-delete", "meets an object that somebody has just deleted", edit.clone())
     };
@@ -186,9 +187,9 @@ fn at_rest((after_step, object): &(usize, ObjectName), deed: Deed) -> Fault {
 }
 
 /// Somebody changes what the host is about to change, in a way that is not the plugin's affair.
-fn foreign_edits(places: &[Place]) -> Vec<Fault> {
+fn foreign_edits(places: &[RequestPlace]) -> Vec<Fault> {
     let merge = foreign_mark().as_object().cloned().unwrap_or_default();
-    let edit = |place: &Place| {
+    let edit = |place: &RequestPlace| {
         let resource = place.line.resource.split('/').next().map(str::to_owned);
         ForeignEdit {
             resource,
@@ -205,7 +206,7 @@ fn foreign_edits(places: &[Place]) -> Vec<Fault> {
 }
 
 /// Watches that go wrong, at each of the events that the resource had.
-fn watch_faults(places: &[Place], reference: &[Entry]) -> Vec<Fault> {
+fn watch_faults(places: &[RequestPlace], reference: &[Entry]) -> Vec<Fault> {
     let watches = places.iter().filter(|place| place.line.verb == "watch" && place.code == Some(200));
     let mut faults = Vec::new();
     for place in watches {
@@ -238,19 +239,19 @@ fn watch_faults(places: &[Place], reference: &[Entry]) -> Vec<Fault> {
 
 /// The host crashes, and the watches of its successor are late. Its lists are not: the host's are quorum reads, which no server may
 /// answer from an older state.
-fn late_restarts(places: &[Place]) -> Vec<Fault> {
-    let mut watches: BTreeMap<&str, (&Place, u64)> = BTreeMap::new();
+fn late_restarts(places: &[RequestPlace]) -> Vec<Fault> {
+    let mut watches: BTreeMap<&str, (&RequestPlace, u64)> = BTreeMap::new();
     for place in places.iter().filter(|place| place.line.verb == "watch") {
         watches.entry(&place.line.resource).or_insert((place, 0)).1 += 1;
     }
-    let late = |(resource, (place, count)): (&&str, &(&Place, u64))| {
+    let late = |(resource, (place, count)): (&&str, &(&RequestPlace, u64))| {
         // The first process has watched as often as in the reference.
         let when = RequestFilter { calls: Some(CallSelector::Nth(count + 1)), ..place.filter() };
         let hold = Reaction::Hold(WatchHold::For(Duration::from_secs(2)));
         ReactorRule { name: format!("watch-{resource}"), when, then: vec![hold] }
     };
     let rules: Vec<ReactorRule> = watches.iter().map(late).collect();
-    let at = |place: &Place| {
+    let at = |place: &RequestPlace| {
         let crash = place.write.map(|write| CrashPoint { write, side: CommitSide::AfterCommit });
         let happens = "is the last before a crash, and the next process sees changes 2 s late";
         Fault { rules: rules.clone(), crash, allows: UNSEEN, ..place.named("late-restart", happens) }

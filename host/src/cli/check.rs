@@ -74,7 +74,7 @@ enum ReportFormat {
 }
 
 /// A plugin's file, and the manifests that belong to it.
-struct Subject {
+struct CheckedPlugin {
     plugin: PathBuf,
     /// Where its scenarios and findings are.
     folder: PathBuf,
@@ -110,7 +110,7 @@ impl CheckArgs {
         .await?
     }
 
-    async fn subject(&self) -> anyhow::Result<Subject> {
+    async fn subject(&self) -> anyhow::Result<CheckedPlugin> {
         let named = &self.plugin;
         if !named.is_dir() {
             ensure!(named.exists(), "no plugin {}", named.display());
@@ -124,7 +124,7 @@ impl CheckArgs {
         self.with_manifests(built.path, named.clone())
     }
 
-    fn with_manifests(&self, plugin: PathBuf, folder: PathBuf) -> anyhow::Result<Subject> {
+    fn with_manifests(&self, plugin: PathBuf, folder: PathBuf) -> anyhow::Result<CheckedPlugin> {
         let files = if self.load.is_empty() {
             let usual = ["crd.yaml", "sample.yaml"].map(|name| folder.join(name));
             usual.into_iter().filter(|file| file.exists()).collect()
@@ -137,7 +137,7 @@ impl CheckArgs {
         }
         let is_definition = |object: &Value| object["kind"] == "CustomResourceDefinition";
         let (load, samples) = objects.into_iter().partition(is_definition);
-        Ok(Subject { plugin, folder, load, samples })
+        Ok(CheckedPlugin { plugin, folder, load, samples })
     }
 
     async fn loaded(&self, path: &Path) -> anyhow::Result<Arc<Plugin>> {
@@ -153,7 +153,7 @@ impl CheckArgs {
         Ok(Sandbox::new(options)?.load(path).await?)
     }
 
-    fn scenarios(&self, plugin: &Plugin, subject: &Subject) -> anyhow::Result<Vec<Scenario>> {
+    fn scenarios(&self, plugin: &Plugin, subject: &CheckedPlugin) -> anyhow::Result<Vec<Scenario>> {
         let own = subject.folder.join(SCENARIOS);
         let named = self.scenario.clone().or_else(|| (self.load.is_empty() && own.is_dir()).then_some(own));
         if let Some(named) = named {
@@ -167,7 +167,7 @@ impl CheckArgs {
         Ok(vec![drafted.with_context(|| format!("cannot make a scenario for {}", subject.plugin.display()))?])
     }
 
-    async fn check(&self, plugin: Arc<Plugin>, subject: &Subject) -> anyhow::Result<ExitCode> {
+    async fn check(&self, plugin: Arc<Plugin>, subject: &CheckedPlugin) -> anyhow::Result<ExitCode> {
         let mut reports = Vec::new();
         for scenario in self.scenarios(&plugin, subject)? {
             let began = Instant::now();
