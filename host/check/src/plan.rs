@@ -122,6 +122,12 @@ fn writes(places: &[RequestPlace]) -> impl Iterator<Item = &RequestPlace> {
     places.iter().filter(|place| place.write.is_some())
 }
 
+/// All requests but those for Events, writes first: they are what plugins get wrong.
+fn writes_first(places: &[RequestPlace]) -> impl Iterator<Item = &RequestPlace> {
+    let reads = places.iter().filter(|place| place.write.is_none() && !place.line.is_event());
+    writes(places).chain(reads)
+}
+
 fn crashes(places: &[RequestPlace]) -> Vec<Fault> {
     let at = |place: &RequestPlace, side, happens: &str| {
         let crash = place.write.map(|write| CrashPoint { write, side });
@@ -142,13 +148,13 @@ fn lost(places: &[RequestPlace]) -> Vec<Fault> {
     let at = |place: &RequestPlace| {
         sides.map(|(at, happens)| place.fault("lost", happens, Reaction::Drop(ConnectionDrop { at })))
     };
-    places.iter().filter(|place| !place.line.is_event()).flat_map(at).collect()
+    writes_first(places).flat_map(at).collect()
 }
 
 fn errors(places: &[RequestPlace], (code, happens): (u16, &str)) -> Vec<Fault> {
     let answer = || ErrorAnswer { code, retry_after_seconds: (code == 429).then_some(1), ..ErrorAnswer::default() };
     let at = |place: &RequestPlace| place.fault(&format!("error-{code}"), happens, Reaction::Error(answer()));
-    places.iter().filter(|place| !place.line.is_event()).map(at).collect()
+    writes_first(places).map(at).collect()
 }
 
 fn delays(places: &[RequestPlace]) -> Vec<Fault> {

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use windlass_kube::client::Connection;
 use windlass_runtime::{HostError, Settings, run_loaded};
@@ -15,6 +17,9 @@ use crate::trace::{Happening, Record};
 
 /// The URL of the server, for messages.
 const SERVER: &str = "http://localhost";
+
+/// How long calls of a dead process may go on after it has stopped, until each has met its deadline.
+const LAST_CALLS: Duration = Duration::from_mins(2);
 
 /// A host with the plugin.
 pub(super) struct Engine {
@@ -87,11 +92,12 @@ async fn keep_up(process: Process, mut crash: Option<CrashPoint>, stop: Cancella
         if !crashed {
             return;
         }
-        // What is left of it does nothing that anybody sees. Its end takes some seconds of told time, as that of a Pod does.
+        // Nobody sees what is left of it, and the next one begins when nothing is.
         up.store(false, Ordering::Relaxed);
         process.record.mute(true);
         own_stop.cancel();
         let _ = running.await;
+        sleep(LAST_CALLS).await;
         process.record.mute(false);
         up.store(true, Ordering::Relaxed);
     }
