@@ -59,7 +59,7 @@ fn what_is_wrong_in_a_scenario_is_told_with_its_place() {
         ("/data: null", "data: null", "\"data\" is no JSON pointer"),
         ("- apply: objects.yaml", "- apply: nothing.yaml", "nothing.yaml"),
         ("standIns: deployments", "standIns: deploymnets", "standIns: "),
-        ("- absent: {apiVersion: v1", "- absent: {apiVersoin: v1", "line 14"),
+        ("- absent: {apiVersion: v1", "- absent: {apiVersoin: v1", "line 15"),
     ];
     for (right, wrong, said) in cases {
         let error = written(&ALL.replacen(right, wrong, 1)).expect_err(wrong);
