@@ -52,7 +52,7 @@ pub async fn check(plugin: Arc<Plugin>, scenario: Scenario, mut effort: Effort<'
         seed: effort.seed,
         runs,
         calls: count(&|it| matches!(it, Happening::Call { .. })),
-        writes: count(&|it| matches!(it, Happening::Request(note) if note.line.writes() && !note.line.is_event())),
+        writes: count(&|it| matches!(it, Happening::Request(note) if note.line.alters())),
         tried,
         findings: found.ordered(),
     })

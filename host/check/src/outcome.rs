@@ -59,18 +59,29 @@ pub(crate) struct Difference {
 /// Kinds that say what happened, or who leads, and are no outcome.
 const LEFT_OUT: [&str; 3] = ["events", "events.events.k8s.io", "leases.coordination.k8s.io"];
 
+/// The objects that are there before a scenario begins, by their resource versions: no two states of objects have the same.
+pub(crate) struct Beginning(BTreeSet<String>);
+
+impl Beginning {
+    pub(crate) fn of(begins: &Snapshot) -> Beginning {
+        let objects = begins.objects();
+        Beginning(objects.iter().map(|(_, object)| version(object).to_owned()).collect())
+    }
+}
+
+fn version(object: &Value) -> &str {
+    object["metadata"]["resourceVersion"].as_str().unwrap_or_default()
+}
+
 impl EndState {
     /// Of the objects that were not there in the beginning, or are other ones now.
-    pub(crate) fn of(end: &Snapshot, begins: &Snapshot) -> EndState {
-        // No two states of objects have one resource version.
-        let version = |object: &Value| object["metadata"]["resourceVersion"].as_str().map(str::to_owned);
-        let before: BTreeSet<_> = begins.objects().iter().map(|(_, object)| version(object)).collect();
+    pub(crate) fn of(end: &Snapshot, Beginning(before): &Beginning) -> EndState {
         let all = end.objects();
         let uids: Vec<&str> = all.iter().filter_map(|(_, object)| object["metadata"]["uid"].as_str()).collect();
         let mut state = EndState::default();
         let mut generated: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         for (resource, object) in &all {
-            if LEFT_OUT.contains(&resource.as_str()) || before.contains(&version(object)) {
+            if LEFT_OUT.contains(&resource.as_str()) || before.contains(version(object)) {
                 continue;
             }
             let metadata = &object["metadata"];

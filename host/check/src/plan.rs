@@ -83,7 +83,7 @@ fn places(reference: &[Entry]) -> Vec<RequestPlace> {
         .map(|note| {
             let line = note.line.clone();
             let nth = seen.entry(line.clone()).and_modify(|nth| *nth += 1).or_insert(1);
-            let is_write = line.writes() && !line.is_event();
+            let is_write = line.alters();
             writes += usize::from(is_write);
             RequestPlace { nth: *nth, write: is_write.then_some(writes), code: note.code, line }
         })

@@ -57,7 +57,12 @@ impl RequestLine {
         !self.resource.is_empty() && !matches!(self.verb, "get" | "list" | "watch" | "")
     }
 
-    /// Whether it is about Kubernetes Events, which say what happens and are no part of the outcome.
+    /// The same, Kubernetes Events left out: they say what happens, and are no part of the outcome.
+    pub(crate) fn alters(&self) -> bool {
+        self.writes() && !self.is_event()
+    }
+
+    /// Whether it is about Kubernetes Events.
     pub(crate) fn is_event(&self) -> bool {
         matches!(self.resource.as_str(), "events" | "events.events.k8s.io")
     }

@@ -63,6 +63,13 @@ pub struct RequestNote {
     pub code: Option<u16>,
 }
 
+impl RequestNote {
+    /// Whether the server has carried it out, and said so.
+    pub(crate) fn is_carried_out(&self) -> bool {
+        self.code.is_some_and(|code| code < 300)
+    }
+}
+
 /// Notes of a run, in their order. Clones are one record.
 #[derive(Clone, Default)]
 pub(crate) struct Record(Arc<Mutex<Noted>>);
@@ -72,6 +79,8 @@ struct Noted {
     begun: Option<Instant>,
     /// Nothing is noted for now.
     muted: bool,
+    /// Kubernetes Events that were written.
+    events: u64,
     entries: Vec<Entry>,
 }
 
@@ -85,12 +94,25 @@ impl Record {
         let mut noted = self.noted();
         // Between two runs there is nobody whom it belongs to.
         let Some(begun) = noted.begun.filter(|_| !noted.muted) else { return };
+        if let Happening::Request(note) = &happened {
+            noted.events += u64::from(note.line.is_event() && note.line.writes() && note.is_carried_out());
+        }
         noted.entries.push(Entry { at: begun.elapsed(), happened });
     }
 
     /// Notes nothing for a while, or notes again.
     pub(crate) fn mute(&self, muted: bool) {
         self.noted().muted = muted;
+    }
+
+    /// Whether nothing is noted for now.
+    pub(crate) fn is_muted(&self) -> bool {
+        self.noted().muted
+    }
+
+    /// How many Kubernetes Events the server has taken.
+    pub(crate) fn events(&self) -> u64 {
+        self.noted().events
     }
 
     /// How many things have happened that `counts`.

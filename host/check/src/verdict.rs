@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
 use crate::outcome::Difference;
-use crate::trace::{Entry, Happening};
+use crate::trace::{Entry, Happening, RequestNote};
 use crate::world::Run;
 
 /// A rule for all runs.
@@ -123,7 +123,6 @@ impl Verdict {
 /// Judges a run by itself: the reference.
 pub(crate) fn alone(run: &Run) -> Vec<Verdict> {
     let undone = run.undone.iter().map(|(index, error)| format!("step {}: {error}", index + 1)).collect();
-    // A run that does not end is not compared further.
     let second = if run.second.changed { written(&run.second.entries) } else { vec![] };
     let last = run.noisy.as_ref().map(|_| last_writes(&run.entries)).unwrap_or_default();
     let noisy = run.noisy.iter().cloned().chain(last).collect();
@@ -160,41 +159,36 @@ fn diverges(run: &Run, reference: &Run) -> Option<Verdict> {
     let mut differences = ends.enumerate().map(|(index, (found, expected))| (index, found.differences(expected)));
     let (index, first) = differences.find(|(_, differences)| !differences.is_empty())?;
     let step = Some(index).filter(|index| *index < reference.rests.len());
-    Verdict::after(Rule::Converges, step, first.iter().map(told).collect())
+    Verdict::after(Rule::Converges, step, first.iter().map(without_fault).collect())
 }
 
 /// Whether two runs without faults and with different seeds end alike.
 pub(crate) fn by_chance(run: &Run, reference: &Run) -> Option<Verdict> {
-    Verdict::new(Rule::Chance, run.end.differences(&reference.end).iter().map(told).collect())
+    Verdict::new(Rule::Chance, run.end.differences(&reference.end).iter().map(without_fault).collect())
 }
 
 /// Whether an object that was changed into what it is leaves the same as one that was so from the beginning.
 pub(crate) fn by_history(changed: &Run, from_start: &Run) -> Option<Verdict> {
-    let told = |it: &Difference| {
-        let Difference { object, pointer, expected, found } = it;
-        format!("{object} {pointer}: {found} after the change, and {expected} from the beginning")
-    };
+    let told = |it: &Difference| told(it, " after the change", "from the beginning");
     Verdict::new(Rule::History, changed.end.differences(&from_start.end).iter().map(told).collect())
 }
 
-fn told(difference: &Difference) -> String {
-    let Difference { object, pointer, expected, found } = difference;
-    let place = if pointer.is_empty() { object.clone() } else { format!("{object} {pointer}") };
-    format!("{place}: {found}, and {expected} without the fault")
+fn without_fault(difference: &Difference) -> String {
+    told(difference, "", "without the fault")
 }
 
-fn calls(entries: &[Entry]) -> impl Iterator<Item = (&str, &str, bool, bool)> {
-    entries.iter().filter_map(|entry| match &entry.happened {
-        Happening::Call { key, result, trapped, failed } => Some((key.as_str(), result.as_str(), *trapped, *failed)),
-        _ => None,
-    })
+/// The place of a difference, the value that was found in one run, and the one of the other.
+fn told(difference: &Difference, in_this: &str, in_other: &str) -> String {
+    let Difference { object, pointer, expected, found } = difference;
+    let place = if pointer.is_empty() { object.clone() } else { format!("{object} {pointer}") };
+    format!("{place}: {found}{in_this}, and {expected} {in_other}")
 }
 
 /// Traps, each once.
 fn traps(entries: &[Entry]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
-    let trapped = calls(entries).filter(|(_, _, trapped, _)| *trapped);
-    for (key, result, ..) in trapped {
+    for entry in entries {
+        let Happening::Call { key, result, trapped: true, .. } = &entry.happened else { continue };
         let line = format!("{key}: {result}");
         if !found.contains(&line) {
             found.push(line);
@@ -204,12 +198,12 @@ fn traps(entries: &[Entry]) -> Vec<String> {
 }
 
 /// Writes that the server has carried out, Kubernetes Events left out.
-fn carried_out(entries: &[Entry]) -> impl Iterator<Item = (&Entry, &crate::trace::RequestNote)> {
+fn carried_out(entries: &[Entry]) -> impl Iterator<Item = (&Entry, &RequestNote)> {
     let writes = entries.iter().filter_map(|entry| match &entry.happened {
         Happening::Request(note) => Some((entry, note)),
         _ => None,
     });
-    writes.filter(|(_, note)| note.line.writes() && !note.line.is_event() && note.code.is_some_and(|code| code < 300))
+    writes.filter(|(_, note)| note.line.alters() && note.is_carried_out())
 }
 
 fn written(entries: &[Entry]) -> Vec<String> {

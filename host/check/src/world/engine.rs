@@ -1,7 +1,6 @@
 //! The host's engine in a run: it is begun, crashes, and is begun again.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -21,13 +20,18 @@ const SERVER: &str = "http://localhost";
 /// How long calls of a dead process may go on after it has stopped, until each has met its deadline.
 const LAST_CALLS: Duration = Duration::from_mins(2);
 
-/// A host with the plugin.
-pub(super) struct Engine {
+/// The parts of a process of the host.
+#[derive(Clone)]
+struct Process {
     server: ServerHandle,
     plugin: Arc<Plugin>,
     record: Record,
+}
+
+/// A host with the plugin.
+pub(super) struct Engine {
+    process: Process,
     stop: CancellationToken,
-    up: Arc<AtomicBool>,
     task: JoinHandle<()>,
 }
 
@@ -39,15 +43,13 @@ impl Engine {
         record: Record,
         crash: Option<CrashPoint>,
     ) -> Engine {
-        let (stop, up) = (CancellationToken::new(), Arc::new(AtomicBool::new(true)));
-        let process = Process { server: server.clone(), plugin: plugin.clone(), record: record.clone() };
-        let task = tokio::spawn(keep_up(process, crash, stop.clone(), up.clone()));
-        Engine { server, plugin, record, stop, up, task }
+        Engine::of(Process { server, plugin, record }, crash)
     }
 
-    /// Whether a process is there.
-    pub(super) fn is_up(&self) -> bool {
-        self.up.load(Ordering::Relaxed)
+    fn of(process: Process, crash: Option<CrashPoint>) -> Engine {
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(keep_up(process.clone(), crash, stop.clone()));
+        Engine { process, stop, task }
     }
 
     /// Stops in order.
@@ -58,22 +60,14 @@ impl Engine {
 
     /// Stops in order, and begins again, without a crash.
     pub(super) async fn restart(&mut self) {
-        let next = |it: &Engine| Engine::start(it.server.clone(), it.plugin.clone(), it.record.clone(), None);
         self.stop.cancel();
         (&mut self.task).await.expect("the engine has no panic of its own");
-        self.record.note(Happening::Restart);
-        *self = next(self);
+        self.process.record.note(Happening::Restart);
+        *self = Engine::of(self.process.clone(), None);
     }
 }
 
-/// The parts of a process of the host.
-struct Process {
-    server: ServerHandle,
-    plugin: Arc<Plugin>,
-    record: Record,
-}
-
-async fn keep_up(process: Process, mut crash: Option<CrashPoint>, stop: CancellationToken, up: Arc<AtomicBool>) {
+async fn keep_up(process: Process, mut crash: Option<CrashPoint>, stop: CancellationToken) {
     loop {
         let wire = Wire::new(process.server.clone(), process.record.clone(), crash.take());
         let (dead, own_stop) = (wire.dead().clone(), stop.child_token());
@@ -93,13 +87,11 @@ async fn keep_up(process: Process, mut crash: Option<CrashPoint>, stop: Cancella
             return;
         }
         // Nobody sees what is left of it, and the next one begins when nothing is.
-        up.store(false, Ordering::Relaxed);
         process.record.mute(true);
         own_stop.cancel();
         let _ = running.await;
         sleep(LAST_CALLS).await;
         process.record.mute(false);
-        up.store(true, Ordering::Relaxed);
     }
 }
 

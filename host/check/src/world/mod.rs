@@ -17,11 +17,11 @@ use windlass_wasm::Plugin;
 pub(crate) use self::user::UserError;
 
 use self::engine::Engine;
-use self::user::{LOOK, User};
+use self::user::User;
 use self::wire::ServerHandle;
 use crate::fault::{AtRest, Deed, Fault};
-use crate::outcome::{EndState, FOREIGN, SecondRun, USER, foreign_mark};
-use crate::scenario::{ObjectName, ObjectPatch, Scenario, Step};
+use crate::outcome::{Beginning, EndState, FOREIGN, SecondRun, USER, foreign_mark};
+use crate::scenario::{Expectation, ObjectName, ObjectPatch, Scenario, Step};
 use crate::trace::{Entry, Happening, Record};
 
 /// When each world begins, since 1970: it is 2020.
@@ -33,6 +33,8 @@ const AFTER_STEP: Duration = Duration::from_mins(10);
 const AT_END: Duration = Duration::from_mins(40);
 /// More changes than that after one step do not end.
 const MOST_CHANGES: u64 = 200;
+/// Between two looks at what is waited for.
+const LOOK: Duration = Duration::from_secs(1);
 /// How long a step waits for what it waits for.
 const WAIT: Duration = Duration::from_hours(1);
 
@@ -59,6 +61,8 @@ pub(crate) struct World {
     config: Config,
     /// With what is loaded.
     begins: Snapshot,
+    /// The same, to compare with.
+    beginning: Beginning,
     record: Record,
 }
 
@@ -72,8 +76,6 @@ pub(crate) struct Run {
     pub(crate) owned: Vec<(usize, ObjectName)>,
     /// The objects after each step.
     pub(crate) rests: Vec<EndState>,
-    /// Objects of the user's as the user would apply them now.
-    pub(crate) asked: Vec<Value>,
     /// Objects of the plugin's that were left after the user had deleted one.
     pub(crate) left: Vec<String>,
     /// The step that could not be done, and why.
@@ -107,7 +109,8 @@ impl World {
         sleep(LOOK).await;
         let begins = server.snapshot();
         server.shutdown().await;
-        Ok(World { plugin, scenario, config, begins, record })
+        let beginning = Beginning::of(&begins);
+        Ok(World { plugin, scenario, config, begins, beginning, record })
     }
 
     /// The scenario from its beginning to its end, under `faults`. The same seed and faults give the same run.
@@ -144,27 +147,13 @@ impl World {
         round.settle(AT_END).await;
         let acted =
             self.record.count(|it| matches!(it, Happening::Fault | Happening::Crash | Happening::Stranger(_))) > 0;
-        let end = EndState::of(&round.server.snapshot(), &self.begins);
+        let end = EndState::of(&round.server.snapshot(), &self.beginning);
         let broken = round.broken(&self.scenario).await;
         let second = round.second_run().await;
         let Round { server, engine, owned, left, rests, noisy, failing, .. } = round;
         engine.stop().await;
         server.shutdown().await;
-        let asked = end.asked.clone();
-        Run {
-            entries: self.record.end(),
-            acted,
-            owned,
-            rests,
-            asked,
-            left,
-            undone,
-            noisy,
-            failing,
-            end,
-            broken,
-            second,
-        }
+        Run { entries: self.record.end(), acted, owned, rests, left, undone, noisy, failing, end, broken, second }
     }
 
     /// The steps that change an object, up to some.
@@ -181,7 +170,7 @@ impl World {
         let of_others = |step: &&Step| matches!(step, Step::Apply(object) if ObjectName::of(object) != patch.object);
         let mut from_start: Vec<Step> = self.scenario.steps[..change].iter().filter(of_others).cloned().collect();
         let changed = self.run_steps(&self.scenario.steps[..=change], &[], seed).await;
-        let object = changed.asked.iter().find(|object| ObjectName::of(object) == patch.object)?;
+        let object = changed.end.asked.iter().find(|object| ObjectName::of(object) == patch.object)?;
         from_start.push(Step::Apply(object.clone()));
         let from_start = self.run_steps(&from_start, &[], seed).await;
         (changed.undone.is_none() && from_start.undone.is_none()).then_some((changed, from_start))
@@ -209,7 +198,7 @@ struct Round<'a> {
     server: ApiServer,
     engine: Engine,
     record: &'a Record,
-    begins: &'a Snapshot,
+    beginning: &'a Beginning,
     owned: Vec<(usize, ObjectName)>,
     left: Vec<String>,
     rests: Vec<EndState>,
@@ -220,8 +209,18 @@ struct Round<'a> {
 
 impl<'a> Round<'a> {
     fn new(server: ApiServer, engine: Engine, world: &'a World) -> Round<'a> {
-        let World { record, begins, .. } = world;
-        Round { server, engine, record, begins, owned: vec![], left: vec![], rests: vec![], noisy: None, failing: None }
+        let World { record, beginning, .. } = world;
+        Round {
+            server,
+            engine,
+            record,
+            beginning,
+            owned: vec![],
+            left: vec![],
+            rests: vec![],
+            noisy: None,
+            failing: None,
+        }
     }
 
     /// Does all steps. Answers the one that could not be done.
@@ -243,7 +242,7 @@ impl<'a> Round<'a> {
             }
             self.settle(AFTER_STEP).await;
             for rest in at_rest.iter().filter(|it| it.after_step == index) {
-                self.strike(&user, rest).await;
+                self.strike(rest).await;
             }
             self.look(index, step);
             if self.noisy.is_some() {
@@ -254,7 +253,7 @@ impl<'a> Round<'a> {
     }
 
     /// Somebody else does something to an object. If it is not there, the fault does not strike.
-    async fn strike(&mut self, user: &User, AtRest { object, deed, .. }: &AtRest) {
+    async fn strike(&mut self, AtRest { object, deed, .. }: &AtRest) {
         let (step, does) = match deed {
             Deed::Delete => (Step::Delete(object.clone()), "deletes"),
             Deed::Annotate => {
@@ -262,7 +261,7 @@ impl<'a> Round<'a> {
                 (Step::Patch(patch), "annotates")
             }
         };
-        if User(user.0.clone(), FOREIGN).act(&step).await.is_ok() {
+        if User(self.server.service(), FOREIGN).act(&step).await.is_ok() {
             self.record.note(Happening::Stranger(format!("somebody else {does} {object}")));
             self.settle(AFTER_STEP).await;
         }
@@ -270,7 +269,7 @@ impl<'a> Round<'a> {
 
     /// Sees what is there after a step.
     fn look(&mut self, index: usize, step: &Step) {
-        let there = EndState::of(&self.server.snapshot(), self.begins);
+        let there = EndState::of(&self.server.snapshot(), self.beginning);
         for name in &there.owned {
             if !self.owned.iter().any(|(_, known)| known == name) {
                 self.owned.push((index, name.clone()));
@@ -287,7 +286,7 @@ impl<'a> Round<'a> {
         self.rests.push(there);
     }
 
-    async fn wait(&self, user: &User, until: &crate::scenario::Expectation) -> Result<(), UserError> {
+    async fn wait(&self, user: &User, until: &Expectation) -> Result<(), UserError> {
         let begun = Instant::now();
         loop {
             match user.holds(until).await {
@@ -305,7 +304,8 @@ impl<'a> Round<'a> {
         loop {
             sleep(LOOK).await;
             let now = self.changes();
-            if now != seen || !self.engine.is_up() {
+            // A dead process is not heard, and the next one has everything to do yet.
+            if now != seen || self.record.is_muted() {
                 (seen, since) = (now, Instant::now());
             }
             let quiet = since.elapsed() >= QUIET;
@@ -322,8 +322,7 @@ impl<'a> Round<'a> {
 
     /// How often something has changed, Kubernetes Events left out.
     fn changes(&self) -> u64 {
-        let events = self.record.count(|it| matches!(it, Happening::Request(note) if is_event_written(note)));
-        self.server.resource_version().saturating_sub(u64::try_from(events).unwrap_or(u64::MAX))
+        self.server.resource_version().saturating_sub(self.record.events())
     }
 
     async fn broken(&self, scenario: &Scenario) -> Vec<String> {
@@ -350,8 +349,4 @@ impl<'a> Round<'a> {
         let changed = self.changes() != revision;
         SecondRun { changed, entries: self.record.entries().split_off(before) }
     }
-}
-
-fn is_event_written(note: &crate::trace::RequestNote) -> bool {
-    note.line.is_event() && note.line.writes() && note.code.is_some_and(|code| code < 300)
 }

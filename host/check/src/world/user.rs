@@ -1,7 +1,5 @@
 //! The user: whoever does what the scenario says, and looks at what has become of it.
 
-use std::time::Duration;
-
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
@@ -152,6 +150,3 @@ impl Resource {
         format!("{root}{within}/{plural}{name}")
     }
 }
-
-/// Between two looks at what is waited for.
-pub(super) const LOOK: Duration = Duration::from_secs(1);

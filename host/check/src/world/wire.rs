@@ -11,8 +11,7 @@ use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyDataStream, BodyExt as _, Full, StreamBody};
-use hyper::body::Bytes;
-use hyper::body::{Body as HttpBody, Frame};
+use hyper::body::{Body as HttpBody, Bytes, Frame};
 use kube::client::Body;
 use tokio_util::sync::CancellationToken;
 use tower::{BoxError, Service};
@@ -64,7 +63,7 @@ impl Wire {
 
     /// Whether the process ends at this write, and on which side of it.
     fn crashes_at(&self, line: &RequestLine) -> Option<CommitSide> {
-        if !line.writes() || line.is_event() {
+        if !line.alters() {
             return None;
         }
         let write = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
