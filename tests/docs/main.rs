@@ -41,6 +41,11 @@ fn the_commands_for_authors_are_ones_that_the_program_has() -> anyhow::Result<()
     Ok(())
 }
 
+/// The lines of a help that begin with a flag: a text may speak of another program's.
+fn listed(help: &str) -> String {
+    help.lines().filter(|line| line.trim_start().starts_with('-')).collect::<Vec<_>>().join("\n")
+}
+
 /// The names after two dashes.
 fn flags(text: &str) -> BTreeSet<&str> {
     let is_name = |character: char| character.is_ascii_lowercase() || character == '-';
@@ -107,7 +112,8 @@ fn every_flag_is_described_and_no_other() -> anyhow::Result<()> {
         &["children", "prune"],
     ];
     for command in commands {
-        help += &said(&[command, &["--help"]].concat())?;
+        help += &listed(&said(&[command, &["--help"]].concat())?);
+        help += "\n";
     }
     // What every program has.
     let common = BTreeSet::from(["help", "version"]);
