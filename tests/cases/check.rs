@@ -65,14 +65,66 @@ fn broken(report: &Value) -> Vec<&str> {
     findings.filter_map(|finding| finding["rule"].as_str()).collect()
 }
 
+/// Checks a plugin of the project under the scenario of an example, and answers the exit code and the report.
+async fn example(plugin: &Path, example: &str, more: &[&str]) -> anyhow::Result<(i32, Value)> {
+    // Findings are written beside the plugin.
+    let folder = tempfile::tempdir()?;
+    let copy = folder.path().join("plugin.wasm");
+    std::fs::copy(plugin, &copy).with_context(|| format!("no plugin {}", plugin.display()))?;
+    let scenario = paths::root().join(format!("examples/{example}/scenario.yaml")).display().to_string();
+    let plugin = copy.display().to_string();
+    // The larger ones take an unoptimised compiler long.
+    let limits = ["--limit", "compile-cpu=180s", "--limit", "compile-deadline=10m"];
+    let asked = [plugin.as_str(), "--scenario", &scenario, "--budget", "10m", "--output", "json"];
+    let (code, out, errors) = check(&[&asked[..], &limits, more].concat()).await?;
+    ensure!(code != 2, "{errors}");
+    Ok((code, serde_json::from_str(&out).with_context(|| errors)?))
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_webapp_gives_no_finding_and_the_same_seed_gives_the_same_report() -> anyhow::Result<()> {
     let folder = Folder::webapp()?;
-    let (code, report) = folder.report("webapp.wasm", "60").await?;
+    let (code, report) = folder.report("webapp.wasm", "16").await?;
     ensure!(code == 0 && broken(&report).is_empty(), "{report:#}");
-    ensure!(report[0]["runs"] == 60 && report[0]["tried"]["unreached"] == 0, "{report:#}");
-    let (_, again) = folder.report("webapp.wasm", "60").await?;
+    ensure!(report[0]["runs"] == 16 && report[0]["tried"]["unreached"] == 0, "{report:#}");
+    let (_, again) = folder.report("webapp.wasm", "16").await?;
     ensure!(report == again, "{report:#} {again:#}");
+    Ok(())
+}
+
+/// The WebApp in every language, as a reconciler and as a composer. `make soak STORIES=check` has more runs of each.
+const WEBAPPS: [&str; 11] = [
+    "webapp",
+    "composite/webapp-composite",
+    "webapp-c/webapp-c",
+    "webapp-go/webapp-go",
+    "webapp-python/webapp-python",
+    "webapp-starlark/webapp-starlark",
+    "webapp-ts/webapp-ts",
+    "webapp-composite-go/webapp-composite-go",
+    "webapp-composite-python/webapp-composite-python",
+    "webapp-composite-starlark/webapp-composite-starlark",
+    "webapp-composite-ts/webapp-composite-ts",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_plugin_of_the_project_gives_no_finding() -> anyhow::Result<()> {
+    let runs = std::env::var("WINDLASS_CHECK_RUNS").unwrap_or_else(|_| "8".to_owned());
+    let all = WEBAPPS.iter().map(|name| (*name, "webapp")).chain([("replicaset", "replicaset")]);
+    for (name, of) in all {
+        let (code, report) = example(&paths::plugins()?.join(format!("{name}.wasm")), of, &["--runs", &runs]).await?;
+        ensure!(code == 0 && broken(&report).is_empty(), "{name}: {report:#}");
+        println!("figures: {name}: {} runs, no finding", report[0]["runs"]);
+    }
+    Ok(())
+}
+
+/// The engine is checked by the same means: without what it does for plugins, one that is right becomes wrong.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_hosts_expectations_the_replicaset_makes_too_many() -> anyhow::Result<()> {
+    let off = ["--runs", "40", "--faults", "hidden-events", "--feature-gates", "AutomaticExpectations=false"];
+    let (code, report) = example(&paths::plugins()?.join("replicaset.wasm"), "replicaset", &off).await?;
+    ensure!(code == 1 && broken(&report).contains(&"not-needed"), "{report:#}");
     Ok(())
 }
 
@@ -145,6 +197,22 @@ async fn a_finding_is_told_as_a_story_and_can_be_had_again() -> anyhow::Result<(
         junit.contains("<testcase classname=\"buggy\" name=\"fails\">") && junit.ends_with("</testsuites>\n"),
         "{junit}"
     );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_finding_is_told_with_the_fewest_steps_and_can_be_accepted() -> anyhow::Result<()> {
+    let folder = Folder::buggy("writes-the-time")?;
+    let [plugin, baseline] = ["buggy.wasm", "baseline.json"].map(|name| folder.file(name).display().to_string());
+    let usual = [plugin.as_str(), "--runs", "30", "--budget", "10m"];
+    let (code, out, errors) = check(&usual).await?;
+    ensure!(code == 1 && out.contains("needs    1 steps of the scenario:"), "{code} {out}{errors}");
+    let (code, _, errors) = check(&[&usual[..], &["--write-baseline", &baseline]].concat()).await?;
+    ensure!(code == 0, "{errors}");
+    let (code, out, errors) = check(&[&usual[..], &["--baseline", &baseline]].concat()).await?;
+    ensure!(code == 0 && out.contains("by the baseline") && out.contains("found           nothing"), "{out}{errors}");
+    let (code, _, errors) = check(&[&usual[..], &["--baseline", &plugin]].concat()).await?;
+    ensure!(code == 2 && errors.contains("buggy.wasm"), "{code} {errors}");
     Ok(())
 }
 

@@ -1,11 +1,10 @@
 //! Windlass's embedded Kubernetes API server: real HTTP on loopback, state in memory.
 //!
-//! For `windlass dev`, demos and tests: `kubectl` and any client work against it. It is not a cluster; README.md says
-//! what it lacks. A request goes this way: `server` (HTTP, `server/route`) → `request` (what is asked) → `verbs` (one
-//! verb a file, under one lock), which follow the `rules` and call `merge` and `schema` → `storage` (the state and its
-//! history) → the rest of `server` (`watch`, `respond`, `represent`, `table`), which answers. Where `admission` or a
-//! conversion needs a webhook, `server/consulted` calls it and begins again. `controllers` follow the
-//! changes as a cluster's controllers do. `resources` knows which resources exist.
+//! For `windlass dev`, demos and tests: `kubectl` and any client work against it. It is not a cluster; README.md says what it
+//! lacks. A request goes this way: `server` (HTTP, `server/route`) → `request` (what is asked) → `verbs` (one verb a file,
+//! under one lock), which follow the `rules` and call `merge` and `schema` → `storage` (the state and its history) → the rest
+//! of `server` (`watch`, `respond`, `represent`, `table`), which answers. Where `admission` or a conversion needs a webhook,
+//! `server/consulted` calls it and begins again. `controllers` follow the changes as a cluster's controllers do.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), windlass_apiserver::StartError> {
@@ -58,6 +57,7 @@ use tokio::task::JoinSet;
 
 pub use crate::authn::StaticToken;
 pub use crate::authz::Authorization;
+pub use crate::cel::Condition;
 pub use crate::clock::Clock;
 pub use crate::controllers::{StandIns, UnknownStandIn};
 pub use crate::files::{LoadError, ReactorFileError, StateFileError};

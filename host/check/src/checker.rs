@@ -1,48 +1,38 @@
 //! A check: the reference, then run after run with a fault each.
 
-use std::sync::Arc;
-
 use tracing_subscriber::layer::SubscriberExt as _;
-use windlass_wasm::Plugin;
 
+use crate::effort::Effort;
 use crate::fault::Fault;
+use crate::findings::Findings;
 use crate::logs::Notes;
 use crate::plan;
 use crate::report::{Finding, Report, Reproduction, Tried};
 use crate::scenario::Scenario;
-use crate::trace::{Entry, Happening, Record};
-use crate::verdict::{self, Rule, Verdict};
-use crate::world::{Run, World, WorldError};
+use crate::shrink;
+use crate::trace::{Happening, Record};
+use crate::verdict;
+use crate::world::{Run, Subject, World, WorldError};
 
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "CheckReproduction";
-
-/// How much is tried.
-pub struct Effort<'a> {
-    /// Where chance follows from.
-    pub seed: u64,
-    /// At most so many runs.
-    pub runs: usize,
-    /// Whether there is time for another run.
-    pub goes_on: &'a dyn Fn() -> bool,
-    /// Is told of each run: its number, and of how many, as far as that is known.
-    pub progress: &'a mut dyn FnMut(usize, usize),
-}
 
 /// Checks a plugin under a scenario. It must run on a runtime of one thread whose time is paused; the plugin must have been loaded on
 /// it.
 ///
 /// # Errors
 /// The scenario cannot be run at all.
-pub async fn check(plugin: Arc<Plugin>, scenario: Scenario, mut effort: Effort<'_>) -> Result<Report, WorldError> {
+pub async fn check(subject: Subject, scenario: Scenario, mut effort: Effort<'_>) -> Result<Report, WorldError> {
     let record = Record::default();
     let _logs = hear(&record);
-    let world = World::new(plugin.clone(), scenario, record).await?;
+    let plugin = subject.plugin.clone();
+    let world = World::new(subject, scenario, record).await?;
     let reference = world.run(&[], effort.seed).await;
     let mut checker = Checker { world: &world, reference: &reference, found: Findings::default(), runs: 1 };
-    checker.without_faults(effort.seed, &|runs| runs < effort.runs && (effort.goes_on)()).await;
+    checker.without_faults(effort.seed, &|runs| effort.lasts(runs, false)).await;
     let tried = checker.with_faults(&mut effort).await;
-    let Checker { found, runs, .. } = checker;
+    let Checker { mut found, runs, .. } = checker;
+    let runs = shrink::shorten(&world, &mut found, runs, &effort).await;
     let count = |what: &dyn Fn(&Happening) -> bool| reference.entries.iter().filter(|it| what(&it.happened)).count();
     Ok(Report {
         plugin: plugin.name().to_string(),
@@ -54,6 +44,7 @@ pub async fn check(plugin: Arc<Plugin>, scenario: Scenario, mut effort: Effort<'
         calls: count(&|it| matches!(it, Happening::Call { .. })),
         writes: count(&|it| matches!(it, Happening::Request(note) if note.line.alters())),
         tried,
+        accepted: 0,
         findings: found.ordered(),
     })
 }
@@ -62,10 +53,10 @@ pub async fn check(plugin: Arc<Plugin>, scenario: Scenario, mut effort: Effort<'
 ///
 /// # Errors
 /// The scenario cannot be run at all.
-pub async fn again(plugin: Arc<Plugin>, file: Reproduction) -> Result<Vec<Finding>, WorldError> {
+pub async fn again(subject: Subject, file: Reproduction) -> Result<Vec<Finding>, WorldError> {
     let record = Record::default();
     let _logs = hear(&record);
-    let world = World::new(plugin, file.scenario, record).await?;
+    let world = World::new(subject, file.scenario, record).await?;
     let reference = world.run(&[], file.seed).await;
     let mut checker = Checker { world: &world, reference: &reference, found: Findings::default(), runs: 1 };
     if file.faults.is_empty() {
@@ -117,7 +108,8 @@ impl Checker<'_> {
 
     /// Tries each fault, and then pairs. Answers how much was tried.
     async fn with_faults(&mut self, effort: &mut Effort<'_>) -> Tried {
-        let singles = plan::singles(&self.reference.entries, &self.reference.owned);
+        let mut singles = plan::singles(&self.reference.entries, &self.reference.owned);
+        singles.retain(|fault| effort.classes.is_empty() || effort.classes.contains(&fault.class));
         let mut tried = Tried::default();
         for fault in &singles {
             tried.faults.entry(fault.class.clone()).or_default().of += 1;
@@ -128,7 +120,7 @@ impl Checker<'_> {
         let one_by_one = singles.iter().map(|fault| vec![fault.clone()]);
         let pairs = plan::pairs(&singles, effort.seed).map(Vec::from);
         for (index, faults) in one_by_one.chain(pairs).enumerate() {
-            if self.runs >= effort.runs || !(effort.goes_on)() {
+            if !effort.lasts(self.runs, !self.found.is_empty()) {
                 break;
             }
             let struck = self.with_fault(&faults, effort.seed).await;
@@ -160,51 +152,8 @@ impl Finding {
             kind: KIND.to_owned(),
             digest: report.digest.clone(),
             seed: report.seed,
-            scenario: scenario.clone(),
+            scenario: Scenario { steps: self.steps.as_ref().unwrap_or(&scenario.steps).clone(), ..scenario.clone() },
             faults: self.faults.clone(),
         }
     }
-}
-
-/// All findings, each once.
-#[derive(Default)]
-struct Findings(Vec<Finding>);
-
-impl Findings {
-    fn add(&mut self, verdicts: Vec<Verdict>, faults: &[Fault], run: &Run) {
-        for Verdict { rule, step, details } in verdicts {
-            match self.0.iter_mut().find(|finding| finding.is_of(rule, &details)) {
-                Some(finding) => finding.again += 1,
-                None => self.0.push(Finding {
-                    rule,
-                    step,
-                    details,
-                    faults: faults.to_vec(),
-                    again: 0,
-                    story: until(&run.entries, rule, step),
-                }),
-            }
-        }
-    }
-
-    /// Those without a fault come first, then those that most faults show.
-    fn ordered(mut self) -> Vec<Finding> {
-        self.0.sort_by_key(|finding| (finding.faults.len(), finding.rule, std::cmp::Reverse(finding.again)));
-        self.0
-    }
-}
-
-/// A story up to the end of the step after which something shows. Without a step, the restart at the end is left out, unless it is the
-/// point.
-fn until(entries: &[Entry], rule: Rule, step: Option<usize>) -> Vec<Entry> {
-    let mut steps = 0;
-    let goes_on = |entry: &&Entry| match &entry.happened {
-        Happening::Step(_) => {
-            steps += 1;
-            step.is_none_or(|step| steps <= step + 1)
-        }
-        Happening::Restart => rule == Rule::SecondRun,
-        _ => true,
-    };
-    entries.iter().take_while(goes_on).cloned().collect()
 }

@@ -25,6 +25,10 @@ pub struct Fault {
     /// Writes that the fault itself makes needed: an object that somebody else has deleted has to be made again.
     #[serde(default)]
     pub allows: usize,
+    /// Whether the end of an object may be seen late. Until it is, the plugin makes its children again as often as the collector takes
+    /// them, and no controller can know better.
+    #[serde(default)]
+    pub hides_ends: bool,
 }
 
 /// A deed of somebody else, when the world is quiet after a step.

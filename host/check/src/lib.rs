@@ -4,24 +4,31 @@
 //! a `scenario` says what happens, a `world` runs it under `fault`s, `trace` and `outcome` are what came of it, `verdict` says
 //! what is wrong with that, `plan` which faults to try, `checker` drives all of it, and `report` and `story` are for people.
 
+mod baseline;
 mod checker;
+mod effort;
 mod fault;
+mod findings;
 mod logs;
 mod outcome;
 mod plan;
 mod report;
 mod request_line;
 pub mod scenario;
+mod shrink;
 mod story;
 mod trace;
 mod verdict;
 mod world;
 
-pub use checker::{Effort, again, check};
+pub use baseline::{AcceptedFinding, Baseline, BaselineError};
+pub use checker::{again, check};
+pub use effort::Effort;
 pub use fault::{AtRest, CrashPoint, Deed, Fault};
+pub use plan::FAULT_CLASSES;
 pub use report::{Coverage, Finding, Report, Reproduction, Tried};
 pub use request_line::RequestLine;
 pub use story::told;
 pub use trace::{Entry, Happening, RequestNote};
 pub use verdict::Rule;
-pub use world::WorldError;
+pub use world::{Subject, WorldError};

@@ -208,8 +208,10 @@ fn comparable(object: &Value) -> Value {
             }
         }
     }
-    if object["kind"] == "Service" && object["apiVersion"] == "v1" {
-        without_allocations(&mut object["spec"]);
+    match (object["apiVersion"].as_str(), object["kind"].as_str()) {
+        (Some("v1"), Some("Service")) => without_allocations(&mut object["spec"]),
+        (Some("v1"), Some("Pod")) => without_addresses(&mut object["status"]),
+        _ => {}
     }
     without_times(&mut object);
     object
@@ -225,6 +227,17 @@ fn without_allocations(spec: &mut Value) {
     let ports = spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten();
     for port in ports.filter_map(Value::as_object_mut) {
         port.remove("nodePort");
+    }
+}
+
+/// A node gives these to each Pod anew.
+fn without_addresses(status: &mut Value) {
+    let Some(status) = status.as_object_mut() else { return };
+    status.retain(|name, _| !matches!(name.as_str(), "podIP" | "podIPs"));
+    let lists = status.iter_mut().filter(|(name, _)| name.ends_with("ontainerStatuses"));
+    let containers = lists.filter_map(|(_, list)| list.as_array_mut()).flatten();
+    for container in containers.filter_map(Value::as_object_mut) {
+        container.remove("containerID");
     }
 }
 
@@ -261,6 +274,18 @@ mod tests {
         };
         let one = state(&[("a", object("1", "2026-01-01T00:00:00Z"))]);
         assert_eq!(one.differences(&state(&[("a", object("22", "2026-01-02T00:00:00Z"))])), []);
+    }
+
+    #[test]
+    fn what_a_node_gives_to_a_pod_makes_no_difference() {
+        let pod = |address: &str, ready: bool| {
+            let container = json!({"name": "web", "containerID": address, "ready": ready});
+            let status = json!({"podIP": address, "podIPs": [{"ip": address}], "containerStatuses": [container]});
+            state(&[("a", json!({"apiVersion": "v1", "kind": "Pod", "status": status}))])
+        };
+        assert_eq!(pod("1", true).differences(&pod("2", true)), []);
+        let pointer = "/status/containerStatuses/0/ready";
+        assert_eq!(pod("1", false).differences(&pod("2", true)), [difference("a", pointer, "true", "false")]);
     }
 
     #[test]

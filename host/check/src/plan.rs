@@ -15,6 +15,29 @@ use crate::request_line::RequestLine;
 use crate::scenario::ObjectName;
 use crate::trace::{Entry, Happening};
 
+/// The classes of faults, by which coverage is told.
+pub const FAULT_CLASSES: [&str; 19] = [
+    "crash",
+    "lost",
+    "late-restart",
+    "foreign-delete",
+    "foreign-edit",
+    "late",
+    "hidden-events",
+    "watch-ends",
+    "twice",
+    "error-403",
+    "error-409",
+    "error-422",
+    "error-429",
+    "error-500",
+    "error-503",
+    "error-504",
+    "deleted-child",
+    "annotated-child",
+    "delay",
+];
+
 /// The requests of the host; the user's are spared.
 const HOST: &str = "windlass/*";
 /// How many events of a watch may be hidden, cut or come twice at most: beyond that, places repeat themselves.
@@ -33,10 +56,6 @@ const ERRORS: [(u16, &str); 7] = [
     (504, "times out in the server"),
 ];
 
-/// As long as the end of an owner is not seen, its children are made again as often as the collector takes them. That ends by itself,
-/// and no controller can know better.
-const UNSEEN: usize = 1_000;
-
 /// A request of the reference run, and its number among those that are alike.
 struct RequestPlace {
     line: RequestLine,
@@ -50,7 +69,10 @@ struct RequestPlace {
 pub(crate) fn singles(reference: &[Entry], owned: &[(usize, ObjectName)]) -> Vec<Fault> {
     let places = places(reference);
     let mut classes: Vec<Vec<Fault>> = vec![crashes(&places), lost(&places), late_restarts(&places)];
-    classes.extend([foreign_deletes(&places), foreign_edits(&places), watch_faults(&places, reference)]);
+    classes.extend([foreign_deletes(&places), foreign_edits(&places)]);
+    let of_watches = watch_faults(&places, reference);
+    let of_class = |class: &str| of_watches.iter().filter(|fault| fault.class == class).cloned().collect();
+    classes.extend(["late", "hidden-events", "watch-ends", "twice"].map(of_class));
     classes.extend(ERRORS.map(|error| errors(&places, error)));
     classes.extend([Deed::Delete, Deed::Annotate].map(|deed| owned.iter().map(|it| at_rest(it, deed)).collect()));
     classes.push(delays(&places));
@@ -114,7 +136,7 @@ impl RequestPlace {
     fn named(&self, class: &str, happens: &str) -> Fault {
         let nth = if self.nth == 1 { String::new() } else { format!(" (number {})", self.nth) };
         let name = format!("{}{nth} {happens}", self.line);
-        Fault { name, class: class.to_owned(), rules: vec![], crash: None, at_rest: None, allows: 0 }
+        Fault { name, class: class.to_owned(), rules: vec![], crash: None, at_rest: None, allows: 0, hides_ends: false }
     }
 }
 
@@ -189,6 +211,7 @@ fn at_rest((after_step, object): &(usize, ObjectName), deed: Deed) -> Fault {
         crash: None,
         at_rest: Some(AtRest { after_step: *after_step, object: object.clone(), deed }),
         allows,
+        hides_ends: false,
     }
 }
 
@@ -238,7 +261,7 @@ fn watch_faults(places: &[RequestPlace], reference: &[Entry]) -> Vec<Fault> {
         faults.push(place.fault("late", "is 2 s late", Reaction::Hold(WatchHold::For(Duration::from_secs(2)))));
     }
     for fault in &mut faults {
-        fault.allows = UNSEEN;
+        fault.hides_ends = true;
     }
     faults
 }
@@ -260,7 +283,7 @@ fn late_restarts(places: &[RequestPlace]) -> Vec<Fault> {
     let at = |place: &RequestPlace| {
         let crash = place.write.map(|write| CrashPoint { write, side: CommitSide::AfterCommit });
         let happens = "is the last before a crash, and the next process sees changes 2 s late";
-        Fault { rules: rules.clone(), crash, allows: UNSEEN, ..place.named("late-restart", happens) }
+        Fault { rules: rules.clone(), crash, hides_ends: true, ..place.named("late-restart", happens) }
     };
     writes(places).map(at).collect()
 }
@@ -304,8 +327,8 @@ mod tests {
     #[test]
     fn the_first_faults_are_of_different_classes() {
         let reference = [request("watch", "configmaps", "", 200), request("patch", "configmaps", "a", 200)];
-        let classes: Vec<_> = singles(&reference, &[]).into_iter().map(|fault| fault.class).take(6).collect();
-        assert_eq!(classes, ["crash", "lost", "late-restart", "foreign-delete", "foreign-edit", "hidden-events"]);
+        let classes: Vec<_> = singles(&reference, &[]).into_iter().map(|fault| fault.class).take(9).collect();
+        assert_eq!(classes, FAULT_CLASSES[..9]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Step};
 use crate::trace::Entry;
 use crate::verdict::Rule;
 
@@ -31,6 +31,8 @@ pub struct Report {
     pub writes: usize,
     /// The faults that were tried.
     pub tried: Tried,
+    /// Findings that a baseline has accepted, and that are not told.
+    pub accepted: usize,
     /// The findings, the worst first.
     pub findings: Vec<Finding>,
 }
@@ -71,6 +73,9 @@ pub struct Finding {
     pub faults: Vec<Fault>,
     /// How many further runs have shown the same.
     pub again: usize,
+    /// The steps of the scenario that show it. None: it was not shortened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<Vec<Step>>,
     /// The happenings of that run.
     #[serde(skip)]
     pub story: Vec<Entry>,
@@ -95,9 +100,15 @@ pub struct Reproduction {
 }
 
 impl Finding {
+    /// The object, and the place in it, that it is about.
+    #[must_use]
+    pub fn about(&self) -> &str {
+        self.details.first().map_or("", |detail| thing(detail))
+    }
+
     /// Whether a verdict says the same: the same rule is broken about the same thing, whatever its values.
     pub(crate) fn is_of(&self, rule: Rule, details: &[String]) -> bool {
-        self.rule == rule && self.details.first().map(|it| thing(it)) == details.first().map(|it| thing(it))
+        self.rule == rule && self.about() == details.first().map_or("", |detail| thing(detail))
     }
 }
 

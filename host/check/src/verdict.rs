@@ -149,7 +149,8 @@ pub(crate) fn compared(run: &Run, reference: &Run, faults: &[Fault]) -> Vec<Verd
         verdicts.extend(diverges(run, reference));
     }
     let allowed = faults.iter().map(|fault| fault.allows).sum();
-    verdicts.extend(Verdict::new(Rule::NotNeeded, more(&run.entries, &reference.entries, allowed)));
+    let counts = if faults.iter().any(|fault| fault.hides_ends) { made_while_owned } else { made };
+    verdicts.extend(Verdict::new(Rule::NotNeeded, more(&counts(&run.entries), &counts(&reference.entries), allowed)));
     verdicts
 }
 
@@ -198,8 +199,8 @@ fn traps(entries: &[Entry]) -> Vec<String> {
 }
 
 /// Writes that the server has carried out, Kubernetes Events left out.
-fn carried_out(entries: &[Entry]) -> impl Iterator<Item = (&Entry, &RequestNote)> {
-    let writes = entries.iter().filter_map(|entry| match &entry.happened {
+fn carried_out<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> impl Iterator<Item = (&'a Entry, &'a RequestNote)> {
+    let writes = entries.into_iter().filter_map(|entry| match &entry.happened {
         Happening::Request(note) => Some((entry, note)),
         _ => None,
     });
@@ -218,8 +219,7 @@ fn last_writes(entries: &[Entry]) -> Vec<String> {
 }
 
 /// Creations and deletions beyond those of the reference, by resource.
-fn more(entries: &[Entry], reference: &[Entry], allowed: usize) -> Vec<String> {
-    let (wanted, found) = (made(reference), made(entries));
+fn more(found: &Made, wanted: &Made, allowed: usize) -> Vec<String> {
     let beyond = found.iter().filter_map(|(what, count)| {
         let needed = wanted.get(what).copied().unwrap_or_default();
         let (verb, resource) = what;
@@ -228,10 +228,28 @@ fn more(entries: &[Entry], reference: &[Entry], allowed: usize) -> Vec<String> {
     beyond.collect()
 }
 
-fn made(entries: &[Entry]) -> BTreeMap<(&'static str, String), usize> {
+/// Creations and deletions by resource.
+type Made = BTreeMap<(&'static str, String), usize>;
+
+fn made(entries: &[Entry]) -> Made {
+    count(entries.iter())
+}
+
+/// The same without what happened after the user had deleted something, until the next step.
+fn made_while_owned(entries: &[Entry]) -> Made {
+    let mut after_deletion = false;
+    count(entries.iter().filter(|entry| {
+        if let Happening::Step(step) = &entry.happened {
+            after_deletion = step.starts_with("delete ");
+        }
+        !after_deletion || entry.happened == Happening::Restart
+    }))
+}
+
+fn count<'a>(entries: impl Iterator<Item = &'a Entry>) -> Made {
     let mut counts = BTreeMap::new();
-    let first = entries.iter().position(|entry| entry.happened == Happening::Restart).unwrap_or(entries.len());
-    for (_, note) in carried_out(&entries[..first]) {
+    let first = entries.take_while(|entry| entry.happened != Happening::Restart);
+    for (_, note) in carried_out(first) {
         let what = match (note.line.verb, note.code) {
             (_, Some(201)) => "create",
             ("delete", _) => "delete",

@@ -30,20 +30,21 @@ steps:
 - wait: {count: {apiVersion: v1, kind: Pod, namespace: c, is: 3}}
 expect:
 - has: {object: {apiVersion: v1, kind: Secret, name: d}, values: {/data: null}}
+- holds: {object: {apiVersion: v1, kind: Secret, name: d}, cel: self.metadata.name == 'd'}
 - absent: {apiVersion: v1, kind: Secret, name: e}
 ";
 
 #[test]
 fn all_that_a_scenario_can_say_is_read_and_fits_the_schema() {
     let scenario = written(ALL).expect("it is right");
-    assert_eq!((scenario.load.len(), scenario.steps.len(), scenario.expect.len()), (3, 7, 2));
+    assert_eq!((scenario.load.len(), scenario.steps.len(), scenario.expect.len()), (3, 7, 3));
     assert_eq!(scenario.steps[5], Step::Advance(std::time::Duration::from_mins(90)));
     assert_eq!(scenario.steps[4].to_string(), "delete Secret c/d");
     let schema: Value = serde_json::from_str(include_str!("../../../docs/schema/scenario.schema.json")).expect("JSON");
     let validator = jsonschema::validator_for(&schema).expect("a schema");
     let document: Value = serde_saphyr::from_str(ALL).expect("YAML");
     assert!(validator.is_valid(&document), "{:?}", validator.iter_errors(&document).next().map(|it| it.to_string()));
-    for wrong in ["name: all", "- advance: 1h30m", "is: 3", "/data: null"] {
+    for wrong in ["name: all", "- advance: 1h30m", "is: 3", "/data: null", "cel: self"] {
         let document: Value =
             serde_saphyr::from_str(&ALL.replace(wrong, &wrong.replace(':', "s: a, x:"))).unwrap_or(Value::Null);
         assert!(!validator.is_valid(&document), "{wrong}");
@@ -59,7 +60,8 @@ fn what_is_wrong_in_a_scenario_is_told_with_its_place() {
         ("/data: null", "data: null", "\"data\" is no JSON pointer"),
         ("- apply: objects.yaml", "- apply: nothing.yaml", "nothing.yaml"),
         ("standIns: deployments", "standIns: deploymnets", "standIns: "),
-        ("- absent: {apiVersion: v1", "- absent: {apiVersoin: v1", "line 15"),
+        ("- absent: {apiVersion: v1", "- absent: {apiVersoin: v1", "line 16"),
+        ("self.metadata.name ==", "self.metadata.name =", "ERROR: <input>:1:20"),
     ];
     for (right, wrong, said) in cases {
         let error = written(&ALL.replacen(right, wrong, 1)).expect_err(wrong);

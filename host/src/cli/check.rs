@@ -7,17 +7,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
+use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use tokio::runtime::Handle;
 use windlass_author::build::{self, BuildRequest};
 use windlass_author::documents;
 use windlass_check::scenario::{self, Scenario};
-use windlass_check::{Effort, Finding, Report, Reproduction};
+use windlass_check::{Baseline, Effort, FAULT_CLASSES, Finding, Report, Reproduction, Subject};
 use windlass_core::error::explained;
 use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
 
 use super::check_report::{self, junit};
+use super::features::FeatureGateArgs;
 use super::limits::LimitArgs;
 
 /// Exit code: something was found.
@@ -50,6 +52,9 @@ pub(super) struct CheckArgs {
     /// Stop after so many runs, for each scenario. Default: as many as there is time for.
     #[arg(long, value_name = "N")]
     runs: Option<usize>,
+    /// Try only faults of these classes, such as crash,hidden-events. Default: of all.
+    #[arg(long, value_name = "CLASSES", value_delimiter = ',', value_parser = PossibleValuesParser::new(FAULT_CLASSES))]
+    faults: Vec<String>,
     /// Where chance follows from. The same seed and plugin give the same runs.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -57,13 +62,21 @@ pub(super) struct CheckArgs {
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value = "text")]
     output: ReportFormat,
     /// Have the run of a finding again, and tell it whole: a file that an earlier check has written.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["scenario", "load", "runs", "budget", "seed"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["scenario", "load", "runs", "budget", "faults", "seed"])]
     again: Option<PathBuf>,
+    /// A file of findings that are accepted: they are not told, and are no reason to fail.
+    #[arg(long, value_name = "FILE", conflicts_with = "again")]
+    baseline: Option<PathBuf>,
+    /// Write all that was found to a file for --baseline, and end with 0.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["again", "baseline"])]
+    write_baseline: Option<PathBuf>,
     /// The directory for compiled plugins, private to this user. Default: `XDG_CACHE_HOME`/windlass, else ~/.cache/windlass.
     #[arg(long, value_name = "DIR", env = "WINDLASS_CACHE_DIR")]
     cache_dir: Option<PathBuf>,
     #[command(flatten)]
     limits: LimitArgs,
+    #[command(flatten)]
+    feature_gates: FeatureGateArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -94,23 +107,24 @@ impl CheckArgs {
     }
 
     async fn checked(self) -> anyhow::Result<ExitCode> {
-        let subject = self.subject().await?;
+        let checked = self.checked_plugin().await?;
         // The world of a check is a thread of its own, with a clock of its own.
         tokio::task::spawn_blocking(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
-                let plugin = self.loaded(&subject.plugin).await?;
+                let plugin = self.loaded(&checked.plugin).await?;
+                let subject = Subject { plugin, features: self.feature_gates.clone().features() };
                 tokio::time::pause();
                 match &self.again {
-                    Some(file) => self.again(plugin, file).await,
-                    None => self.check(plugin, &subject).await,
+                    Some(file) => self.again(subject, file).await,
+                    None => self.check(subject, &checked).await,
                 }
             })
         })
         .await?
     }
 
-    async fn subject(&self) -> anyhow::Result<CheckedPlugin> {
+    async fn checked_plugin(&self) -> anyhow::Result<CheckedPlugin> {
         let named = &self.plugin;
         if !named.is_dir() {
             ensure!(named.exists(), "no plugin {}", named.display());
@@ -153,8 +167,8 @@ impl CheckArgs {
         Ok(Sandbox::new(options)?.load(path).await?)
     }
 
-    fn scenarios(&self, plugin: &Plugin, subject: &CheckedPlugin) -> anyhow::Result<Vec<Scenario>> {
-        let own = subject.folder.join(SCENARIOS);
+    fn scenarios(&self, plugin: &Plugin, checked: &CheckedPlugin) -> anyhow::Result<Vec<Scenario>> {
+        let own = checked.folder.join(SCENARIOS);
         let named = self.scenario.clone().or_else(|| (self.load.is_empty() && own.is_dir()).then_some(own));
         if let Some(named) = named {
             let read: Result<Vec<_>, _> = files(&named)?.iter().map(|file| scenario::read(file)).collect();
@@ -163,26 +177,30 @@ impl CheckArgs {
         let controller = plugin.manifest().controllers.first().context("the plugin has no controller")?;
         let kind = controller.primary.object_kind();
         let of = (&*kind.api_version, &*kind.kind);
-        let drafted = scenario::draft(plugin.name(), of, subject.load.clone(), subject.samples.clone());
-        Ok(vec![drafted.with_context(|| format!("cannot make a scenario for {}", subject.plugin.display()))?])
+        let drafted = scenario::draft(plugin.name(), of, checked.load.clone(), checked.samples.clone());
+        Ok(vec![drafted.with_context(|| format!("cannot make a scenario for {}", checked.plugin.display()))?])
     }
 
-    async fn check(&self, plugin: Arc<Plugin>, subject: &CheckedPlugin) -> anyhow::Result<ExitCode> {
+    async fn check(&self, subject: Subject, checked: &CheckedPlugin) -> anyhow::Result<ExitCode> {
+        let baseline = self.baseline.as_deref().map(Baseline::read).transpose()?;
         let mut reports = Vec::new();
-        for scenario in self.scenarios(&plugin, subject)? {
+        for scenario in self.scenarios(&subject.plugin, checked)? {
             let began = Instant::now();
             let mut progress = |done: usize, of: usize| show_progress(&scenario.name, done, of);
             let effort = Effort {
                 seed: self.seed,
                 runs: self.runs.unwrap_or(usize::MAX),
-                goes_on: &|| began.elapsed() < self.budget,
+                classes: self.faults.clone(),
+                spent: &|| began.elapsed().div_duration_f64(self.budget),
                 progress: &mut progress,
             };
-            let report = windlass_check::check(plugin.clone(), scenario.clone(), effort).await?;
+            let mut report = windlass_check::check(subject.clone(), scenario.clone(), effort).await?;
             clear_progress();
-            let files = keep(&report, &scenario, &subject.folder.join(FINDINGS))?;
+            let not_met = baseline.as_ref().map(|it| it.take_out(&mut report)).unwrap_or_default();
+            let files = keep(&report, &scenario, &checked.folder.join(FINDINGS))?;
             if self.output == ReportFormat::Text {
                 super::print(&check_report::text(&report, began.elapsed(), &files))?;
+                super::print(&check_report::not_met(&not_met))?;
             }
             reports.push(report);
         }
@@ -191,16 +209,21 @@ impl CheckArgs {
             ReportFormat::Json => super::print_json(&serde_json::to_value(&reports)?)?,
             ReportFormat::Junit => super::print(&junit(&reports))?,
         }
+        if let Some(file) = &self.write_baseline {
+            let text = serde_json::to_string_pretty(&Baseline::of(&reports))? + "\n";
+            std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let found = reports.iter().any(|report| !report.findings.is_empty());
         Ok(if found { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })
     }
 
-    async fn again(&self, plugin: Arc<Plugin>, file: &Path) -> anyhow::Result<ExitCode> {
+    async fn again(&self, subject: Subject, file: &Path) -> anyhow::Result<ExitCode> {
         let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
         let reproduction: Reproduction = serde_json::from_str(&text)
             .with_context(|| format!("{} is no file that a check has written", file.display()))?;
-        let is_same = reproduction.digest == **plugin.digest();
-        let findings = windlass_check::again(plugin, reproduction).await?;
+        let is_same = reproduction.digest == **subject.plugin.digest();
+        let findings = windlass_check::again(subject, reproduction).await?;
         if self.output != ReportFormat::Text {
             bail!("--again tells a run, and does that in text only");
         }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use windlass_check::{Finding, Report, Rule, Tried, told};
+use windlass_check::{AcceptedFinding, Finding, Report, Rule, Tried, told};
 
 /// The details of a finding, beyond which they are counted.
 const MOST_DETAILS: usize = 8;
@@ -28,6 +28,9 @@ pub(super) fn text(report: &Report, took: Duration, files: &[PathBuf]) -> String
     if *unreached > 0 {
         let _ = writeln!(text, "                  in {unreached} runs the plugin never came to the place of the fault");
     }
+    if report.accepted > 0 {
+        let _ = writeln!(text, "  accepted        {} by the baseline", report.accepted);
+    }
     if report.findings.is_empty() {
         let _ = writeln!(text, "  found           nothing");
         return text;
@@ -40,9 +43,18 @@ pub(super) fn text(report: &Report, took: Duration, files: &[PathBuf]) -> String
     text
 }
 
+/// Accepted findings that were not met.
+pub(super) fn not_met(accepted: &[&AcceptedFinding]) -> String {
+    let line = |it: &&AcceptedFinding| {
+        let AcceptedFinding { scenario, rule, about, .. } = it;
+        format!("the baseline accepts {} of {about} in scenario {scenario}, and it was not found\n", rule.name())
+    };
+    accepted.iter().map(line).collect()
+}
+
 /// One finding, with its story.
 pub(super) fn finding(finding: &Finding, file: Option<&PathBuf>, most: usize) -> String {
-    let Finding { rule, step, details, faults, again, .. } = finding;
+    let Finding { rule, step, details, faults, again, steps, .. } = finding;
     let mut text = format!("{}: {}\n", rule.name(), rule.says());
     for fault in faults {
         let _ = writeln!(text, "  fault    {}", fault.name);
@@ -53,8 +65,14 @@ pub(super) fn finding(finding: &Finding, file: Option<&PathBuf>, most: usize) ->
     if *again > 0 {
         let _ = writeln!(text, "           and {again} further runs with other faults");
     }
+    if let Some(steps) = steps {
+        let _ = writeln!(text, "  needs    {} steps of the scenario:", steps.len());
+        for step in steps {
+            let _ = writeln!(text, "           {step}");
+        }
+    }
     if let Some(step) = step {
-        let _ = writeln!(text, "  when     after step {} of the scenario", step + 1);
+        let _ = writeln!(text, "  when     after step {}", step + 1);
     }
     details.iter().take(most).for_each(|line| {
         let _ = writeln!(text, "  it says  {line}");

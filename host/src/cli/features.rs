@@ -11,7 +11,7 @@ use windlass_core::features::{FeatureSpec, FeatureState, Features, Wishes};
 use super::OutputFormat;
 
 /// The flag that enables features, for every command that has it.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct FeatureGateArgs {
     /// Switch features on or off, as NAME=true,NAME=false; repeatable. `windlass features` lists them.
     ///

@@ -8,6 +8,7 @@
 mod ast;
 mod calls;
 mod check;
+mod condition;
 mod declarations;
 mod eval;
 mod evaluator;
@@ -24,6 +25,7 @@ mod tests;
 pub(crate) mod types;
 mod untyped;
 
+pub use condition::Condition;
 pub(crate) use kube_cel::cel::Value;
 pub(crate) use kube_cel::cel::objects::{Key, Map};
 pub(crate) use library::call as library_call;

@@ -88,6 +88,16 @@ pub struct ObjectValues {
     pub values: BTreeMap<String, Value>,
 }
 
+/// A condition about an object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ObjectCondition {
+    /// The object, which must be there.
+    pub object: ObjectName,
+    /// In CEL, about `self`, such as `self.status.readyReplicas == self.spec.replicas`.
+    pub cel: String,
+}
+
 /// How many objects of a kind there are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

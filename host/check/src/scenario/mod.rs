@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use windlass_apiserver::StandIns;
 
-pub use self::document::{ObjectCount, ObjectName, ObjectPatch, ObjectValues};
+pub use self::document::{ObjectCondition, ObjectCount, ObjectName, ObjectPatch, ObjectValues};
 pub use self::draft::{DraftError, draft};
 pub use self::read::{ScenarioError, manifests, read};
 
@@ -55,6 +55,8 @@ pub enum Step {
 pub enum Expectation {
     /// An object has these values.
     Has(ObjectValues),
+    /// A condition holds for an object.
+    Holds(ObjectCondition),
     /// An object is not there.
     Absent(ObjectName),
     /// There are so many objects.
@@ -87,6 +89,7 @@ impl std::fmt::Display for Expectation {
                 write!(f, "{} has", it.object)?;
                 it.values.iter().try_for_each(|(pointer, value)| write!(f, " {pointer}: {value}"))
             }
+            Self::Holds(it) => write!(f, "{} fulfils {}", it.object, it.cel),
             Self::Absent(name) => write!(f, "{name} is not there"),
             Self::Count(count) => write!(f, "there are {} of {} {}", count.is, count.api_version, count.kind),
         }

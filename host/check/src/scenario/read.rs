@@ -4,9 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use windlass_apiserver::Condition;
 
 use super::document::{ObjectSource, ScenarioDocument, StepDocument, durations};
-use super::{Expectation, Scenario, Step};
+use super::{Expectation, ObjectCondition, Scenario, Step};
 
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "Scenario";
@@ -65,13 +66,19 @@ pub fn read(path: &Path) -> Result<Scenario, ScenarioError> {
     Ok(Scenario { name: document.name, load, stand_ins: document.stand_ins, steps, expect })
 }
 
-/// Whether what is written as pointers are some.
+/// Whether what is written as pointers are some, and as a condition one.
 fn checked(expectation: Expectation) -> Result<Expectation, String> {
-    if let Expectation::Has(object) = &expectation {
-        let wrong = object.values.keys().find(|pointer| !pointer.starts_with('/'));
-        if let Some(pointer) = wrong {
-            return Err(format!("{pointer:?} is no JSON pointer, which is like /status/readyReplicas"));
+    match &expectation {
+        Expectation::Has(object) => {
+            let wrong = object.values.keys().find(|pointer| !pointer.starts_with('/'));
+            if let Some(pointer) = wrong {
+                return Err(format!("{pointer:?} is no JSON pointer, which is like /status/readyReplicas"));
+            }
         }
+        Expectation::Holds(ObjectCondition { cel, .. }) => {
+            Condition::compile(cel).map_err(|error| format!("the condition {cel:?}:\n{error}"))?;
+        }
+        Expectation::Absent(_) | Expectation::Count(_) => {}
     }
     Ok(expectation)
 }

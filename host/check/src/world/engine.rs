@@ -1,6 +1,5 @@
 //! The host's engine in a run: it is begun, crashes, and is begun again.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -8,8 +7,8 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use windlass_kube::client::Connection;
 use windlass_runtime::{HostError, Settings, run_loaded};
-use windlass_wasm::Plugin;
 
+use super::Subject;
 use super::wire::{ServerHandle, Wire};
 use crate::fault::CrashPoint;
 use crate::trace::{Happening, Record};
@@ -24,7 +23,7 @@ const LAST_CALLS: Duration = Duration::from_mins(2);
 #[derive(Clone)]
 struct Process {
     server: ServerHandle,
-    plugin: Arc<Plugin>,
+    subject: Subject,
     record: Record,
 }
 
@@ -37,13 +36,8 @@ pub(super) struct Engine {
 
 impl Engine {
     /// Begins. If it crashes, it begins again when the old process is gone.
-    pub(super) fn start(
-        server: ServerHandle,
-        plugin: Arc<Plugin>,
-        record: Record,
-        crash: Option<CrashPoint>,
-    ) -> Engine {
-        Engine::of(Process { server, plugin, record }, crash)
+    pub(super) fn start(server: ServerHandle, subject: Subject, record: Record, crash: Option<CrashPoint>) -> Engine {
+        Engine::of(Process { server, subject, record }, crash)
     }
 
     fn of(process: Process, crash: Option<CrashPoint>) -> Engine {
@@ -71,7 +65,7 @@ async fn keep_up(process: Process, mut crash: Option<CrashPoint>, stop: Cancella
     loop {
         let wire = Wire::new(process.server.clone(), process.record.clone(), crash.take());
         let (dead, own_stop) = (wire.dead().clone(), stop.child_token());
-        let running = tokio::spawn(run(wire, process.plugin.clone(), own_stop.clone()));
+        let running = tokio::spawn(run(wire, process.subject.clone(), own_stop.clone()));
         let mut running = std::pin::pin!(running);
         let crashed = tokio::select! {
             biased;
@@ -95,7 +89,8 @@ async fn keep_up(process: Process, mut crash: Option<CrashPoint>, stop: Cancella
     }
 }
 
-async fn run(wire: Wire, plugin: Arc<Plugin>, stop: CancellationToken) -> Result<(), HostError> {
+async fn run(wire: Wire, Subject { plugin, features }: Subject, stop: CancellationToken) -> Result<(), HostError> {
     let connection = Connection::in_process(wire, &SERVER.parse().expect("a URL"));
-    run_loaded(connection, Settings::in_process(), &[plugin], stop).await
+    let settings = Settings { features, ..Settings::in_process() };
+    run_loaded(connection, settings, &[plugin], stop).await
 }

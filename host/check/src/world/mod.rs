@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use windlass_apiserver::{ApiServer, Clock, Config, ReactorDocument, Snapshot};
+use windlass_core::features::Features;
 use windlass_wasm::Plugin;
 
 pub(crate) use self::user::UserError;
@@ -54,9 +55,18 @@ pub enum WorldError {
     },
 }
 
+/// The plugin that is checked, and the host that it runs in.
+#[derive(Clone)]
+pub struct Subject {
+    /// Loaded on the runtime of the check.
+    pub plugin: Arc<Plugin>,
+    /// The features of the host.
+    pub features: Features,
+}
+
 /// The world before a scenario begins, and the plugin.
 pub(crate) struct World {
-    plugin: Arc<Plugin>,
+    subject: Subject,
     scenario: Scenario,
     config: Config,
     /// With what is loaded.
@@ -92,7 +102,7 @@ pub(crate) struct Run {
 
 impl World {
     /// Loads what the scenario begins with.
-    pub(crate) async fn new(plugin: Arc<Plugin>, scenario: Scenario, record: Record) -> Result<World, WorldError> {
+    pub(crate) async fn new(subject: Subject, scenario: Scenario, record: Record) -> Result<World, WorldError> {
         let stand_ins = scenario.parsed_stand_ins().unwrap_or_default();
         let clock = Clock::Told(SystemTime::UNIX_EPOCH + START);
         let config = Config { clock, seed: Some(0), stand_ins, ..Config::default() };
@@ -110,7 +120,7 @@ impl World {
         let begins = server.snapshot();
         server.shutdown().await;
         let beginning = Beginning::of(&begins);
-        Ok(World { plugin, scenario, config, begins, beginning, record })
+        Ok(World { subject, scenario, config, begins, beginning, record })
     }
 
     /// The scenario from its beginning to its end, under `faults`. The same seed and faults give the same run.
@@ -140,7 +150,7 @@ impl World {
         server.reactors().set(document).expect("rules of faults are right");
         self.record.begin();
         let crash = faults.iter().find_map(|fault| fault.crash);
-        let engine = Engine::start(ServerHandle::of(&server), self.plugin.clone(), self.record.clone(), crash);
+        let engine = Engine::start(ServerHandle::of(&server), self.subject.clone(), self.record.clone(), crash);
         let mut round = Round::new(server, engine, self);
         let at_rest: Vec<&AtRest> = faults.iter().filter_map(|fault| fault.at_rest.as_ref()).collect();
         let undone = round.steps(steps, &at_rest).await;
@@ -275,7 +285,14 @@ impl<'a> Round<'a> {
                 self.owned.push((index, name.clone()));
             }
         }
-        if let Step::Delete(name) = step {
+        let applied = |name: &ObjectName| {
+            let before = self.rests.last().into_iter().flat_map(|rest| &rest.asked);
+            before.map(ObjectName::of).any(|it| it == *name)
+        };
+        if let Step::Delete(name) = step
+            // The deletion of a child by hand is none of an owner.
+            && applied(name)
+        {
             let of_plugin = there.objects.keys().filter(|place| !there.by_user.contains(*place));
             self.left.extend(of_plugin.map(|place| format!("{place} is left after {name} was deleted")));
         }

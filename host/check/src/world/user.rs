@@ -5,9 +5,9 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use serde_json::Value;
 use tower::ServiceExt as _;
-use windlass_apiserver::ApiService;
+use windlass_apiserver::{ApiService, Condition};
 
-use crate::scenario::{Expectation, ObjectName, Step};
+use crate::scenario::{Expectation, ObjectCondition, ObjectName, Step};
 
 /// Why a step was not done, or an expectation does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -49,9 +49,7 @@ impl User {
     pub(super) async fn holds(&self, expectation: &Expectation) -> Result<(), UserError> {
         match expectation {
             Expectation::Has(it) => {
-                let Some(object) = self.get(&it.object).await? else {
-                    return Err(UserError(format!("{} is not there", it.object)));
-                };
+                let object = self.got(&it.object).await?;
                 for (pointer, wanted) in &it.values {
                     let found = object.pointer(pointer).unwrap_or(&Value::Null);
                     if found != wanted {
@@ -59,6 +57,14 @@ impl User {
                     }
                 }
                 Ok(())
+            }
+            Expectation::Holds(ObjectCondition { object: name, cel }) => {
+                let object = self.got(name).await?;
+                match Condition::compile(cel).and_then(|condition| condition.holds(&object)) {
+                    Ok(true) => Ok(()),
+                    Ok(false) => Err(UserError(format!("{cel} is false"))),
+                    Err(error) => Err(UserError(format!("{cel}: {error}"))),
+                }
             }
             Expectation::Absent(name) => match self.get(name).await? {
                 Some(_) => Err(UserError(format!("{name} is there"))),
@@ -88,6 +94,12 @@ impl User {
             (code, object) if code < 300 => Ok(Some(object)),
             (_, answer) => Err(refused("GET", &path, &answer)),
         }
+    }
+
+    /// An object that must be there.
+    async fn got(&self, name: &ObjectName) -> Result<Value, UserError> {
+        let object = self.get(name).await?;
+        object.ok_or_else(|| UserError(format!("{name} is not there")))
     }
 
     async fn path(&self, name: &ObjectName) -> Result<String, UserError> {

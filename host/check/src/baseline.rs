@@ -1,0 +1,168 @@
+//! Findings that somebody has accepted: a file of `windlass check --baseline`.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::report::{Finding, Report};
+use crate::verdict::Rule;
+
+const API_VERSION: &str = "windlass.dev/v1alpha1";
+const KIND: &str = "CheckBaseline";
+
+/// Findings that are known, and no reason to fail any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Baseline {
+    /// `windlass.dev/v1alpha1`.
+    pub api_version: String,
+    /// `CheckBaseline`.
+    pub kind: String,
+    /// The findings.
+    pub findings: Vec<AcceptedFinding>,
+}
+
+/// A finding that is known: whatever the fault that shows it, and whatever its values.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AcceptedFinding {
+    /// The name of the scenario.
+    pub scenario: String,
+    /// The rule that is broken.
+    pub rule: Rule,
+    /// The object, and the place in it, that the finding is about.
+    pub about: String,
+    /// Why it is accepted, for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+/// Why a baseline cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum BaselineError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's error.
+        source: std::io::Error,
+    },
+    /// The file is not of its format.
+    #[error("{}: {message}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// The problem, with line and column where the parser has them.
+        message: String,
+    },
+}
+
+impl Baseline {
+    /// All findings of these reports.
+    #[must_use]
+    pub fn of(reports: &[Report]) -> Baseline {
+        let accepted = |report: &Report, finding: &Finding| AcceptedFinding {
+            scenario: report.scenario.clone(),
+            rule: finding.rule,
+            about: finding.about().to_owned(),
+            reason: String::new(),
+        };
+        let all = reports.iter().flat_map(|report| report.findings.iter().map(move |it| accepted(report, it)));
+        Baseline { api_version: API_VERSION.to_owned(), kind: KIND.to_owned(), findings: all.collect() }
+    }
+
+    /// Reads a file, which may be YAML or JSON.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no baseline.
+    pub fn read(path: &Path) -> Result<Baseline, BaselineError> {
+        let malformed = |message: String| BaselineError::Malformed { path: path.to_owned(), message };
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| BaselineError::Unreadable { path: path.to_owned(), source })?;
+        let baseline: Baseline =
+            serde_saphyr::from_str(&text).map_err(|error| malformed(error.without_snippet().to_string()))?;
+        if baseline.api_version != API_VERSION || baseline.kind != KIND {
+            let Baseline { api_version, kind, .. } = baseline;
+            return Err(malformed(format!(
+                "it is a {kind} of {api_version}, and a baseline is a {KIND} of {API_VERSION}"
+            )));
+        }
+        Ok(baseline)
+    }
+
+    /// Takes what is accepted out of a report, which counts it. Answers those that the report could have had, and does not.
+    pub fn take_out<'a>(&'a self, report: &mut Report) -> Vec<&'a AcceptedFinding> {
+        let mut not_met: Vec<&AcceptedFinding> =
+            self.findings.iter().filter(|it| it.scenario == report.scenario).collect();
+        let known = not_met.clone();
+        report.findings.retain(|finding| {
+            let is_this = |it: &AcceptedFinding| it.rule == finding.rule && it.about == finding.about();
+            let is_known = known.iter().any(|it| is_this(it));
+            not_met.retain(|it| !is_this(it));
+            report.accepted += usize::from(is_known);
+            !is_known
+        });
+        not_met
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Tried;
+
+    fn report(findings: &[(Rule, &str)]) -> Report {
+        let finding = |(rule, detail): &(Rule, &str)| Finding {
+            rule: *rule,
+            step: None,
+            details: vec![(*detail).to_owned()],
+            faults: vec![],
+            again: 0,
+            steps: None,
+            story: vec![],
+        };
+        Report {
+            plugin: "shop".into(),
+            version: "1".into(),
+            digest: "0".into(),
+            scenario: "hello".into(),
+            seed: 1,
+            runs: 1,
+            calls: 1,
+            writes: 1,
+            tried: Tried::default(),
+            accepted: 0,
+            findings: findings.iter().map(finding).collect(),
+        }
+    }
+
+    #[test]
+    fn what_is_accepted_is_left_out_and_counted_whatever_its_values() {
+        let baseline =
+            Baseline::of(&[report(&[(Rule::Converges, "configmaps default/a /data: \"1\""), (Rule::Quiet, "x")])]);
+        let other = (Rule::Converges, "configmaps default/b /data: \"1\"");
+        let mut later = report(&[(Rule::Converges, "configmaps default/a /data: \"2\""), other]);
+        let not_met = baseline.take_out(&mut later);
+        assert_eq!(not_met.iter().map(|it| it.rule).collect::<Vec<_>>(), [Rule::Quiet]);
+        assert_eq!(later.accepted, 1);
+        assert_eq!(later.findings.iter().map(|it| it.about()).collect::<Vec<_>>(), ["configmaps default/b /data"]);
+        let mut of_another = report(&[(Rule::Quiet, "x")]);
+        of_another.scenario = "other".into();
+        assert!(baseline.take_out(&mut of_another).is_empty() && of_another.findings.len() == 1);
+    }
+
+    #[test]
+    fn a_baseline_that_was_written_is_read_and_another_file_is_refused() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("baseline.json");
+        let baseline = Baseline::of(&[report(&[(Rule::Quiet, "x: 1")])]);
+        std::fs::write(&path, serde_json::to_string(&baseline).expect("JSON")).expect("it is written");
+        assert_eq!(Baseline::read(&path).expect("it is right"), baseline);
+        std::fs::write(&path, "apiVersion: v1\nkind: ConfigMap\nfindings: []\n").expect("it is written");
+        let error = Baseline::read(&path).expect_err("another kind").to_string();
+        assert!(error.contains("it is a ConfigMap of v1"), "{error}");
+        let error = Baseline::read(Path::new("nowhere.json")).expect_err("it is not there").to_string();
+        assert!(error.contains("cannot read nowhere.json"), "{error}");
+    }
+}

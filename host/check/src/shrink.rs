@@ -1,0 +1,61 @@
+//! Findings told by shorter scenarios: steps are left out as long as the same finding shows.
+
+use crate::effort::Effort;
+use crate::fault::Fault;
+use crate::findings::Findings;
+use crate::plan;
+use crate::report::Finding;
+use crate::scenario::Step;
+use crate::verdict::{self, Rule};
+use crate::world::World;
+
+/// Shortens the scenario of each finding, as far as the effort goes. Answers how many runs that took.
+pub(crate) async fn shorten(world: &World, found: &mut Findings, mut runs: usize, effort: &Effort<'_>) -> usize {
+    for finding in found.iter_mut() {
+        // These compare runs of their own.
+        if matches!(finding.rule, Rule::Chance | Rule::History) {
+            continue;
+        }
+        let all = &world.scenario().steps;
+        // Nothing that happens later has to do with it.
+        let mut steps = all[..finding.step.map_or(all.len(), |step| (step + 1).min(all.len()))].to_vec();
+        let mut chunk = steps.len().div_ceil(2);
+        while chunk > 0 {
+            let mut end = steps.len();
+            while end > 0 && steps.len() > 1 {
+                if !effort.lasts(runs, false) {
+                    return runs;
+                }
+                let start = end.saturating_sub(chunk);
+                let fewer = [&steps[..start], &steps[end..]].concat();
+                runs += 2;
+                if let Some(shorter) = shows(world, finding, &fewer, effort.seed).await {
+                    (*finding, steps) = (shorter, fewer);
+                }
+                end = start;
+            }
+            chunk /= 2;
+        }
+    }
+    runs
+}
+
+/// The finding in a run of these steps. None: it does not show.
+async fn shows(world: &World, finding: &Finding, steps: &[Step], seed: u64) -> Option<Finding> {
+    let reference = world.run_steps(steps, &[], seed).await;
+    // The same place may be another one by number.
+    let places = plan::singles(&reference.entries, &reference.owned);
+    let same = |fault: &Fault| places.iter().find(|it| it.name == fault.name).cloned();
+    let faults: Vec<Fault> = finding.faults.iter().map(same).collect::<Option<_>>()?;
+    let mut found = Findings::default();
+    if faults.is_empty() {
+        found.add(verdict::alone(&reference), &[], &reference);
+    } else {
+        let run = world.run_steps(steps, &faults, seed).await;
+        found.add(verdict::compared(&run, &reference, &faults), &faults, &run);
+    }
+    let mut shown = found.iter().find(|it| it.is_of(finding.rule, &finding.details)).cloned()?;
+    shown.again = finding.again;
+    shown.steps = Some(steps.to_vec());
+    Some(shown)
+}
