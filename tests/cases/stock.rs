@@ -81,3 +81,8 @@ async fn a_plugin_by_zig_cc_and_the_standard_adapter_converges_prints_and_is_ref
 async fn a_plugin_by_go_and_the_standard_adapter_converges_prints_and_is_refused_a_file() -> anyhow::Result<()> {
     converges("stock-go", "Bad file number").await
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_by_cargo_for_wasip2_converges_prints_and_is_refused_a_file() -> anyhow::Result<()> {
+    converges("stock-rust", "No such file").await
+}

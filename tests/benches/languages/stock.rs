@@ -8,7 +8,7 @@ use windlass_wasm::Instances;
 use crate::{Size, built, calls, compiled, sandbox};
 
 /// They are named as their files.
-pub(crate) const NAMES: [&str; 4] = ["stock-python", "stock-js", "stock-c", "stock-go"];
+pub(crate) const NAMES: [&str; 5] = ["stock-python", "stock-js", "stock-c", "stock-go", "stock-rust"];
 
 pub(crate) async fn measure(name: &str, size: Size) -> anyhow::Result<()> {
     let cache = tempfile::tempdir()?;
