@@ -69,7 +69,7 @@ impl Comparison {
         let shown = |value: Option<&Value>, origin| {
             value.map_or_else(|| "(absent)".to_owned(), |value| brief(&self.plain.value(value, &path, &key, origin)))
         };
-        let path = path.replace("/<list>", "");
+        let path = path.replace("/<list>", "").replace("/<bookmark>", "");
         let summary = format!("{path}: {} → {}", shown(real, Origin::Real), shown(ours, Origin::Ours));
         Difference { path, real: real.cloned(), ours: ours.cloned(), summary }
     }
@@ -122,8 +122,7 @@ impl Comparison {
 
     fn are_equal_texts(&mut self, path: &str, key: &str, real: &str, ours: &str) -> bool {
         match key {
-            // A list's version is the server's, and moves with what others do.
-            "resourceVersion" if is_list_version(path) => {
+            "resourceVersion" if is_version_of_server(path) => {
                 return real == ours || (is_version(real) && is_version(ours));
             }
             "resourceVersion" if is_version(real) && is_version(ours) => return self.stand_for_each_other(real, ours),
@@ -146,18 +145,21 @@ impl Comparison {
         known.is_none_or(|known| known == ours) && backwards.is_none_or(|known| known == real)
     }
 
-    /// Brings lists without an order of their own into one, marks the metadata of lists, and hides UIDs in keys.
+    /// Brings lists without an order of their own into one, marks the metadata of lists and the objects of bookmarks, and
+    /// hides UIDs in keys.
     fn sorted(&self, value: &Value) -> Value {
         match value {
             Value::Array(items) => Value::Array(items.iter().map(|item| self.sorted(item)).collect()),
             Value::Object(fields) => {
                 let fields = &in_order(fields);
                 let is_list = fields.contains_key("items") || fields.contains_key("rows");
+                let is_bookmark = fields.get("type").is_some_and(|kind| kind == "BOOKMARK");
                 let mut changed = Map::new();
                 for (key, value) in fields {
                     let value = match (key.as_str(), value) {
                         ("managedFields", Value::Array(entries)) => self.sorted(&by_owner(entries)),
                         ("metadata", Value::Object(_)) if is_list => json!({ "<list>": self.sorted(value) }),
+                        ("object", Value::Object(_)) if is_bookmark => json!({ "<bookmark>": self.sorted(value) }),
                         _ => self.sorted(value),
                     };
                     let mut key = self.plain.key(key);
@@ -192,10 +194,10 @@ fn brief(value: &Value) -> String {
     format!("{}… {digest:08x}", text.chars().take(beginning).collect::<String>())
 }
 
-/// `/body/metadata/resourceVersion` of a list: it has items beside, which the pointer cannot say; lists are
-/// told by `sorted`, which marks them.
-fn is_list_version(path: &str) -> bool {
-    path.ends_with("/metadata/<list>/resourceVersion")
+/// The version of a list and of a bookmark is the server's, and moves with what others do. `sorted` marks both, since a
+/// pointer does not say what it leads through.
+fn is_version_of_server(path: &str) -> bool {
+    path.ends_with("/metadata/<list>/resourceVersion") || path.contains("/<bookmark>/")
 }
 
 /// Entries of one second stand in the order of their managers, and others in that of their times.
@@ -245,6 +247,21 @@ mod tests {
         assert_eq!(comparison.differences(&object("5"), &object("70")), []);
         assert_eq!(comparison.differences(&object("6"), &object("70")).len(), 1, "the real one moved on");
         assert_eq!(comparison.differences(&object("7"), &object("71")), [], "it is said once");
+    }
+
+    #[test]
+    fn what_others_write_moves_the_versions_of_lists_and_bookmarks() {
+        let mut comparison = Comparison::default();
+        let list = |version: &str| body(&json!({ "items": [], "metadata": { "resourceVersion": version } }));
+        let events = |version: &str| {
+            body(&json!([{ "type": "BOOKMARK", "object": { "metadata": { "resourceVersion": version } } }]))
+        };
+        for (real, ours) in [("5", "70"), ("5", "71"), ("6", "71")] {
+            assert_eq!(comparison.differences(&list(real), &list(ours)), []);
+            assert_eq!(comparison.differences(&events(real), &events(ours)), []);
+        }
+        let odd = comparison.differences(&events("5"), &events("x"));
+        assert_eq!(odd[0].path, "/body/0/object/metadata/resourceVersion");
     }
 
     #[test]

@@ -22,7 +22,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     let accepted = Accepted::read(&suite::accepted_file())?;
     let servers = Arc::new(Servers::start().await?);
     let outcomes = suite::run_all(Arc::clone(&servers), scripts).await;
-    Arc::into_inner(servers).context("nothing runs any more")?.stop().await?;
+    Arc::into_inner(servers).context("nothing runs any more")?.stop().await;
     let outcomes = outcomes?;
     if has("--answers") {
         for outcome in &outcomes {

@@ -11,6 +11,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
+use tokio::sync::OnceCell;
 use windlass_apiserver::{ApiServer, Config, StandIns};
 
 use crate::client::Client;
@@ -27,37 +28,38 @@ pub struct Servers {
     pub real: Client,
     /// A client of ours.
     pub ours: Client,
-    process: Option<Child>,
     embedded: Vec<ApiServer>,
 }
 
+/// The real one, which all that run in this process share. It ends when its standard input closes, as this process ends.
+static REAL: OnceCell<RealServer> = OnceCell::const_new();
+
+struct RealServer {
+    kubeconfig: String,
+    _process: Child,
+}
+
 impl Servers {
-    /// Starts both.
+    /// Starts an embedded one, and the real one unless it runs already.
     pub async fn start() -> anyhow::Result<Servers> {
-        let (process, kubeconfig) = tokio::task::spawn_blocking(start_real).await??;
-        let real = real_client(&kubeconfig)?;
+        let server = REAL.get_or_try_init(|| async { tokio::task::spawn_blocking(start_real).await? }).await?;
+        let real = real_client(&server.kubeconfig)?;
         let (embedded, ours) = start_embedded().await?;
-        Ok(Servers { real, ours, process: Some(process), embedded: vec![embedded] })
+        Ok(Servers { real, ours, embedded: vec![embedded] })
     }
 
     /// Starts the embedded one twice: what then differs is chance, and nothing that may be compared.
     pub async fn start_twins() -> anyhow::Result<Servers> {
         let (one, real) = start_embedded().await?;
         let (other, ours) = start_embedded().await?;
-        Ok(Servers { real, ours, process: None, embedded: vec![one, other] })
+        Ok(Servers { real, ours, embedded: vec![one, other] })
     }
 
-    /// Stops both.
-    pub async fn stop(self) -> anyhow::Result<()> {
+    /// Stops the embedded ones.
+    pub async fn stop(self) {
         for embedded in self.embedded {
             embedded.shutdown().await;
         }
-        if let Some(mut process) = self.process {
-            // Its standard input closes, which ends it in order.
-            drop(process.stdin.take());
-            process.wait()?;
-        }
-        Ok(())
     }
 }
 
@@ -67,7 +69,7 @@ async fn start_embedded() -> anyhow::Result<(ApiServer, Client)> {
     Ok((embedded, client))
 }
 
-fn start_real() -> anyhow::Result<(Child, String)> {
+fn start_real() -> anyhow::Result<RealServer> {
     let program = std::env::var(CLUSTER_BIN)
         .with_context(|| format!("{CLUSTER_BIN} must name the real server; `tools/build-cluster` builds it"))?;
     let mut process = Command::new(&program)
@@ -80,7 +82,7 @@ fn start_real() -> anyhow::Result<(Child, String)> {
     let output = process.stdout.take().context("standard output is piped")?;
     for line in BufReader::new(output).lines() {
         if let Some(path) = line?.strip_prefix("KUBECONFIG=") {
-            return Ok((process, std::fs::read_to_string(path)?));
+            return Ok(RealServer { kubeconfig: std::fs::read_to_string(path)?, _process: process });
         }
     }
     bail!("{program} ended before it was ready: {}", process.wait()?)

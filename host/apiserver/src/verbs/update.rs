@@ -31,17 +31,23 @@ pub(crate) fn update(
         return Err(nameless(target));
     }
     decode::check(target, &mut object)?;
-    let Some(current) = super::current(state, target, &options.consultation)? else {
-        if target.resource.create_on_update && target.subresource.is_none() {
-            prepare::may_create(state, target, &options.user)?;
-            return create::insert(state, target, options, object, Tracking::Update);
-        }
+    let current = super::current(state, target, &options.consultation)?;
+    let creates = target.resource.create_on_update && target.subresource.is_none();
+    if current.is_none() && !creates {
         return Err(ApiError::not_found(&target.resource.id, target.name()));
-    };
-    let uid = object::uid(&object);
-    if !uid.is_empty() && uid != object::uid(&current) {
-        return Err(precondition_failed(target, "UID", uid, object::uid(&current)));
     }
+    let (uid, found) = (object::uid(&object), current.as_deref().map(object::uid).unwrap_or_default());
+    if !uid.is_empty() && uid != found {
+        return Err(precondition_failed(target, "UID", uid, found));
+    }
+    let Some(current) = current else {
+        prepare::may_create(state, target, &options.user)?;
+        // A version of what is no longer there says nothing. Only a dry run answers with it.
+        if !options.dry_run {
+            object::metadata_mut(&mut object).remove("resourceVersion");
+        }
+        return create::insert(state, target, options, object, Tracking::Update);
+    };
     if matches!(object::resource_version(&object), "" | "0") && !target.resource.unconditional_update {
         let cause = Cause::invalid("metadata.resourceVersion", &json!(0), "must be specified for an update");
         return Err(ApiError::invalid_kind(&target.resource.id, target.name(), &[cause]));
