@@ -7,12 +7,12 @@
 //!
 //! The first measures the embedded server, in a process of its own; the second a real one, with its kubeconfig and process.
 //! The numbers are objects and watchers. Eight connections create `ConfigMaps`, each one after the other. Each watcher reads
-//! all events and checks their content: no object of a connection is missing, double, or out of order.
+//! all events and checks their content byte by byte: no object of a connection is missing, double, or out of order.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use base64::Engine as _;
@@ -25,7 +25,6 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -133,10 +132,11 @@ impl Server {
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
 async fn measure(server: Arc<Server>, objects: usize, watchers: usize, pid: u32) -> Result<(), Failure> {
     let before = proportional_memory(pid)?;
-    let version = current_version(&server).await?;
+    let (version, cpu_before) = (current_version(&server).await?, processor_seconds(pid)?);
+    let expected = Arc::new(Expected { objects, stream: Mutex::default() });
     let mut watching = JoinSet::new();
     for _ in 0..watchers {
-        watching.spawn(watch(Arc::clone(&server), version.clone(), objects));
+        watching.spawn(watch(Arc::clone(&server), version.clone(), Arc::clone(&expected)));
     }
     let begin = Instant::now();
     let mut creating = JoinSet::new();
@@ -154,8 +154,11 @@ async fn measure(server: Arc<Server>, objects: usize, watchers: usize, pid: u32)
     }
     if watchers > 0 {
         let seconds = begin.elapsed().as_secs_f64();
+        let bytes = expected.stream.lock().map_err(|_| "a watcher has panicked")?.checked / (1 << 20) * watchers;
         println!("watchers: {watchers} saw all {objects} events in order, {seconds:.2} s after the first create");
+        println!("          {bytes} MiB, {:.0} events a second", (objects * watchers) as f64 / seconds);
     }
+    println!("server: {:.2} s of the processors", processor_seconds(pid)? - cpu_before);
     println!("memory: {before} MiB before, {} MiB after (PSS of the server's process)", proportional_memory(pid)?);
     Ok(())
 }
@@ -167,16 +170,21 @@ async fn current_version(server: &Server) -> Result<String, Failure> {
     Ok(list["metadata"]["resourceVersion"].as_str().ok_or("a list without a version")?.to_owned())
 }
 
+/// What a connection creates.
+fn object(creator: usize, number: usize) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": { "name": format!("scale-{creator}-{number}"), "labels": { "app": "scale" } },
+        "data": { "number": number.to_string(), "text": "x".repeat(200) },
+    })
+}
+
 async fn create(server: Arc<Server>, creator: usize, count: usize) -> Result<(), Failure> {
     let mut sender = server.connect().await?;
     for number in 0..count {
-        let object = json!({
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": { "name": format!("scale-{creator}-{number}"), "labels": { "app": "scale" } },
-            "data": { "number": number.to_string(), "text": "x".repeat(200) },
-        });
-        let answer = sender.send_request(server.request("POST", PATH, object.to_string())?).await?;
+        let body = object(creator, number).to_string();
+        let answer = sender.send_request(server.request("POST", PATH, body)?).await?;
         let code = answer.status();
         let body = answer.into_body().collect().await?.to_bytes();
         if code != StatusCode::CREATED {
@@ -186,71 +194,85 @@ async fn create(server: Arc<Server>, creator: usize, count: usize) -> Result<(),
     Ok(())
 }
 
-#[derive(Deserialize)]
-struct Seen<'a> {
-    #[serde(rename = "type")]
-    kind: &'a str,
-    #[serde(borrow)]
-    object: SeenObject<'a>,
+/// The events of all watchers, which begin at one version and select the same: so each gets the same bytes. The first that
+/// gets them parses and checks them, and the others compare theirs, which costs a hundredth.
+struct Expected {
+    objects: usize,
+    stream: Mutex<CheckedStream>,
 }
 
-#[derive(Deserialize)]
-struct SeenObject<'a> {
-    #[serde(borrow)]
-    metadata: SeenMetadata<'a>,
-    #[serde(borrow)]
-    data: SeenData<'a>,
+#[derive(Default)]
+struct CheckedStream {
+    bytes: Vec<u8>,
+    /// So many of the bytes are whole events, and checked.
+    checked: usize,
+    /// The number of the next object of each connection.
+    next: [usize; CREATORS],
+    seen: usize,
+    last_version: u64,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct SeenMetadata<'a> {
-    name: &'a str,
-    resource_version: &'a str,
+impl Expected {
+    /// Checks what a watcher got at a place of its stream. True once it has all events.
+    fn check(&self, place: usize, data: &[u8]) -> Result<bool, Failure> {
+        let mut stream = self.stream.lock().map_err(|_| "another watcher has panicked")?;
+        let (known, new) = data.split_at(data.len().min(stream.bytes.len() - place));
+        let expected = &stream.bytes[place..place + known.len()];
+        if known != expected {
+            let (known, expected) = (String::from_utf8_lossy(known), String::from_utf8_lossy(expected));
+            return Err(format!("at byte {place} came\n{known}\nwhere another watcher got\n{expected}").into());
+        }
+        stream.bytes.extend_from_slice(new);
+        stream.check_events()?;
+        Ok(stream.seen == self.objects && place + data.len() == stream.bytes.len())
+    }
 }
 
-#[derive(Deserialize)]
-struct SeenData<'a> {
-    number: &'a str,
-}
-
-/// Reads all events and checks each against those before it.
-async fn watch(server: Arc<Server>, version: String, objects: usize) -> Result<(), Failure> {
-    let path = format!("{PATH}?watch=true&labelSelector=app%3Dscale&resourceVersion={version}&timeoutSeconds=3600");
-    let answer = server.connect().await?.send_request(server.request("GET", &path, String::new())?).await?;
-    let (mut body, mut buffer) = (answer.into_body(), Vec::new());
-    let (mut next, mut seen, mut last) = ([0_usize; CREATORS], 0, 0_u64);
-    while seen < objects {
-        let frame = body.frame().await.ok_or("the watch ended")??;
-        let Ok(data) = frame.into_data() else { continue };
-        buffer.extend_from_slice(&data);
-        let mut begin = 0;
-        while let Some(length) = buffer[begin..].iter().position(|byte| *byte == b'\n') {
-            let line = &buffer[begin..begin + length];
-            let event: Seen = serde_json::from_slice(line)
-                .map_err(|error| format!("{error}: {}", String::from_utf8_lossy(&line[..line.len().min(300)])))?;
-            let mut parts = event.object.metadata.name.split('-').skip(1);
-            let creator: usize = parts.next().ok_or("an odd name")?.parse()?;
-            let number: usize = parts.next().ok_or("an odd name")?.parse()?;
-            let revision: u64 = event.object.metadata.resource_version.parse()?;
-            let expected = next[creator];
-            if event.kind != "ADDED"
-                || number != expected
-                || event.object.data.number != number.to_string()
-                || revision <= last
-            {
-                return Err(format!(
-                    "{} {} came where {expected} was expected",
-                    event.kind, event.object.metadata.name
-                )
-                .into());
-            }
-            (next[creator], seen, last) = (expected + 1, seen + 1, revision);
+impl CheckedStream {
+    fn check_events(&mut self) -> Result<(), Failure> {
+        let (mut begin, bytes) = (self.checked, std::mem::take(&mut self.bytes));
+        while let Some(length) = bytes[begin..].iter().position(|byte| *byte == b'\n') {
+            let line = &bytes[begin..begin + length];
+            self.check_event(line).map_err(|why| format!("{why}: {}", String::from_utf8_lossy(line)))?;
             begin += length + 1;
         }
-        buffer.drain(..begin);
+        (self.checked, self.bytes) = (begin, bytes);
+        Ok(())
     }
-    Ok(())
+
+    /// An event is the creation of the next object of its connection, as it was sent, at a later version.
+    fn check_event(&mut self, line: &[u8]) -> Result<(), Failure> {
+        let event: Value = serde_json::from_slice(line)?;
+        let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).ok_or("an odd event");
+        let creator: usize = text("/object/metadata/name")?.split('-').nth(1).ok_or("an odd name")?.parse()?;
+        let next = self.next.get_mut(creator).ok_or("an odd name")?;
+        let (sent, version) = (object(creator, *next), text("/object/metadata/resourceVersion")?.parse()?);
+        let is_sent = ["/metadata/name", "/metadata/labels", "/data"]
+            .iter()
+            .all(|member| event["object"].pointer(member) == sent.pointer(member));
+        if text("/type")? != "ADDED" || !is_sent || version <= self.last_version {
+            return Err(format!("not object {next} of connection {creator}, or before its time").into());
+        }
+        *next += 1;
+        self.seen += 1;
+        self.last_version = version;
+        Ok(())
+    }
+}
+
+/// Reads all events, and checks them.
+async fn watch(server: Arc<Server>, version: String, expected: Arc<Expected>) -> Result<(), Failure> {
+    let path = format!("{PATH}?watch=true&labelSelector=app%3Dscale&resourceVersion={version}&timeoutSeconds=3600");
+    let answer = server.connect().await?.send_request(server.request("GET", &path, String::new())?).await?;
+    let (mut body, mut place) = (answer.into_body(), 0);
+    loop {
+        let frame = body.frame().await.ok_or("the watch ended")??;
+        let Ok(data) = frame.into_data() else { continue };
+        if expected.check(place, &data)? {
+            return Ok(());
+        }
+        place += data.len();
+    }
 }
 
 /// The memory of a process in MiB, shared pages divided among those that share them.
@@ -259,4 +281,13 @@ fn proportional_memory(pid: u32) -> Result<u64, Failure> {
     let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:")).ok_or("no Pss")?;
     let kib: u64 = line.trim().trim_end_matches(" kB").trim().parse()?;
     Ok(kib / 1024)
+}
+
+/// How long a process has computed, in its own code and in the kernel.
+fn processor_seconds(pid: u32) -> Result<f64, Failure> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // After the program's name, which is in parentheses; in hundredths on every Linux.
+    let (_, fields) = stat.rsplit_once(')').ok_or("an odd stat")?;
+    let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<u32>);
+    Ok(f64::from(ticks.sum::<Result<u32, _>>()?) / 100.0)
 }

@@ -16,7 +16,7 @@ use crate::schema::Malformed;
 
 /// The stored object as a request for `resource` sees it.
 pub(crate) fn for_reader(resource: &ResourceType, stored: &Arc<Value>) -> Arc<Value> {
-    let is_own_version = stored["apiVersion"].as_str() == Some(resource.api_version().as_str());
+    let is_own_version = stored["apiVersion"].as_str().is_some_and(|version| resource.has_api_version(version));
     if is_own_version && resource.custom.as_ref().is_none_or(|custom| is_newer(stored, custom)) {
         return Arc::clone(stored);
     }

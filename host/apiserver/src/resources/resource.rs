@@ -118,6 +118,14 @@ impl ResourceType {
         group_version(&self.id.group, &self.version)
     }
 
+    /// Whether objects of this `apiVersion` are in this version.
+    pub(crate) fn has_api_version(&self, text: &str) -> bool {
+        match text.split_once('/') {
+            Some((group, version)) => !group.is_empty() && group == self.id.group && version == self.version,
+            None => self.id.group.is_empty() && text == self.version,
+        }
+    }
+
     /// Whether requests to the subresource of this name are served.
     pub(crate) fn has_subresource(&self, name: &str) -> bool {
         match name {

@@ -57,9 +57,6 @@ pub(super) async fn converted_one(
     Ok(converted.into_iter().next().unwrap_or(object))
 }
 
-/// The most changes that a watch converts with one question, and holds until they are sent.
-pub(super) const TOGETHER: usize = 256;
-
 /// The objects of a watch, brought into its version. Each change is converted once, however slowly the client reads.
 pub(super) struct Conversion {
     /// UIDs of questions. How many there are depends on time, so they are no part of what a seed repeats.
@@ -103,10 +100,10 @@ impl Conversion {
         let states = states.cloned().collect();
         let mut states = self.objects(shared, resource, states).await?.into_iter();
         for change in changes {
-            let previous = change.previous.as_mut().filter(|_| with_previous);
-            for (place, state) in std::iter::once(&mut change.object).chain(previous).zip(&mut states) {
-                *place = state;
-            }
+            let Some(object) = states.next() else { break };
+            let has_previous = with_previous && change.previous.is_some();
+            let previous = if has_previous { states.next() } else { change.previous.take() };
+            change.show_instead(object, previous);
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use crate::reactors::watches::{self, WatchDropped, WatchEvent, WatchPlan};
 use crate::request::Target;
 use crate::request::media::{Encoding, Form};
 use crate::resources::convert;
-use crate::server::convert::{Conversion, TOGETHER};
+use crate::server::convert::Conversion;
 use crate::server::represent;
 use crate::server::watch_options::{Start, WatchOptions};
 use crate::status_error::ApiError;
@@ -30,6 +30,9 @@ use crate::verbs::list::expired;
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(2);
 /// How long a chunk is, if nothing disturbs the watch: as much as a client costs that does not read.
 const CHUNK: usize = 256 * 1024;
+/// The most changes that a watch takes from the log at a time, and converts with one question: a watch that is far behind
+/// keeps nobody waiting.
+const TOGETHER: usize = 256;
 
 /// A running watch.
 pub(crate) struct Watcher {
@@ -243,7 +246,11 @@ impl Watcher {
             self.position = change.revision;
             if let Some((kind, object)) = self.seen(&change) {
                 self.told = change.revision;
-                self.write(lines, kind, &object);
+                if self.sends_as_stored() {
+                    write_line(lines, kind, &change.json_of(&object));
+                } else {
+                    self.write(lines, kind, &object);
+                }
             }
             if lines.len() >= self.chunk {
                 if let Some(conversion) = &mut self.conversion {
@@ -257,7 +264,7 @@ impl Watcher {
 
     /// Changes that are not sent yet, in the watch's version, and what comes after them.
     async fn next_changes(&mut self) -> Result<(VecDeque<Change>, Then), ApiError> {
-        let (changes, redefined) = {
+        let taken = {
             let mut state = self.shared.lock();
             if state.era != self.era {
                 return Ok((VecDeque::new(), Then::End));
@@ -265,33 +272,34 @@ impl Watcher {
             if let Some(ready) = self.conversion.as_mut().and_then(Conversion::take_ready) {
                 return Ok((ready, Then::More));
             }
-            let log = state.store.log(&self.target.resource.storage);
-            (self.changes(log), log.redefined() > self.opened)
+            self.take_changes(state.store.log(&self.target.resource.storage))
         };
-        let mut changes = changes.map_err(|Forgotten { up_to }| {
+        let (mut changes, then) = taken.map_err(|Forgotten { up_to }| {
             ApiError::expired(format!("too old resource version: {} ({up_to})", self.position))
         })?;
-        let then = if redefined { Then::End } else { Then::Nothing };
-        let Some(conversion) = &mut self.conversion else { return Ok((changes.into(), then)) };
-        let are_all = changes.len() <= TOGETHER;
-        changes.truncate(TOGETHER);
-        let with_previous = !self.options.selectors.is_empty();
-        conversion.convert(&self.shared, &self.target.resource, &mut changes, with_previous).await?;
-        Ok((changes.into(), if are_all { then } else { Then::More }))
+        if let Some(conversion) = &mut self.conversion {
+            let with_previous = !self.options.selectors.is_empty();
+            conversion.convert(&self.shared, &self.target.resource, &mut changes, with_previous).await?;
+        }
+        Ok((changes.into(), then))
     }
 
-    /// The changes since the last call. A definition that changes begins a new history for watches, as a real server's
-    /// cache does.
-    fn changes(&self, log: &ChangeLog) -> Result<Vec<Change>, Forgotten> {
+    /// The next changes of the log. A definition that changes begins a new history for watches, as a real server's cache
+    /// does.
+    fn take_changes(&self, log: &ChangeLog) -> Result<(Vec<Change>, Then), Forgotten> {
         let redefined = log.redefined();
         if redefined <= self.opened && self.position < redefined {
             return Err(Forgotten { up_to: redefined });
         }
-        let mut changes = log.since(self.position)?;
-        if redefined > self.opened {
-            changes.retain(|change| change.revision < redefined);
-        }
-        Ok(changes)
+        let ends = redefined > self.opened;
+        let mut later = log.since(self.position)?.take_while(|change| !ends || change.revision < redefined);
+        let changes = later.by_ref().take(TOGETHER).cloned().collect();
+        let then = match later.next() {
+            Some(_) => Then::More,
+            None if ends => Then::End,
+            None => Then::Nothing,
+        };
+        Ok((changes, then))
     }
 
     /// The event of a change for this watch: an object that begins or ceases to match is added or deleted.
@@ -335,7 +343,7 @@ impl Watcher {
             let mut state = self.shared.lock();
             let log = state.store.log(&self.target.resource.storage);
             match log.since(self.position) {
-                Ok(changes) if changes.is_empty() => state.store.revision(),
+                Ok(changes) if changes.len() == 0 => state.store.revision(),
                 _ => return lines,
             }
         };
@@ -346,6 +354,11 @@ impl Watcher {
             self.write(&mut lines, "BOOKMARK", &bookmark);
         }
         lines
+    }
+
+    /// Whether an event is the stored object's own JSON, which all watches share.
+    fn sends_as_stored(&self) -> bool {
+        self.chunk != 1 && self.options.form == Form::Full && self.options.encoding != Encoding::Protobuf
     }
 
     fn write(&mut self, lines: &mut Vec<u8>, kind: &str, object: &Value) {
@@ -377,7 +390,7 @@ impl Watcher {
             return;
         }
         if self.options.encoding != Encoding::Protobuf {
-            write_line(lines, kind, object);
+            write_line(lines, kind, object.to_string().as_bytes());
             return;
         }
         let frame = protobuf::frame(kind, object).or_else(|problem| {
@@ -388,11 +401,11 @@ impl Watcher {
     }
 }
 
-fn write_line(lines: &mut Vec<u8>, kind: &str, object: &Value) {
-    // Built by hand so that the object is not cloned into an event.
-    lines.extend_from_slice(format!("{{\"type\":\"{kind}\",\"object\":").as_bytes());
-    lines.extend_from_slice(object.to_string().as_bytes());
-    lines.extend_from_slice(b"}\n");
+/// Built by hand so that the object is not cloned into an event.
+fn write_line(lines: &mut Vec<u8>, kind: &str, object: &[u8]) {
+    for part in [br#"{"type":""#, kind.as_bytes(), br#"","object":"#, object, b"}\n"] {
+        lines.extend_from_slice(part);
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! The bounded history of one resource: what watches read. `storage` records, `watch` reads.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::collections::{VecDeque, vec_deque};
+use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -23,6 +24,25 @@ pub(crate) struct Change {
     pub(crate) object: Arc<Value>,
     /// The state before: whether a selector saw the object until now.
     pub(crate) previous: Option<Arc<Value>>,
+    /// `object` as JSON, once a watch has written it: all watches send the same bytes.
+    json: Arc<OnceLock<Bytes>>,
+}
+
+impl Change {
+    pub(crate) fn new(revision: u64, kind: ChangeKind, object: Arc<Value>, previous: Option<Arc<Value>>) -> Change {
+        Change { revision, kind, object, previous, json: Arc::default() }
+    }
+
+    /// `shown` as JSON: where that is the change's own object, written once for all who ask.
+    pub(crate) fn json_of(&self, shown: &Arc<Value>) -> Bytes {
+        let written = || Bytes::from(shown.to_string());
+        if Arc::ptr_eq(shown, &self.object) { self.json.get_or_init(written).clone() } else { written() }
+    }
+
+    /// The states in place of those that were stored.
+    pub(crate) fn show_instead(&mut self, object: Arc<Value>, previous: Option<Arc<Value>>) {
+        *self = Change::new(self.revision, self.kind, object, previous);
+    }
 }
 
 /// The changes asked for are no longer all known.
@@ -77,13 +97,13 @@ impl ChangeLog {
         self.redefined
     }
 
-    /// The changes after `revision`.
-    pub(crate) fn since(&self, revision: u64) -> Result<Vec<Change>, Forgotten> {
+    /// The changes after `revision`, the oldest first.
+    pub(crate) fn since(&self, revision: u64) -> Result<vec_deque::Iter<'_, Change>, Forgotten> {
         if revision < self.forgotten {
             return Err(Forgotten { up_to: self.forgotten });
         }
         let first = self.changes.partition_point(|change| change.revision <= revision);
-        Ok(self.changes.range(first..).cloned().collect())
+        Ok(self.changes.range(first..))
     }
 
     /// The revision before the last `count` changes, or before the first of those that are known.
@@ -119,7 +139,7 @@ mod tests {
         let mut log = ChangeLog::new(capacity, 0);
         for &revision in revisions {
             let object = Arc::new(Value::Null);
-            log.record(Change { revision, kind: ChangeKind::Added, object, previous: None });
+            log.record(Change::new(revision, ChangeKind::Added, object, None));
         }
         log
     }
@@ -127,16 +147,26 @@ mod tests {
     #[test]
     fn only_later_changes_are_returned() {
         let log = log_with(&[2, 5, 9], 10);
-        let revisions: Vec<u64> =
-            log.since(5).expect("nothing is forgotten").iter().map(|change| change.revision).collect();
+        let revisions: Vec<u64> = log.since(5).expect("nothing is forgotten").map(|change| change.revision).collect();
         assert_eq!(revisions, [9]);
     }
 
     #[test]
     fn what_fell_out_of_the_history_is_reported_as_forgotten() {
         let log = log_with(&[2, 5, 9], 2);
-        assert_eq!(log.since(1).expect_err("revision 2 was dropped"), Forgotten { up_to: 2 });
+        assert_eq!(log.since(1).err(), Some(Forgotten { up_to: 2 }));
         assert_eq!(log.since(2).expect("5 and 9 are here").len(), 2);
+    }
+
+    #[test]
+    fn what_is_sent_to_many_is_written_once() {
+        let change = Change::new(2, ChangeKind::Added, Arc::new(Value::from("a")), None);
+        let first = change.json_of(&change.object);
+        assert_eq!((&first[..], first.as_ptr()), (&br#""a""#[..], change.clone().json_of(&change.object).as_ptr()));
+        assert_eq!(&change.json_of(&Arc::new(Value::from("b")))[..], br#""b""#);
+        let mut converted = change.clone();
+        converted.show_instead(Arc::new(Value::from("c")), None);
+        assert_eq!(&converted.json_of(&converted.object)[..], br#""c""#);
     }
 
     #[test]

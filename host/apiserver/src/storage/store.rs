@@ -5,7 +5,7 @@
 //! It knows nothing of HTTP, kinds or rules: `verbs` decide what may be written, this keeps it. Whoever holds the
 //! server's lock is the only writer, so a method sees and leaves a consistent state.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, vec_deque};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -124,7 +124,7 @@ impl Store {
         for change in self.changes_since(resource, revision)? {
             before
                 .entry(place(object::namespace(&change.object), object::name(&change.object)))
-                .or_insert(change.previous);
+                .or_insert_with(|| change.previous.clone());
         }
         let inside = prefix(namespace);
         let first = format!("{inside}{from}");
@@ -141,10 +141,10 @@ impl Store {
 
     /// An object as it was at a revision.
     pub(crate) fn get_at(&self, key: &ObjectKey, revision: u64) -> Result<Option<Arc<Value>>, Forgotten> {
-        let changes = self.changes_since(&key.resource, revision)?;
+        let mut changes = self.changes_since(&key.resource, revision)?;
         let is_of = |object: &Value| object::name(object) == key.name && object::namespace(object) == key.namespace;
-        match changes.into_iter().find(|change| is_of(&change.object)) {
-            Some(change) => Ok(change.previous),
+        match changes.find(|change| is_of(&change.object)) {
+            Some(change) => Ok(change.previous.clone()),
             None => Ok(self.get(key).cloned()),
         }
     }
@@ -154,11 +154,11 @@ impl Store {
         self.tables.get(resource)?.log.revision_before(count)
     }
 
-    fn changes_since(&self, resource: &GroupResource, revision: u64) -> Result<Vec<Change>, Forgotten> {
+    fn changes_since(&self, resource: &GroupResource, revision: u64) -> Result<vec_deque::Iter<'_, Change>, Forgotten> {
         match self.tables.get(resource) {
             Some(table) => table.log.since(revision),
             None if revision < self.known_since => Err(Forgotten { up_to: self.known_since }),
-            None => Ok(Vec::new()),
+            None => Ok(vec_deque::Iter::default()),
         }
     }
 
@@ -192,7 +192,7 @@ impl Store {
         self.forget_links(key, previous.as_deref());
         self.link(key, &object);
         let kind = if previous.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
-        self.record(&key.resource, Change { revision, kind, object: Arc::clone(&object), previous });
+        self.record(&key.resource, Change::new(revision, kind, Arc::clone(&object), previous));
         object
     }
 
@@ -205,8 +205,7 @@ impl Store {
         self.forget_links(key, Some(&previous));
         object::metadata_mut(&mut last).insert("resourceVersion".to_owned(), json!(revision.to_string()));
         let object = Arc::new(last);
-        let change =
-            Change { revision, kind: ChangeKind::Deleted, object: Arc::clone(&object), previous: Some(previous) };
+        let change = Change::new(revision, ChangeKind::Deleted, Arc::clone(&object), Some(previous));
         self.record(&key.resource, change);
         Some(object)
     }
@@ -223,7 +222,7 @@ impl Store {
         let place = place(&key.namespace, &key.name);
         Arc::make_mut(&mut self.table(&key.resource).objects).insert(place, Arc::clone(&object));
         self.link(key, &object);
-        let change = Change { revision: self.revision, kind: ChangeKind::Added, object, previous: None };
+        let change = Change::new(self.revision, ChangeKind::Added, object, None);
         self.agenda.see(key.resource.clone(), change);
         self.changed.notify_one();
     }
