@@ -12,6 +12,7 @@ use crate::cause::Cause;
 use crate::object;
 use crate::request::{Target, WriteOptions, decode};
 use crate::resources::crd;
+use crate::resources::resource::GroupResource;
 use crate::rules::defaults;
 use crate::status_error::ApiError;
 use crate::storage::state::State;
@@ -133,10 +134,22 @@ pub(super) fn precondition_failed(target: &Target, what: &str, given: &str, foun
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: /registry/{group}{}/{namespace}{}, ResourceVersion: 0, \
          AdditionalErrorMsg: Precondition failed: {what} in precondition: {given}, {what} in object meta: {found}",
-        id.plural,
+        storage_folder(id),
         target.name()
     );
     ApiError::conflict(id, target.name(), &why)
+}
+
+/// Where a real server's storage keeps the objects of a resource.
+fn storage_folder(id: &GroupResource) -> &str {
+    match (id.group.as_str(), id.plural.as_str()) {
+        ("", "endpoints") => "services/endpoints",
+        ("", "nodes") => "minions",
+        ("", "replicationcontrollers") => "controllers",
+        ("", "services") => "services/specs",
+        ("networking.k8s.io", "ingresses") => "ingress",
+        (_, plural) => plural,
+    }
 }
 
 /// The version must be the current one; a UID is a precondition of a PUT, and elsewhere a change that is not allowed.
