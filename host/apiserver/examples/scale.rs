@@ -154,7 +154,7 @@ async fn measure(server: Arc<Server>, objects: usize, watchers: usize, pid: u32)
     }
     if watchers > 0 {
         let seconds = begin.elapsed().as_secs_f64();
-        let bytes = expected.stream.lock().map_err(|_| "a watcher has panicked")?.checked / (1 << 20) * watchers;
+        let bytes = expected.stream.lock().map_err(|_| "a watcher has panicked")?.checked * watchers / (1 << 20);
         println!("watchers: {watchers} saw all {objects} events in order, {seconds:.2} s after the first create");
         println!("          {bytes} MiB, {:.0} events a second", (objects * watchers) as f64 / seconds);
     }

@@ -22,7 +22,7 @@ use crate::server::convert::Conversion;
 use crate::server::represent;
 use crate::server::watch_options::{Start, WatchOptions};
 use crate::status_error::ApiError;
-use crate::storage::change_log::{Change, ChangeKind, ChangeLog, Forgotten};
+use crate::storage::change_log::{Change, ChangeLog, Forgotten};
 use crate::storage::state::{Shared, State};
 use crate::verbs::list::expired;
 
@@ -244,7 +244,7 @@ impl Watcher {
         let mut changes = changes;
         while let Some(change) = changes.pop_front() {
             self.position = change.revision;
-            if let Some((kind, object)) = self.seen(&change) {
+            if let Some((kind, object)) = self.options.seen(&self.target, &change) {
                 self.told = change.revision;
                 if self.sends_as_stored() {
                     write_line(lines, kind, &change.json_of(&object));
@@ -300,36 +300,6 @@ impl Watcher {
             None => Then::Nothing,
         };
         Ok((changes, then))
-    }
-
-    /// The event of a change for this watch: an object that begins or ceases to match is added or deleted.
-    fn seen(&self, change: &Change) -> Option<(&'static str, Arc<Value>)> {
-        let resource = &self.target.resource;
-        let in_namespace =
-            self.target.namespace.as_deref().is_none_or(|wanted| object::namespace(&change.object) == wanted);
-        if !in_namespace {
-            return None;
-        }
-        let selected = |stored: &Arc<Value>| self.options.selectors.matches(&convert::for_reader(resource, stored));
-        let before = change.previous.as_ref().is_some_and(selected);
-        let now = change.kind != ChangeKind::Deleted && selected(&change.object);
-        let kind = match (before, now) {
-            (false, true) => "ADDED",
-            (true, true) => "MODIFIED",
-            (true, false) => "DELETED",
-            (false, false) => return None,
-        };
-        // An object that left the selector is shown as it was when it was last selected, at the version of the change.
-        let shown = match (&change.previous, kind, change.kind) {
-            (Some(previous), "DELETED", ChangeKind::Modified) => {
-                let mut last = convert::for_reader(resource, previous);
-                let version = json!(change.revision.to_string());
-                object::metadata_mut(Arc::make_mut(&mut last)).insert("resourceVersion".to_owned(), version);
-                last
-            }
-            _ => convert::for_reader(resource, &change.object),
-        };
-        Some((kind, shown))
     }
 
     /// A bookmark, if bookmarks are wanted and the server is further than the client knows. Changes that arrived in the

@@ -1,12 +1,18 @@
 //! The options of a watch: where it begins, what it selects, and how it answers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
+use crate::object;
 use crate::request::media::{Accepted, Encoding, Form};
 use crate::request::selector::Selectors;
 use crate::request::{Query, Target, list_options};
+use crate::resources::convert;
 use crate::server::represent::IncludeObject;
 use crate::status_error::ApiError;
+use crate::storage::change_log::{Change, ChangeKind};
 
 /// How long a watch runs if it names no timeout.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
@@ -72,6 +78,35 @@ impl WatchOptions {
             encoding: accepted.encoding,
             include_object: IncludeObject::read(query)?,
         })
+    }
+
+    /// The event of a change for this watch: an object that begins or ceases to match is added or deleted.
+    pub(super) fn seen(&self, target: &Target, change: &Change) -> Option<(&'static str, Arc<Value>)> {
+        let resource = &target.resource;
+        let in_namespace = target.namespace.as_deref().is_none_or(|wanted| object::namespace(&change.object) == wanted);
+        if !in_namespace {
+            return None;
+        }
+        let selected = |stored: &Arc<Value>| self.selectors.matches(&convert::for_reader(resource, stored));
+        let before = change.previous.as_ref().is_some_and(selected);
+        let now = change.kind != ChangeKind::Deleted && selected(&change.object);
+        let kind = match (before, now) {
+            (false, true) => "ADDED",
+            (true, true) => "MODIFIED",
+            (true, false) => "DELETED",
+            (false, false) => return None,
+        };
+        // An object that left the selector is shown as it was when it was last selected, at the version of the change.
+        let shown = match (&change.previous, kind, change.kind) {
+            (Some(previous), "DELETED", ChangeKind::Modified) => {
+                let mut last = convert::for_reader(resource, previous);
+                let version = json!(change.revision.to_string());
+                object::metadata_mut(Arc::make_mut(&mut last)).insert("resourceVersion".to_owned(), version);
+                last
+            }
+            _ => convert::for_reader(resource, &change.object),
+        };
+        Some((kind, shown))
     }
 }
 
