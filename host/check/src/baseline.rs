@@ -146,7 +146,7 @@ mod tests {
         let not_met = baseline.take_out(&mut later);
         assert_eq!(not_met.iter().map(|it| it.rule).collect::<Vec<_>>(), [Rule::Quiet]);
         assert_eq!(later.accepted, 1);
-        assert_eq!(later.findings.iter().map(|it| it.about()).collect::<Vec<_>>(), ["configmaps default/b /data"]);
+        assert_eq!(later.findings.iter().map(Finding::about).collect::<Vec<_>>(), ["configmaps default/b /data"]);
         let mut of_another = report(&[(Rule::Quiet, "x")]);
         of_another.scenario = "other".into();
         assert!(baseline.take_out(&mut of_another).is_empty() && of_another.findings.len() == 1);
