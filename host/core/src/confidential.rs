@@ -6,19 +6,35 @@ use std::sync::Arc;
 
 /// A text that may hold secrets. Cheap to clone. It reads like any text, but neither `{}` nor `{:?}` shows it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Confidential(Arc<str>);
+pub struct Confidential {
+    text: Arc<str>,
+    secrets: Arc<[Arc<str>]>,
+}
+
+impl Confidential {
+    /// `text`, in which the values of `secrets` stand.
+    pub fn holding(text: impl Into<Arc<str>>, secrets: impl IntoIterator<Item = Self>) -> Self {
+        Self { text: text.into(), secrets: secrets.into_iter().map(|secret| secret.text).collect() }
+    }
+
+    /// The values of Secrets that are known to stand in the text.
+    #[must_use]
+    pub fn secrets(&self) -> &[Arc<str>] {
+        &self.secrets
+    }
+}
 
 impl Deref for Confidential {
     type Target = str;
 
     fn deref(&self) -> &str {
-        &self.0
+        &self.text
     }
 }
 
 impl<T: Into<Arc<str>>> From<T> for Confidential {
     fn from(text: T) -> Self {
-        Self(text.into())
+        Self::holding(text, [])
     }
 }
 

@@ -111,6 +111,18 @@ impl Difference {
         found
     }
 
+    /// The fields that are named.
+    #[must_use]
+    pub fn fields(&self) -> &[String] {
+        &self.fields
+    }
+
+    /// How many more there are.
+    #[must_use]
+    pub fn unnamed(&self) -> usize {
+        self.unnamed
+    }
+
     /// Whether the states are the same.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -3,6 +3,7 @@
 
 mod absent;
 mod live;
+mod surroundings;
 
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use crate::write::{Collection, DeleteOptions, Operation};
 
 pub use absent::Absent;
 pub use live::{Live, LiveGet, LiveQuery, LogQuery, ServedKind, View};
+pub use surroundings::Surroundings;
 
 /// The context of an import call: who asks, about which primary, in which trace.
 #[derive(Clone, Debug)]
@@ -258,4 +260,6 @@ pub struct Ports {
     pub metrics: Arc<dyn Metrics>,
     /// HTTP.
     pub http: Arc<dyn Http>,
+    /// Time and chance. None: the host's own.
+    pub surroundings: Option<Arc<dyn Surroundings>>,
 }

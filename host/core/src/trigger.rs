@@ -43,6 +43,18 @@ pub enum TriggerReason {
 }
 
 impl TriggerReason {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Changed,
+        Self::Deleted,
+        Self::Start,
+        Self::Resync,
+        Self::RequeueAfter,
+        Self::Retry,
+        Self::Swap,
+        Self::Configuration,
+    ];
+
     /// In `CamelCase`, as plugins see it.
     #[must_use]
     pub fn as_str(self) -> &'static str {

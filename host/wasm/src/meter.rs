@@ -72,6 +72,11 @@ impl Meter {
         self.time.left()
     }
 
+    /// The processor time so far. To be asked on the thread that runs the call.
+    pub(crate) fn cpu(&self) -> Duration {
+        self.cpu.used_within_poll()
+    }
+
     /// Whether the call may go on, by its wall time and its processor time. To be asked on the thread that runs it.
     /// Returns the processor time so far.
     pub(crate) fn check_time(&self) -> Result<Duration, Overrun> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use tokio::runtime::Handle;
-use windlass_core::ports::{CallContext, Ports};
+use windlass_core::ports::{CallContext, Ports, Surroundings};
 
 use crate::counters::Counters;
 use crate::limits::{Limit, Overrun};
@@ -59,6 +59,14 @@ impl World {
             Self::Describe(_) | Self::Parked => None,
             Self::Reconcile(world) => Some(&world.call),
             Self::Answer(world) => Some(&world.call),
+        }
+    }
+
+    /// Time and chance, if they are not the host's own.
+    fn surroundings(&self) -> Option<&dyn Surroundings> {
+        match self {
+            Self::Reconcile(world) => world.ports.surroundings.as_deref(),
+            Self::Describe(_) | Self::Answer(_) | Self::Parked => None,
         }
     }
 
@@ -139,9 +147,10 @@ impl ReconcileWorld {
 
     /// Fills `bytes` with what nobody can guess, unless the call can be made again.
     fn fill_random(&mut self, bytes: &mut [u8]) {
-        match &mut self.replayed {
-            Some(replayed) => replayed.random.fill_bytes(bytes),
-            None => windlass_world::fill(bytes),
+        match (&mut self.replayed, &self.ports.surroundings) {
+            (Some(replayed), _) => replayed.random.fill_bytes(bytes),
+            (None, Some(surroundings)) => surroundings.fill_random(bytes),
+            (None, None) => windlass_world::fill(bytes),
         }
     }
 }
@@ -180,7 +189,9 @@ impl CallState {
         if let Some(told) = self.world.told_now() {
             return told + self.slept;
         }
-        self.latest = self.latest.max(windlass_world::now());
+        let really = windlass_world::now();
+        let now = self.world.surroundings().map_or(really, |surroundings| surroundings.now(really));
+        self.latest = self.latest.max(now);
         self.latest
     }
 
@@ -202,14 +213,17 @@ impl CallState {
         let now = match self.world.told_now() {
             Some(told) => told + self.slept,
             // Not from zero on, which some runtimes take for a clock that is broken.
-            None => Duration::from_secs(1) + self.wasi().epoch.elapsed(),
+            None => {
+                let really = Duration::from_secs(1) + self.wasi().epoch.elapsed();
+                self.world.surroundings().map_or(really, |surroundings| surroundings.monotonic(really))
+            }
         };
         u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
     }
 
     /// Has `time` pass for the guest at once, where time stands still otherwise. Or not, where it is real.
     pub(crate) fn passes_at_once(&mut self, time: Duration) -> bool {
-        let is_told = self.world.told_now().is_some();
+        let is_told = self.world.told_now().is_some() || self.world.surroundings().is_some_and(Surroundings::is_told);
         if is_told {
             self.slept = self.slept.saturating_add(time);
         }
@@ -234,6 +248,9 @@ impl CallState {
     /// Where the guest calls `import`: counts it, and gives what it may act upon. Nothing but `reconcile` may.
     pub(crate) fn enter(&mut self, import: &'static str) -> wasmtime::Result<&mut ReconcileWorld> {
         self.meter.host_call()?;
+        if let Some(surroundings) = self.world.surroundings() {
+            surroundings.enters(self.meter.cpu());
+        }
         self.reconcile(import)
     }
 

@@ -32,6 +32,7 @@ impl Absent {
             events: absent.clone(),
             metrics: absent.clone(),
             http: absent,
+            surroundings: None,
         }
     }
 }

@@ -284,6 +284,7 @@ impl Controller {
             events: guards.limited(self.parts.host.recorder.clone()),
             metrics: Arc::new(self.parts.host.metrics.plugins().clone()),
             http: Arc::new(self.parts.host.egress.clone()),
+            surroundings: None,
         };
         let host = &self.parts.host;
         let counted = counted(ports, &host.metrics, self.parts.plugin.name(), host.read_only);

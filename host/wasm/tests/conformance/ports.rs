@@ -64,6 +64,7 @@ impl Recorder {
             events: self.clone(),
             metrics: self.clone(),
             http: self.clone(),
+            surroundings: None,
         }
     }
 

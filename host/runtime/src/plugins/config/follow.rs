@@ -84,7 +84,7 @@ impl ConfigFollower {
             return if problems.is_empty() { Ok("{}".into()) } else { Err(ConfigError::Missing { path, problems }) };
         };
         *secrets = file.secrets.len();
-        let mut document = Value::Object(file.config);
+        let (mut document, mut values) = (Value::Object(file.config), Vec::new());
         for secret in &file.secrets {
             let value = self.source.value(&secret.secret_key_ref).await.map_err(|source| ConfigError::Secret {
                 path: path.clone(),
@@ -93,8 +93,9 @@ impl ConfigFollower {
             })?;
             put(&mut document, &secret.path, &value)
                 .map_err(|message| ConfigError::Wrong { path: path.clone(), message })?;
+            values.push(value);
         }
-        let text = Confidential::from(document.to_string());
+        let text = Confidential::holding(document.to_string(), values);
         let problems = self.schema.check(document, !file.secrets.is_empty()).await;
         if !problems.is_empty() {
             return Err(ConfigError::Misfit { path, problems });
