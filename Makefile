@@ -77,6 +77,7 @@ else
 	cargo build --locked --workspace --bins --profile bench
 	cargo bench --locked --workspace --bench queue
 	cargo bench --locked --workspace --bench gate
+	cargo bench --locked --workspace --bench overhead
 	cargo bench --locked --workspace --bench engine $(if $(QUICK),-- --quick)
 	cargo bench --locked --workspace --bench pointers
 	cargo bench --locked --workspace --bench calls $(if $(QUICK),-- --quick)

@@ -31,6 +31,7 @@ mod outage;
 mod policies;
 mod proxy;
 mod read_only;
+mod record;
 mod reload;
 mod replicas;
 mod review;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use windlass_core::features::{Feature, Features};
 use windlass_kube::client::Connection;
 use windlass_kube::{Discovery, InformerOptions, Informers, Recorder, Writer};
+use windlass_record::Recordings;
 
 use crate::admission::kinds::Kinds;
 use crate::admission::reviews::ServerReviews;
@@ -14,7 +15,7 @@ use crate::egress::tls::Trust;
 use crate::egress::{ApiServer, Egress, HttpLimits, SystemResolver};
 use crate::leadership::Leadership;
 use crate::observe::admin::Admin;
-use crate::observe::metrics::{HostMetrics, Sources};
+use crate::observe::metrics::{HostMetrics, RecordedCalls, Sources};
 use crate::observe::status::Status;
 use crate::policies::Policies;
 use crate::settings::{Settings, processors};
@@ -48,6 +49,8 @@ pub(crate) struct Host {
     pub(crate) guards: Guards,
     /// The CPU seconds that holding a call slot for a second keeps from others.
     pub(crate) slot_worth: f64,
+    /// Where calls are recorded. None: nowhere.
+    pub(crate) recordings: Option<Recordings>,
     /// Which process this is, for those who read its writes in an audit log.
     pub(crate) replica: Arc<str>,
 }
@@ -81,6 +84,9 @@ impl Host {
         let recorder = Recorder::new(connection.client.clone()).read_only(settings.read_only);
         let guards = Guards::new(settings.guards);
         metrics.collect(Box::new(guards.clone()));
+        if let Some(recordings) = &settings.record {
+            metrics.collect(Box::new(RecordedCalls(recordings.clone())));
+        }
         let panics = Panics::default();
         let writer = Writer::new(connection.client.clone(), discovery.clone()).read_only(settings.read_only);
         metrics.show(Sources {
@@ -110,6 +116,7 @@ impl Host {
             namespace: settings.namespace.clone(),
             guards,
             slot_worth: f64::from(processors()) / f64::from(settings.call_slots),
+            recordings: settings.record.clone(),
             replica,
         }
     }

@@ -8,6 +8,7 @@ use tokio::runtime::Handle;
 use windlass_core::features::Features;
 use windlass_core::lease::Timing;
 use windlass_kube::{LiveBudget, WriteRate};
+use windlass_record::Recordings;
 use windlass_wasm::{Compiler, Limits, Sandbox, SandboxError, SandboxOptions};
 
 use crate::dispatch::guards::GuardSettings;
@@ -58,6 +59,8 @@ pub struct Settings {
     pub leases: LeaseSettings,
     /// Which feature gates are on.
     pub features: Features,
+    /// Where calls are recorded. None: nowhere.
+    pub record: Option<Recordings>,
 }
 
 /// Files of at least so many bytes are compiled in two steps. Smaller ones, as C and Rust make them, are compiled well in a
@@ -107,6 +110,7 @@ impl Settings {
                 threads: None,
             },
             features: Features::default(),
+            record: None,
         }
     }
 

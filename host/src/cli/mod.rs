@@ -17,6 +17,9 @@ mod leases;
 mod limits;
 mod marked;
 mod new;
+mod record;
+mod replay;
+mod replay_report;
 mod run;
 mod settings;
 mod shutdown;
@@ -147,6 +150,17 @@ enum Command {
         windlass check --again .windlass/findings/my-shop-1-converges.json"
     )]
     Check(check::CheckArgs),
+    /// Make recorded calls again, with no cluster.
+    ///
+    /// `windlass run --record DIR` records calls. `replay` calls the plugin with the same request, answers what it asks from the
+    /// recording, and tells the first import at which it does otherwise. With another version of the plugin (--plugin), it tells
+    /// what that would write otherwise, by object.
+    ///
+    /// Exit codes: 0, all is the same; 1, something is not; 2, nothing could be replayed.
+    #[command(after_help = "Examples:\n  windlass replay recordings                       # the recorded plugins\n  \
+        windlass replay recordings/shop --plugin build/shop.wasm\n  \
+        windlass replay recordings --key prod/web --trace")]
+    Replay(replay::ReplayArgs),
     /// List the feature gates, the stage of each, and whether it is enabled.
     ///
     /// With --feature-gates or `WINDLASS_FEATURE_GATES`, shows what they would enable, and refuses what `run` would refuse.
@@ -299,6 +313,8 @@ impl Cli {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let format = self.log.log_format.unwrap_or_else(|| self.command.log_format());
         let filter = self.log.log_level.as_deref().unwrap_or(match format {
+            // The plugin's lines are those of the recorded calls.
+            _ if matches!(self.command, Command::Replay(_)) => "warn",
             LogFormat::Brief => telemetry::brief::FILTER,
             LogFormat::Text | LogFormat::Json => "info",
         });
@@ -324,6 +340,7 @@ impl Cli {
                 Command::Build(args) => args.run().await,
                 Command::Check(args) => args.run().await,
                 Command::Grant(args) => args.run().await,
+                Command::Replay(args) => Ok(args.run().await),
                 Command::Inspect(args) => args.run().await,
             }
         })

@@ -8,6 +8,7 @@ use tokio::runtime::{Builder, Runtime};
 use windlass_kube::client::{self, ConnectOptions};
 use windlass_runtime::{GrantMode, LeaseMode};
 
+use super::record::RecordArgs;
 use super::{PluginArgs, limits, shutdown};
 
 /// Arguments of `windlass run`.
@@ -16,6 +17,8 @@ use super::{PluginArgs, limits, shutdown};
 pub(super) struct RunArgs {
     #[command(flatten)]
     plugins: PluginArgs,
+    #[command(flatten)]
+    record: RecordArgs,
     /// The kubeconfig file. Default: KUBECONFIG, then ~/.kube/config, then the Pod's service account.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -41,6 +44,7 @@ impl RunArgs {
         };
         let connection = connection?;
         let threads = lease_threads().context("cannot start the thread of the leases")?;
+        settings.record = self.record.start()?;
         settings.leases.threads = Some(threads.handle().clone());
         let result = windlass_runtime::run(connection, settings, stop).await;
         threads.shutdown_background();

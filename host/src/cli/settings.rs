@@ -23,6 +23,7 @@ impl PluginArgs {
             limits: self.limits.limits()?,
             features: self.feature_gates.features(),
             read_only: self.read_only,
+            record: None,
             rollback: true,
             policies: PolicySettings {
                 mode: self.grants.unwrap_or(mode),

@@ -37,6 +37,7 @@ use crate::dispatch::middleware::{KeptFinalizer, Middleware, finalize};
 use crate::dispatch::overdue::Overdue;
 use crate::dispatch::ports::waited_for;
 use crate::dispatch::reconcile::Reconcile;
+use crate::dispatch::recorded::Recorded;
 use crate::dispatch::route::{Route, Stores};
 use crate::dispatch::sink::KeySink;
 use crate::observe::metrics::counted;
@@ -294,8 +295,12 @@ impl Controller {
     /// The thing that the workers call: the plugin itself, or the host's composite around it.
     fn callee(&self, primaries: &Stores, declared: Vec<(Route, Vec<Readable>)>) -> Box<dyn Reconcile> {
         let plugin = self.parts.plugin.clone();
+        let recorder = self.parts.host.recordings.as_ref().map(|recordings| recordings.of(&plugin));
         if plugin.entry() == EntryPoint::Reconciler {
-            return Box::new(plugin);
+            return match recorder {
+                Some(recorder) => Box::new(Recorded { plugin, recorder }),
+                None => Box::new(plugin),
+            };
         }
         let owns = &self.declared().owns;
         let mut watches = declared.into_iter().skip(1); // The primary.
@@ -307,7 +312,11 @@ impl Controller {
         let owned = owned.collect();
         let related = watches.map(|(route, watches)| RelatedWatch { route, watches }).collect();
         let observed_state = ObservedState { primaries: primaries.clone(), owned, related };
-        Box::new(Composite { plugin, observed_state, finalizes: self.declared().options.finalizer })
+        let finalizes = self.declared().options.finalizer;
+        match recorder {
+            Some(recorder) => Box::new(Composite { plugin: Recorded { plugin, recorder }, observed_state, finalizes }),
+            None => Box::new(Composite { plugin, observed_state, finalizes }),
+        }
     }
 
     /// Starts the workers.

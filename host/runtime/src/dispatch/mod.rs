@@ -22,6 +22,7 @@ pub(crate) mod outage;
 pub(crate) mod overdue;
 pub(crate) mod ports;
 pub(crate) mod reconcile;
+pub(crate) mod recorded;
 pub(crate) mod route;
 mod setbacks;
 pub(crate) mod sink;

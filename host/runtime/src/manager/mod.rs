@@ -111,6 +111,9 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
     // They have nothing to say any more, and a panic in them has been told of.
     followers.wait().await;
     tellers.join_all().await;
+    if let Some(recordings) = &host.recordings {
+        recordings.end().await;
+    }
     if clean { Ok(()) } else { Err(HostError::NotClean) }
 }
 

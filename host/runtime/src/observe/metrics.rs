@@ -10,6 +10,7 @@ mod counters;
 mod guests;
 mod plugin;
 mod ports;
+mod recordings;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -27,6 +28,7 @@ use self::counters::Counters;
 pub(crate) use self::guests::Guests;
 pub(crate) use self::plugin::PluginMetrics;
 pub(crate) use self::ports::counted;
+pub(crate) use self::recordings::RecordedCalls;
 
 /// The labels of a metric.
 type MetricLabels = Vec<(&'static str, String)>;

@@ -1,0 +1,100 @@
+//! Measures what recording adds to a call: `make bench`. The call is the host's side alone, a recorder's choice and the notes of
+//! an import; the guest's own time would hide it. Figures of one run compare, those of two machines do not.
+#![allow(clippy::cast_precision_loss, reason = "figures for people")]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use windlass_core::fair::CpuPermit;
+use windlass_core::fence::Fenced;
+use windlass_core::grants::LiveGrants;
+use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
+use windlass_core::outcome::CallResult;
+use windlass_core::overlay::Overlay;
+use windlass_core::ports::{Absent, CallContext, Ports};
+use windlass_core::principal::{Principal, Role};
+use windlass_core::settle::Hold;
+use windlass_core::trigger::Triggers;
+use windlass_record::{PluginRecorder, RecordOptions, Recordings};
+use windlass_wasm::{CallLimits, Called, Plugin, Request, Sandbox, SandboxOptions};
+
+const CALLS: u32 = 20_000;
+const IMPORTS: usize = 4;
+
+fn context(plugin: &Plugin) -> Arc<CallContext> {
+    Arc::new(CallContext {
+        principal: Arc::new(Principal {
+            role: Role::Plugin,
+            plugin: plugin.name().clone(),
+            digest: plugin.short_digest().into(),
+            replica: "bench".into(),
+            grants: LiveGrants::default(),
+            impersonate: None,
+            fence: Fenced::default(),
+        }),
+        controller: "webapp".into(),
+        primary_kind: ObjectKind::new("v1", "ConfigMap"),
+        primary_key: ObjectKey::namespaced("prod", "shop"),
+        primary: None,
+        triggers: Triggers::default(),
+        trace_id: "0".into(),
+        hold: Hold::detached(),
+        overlay: Overlay::default(),
+        cpu_permit: CpuPermit::default(),
+        config: "{}".into(),
+    })
+}
+
+/// One call's worth of the host's side, with imports of which each is answered at once.
+fn call(recorder: Option<&PluginRecorder>, context: &Arc<CallContext>, object: &Arc<str>) {
+    let request = Request {
+        controller: context.controller.clone(),
+        key: context.primary_key.clone(),
+        uid: None,
+        object: Some(object.clone()),
+        deleting: false,
+        attempt: 0,
+        trace_id: context.trace_id.clone(),
+    };
+    let ports = Absent::ports();
+    let limits = CallLimits::default();
+    let recording = recorder.and_then(|it| it.reconcile(&request, context, &ports, &limits));
+    let ports: Ports = recording.as_ref().map_or(ports, windlass_record::CallRecording::ports);
+    let target = ObjectRef { kind: context.primary_kind.clone(), key: context.primary_key.clone(), uid: None };
+    for _ in 0..IMPORTS {
+        drop(ports.reads.get(context, &target, None));
+    }
+    if let Some(recording) = recording {
+        recording.reconciled(&Called::made(CallResult::Done, Duration::ZERO));
+    }
+}
+
+#[tokio::main]
+async fn main() {
+    let default = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/plugins");
+    let path = std::env::var_os("WINDLASS_PLUGIN_DIR").map_or_else(default, PathBuf::from).join("webapp.wasm");
+    let sandbox = Sandbox::new(SandboxOptions { threads: 1, concurrent_calls: 1, ..SandboxOptions::default() });
+    let plugin = sandbox.expect("a sandbox").load(&path).await.expect("it loads");
+    let (context, object) = (context(&plugin), Arc::from("x".repeat(2_000)));
+    for sample in [None, Some(0.0), Some(0.01), Some(1.0)] {
+        let directory = std::env::temp_dir().join(format!("windlass-record-{:016x}", windlass_world::random::<u64>()));
+        let options = |sample| RecordOptions { directory: directory.clone(), sample, limit: 64 << 20, redact: vec![] };
+        let recordings = sample.map(|sample| Recordings::start(options(sample), "0").expect("a thread"));
+        let recorder = recordings.as_ref().map(|recordings| recordings.of(&plugin));
+        #[allow(clippy::disallowed_methods, reason = "a benchmark measures the time of the world")]
+        let began = Instant::now();
+        for _ in 0..CALLS {
+            call(recorder.as_ref(), &context, &object);
+        }
+        let each = began.elapsed() / CALLS;
+        let (mut recorded, mut dropped) = (0, 0);
+        if let Some(recordings) = recordings {
+            recordings.end().await;
+            (recorded, dropped) = recordings.counts().first().map_or((0, 0), |(_, it)| (it.recorded(), it.dropped()));
+        }
+        let sample = sample.map_or_else(|| "not recording".to_owned(), |sample| format!("sample {sample}"));
+        println!("{sample:>14}: {each:?} a call of {IMPORTS} imports ({recorded} recorded, {dropped} dropped)");
+        let _ = std::fs::remove_dir_all(&directory);
+    }
+}

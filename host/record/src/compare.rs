@@ -1,0 +1,220 @@
+//! Compares a recorded call with the same call made again. Two questions, two answers: did the same plugin do the same, and
+//! if not, where did it leave the way; what would another version write otherwise.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+use windlass_core::difference::{Difference, Disclosure};
+
+use crate::document::{RecordedCall, RecordedImport};
+use crate::intent::{Intent, of_composition, of_import};
+use crate::redact::same;
+use crate::replay::{ReplayedCall, Stuck};
+
+/// The measure of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// Each import, in order: the plugin is the one that was recorded.
+    EachImport,
+    /// The intended writes, by object: it is another.
+    Writes,
+}
+
+/// How a replayed call compares with the recorded one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", tag = "verdict")]
+pub enum CallVerdict {
+    /// It is the same.
+    Same,
+    /// The same plugin went another way.
+    #[serde(rename_all = "camelCase")]
+    Diverged {
+        /// The first import that was another, counted from 1. None: only the end was.
+        import: Option<usize>,
+        /// The recorded one. None: there was no further import.
+        recorded: Option<Value>,
+        /// The one of now. None: there is no further one.
+        replayed: Option<Value>,
+    },
+    /// It wants other writes, or ends otherwise.
+    Differs {
+        /// By object.
+        writes: Vec<WriteDifference>,
+        /// How it ended then and now, if that differs.
+        result: Option<(Value, Value)>,
+    },
+    /// It asks what was not recorded, so nobody knows how it would go on.
+    #[serde(rename_all = "camelCase")]
+    NotRecorded {
+        /// The question.
+        asks: Box<RecordedImport>,
+        /// The writes before it that differ. What is missing is not told: it might have come.
+        writes: Vec<WriteDifference>,
+    },
+}
+
+/// A difference between two intended writes of one object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WriteDifference {
+    /// `create`, `apply`, ….
+    pub verb: String,
+    /// Such as `apps/v1 Deployment prod/shop`.
+    pub object: String,
+    /// The fate of the write.
+    pub change: WriteChange,
+    /// The fields, such as `spec.replicas: 2 → 3`.
+    pub fields: Vec<String>,
+}
+
+/// The fate of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum WriteChange {
+    /// Only the new version wants it.
+    Added,
+    /// Only the recorded one wanted it.
+    Removed,
+    /// Both want it, with other bodies.
+    Changed,
+}
+
+/// Compares `recorded` with `replayed`.
+#[must_use]
+pub fn compare(recorded: &RecordedCall, replayed: &ReplayedCall, comparison: Comparison) -> CallVerdict {
+    match comparison {
+        Comparison::EachImport => each_import(recorded, replayed),
+        Comparison::Writes => writes(recorded, replayed),
+    }
+}
+
+fn each_import(recorded: &RecordedCall, replayed: &ReplayedCall) -> CallVerdict {
+    let most = recorded.imports.len().max(replayed.imports.len());
+    // What was stopped by its time is stopped elsewhere each time, if at all.
+    let was_stopped = recorded.result.get("trapped").is_some_and(is_of_time);
+    for place in 0..most {
+        let (then, now) = (recorded.imports.get(place), replayed.imports.get(place));
+        if then.is_none() && was_stopped {
+            break;
+        }
+        let is_same =
+            matches!((then, now), (Some(then), Some(now)) if then.import == now.import && same(&then.args, &now.args));
+        if !is_same {
+            let told = |import: Option<&RecordedImport>| import.and_then(|it| serde_json::to_value(it).ok());
+            return CallVerdict::Diverged { import: Some(place + 1), recorded: told(then), replayed: told(now) };
+        }
+    }
+    if was_stopped || matches!(replayed.stuck, Some(Stuck::NotAnswered(_))) {
+        return CallVerdict::Same;
+    }
+    match &replayed.result {
+        Some(result) if same_result(&recorded.result, result) => CallVerdict::Same,
+        result => {
+            let (recorded, replayed) = (Some(recorded.result.clone()), result.clone());
+            CallVerdict::Diverged { import: None, recorded, replayed }
+        }
+    }
+}
+
+fn is_of_time(trapped: &Value) -> bool {
+    ["deadline", "cpu", "waited", "host"].iter().any(|reason| trapped["reason"] == *reason)
+}
+
+/// The message of a trap has addresses and figures, which are others each time.
+fn same_result(recorded: &Value, replayed: &Value) -> bool {
+    match (recorded.get("trapped"), replayed.get("trapped")) {
+        (Some(then), Some(now)) => then["reason"] == now["reason"],
+        _ => same(recorded, replayed),
+    }
+}
+
+fn writes(recorded: &RecordedCall, replayed: &ReplayedCall) -> CallVerdict {
+    let parent = format!("{} {}", recorded.request.kind, recorded.request.key());
+    let of = |imports: &[RecordedImport], result: Option<&Value>| {
+        let mut intents: Vec<Intent> = imports.iter().flat_map(of_import).collect();
+        if let Some(composed) = result.and_then(|result| result.get("composed")) {
+            intents.extend(of_composition(composed, &parent));
+        }
+        intents
+    };
+    let (then, now) = (of(&recorded.imports, Some(&recorded.result)), of(&replayed.imports, replayed.result.as_ref()));
+    let mut writes = differences(&then, &now);
+    if let Some(Stuck::NotRecorded(asks)) = &replayed.stuck {
+        writes.retain(|it| it.change != WriteChange::Removed);
+        return CallVerdict::NotRecorded { asks: Box::new(asks.clone()), writes };
+    }
+    let (then, now) = (ending(&recorded.result), replayed.result.as_ref().map(ending));
+    let result = now.filter(|now| !same_result(&then, now)).map(|now| (then, now));
+    if writes.is_empty() && result.is_none() {
+        return CallVerdict::Same;
+    }
+    CallVerdict::Differs { writes, result }
+}
+
+/// A result without what is compared by object.
+fn ending(result: &Value) -> Value {
+    let mut ending = result.clone();
+    if let Some(composed) = ending.get_mut("composed").and_then(Value::as_object_mut) {
+        for field in ["children", "status", "events"] {
+            composed.remove(field);
+        }
+    }
+    ending
+}
+
+/// The differences between two lists of intents, by object in the order of their names. Of several writes with one verb to one
+/// object, the first is compared with the first.
+fn differences(then: &[Intent], now: &[Intent]) -> Vec<WriteDifference> {
+    let mut by_object: BTreeMap<(&str, &str), (Vec<&Intent>, Vec<&Intent>)> = BTreeMap::new();
+    for intent in then {
+        by_object.entry((&intent.object, &intent.verb)).or_default().0.push(intent);
+    }
+    for intent in now {
+        by_object.entry((&intent.object, &intent.verb)).or_default().1.push(intent);
+    }
+    let mut found = Vec::new();
+    for ((object, verb), (then, now)) in by_object {
+        for place in 0..then.len().max(now.len()) {
+            let (change, fields) = match (then.get(place), now.get(place)) {
+                (Some(then), Some(now)) if same(&then.body, &now.body) => continue,
+                (Some(then), Some(now)) => (WriteChange::Changed, changed(then, now)),
+                (None, Some(now)) => (WriteChange::Added, body(now)),
+                (Some(_), None) => (WriteChange::Removed, vec![]),
+                (None, None) => continue,
+            };
+            found.push(WriteDifference { verb: verb.to_owned(), object: object.to_owned(), change, fields });
+        }
+    }
+    found
+}
+
+fn changed(then: &Intent, now: &Intent) -> Vec<String> {
+    if then.is_json_patch || now.is_json_patch {
+        return vec![format!("{} → {}", body(then).join(", "), body(now).join(", "))];
+    }
+    let difference = Difference::between(&then.body, &now.body, Disclosure::Values);
+    if difference.is_empty() {
+        vec!["what names the object, or what only the server sets".to_owned()]
+    } else {
+        told(&difference)
+    }
+}
+
+fn body(intent: &Intent) -> Vec<String> {
+    if intent.is_json_patch {
+        return told(&Difference::of_operations(&intent.body, Disclosure::Values));
+    }
+    told(&Difference::of_new(&intent.body, Disclosure::Values))
+}
+
+fn told(difference: &Difference) -> Vec<String> {
+    let mut fields = difference.fields().to_vec();
+    if difference.unnamed() > 0 {
+        fields.push(format!("and {} more", difference.unnamed()));
+    }
+    fields
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,266 @@
+//! From the values of `core` to the JSON of a recording.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+use windlass_core::compose::Composition;
+use windlass_core::error::ApiError;
+use windlass_core::http::{HttpBody, HttpError, HttpRequest, HttpResponse};
+use windlass_core::object::{ObjectKind, ObjectRef};
+use windlass_core::outcome::{CallResult, Failure};
+use windlass_core::ports::{
+    Claimed, Event, ListPage, ListQuery, LiveGet, LiveQuery, LogQuery, MetricChange, ServedKind, View,
+};
+use windlass_core::write::{Collection, DeleteOptions, Operation, PatchType, WriteOptions};
+
+/// An object without the fields that say nothing: nulls, `false`, empty lists.
+fn brief(value: Value) -> Value {
+    let Value::Object(fields) = value else { return value };
+    let says = |value: &Value| match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::Array(items) => !items.is_empty(),
+        _ => true,
+    };
+    fields.into_iter().filter(|(_, value)| says(value)).collect::<Map<_, _>>().into()
+}
+
+pub(crate) fn kind(kind: &ObjectKind) -> Value {
+    json!({"apiVersion": *kind.api_version, "kind": *kind.kind})
+}
+
+pub(crate) fn reference(object: &ObjectRef) -> Value {
+    brief(json!({
+        "apiVersion": *object.kind.api_version, "kind": *object.kind.kind, "namespace": object.key.namespace,
+        "name": object.key.name, "uid": object.uid,
+    }))
+}
+
+fn references(objects: &[ObjectRef]) -> Value {
+    objects.iter().map(reference).collect()
+}
+
+pub(crate) fn get(target: &ObjectRef, fields: Option<&[String]>) -> Value {
+    brief(json!({"target": reference(target), "fields": fields}))
+}
+
+pub(crate) fn list(query: &ListQuery) -> Value {
+    let ListQuery { namespace, label_selector, index, owned, fields, limit, max_bytes, page_token, .. } = query;
+    brief(json!({
+        "of": kind(&query.kind), "namespace": namespace, "labelSelector": label_selector, "index": index,
+        "owned": owned, "fields": fields, "limit": limit, "maxBytes": max_bytes, "pageToken": page_token,
+    }))
+}
+
+fn view(view: &View) -> Value {
+    match view {
+        View::Whole => Value::Null,
+        View::Metadata => "metadata".into(),
+        View::Fields(fields) => json!(fields),
+    }
+}
+
+pub(crate) fn live_get(asked: &LiveGet) -> Value {
+    brief(json!({
+        "target": reference(&asked.target), "subresource": asked.subresource, "view": view(&asked.view),
+    }))
+}
+
+pub(crate) fn live_list(query: &LiveQuery) -> Value {
+    let LiveQuery { namespace, label_selector, field_selector, limit, page_token, .. } = query;
+    brief(json!({
+        "of": kind(&query.kind), "namespace": namespace, "labelSelector": label_selector,
+        "fieldSelector": field_selector, "view": view(&query.view), "limit": limit, "pageToken": page_token,
+    }))
+}
+
+pub(crate) fn log(query: &LogQuery) -> Value {
+    let LogQuery { container, previous, tail_lines, since_seconds, limit_bytes, .. } = query;
+    brief(json!({
+        "target": reference(&query.target), "container": container, "previous": previous, "tailLines": tail_lines,
+        "sinceSeconds": since_seconds, "limitBytes": limit_bytes,
+    }))
+}
+
+pub(crate) fn claim(of: &ObjectKind, label_selector: &str) -> Value {
+    json!({"of": kind(of), "labelSelector": label_selector})
+}
+
+pub(crate) fn served(of: &ObjectKind) -> Value {
+    json!({"of": kind(of)})
+}
+
+fn write_options(options: &WriteOptions) -> Value {
+    let WriteOptions { resource_version, owned, force, dry_run, field_validation, manager_suffix, .. } = options;
+    let subresource = options.subresource.as_ref();
+    brief(json!({
+        "subresource": subresource.map(|it| &*it.name),
+        "parent": subresource.and_then(|it| it.parent.as_ref()).map(reference),
+        "resourceVersion": resource_version, "owned": owned, "force": force, "dryRun": dry_run,
+        "fieldValidation": format!("{field_validation:?}"), "managerSuffix": manager_suffix,
+    }))
+}
+
+fn delete_options(options: &DeleteOptions) -> Value {
+    let DeleteOptions { resource_version, propagation, grace_period_seconds, dry_run } = options;
+    brief(json!({
+        "resourceVersion": resource_version, "propagation": format!("{propagation:?}"),
+        "gracePeriodSeconds": grace_period_seconds, "dryRun": dry_run,
+    }))
+}
+
+/// The import, and its arguments.
+pub(crate) fn operation(operation: &Operation) -> (&'static str, Value) {
+    let body = |object: &str, options| json!({"object": object, "options": write_options(options)});
+    match operation {
+        Operation::Create { object, options } => ("writes.create", body(object, options)),
+        Operation::Update { object, options } => ("writes.update", body(object, options)),
+        Operation::Apply { object, options } => ("writes.apply", body(object, options)),
+        Operation::Patch { target, patch_type, patch, options } => {
+            let form = match patch_type {
+                PatchType::Merge => "merge",
+                PatchType::Json => "json",
+                PatchType::Strategic => "strategic",
+            };
+            let options = write_options(options);
+            ("writes.patch", json!({"target": reference(target), "type": form, "patch": patch, "options": options}))
+        }
+        Operation::Delete { target, options } => {
+            ("writes.delete", json!({"target": reference(target), "options": delete_options(options)}))
+        }
+    }
+}
+
+/// Each operation of a batch says which import it is like.
+pub(crate) fn batch(operations: &[Operation]) -> Value {
+    let each = |it: &Operation| {
+        let (import, mut args) = operation(it);
+        args["import"] = import.into();
+        args
+    };
+    json!({"operations": operations.iter().map(each).collect::<Vec<_>>()})
+}
+
+pub(crate) fn delete_collection(collection: &Collection, options: &DeleteOptions) -> Value {
+    let Collection { namespace, label_selector, field_selector, all, .. } = collection;
+    brief(json!({
+        "of": kind(&collection.kind), "namespace": namespace, "labelSelector": label_selector,
+        "fieldSelector": field_selector, "all": all, "options": delete_options(options),
+    }))
+}
+
+pub(crate) fn event(event: &Event) -> Value {
+    brief(json!({
+        "regarding": event.regarding.as_ref().map(reference), "related": event.related.as_ref().map(reference),
+        "type": format!("{:?}", event.event_type), "reason": event.reason, "action": event.action, "note": event.note,
+    }))
+}
+
+pub(crate) fn metric(change: MetricChange, name: &str, value: f64, labels: &[(String, String)]) -> Value {
+    json!({"change": format!("{change:?}"), "name": name, "value": value, "labels": labels})
+}
+
+fn body(body: &HttpBody) -> Value {
+    match body {
+        HttpBody::Text(text) => json!({"text": text}),
+        HttpBody::Bytes(bytes) => json!({"base64": STANDARD.encode(bytes)}),
+    }
+}
+
+/// Without the time that is left for it, which is never the same.
+pub(crate) fn fetch(request: &HttpRequest) -> Value {
+    let HttpRequest { method, url, headers, body: sent, .. } = request;
+    brief(json!({"method": method, "url": url, "headers": headers, "body": sent.as_ref().map(body)}))
+}
+
+pub(crate) fn response(response: &HttpResponse) -> Value {
+    json!({"status": response.status, "headers": response.headers, "body": body(&response.body)})
+}
+
+pub(crate) fn http_error(error: &HttpError) -> Value {
+    json!({"reason": format!("{:?}", error.reason), "message": error.message})
+}
+
+pub(crate) fn api_error(error: &ApiError) -> Value {
+    brief(json!({
+        "code": error.code, "reason": format!("{:?}", error.reason), "statusReason": error.status_reason,
+        "message": error.message, "retryAfterMs": error.retry_after.map(milliseconds), "verb": error.verb,
+        "resource": error.resource, "object": error.object.as_ref().map(reference),
+    }))
+}
+
+pub(crate) fn api_errors(errors: &Vec<ApiError>) -> Value {
+    errors.iter().map(api_error).collect()
+}
+
+/// An answer: what came, or the error.
+pub(crate) fn answer<T, E>(
+    answer: &Result<T, E>,
+    ok: impl FnOnce(&T) -> Value,
+    error: impl FnOnce(&E) -> Value,
+) -> Value {
+    match answer {
+        Ok(value) => json!({"ok": ok(value)}),
+        Err(failed) => json!({"error": error(failed)}),
+    }
+}
+
+pub(crate) fn object(object: &Option<Arc<str>>) -> Value {
+    json!(object)
+}
+
+pub(crate) fn page(page: &ListPage) -> Value {
+    json!({"items": page.items, "nextToken": page.next_token})
+}
+
+pub(crate) fn claimed(claimed: &Claimed) -> Value {
+    json!({"adopted": references(&claimed.adopted), "released": references(&claimed.released)})
+}
+
+pub(crate) fn deleted(deleted: &Option<Vec<ObjectRef>>) -> Value {
+    deleted.as_deref().map_or(Value::Null, references)
+}
+
+pub(crate) fn served_kind(served: &Option<ServedKind>) -> Value {
+    served.as_ref().map_or(Value::Null, |served| {
+        let ServedKind { resource, namespaced, verbs, subresources } = served;
+        json!({"resource": resource, "namespaced": namespaced, "verbs": verbs, "subresources": subresources})
+    })
+}
+
+pub(crate) fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn failure(failure: &Failure) -> Value {
+    match failure {
+        Failure::Api(error) => json!({"api": api_error(error)}),
+        Failure::Transient(message) => json!({"transient": message}),
+        Failure::TransientAfter { message, after } => {
+            json!({"transient": message, "afterMs": milliseconds(*after)})
+        }
+        Failure::Terminal(message) => json!({"terminal": message}),
+    }
+}
+
+/// How a call ended.
+pub(crate) fn result(result: &CallResult) -> Value {
+    match result {
+        CallResult::Done => json!({"done": true}),
+        CallResult::RequeueAfter(after) => json!({"requeueAfterMs": milliseconds(*after)}),
+        CallResult::Failed(failures) => json!({"failed": failures.iter().map(failure).collect::<Vec<_>>()}),
+        CallResult::Trapped { reason, message } => json!({"trapped": {"reason": reason, "message": message}}),
+        CallResult::NotCalled { .. } => json!({"notCalled": true}),
+    }
+}
+
+/// A composer's answer.
+pub(crate) fn composition(answer: &Composition) -> Value {
+    let Composition { children, status, events, requeue_after, allow_empty, finalized } = answer;
+    json!({"composed": brief(json!({
+        "children": children, "status": status, "events": events.iter().map(event).collect::<Vec<_>>(),
+        "requeueAfterMs": requeue_after.map(milliseconds), "allowEmpty": allow_empty, "finalized": finalized,
+    }))})
+}

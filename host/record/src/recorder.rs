@@ -1,0 +1,334 @@
+//! Which calls are recorded, and how what a call leaves comes to the thread that writes it.
+//!
+//! A call that is not recorded costs a random number. One that is costs copies of what it asks and is told; to redact,
+//! compress and write them is the writer's. Nothing waits for the writer: what it cannot take is dropped, and counted.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use windlass_core::ports::{CallContext, Ports};
+use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, Instances, Plugin, Request};
+
+use crate::capture::{Capture, microseconds};
+use crate::document::{
+    RecordedCall, RecordedComponent, RecordedRequest, RecordedSurroundings, RecordedTrigger, RecordedUse,
+};
+use crate::encode;
+use crate::redact::Redactor;
+use crate::writing::{self, WriteOrder};
+
+/// Calls, and their bytes, that may wait for the writer.
+const MOST_WAITING: usize = 1_024;
+const MOST_WAITING_BYTES: usize = 64 << 20;
+/// How long the writer has for what is left when the host ends.
+const END: Duration = Duration::from_secs(5);
+
+/// Which calls are recorded, and where.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordOptions {
+    /// The directory, which is made if it is missing. Each plugin has one of its own below it.
+    pub directory: PathBuf,
+    /// The share of calls that is recorded, from 0 to 1.
+    pub sample: f64,
+    /// The most that the files of one plugin have together, in bytes.
+    pub limit: u64,
+    /// JSON pointers of values in objects, configurations and HTTP bodies that are redacted too.
+    pub redact: Vec<String>,
+}
+
+/// How many calls of a plugin were recorded, and why others were not.
+#[derive(Debug, Default)]
+pub struct RecordingCounts {
+    recorded: AtomicU64,
+    dropped: AtomicU64,
+    too_large: AtomicU64,
+    stopped: AtomicBool,
+}
+
+impl RecordingCounts {
+    /// Calls that were written.
+    #[must_use]
+    pub fn recorded(&self) -> u64 {
+        self.recorded.load(Ordering::Relaxed)
+    }
+
+    /// Calls that were to be recorded and were not, because too many waited for the writer.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Calls that were to be recorded, and ask or are told too much.
+    #[must_use]
+    pub fn too_large(&self) -> u64 {
+        self.too_large.load(Ordering::Relaxed)
+    }
+
+    /// Whether no further call is recorded, since writing has failed.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_recorded(&self) {
+        self.recorded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns whether it was not before.
+    pub(crate) fn stop(&self) -> bool {
+        !self.stopped.swap(true, Ordering::Relaxed)
+    }
+}
+
+/// The recording of one host's calls. Clones are the same.
+#[derive(Clone)]
+pub struct Recordings {
+    shared: Arc<SharedRecordings>,
+}
+
+impl std::fmt::Debug for Recordings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Recordings").field("options", &self.shared.options).finish_non_exhaustive()
+    }
+}
+
+struct SharedRecordings {
+    options: RecordOptions,
+    counts: Mutex<BTreeMap<Arc<str>, Arc<RecordingCounts>>>,
+    queue: SyncSender<WriteOrder>,
+    /// The bytes that wait for the writer.
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Recordings {
+    /// Starts the writer, a thread. `host` is the version of this program.
+    pub fn start(options: RecordOptions, host: &str) -> std::io::Result<Self> {
+        let (queue, written) = sync_channel(MOST_WAITING);
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let redactor = Redactor::new(options.redact.clone());
+        let process = windlass_world::random();
+        let writer =
+            writing::RecordingWriter::new(options.clone(), redactor, process, host.to_owned(), waiting.clone());
+        std::thread::Builder::new().name("windlass-record".to_owned()).spawn(move || writer.run(&written))?;
+        Ok(Self { shared: Arc::new(SharedRecordings { options, counts: Mutex::default(), queue, waiting }) })
+    }
+
+    /// The recorder of `plugin`'s calls.
+    #[must_use]
+    pub fn of(&self, plugin: &Plugin) -> PluginRecorder {
+        let component = RecordedComponent {
+            plugin: plugin.name().to_string(),
+            digest: plugin.digest().to_string(),
+            interface: plugin.abi().to_string(),
+            // Whoever replays it may be elsewhere.
+            file: std::path::absolute(plugin.path()).unwrap_or_else(|_| plugin.path().to_owned()).display().to_string(),
+        };
+        let mut counts = self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = counts.entry(plugin.name().clone()).or_default().clone();
+        PluginRecorder { recordings: self.clone(), component: Arc::new(component), counts }
+    }
+
+    /// The counts of each plugin.
+    #[must_use]
+    pub fn counts(&self) -> Vec<(Arc<str>, Arc<RecordingCounts>)> {
+        let counts = self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.iter().map(|(plugin, counts)| (plugin.clone(), counts.clone())).collect()
+    }
+
+    /// Has the writer finish its files, and waits for that a few seconds. Calls that end later are dropped.
+    pub async fn end(&self) {
+        let (done, ended) = oneshot::channel();
+        let deadline = Instant::now() + END;
+        let mut end = WriteOrder::End(done);
+        // The queue may be full.
+        while let Err(TrySendError::Full(back)) = self.shared.queue.try_send(end) {
+            if Instant::now() >= deadline {
+                break;
+            }
+            end = back;
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        if tokio::time::timeout_at(deadline, ended).await.is_err() {
+            tracing::warn!(
+                "the last recorded calls were not written within {END:?}: they are lost, and their file may have a torn end"
+            );
+        }
+    }
+}
+
+/// Records calls of one generation of a plugin.
+#[derive(Clone)]
+pub struct PluginRecorder {
+    recordings: Recordings,
+    component: Arc<RecordedComponent>,
+    counts: Arc<RecordingCounts>,
+}
+
+impl PluginRecorder {
+    /// Whether the call that begins now is to be recorded.
+    fn samples(&self) -> bool {
+        let sample = self.recordings.shared.options.sample;
+        let is_chosen = sample >= 1.0 || (sample > 0.0 && windlass_world::random::<f64>() < sample);
+        is_chosen && !self.counts.is_stopped()
+    }
+
+    /// Begins to record a call with `request`, whose imports `ports` answer. None: it is not recorded.
+    #[must_use]
+    pub fn reconcile(
+        &self,
+        request: &Request,
+        call: &Arc<CallContext>,
+        ports: &Ports,
+        limits: &CallLimits,
+    ) -> Option<CallRecording> {
+        self.samples().then(|| {
+            let recorded = RecordedRequest { reused: limits.instances == Instances::Reuse, ..of(request, call) };
+            self.begin("reconcile", recorded, call.clone(), ports.clone())
+        })
+    }
+
+    /// The same for a composer, which asks nothing.
+    #[must_use]
+    pub fn compose(&self, request: &CompositionRequest, call: &Arc<CallContext>) -> Option<CallRecording> {
+        self.samples().then(|| {
+            let texts = |texts: &[Arc<str>]| texts.iter().map(ToString::to_string).collect();
+            let recorded = RecordedRequest {
+                object: Some(request.parent.to_string()),
+                children: texts(&request.children),
+                related: texts(&request.related),
+                config: request.config.to_string(),
+                ..of(&request.request, call)
+            };
+            self.begin("compose", recorded, call.clone(), windlass_core::ports::Absent::ports())
+        })
+    }
+
+    fn begin(
+        &self,
+        export: &'static str,
+        request: RecordedRequest,
+        call: Arc<CallContext>,
+        ports: Ports,
+    ) -> CallRecording {
+        let now = windlass_world::now();
+        let capture = Capture::of(ports);
+        CallRecording { recorder: self.clone(), export, request, call, now, since: Instant::now(), capture }
+    }
+}
+
+/// A call that is being recorded. If it is dropped, nothing of it is.
+pub struct CallRecording {
+    recorder: PluginRecorder,
+    export: &'static str,
+    request: RecordedRequest,
+    call: Arc<CallContext>,
+    now: Duration,
+    since: Instant,
+    capture: Arc<Capture>,
+}
+
+impl CallRecording {
+    /// The ports to call the plugin with.
+    #[must_use]
+    pub fn ports(&self) -> Ports {
+        self.capture.ports()
+    }
+
+    /// The time that a composer is told, which stands still.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        self.now
+    }
+
+    /// The call has ended.
+    pub fn reconciled(self, called: &Called) {
+        let result = encode::result(&called.result);
+        self.end(result, called.cpu);
+    }
+
+    /// The call of a composer has ended.
+    pub fn composed(self, composed: &Composed) {
+        let result = match &composed.answer {
+            Ok(answer) => encode::composition(answer),
+            Err(failed) => encode::result(failed),
+        };
+        self.end(result, composed.cpu);
+    }
+
+    fn end(self, result: Value, cpu: Duration) {
+        let noted = self.capture.take();
+        let counts = &self.recorder.counts;
+        if noted.is_too_large {
+            counts.too_large.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let mut surroundings = noted.surroundings;
+        if self.export == "compose" {
+            let now = u64::try_from(self.now.as_nanos()).unwrap_or(u64::MAX);
+            surroundings = RecordedSurroundings { now: vec![now], ..RecordedSurroundings::default() };
+        }
+        let bytes = noted.bytes + request_bytes(&self.request);
+        let call = RecordedCall {
+            component: (*self.recorder.component).clone(),
+            export: self.export.to_owned(),
+            began: timestamp(self.now).to_string(),
+            request: self.request,
+            surroundings,
+            imports: noted.imports,
+            result,
+            used: RecordedUse { cpu_us: microseconds(cpu), wall_us: microseconds(self.since.elapsed()) },
+        };
+        let shared = &self.recorder.recordings.shared;
+        let secrets = self.call.config.secrets().to_vec();
+        let at = timestamp(self.now);
+        let written = WriteOrder::Call { call: Box::new(call), secrets, at, bytes, counts: counts.clone() };
+        let is_full = shared.waiting.fetch_add(bytes, Ordering::Relaxed) > MOST_WAITING_BYTES;
+        if is_full || shared.queue.try_send(written).is_err() {
+            shared.waiting.fetch_sub(bytes, Ordering::Relaxed);
+            counts.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn request_bytes(request: &RecordedRequest) -> usize {
+    let texts = request.children.iter().chain(&request.related).chain(&request.object);
+    texts.map(String::len).sum::<usize>() + request.config.len()
+}
+
+/// A time since 1970 as a date.
+pub(crate) fn timestamp(now: Duration) -> Timestamp {
+    let microseconds = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
+    Timestamp::from_microsecond(microseconds).unwrap_or(Timestamp::MAX)
+}
+
+/// The request as `call` has it.
+fn of(request: &Request, call: &CallContext) -> RecordedRequest {
+    let trigger = |trigger: &windlass_core::trigger::Trigger| RecordedTrigger {
+        reason: trigger.reason.as_str().to_owned(),
+        watch: trigger.watch.as_ref().map(ToString::to_string),
+        object: trigger.object.as_ref().map_or(Value::Null, encode::reference),
+    };
+    RecordedRequest {
+        controller: request.controller.to_string(),
+        api_version: call.primary_kind.api_version.to_string(),
+        kind: call.primary_kind.kind.to_string(),
+        namespace: request.key.namespace.as_ref().map(ToString::to_string),
+        name: request.key.name.to_string(),
+        uid: request.uid.as_ref().map(ToString::to_string),
+        object: request.object.as_ref().map(ToString::to_string),
+        deleting: request.deleting,
+        attempt: request.attempt,
+        trace_id: request.trace_id.to_string(),
+        triggers: call.triggers.iter().map(trigger).collect(),
+        config: call.config.to_string(),
+        ..RecordedRequest::default()
+    }
+}

@@ -1,0 +1,185 @@
+//! Markers, which stand in a recording for values that it does not tell.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde_json::Value;
+use sha2::Sha256;
+
+/// How a marker begins, and how it ends.
+const BEGINS: &str = "<redacted:";
+const ENDS: &str = ">";
+/// The same in Base64, as far as it does not depend on what follows.
+const BEGINS_IN_BASE64: &str = "PHJlZGFjdGVk";
+/// The word between these in a replay, where the key is not known.
+const UNKNOWN: &str = "unknown";
+/// Hexadecimal digits of a marker.
+const DIGITS: usize = 12;
+
+/// Makes markers. Equal values get equal markers, and only who has the key can try values out.
+#[derive(Clone)]
+pub(crate) struct Markers {
+    /// None: values are made in a replay, and nobody knows the key of the recording.
+    key: Option<[u8; 32]>,
+}
+
+impl Markers {
+    /// With a key that is nowhere but here.
+    pub(crate) fn with_new_key() -> Self {
+        let mut key = [0; 32];
+        windlass_world::fill(&mut key);
+        Self { key: Some(key) }
+    }
+
+    /// Of a replay, where what comes from the recording is redacted already.
+    pub(crate) fn of_replay() -> Self {
+        Self { key: None }
+    }
+
+    /// The marker for `value`.
+    pub(crate) fn of(&self, value: &[u8]) -> String {
+        let Some(key) = &self.key else {
+            let known = std::str::from_utf8(value).ok().filter(|value| is_marker(value));
+            return known.map_or_else(|| format!("{BEGINS}{UNKNOWN}{ENDS}"), str::to_owned);
+        };
+        let mut hash = Hmac::<Sha256>::new_from_slice(key).unwrap_or_else(|_| unreachable!("any length is a key"));
+        hash.update(value);
+        let digits: String = hash.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{BEGINS}{}{ENDS}", &digits[..DIGITS])
+    }
+
+    /// The same for a value of `data`, which is Base64 and stays so. With the value itself, if it is text.
+    pub(crate) fn of_base64(&self, value: &str) -> (String, Option<String>) {
+        match STANDARD.decode(value) {
+            Ok(bytes) => (STANDARD.encode(self.of(&bytes)), String::from_utf8(bytes).ok()),
+            Err(_) => (self.of(value.as_bytes()), None),
+        }
+    }
+}
+
+fn is_marker(value: &str) -> bool {
+    let inner = value.strip_prefix(BEGINS).and_then(|rest| rest.strip_suffix(ENDS));
+    inner.is_some_and(is_name)
+}
+
+fn is_name(inner: &str) -> bool {
+    inner == UNKNOWN || (inner.len() == DIGITS && inner.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// Whether `text` has a marker in it, also in Base64.
+#[must_use]
+pub fn is_redacted(text: &str) -> bool {
+    text.contains(BEGINS) || text.contains(BEGINS_IN_BASE64)
+}
+
+/// The marker that `text` is in Base64.
+fn decoded(text: &str) -> Option<String> {
+    let bytes = text.starts_with(BEGINS_IN_BASE64).then(|| STANDARD.decode(text).ok())??;
+    String::from_utf8(bytes).ok().filter(|text| is_marker(text))
+}
+
+/// `text` with one and the same word for each marker, and whether one of them is of a replay.
+fn levelled(text: &str) -> (String, bool) {
+    let text = decoded(text).map_or_else(|| text.to_owned(), |marker| format!("base64 of {marker}"));
+    let (mut level, mut rest, mut is_unknown) = (String::new(), text.as_str(), false);
+    while let Some((before, after)) = rest.split_once(BEGINS) {
+        level.push_str(before);
+        level.push_str(BEGINS);
+        rest = after;
+        if let Some((name, behind)) = after.split_once(ENDS).filter(|(name, _)| is_name(name)) {
+            is_unknown |= name == UNKNOWN;
+            rest = behind;
+        }
+    }
+    level.push_str(rest);
+    (level, is_unknown)
+}
+
+/// Whether two texts are the same, as far as can be told: a value that was made in a replay is not comparable with one that
+/// was redacted when it was recorded.
+fn same_text(recorded: &str, replayed: &str) -> bool {
+    if recorded == replayed {
+        return true;
+    }
+    if !is_redacted(recorded) || !is_redacted(replayed) {
+        return false;
+    }
+    let (recorded, replayed) = (levelled(recorded), levelled(replayed));
+    recorded.0 == replayed.0 && (recorded.1 || replayed.1)
+}
+
+/// The same of JSON. Texts that are JSON themselves are compared as that.
+pub(crate) fn same(recorded: &Value, replayed: &Value) -> bool {
+    match (recorded, replayed) {
+        (Value::String(recorded), Value::String(replayed)) => {
+            same_text(recorded, replayed)
+                || {
+                    let json = |text: &str| {
+                        serde_json::from_str::<Value>(text).ok().filter(|it| it.is_object() || it.is_array())
+                    };
+                    matches!((json(recorded), json(replayed)), (Some(recorded), Some(replayed)) if same(&recorded, &replayed))
+                }
+        }
+        (Value::Array(recorded), Value::Array(replayed)) => {
+            recorded.len() == replayed.len() && recorded.iter().zip(replayed).all(|(a, b)| same(a, b))
+        }
+        (Value::Object(recorded), Value::Object(replayed)) => {
+            recorded.len() == replayed.len()
+                && recorded.iter().all(|(name, a)| replayed.get(name).is_some_and(|b| same(a, b)))
+        }
+        (recorded, replayed) => recorded == replayed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn equal_values_have_equal_markers_and_other_keys_other_ones() {
+        let markers = Markers::with_new_key();
+        assert_eq!(markers.of(b"hunter2"), markers.of(b"hunter2"));
+        assert_ne!(markers.of(b"hunter2"), markers.of(b"hunter3"));
+        assert_ne!(markers.of(b"hunter2"), Markers::with_new_key().of(b"hunter2"));
+        assert!(is_marker(&markers.of(b"hunter2")));
+    }
+
+    #[test]
+    fn base64_stays_base64_and_its_marker_is_that_of_what_it_holds() {
+        let markers = Markers::with_new_key();
+        let (encoded, plain) = markers.of_base64(&STANDARD.encode("hunter2"));
+        assert_eq!(plain.as_deref(), Some("hunter2"));
+        assert_eq!(STANDARD.decode(&encoded).expect("Base64"), markers.of(b"hunter2").into_bytes());
+        assert!(is_redacted(&encoded));
+    }
+
+    #[test]
+    fn a_replay_keeps_the_markers_of_the_recording_and_hides_what_it_makes_itself() {
+        let (recording, replay) = (Markers::with_new_key(), Markers::of_replay());
+        let marker = recording.of(b"hunter2");
+        assert_eq!(replay.of(marker.as_bytes()), marker);
+        assert_eq!(replay.of(b"hunter2"), "<redacted:unknown>");
+        assert_ne!(
+            recording.of(marker.as_bytes()),
+            marker,
+            "a Secret that looks like a marker is redacted all the same"
+        );
+    }
+
+    #[test]
+    fn what_a_replay_made_anew_is_the_same_as_any_redacted_value_and_nothing_else_is() {
+        let recording = Markers::with_new_key();
+        let (a, b) = (recording.of(b"a"), recording.of(b"b"));
+        let unknown = Markers::of_replay().of(b"c");
+        assert!(
+            same(&json!(a), &json!(unknown))
+                && same(&json!({"url": format!("x://{a}@h")}), &json!({"url": format!("x://{unknown}@h")}))
+        );
+        assert!(!same(&json!(a), &json!(b)) && !same(&json!(format!("x{a}")), &json!(format!("y{unknown}"))));
+        assert!(!same(&json!("plain"), &json!(unknown)) && !same(&json!([a]), &json!([])));
+        assert!(same(&json!(STANDARD.encode(&a)), &json!(STANDARD.encode(&unknown))));
+        assert!(same(&json!("{\"a\": 1, \"b\": 2}"), &json!("{\"b\":2,\"a\":1}")));
+    }
+}

@@ -1,0 +1,156 @@
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn secret(password: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db", "namespace": "prod"},
+        "data": {"password": STANDARD.encode(password)},
+    })
+}
+
+fn reads(text: &str) -> Value {
+    let target = json!({"apiVersion": "v1", "kind": "Secret", "namespace": "prod", "name": "db"});
+    json!({"import": "cache.get", "args": {"target": target}, "answer": {"ok": text}})
+}
+
+fn applies(object: &Value) -> Value {
+    json!({"import": "writes.apply", "args": {"object": object.to_string(), "options": {}}, "answer": {"ok": object.to_string()}})
+}
+
+fn call(imports: Vec<Value>) -> Value {
+    json!({
+        "request": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": "prod", "name": "shop", "config": "{}"},
+        "surroundings": {"seed": "00"}, "imports": imports, "result": {"done": true},
+    })
+}
+
+fn redacted(mut call: Value) -> Value {
+    Redactor::new(vec!["/spec/token".to_owned()]).redact(&mut call, &[]);
+    call
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// By place and by value: as it is, in Base64, in a URL, in JSON in a text.
+    #[test]
+    fn no_form_of_a_secret_is_left_anywhere(password in "[a-zA-Z0-9\"\\\\ /+\n-]{8,40}") {
+        prop_assume!(password.trim().len() >= 8);
+        let config_map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"},
+            "data": {"url": format!("x://u:{password}@db"), "json": json!({"password": password}).to_string()},
+        });
+        let imports = vec![
+            reads(&secret(&password).to_string()),
+            applies(&config_map),
+            applies(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}, "stringData": {"a": password}})),
+            json!({"import": "events.emit", "args": {"note": format!("used {password}")}, "answer": {"ok": null}}),
+        ];
+        let told = redacted(call(imports)).to_string();
+        let mut escaped = password.trim().to_owned();
+        for _ in 0..4 {
+            prop_assert!(!told.contains(&escaped), "{escaped:?} in {told}");
+            escaped = Value::from(escaped.as_str()).to_string().trim_matches('"').to_owned();
+        }
+        prop_assert!(!told.contains(&STANDARD.encode(&password)), "{told}");
+    }
+}
+
+#[test]
+fn equal_secrets_stay_equal_in_whatever_form_they_are_written() {
+    let told = redacted(call(vec![
+        reads(&secret("hunter2").to_string()),
+        applies(
+            &json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}, "stringData": {"a": "hunter2", "b": "hunter3"}}),
+        ),
+    ]));
+    let object = |text: &Value| serde_json::from_str::<Value>(text.as_str().expect("a text")).expect("JSON");
+    let read = object(&told["imports"][0]["answer"]["ok"])["data"]["password"].clone();
+    let read = STANDARD.decode(read.as_str().expect("a text")).expect("it is still Base64");
+    let written = object(&told["imports"][1]["args"]["object"])["stringData"].clone();
+    assert_eq!(written["a"], String::from_utf8(read).expect("a marker"));
+    assert_ne!(written["a"], written["b"]);
+}
+
+#[test]
+fn patches_of_secrets_are_redacted_in_each_of_their_forms() {
+    let target = json!({"apiVersion": "v1", "kind": "Secret", "namespace": "prod", "name": "db"});
+    let patch = |form: &str, patch: Value| {
+        let args = json!({"target": target, "type": form, "patch": patch.to_string(), "options": {}});
+        json!({"import": "writes.patch", "args": args})
+    };
+    let base64 = STANDARD.encode("hunter2");
+    let told = redacted(call(vec![
+        patch("merge", json!({"data": {"a": base64}})),
+        patch("strategic", json!({"stringData": {"a": "hunter2"}})),
+        patch("json", json!([{"op": "replace", "path": "/data/a", "value": base64}])),
+        patch("json", json!([{"op": "add", "path": "/data", "value": {"a": base64}}])),
+        patch("json", json!([{"op": "add", "path": "/stringData", "value": {"a": "hunter2"}}])),
+        json!({"import": "writes.batch", "args": {"operations": [patch("merge", json!({"data": {"a": base64}}))["args"]]}}),
+    ]))
+    .to_string();
+    assert!(!told.contains("hunter2") && !told.contains(&base64), "{told}");
+}
+
+#[test]
+fn what_kubectl_repeats_and_what_the_operator_names_is_redacted_of_every_kind() {
+    let object = json!({
+        "apiVersion": "example.com/v1", "kind": "Shop", "spec": {"token": {"value": "t-123456", "age": 7}, "size": 3},
+        "metadata": {"name": "s", "annotations": {LAST_APPLIED: "{\"spec\":{\"token\":\"t-123456\"}}", "other": "kept"}},
+    });
+    let told = redacted(call(vec![applies(&object)]));
+    let text = told["imports"][0]["args"]["object"].as_str().expect("a text");
+    let object: Value = serde_json::from_str(text).expect("JSON");
+    assert_eq!((&object["spec"]["size"], &object["spec"]["token"]["age"]), (&json!(3), &json!(0)));
+    assert_eq!(object["metadata"]["annotations"]["other"], "kept");
+    assert!(!told.to_string().contains("t-123456"), "{told}");
+}
+
+#[test]
+fn a_secret_in_a_list_or_in_a_text_is_found_and_a_kind_of_that_name_of_others_is_not() {
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": [secret("hunter2")]});
+    let foreign = json!({"apiVersion": "example.com/v1", "kind": "Secret", "metadata": {"name": "f"}, "data": {"a": "plain-value"}});
+    let told = redacted(call(vec![
+        json!({"import": "http.fetch", "args": {"url": "https://h"}, "answer": {"ok": {"status": 200, "headers": [], "body": {"text": list.to_string()}}}}),
+        applies(&json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"m": secret("hunter4").to_string()}})),
+        applies(&foreign),
+    ]))
+    .to_string();
+    for password in ["hunter2", "hunter4"] {
+        assert!(!told.contains(&STANDARD.encode(password)), "{told}");
+    }
+    assert!(told.contains("plain-value"));
+}
+
+#[test]
+fn what_the_configuration_has_of_secrets_is_redacted() {
+    let mut told = call(vec![]);
+    told["request"]["config"] = json!({"smtp": {"password": "a\"quoted\" one", "host": "mail"}}).to_string().into();
+    Redactor::new(vec![]).redact(&mut told, &[Arc::from("a\"quoted\" one")]);
+    let config = told["request"]["config"].as_str().expect("a text");
+    assert!(!config.contains("quoted") && config.contains("mail"), "{config}");
+    assert!(serde_json::from_str::<Value>(config).is_ok());
+}
+
+#[test]
+fn chance_is_not_told_where_a_secret_may_have_come_of_it() {
+    let new = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}, "stringData": {"a": "made-up"}});
+    assert_eq!(redacted(call(vec![applies(&new)]))["surroundings"], json!({}));
+    let copied = vec![reads(&secret("hunter2").to_string()), applies(&secret("hunter2"))];
+    assert_eq!(redacted(call(copied))["surroundings"]["seed"], "00");
+}
+
+#[test]
+fn names_stay_names_even_if_a_secret_repeats_them() {
+    let imports = vec![
+        reads(&secret("prod-namespace").to_string()),
+        json!({"import": "cache.get", "args": {"target": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": "prod-namespace", "name": "a"}}}),
+    ];
+    assert_eq!(redacted(call(imports))["imports"][1]["args"]["target"]["namespace"], "prod-namespace");
+}

@@ -1,0 +1,209 @@
+//! Which recorded answer an import of a replayed call gets.
+//!
+//! Reads are matched by what they ask, writes by the object that they are about: a new version of a plugin may ask in another
+//! order, and write other bodies. Whether that is a difference is decided afterwards (`compare`).
+
+use serde_json::{Value, json};
+
+use crate::document::{RecordedCall, RecordedImport};
+use crate::intent::{self, Intent};
+use crate::redact::{Redactor, same};
+
+/// Why a replayed call did not go on to its end.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stuck {
+    /// It asks what was not asked when it was recorded, so nobody knows the answer.
+    NotRecorded(RecordedImport),
+    /// The recorded call had ended before this was answered.
+    NotAnswered(RecordedImport),
+}
+
+/// The answers of one recorded call.
+pub(super) struct Answers {
+    /// The questions, without the writes, and whether the answer has been given.
+    asked: Vec<(RecordedImport, bool)>,
+    writes: Vec<RecordedWrite>,
+    redactor: Redactor,
+}
+
+struct RecordedWrite {
+    import: String,
+    args: Value,
+    intent: Option<Intent>,
+    answer: Option<Value>,
+    is_used: bool,
+}
+
+impl RecordedWrite {
+    fn new(import: &str, args: &Value, answer: Option<Value>) -> Self {
+        let recorded = RecordedImport { import: import.to_owned(), args: args.clone(), answer: None, cpu_us: 0 };
+        let intent = intent::of_import(&recorded).pop();
+        Self { import: import.to_owned(), args: args.clone(), intent, answer, is_used: false }
+    }
+
+    fn is_about(&self, other: &Self) -> bool {
+        let is_delete = |write: &Self| write.import == "writes.delete";
+        let object = |write: &Self| write.intent.as_ref().map(|it| it.object.clone());
+        is_delete(self) == is_delete(other) && object(self) == object(other)
+    }
+}
+
+impl Answers {
+    pub(super) fn of(call: &RecordedCall, redactor: Redactor) -> Self {
+        let (mut asked, mut writes) = (Vec::new(), Vec::new());
+        for import in &call.imports {
+            if import.import == "writes.batch" {
+                let operations = import.args["operations"].as_array().into_iter().flatten();
+                for (place, operation) in operations.enumerate() {
+                    let answer = import.answer.as_ref().and_then(|all| all["ok"].get(place)).cloned();
+                    let name = operation["import"].as_str().unwrap_or_default();
+                    writes.push(RecordedWrite::new(name, &without_name(operation), answer));
+                }
+            } else if is_write(&import.import) {
+                writes.push(RecordedWrite::new(&import.import, &import.args, import.answer.clone()));
+            } else {
+                asked.push((import.clone(), false));
+            }
+        }
+        Self { asked, writes, redactor }
+    }
+
+    /// The answer to `import` with `args`.
+    pub(super) fn answer(&mut self, import: &str, args: &Value) -> Result<Value, Stuck> {
+        if import == "writes.batch" {
+            let operations = args["operations"].as_array().into_iter().flatten();
+            let each = operations.map(|operation| {
+                let name = operation["import"].as_str().unwrap_or_default().to_owned();
+                self.write(&name, &without_name(operation))
+            });
+            return Ok(json!({"ok": each.collect::<Result<Vec<_>, _>>()?}));
+        }
+        match import {
+            // Nobody answers these.
+            "events.emit" | "metrics.record" => Ok(json!({"ok": null})),
+            _ if is_write(import) => self.write(import, args),
+            _ => self.read(import, args),
+        }
+    }
+
+    fn redacted(&self, import: &str, args: &Value) -> Value {
+        let mut import = json!({"import": import, "args": args});
+        self.redactor.redact_import(&mut import);
+        import["args"].take()
+    }
+
+    fn read(&mut self, import: &str, args: &Value) -> Result<Value, Stuck> {
+        let redacted = self.redacted(import, args);
+        let fits = |it: &RecordedImport| it.import == import && same(&it.args, &redacted);
+        let next = self.asked.iter().position(|(it, is_used)| !is_used && fits(it));
+        // What is asked more often than it was is as it was last.
+        let place = next.or_else(|| self.asked.iter().rposition(|(it, _)| fits(it)));
+        let asks = || RecordedImport { import: import.to_owned(), args: redacted.clone(), answer: None, cpu_us: 0 };
+        let Some(place) = place else { return Err(Stuck::NotRecorded(asks())) };
+        let (recorded, is_used) = &mut self.asked[place];
+        *is_used = true;
+        recorded.answer.clone().ok_or_else(|| Stuck::NotAnswered(asks()))
+    }
+
+    fn write(&mut self, import: &str, args: &Value) -> Result<Value, Stuck> {
+        let wanted = RecordedWrite::new(import, &self.redacted(import, args), None);
+        let free = || self.writes.iter().enumerate().filter(|(_, it)| !it.is_used);
+        let equal = free().find(|(_, it)| it.import == import && same(&it.args, &wanted.args));
+        let place = equal.or_else(|| free().find(|(_, it)| it.is_about(&wanted))).map(|(place, _)| place);
+        let Some(place) = place else { return Ok(echo(import, args)) };
+        let recorded = &mut self.writes[place];
+        recorded.is_used = true;
+        let asks = || RecordedImport { import: import.to_owned(), args: wanted.args.clone(), answer: None, cpu_us: 0 };
+        recorded.answer.clone().ok_or_else(|| Stuck::NotAnswered(asks()))
+    }
+}
+
+fn is_write(import: &str) -> bool {
+    import.starts_with("writes.")
+}
+
+fn without_name(operation: &Value) -> Value {
+    let mut args = operation.clone();
+    args.as_object_mut().map(|args| args.remove("import"));
+    args
+}
+
+/// The answer to a write that was not recorded: it went well, and left what it asked for.
+fn echo(import: &str, args: &Value) -> Value {
+    if ["writes.delete", "writes.delete-collection"].contains(&import) {
+        return json!({"ok": null});
+    }
+    let text = args["object"].as_str().or_else(|| args["patch"].as_str().filter(|_| args["type"] != "json"));
+    let mut object: Value = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_else(|| json!({}));
+    let target = &args["target"];
+    if let Some(fields) = object.as_object_mut() {
+        for field in ["apiVersion", "kind"] {
+            fields.entry(field).or_insert_with(|| target[field].clone());
+        }
+        let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
+        if let Some(metadata) = metadata.as_object_mut() {
+            for field in ["name", "namespace", "uid"] {
+                if let Some(value) = target.get(field) {
+                    metadata.insert(field.to_owned(), value.clone());
+                }
+            }
+            metadata.entry("uid").or_insert_with(|| "00000000-0000-4000-8000-000000000000".into());
+            metadata.entry("resourceVersion").or_insert_with(|| "1".into());
+            metadata.entry("creationTimestamp").or_insert_with(|| "1970-01-01T00:00:00Z".into());
+        }
+    }
+    json!({"ok": object.to_string()})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::tests::call;
+
+    fn answers(imports: Value) -> Answers {
+        let mut recorded = call("shop");
+        recorded["imports"] = imports;
+        Answers::of(&serde_json::from_value(recorded).expect("a call"), Redactor::of_replay(vec![]))
+    }
+
+    fn apply(name: &str, size: u32) -> Value {
+        let object =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"size": size}});
+        json!({"object": object.to_string(), "options": {}})
+    }
+
+    #[test]
+    fn reads_are_answered_in_the_order_in_which_they_were_and_then_as_the_last() {
+        let read = |answer: &str| json!({"import": "cache.get", "args": {"target": "a"}, "answer": {"ok": answer}});
+        let mut answers = answers(json!([read("old"), read("new")]));
+        let mut asked = || answers.answer("cache.get", &json!({"target": "a"})).expect("recorded")["ok"].clone();
+        assert_eq!([asked(), asked(), asked()], ["old", "new", "new"]);
+    }
+
+    #[test]
+    fn what_was_not_asked_or_not_answered_has_no_answer() {
+        let mut answers = answers(json!([{"import": "live.get", "args": {"target": "a"}}]));
+        assert!(matches!(answers.answer("live.get", &json!({"target": "a"})), Err(Stuck::NotAnswered(_))));
+        assert!(matches!(answers.answer("live.get", &json!({"target": "b"})), Err(Stuck::NotRecorded(_))));
+        assert!(matches!(answers.answer("cache.get", &json!({"target": "a"})), Err(Stuck::NotRecorded(_))));
+    }
+
+    #[test]
+    fn a_write_gets_the_answer_for_its_object_alone_or_in_a_batch_else_an_echo() {
+        let mut operation = apply("b", 1);
+        operation["import"] = "writes.apply".into();
+        let recorded = json!([
+            {"import": "writes.apply", "args": apply("a", 1), "answer": {"error": "refused"}},
+            {"import": "writes.batch", "args": {"operations": [operation]}, "answer": {"ok": [{"ok": "b as it was"}]}},
+        ]);
+        let mut answers = answers(recorded);
+        assert_eq!(answers.answer("writes.apply", &apply("b", 2)), Ok(json!({"ok": "b as it was"})));
+        let mut other = apply("a", 3);
+        other["import"] = "writes.update".into();
+        let batch = answers.answer("writes.batch", &json!({"operations": [other]}));
+        assert_eq!(batch, Ok(json!({"ok": [{"error": "refused"}]})));
+        let echo = answers.answer("writes.apply", &apply("a", 4)).expect("an echo");
+        let echo: Value = serde_json::from_str(echo["ok"].as_str().expect("a text")).expect("JSON");
+        assert_eq!((&echo["data"]["size"], echo["metadata"]["uid"].is_string()), (&json!(4), true));
+    }
+}

@@ -1,0 +1,164 @@
+//! Makes a recorded call again, with no cluster: the plugin is told what it was told then.
+
+mod answers;
+mod ports;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use windlass_core::fair::CpuPermit;
+use windlass_core::fence::Fenced;
+use windlass_core::grants::LiveGrants;
+use windlass_core::object::{ObjectKey, ObjectKind};
+use windlass_core::overlay::Overlay;
+use windlass_core::ports::CallContext;
+use windlass_core::principal::{Principal, Role};
+use windlass_core::settle::Hold;
+use windlass_core::trigger::{Trigger, TriggerReason, Triggers};
+use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, EntryPoint, Plugin, Replay, Request};
+
+use self::answers::Answers;
+pub use self::answers::Stuck;
+use self::ports::ReplayedWorld;
+use crate::capture::microseconds;
+use crate::document::{RecordedCall, RecordedImport, RecordedRequest, RecordedTrigger};
+use crate::redact::Redactor;
+use crate::{decode, encode};
+
+/// A recorded call that was made again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReplayedCall {
+    /// Its questions and writes, redacted as the recording is.
+    pub imports: Vec<RecordedImport>,
+    /// How it ended. None: it did not.
+    pub result: Option<Value>,
+    /// Why it did not go on to its end.
+    pub stuck: Option<Stuck>,
+    /// The processor time that it used, in microseconds.
+    pub cpu_us: u64,
+}
+
+/// Why a call cannot be replayed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CannotReplay {
+    /// The plugin is of another kind.
+    #[error("the recorded call is one of `{export}`, which this plugin does not have")]
+    Export {
+        /// The recorded export.
+        export: String,
+    },
+}
+
+/// Makes `call` again with `plugin`, which need not be the one that was recorded. `pointers` is what was redacted beside Secrets.
+pub async fn replay(
+    plugin: &Arc<Plugin>,
+    call: &RecordedCall,
+    pointers: &[String],
+) -> Result<ReplayedCall, CannotReplay> {
+    let is_composer = plugin.entry() == EntryPoint::Composer;
+    if is_composer != (call.export == "compose") {
+        return Err(CannotReplay::Export { export: call.export.clone() });
+    }
+    let redactor = Redactor::of_replay(pointers.to_vec());
+    let world = ReplayedWorld::new(Answers::of(call, redactor.clone()), &call.surroundings);
+    let context = context(plugin, &call.request);
+    let (result, cpu) = if is_composer {
+        let Composed { answer, cpu, .. } = composed(plugin, call, context).await;
+        (Some(answer.map_or_else(|failed| encode::result(&failed), |answer| encode::composition(&answer))), cpu)
+    } else {
+        let ports = world.ports();
+        let limits = CallLimits::default();
+        tokio::select! {
+            biased;
+            Called { result, cpu, .. } = plugin.reconcile(request(&call.request), &ports, context, limits) => {
+                (Some(encode::result(&result)), cpu)
+            }
+            () = world.stuck() => (None, Duration::ZERO),
+        }
+    };
+    let (imports, stuck) = world.take();
+    let result = result.filter(|_| stuck.is_none());
+    let (imports, result) = redacted(&redactor, call, imports, result);
+    Ok(ReplayedCall { imports, result, stuck, cpu_us: microseconds(cpu) })
+}
+
+async fn composed(plugin: &Arc<Plugin>, call: &RecordedCall, context: Arc<CallContext>) -> Composed {
+    let texts = |texts: &[String]| texts.iter().map(|text| Arc::from(text.as_str())).collect();
+    let RecordedRequest { object, children, related, config, .. } = &call.request;
+    let asked = CompositionRequest {
+        request: Request { object: None, ..request(&call.request) },
+        parent: object.as_deref().unwrap_or_default().into(),
+        children: texts(children),
+        related: texts(related),
+        config: config.as_str().into(),
+    };
+    let now = call.surroundings.now.first().copied().unwrap_or_default();
+    // In `compose` the seed follows from the request.
+    let replay = Some(Replay { now: Duration::from_nanos(now), seed: [0; 32] });
+    plugin.compose(asked, context, CallLimits { replay, ..CallLimits::default() }).await
+}
+
+/// The traces of the replay, redacted as if it had been recorded together with the recorded request.
+fn redacted(
+    redactor: &Redactor,
+    call: &RecordedCall,
+    imports: Vec<RecordedImport>,
+    result: Option<Value>,
+) -> (Vec<RecordedImport>, Option<Value>) {
+    let had_result = result.is_some();
+    let replayed = RecordedCall { imports, result: result.unwrap_or_default(), ..call.clone() };
+    let Ok(mut document) = serde_json::to_value(&replayed) else { return (replayed.imports, None) };
+    redactor.redact(&mut document, &[]);
+    match serde_json::from_value::<RecordedCall>(document) {
+        Ok(RecordedCall { imports, result, .. }) => (imports, had_result.then_some(result)),
+        Err(_) => (replayed.imports, had_result.then_some(replayed.result)),
+    }
+}
+
+fn key(request: &RecordedRequest) -> ObjectKey {
+    ObjectKey { namespace: request.namespace.as_deref().map(Arc::from), name: request.name.as_str().into() }
+}
+
+fn request(recorded: &RecordedRequest) -> Request {
+    Request {
+        controller: recorded.controller.as_str().into(),
+        key: key(recorded),
+        uid: recorded.uid.as_deref().map(Arc::from),
+        object: recorded.object.as_deref().map(Arc::from),
+        deleting: recorded.deleting,
+        attempt: recorded.attempt,
+        trace_id: recorded.trace_id.as_str().into(),
+    }
+}
+
+fn context(plugin: &Plugin, recorded: &RecordedRequest) -> Arc<CallContext> {
+    let mut triggers = Triggers::default();
+    for RecordedTrigger { reason, watch, object } in &recorded.triggers {
+        if let Some(reason) = TriggerReason::ALL.into_iter().find(|it| it.as_str() == reason) {
+            let (watch, object) = (watch.as_deref().map(Arc::from), decode::reference(object));
+            triggers.note(&Arc::new(Trigger { reason, watch, object }));
+        }
+    }
+    Arc::new(CallContext {
+        principal: Arc::new(Principal {
+            role: Role::Plugin,
+            plugin: plugin.name().clone(),
+            digest: plugin.short_digest().into(),
+            replica: "replay".into(),
+            grants: LiveGrants::default(),
+            impersonate: None,
+            fence: Fenced::default(),
+        }),
+        controller: recorded.controller.as_str().into(),
+        primary_kind: ObjectKind::new(recorded.api_version.as_str(), recorded.kind.as_str()),
+        primary_key: key(recorded),
+        primary: None,
+        triggers,
+        trace_id: recorded.trace_id.as_str().into(),
+        hold: Hold::detached(),
+        overlay: Overlay::default(),
+        cpu_permit: CpuPermit::default(),
+        config: recorded.config.as_str().into(),
+    })
+}

@@ -1,0 +1,276 @@
+//! The ports of a replayed call: each is answered from the recording, and what is asked is noted as when it was recorded.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, pending, ready};
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
+use serde_json::Value;
+use tokio::sync::Notify;
+use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::http::{HttpError, HttpRequest, HttpResponse};
+use windlass_core::object::{ObjectKind, ObjectRef};
+use windlass_core::ports::{
+    CallContext, Claimed, Collections, Deleted, Event, Events, Http, ListPage, ListQuery, Live, LiveGet, LiveQuery,
+    LogQuery, MetricChange, Metrics, Owners, Ports, Reads, ServedKind, Surroundings, Writes, Written,
+};
+use windlass_core::write::{Collection, DeleteOptions, Operation};
+
+use super::answers::{Answers, Stuck};
+use crate::capture::microseconds;
+use crate::document::{RecordedImport, RecordedSurroundings};
+use crate::{decode, encode};
+
+/// How much later a clock is each time that it is read more often than it was.
+const STEP: Duration = Duration::from_millis(1);
+
+/// The world of a replayed call.
+pub(super) struct ReplayedWorld {
+    state: Mutex<ReplayState>,
+    /// The call cannot go on.
+    stuck: Notify,
+}
+
+struct ReplayState {
+    answers: Answers,
+    asked: Vec<RecordedImport>,
+    stuck: Option<Stuck>,
+    now: Readings,
+    monotonic: Readings,
+    random: StdRng,
+    cpu: Duration,
+}
+
+/// The readings of a clock, as they were.
+struct Readings {
+    left: std::vec::IntoIter<u64>,
+    last: Duration,
+}
+
+impl Readings {
+    fn of(recorded: &[u64]) -> Self {
+        Self { left: recorded.to_vec().into_iter(), last: Duration::ZERO }
+    }
+
+    fn next(&mut self, really: Duration) -> Duration {
+        self.last = match self.left.next() {
+            Some(reading) => Duration::from_nanos(reading),
+            None if self.last.is_zero() => really,
+            None => self.last + STEP,
+        };
+        self.last
+    }
+}
+
+impl ReplayedWorld {
+    pub(super) fn new(answers: Answers, surroundings: &RecordedSurroundings) -> Arc<Self> {
+        let state = ReplayState {
+            answers,
+            asked: Vec::new(),
+            stuck: None,
+            now: Readings::of(&surroundings.now),
+            monotonic: Readings::of(&surroundings.monotonic),
+            random: StdRng::from_seed(seed(surroundings)),
+            cpu: Duration::ZERO,
+        };
+        Arc::new(Self { state: Mutex::new(state), stuck: Notify::new() })
+    }
+
+    pub(super) fn ports(self: &Arc<Self>) -> Ports {
+        Ports {
+            reads: self.clone(),
+            live: self.clone(),
+            writes: self.clone(),
+            collections: self.clone(),
+            owners: self.clone(),
+            events: self.clone(),
+            metrics: self.clone(),
+            http: self.clone(),
+            surroundings: Some(self.clone()),
+        }
+    }
+
+    /// Waits until the call cannot go on.
+    pub(super) async fn stuck(&self) {
+        self.stuck.notified().await;
+    }
+
+    /// The questions, and why there are no more.
+    pub(super) fn take(&self) -> (Vec<RecordedImport>, Option<Stuck>) {
+        let mut state = self.state();
+        (std::mem::take(&mut state.asked), state.stuck.take())
+    }
+
+    fn state(&self) -> MutexGuard<'_, ReplayState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The recorded answer, as `decode` reads it. None: there is none, and the call ends here.
+    fn ask<T>(&self, import: &str, args: Value, decode: impl FnOnce(&Value) -> Option<T>) -> Option<T> {
+        let mut state = self.state();
+        if state.stuck.is_some() {
+            return None;
+        }
+        let cpu_us = microseconds(state.cpu);
+        let answer = state.answers.answer(import, &args);
+        let read = answer.as_ref().ok().and_then(decode);
+        let asked = RecordedImport { import: import.to_owned(), args, answer: answer.as_ref().ok().cloned(), cpu_us };
+        if read.is_none() {
+            let not_read = || Stuck::NotRecorded(asked.clone());
+            state.stuck = Some(answer.err().unwrap_or_else(not_read));
+            self.stuck.notify_one();
+        }
+        state.asked.push(asked);
+        read
+    }
+
+    fn later<T: Send + 'static>(
+        &self,
+        import: &str,
+        args: Value,
+        decode: impl FnOnce(&Value) -> Option<T>,
+    ) -> BoxFuture<'static, T> {
+        match self.ask(import, args, decode) {
+            Some(answer) => ready(answer).boxed(),
+            None => pending().boxed(),
+        }
+    }
+}
+
+/// The recorded seed; one that nobody knows, and that is the same each time, where it was not told.
+fn seed(surroundings: &RecordedSurroundings) -> [u8; 32] {
+    let mut seed = [0x5e; 32];
+    let digits = surroundings.seed.as_deref().unwrap_or_default().as_bytes();
+    for (byte, digits) in seed.iter_mut().zip(digits.chunks_exact(2)) {
+        let digits = std::str::from_utf8(digits).ok();
+        *byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).unwrap_or_default();
+    }
+    seed
+}
+
+fn written(answer: &Value) -> Option<Written> {
+    decode::answer(answer, decode::object, decode::api_error)
+}
+
+/// The answer to a read in a call that has ended: the guest runs on to where it can be stopped, and nobody looks.
+fn ended() -> ApiError {
+    ApiError::refused(ApiReason::ServerError, "get", "", None, "the replay has ended")
+}
+
+impl Surroundings for ReplayedWorld {
+    fn now(&self, really: Duration) -> Duration {
+        self.state().now.next(really)
+    }
+
+    fn monotonic(&self, really: Duration) -> Duration {
+        self.state().monotonic.next(really)
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        self.state().random.fill_bytes(bytes);
+    }
+
+    fn is_told(&self) -> bool {
+        true
+    }
+
+    fn enters(&self, cpu: Duration) {
+        self.state().cpu = cpu;
+    }
+}
+
+impl Reads for ReplayedWorld {
+    fn get(
+        &self,
+        _: &CallContext,
+        target: &ObjectRef,
+        fields: Option<&[String]>,
+    ) -> Result<Option<Arc<str>>, ApiError> {
+        self.ask("cache.get", encode::get(target, fields), written).unwrap_or_else(|| Err(ended()))
+    }
+
+    fn list(&self, _: &CallContext, query: &ListQuery) -> Result<ListPage, ApiError> {
+        let decode = |answer: &Value| decode::answer(answer, decode::page, decode::api_error);
+        self.ask("cache.list", encode::list(query), decode).unwrap_or_else(|| Err(ended()))
+    }
+}
+
+impl Live for ReplayedWorld {
+    fn get(&self, _: Arc<CallContext>, asked: LiveGet) -> BoxFuture<'static, Written> {
+        self.later("live.get", encode::live_get(&asked), written)
+    }
+
+    fn list(&self, _: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<ListPage, ApiError>> {
+        self.later("live.list", encode::live_list(&query), |it| decode::answer(it, decode::page, decode::api_error))
+    }
+
+    fn log(&self, _: Arc<CallContext>, query: LogQuery) -> BoxFuture<'static, Result<String, ApiError>> {
+        self.later("live.log", encode::log(&query), |it| decode::answer(it, decode::log, decode::api_error))
+    }
+
+    fn served(
+        &self,
+        _: Arc<CallContext>,
+        kind: ObjectKind,
+    ) -> BoxFuture<'static, Result<Option<ServedKind>, ApiError>> {
+        let decode = |answer: &Value| decode::answer(answer, decode::served_kind, decode::api_error);
+        self.later("live.served", encode::served(&kind), decode)
+    }
+}
+
+impl Writes for ReplayedWorld {
+    fn write(&self, _: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
+        let (import, args) = encode::operation(&operation);
+        self.later(import, args, written)
+    }
+
+    fn batch(&self, _: Arc<CallContext>, operations: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
+        let all = |answer: &Value| answer["ok"].as_array()?.iter().map(written).collect();
+        self.later("writes.batch", encode::batch(&operations), all)
+    }
+}
+
+impl Collections for ReplayedWorld {
+    fn delete_collection(
+        &self,
+        _: Arc<CallContext>,
+        collection: Collection,
+        options: DeleteOptions,
+    ) -> BoxFuture<'static, Deleted> {
+        let decode = |answer: &Value| decode::answer(answer, decode::deleted, decode::api_error);
+        self.later("writes.delete-collection", encode::delete_collection(&collection, &options), decode)
+    }
+}
+
+impl Owners for ReplayedWorld {
+    fn claim(
+        &self,
+        _: Arc<CallContext>,
+        kind: ObjectKind,
+        label_selector: String,
+    ) -> BoxFuture<'static, Result<Claimed, Vec<ApiError>>> {
+        let decode = |answer: &Value| decode::answer(answer, decode::claimed, decode::api_errors);
+        self.later("owners.claim", encode::claim(&kind, &label_selector), decode)
+    }
+}
+
+impl Http for ReplayedWorld {
+    fn fetch(&self, _: Arc<CallContext>, request: HttpRequest) -> BoxFuture<'static, Result<HttpResponse, HttpError>> {
+        let decode = |answer: &Value| decode::answer(answer, decode::response, decode::http_error);
+        self.later("http.fetch", encode::fetch(&request), decode)
+    }
+}
+
+impl Events for ReplayedWorld {
+    fn emit(&self, _: &CallContext, event: Event) {
+        self.ask("events.emit", encode::event(&event), |_| Some(()));
+    }
+}
+
+impl Metrics for ReplayedWorld {
+    fn record(&self, _: &CallContext, change: MetricChange, name: &str, value: f64, labels: &[(String, String)]) {
+        self.ask("metrics.record", encode::metric(change, name, value, labels), |_| Some(()));
+    }
+}

@@ -1,0 +1,227 @@
+//! The files of one plugin's recording: compressed, turned over by size, and together no larger than a limit.
+//!
+//! `DIR/PLUGIN/20261126T020305Z-1f2e3d4c-0001.jsonl.gz`: when it was begun, by which process, and which of its files it is. So
+//! several hosts may record into one directory, and the names are in the order of time.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use jiff::Timestamp;
+
+/// How the names of recordings end.
+pub(crate) const SUFFIX: &str = ".jsonl.gz";
+/// A plugin's limit is spent in so many files, or more: the oldest of them is what is deleted.
+const PARTS: u64 = 8;
+/// A file is no larger than this, but for its last call.
+const LARGEST: u64 = 32 << 20;
+
+/// Writes the files of one plugin.
+pub(crate) struct Segments {
+    directory: PathBuf,
+    /// Of all files of the plugin together, in bytes.
+    limit: u64,
+    /// The process, in eight hexadecimal digits.
+    process: String,
+    number: u32,
+    /// The first line of each file.
+    header: String,
+    open: Option<Segment>,
+}
+
+struct Segment {
+    path: PathBuf,
+    file: GzEncoder<CountedFile>,
+}
+
+/// A file, and how much is in it.
+struct CountedFile {
+    file: File,
+    bytes: u64,
+}
+
+impl Write for CountedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Segments {
+    /// Files in `directory`, which is made when the first call comes.
+    pub(crate) fn new(directory: PathBuf, limit: u64, process: u32, header: String) -> Self {
+        Self { directory, limit, process: format!("{process:08x}"), number: 0, header, open: None }
+    }
+
+    /// Adds one call, a line without its end, recorded `at` this time.
+    pub(crate) fn add(&mut self, line: &str, at: Timestamp) -> io::Result<()> {
+        let largest = (self.limit / PARTS).min(LARGEST);
+        if self.open.as_ref().is_some_and(|open| open.file.get_ref().bytes >= largest) {
+            self.close()?;
+        }
+        if self.open.is_none() {
+            self.open = Some(self.begin(at)?);
+        }
+        let Some(open) = &mut self.open else { unreachable!("it was begun") };
+        writeln!(open.file, "{line}")
+    }
+
+    /// Hands what was added to the system, and then deletes the oldest files until all are within the limit.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        let Some(open) = &mut self.open else { return Ok(()) };
+        open.file.flush()?;
+        let path = open.path.clone();
+        delete_oldest(&self.directory, self.limit, Some(&path))
+    }
+
+    /// Ends the file.
+    pub(crate) fn close(&mut self) -> io::Result<()> {
+        let Some(Segment { file, .. }) = self.open.take() else { return Ok(()) };
+        file.finish()?.flush()?;
+        delete_oldest(&self.directory, self.limit, None)
+    }
+
+    fn begin(&mut self, at: Timestamp) -> io::Result<Segment> {
+        make_directory(&self.directory)?;
+        delete_oldest(&self.directory, self.limit, None)?;
+        self.number += 1;
+        let name = format!("{}-{}-{:04}{SUFFIX}", at.strftime("%Y%m%dT%H%M%SZ"), self.process, self.number);
+        let path = self.directory.join(name);
+        let file = create(&path)?;
+        let mut file = GzEncoder::new(CountedFile { file, bytes: 0 }, Compression::fast());
+        writeln!(file, "{}", self.header)?;
+        Ok(Segment { path, file })
+    }
+}
+
+/// Makes a directory, and those above it that are missing, that only its owner may look into.
+fn make_directory(directory: &Path) -> io::Result<()> {
+    if directory.is_dir() {
+        return Ok(());
+    }
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(directory)
+}
+
+/// A new file that only its owner may read.
+fn create(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+/// Deletes the oldest recordings in `directory` until all of them have at most `limit` bytes. The `open` one stays.
+fn delete_oldest(directory: &Path, limit: u64, open: Option<&Path>) -> io::Result<()> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.to_string_lossy().ends_with(SUFFIX) {
+            // Another host that records here may have deleted it.
+            let size = fs::symlink_metadata(&path).map_or(0, |it| it.len());
+            files.push((path, size));
+        }
+    }
+    files.sort();
+    let mut all: u64 = files.iter().map(|(_, size)| size).sum();
+    for (path, size) in files {
+        if all <= limit {
+            break;
+        }
+        if Some(path.as_path()) == open {
+            continue;
+        }
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => all -= size,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_790_000_000 + second).expect("a time")
+    }
+
+    /// Compresses badly.
+    fn line(number: u64) -> String {
+        (0..200_u64)
+            .map(|step| format!("{:016x}", (number * 1000 + step).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+            .collect()
+    }
+
+    fn sizes(directory: &Path) -> Vec<u64> {
+        let files = fs::read_dir(directory).expect("it is there").map(|entry| entry.expect("a file"));
+        files.map(|it| it.metadata().expect("metadata").len()).collect()
+    }
+
+    #[test]
+    fn all_files_of_a_plugin_stay_within_the_limit_and_the_newest_calls_stay() {
+        let root = tempfile::tempdir().expect("a directory");
+        let directory = root.path().join("shop");
+        let limit = 64 << 10;
+        let mut segments = Segments::new(directory.clone(), limit, 7, "{}".to_owned());
+        for number in 0..200 {
+            segments.add(&line(number), at(i64::try_from(number).expect("few"))).expect("added");
+            segments.flush().expect("flushed");
+            let all: u64 = sizes(&directory).iter().sum();
+            assert!(all <= limit, "{all} bytes after {number}");
+        }
+        segments.close().expect("closed");
+        assert!(sizes(&directory).len() > 3, "{:?}", sizes(&directory));
+        let calls = crate::read::tests::lines(&directory);
+        assert_eq!(calls.last(), Some(&line(199)));
+        assert!(!calls.contains(&line(0)));
+    }
+
+    #[test]
+    fn a_second_process_has_files_of_its_own_and_the_same_limit() {
+        let root = tempfile::tempdir().expect("a directory");
+        let limit = 64 << 10;
+        let mut all = [1, 2].map(|process| Segments::new(root.path().to_owned(), limit, process, "{}".to_owned()));
+        for number in 0..100 {
+            for segments in &mut all {
+                segments.add(&line(number), at(0)).expect("added");
+                segments.flush().expect("flushed");
+            }
+        }
+        assert!(sizes(root.path()).iter().sum::<u64>() <= 2 * limit);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_the_owner_may_read() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let root = tempfile::tempdir().expect("a directory");
+        let directory = root.path().join("a/b");
+        let mut segments = Segments::new(directory.clone(), 1 << 20, 7, "{}".to_owned());
+        segments.add("{}", at(0)).expect("added");
+        let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+        let file = fs::read_dir(&directory).expect("it is there").next().expect("one").expect("a file").path();
+        assert_eq!((mode(&directory), mode(&file)), (0o700, 0o600));
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_made_is_an_error_and_not_a_panic() {
+        let root = tempfile::tempdir().expect("a directory");
+        let file = root.path().join("file");
+        fs::write(&file, "").expect("written");
+        let mut segments = Segments::new(file.join("below"), 1 << 20, 7, "{}".to_owned());
+        assert!(segments.add("{}", at(0)).is_err());
+    }
+}

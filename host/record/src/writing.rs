@@ -1,0 +1,133 @@
+//! The thread that redacts what calls have left and writes it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, TryRecvError};
+
+use jiff::Timestamp;
+use tokio::sync::oneshot;
+
+use crate::document::{FORMAT, RecordedCall, RecordingHeader};
+use crate::recorder::{RecordOptions, RecordingCounts};
+use crate::redact::Redactor;
+use crate::segments::Segments;
+
+/// An order to the writer.
+pub(crate) enum WriteOrder {
+    /// A call, as it was.
+    Call {
+        call: Box<RecordedCall>,
+        /// The values of Secrets in its configuration.
+        secrets: Vec<Arc<str>>,
+        at: Timestamp,
+        bytes: usize,
+        counts: Arc<RecordingCounts>,
+    },
+    /// Finish, and say so.
+    End(oneshot::Sender<()>),
+}
+
+/// The files of all plugins.
+pub(crate) struct RecordingWriter {
+    options: RecordOptions,
+    redactor: Redactor,
+    process: u32,
+    host: String,
+    /// The bytes that wait.
+    waiting: Arc<AtomicUsize>,
+    plugins: BTreeMap<String, (Segments, Arc<RecordingCounts>)>,
+}
+
+impl RecordingWriter {
+    pub(crate) fn new(
+        options: RecordOptions,
+        redactor: Redactor,
+        process: u32,
+        host: String,
+        waiting: Arc<AtomicUsize>,
+    ) -> Self {
+        Self { options, redactor, process, host, waiting, plugins: BTreeMap::new() }
+    }
+
+    /// Works until the end, or until nobody records any more.
+    pub(crate) fn run(mut self, orders: &Receiver<WriteOrder>) {
+        loop {
+            let order = match orders.try_recv() {
+                Ok(order) => Ok(order),
+                Err(TryRecvError::Empty) => {
+                    // While there is nothing else to do: a host that is killed loses what has come since.
+                    self.for_each(Segments::flush);
+                    orders.recv()
+                }
+                Err(TryRecvError::Disconnected) => return self.for_each(Segments::close),
+            };
+            match order {
+                Ok(WriteOrder::Call { call, secrets, at, bytes, counts }) => {
+                    self.write(&call, &secrets, at, &counts);
+                    self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+                }
+                Ok(WriteOrder::End(done)) => {
+                    self.for_each(Segments::close);
+                    // Whoever asked may have given up.
+                    let _ = done.send(());
+                    return;
+                }
+                Err(_) => return self.for_each(Segments::close),
+            }
+        }
+    }
+
+    fn write(&mut self, call: &RecordedCall, secrets: &[Arc<str>], at: Timestamp, counts: &Arc<RecordingCounts>) {
+        let plugin = &call.component.plugin;
+        if counts.is_stopped() {
+            return;
+        }
+        let line = serde_json::to_value(call).map(|mut call| {
+            self.redactor.redact(&mut call, secrets);
+            call.to_string()
+        });
+        if !self.plugins.contains_key(plugin) {
+            let segments = self.segments(plugin);
+            self.plugins.insert(plugin.clone(), (segments, counts.clone()));
+        }
+        let Some((segments, _)) = self.plugins.get_mut(plugin) else { unreachable!("it was put there") };
+        let written = line.map_err(io::Error::other).and_then(|line| segments.add(&line, at));
+        match written {
+            Ok(()) => counts.count_recorded(),
+            Err(error) => give_up(plugin, counts, &error),
+        }
+    }
+
+    fn segments(&self, plugin: &str) -> Segments {
+        let header = RecordingHeader {
+            format: FORMAT.to_owned(),
+            plugin: plugin.to_owned(),
+            host: self.host.clone(),
+            redacted: self.options.redact.clone(),
+        };
+        let header = serde_json::to_string(&header).unwrap_or_default();
+        Segments::new(self.options.directory.join(plugin), self.options.limit, self.process, header)
+    }
+
+    fn for_each(&mut self, work: impl Fn(&mut Segments) -> io::Result<()>) {
+        for (plugin, (segments, counts)) in &mut self.plugins {
+            if !counts.is_stopped()
+                && let Err(error) = work(segments)
+            {
+                give_up(plugin, counts, &error);
+            }
+        }
+    }
+}
+
+/// The host goes on, and calls of `plugin` are recorded no more.
+fn give_up(plugin: &str, counts: &RecordingCounts, error: &io::Error) {
+    if counts.stop() {
+        tracing::warn!(
+            plugin, %error,
+            "calls of the plugin are not recorded any more: the recording cannot be written. Restart the host to record again"
+        );
+    }
+}

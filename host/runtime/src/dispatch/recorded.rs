@@ -1,0 +1,58 @@
+//! A plugin some of whose calls are recorded (ADR 27). Around the plugin itself and nothing else: what the host does for it,
+//! such as keeping its finalizer or applying what it has composed, is not the plugin's doing.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use windlass_core::ports::CallContext;
+use windlass_record::PluginRecorder;
+use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, Customized, Replay, Request};
+
+use crate::dispatch::composite::Compose;
+use crate::dispatch::reconcile::{Call, Reconcile};
+
+/// Calls `plugin`, and records calls as `recorder` chooses them.
+pub(crate) struct Recorded<P> {
+    pub(crate) plugin: P,
+    pub(crate) recorder: PluginRecorder,
+}
+
+impl<P: Reconcile> Reconcile for Recorded<P> {
+    fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
+        let recording = self.recorder.reconcile(&call.request, &call.context, call.ports, &call.limits);
+        let Some(recording) = recording else { return self.plugin.reconcile(call) };
+        async move {
+            let ports = recording.ports();
+            let called = self.plugin.reconcile(Call { ports: &ports, ..call }).await;
+            recording.reconciled(&called);
+            called
+        }
+        .boxed()
+    }
+}
+
+impl<P: Compose> Compose for Recorded<P> {
+    fn compose(
+        &self,
+        request: CompositionRequest,
+        call: Arc<CallContext>,
+        limits: CallLimits,
+    ) -> BoxFuture<'_, Composed> {
+        let Some(recording) = self.recorder.compose(&request, &call) else {
+            return self.plugin.compose(request, call, limits);
+        };
+        // In `compose` time stands still anyway, and chance follows from the request.
+        let replay = limits.replay.or(Some(Replay { now: recording.now(), seed: [0; 32] }));
+        async move {
+            let composed = self.plugin.compose(request, call, CallLimits { replay, ..limits }).await;
+            recording.composed(&composed);
+            composed
+        }
+        .boxed()
+    }
+
+    fn customize(&self, request: Request, call: Arc<CallContext>, limits: CallLimits) -> BoxFuture<'_, Customized> {
+        self.plugin.customize(request, call, limits)
+    }
+}

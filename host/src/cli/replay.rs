@@ -1,0 +1,179 @@
+//! `windlass replay`: makes recorded calls again, with no cluster.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail, ensure};
+use clap::Args;
+use tokio::runtime::Handle;
+use windlass_core::error::explained;
+use windlass_record::{CallVerdict, Comparison, RecordedCall, Recording, ReplayedCall};
+use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
+
+use super::OutputFormat;
+use super::limits::LimitArgs;
+use super::replay_report::ReplayReport;
+
+/// Exit code: a call has diverged, or another version would do otherwise.
+const DIFFERS: u8 = 1;
+/// Exit code: nothing could be replayed.
+const FAILED: u8 = 2;
+
+/// Arguments of `windlass replay`.
+#[derive(Debug, Args)]
+pub(super) struct ReplayArgs {
+    /// A recording, or a directory of them: what `windlass run --record DIR` has written.
+    #[arg(value_name = "FILE|DIR")]
+    recording: PathBuf,
+    /// The plugin to call. Default: the file that was recorded, if it is still the same. With another version, the report tells
+    /// what that would write otherwise.
+    #[arg(long, value_name = "FILE")]
+    plugin: Option<PathBuf>,
+    /// Only the calls about this object: NAMESPACE/NAME, or NAME.
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+    /// Tell each call whole: its imports, what they were answered, and the processor time up to each.
+    #[arg(long)]
+    trace: bool,
+    /// The format of the report.
+    #[arg(long, short, value_enum, value_name = "FORMAT", default_value = "text")]
+    output: OutputFormat,
+    /// The directory for compiled plugins, private to this user. Default: `XDG_CACHE_HOME`/windlass, else ~/.cache/windlass.
+    #[arg(long, value_name = "DIR", env = "WINDLASS_CACHE_DIR")]
+    cache_dir: Option<PathBuf>,
+    #[command(flatten)]
+    limits: LimitArgs,
+}
+
+impl ReplayArgs {
+    pub(super) async fn run(self) -> ExitCode {
+        match self.replayed().await {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::from(DIFFERS),
+            Err(error) => {
+                eprintln!("windlass: {}", explained(&*error));
+                ExitCode::from(FAILED)
+            }
+        }
+    }
+
+    /// Whether all is the same.
+    async fn replayed(&self) -> anyhow::Result<bool> {
+        let mut recordings = windlass_record::read(&self.recording)?;
+        let mut report = ReplayReport::new(self.trace);
+        for Recording { path, calls, torn, .. } in &mut recordings {
+            if let Some(torn) = torn {
+                report.note(format!("{}: read up to call {}: {torn}", path.display(), calls.len()));
+            }
+            calls.retain(|call| self.key.as_ref().is_none_or(|key| *key == call.request.key()));
+        }
+        let count: usize = recordings.iter().map(|recording| recording.calls.len()).sum();
+        let of = self.key.as_ref().map(|key| format!(" about {key}")).unwrap_or_default();
+        ensure!(count > 0, "{} has no call{of}", self.recording.display());
+        let plugins = self.plugins(&recordings, &mut report).await?;
+        for Recording { header, calls, .. } in &recordings {
+            let Some(plugin) = plugins.iter().find(|plugin| **plugin.name() == header.plugin) else {
+                report.leave_out(&header.plugin, calls.len());
+                continue;
+            };
+            for call in calls {
+                self.replay_call(plugin, call, &header.redacted, &mut report).await?;
+            }
+        }
+        match self.output {
+            OutputFormat::Text => super::print(&report.text())?,
+            OutputFormat::Json => super::print_json(&report.json())?,
+        }
+        ensure!(report.has_calls(), "no call could be replayed");
+        Ok(report.is_same())
+    }
+
+    async fn replay_call(
+        &self,
+        plugin: &Arc<Plugin>,
+        call: &RecordedCall,
+        redacted: &[String],
+        report: &mut ReplayReport,
+    ) -> anyhow::Result<()> {
+        let is_same_plugin = call.component.digest == **plugin.digest();
+        if !is_same_plugin && self.plugin.is_none() {
+            report.leave_out(&format!("{} {}", plugin.name(), short(&call.component.digest)), 1);
+            return Ok(());
+        }
+        let comparison = if is_same_plugin { Comparison::EachImport } else { Comparison::Writes };
+        let replayed: ReplayedCall = windlass_record::replay(plugin, call, redacted).await?;
+        let verdict: CallVerdict = windlass_record::compare(call, &replayed, comparison);
+        report.add(plugin, call, &replayed, verdict);
+        Ok(())
+    }
+
+    /// The plugins to call: the one that was named, else those that were recorded.
+    async fn plugins(&self, recordings: &[Recording], report: &mut ReplayReport) -> anyhow::Result<Vec<Arc<Plugin>>> {
+        let sandbox = self.sandbox()?;
+        let mut names: Vec<&str> = recordings.iter().map(|it| it.header.plugin.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        if let Some(file) = &self.plugin {
+            return Ok(vec![load_as(&sandbox, file, &names).await?]);
+        }
+        let mut plugins = Vec::new();
+        for name in names {
+            let calls = recordings.iter().filter(|it| it.header.plugin == name).flat_map(|it| &it.calls);
+            let Some(call) = calls.last() else { continue };
+            let file = Path::new(&call.component.file);
+            let advice = "name the recorded file with --plugin, or another version of it";
+            match sandbox.load(file).await {
+                Ok(plugin) if call.component.digest == **plugin.digest() => plugins.push(plugin),
+                Ok(plugin) => report.note(format!(
+                    "{} is not what was recorded any more: it is {}, and was {}; {advice}",
+                    file.display(),
+                    plugin.short_digest(),
+                    short(&call.component.digest)
+                )),
+                Err(error) => report.note(format!("{name} cannot be called: {}; {advice}", explained(&error))),
+            }
+        }
+        if plugins.is_empty() {
+            bail!("{}", report.notes());
+        }
+        Ok(plugins)
+    }
+
+    fn sandbox(&self) -> anyhow::Result<Sandbox> {
+        let options = SandboxOptions {
+            limits: self.limits.limits()?,
+            compiler: super::compiler()?,
+            cache: self.cache_dir.clone().or_else(windlass_wasm::default_cache_dir),
+            concurrent_calls: 4,
+            runtime: Some(Handle::current()),
+            ..SandboxOptions::default()
+        };
+        Ok(Sandbox::new(options)?)
+    }
+}
+
+fn short(digest: &str) -> &str {
+    digest.get(..12).unwrap_or(digest)
+}
+
+/// The plugin of `file`, which may be called otherwise than the recorded plugin, as `shop-new.wasm` beside `shop.wasm` is.
+async fn load_as(sandbox: &Sandbox, file: &Path, names: &[&str]) -> anyhow::Result<Arc<Plugin>> {
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    if names.contains(&&*stem) {
+        return Ok(sandbox.load(file).await?);
+    }
+    let [name] = names else {
+        bail!("{} is none of the recorded plugins, which are {}", file.display(), names.join(", "));
+    };
+    // A plugin's file has its name; a copy of the file has it for a moment.
+    let copies = std::env::temp_dir().join(format!("windlass-replay-{:016x}", windlass_world::random::<u64>()));
+    let copy = copies.join(format!("{name}.wasm"));
+    let copied = fs::create_dir_all(&copies).and_then(|()| fs::copy(file, &copy));
+    copied.with_context(|| format!("cannot copy {} to {}", file.display(), copy.display()))?;
+    let loaded = sandbox.load(&copy).await;
+    // What is left there is the system's to clean up.
+    let _ = fs::remove_dir_all(&copies);
+    loaded.with_context(|| format!("{} is no version of {name}", file.display()))
+}
