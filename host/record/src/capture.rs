@@ -80,7 +80,7 @@ impl Capture {
     /// The notes, as the call has ended, with their seed.
     pub(crate) fn take(&self) -> CapturedCall {
         let mut noted = self.noted();
-        let seed = self.seed.iter().map(|byte| format!("{byte:02x}")).collect();
+        let seed = self.seed.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
         let surroundings = RecordedSurroundings { seed: Some(seed), ..std::mem::take(&mut noted.surroundings) };
         let random = StdRng::from_seed(self.seed);
         let CapturedCall { bytes, is_too_large, cpu, .. } = *noted;

@@ -166,15 +166,14 @@ fn ending(result: &Value) -> Value {
 /// The differences between two lists of intents, by object in the order of their names. Of several writes with one verb to one
 /// object, the first is compared with the first.
 fn differences(then: &[Intent], now: &[Intent]) -> Vec<WriteDifference> {
-    let mut by_object: BTreeMap<(&str, &str), (Vec<&Intent>, Vec<&Intent>)> = BTreeMap::new();
-    for intent in then {
-        by_object.entry((&intent.object, &intent.verb)).or_default().0.push(intent);
-    }
-    for intent in now {
-        by_object.entry((&intent.object, &intent.verb)).or_default().1.push(intent);
+    let mut by_object: BTreeMap<(&str, &str), [Vec<&Intent>; 2]> = BTreeMap::new();
+    for (side, intents) in [then, now].into_iter().enumerate() {
+        for intent in intents {
+            by_object.entry((&intent.object, &intent.verb)).or_default()[side].push(intent);
+        }
     }
     let mut found = Vec::new();
-    for ((object, verb), (then, now)) in by_object {
+    for ((object, verb), [then, now]) in by_object {
         for place in 0..then.len().max(now.len()) {
             let (change, fields) = match (then.get(place), now.get(place)) {
                 (Some(then), Some(now)) if same(&then.body, &now.body) => continue,

@@ -191,6 +191,7 @@ pub(crate) fn api_error(error: &ApiError) -> Value {
     }))
 }
 
+#[allow(clippy::ptr_arg, reason = "the error of a claim, as `answer` hands it over")]
 pub(crate) fn api_errors(errors: &Vec<ApiError>) -> Value {
     errors.iter().map(api_error).collect()
 }
@@ -207,6 +208,7 @@ pub(crate) fn answer<T, E>(
     }
 }
 
+#[allow(clippy::ref_option, reason = "an answer, as `answer` hands it over")]
 pub(crate) fn object(object: &Option<Arc<str>>) -> Value {
     json!(object)
 }
@@ -219,10 +221,12 @@ pub(crate) fn claimed(claimed: &Claimed) -> Value {
     json!({"adopted": references(&claimed.adopted), "released": references(&claimed.released)})
 }
 
+#[allow(clippy::ref_option, reason = "as of an object")]
 pub(crate) fn deleted(deleted: &Option<Vec<ObjectRef>>) -> Value {
     deleted.as_deref().map_or(Value::Null, references)
 }
 
+#[allow(clippy::ref_option, reason = "as of an object")]
 pub(crate) fn served_kind(served: &Option<ServedKind>) -> Value {
     served.as_ref().map_or(Value::Null, |served| {
         let ServedKind { resource, namespaced, verbs, subresources } = served;

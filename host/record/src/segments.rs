@@ -160,9 +160,8 @@ mod tests {
 
     /// Compresses badly.
     fn line(number: u64) -> String {
-        (0..200_u64)
-            .map(|step| format!("{:016x}", (number * 1000 + step).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
-            .collect()
+        let numbers = (0..200_u64).map(|step| (number * 1000 + step).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        numbers.map(|number| format!("{number:016x}")).collect::<Vec<_>>().concat()
     }
 
     fn sizes(directory: &Path) -> Vec<u64> {

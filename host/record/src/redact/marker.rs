@@ -1,5 +1,7 @@
 //! Markers, which stand in a recording for values that it does not tell.
 
+use std::fmt::Write as _;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -44,8 +46,11 @@ impl Markers {
         };
         let mut hash = Hmac::<Sha256>::new_from_slice(key).unwrap_or_else(|_| unreachable!("any length is a key"));
         hash.update(value);
-        let digits: String = hash.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("{BEGINS}{}{ENDS}", &digits[..DIGITS])
+        let mut marker = BEGINS.to_owned();
+        for byte in &hash.finalize().into_bytes()[..DIGITS / 2] {
+            let _ = write!(marker, "{byte:02x}");
+        }
+        marker + ENDS
     }
 
     /// The same for a value of `data`, which is Base64 and stays so. With the value itself, if it is text.

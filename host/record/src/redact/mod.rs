@@ -2,7 +2,7 @@
 //! HTTP's credentials.
 //!
 //! Two steps. The first goes by place: a Secret's `data`, a header that authorizes. The second goes by value: what the first
-//! has found is looked for in the rest of the call, where a plugin may have put it, such as a URL in a ConfigMap. It does not
+//! has found is looked for in the rest of the call, where a plugin may have put it, such as a URL in a `ConfigMap`. It does not
 //! find what was computed from a secret.
 
 mod http;
@@ -66,7 +66,9 @@ impl Redactor {
         if let Some(request) = call.get_mut("request") {
             let is_secret = is_secret(request);
             for field in ["object", "config", "children", "related"] {
-                request.get_mut(field).map(|it| self.texts(it, is_secret && field == "object", &mut known, DEEPEST));
+                if let Some(value) = request.get_mut(field) {
+                    self.texts(value, is_secret && field == "object", &mut known, DEEPEST);
+                }
             }
         }
         let mut makes_secrets = false;
@@ -88,7 +90,9 @@ impl Redactor {
         let found = known.in_all_forms();
         if !found.is_empty() {
             for part in ["request", "imports", "result"] {
-                call.get_mut(part).map(|part| replace(part, &found));
+                if let Some(part) = call.get_mut(part) {
+                    replace(part, &found);
+                }
             }
         }
     }
@@ -143,7 +147,9 @@ impl Redactor {
                 }
             }
             Value::Array(items) => {
-                items.iter_mut().for_each(|item| self.texts(item, is_of_secret, known, depth));
+                for item in items {
+                    self.texts(item, is_of_secret, known, depth);
+                }
             }
             Value::Object(fields) => {
                 fields.values_mut().for_each(|field| self.texts(field, is_of_secret, known, depth));

@@ -23,6 +23,7 @@ fn applies(object: &Value) -> Value {
     json!({"import": "writes.apply", "args": {"object": object.to_string(), "options": {}}, "answer": {"ok": object.to_string()}})
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "it reads better where it is called")]
 fn call(imports: Vec<Value>) -> Value {
     json!({
         "request": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": "prod", "name": "shop", "config": "{}"},

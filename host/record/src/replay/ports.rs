@@ -1,5 +1,6 @@
 //! The ports of a replayed call: each is answered from the recording, and what is asked is noted as when it was recorded.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -45,17 +46,17 @@ struct ReplayState {
 
 /// The readings of a clock, as they were.
 struct Readings {
-    left: std::vec::IntoIter<u64>,
+    left: VecDeque<u64>,
     last: Duration,
 }
 
 impl Readings {
     fn of(recorded: &[u64]) -> Self {
-        Self { left: recorded.to_vec().into_iter(), last: Duration::ZERO }
+        Self { left: recorded.iter().copied().collect(), last: Duration::ZERO }
     }
 
     fn next(&mut self, really: Duration) -> Duration {
-        self.last = match self.left.next() {
+        self.last = match self.left.pop_front() {
             Some(reading) => Duration::from_nanos(reading),
             None if self.last.is_zero() => really,
             None => self.last + STEP,
