@@ -39,6 +39,7 @@ impl Reads for Small {
     }
 }
 
+#[allow(clippy::unnecessary_wraps, reason = "it is what a port answers")]
 fn echo(operation: &Operation) -> Written {
     match operation {
         Operation::Create { object, .. } | Operation::Update { object, .. } | Operation::Apply { object, .. } => {

@@ -168,12 +168,12 @@ async fn load_as(sandbox: &Sandbox, file: &Path, names: &[&str]) -> anyhow::Resu
         bail!("{} is none of the recorded plugins, which are {}", file.display(), names.join(", "));
     };
     // A plugin's file has its name; a copy of the file has it for a moment.
-    let copies = std::env::temp_dir().join(format!("windlass-replay-{:016x}", windlass_world::random::<u64>()));
-    let copy = copies.join(format!("{name}.wasm"));
-    let copied = fs::create_dir_all(&copies).and_then(|()| fs::copy(file, &copy));
+    let folder = std::env::temp_dir().join(format!("windlass-replay-{:016x}", windlass_world::random::<u64>()));
+    let copy = folder.join(format!("{name}.wasm"));
+    let copied = fs::create_dir_all(&folder).and_then(|()| fs::copy(file, &copy));
     copied.with_context(|| format!("cannot copy {} to {}", file.display(), copy.display()))?;
     let loaded = sandbox.load(&copy).await;
     // What is left there is the system's to clean up.
-    let _ = fs::remove_dir_all(&copies);
+    let _ = fs::remove_dir_all(&folder);
     loaded.with_context(|| format!("{} is no version of {name}", file.display()))
 }
