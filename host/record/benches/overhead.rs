@@ -88,13 +88,13 @@ async fn main() {
             call(recorder.as_ref(), &context, &object);
         }
         let each = began.elapsed() / CALLS;
-        let (mut recorded, mut dropped) = (0, 0);
+        let (mut written, mut dropped) = (0, 0);
         if let Some(recordings) = recordings {
             recordings.end().await;
-            (recorded, dropped) = recordings.counts().first().map_or((0, 0), |(_, it)| (it.recorded(), it.dropped()));
+            (written, dropped) = recordings.counts().first().map_or((0, 0), |(_, it)| (it.recorded(), it.dropped()));
         }
         let sample = sample.map_or_else(|| "not recording".to_owned(), |sample| format!("sample {sample}"));
-        println!("{sample:>14}: {each:?} a call of {IMPORTS} imports ({recorded} recorded, {dropped} dropped)");
+        println!("{sample:>14}: {each:?} a call of {IMPORTS} imports ({written} recorded, {dropped} dropped)");
         let _ = std::fs::remove_dir_all(&directory);
     }
 }
