@@ -35,6 +35,7 @@ mod record;
 mod reload;
 mod replicas;
 mod review;
+mod rollout;
 mod shutdown;
 mod stock;
 mod storm;

@@ -28,6 +28,7 @@ pub mod grants;
 pub mod hot_loop;
 pub mod http;
 pub mod index;
+pub mod intent;
 pub mod labels;
 pub mod lease;
 pub mod mapping;

@@ -44,6 +44,7 @@ struct States {
     /// For how many bytes there is room elsewhere.
     paid: usize,
     closed: bool,
+    is_fixed: bool,
 }
 
 impl States {
@@ -75,6 +76,8 @@ pub struct Known {
     pub in_doubt: bool,
     /// `left` is the answer to a dry run that the call takes for a write: the server does not have that state.
     pub is_dry_run: bool,
+    /// `left` is shown whatever the caches have by now; see [`Overlay::fixed`].
+    pub is_fixed: bool,
 }
 
 /// The state of an object after a write.
@@ -89,6 +92,13 @@ pub enum WrittenState {
 }
 
 impl Overlay {
+    /// An overlay whose states are shown whatever the caches show: for a call that is to see the world as it was, and
+    /// whose writes nobody carries out.
+    #[must_use]
+    pub fn fixed() -> Self {
+        Self { states: Arc::new(Mutex::new(States { is_fixed: true, ..States::default() })) }
+    }
+
     /// Has what is kept from now on take its place in `room`, for as long as the overlay is there.
     pub fn charge_to(&self, room: Arc<dyn Room>) {
         self.states().room = Some(room);
@@ -181,11 +191,8 @@ impl Overlay {
             kept => kept,
         };
         states.bytes += size(&left);
-        states
-            .by_kind
-            .entry(of_kind)
-            .or_default()
-            .insert(key, Known { left: Some(left), in_doubt: false, is_dry_run: false });
+        let known = Known { left: Some(left), is_fixed: states.is_fixed, ..Known::default() };
+        states.by_kind.entry(of_kind).or_default().insert(key, known);
     }
 
     fn states(&self) -> MutexGuard<'_, States> {
@@ -247,7 +254,7 @@ mod tests {
         overlay.gone(&kind("v1"), key(), None);
         overlay.doubt(&kind("v1"), key());
         let known = overlay.get(&kind("v1"), &key()).expect("known");
-        assert_eq!(known, Known { left: Some(WrittenState::Nothing(None)), in_doubt: true, is_dry_run: false });
+        assert_eq!(known, Known { left: Some(WrittenState::Nothing(None)), in_doubt: true, ..Known::default() });
         overlay.record(kind("v1"), key(), Some(object("{}".into())));
         assert!(!overlay.get(&kind("v1"), &key()).expect("known").in_doubt);
     }

@@ -26,6 +26,8 @@ pub enum Role {
     Lease,
     /// The host has the rights of a service account reviewed.
     Reviews,
+    /// The plugin's next version is called as a shadow of the current one (ADR 28).
+    Shadow,
 }
 
 impl Role {
@@ -40,6 +42,7 @@ impl Role {
             Self::Events => Some("events"),
             Self::Lease => Some("lease"),
             Self::Reviews => Some("reviews"),
+            Self::Shadow => Some("shadow"),
         }
     }
 
@@ -48,8 +51,8 @@ impl Role {
     #[must_use]
     pub fn grants(self, group: &str, resource: &str, namespaces: Vec<String>, names: Vec<String>) -> Grants {
         let verbs: &[&str] = match self {
-            // A plugin's own come from its policy.
-            Self::Plugin => return Grants::default(),
+            // A plugin's own come from its policy, and so do its shadow's.
+            Self::Plugin | Self::Shadow => return Grants::default(),
             Self::Finalizer => &["patch"],
             Self::Children => &["delete"],
             Self::Definitions => &["get", "patch"],
@@ -140,6 +143,22 @@ impl Principal {
             replica: replica.clone(),
             grants: LiveGrants::new(grants),
             impersonate: None,
+            fence: fence.clone(),
+        }
+    }
+
+    /// The shadow of this principal, which is the version of the plugin with this `digest`: it has the rights that this one has
+    /// now, and what it is denied is not counted as this one's.
+    #[must_use]
+    pub fn shadow(&self, digest: Arc<str>) -> Self {
+        let Self { plugin, replica, impersonate, fence, .. } = self;
+        Self {
+            role: Role::Shadow,
+            plugin: plugin.clone(),
+            digest,
+            replica: replica.clone(),
+            grants: LiveGrants::new((*self.grants()).clone()),
+            impersonate: impersonate.clone(),
             fence: fence.clone(),
         }
     }

@@ -11,6 +11,7 @@ mod tests;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_saphyr::Spanned;
 use windlass_core::grants::Allowance;
@@ -20,9 +21,9 @@ use windlass_wasm::manifest::{API_VERSION, is_dns_label};
 pub use self::check::VERBS;
 use self::check::{check_http, check_rule, is_definition, is_finalizer, is_subdomain};
 use self::problems::DocumentProblems;
-use self::shape::{DocumentHead, PolicyDocument};
+use self::shape::{DocumentHead, PolicyDocument, PromoteAfterDocument, RolloutDocument};
 use super::problem::Problem;
-use super::{Policy, PolicyError};
+use super::{Policy, PolicyError, PromoteAfter};
 
 /// The `kind` of a plugin's policy.
 pub const POLICY: &str = "PluginPolicy";
@@ -50,6 +51,7 @@ pub fn policy(path: &Path, text: &[u8], plugin: &str) -> Result<Policy, PolicyEr
             instances: document.instances.as_ref().map(|instances| instances.value.into()).unwrap_or_default(),
             paused: document.paused.as_ref().is_some_and(|paused| paused.value),
             impersonate: document.impersonate.as_ref().and_then(|text| service_account(text, &mut problems)),
+            promote_after: document.rollout.as_ref().and_then(|rollout| promote_after(rollout, &mut problems)),
             allowance: Arc::new(allowance(document, &mut problems)),
         }
     });
@@ -65,6 +67,7 @@ pub fn ceiling(path: &Path, text: &[u8]) -> Result<Arc<Allowance>, PolicyError> 
             ("paused", document.paused.as_ref().map(|it| it.referenced.line())),
             ("instances", document.instances.as_ref().map(|it| it.referenced.line())),
             ("impersonate", document.impersonate.as_ref().map(|it| it.referenced.line())),
+            ("rollout", document.rollout.as_ref().map(|it| it.referenced.line())),
         ];
         for (field, at) in of_policies.into_iter().filter(|(_, at)| at.is_some()) {
             problems.0.push(Problem { line: at, what: format!("`{field}` is for policies, not for a ceiling") });
@@ -97,6 +100,31 @@ fn service_account(text: &Spanned<String>, problems: &mut DocumentProblems) -> O
         return None;
     };
     Some(ServiceAccount { namespace: namespace.into(), name: name.into() })
+}
+
+fn promote_after(rollout: &Spanned<RolloutDocument>, problems: &mut DocumentProblems) -> Option<PromoteAfter> {
+    let PromoteAfterDocument { calls, time } = &rollout.value.promote_after;
+    if *calls == 0 {
+        problems.at(rollout, "`promoteAfter.calls` is 0, and no call proves nothing: at least 1".to_owned());
+        return None;
+    }
+    let Some(time) = duration(time) else {
+        problems.at(rollout, format!("`promoteAfter.time` is {time:?}: a whole number with s, m or h, such as 10m"));
+        return None;
+    };
+    Some(PromoteAfter { calls: *calls, time })
+}
+
+/// A time such as `90s`, `10m` or `2h`.
+fn duration(text: &str) -> Option<Duration> {
+    let seconds = match text.chars().last()? {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        _ => return None,
+    };
+    let number: u32 = text[..text.len() - 1].parse().ok()?;
+    Some(Duration::from_secs(u64::from(number) * seconds))
 }
 
 fn allowance(document: PolicyDocument, problems: &mut DocumentProblems) -> Allowance {

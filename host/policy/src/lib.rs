@@ -16,6 +16,7 @@ mod sensitive;
 pub mod superfluous;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use windlass_core::grants::Allowance;
 use windlass_core::principal::ServiceAccount;
@@ -34,6 +35,17 @@ pub struct Policy {
     pub instances: Instances,
     /// As whom the plugin acts. None: as the host.
     pub impersonate: Option<ServiceAccount>,
+    /// When its next version takes over by itself. None: when the operator promotes it.
+    pub promote_after: Option<PromoteAfter>,
     /// The most that the plugin may do.
     pub allowance: Arc<Allowance>,
+}
+
+/// How long a next version must have agreed with the current one before it takes over by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PromoteAfter {
+    /// So many calls, one after the other.
+    pub calls: u32,
+    /// And for so long.
+    pub time: Duration,
 }

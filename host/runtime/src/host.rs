@@ -11,6 +11,7 @@ use crate::admission::kinds::Kinds;
 use crate::admission::reviews::ServerReviews;
 use crate::dispatch::guards::Guards;
 use crate::dispatch::outage::Outages;
+use crate::dispatch::shadow::Shadows;
 use crate::egress::tls::Trust;
 use crate::egress::{ApiServer, Egress, HttpLimits, SystemResolver};
 use crate::leadership::Leadership;
@@ -45,6 +46,8 @@ pub(crate) struct Host {
     pub(crate) leadership: Leadership,
     /// The feature gates.
     pub(crate) features: Features,
+    /// The next versions of plugins, which are called as shadows.
+    pub(crate) shadows: Shadows,
     /// The guards of each plugin over all its calls.
     pub(crate) guards: Guards,
     /// The CPU seconds that holding a call slot for a second keeps from others.
@@ -114,6 +117,7 @@ impl Host {
             discovery,
             features: settings.features.clone(),
             namespace: settings.namespace.clone(),
+            shadows: Shadows::default(),
             guards,
             slot_worth: f64::from(processors()) / f64::from(settings.call_slots),
             recordings: settings.record.clone(),

@@ -20,6 +20,7 @@ mod new;
 mod record;
 mod replay;
 mod replay_report;
+mod rollout;
 mod run;
 mod settings;
 mod shutdown;
@@ -80,7 +81,7 @@ enum Command {
     ///
     /// Loads each NAME.wasm in the plugin directory, starts the watches that its manifest declares, and calls the plugin for
     /// each object that changes. Follows the directory while it runs: add, replace or delete a file, and the host loads, swaps
-    /// or stops that plugin. Finds the cluster as kubectl does: --kubeconfig, else KUBECONFIG, else ~/.kube/config, else the
+    /// or stops that plugin. NAME.next.wasm beside it is called as a shadow; see `windlass rollout`. Finds the cluster as kubectl does: --kubeconfig, else KUBECONFIG, else ~/.kube/config, else the
     /// service account of the Pod.
     ///
     /// A plugin may do only what its policy grants: NAME.policy.yaml beside it. Without a policy the plugin waits, and the log
@@ -177,6 +178,11 @@ enum Command {
     /// Each child of a composite plugin has the label windlass.dev/created-by=PLUGIN. If a new version no longer owns a kind, the
     /// children of that kind stay, and no plugin watches them. The host warns about them when it starts.
     Children(children::ChildrenArgs),
+    /// Compare the next version of a plugin with the current one, and promote it or give it up.
+    ///
+    /// Put a version beside the current one, as NAME.next.wasm: a host calls it as a shadow, on the same objects after the current
+    /// one. What it wants to write is never sent, but compared with what the current version writes.
+    Rollout(rollout::RolloutArgs),
     /// Write the policy that a plugin asks for, for review.
     ///
     /// Loads NAME.wasm without running it, and writes NAME.policy.yaml. The policy grants all that the plugin asks for; each rule
@@ -339,6 +345,7 @@ impl Cli {
                 Command::New(args) => args.run(),
                 Command::Build(args) => args.run().await,
                 Command::Check(args) => args.run().await,
+                Command::Rollout(args) => args.run().await,
                 Command::Grant(args) => args.run().await,
                 Command::Replay(args) => Ok(args.run().await),
                 Command::Inspect(args) => args.run().await,

@@ -31,6 +31,8 @@ fn emit(call: &CallContext, level: Level, message: &str, fields: Option<&str>) {
                 controller = &*call.controller,
                 key = %call.primary_key,
                 trace_id = &*call.trace_id,
+                // A shadow says the same as what it follows, or not: nobody should take one for the other.
+                role = call.principal.role.name(),
                 fields,
                 "{message}"
             )

@@ -33,7 +33,17 @@ impl Sandbox {
     ///
     /// Outside a tokio runtime.
     pub async fn load(&self, path: &Path) -> Result<Arc<Plugin>, LoadError> {
-        let loaded = Box::pin(load(&self.shared, path)).await;
+        let loaded = Box::pin(load(&self.shared, plugin_name(path), path)).await;
+        loaded.map_err(|problem| LoadError { path: path.to_owned(), problem })
+    }
+
+    /// The same, of a file that is not named after its plugin, which is `name`.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub async fn load_as(&self, name: &str, path: &Path) -> Result<Arc<Plugin>, LoadError> {
+        let loaded = Box::pin(load(&self.shared, Ok(name.to_owned()), path)).await;
         loaded.map_err(|problem| LoadError { path: path.to_owned(), problem })
     }
 
@@ -46,8 +56,12 @@ impl Sandbox {
     }
 }
 
-async fn load(shared: &Arc<Shared>, path: &Path) -> Result<Arc<Plugin>, LoadProblem> {
-    let name = plugin_name(path)?;
+async fn load(
+    shared: &Arc<Shared>,
+    name: Result<String, LoadProblem>,
+    path: &Path,
+) -> Result<Arc<Plugin>, LoadProblem> {
+    let name = name?;
     let obtained = obtain(shared, path).await?;
     plugin(shared, name, path, obtained).await
 }

@@ -56,6 +56,13 @@ fn shown(watches: &[&Readable], key: &ObjectKey, known: Option<&Known>) -> Resul
 
 fn shown_by(watch: &Readable, key: &ObjectKey, known: Option<&Known>) -> Result<Option<Object>, NotSynced> {
     let is_dry_run = known.is_some_and(|known| known.is_dry_run);
+    if let Some(Known { left: Some(left), is_fixed: true, .. }) = known {
+        let shows = |kind: &ObjectKind| *kind == watch.spec.kind;
+        return Ok(match left {
+            WrittenState::State(kind, object) if shows(kind) => would_show(&watch.spec, object),
+            WrittenState::State(..) | WrittenState::Unkept(_) | WrittenState::Nothing(_) => None,
+        });
+    }
     Ok(match known.and_then(|known| known.left.as_ref()) {
         None => watch.store.find(key)?,
         // Which of two incarnations of a name is the later one, UIDs do not tell.

@@ -16,6 +16,7 @@ pub(super) struct PolicyDocument {
     pub(super) paused: Option<Spanned<bool>>,
     pub(super) instances: Option<Spanned<InstancesDocument>>,
     pub(super) impersonate: Option<Spanned<String>>,
+    pub(super) rollout: Option<Spanned<RolloutDocument>>,
     #[serde(default)]
     pub(super) rules: Vec<Spanned<RuleDocument>>,
     #[serde(default)]
@@ -24,6 +25,20 @@ pub(super) struct PolicyDocument {
     pub(super) crds: Vec<Spanned<String>>,
     #[serde(default)]
     pub(super) finalizers: Vec<Spanned<String>>,
+}
+
+/// How a next version becomes the current one.
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct RolloutDocument {
+    pub(super) promote_after: PromoteAfterDocument,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct PromoteAfterDocument {
+    pub(super) calls: u32,
+    pub(super) time: String,
 }
 
 /// As a rule of a Kubernetes role, and a little more.

@@ -280,3 +280,24 @@ fn what_a_denied_request_lacks_is_all_that_it_takes() {
         assert_eq!(egress::check_address(socket, &reach, NetworkFacts::default()), Ok(()), "{url}");
     }
 }
+
+#[test]
+fn a_policy_says_when_a_next_version_takes_over_by_itself() {
+    let with = |after: &str| FULL.replace("paused: true", &format!("rollout: {{promoteAfter: {after}}}"));
+    let read_after = |after: &str| read(&with(after)).map(|policy| policy.promote_after);
+    let hours = PromoteAfter { calls: 100, time: Duration::from_hours(2) };
+    assert_eq!(read_after("{calls: 100, time: 2h}"), Ok(Some(hours)));
+    assert_eq!(read(FULL).map(|policy| policy.promote_after), Ok(None));
+    for (after, words) in [
+        ("{calls: 0, time: 2h}", "no call proves nothing"),
+        ("{calls: 1, time: soon}", "such as 10m"),
+        ("{calls: 1, time: 2é}", "such as 10m"),
+        ("{calls: 1}", "missing field `time`"),
+    ] {
+        let said = read_after(after).expect_err(after);
+        assert!(said.contains(words), "{after}: {said}");
+    }
+    let of_nobody = with("{calls: 1, time: 1s}").replace("PluginPolicy", "PluginCeiling");
+    let said = ceiling(Path::new("c"), of_nobody.as_bytes()).expect_err("of policies").to_string();
+    assert!(said.contains("`rollout`"), "{said}");
+}

@@ -4,6 +4,7 @@
 //! keeps when another generation of its plugin takes its place is in [`handover`], how that one gets ready there too.
 
 mod admit;
+mod callee;
 mod handover;
 mod reporter;
 mod resync;

@@ -15,8 +15,9 @@ use windlass_core::queue::{MaxOf, Queue};
 use windlass_core::trigger::TriggerReason;
 use windlass_core::watch::WatchSpec;
 use windlass_kube::{Claimer, Expecting, Followed, Readable, Reader, Subscription};
-use windlass_wasm::{CallLimits, EntryPoint};
+use windlass_wasm::CallLimits;
 
+use super::callee::callee;
 use super::handover::kept::{ActiveRound, PrimaryScope};
 use super::watching::Watching;
 use super::{Controller, admit};
@@ -27,7 +28,6 @@ use crate::dispatch::Dispatch;
 use crate::dispatch::call_gate::CallGate;
 use crate::dispatch::circuit::Circuit;
 use crate::dispatch::code_feeder::CodeFeeder;
-use crate::dispatch::composite::{Composite, ObservedState, OwnedWatch, RelatedWatch};
 use crate::dispatch::configured::requeue_on_change;
 use crate::dispatch::feeder::{Feed, Feeder};
 use crate::dispatch::in_hand::Workers;
@@ -36,9 +36,8 @@ use crate::dispatch::middleware::slow_lane::SlowLaneKeys;
 use crate::dispatch::middleware::{KeptFinalizer, Middleware, finalize};
 use crate::dispatch::overdue::Overdue;
 use crate::dispatch::ports::waited_for;
-use crate::dispatch::reconcile::Reconcile;
-use crate::dispatch::recorded::Recorded;
 use crate::dispatch::route::{Route, Stores};
+use crate::dispatch::shadow::{Backlog, NextCallee, ShadowCaller};
 use crate::dispatch::sink::KeySink;
 use crate::observe::metrics::counted;
 use crate::observe::status::ControllerState;
@@ -58,7 +57,9 @@ impl Controller {
         let watches = watching.specs();
         let scope = PrimaryScope::of(&watching.primary, watching.primary_specs());
         let indexes = watching.readable.first().map(|primary| primary.indexes.clone()).unwrap_or_default();
-        let dispatch = Arc::new(self.dispatch(watching, &subscriptions, inherited, phases));
+        let shadow = self.shadow(&watching);
+        let backlog = shadow.backlog.clone();
+        let dispatch = Arc::new(self.dispatch(watching, &subscriptions, inherited, phases, backlog));
         let (primaries, queue) = (dispatch.primaries.clone(), dispatch.queue.clone());
         let active = Arc::new(ActiveRound {
             queue: queue.clone(),
@@ -103,6 +104,11 @@ impl Controller {
         if let Some(gate) = &dispatch.gate {
             self.look_after(&running, gate, watches);
         }
+        let shadow = Arc::new(shadow);
+        running.attend("shadow", move || {
+            let shadow = shadow.clone();
+            async move { shadow.run().await }
+        });
         running.feed("outages", move || {
             let dispatch = dispatch.clone();
             async move { dispatch.call_gate.outages().follow(|began| dispatch.recover(began)).await }
@@ -153,6 +159,7 @@ impl Controller {
         subscriptions: &[(Subscription, Route)],
         inherited: Option<&ActiveRound>,
         phases: &Phases,
+        backlog: Arc<Backlog>,
     ) -> Dispatch {
         let Watching { primary, primaries, readable, declared, finalizer_grants, live, impersonate, .. } = watching;
         let options = &self.declared().options;
@@ -185,8 +192,11 @@ impl Controller {
             events: self.parts.host.recorder.clone(),
             finalizer,
             lane: lane.clone(),
+            shadow: (self.parts.host.shadows.of(self.parts.plugin.name()), backlog),
         };
-        let plugin = middleware.around(self.callee(&primaries, declared));
+        let recorder = self.parts.host.recordings.as_ref().map(|recordings| recordings.of(&self.parts.plugin));
+        let plugin =
+            middleware.around(callee(&self.parts.plugin, recorder, self.declared(), primaries.clone(), declared));
         let followed = followed(&readable, subscriptions, &primaries);
         Dispatch {
             plugin,
@@ -292,30 +302,18 @@ impl Controller {
         waited_for(counted, &Handle::current())
     }
 
-    /// The thing that the workers call: the plugin itself, or the host's composite around it.
-    fn callee(&self, primaries: &Stores, declared: Vec<(Route, Vec<Readable>)>) -> Box<dyn Reconcile> {
-        let plugin = self.parts.plugin.clone();
-        let recorder = self.parts.host.recordings.as_ref().map(|recordings| recordings.of(&plugin));
-        if plugin.entry() == EntryPoint::Reconciler {
-            return match recorder {
-                Some(recorder) => Box::new(Recorded { plugin, recorder }),
-                None => Box::new(plugin),
-            };
-        }
-        let owns = &self.declared().owns;
-        let mut watches = declared.into_iter().skip(1); // The primary.
-        let owned = owns.iter().zip(watches.by_ref()).map(|(watch, (_, watches))| OwnedWatch {
-            kind: watch.object_kind(),
-            strategy: watch.core_strategy(),
-            watches,
-        });
-        let owned = owned.collect();
-        let related = watches.map(|(route, watches)| RelatedWatch { route, watches }).collect();
-        let observed_state = ObservedState { primaries: primaries.clone(), owned, related };
-        let finalizes = self.declared().options.finalizer;
-        match recorder {
-            Some(recorder) => Box::new(Composite { plugin: Recorded { plugin, recorder }, observed_state, finalizes }),
-            None => Box::new(Composite { plugin, observed_state, finalizes }),
+    /// Makes the calls of the next version, on the caches of this one.
+    fn shadow(&self, watching: &Watching) -> ShadowCaller {
+        let (declared, watches) = (self.declared().clone(), watching.declared.clone());
+        let stores = watching.primaries.stores.clone();
+        // What the next version relates to its parents is no matter of the current one's watches.
+        let callee: NextCallee =
+            Box::new(move |next| callee(&next, None, &declared, Stores::new(stores.clone()), watches.clone()));
+        ShadowCaller {
+            backlog: Arc::default(),
+            next: self.parts.host.shadows.of(self.parts.plugin.name()),
+            reads: Arc::new(Reader::new(watching.readable.clone())),
+            callee,
         }
     }
 

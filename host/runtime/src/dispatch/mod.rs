@@ -25,6 +25,7 @@ pub(crate) mod reconcile;
 pub(crate) mod recorded;
 pub(crate) mod route;
 mod setbacks;
+pub(crate) mod shadow;
 pub(crate) mod sink;
 
 use std::panic::AssertUnwindSafe;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::controller::{CallGuards, ControllerState, ControllerStatus};
-pub(crate) use self::plugin::{LeaseView, LeftBehind, NotTaken, PluginState, PluginStatus, ReplicasView};
+pub(crate) use self::plugin::{LeaseView, LeftBehind, NextView, NotTaken, PluginState, PluginStatus, ReplicasView};
 
 /// An error as it is shown; the log has all of it.
 const MOST_ERROR_BYTES: usize = 1024;

@@ -20,6 +20,10 @@ pub use self::allowed::AllowedError;
 pub(crate) use self::catalog::Catalog;
 pub(crate) use self::refusal::{FileRefusal, NotRevived, StopReason};
 use crate::rejections::Digest;
+use windlass_wasm::manifest::is_dns_label;
+
+/// How the file of a next version ends, after the plugin's name.
+pub(crate) const NEXT_SUFFIX: &str = ".next.wasm";
 
 /// Why a directory of plugins cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -34,9 +38,15 @@ pub enum DirectoryError {
     },
 }
 
-/// Whether the file `path` is a plugin's. Hidden files are nobody's, as editors and copies in progress make them.
+/// Whether the file `path` is a plugin's, or its next version. Hidden files are nobody's, as editors and copies in progress make them.
 pub(crate) fn is_plugin(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "wasm")
+}
+
+/// The plugin whose next version is the file `path`. None: it is none.
+pub(crate) fn next_of(path: &Path) -> Option<Arc<str>> {
+    let plugin = path.file_name()?.to_str()?.strip_suffix(NEXT_SUFFIX)?;
+    is_dns_label(plugin).then(|| plugin.into())
 }
 
 /// The plugin whose file is `path`.

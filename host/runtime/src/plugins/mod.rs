@@ -11,6 +11,7 @@ pub(crate) mod prepare;
 pub(crate) mod reload;
 mod replicas;
 pub(crate) mod reports;
+pub(crate) mod rollout;
 pub(crate) mod serve;
 pub(crate) mod supplies;
 mod swap;

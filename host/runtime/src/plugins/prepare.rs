@@ -12,7 +12,7 @@ use windlass_core::fence::Fenced;
 use windlass_core::grants::{DenialCount, LiveGrants};
 use windlass_core::principal::{Principal, Role};
 use windlass_core::selector::Selector;
-use windlass_wasm::{Manifest, Plugin, Sandbox};
+use windlass_wasm::{LoadError, Manifest, Plugin, Sandbox};
 
 use crate::controller::Ready;
 use crate::dispatch::configured::Configured;
@@ -28,7 +28,16 @@ const DENIALS_AGAIN: Duration = Duration::from_mins(10);
 
 /// Loads the file `path`. What no server would understand is refused: half of a plugin would be worse than none.
 pub(crate) async fn load(sandbox: &Sandbox, path: &Path) -> Result<Arc<Plugin>, FileRefusal> {
-    let plugin = sandbox.load(path).await.map_err(|error| {
+    checked(sandbox.load(path).await, path)
+}
+
+/// The same, of the next version of the plugin `name`.
+pub(crate) async fn load_as(sandbox: &Sandbox, name: &str, path: &Path) -> Result<Arc<Plugin>, FileRefusal> {
+    checked(sandbox.load_as(name, path).await, path)
+}
+
+fn checked(loaded: Result<Arc<Plugin>, LoadError>, path: &Path) -> Result<Arc<Plugin>, FileRefusal> {
+    let plugin = loaded.map_err(|error| {
         let reason = error.problem.reason();
         FileRefusal::NotLoaded { reason, message: explained(&error) }
     })?;

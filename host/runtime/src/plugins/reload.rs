@@ -2,12 +2,13 @@
 //! as soon as they are loaded, gives those that run their newer generations, and ends those whose files go.
 //!
 //! One task, [`Reload::run`], does it for all plugins; whatever takes time runs on tasks of its own and reports back.
-//! How files are loaded is in [`load`], what is done with those that run in [`started`], and with those that do not any
+//! How files are loaded is in [`load`], next versions in [`next`], what is done with those that run in [`started`], and with those that do not any
 //! more by the host's own fault in [`fallen`]; what is told of it in `tell`, what is left of a plugin that goes in
 //! `unload`.
 
 mod fallen;
 mod load;
+mod next;
 mod started;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use windlass_wasm::{Plugin, Sandbox};
 
+use self::next::NextFiles;
 use self::started::PluginHandle;
 use super::supplies::Supplies;
 use super::{replicas, tell};
@@ -41,6 +43,8 @@ pub(crate) enum DirectoryNews {
     Rejected(RejectedPlugins),
     /// A file was loaded, or was not. None: it was another one by then.
     Loaded { plugin: Arc<str>, digest: Digest, result: Option<Result<Arc<Plugin>, FileRefusal>> },
+    /// The next version of a plugin was loaded, or was not, and why. None: the file was another one by then.
+    NextLoaded { plugin: Arc<str>, digest: Digest, result: Option<Result<Arc<Plugin>, String>> },
     /// The generation before the rejected file is in the cache.
     Revived { rejection: Rejection, former: Arc<Plugin> },
     /// A file has been as it is for a while.
@@ -67,6 +71,7 @@ pub(crate) struct Reload {
     swapped: mpsc::UnboundedReceiver<(Arc<str>, Swapped)>,
     reports: Reports,
     handles: BTreeMap<Arc<str>, PluginHandle>,
+    next: NextFiles,
     servings: Servings,
     /// The tasks that report denials.
     tellers: JoinSet<()>,
@@ -110,6 +115,7 @@ impl Reload {
             swapped,
             reports,
             handles: BTreeMap::new(),
+            next: NextFiles::new(),
             servings: JoinSet::new(),
             tellers: JoinSet::new(),
             replicas,
@@ -155,6 +161,7 @@ impl Reload {
     fn take(&mut self, news: DirectoryNews) {
         match news {
             DirectoryNews::Files(changes) => {
+                let changes = self.take_next(changes);
                 self.catalog.take(&changes);
                 self.forget_stale();
                 self.reject();
@@ -173,6 +180,7 @@ impl Reload {
                 self.reject();
             }
             DirectoryNews::Loaded { plugin, digest, result } => self.loaded(&plugin, &digest, result),
+            DirectoryNews::NextLoaded { plugin, digest, result } => self.next_loaded(&plugin, digest, result),
             DirectoryNews::Revived { rejection, former } => self.revived(&rejection, &former),
             DirectoryNews::Settled { plugin, digest } => self.catalog.settled(&plugin, &digest),
             DirectoryNews::Again { plugin } => self.catalog.again(&plugin),
@@ -216,6 +224,7 @@ impl Reload {
             self.host.leadership.join();
             tell::begun(self.catalog.running());
         }
+        self.act_on_next();
     }
 
     fn carry_out(&mut self, step: DirectoryStep<Arc<Plugin>>) {

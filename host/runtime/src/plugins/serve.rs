@@ -28,7 +28,7 @@ use crate::phases::{ControllerEnd, Phases, kept_up};
 use crate::plugins::reports::{Reports, Swapped};
 
 /// The weight of each plugin's share of the permits.
-const EQUAL: NonZeroU32 = NonZeroU32::MIN;
+pub(super) const EQUAL: NonZeroU32 = NonZeroU32::MIN;
 
 /// How long no replica may run a plugin before that is told: files and policies reach replicas at different times.
 const UNSERVED: Duration = Duration::from_secs(30);

@@ -29,8 +29,8 @@ pub(crate) use self::standing::{Bounds, Standing};
 use self::tell::{tell_pauses, tell_taken};
 use crate::files::{Change, Content, Files};
 use crate::observe::status::PluginStatus;
-use windlass_policy::Policy;
 use windlass_policy::document::MOST_BYTES;
+use windlass_policy::{Policy, PromoteAfter};
 
 /// The policies in force.
 #[derive(Clone, Debug, Default)]
@@ -201,6 +201,11 @@ impl Policies {
     /// In which instances calls of the plugin take place.
     pub(crate) fn instances(&self, plugin: &str) -> InstancesOf {
         InstancesOf { plugin: plugin.to_owned(), state: self.state.subscribe() }
+    }
+
+    /// When the next version of the plugin takes over by itself. None: when the operator promotes it.
+    pub(crate) fn promote_after(&self, plugin: &str) -> Option<PromoteAfter> {
+        self.state.borrow().policies.get(plugin).and_then(|policy| policy.promote_after)
     }
 
     /// The kinds that other plugins bring, as far as the operator lets them. What `plugin` brings too is also its own.

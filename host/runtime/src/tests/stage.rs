@@ -106,17 +106,37 @@ impl Stage {
         Self { host, supplies, sandbox, phases, plugins, settings, kubeconfig, _directory: directory, server }
     }
 
+    /// A `ConfigMap` of the namespace `default`, as the server has it.
+    pub(crate) async fn config_map(&self, name: &str) -> String {
+        let (server, path) = (self.server.address(), format!("/api/v1/namespaces/default/configmaps/{name}"));
+        let found = tokio::task::spawn_blocking(move || send(server, "GET", &path, "")).await.expect("an answer");
+        assert!(found.starts_with("HTTP/1.1 200 "), "{found}");
+        found
+    }
+
     /// Puts the plugin there, as its generation `number`.
     pub(crate) fn put(&self, number: u8) -> PathBuf {
+        self.put_as("chameleon.wasm", number, &[])
+    }
+
+    /// Puts the plugin there as `file`, as its generation `number`, with some texts in it replaced by others as long.
+    pub(crate) fn put_as(&self, file: &str, number: u8, replaced: &[(&str, &str)]) -> PathBuf {
         let default = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/guests");
         let guests = std::env::var_os("WINDLASS_GUEST_DIR").map_or_else(default, PathBuf::from);
         let guest = guests.join("chameleon.wasm");
         let mut bytes = std::fs::read(&guest).unwrap_or_else(|error| {
             panic!("cannot read the guest {} ({error}): run `make plugins`, or set WINDLASS_GUEST_DIR", guest.display())
         });
+        for (from, to) in replaced.iter().map(|(from, to)| (from.as_bytes(), to.as_bytes())) {
+            assert_eq!(from.len(), to.len(), "nothing moves");
+            let places = (0..bytes.len() - from.len()).filter(|at| bytes[*at..].starts_with(from));
+            let places: Vec<_> = places.collect();
+            assert!(!places.is_empty(), "the guest has it");
+            places.into_iter().for_each(|at| bytes[at..at + to.len()].copy_from_slice(to));
+        }
         // A section that nobody reads.
         bytes.extend([0, 3, 1, b'n', number]);
-        let path = self.plugins.join("chameleon.wasm");
+        let path = self.plugins.join(file);
         std::fs::write(&path, bytes).expect("it can be written");
         path
     }

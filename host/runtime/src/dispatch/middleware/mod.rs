@@ -5,6 +5,7 @@ pub(crate) mod breaker;
 pub(crate) mod finalize;
 pub(crate) mod pause;
 pub(crate) mod reuse;
+pub(crate) mod shadow;
 pub(crate) mod slow_lane;
 
 use std::sync::Arc;
@@ -18,9 +19,11 @@ use self::breaker::BreakerRecord;
 use self::finalize::Finalized;
 use self::pause::Pausable;
 use self::reuse::Reusable;
+use self::shadow::Shadowed;
 use self::slow_lane::{SlowLaneKeys, Slowed};
 use super::circuit::Circuit;
 use super::reconcile::Reconcile;
+use super::shadow::{Backlog, NextOf};
 use crate::observe::status::ControllerStatus;
 use crate::policies::InstancesOf;
 
@@ -43,12 +46,16 @@ pub(crate) struct Middleware<'a> {
     /// None: the plugin asks for none.
     pub(crate) finalizer: Option<KeptFinalizer<'a>>,
     pub(crate) lane: Arc<SlowLaneKeys>,
+    /// The version that is called after this one, and the calls that it has still to make.
+    pub(crate) shadow: (NextOf, Arc<Backlog>),
 }
 
 impl Middleware<'_> {
     /// Puts the middleware around `plugin`. A call passes it from the last line to the first: the pause is the outermost, the instance the innermost.
     pub(crate) fn around(self, plugin: Box<dyn Reconcile>) -> Box<dyn Reconcile> {
         let mut inner: Box<dyn Reconcile> = Box::new(Reusable::new(plugin, self.instances));
+        let (next, backlog) = self.shadow;
+        inner = Box::new(Shadowed::new(inner, next, backlog));
         inner = Box::new(BreakerRecord::new(inner, self.circuit, self.status, self.events));
         if let Some(KeptFinalizer { plugin, grants, spec }) = self.finalizer {
             inner = Finalized::new(inner, plugin, grants, spec);

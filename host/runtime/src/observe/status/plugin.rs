@@ -60,6 +60,12 @@ pub(crate) trait LeaseView: Send + Sync {
     fn is_held(&self) -> bool;
 }
 
+/// The next version of a plugin, as status shows it.
+pub(crate) trait NextView: Send + Sync {
+    /// For `/plugins`.
+    fn to_json(&self) -> Value;
+}
+
 /// The plugins that replicas can serve, as status shows it.
 pub(crate) trait ReplicasView: Send + Sync {
     /// Why nobody runs `plugin`. None: a replica does, or may.
@@ -79,6 +85,8 @@ pub(crate) struct PluginStatus {
     left_behind: Mutex<Vec<LeftBehind>>,
     /// By which lease it goes, and who holds that.
     lease: Mutex<Option<Arc<dyn LeaseView>>>,
+    /// The version that waits to become the current one.
+    next: Mutex<Option<Arc<dyn NextView>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -117,12 +125,18 @@ impl PluginStatus {
             controllers: Mutex::default(),
             left_behind: Mutex::default(),
             lease: Mutex::default(),
+            next: Mutex::default(),
         }
     }
 
     /// It runs where its lease is held.
     pub(crate) fn goes_by(&self, lease: Arc<dyn LeaseView>) {
         *locked(&self.lease) = Some(lease);
+    }
+
+    /// This is its next version; or, with None, there is none.
+    pub(crate) fn has_next(&self, next: Option<Arc<dyn NextView>>) {
+        *locked(&self.next) = next;
     }
 
     /// It does `state` now, and why.
@@ -252,6 +266,7 @@ impl PluginStatus {
                 "count": denial.count, "last": denial.last,
             })
         });
+        let next = locked(&self.next).clone();
         let lease = locked(&self.lease).clone();
         let lease = lease.and_then(|it| {
             Some(json!({"name": &*it.name()?, "heldHere": it.is_held(), "holder": it.holder().as_deref()}))
@@ -267,6 +282,7 @@ impl PluginStatus {
             "notTaken": not_taken,
             "rejected": rejected,
             "untold": untold,
+            "next": next.map(|next| next.to_json()),
             "controllers": controllers,
             "denials": denials.collect::<Vec<_>>(),
             "leftBehind": *locked(&self.left_behind),

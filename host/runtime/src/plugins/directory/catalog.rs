@@ -2,6 +2,7 @@
 //! `steps`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::entry::{CatalogEntry, LoadAttempt, RunningFile};
@@ -57,6 +58,11 @@ impl<G: Clone> Catalog<G> {
                 entry.told = None;
             }
         }
+    }
+
+    /// The list that does not allow `digest`. None: it may be run.
+    pub(crate) fn forbids(&self, digest: &str) -> Option<&Path> {
+        self.allowed.as_ref().filter(|allowed| !allowed.holds(digest)).map(Allowed::path)
     }
 
     /// This is not to be run of `plugin`. False: its file is another one.

@@ -16,7 +16,7 @@ use crate::supervise::caught;
 /// How long a file that does not load must have stayed as it is before that is told: somebody may still be writing it.
 const SETTLED: Duration = Duration::from_secs(1);
 /// How soon a file is loaded again that was not what it had been when it was looked at.
-const READ_AGAIN: Duration = Duration::from_millis(500);
+pub(super) const READ_AGAIN: Duration = Duration::from_millis(500);
 
 impl Reload {
     pub(super) fn load(&self, plugin: Arc<str>, path: PathBuf, digest: Digest) {
@@ -98,7 +98,7 @@ impl Reload {
 }
 
 /// How long it takes until nobody can still be writing the file `path`.
-async fn settles_in(path: &Path) -> Duration {
+pub(super) async fn settles_in(path: &Path) -> Duration {
     let written = tokio::fs::metadata(path).await.and_then(|it| it.modified());
     let age = written.ok().and_then(|written| written.elapsed().ok()).unwrap_or_default();
     SETTLED.saturating_sub(age)

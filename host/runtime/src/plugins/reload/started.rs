@@ -39,6 +39,13 @@ pub(super) struct PluginHandle {
     lease: PluginLease,
 }
 
+impl PluginHandle {
+    /// The generation that runs.
+    pub(super) fn runs(&self) -> &Arc<Plugin> {
+        &self.runs
+    }
+}
+
 impl Reload {
     /// Starts a plugin that does not run.
     pub(super) fn start(&mut self, plugin: &Arc<Plugin>) {

@@ -1,0 +1,45 @@
+//! The thing that workers call.
+
+use std::sync::Arc;
+
+use windlass_kube::Readable;
+use windlass_record::PluginRecorder;
+use windlass_wasm::manifest::Controller as Declared;
+use windlass_wasm::{EntryPoint, Plugin};
+
+use crate::dispatch::composite::{Composite, ObservedState, OwnedWatch, RelatedWatch};
+use crate::dispatch::reconcile::Reconcile;
+use crate::dispatch::recorded::Recorded;
+use crate::dispatch::route::{Route, Stores};
+
+/// The `plugin` itself, or the host's composite around it, which observes `watches`; with a `recorder`, some of the plugin's calls are
+/// recorded.
+pub(super) fn callee(
+    plugin: &Arc<Plugin>,
+    recorder: Option<PluginRecorder>,
+    declared: &Declared,
+    primaries: Stores,
+    watches: Vec<(Route, Vec<Readable>)>,
+) -> Box<dyn Reconcile> {
+    let plugin = plugin.clone();
+    if plugin.entry() == EntryPoint::Reconciler {
+        return match recorder {
+            Some(recorder) => Box::new(Recorded { plugin, recorder }),
+            None => Box::new(plugin),
+        };
+    }
+    let mut watches = watches.into_iter().skip(1); // The primary.
+    let owned = declared.owns.iter().zip(watches.by_ref()).map(|(watch, (_, watches))| OwnedWatch {
+        kind: watch.object_kind(),
+        strategy: watch.core_strategy(),
+        watches,
+    });
+    let owned = owned.collect();
+    let related = watches.map(|(route, watches)| RelatedWatch { route, watches }).collect();
+    let observed_state = ObservedState { primaries, owned, related };
+    let finalizes = declared.options.finalizer;
+    match recorder {
+        Some(recorder) => Box::new(Composite { plugin: Recorded { plugin, recorder }, observed_state, finalizes }),
+        None => Box::new(Composite { plugin, observed_state, finalizes }),
+    }
+}

@@ -1,0 +1,74 @@
+//! Has the next version of a plugin called on the same key after this one, if there is one that is called as a shadow.
+//!
+//! It is the innermost but for the instance, so that it sees what the plugin itself asks for, and nothing that the host does
+//! around a call.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use windlass_core::fair::CpuPermit;
+use windlass_core::overlay::Overlay;
+use windlass_core::ports::CallContext;
+use windlass_core::settle::Hold;
+use windlass_wasm::{CallLimits, Called, Replay};
+
+use crate::dispatch::reconcile::{Call, Reconcile};
+use crate::dispatch::shadow::{Backlog, NextOf, NotedCall, OpenNotes, noting};
+
+/// OpenNotes the calls for the shadow.
+pub(crate) struct Shadowed {
+    inner: Box<dyn Reconcile>,
+    next: NextOf,
+    backlog: Arc<Backlog>,
+}
+
+impl Shadowed {
+    pub(crate) fn new(inner: Box<dyn Reconcile>, next: NextOf, backlog: Arc<Backlog>) -> Self {
+        Self { inner, next, backlog }
+    }
+
+    async fn noted(&self, call: Call<'_>) -> Called {
+        let notes = OpenNotes::default();
+        let ports = noting(call.ports, &notes);
+        let (request, context) = (call.request.clone(), call.context.clone());
+        let limits = CallLimits { replay: Some(now()), ..call.limits.clone() };
+        let called = self.inner.reconcile(Call { ports: &ports, ..call }).await;
+        if called.made && !called.result.is_wait() {
+            let offered = notes
+                .take()
+                .map(|noted| NotedCall::new(request, unheld(&context), limits, noted, called.result.clone()))
+                .is_some_and(|noted| self.backlog.offer(noted));
+            if !offered && let Some(next) = self.next.borrow().clone() {
+                next.ledger.passed_over("too much is waiting, or the call asked for too much");
+            }
+        }
+        called
+    }
+}
+
+impl Reconcile for Shadowed {
+    fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
+        if self.next.borrow().is_none() {
+            return self.inner.reconcile(call);
+        }
+        self.noted(call).boxed()
+    }
+}
+
+/// The shadow's clock shows the time at which this version's call began: it may be called much later.
+fn now() -> Replay {
+    let mut seed = [0; 32];
+    windlass_world::fill(&mut seed);
+    Replay { now: windlass_world::now(), seed }
+}
+
+/// `call` as its shadow has it: nothing of the key's waits for it.
+fn unheld(call: &CallContext) -> CallContext {
+    CallContext {
+        hold: Hold::detached(),
+        overlay: Overlay::default(),
+        cpu_permit: CpuPermit::default(),
+        ..call.clone()
+    }
+}

@@ -1,0 +1,126 @@
+//! The calls that a shadow has still to make: of each key the last one, and no more than there is room for.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+use windlass_core::object::ObjectKey;
+
+use super::noted::NotedCall;
+
+/// The most calls that wait. The current version is never kept waiting: what comes beyond that is not compared.
+const MOST_CALLS: usize = 1_000;
+/// The most that they keep in memory, in bytes.
+const MOST_BYTES: usize = 32 << 20;
+
+/// The calls of one controller that its shadow has still to make.
+#[derive(Debug, Default)]
+pub(crate) struct Backlog {
+    waiting: Mutex<WaitingCalls>,
+    added: Notify,
+}
+
+#[derive(Debug, Default)]
+struct WaitingCalls {
+    /// Each key of `calls`, once.
+    order: VecDeque<ObjectKey>,
+    calls: HashMap<ObjectKey, NotedCall>,
+    bytes: usize,
+}
+
+impl Backlog {
+    /// Adds `call`, in the place of an earlier one about the same key. False: there is no room.
+    pub(crate) fn offer(&self, call: NotedCall) -> bool {
+        let key = call.request.key.clone();
+        let mut waiting = self.lock();
+        let before = waiting.calls.remove(&key);
+        waiting.bytes -= before.as_ref().map_or(0, NotedCall::bytes);
+        if waiting.calls.len() >= MOST_CALLS || waiting.bytes + call.bytes() > MOST_BYTES {
+            waiting.order.retain(|other| *other != key);
+            return false;
+        }
+        waiting.bytes += call.bytes();
+        if before.is_none() {
+            waiting.order.push_back(key.clone());
+        }
+        waiting.calls.insert(key, call);
+        drop(waiting);
+        self.added.notify_one();
+        true
+    }
+
+    /// Waits for the next call. Cancel-safe.
+    pub(crate) async fn next(&self) -> NotedCall {
+        loop {
+            if let Some(call) = self.pop() {
+                return call;
+            }
+            self.added.notified().await;
+        }
+    }
+
+    /// Forgets all calls.
+    pub(crate) fn clear(&self) {
+        *self.lock() = WaitingCalls::default();
+    }
+
+    fn pop(&self) -> Option<NotedCall> {
+        let mut waiting = self.lock();
+        let key = waiting.order.pop_front()?;
+        let call = waiting.calls.remove(&key)?;
+        waiting.bytes -= call.bytes();
+        Some(call)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, WaitingCalls> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+    use windlass_core::outcome::CallResult;
+    use windlass_wasm::CallLimits;
+
+    use super::super::noted::CallNotes;
+    use super::*;
+    use crate::tests::played;
+
+    fn call(name: &str, attempt: u32) -> NotedCall {
+        let (mut request, context) = played::call(None);
+        (request.key, request.attempt) = (ObjectKey::namespaced("prod", name), attempt);
+        let context = std::sync::Arc::into_inner(context).expect("nobody else has it");
+        NotedCall::new(request, context, CallLimits::default(), CallNotes::default(), CallResult::Done)
+    }
+
+    fn next(backlog: &Backlog) -> Option<(String, u32)> {
+        let call = backlog.next().now_or_never()?;
+        Some((call.request.key.to_string(), call.request.attempt))
+    }
+
+    #[test]
+    fn of_each_key_the_last_call_is_made_where_the_first_one_stood() {
+        let backlog = Backlog::default();
+        for (name, attempt) in [("a", 1), ("b", 1), ("a", 2)] {
+            assert!(backlog.offer(call(name, attempt)));
+        }
+        assert_eq!(next(&backlog), Some(("prod/a".to_owned(), 2)));
+        assert_eq!(next(&backlog), Some(("prod/b".to_owned(), 1)));
+        assert_eq!(next(&backlog), None);
+    }
+
+    #[test]
+    fn it_takes_no_more_than_there_is_room_for() {
+        let backlog = Backlog::default();
+        for number in 0..MOST_CALLS {
+            assert!(backlog.offer(call(&number.to_string(), 1)));
+        }
+        assert!(!backlog.offer(call("one-more", 1)));
+        assert!(backlog.offer(call("7", 2)), "it takes the place of its own");
+        assert_eq!(next(&backlog), Some(("prod/0".to_owned(), 1)));
+        assert!(backlog.offer(call("one-more", 1)));
+        backlog.clear();
+        assert_eq!(next(&backlog), None);
+    }
+}

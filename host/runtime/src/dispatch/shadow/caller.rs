@@ -1,0 +1,147 @@
+//! Makes the calls of a shadow, one at a time, and compares them with those of the current version.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use tracing::Instrument;
+use windlass_core::breaker::BreakerRound;
+use windlass_core::intent::{DryState, IntentDifference, differences, end_difference};
+use windlass_core::object::ObjectRef;
+use windlass_core::outcome::CallResult;
+use windlass_core::overlay::Overlay;
+use windlass_core::ports::{CallContext, Reads};
+use windlass_wasm::{Called, CpuTime, Plugin};
+
+use super::noted::NotedCall;
+use super::ports::ShadowedCall;
+use super::{Backlog, NextOf, NextVersion};
+use crate::dispatch::ports::waited_for;
+use crate::dispatch::reconcile::{Call, Reconcile};
+
+/// A shadow pays so many times the CPU that it uses: where CPU is short, it has an eighth of a plugin's part.
+const PRICE: u32 = 8;
+
+/// Makes what a worker would call of a plugin: itself, or the host's composite around it.
+pub(crate) type NextCallee = Box<dyn Fn(Arc<Plugin>) -> Box<dyn Reconcile> + Send + Sync>;
+
+/// Makes the calls of one controller's shadow.
+pub(crate) struct ShadowCaller {
+    pub(crate) backlog: Arc<Backlog>,
+    pub(crate) next: NextOf,
+    /// The caches of the controller.
+    pub(crate) reads: Arc<dyn Reads>,
+    pub(crate) callee: NextCallee,
+}
+
+impl ShadowCaller {
+    /// Makes the calls of whichever version is the next one, for ever.
+    pub(crate) async fn run(&self) {
+        let mut next = self.next.clone();
+        loop {
+            let version = next.borrow_and_update().clone();
+            let work = async {
+                match version {
+                    Some(version) => self.work(&version).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                changed = next.changed() => {
+                    if changed.is_err() {
+                        // There will never be another.
+                        return std::future::pending().await;
+                    }
+                    self.backlog.clear();
+                }
+                () = work => {}
+            }
+        }
+    }
+
+    async fn work(&self, next: &NextVersion) {
+        let callee = (self.callee)(next.plugin.clone());
+        loop {
+            let call = self.backlog.next().await;
+            self.shadow(next, &*callee, call).await;
+        }
+    }
+
+    /// Makes one call again, and compares both.
+    async fn shadow(&self, next: &NextVersion, callee: &dyn Reconcile, call: NotedCall) {
+        let permit = next.share.acquire().await;
+        let config = next.configured.borrow().clone();
+        let Some(config) = config else {
+            permit.unused();
+            return next.ledger.passed_over("its configuration does not fit its schema, or has not been read");
+        };
+        let NotedCall { request, context, limits, noted, result } = call;
+        let principal = Arc::new(context.principal.shadow(next.plugin.short_digest().into()));
+        let cpu_permit = permit.cpu_permit();
+        let context = Arc::new(CallContext { principal, cpu_permit, config, overlay: Overlay::fixed(), ..context });
+        let shadowed = ShadowedCall::new(self.reads.clone(), next.live.clone(), noted);
+        let ports = waited_for(shadowed.ports(), &tokio::runtime::Handle::current());
+        let span = tracing::info_span!(
+            "shadow", plugin = %context.principal.plugin, controller = %context.controller, key = %context.primary_key,
+            trace_id = &*context.trace_id
+        );
+        let work = CpuTime::default();
+        let making = async {
+            shadowed.rewind(&context).await;
+            let round = BreakerRound::default();
+            callee.reconcile(Call { request, ports: &ports, context: context.clone(), limits, round }).await
+        };
+        let called = work.metered(making.instrument(span.clone())).await;
+        permit.finish(called.cpu.max(work.used()) * PRICE);
+        span.in_scope(|| enter(next, &context, &shadowed, &result, &called));
+        context.overlay.close();
+    }
+}
+
+/// Enters what differs into the ledger.
+fn enter(next: &NextVersion, call: &CallContext, shadowed: &ShadowedCall, current: &CallResult, called: &Called) {
+    if !called.made || called.result.is_wait() {
+        return next.ledger.passed_over("it was not called, or waited too long for what it had asked for");
+    }
+    let found = compared(&call.primary_ref(), shadowed, current, &called.result);
+    let (differences, first) = (found.len(), found.first().cloned());
+    let is_news = next.ledger.compared(&call.controller, &call.primary_key, found);
+    if let Some(first) = first.filter(|_| is_news) {
+        tracing::info!(digest = next.plugin.short_digest(), differences, %first, "the next version would act otherwise");
+    }
+}
+
+/// The differences between both calls about `primary`.
+fn compared(
+    primary: &ObjectRef,
+    shadowed: &ShadowedCall,
+    current: &CallResult,
+    next: &CallResult,
+) -> Vec<IntentDifference> {
+    let (told, wanted) = (shadowed.told(), shadowed.wanted());
+    let before = |object: &ObjectRef| {
+        let mut known = told.before.iter().chain(&wanted.before);
+        known.find(|(known, _)| known == object).map_or(DryState::Unknown, |(_, state)| DryState::of(state))
+    };
+    let mut found: Vec<_> = end_difference(current, next).into_iter().collect();
+    found.extend(differences(primary, told.writes.questions(), &wanted.writes, &before));
+    found.extend(unlike("deletions of collections", told.deletions.questions(), &wanted.deletions));
+    found.extend(unlike("claims", told.claims.questions(), &wanted.claims));
+    found.extend(wanted.refused.iter().map(|request| IntentDifference {
+        about: "the call".to_owned(),
+        text: format!("does not ask → asks {}, which is not sent for a shadow", json!(request)),
+    }));
+    found
+}
+
+/// The difference between questions that are compared as they are.
+fn unlike<'a, Q: PartialEq + 'a>(
+    what: &str,
+    current: impl Iterator<Item = &'a Q>,
+    next: &'a [Q],
+) -> Option<IntentDifference> {
+    let current: Vec<_> = current.collect();
+    let is_alike = current.len() == next.len() && next.iter().all(|question| current.contains(&question));
+    let text = || format!("{} → {}, which are not the same", current.len(), next.len());
+    (!is_alike).then(|| IntentDifference { about: what.to_owned(), text: text() })
+}

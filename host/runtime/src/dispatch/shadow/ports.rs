@@ -1,0 +1,298 @@
+//! The ports of a shadow's call. Behind them are the caches and reads of the API server, and nothing that writes: what the
+//! shadow wants to write is noted, and answered as the current version's same write was, or else as texts alone tell.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, join_all, ready};
+use serde_json::{Value, json};
+use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::http::{HttpError, HttpReason, HttpRequest, HttpResponse};
+use windlass_core::intent::{self, DryState, carried_out};
+use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
+use windlass_core::ports::{
+    Absent, CallContext, Claimed, Collections, Deleted, Http, ListPage, Live, LiveGet, LiveQuery, LogQuery, Owners,
+    Ports, Reads, ServedKind, Writes, Written,
+};
+use windlass_core::watch::WatchSpec;
+use windlass_core::write::{Collection, DeleteOptions, Operation, WriteOptions};
+
+use super::noted::{CallNotes, NotedClaim, state_of};
+
+/// All that a shadow's call wanted.
+#[derive(Debug, Default)]
+pub(super) struct ShadowIntents {
+    pub(super) writes: Vec<Operation>,
+    pub(super) deletions: Vec<(Collection, DeleteOptions)>,
+    pub(super) claims: Vec<NotedClaim>,
+    /// The URLs of the requests that were refused, as the current version's call has not sent them.
+    pub(super) refused: Vec<String>,
+    /// The objects that it wrote, as it saw them before. Err: no cache covers the object.
+    pub(super) before: Vec<(ObjectRef, Result<Option<Arc<str>>, ()>)>,
+}
+
+/// A call of the current version, and what its shadow has wanted so far.
+pub(super) struct ShadowedCall {
+    reads: Arc<dyn Reads>,
+    live: Arc<dyn Live>,
+    told: Mutex<CallNotes>,
+    wanted: Mutex<ShadowIntents>,
+}
+
+impl ShadowedCall {
+    /// The shadow reads from `reads` and `live`. What the current version's call was told is in `told`.
+    pub(super) fn new(reads: Arc<dyn Reads>, live: Arc<dyn Live>, told: CallNotes) -> Arc<Self> {
+        Arc::new(Self { reads, live, told: Mutex::new(told), wanted: Mutex::default() })
+    }
+
+    /// The ports of the shadow's call. Its Kubernetes Events and metrics go nowhere.
+    pub(super) fn ports(self: &Arc<Self>) -> Ports {
+        let shadow = Arc::new(ShadowPort(self.clone()));
+        Ports {
+            reads: self.reads.clone(),
+            live: shadow.clone(),
+            writes: shadow.clone(),
+            collections: shadow.clone(),
+            owners: shadow.clone(),
+            http: shadow,
+            events: Arc::new(Absent),
+            metrics: Arc::new(Absent),
+        }
+    }
+
+    pub(super) fn told(&self) -> MutexGuard<'_, CallNotes> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn wanted(&self) -> MutexGuard<'_, ShadowIntents> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the caches show `call` the objects that the current version's call has written as they were before that.
+    pub(super) async fn rewind(&self, call: &Arc<CallContext>) {
+        let before = self.told().before.clone();
+        for (object, state) in before {
+            let Ok(state) = state else { continue };
+            let key = self.key_of(call, &object).await;
+            lay(call, &object.kind, key, state.as_deref());
+        }
+    }
+
+    /// The key of `object`, whose namespace may be one that it would have if its kind had namespaces.
+    async fn key_of(&self, call: &Arc<CallContext>, object: &ObjectRef) -> ObjectKey {
+        let mut key = object.key.clone();
+        if key.namespace.is_some()
+            && key.namespace == call.primary_key.namespace
+            && let Ok(Some(ServedKind { namespaced: false, .. })) =
+                self.live.served(call.clone(), object.kind.clone()).await
+        {
+            key.namespace = None;
+        }
+        key
+    }
+
+    async fn write(&self, call: Arc<CallContext>, operation: Operation) -> Written {
+        let object = intent::object_of(&operation, &call.primary_ref());
+        let told = self.told().writes.give(&operation);
+        let Some(object) = object else {
+            self.wanted().writes.push(operation.clone());
+            return told.unwrap_or_else(|| Err(refused(&operation, None, ApiReason::Invalid)));
+        };
+        let before = state_of(&*self.reads, &call, &object);
+        let state = DryState::of(&before);
+        {
+            let mut wanted = self.wanted();
+            if !intent::is_dry_run(&operation) && !wanted.before.iter().any(|(known, _)| *known == object) {
+                wanted.before.push((object.clone(), before));
+            }
+            wanted.writes.push(operation.clone());
+        }
+        let written = match told {
+            Some(written) => written,
+            None => self.computed(&call, &operation, &object, &state).await?,
+        };
+        if !intent::is_dry_run(&operation)
+            && let Ok(left) = &written
+            && leaves_object(&operation)
+        {
+            let key = self.key_of(&call, &object).await;
+            lay(&call, &object.kind, key, left.as_deref());
+        }
+        written
+    }
+
+    /// The answer to a write that the current version's call has not made. Err: the server would refuse it.
+    async fn computed(
+        &self,
+        call: &Arc<CallContext>,
+        operation: &Operation,
+        object: &ObjectRef,
+        before: &DryState,
+    ) -> Result<Written, ApiError> {
+        if !leaves_object(operation) {
+            return Ok(Ok(Some(body_of(operation).into())));
+        }
+        let after = carried_out(operation, before, &call.primary_ref());
+        let after = after.map_err(|reason| refused(operation, Some(object.clone()), reason))?;
+        let DryState::Is(after) = after else { return Ok(Ok(None)) };
+        let key = self.key_of(call, object).await;
+        Ok(Ok(Some(completed(after, &object.kind, &key).to_string().into())))
+    }
+}
+
+/// Adds what the server would add to an object that is new.
+fn completed(mut object: Value, kind: &ObjectKind, key: &ObjectKey) -> Value {
+    object["apiVersion"] = (*kind.api_version).into();
+    object["kind"] = (*kind.kind).into();
+    let name = key.name.replace('*', "shadow");
+    let metadata = &mut object["metadata"];
+    if !metadata.is_object() {
+        *metadata = json!({});
+    }
+    metadata["name"] = name.as_str().into();
+    if let Some(namespace) = &key.namespace {
+        metadata["namespace"] = (**namespace).into();
+    }
+    for (field, value) in [
+        ("uid", format!("shadow-{name}").into()),
+        ("resourceVersion", json!("0")),
+        ("generation", json!(1)),
+        ("creationTimestamp", json!("1970-01-01T00:00:00Z")),
+    ] {
+        if metadata[field].is_null() {
+            metadata[field] = value;
+        }
+    }
+    object
+}
+
+/// Has `call` see the object `key` as `text`; None: as gone.
+fn lay(call: &CallContext, kind: &ObjectKind, key: ObjectKey, text: Option<&str>) {
+    match text {
+        None => call.overlay.gone(kind, key, None),
+        // A text that is no object is shown to nobody, as the server sent it to somebody who knows what it is.
+        Some(text) => {
+            if let Ok(object) = windlass_kube::object_of(&WatchSpec::all(kind.clone()), text) {
+                call.overlay.record(kind.clone(), object.header.key.clone(), Some(object));
+            }
+        }
+    }
+}
+
+fn options(operation: &Operation) -> Option<&WriteOptions> {
+    match operation {
+        Operation::Create { options, .. }
+        | Operation::Update { options, .. }
+        | Operation::Patch { options, .. }
+        | Operation::Apply { options, .. } => Some(options),
+        Operation::Delete { .. } => None,
+    }
+}
+
+/// Whether the answer to `operation` is the object itself.
+fn leaves_object(operation: &Operation) -> bool {
+    let subresource = options(operation).and_then(|options| options.subresource.as_ref());
+    subresource.is_none_or(|subresource| &*subresource.name == "status")
+}
+
+fn body_of(operation: &Operation) -> &str {
+    match operation {
+        Operation::Create { object, .. } | Operation::Update { object, .. } | Operation::Apply { object, .. } => object,
+        Operation::Patch { patch, .. } => patch,
+        Operation::Delete { .. } => "{}",
+    }
+}
+
+fn refused(operation: &Operation, object: Option<ObjectRef>, reason: ApiReason) -> ApiError {
+    let message = "the server would refuse it, as far as a shadow can tell";
+    ApiError::refused(reason, operation.verb(), "", object, message)
+}
+
+/// Every port of a shadow's call that does not only read caches.
+struct ShadowPort(Arc<ShadowedCall>);
+
+impl Writes for ShadowPort {
+    fn write(&self, call: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
+        let shadowed = self.0.clone();
+        async move { shadowed.write(call, operation).await }.boxed()
+    }
+
+    fn batch(&self, call: Arc<CallContext>, operations: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
+        join_all(operations.into_iter().map(|operation| self.write(call.clone(), operation))).boxed()
+    }
+}
+
+impl Collections for ShadowPort {
+    fn delete_collection(
+        &self,
+        _: Arc<CallContext>,
+        collection: Collection,
+        options: DeleteOptions,
+    ) -> BoxFuture<'static, Deleted> {
+        let asked = (collection, options);
+        let told = self.0.told().deletions.give(&asked);
+        self.0.wanted().deletions.push(asked);
+        ready(told.unwrap_or(Ok(None))).boxed()
+    }
+}
+
+impl Owners for ShadowPort {
+    fn claim(
+        &self,
+        _: Arc<CallContext>,
+        kind: ObjectKind,
+        label_selector: String,
+    ) -> BoxFuture<'static, Result<Claimed, Vec<ApiError>>> {
+        let asked = (kind, label_selector);
+        let told = self.0.told().claims.give(&asked);
+        self.0.wanted().claims.push(asked);
+        ready(told.unwrap_or_else(|| Ok(Claimed::default()))).boxed()
+    }
+}
+
+impl Live for ShadowPort {
+    fn get(&self, call: Arc<CallContext>, asked: LiveGet) -> BoxFuture<'static, Written> {
+        match self.0.told().gets.give(&asked) {
+            Some(told) => ready(told).boxed(),
+            None => self.0.live.get(call, asked),
+        }
+    }
+
+    fn list(&self, call: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<ListPage, ApiError>> {
+        match self.0.told().lists.give(&query) {
+            Some(told) => ready(told).boxed(),
+            None => self.0.live.list(call, query),
+        }
+    }
+
+    fn log(&self, call: Arc<CallContext>, query: LogQuery) -> BoxFuture<'static, Result<String, ApiError>> {
+        match self.0.told().logs.give(&query) {
+            Some(told) => ready(told).boxed(),
+            None => self.0.live.log(call, query),
+        }
+    }
+
+    fn served(
+        &self,
+        call: Arc<CallContext>,
+        kind: ObjectKind,
+    ) -> BoxFuture<'static, Result<Option<ServedKind>, ApiError>> {
+        self.0.live.served(call, kind)
+    }
+}
+
+impl Http for ShadowPort {
+    fn fetch(&self, _: Arc<CallContext>, request: HttpRequest) -> BoxFuture<'static, Result<HttpResponse, HttpError>> {
+        let told = self.0.told().fetched.give(&request);
+        let refused = || {
+            self.0.wanted().refused.push(format!("{} {}", request.method, request.url));
+            let message =
+                "a shadow sends no HTTP request: it gets the responses to those that the current version sends";
+            Err(HttpError { reason: HttpReason::Other, message: message.to_owned() })
+        };
+        ready(told.unwrap_or_else(refused)).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests;

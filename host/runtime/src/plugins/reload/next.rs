@@ -1,0 +1,310 @@
+//! The next versions of plugins: `NAME.next.wasm` beside `NAME.wasm`. Each is loaded, and called as a shadow of the current
+//! version if both watch the same (ADR 28). When the current one changes, what was compared begins anew.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use windlass_core::error::explained;
+use windlass_wasm::Plugin;
+
+use super::load::{READ_AGAIN, settles_in};
+use super::{DirectoryNews, Reload};
+use crate::dispatch::shadow::NextVersion;
+use crate::dispatch::shadow::ledger::ShadowLedger;
+use crate::files::{Change, Content};
+use crate::host::Host;
+use crate::observe::status::NextView;
+use crate::plugins::directory::{hexadecimal, next_of};
+use crate::plugins::serve::EQUAL;
+use crate::plugins::{prepare, rollout};
+use crate::rejections::Digest;
+use crate::supervise::caught;
+
+/// The pause before it is tried again to promote a version that is due.
+const TRY_AGAIN: Duration = Duration::from_mins(1);
+
+/// The next version of one plugin.
+pub(super) struct NextFile {
+    path: PathBuf,
+    content: Content,
+    attempt: NextAttempt,
+    /// How it was told to stand last. None: nothing was told yet.
+    standing: Option<NextStanding>,
+}
+
+/// The last attempt to load it.
+enum NextAttempt {
+    None,
+    Loading(Digest),
+    Loaded(Arc<Plugin>),
+    Failed(Digest, String),
+}
+
+/// How it stands to the current version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum NextStanding {
+    /// It is the shadow of the version with the other digest.
+    Shadows(Digest, Digest),
+    /// It waits, and why.
+    Waits(String),
+}
+
+/// Next versions by plugin.
+pub(super) type NextFiles = BTreeMap<Arc<str>, NextFile>;
+
+/// A next version, as status shows it.
+struct ShownNext {
+    digest: Option<Digest>,
+    version: Option<String>,
+    reason: Option<String>,
+    ledger: Option<Arc<ShadowLedger>>,
+}
+
+impl NextView for ShownNext {
+    fn to_json(&self) -> Value {
+        let state = if self.ledger.is_some() { "shadowing" } else { "waiting" };
+        let mut shown = json!({
+            "digest": self.digest.as_deref(), "version": self.version, "state": state, "reason": self.reason,
+        });
+        if let (Some(ledger), Some(fields)) = (&self.ledger, shown.as_object_mut())
+            && let Value::Object(compared) = ledger.to_json()
+        {
+            fields.extend(compared);
+        }
+        shown
+    }
+}
+
+impl Reload {
+    /// Takes the changes of next versions, and returns the others.
+    pub(super) fn take_next(&mut self, changes: Vec<Change>) -> Vec<Change> {
+        let (next, others): (Vec<_>, Vec<_>) = changes.into_iter().partition(|it| next_of(&it.path).is_some());
+        for Change { path, content } in next {
+            let Some(plugin) = next_of(&path) else { continue };
+            let new = || NextFile { path, content: Content::Gone, attempt: NextAttempt::None, standing: None };
+            self.next.entry(plugin).or_insert_with(new).content = content;
+        }
+        others
+    }
+
+    /// Takes the result of loading the next version of `plugin`. None: the file was another one by then.
+    pub(super) fn next_loaded(&mut self, plugin: &str, digest: Digest, result: Option<Result<Arc<Plugin>, String>>) {
+        let Some(file) = self.next.get_mut(plugin) else { return };
+        if matches!(&file.attempt, NextAttempt::Loading(loading) if *loading == digest) {
+            file.attempt = match result {
+                None => NextAttempt::None,
+                Some(Ok(loaded)) => NextAttempt::Loaded(loaded),
+                Some(Err(problem)) => NextAttempt::Failed(digest, problem),
+            };
+        }
+    }
+
+    /// Does what is to be done about the next versions, as everything is now.
+    pub(super) fn act_on_next(&mut self) {
+        let plugins: Vec<_> = self.next.keys().cloned().collect();
+        for plugin in plugins {
+            let Some(mut file) = self.next.remove(&plugin) else { continue };
+            if file.content == Content::Gone {
+                self.forget_next(&plugin);
+                continue;
+            }
+            if let Some(standing) = self.standing_of(&plugin, &mut file)
+                && file.standing.as_ref() != Some(&standing)
+            {
+                self.stand(&plugin, &file, &standing);
+                file.standing = Some(standing);
+            }
+            self.next.insert(plugin, file);
+        }
+    }
+
+    fn forget_next(&self, plugin: &Arc<str>) {
+        self.host.shadows.set(plugin, None);
+        if let Some(status) = self.host.status.known(plugin) {
+            status.has_next(None);
+        }
+        tracing::info!(%plugin, "there is no next version any more");
+    }
+
+    /// How it stands now. None: it is being loaded.
+    fn standing_of(&self, plugin: &Arc<str>, file: &mut NextFile) -> Option<NextStanding> {
+        let waits = |why: String| Some(NextStanding::Waits(why));
+        let digest = match &file.content {
+            Content::Is(digest) => hexadecimal(digest),
+            Content::Unreadable(problem) => return waits(format!("cannot read it: {problem}")),
+            Content::TooLarge(most) => return waits(format!("it has more than {most} bytes")),
+            Content::Gone => return None,
+        };
+        if let Some(list) = self.catalog.forbids(&digest) {
+            return waits(format!("its digest {digest} is not allowed: add it to {}", list.display()));
+        }
+        let next = match &file.attempt {
+            NextAttempt::Loaded(next) if *next.digest() == digest => next,
+            NextAttempt::Failed(tried, problem) if *tried == digest => return waits(problem.clone()),
+            NextAttempt::Loading(loading) if *loading == digest => return None,
+            _ => {
+                file.attempt = NextAttempt::Loading(digest.clone());
+                self.load_next(plugin.clone(), file.path.clone(), digest);
+                return None;
+            }
+        };
+        let Some(handle) = self.handles.get(plugin) else {
+            if !self.is_settled {
+                // It may be about to start.
+                return None;
+            }
+            return waits(format!("{plugin}.wasm does not run: there is nothing to compare it with"));
+        };
+        let current = handle.runs();
+        if current.digest() == next.digest() {
+            return waits(format!("it is the same as {plugin}.wasm"));
+        }
+        match cannot_be_shadowed(current, next) {
+            Some(why) => waits(why),
+            None => Some(NextStanding::Shadows(next.digest().clone(), current.digest().clone())),
+        }
+    }
+
+    fn load_next(&self, plugin: Arc<str>, path: PathBuf, digest: Digest) {
+        let (sandbox, tell, panics) = (self.sandbox.clone(), self.tell.clone(), self.host.panics.clone());
+        tokio::spawn(self.phases.stop.clone().run_until_cancelled_owned(async move {
+            let result = match caught("load", &panics, prepare::load_as(&sandbox, &plugin, &path)).await {
+                Some(Ok(loaded)) if *loaded.digest() != digest => {
+                    tokio::time::sleep(READ_AGAIN).await;
+                    None
+                }
+                Some(Ok(loaded)) => Some(Ok(loaded)),
+                Some(Err(refusal)) => {
+                    tokio::time::sleep(settles_in(&path).await).await;
+                    Some(Err(explained(&refusal)))
+                }
+                None => Some(Err(format!("{}: the host's loader panicked", path.display()))),
+            };
+            // Whoever listens ends with the host.
+            let _ = tell.send(DirectoryNews::NextLoaded { plugin, digest, result });
+        }));
+    }
+
+    /// Has it stand as it does now, and tells that.
+    fn stand(&self, plugin: &Arc<str>, file: &NextFile, standing: &NextStanding) {
+        let loaded = match &file.attempt {
+            NextAttempt::Loaded(next) => Some(next),
+            NextAttempt::None | NextAttempt::Loading(_) | NextAttempt::Failed(..) => None,
+        };
+        let (version, digest) = (
+            loaded.map(|next| next.manifest().version.clone()),
+            match &file.content {
+                Content::Is(digest) => Some(hexadecimal(digest)),
+                Content::Unreadable(_) | Content::TooLarge(_) | Content::Gone => None,
+            },
+        );
+        let begun = match (standing, loaded) {
+            (NextStanding::Shadows(..), Some(next)) => self.begin_shadow(file, next).ok_or_else(|| {
+                // As for a current version: it was told when it was loaded.
+                "its configuration cannot be described".to_owned()
+            }),
+            (NextStanding::Shadows(..), None) => return,
+            (NextStanding::Waits(why), _) => Err(why.clone()),
+        };
+        let (ledger, reason) = match begun {
+            Ok(next) => {
+                let ledger = next.ledger.clone();
+                tracing::info!(
+                    %plugin, version, digest = next.plugin.short_digest(),
+                    "the next version is called as a shadow: nothing that it writes is sent, and it is compared"
+                );
+                self.host.shadows.set(plugin, Some(next));
+                (Some(ledger), None)
+            }
+            Err(reason) => {
+                self.host.shadows.set(plugin, None);
+                tracing::warn!(%plugin, version, reason, "the next version is not called as a shadow: it waits");
+                (None, Some(reason))
+            }
+        };
+        if let Some(status) = self.host.status.known(plugin) {
+            status.has_next(Some(Arc::new(ShownNext { digest, version, reason, ledger })));
+        }
+    }
+
+    fn begin_shadow(&self, file: &NextFile, next: &Arc<Plugin>) -> Option<NextVersion> {
+        let over = self.phases.stop.child_token();
+        let configured = prepare::configure(&self.host, &self.supplies, next, &over)?;
+        let ledger = Arc::<ShadowLedger>::default();
+        let promotion = promote_when_due(self.host.clone(), next.clone(), file.path.clone(), ledger.clone());
+        let (panics, until) = (self.host.panics.clone(), over.clone());
+        tokio::spawn(async move { until.run_until_cancelled(caught("promotion", &panics, promotion)).await });
+        let (share, live) = (self.supplies.fair.share(EQUAL), Arc::new(self.supplies.live.for_another()));
+        Some(NextVersion::new(next.clone(), configured, share, live, ledger, over.drop_guard()))
+    }
+}
+
+/// Why `next` cannot be called on what `current` watches.
+fn cannot_be_shadowed(current: &Plugin, next: &Plugin) -> Option<String> {
+    if current.entry() != next.entry() {
+        return Some("cannot be shadowed: of the two, one reconciles and the other composes".to_owned());
+    }
+    let [of_current, of_next] = [current, next].map(|plugin| &plugin.manifest().controllers);
+    for controller in of_next {
+        let Some(same) = of_current.iter().find(|it| it.name == controller.name) else {
+            return Some(format!("cannot be shadowed: the current version has no controller {}", controller.name));
+        };
+        for (field, agrees) in [
+            ("primary", same.primary == controller.primary),
+            ("owns", same.owns == controller.owns),
+            ("watches", same.watches == controller.watches),
+            ("options.finalizer", same.options.finalizer == controller.options.finalizer),
+        ] {
+            if !agrees {
+                let name = &controller.name;
+                return Some(format!(
+                    "cannot be shadowed: it watches other objects than the current version, or otherwise ({field} of the \
+                     controller {name})"
+                ));
+            }
+        }
+    }
+    let lacks = of_current.iter().find(|it| !of_next.iter().any(|next| next.name == it.name));
+    lacks.map(|controller| format!("cannot be shadowed: it has no controller {}", controller.name))
+}
+
+/// Promotes `next`, which is in the file `path`, when its policy says so.
+async fn promote_when_due(host: Arc<Host>, next: Arc<Plugin>, path: PathBuf, ledger: Arc<ShadowLedger>) {
+    let plugin = next.name().clone();
+    let mut changes = host.policies.changes();
+    loop {
+        let after = host.policies.promote_after(&plugin);
+        ledger.is_promoted_after(after.map(|after| (after.calls, after.time)));
+        let due = async {
+            match after {
+                Some(after) => ledger.agrees(after.calls, after.time).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = changes.next() => continue,
+            () = due => {}
+        }
+        let (directory, name, digest) =
+            (path.parent().unwrap_or(Path::new(".")).to_owned(), plugin.clone(), next.digest().clone());
+        let promoting = move || rollout::promote(&directory, &name, Some(&digest));
+        let problem = match windlass_world::spawn_blocking(promoting).await {
+            Ok(Ok(_)) => {
+                tracing::info!(%plugin, digest = next.short_digest(), "the next version has agreed for long enough: it is promoted");
+                return;
+            }
+            Ok(Err(error)) => explained(&error),
+            Err(error) => error.to_string(),
+        };
+        tracing::error!(%plugin, digest = next.short_digest(), problem, "the next version is due and cannot be promoted: the current one goes on");
+        ledger.is_not_promoted(problem);
+        drop(tokio::time::timeout(TRY_AGAIN, changes.next()).await);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! Next versions that are called as shadows, on the embedded API server.
+
+use serde_json::Value;
+
+use super::*;
+use crate::files::Files;
+use crate::leadership::LeaseMode;
+use crate::plugins::directory::is_plugin;
+use crate::policies::GrantMode;
+use crate::tests::stage::{Stage, until};
+
+const NEXT: &str = "chameleon.next.wasm";
+/// It writes, in an annotation of each object, how often it was called about it.
+const COUNTS: (&str, &str) = ("MODE=good............", "MODE=requeue.........");
+/// The same in another annotation.
+const ELSEWHERE: (&str, &str) = ("chameleon.windlass.dev/runs", "chameleon.windlass.dev/runz");
+const TRAPS: (&str, &str) = ("MODE=good.............", "MODE=reconcile-traps..");
+/// It watches all `ConfigMaps`.
+const WIDE: (&str, &str) = ("MODE=good............", "MODE=wide............");
+
+/// A host that follows its directory, until it is dropped.
+struct Followed {
+    stage: Stage,
+    _running: tokio_util::task::AbortOnDropHandle<()>,
+    _following: tokio_util::task::AbortOnDropHandle<()>,
+}
+
+impl Followed {
+    async fn new(stage: Stage) -> Self {
+        let mut reload = stage.reload();
+        let (tell, plugins) = (reload.teller(), stage.plugins.clone());
+        let follow = async move {
+            let mut files = Files::follow(&plugins, u64::MAX, is_plugin);
+            while tell.send(DirectoryNews::Files(files.changes().await)).is_ok() {}
+        };
+        let _following = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(follow));
+        let _running = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(async move { reload.run().await }));
+        until(|| stage.works()).await;
+        Self { stage, _running, _following }
+    }
+
+    /// The next version, as `/plugins` shows it.
+    fn next(&self) -> Value {
+        self.stage.host.status.to_json()["plugins"][0]["next"].clone()
+    }
+
+    fn calls(&self, how: &str) -> u64 {
+        self.next()["calls"][how].as_u64().unwrap_or_default()
+    }
+
+    fn runs(&self) -> Option<Arc<str>> {
+        self.stage.host.status.plugin("chameleon").generation().map(|it| it.digest().clone())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shadow_that_would_write_otherwise_changes_nothing_and_is_told_as_a_difference() {
+    let stage = Stage::new().await;
+    stage.create_config_map("a").await;
+    stage.put_as("chameleon.wasm", 1, &[COUNTS]);
+    stage.put_as(NEXT, 2, &[COUNTS, ELSEWHERE]);
+    let host = Followed::new(stage).await;
+    until(|| host.next()["state"] == "shadowing").await;
+    // It may have been called about the first one before there was a shadow.
+    host.stage.create_config_map("b").await;
+    until(|| host.next()["keys"]["differing"].as_u64() >= Some(1)).await;
+    let told = host.next()["differing"].to_string();
+    assert!(told.contains("ConfigMap default/") && told.contains("/runz"), "{told}");
+    let seen = async || host.stage.config_map("b").await;
+    let all_runs = async {
+        while !seen().await.contains(r#""chameleon.windlass.dev/runs":"6""#) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), all_runs).await.expect("the current version is at work");
+    assert!(!seen().await.contains("/runz"), "nothing of the shadow's was written");
+    rollout::abort(&host.stage.plugins, "chameleon").expect("it is there");
+    until(|| host.next().is_null()).await;
+    host.stage.phases.stop.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shadow_that_agrees_for_long_enough_is_promoted_if_the_policy_says_so() {
+    let stage = Stage::with(LeaseMode::None, GrantMode::Policy).await;
+    let policy = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: chameleon\n\
+                  rollout:\n  promoteAfter: {calls: 3, time: 0s}\n\
+                  rules:\n- {apiGroups: [\"\"], resources: [configmaps], verbs: [get, list, watch, patch]}\n";
+    let path = stage.plugins.join("chameleon.policy.yaml");
+    std::fs::write(&path, policy).expect("it can be written");
+    stage.host.policies.take(&[Change { path, content: Content::Is([0; 32]) }]);
+    stage.put_as("chameleon.wasm", 1, &[COUNTS]);
+    stage.put_as(NEXT, 2, &[COUNTS]);
+    let host = Followed::new(stage).await;
+    until(|| host.next()["state"] == "shadowing").await;
+    let (before, next) = (host.runs(), host.next()["digest"].clone());
+    assert_ne!(before.as_deref(), next.as_str());
+    host.stage.create_config_map("a").await;
+    until(|| host.runs().as_deref() == next.as_str()).await;
+    until(|| host.next().is_null()).await;
+    assert!(!host.stage.plugins.join(NEXT).exists());
+    host.stage.phases.stop.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shadow_that_traps_hurts_nobody() {
+    let stage = Stage::new().await;
+    stage.put(1);
+    stage.put_as(NEXT, 2, &[TRAPS]);
+    let host = Followed::new(stage).await;
+    until(|| host.next()["state"] == "shadowing").await;
+    let (before, panics) = (host.runs(), host.stage.host.panics.snapshot());
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        host.stage.create_config_map(name).await;
+    }
+    until(|| host.calls("differing") >= 6).await;
+    let told = host.next()["differing"].to_string();
+    assert!(told.contains("the call") && told.contains("done → traps"), "{told}");
+    assert_eq!((host.runs(), host.stage.host.panics.snapshot()), (before, panics));
+    let shown = host.stage.host.status.to_json();
+    assert_eq!(shown["plugins"][0]["rejected"], Value::Null, "it proves nothing of what runs");
+    host.stage.phases.stop.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_that_watches_otherwise_waits_and_says_so() {
+    let stage = Stage::new().await;
+    stage.put(1);
+    stage.put_as(NEXT, 2, &[WIDE]);
+    let host = Followed::new(stage).await;
+    until(|| host.next()["state"] == "waiting").await;
+    let why = host.next()["reason"].to_string();
+    assert!(why.contains("cannot be shadowed: it watches") && why.contains("primary"), "{why}");
+    host.stage.put(2);
+    std::fs::copy(host.stage.plugins.join("chameleon.wasm"), host.stage.plugins.join(NEXT)).expect("copied");
+    until(|| host.next()["reason"].to_string().contains("the same as")).await;
+    host.stage.phases.stop.cancel();
+}

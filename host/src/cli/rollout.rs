@@ -1,0 +1,282 @@
+//! `windlass rollout`: what has come of comparing a plugin's next version with the current one, and its promotion.
+//!
+//! What a host has compared is read from its admin address. Nothing is changed there: a version is promoted by its file,
+//! by whoever may write the plugin directory.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use clap::{Args, Subcommand};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use windlass_core::error::explained;
+use windlass_runtime::{abort, promote};
+
+use super::OutputFormat;
+
+/// How long a host may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The exit code where a question cannot be answered.
+const UNKNOWN: u8 = 2;
+
+/// Arguments of `windlass rollout`.
+#[derive(Debug, Args)]
+pub(super) struct RolloutArgs {
+    #[command(subcommand)]
+    command: RolloutCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum RolloutCommand {
+    /// Show how far the next version of a plugin agrees with the current one.
+    #[command(after_help = "Examples:\n  windlass rollout status shop --admin-address 127.0.0.1:8080\n  \
+        kubectl port-forward deploy/windlass 8080 &  windlass rollout status shop --admin-address localhost:8080 -o json")]
+    Status(CompareArgs),
+    /// Show the objects about which the next version would act otherwise, and how.
+    ///
+    /// What differs is shown as the current version has it, then as the next one has it. Exit codes: 0, nothing differs; 1,
+    /// something does; 2, no version is compared, or the host does not answer.
+    #[command(after_help = "Example:\n  windlass rollout diff shop --admin-address 127.0.0.1:8080")]
+    Diff(CompareArgs),
+    /// Make the next version the current one: rename NAME.next.wasm to NAME.wasm.
+    ///
+    /// A host that follows the directory swaps the version in, and has it on probation, as it does with every new version.
+    #[command(
+        after_help = "Example:\n  windlass rollout promote shop --plugins /etc/windlass/plugins --digest 605a0172cb36"
+    )]
+    Promote(PromoteArgs),
+    /// Give the next version up: delete NAME.next.wasm.
+    #[command(after_help = "Example:\n  windlass rollout abort shop --plugins /etc/windlass/plugins")]
+    Abort(DirectoryArgs),
+}
+
+#[derive(Debug, Args)]
+struct CompareArgs {
+    /// The plugin.
+    #[arg(value_name = "NAME", value_parser = super::namespace)]
+    plugin: String,
+    /// Where the host serves /plugins: its --admin-address, or a port that is forwarded there.
+    #[arg(long, value_name = "ADDRESS", env = "WINDLASS_ADMIN_ADDRESS")]
+    admin_address: String,
+    /// The output format.
+    #[arg(long, short, value_enum, default_value = "text")]
+    output: OutputFormat,
+}
+
+#[derive(Debug, Args)]
+struct DirectoryArgs {
+    /// The plugin.
+    #[arg(value_name = "NAME", value_parser = super::namespace)]
+    plugin: String,
+    /// The directory of plugins that the host follows.
+    #[arg(long, value_name = "DIR", env = "WINDLASS_PLUGINS")]
+    plugins: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct PromoteArgs {
+    #[command(flatten)]
+    place: DirectoryArgs,
+    /// Promote only the version with this digest, or one that begins so: what `status` has shown.
+    #[arg(long, value_name = "SHA256")]
+    digest: Option<String>,
+}
+
+impl RolloutArgs {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        match self.command {
+            RolloutCommand::Status(args) => args.status().await,
+            RolloutCommand::Diff(args) => args.diff().await,
+            RolloutCommand::Promote(PromoteArgs { place: DirectoryArgs { plugin, plugins }, digest }) => {
+                let digest = promote(&plugins, &plugin, digest.as_deref())?;
+                super::print(&format!("{plugin}.next.wasm is {plugin}.wasm now, digest {digest}\n"))?;
+                Ok(ExitCode::SUCCESS)
+            }
+            RolloutCommand::Abort(DirectoryArgs { plugin, plugins }) => {
+                abort(&plugins, &plugin)?;
+                super::print(&format!("{plugin}.next.wasm is gone; {plugin}.wasm goes on\n"))?;
+                Ok(ExitCode::SUCCESS)
+            }
+        }
+    }
+}
+
+impl CompareArgs {
+    async fn status(self) -> anyhow::Result<ExitCode> {
+        let plugin = self.look().await?;
+        match self.output {
+            OutputFormat::Json => super::print_json(&plugin["next"])?,
+            OutputFormat::Text => super::print(&status(&plugin))?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn diff(self) -> anyhow::Result<ExitCode> {
+        let plugin = match self.look().await {
+            Ok(plugin) if plugin["next"]["state"] == "shadowing" => plugin,
+            Ok(plugin) => {
+                super::print(&status(&plugin))?;
+                return Ok(ExitCode::from(UNKNOWN));
+            }
+            Err(error) => {
+                eprintln!("windlass: {}", explained(&*error));
+                return Ok(ExitCode::from(UNKNOWN));
+            }
+        };
+        let next = &plugin["next"];
+        match self.output {
+            OutputFormat::Json => super::print_json(&next["differing"])?,
+            OutputFormat::Text => super::print(&diff(next))?,
+        }
+        Ok(if next["keys"]["differing"] == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// The plugin, as the host shows it.
+    async fn look(&self) -> anyhow::Result<Value> {
+        let asking = tokio::time::timeout(PATIENCE, get(&self.admin_address, "/plugins"));
+        let asked = asking.await.map_err(|_| anyhow::anyhow!("no answer within {PATIENCE:?}")).and_then(|it| it);
+        let shown =
+            asked.with_context(|| format!("cannot ask the host at {} (--admin-address)", self.admin_address))?;
+        let plugins = shown["plugins"].as_array().cloned().unwrap_or_default();
+        let named = plugins.into_iter().find(|plugin| plugin["name"] == *self.plugin);
+        named.with_context(|| format!("the host at {} has no plugin {}", self.admin_address, self.plugin))
+    }
+}
+
+/// Reads the JSON document at `path` of the admin endpoint.
+async fn get(address: &str, path: &str) -> anyhow::Result<Value> {
+    let mut stream = TcpStream::connect(address).await?;
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("it does not answer by HTTP")?;
+    let line = head.lines().next().unwrap_or_default();
+    if line.split(' ').nth(1) != Some("200") {
+        bail!("it answers {line}: {}", body.trim());
+    }
+    serde_json::from_str(body).context("it answers something else than a host of this version does")
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or("unknown")
+}
+
+fn short(digest: &Value) -> &str {
+    let digest = text(digest);
+    digest.get(..12).unwrap_or(digest)
+}
+
+/// The text of `rollout status`.
+fn status(plugin: &Value) -> String {
+    let next = &plugin["next"];
+    let version = |of: &Value| format!("{} ({})", text(&of["version"]), short(&of["digest"]));
+    let mut lines = vec![format!("{}  current  {}", text(&plugin["name"]), version(plugin))];
+    if next.is_null() {
+        lines.push("no next version: put NAME.next.wasm beside NAME.wasm".to_owned());
+        return lines.join("\n") + "\n";
+    }
+    lines.push(format!("  next      {}, {}", version(next), text(&next["state"])));
+    if let Some(reason) = next["reason"].as_str() {
+        lines.push(format!("  because   {reason}"));
+    }
+    if next["state"] == "shadowing" {
+        let (calls, keys) = (&next["calls"], &next["keys"]);
+        lines.push(format!("  keys      {} agree, {} differ", keys["agreeing"], keys["differing"]));
+        let row = format!("{} agreeing in a row, for {} s", calls["agreeingInARow"], calls["agreeingForSeconds"]);
+        lines.push(format!("  calls     {} agreed, {} differed; {row}", calls["agreeing"], calls["differing"]));
+        if calls["notCompared"] != 0 {
+            let because = text(&calls["notComparedBecause"]);
+            lines.push(format!("            {} not compared, the last because {because}", calls["notCompared"]));
+        }
+        let after = &next["promoteAfter"];
+        lines.push(if after.is_null() {
+            "  promotion by hand".to_owned()
+        } else {
+            format!("  promotion after {} agreeing calls in a row, and {} s", after["calls"], after["seconds"])
+        });
+        if let Some(problem) = next["promotionProblem"].as_str() {
+            lines.push(format!("            it is due, and not promoted: {problem}"));
+        }
+        if plugin["lease"]["heldHere"] == false {
+            let holder = text(&plugin["lease"]["holder"]);
+            lines.push(format!("  calls are made, and compared, by the replica that has the lease: {holder}"));
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+/// The text of `rollout diff`.
+fn diff(next: &Value) -> String {
+    let mut lines = Vec::new();
+    for key in next["differing"].as_array().into_iter().flatten() {
+        lines.push(format!("{} {}", text(&key["controller"]), text(&key["key"])));
+        for found in key["differences"].as_array().into_iter().flatten() {
+            lines.push(format!("  {}: {}", text(&found["about"]), text(&found["difference"])));
+        }
+    }
+    let (shown, all) = (next["differing"].as_array().map_or(0, Vec::len) as u64, next["keys"]["differing"].as_u64());
+    if let Some(more) = all.and_then(|all| all.checked_sub(shown)).filter(|more| *more > 0) {
+        lines.push(format!("and {more} more keys"));
+    }
+    if lines.is_empty() {
+        lines.push(format!("nothing differs, of {} keys", next["keys"]["agreeing"]));
+    }
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn shown() -> Value {
+        let found = json!([{"about": "Deployment prod/shop", "difference": "spec.replicas: 2 → 3"}]);
+        json!({
+            "name": "shop", "version": "0.1.0", "digest": "605a0172cb36aaaa", "lease": null,
+            "next": {
+                "digest": "11507a0e2f5e69d5", "version": "0.2.0", "state": "shadowing", "reason": null,
+                "calls": {
+                    "agreeing": 40, "differing": 2, "notCompared": 1, "notComparedBecause": "it was busy",
+                    "agreeingInARow": 7, "agreeingForSeconds": 61,
+                },
+                "keys": {"agreeing": 4, "differing": 3},
+                "differing": [{"controller": "shops", "key": "prod/shop", "differences": found}],
+                "promoteAfter": {"calls": 100, "seconds": 600},
+                "promotionProblem": null,
+            },
+        })
+    }
+
+    #[test]
+    fn the_status_says_how_far_both_versions_agree() {
+        let expected = "\
+            shop  current  0.1.0 (605a0172cb36)\n  \
+              next      0.2.0 (11507a0e2f5e), shadowing\n  \
+              keys      4 agree, 3 differ\n  \
+              calls     40 agreed, 2 differed; 7 agreeing in a row, for 61 s\n            \
+                        1 not compared, the last because it was busy\n  \
+              promotion after 100 agreeing calls in a row, and 600 s\n";
+        assert_eq!(status(&shown()), expected);
+        let mut alone = shown();
+        alone["next"] = Value::Null;
+        assert!(status(&alone).contains("no next version"));
+        let waits =
+            json!({"digest": "11507a0e2f5e69d5", "version": null, "state": "waiting", "reason": "it is the same"});
+        alone["next"] = waits;
+        assert!(status(&alone).contains("unknown (11507a0e2f5e), waiting\n  because   it is the same"));
+    }
+
+    #[test]
+    fn the_differences_are_told_by_key_and_object() {
+        let expected = "shops prod/shop\n  Deployment prod/shop: spec.replicas: 2 → 3\nand 2 more keys\n";
+        assert_eq!(diff(&shown()["next"]), expected);
+        let agreed = json!({"keys": {"agreeing": 5, "differing": 0}, "differing": []});
+        assert_eq!(diff(&agreed), "nothing differs, of 5 keys\n");
+    }
+}

@@ -1,0 +1,104 @@
+//! A next version beside the one that runs, as its operator sees it: what it would do otherwise is told and never done, and
+//! by the command line it is promoted or given up.
+
+use std::ffi::OsStr;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Output;
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+use windlass_tests::server::{Kind, Server};
+use windlass_tests::wait::until;
+use windlass_tests::{chameleon, delivery, paths};
+
+use crate::admin::{plugin, watched};
+
+/// Where `requeue` counts its calls, and where the other version does.
+const COUNTED: [&str; 2] = ["chameleon.windlass.dev/runs", "chameleon.windlass.dev/runz"];
+
+/// Writes the version that counts its calls in the other annotation.
+fn write_other(path: &Path) -> anyhow::Result<()> {
+    chameleon::write("requeue", path)?;
+    let mut bytes = std::fs::read(path)?;
+    let [from, to] = COUNTED.map(str::as_bytes);
+    let at = bytes.windows(from.len()).position(|window| window == from).context("the guest has the annotation")?;
+    bytes[at..at + to.len()].copy_from_slice(to);
+    Ok(std::fs::write(path, bytes)?)
+}
+
+/// `windlass rollout COMMAND chameleon …`
+async fn rollout<S: AsRef<OsStr>>(command: &str, more: &[S]) -> anyhow::Result<Output> {
+    let mut windlass = tokio::process::Command::new(paths::windlass()?);
+    windlass.args(["rollout", command, "chameleon"]).args(more).env_remove("WINDLASS_ADMIN_ADDRESS");
+    Ok(windlass.output().await?)
+}
+
+async fn asked(command: &str, address: SocketAddr) -> anyhow::Result<(Option<i32>, String)> {
+    let output = rollout(command, &["--admin-address", &address.to_string()]).await?;
+    Ok((output.status.code(), String::from_utf8(output.stdout)? + &String::from_utf8(output.stderr)?))
+}
+
+async fn create(server: &Server, name: &str) -> anyhow::Result<()> {
+    let metadata = json!({"name": name, "labels": {"chameleon": "true"}});
+    server.objects().apply(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).await?;
+    Ok(())
+}
+
+/// The annotations of an object, once it has been counted in `annotation` so often.
+async fn counted(server: &Server, name: &str, annotation: &str, times: &str) -> anyhow::Result<Value> {
+    until(&format!("{name} has {annotation}: {times}"), || async {
+        let object = server.objects().get("ConfigMap", name).await?.unwrap_or_default();
+        let annotations = object["metadata"]["annotations"].clone();
+        anyhow::ensure!(annotations[annotation] == times, "{annotations}");
+        Ok(annotations)
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_next_version_would_do_is_shown_before_it_does_anything() -> anyhow::Result<()> {
+    let server = Server::start(Kind::Embedded).await?;
+    let directory = tempfile::tempdir()?;
+    let [current, next] = ["chameleon.wasm", "chameleon.next.wasm"].map(|name| directory.path().join(name));
+    chameleon::write("requeue", &current)?;
+    let (host, address) = watched(&server, directory.path(), &["--leases=none"]).await?;
+    host.says("controller started").await?;
+    let (code, said) = asked("diff", address).await?;
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("no next version"), "{said}");
+
+    delivery::replace(&next, write_other)?;
+    host.says("the next version is called as a shadow").await?;
+    create(&server, "first").await?;
+    let annotations = counted(&server, "first", COUNTED[0], "6").await?;
+    assert!(annotations.get(COUNTED[1]).is_none(), "nothing of the shadow's is written: {annotations}");
+    until("the difference is told", || async {
+        let (code, said) = asked("diff", address).await?;
+        let is_told = code == Some(1) && said.contains("ConfigMap") && COUNTED.iter().all(|name| said.contains(name));
+        anyhow::ensure!(is_told, "{code:?}: {said}");
+        Ok(())
+    })
+    .await?;
+
+    let place = [OsStr::new("--plugins"), directory.path().as_os_str()];
+    let wrong = rollout("promote", &[&place[..], &["--digest".as_ref(), "0000".as_ref()]].concat()).await?;
+    assert!(!wrong.status.success() && next.exists(), "it is another one");
+    assert!(rollout("abort", &place).await?.status.success());
+    host.says("there is no next version any more").await?;
+    assert!(plugin(address, "chameleon").await?["next"].is_null());
+
+    delivery::replace(&next, write_other)?;
+    until("it is compared again", || async {
+        let (_, said) = asked("status", address).await?;
+        anyhow::ensure!(said.contains("shadowing") && said.contains("promotion by hand"), "{said}");
+        Ok(())
+    })
+    .await?;
+    assert!(rollout("promote", &place).await?.status.success());
+    host.says("a new generation has taken over").await?;
+    create(&server, "second").await?;
+    let annotations = counted(&server, "second", COUNTED[1], "6").await?;
+    assert!(annotations.get(COUNTED[0]).is_none(), "it is the only one now: {annotations}");
+    Ok(())
+}
