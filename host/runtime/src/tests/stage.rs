@@ -132,7 +132,9 @@ impl Stage {
             let places = (0..bytes.len() - from.len()).filter(|at| bytes[*at..].starts_with(from));
             let places: Vec<_> = places.collect();
             assert!(!places.is_empty(), "the guest has it");
-            places.into_iter().for_each(|at| bytes[at..at + to.len()].copy_from_slice(to));
+            for at in places {
+                bytes[at..at + to.len()].copy_from_slice(to);
+            }
         }
         // A section that nobody reads.
         bytes.extend([0, 3, 1, b'n', number]);

@@ -259,3 +259,19 @@ fn what_was_too_large_to_be_kept_is_hidden_until_the_watch_has_caught_up() {
     assert_eq!(get(&reader(10), &call, &key), None);
     assert!(get(&reader(11), &call, &key).is_some());
 }
+
+#[test]
+fn a_call_that_sees_the_world_as_it_was_sees_it_so_however_new_the_caches_are() {
+    let key = ("prod".to_owned(), "a".to_owned());
+    let mut random = Random(SmallRng::seed_from_u64(1));
+    let [before, after] = [10, 11].map(|version| World::from([(key.clone(), random.object(&key, version))]));
+    let reader = Reader::new(vec![readable(&WatchSpec::all(kind()), &after, 11).0]);
+    let at = ObjectKey::namespaced("prod", "a");
+    let overlay = Overlay::fixed();
+    let call = call(overlay.clone());
+    assert!(get(&reader, &call, &key).is_some_and(|text| text.contains(r#""resourceVersion":"11""#)));
+    overlay.record(kind(), at.clone(), Some(whole(&kind(), &before[&key].to_string()).expect("an object")));
+    assert!(get(&reader, &call, &key).is_some_and(|text| text.contains(r#""resourceVersion":"10""#)));
+    overlay.gone(&kind(), at, None);
+    assert_eq!(get(&reader, &call, &key), None, "it was not there");
+}

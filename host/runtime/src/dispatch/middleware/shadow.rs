@@ -16,7 +16,7 @@ use windlass_wasm::{CallLimits, Called, Replay};
 use crate::dispatch::reconcile::{Call, Reconcile};
 use crate::dispatch::shadow::{Backlog, NextOf, NotedCall, OpenNotes, noting};
 
-/// OpenNotes the calls for the shadow.
+/// Notes the calls for the shadow.
 pub(crate) struct Shadowed {
     inner: Box<dyn Reconcile>,
     next: NextOf,
@@ -37,7 +37,7 @@ impl Shadowed {
         if called.made && !called.result.is_wait() {
             let offered = notes
                 .take()
-                .map(|noted| NotedCall::new(request, unheld(&context), limits, noted, called.result.clone()))
+                .map(|noted| NotedCall::new(request, unheld(&context), limits, noted, called.clone()))
                 .is_some_and(|noted| self.backlog.offer(noted));
             if !offered && let Some(next) = self.next.borrow().clone() {
                 next.ledger.passed_over("too much is waiting, or the call asked for too much");

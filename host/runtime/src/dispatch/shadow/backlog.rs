@@ -79,9 +79,11 @@ impl Backlog {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use futures::FutureExt;
     use windlass_core::outcome::CallResult;
-    use windlass_wasm::CallLimits;
+    use windlass_wasm::{CallLimits, Called};
 
     use super::super::noted::CallNotes;
     use super::*;
@@ -91,7 +93,13 @@ mod tests {
         let (mut request, context) = played::call(None);
         (request.key, request.attempt) = (ObjectKey::namespaced("prod", name), attempt);
         let context = std::sync::Arc::into_inner(context).expect("nobody else has it");
-        NotedCall::new(request, context, CallLimits::default(), CallNotes::default(), CallResult::Done)
+        NotedCall::new(
+            request,
+            context,
+            CallLimits::default(),
+            CallNotes::default(),
+            Called::made(CallResult::Done, Duration::ZERO),
+        )
     }
 
     fn next(backlog: &Backlog) -> Option<(String, u32)> {

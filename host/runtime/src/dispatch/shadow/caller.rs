@@ -7,7 +7,6 @@ use tracing::Instrument;
 use windlass_core::breaker::BreakerRound;
 use windlass_core::intent::{DryState, IntentDifference, differences, end_difference};
 use windlass_core::object::ObjectRef;
-use windlass_core::outcome::CallResult;
 use windlass_core::overlay::Overlay;
 use windlass_core::ports::{CallContext, Reads};
 use windlass_wasm::{Called, CpuTime, Plugin};
@@ -68,14 +67,14 @@ impl ShadowCaller {
     }
 
     /// Makes one call again, and compares both.
-    async fn shadow(&self, next: &NextVersion, callee: &dyn Reconcile, call: NotedCall) {
+    async fn shadow(&self, next: &NextVersion, plugin: &dyn Reconcile, call: NotedCall) {
         let permit = next.share.acquire().await;
         let config = next.configured.borrow().clone();
         let Some(config) = config else {
             permit.unused();
             return next.ledger.passed_over("its configuration does not fit its schema, or has not been read");
         };
-        let NotedCall { request, context, limits, noted, result } = call;
+        let NotedCall { request, context, limits, noted, called: current } = call;
         let principal = Arc::new(context.principal.shadow(next.plugin.short_digest().into()));
         let cpu_permit = permit.cpu_permit();
         let context = Arc::new(CallContext { principal, cpu_permit, config, overlay: Overlay::fixed(), ..context });
@@ -89,21 +88,21 @@ impl ShadowCaller {
         let making = async {
             shadowed.rewind(&context).await;
             let round = BreakerRound::default();
-            callee.reconcile(Call { request, ports: &ports, context: context.clone(), limits, round }).await
+            plugin.reconcile(Call { request, ports: &ports, context: context.clone(), limits, round }).await
         };
         let called = work.metered(making.instrument(span.clone())).await;
         permit.finish(called.cpu.max(work.used()) * PRICE);
-        span.in_scope(|| enter(next, &context, &shadowed, &result, &called));
+        span.in_scope(|| enter(next, &context, &shadowed, &current, &called));
         context.overlay.close();
     }
 }
 
 /// Enters what differs into the ledger.
-fn enter(next: &NextVersion, call: &CallContext, shadowed: &ShadowedCall, current: &CallResult, called: &Called) {
+fn enter(next: &NextVersion, call: &CallContext, shadowed: &ShadowedCall, current: &Called, called: &Called) {
     if !called.made || called.result.is_wait() {
         return next.ledger.passed_over("it was not called, or waited too long for what it had asked for");
     }
-    let found = compared(&call.primary_ref(), shadowed, current, &called.result);
+    let found = compared(&call.primary_ref(), shadowed, current, called);
     let (differences, first) = (found.len(), found.first().cloned());
     let is_news = next.ledger.compared(&call.controller, &call.primary_key, found);
     if let Some(first) = first.filter(|_| is_news) {
@@ -112,18 +111,18 @@ fn enter(next: &NextVersion, call: &CallContext, shadowed: &ShadowedCall, curren
 }
 
 /// The differences between both calls about `primary`.
-fn compared(
-    primary: &ObjectRef,
-    shadowed: &ShadowedCall,
-    current: &CallResult,
-    next: &CallResult,
-) -> Vec<IntentDifference> {
+fn compared(primary: &ObjectRef, shadowed: &ShadowedCall, current: &Called, next: &Called) -> Vec<IntentDifference> {
     let (told, wanted) = (shadowed.told(), shadowed.wanted());
     let before = |object: &ObjectRef| {
         let mut known = told.before.iter().chain(&wanted.before);
         known.find(|(known, _)| known == object).map_or(DryState::Unknown, |(_, state)| DryState::of(state))
     };
-    let mut found: Vec<_> = end_difference(current, next).into_iter().collect();
+    let mut found: Vec<_> = end_difference(&current.result, &next.result).into_iter().collect();
+    if current.keeps_finalizer != next.keeps_finalizer {
+        let told = |keeps: bool| if keeps { "lets it not go yet" } else { "lets it go" };
+        let text = format!("{} → {}", told(current.keeps_finalizer), told(next.keeps_finalizer));
+        found.push(IntentDifference { about: primary.to_string(), text });
+    }
     found.extend(differences(primary, told.writes.questions(), &wanted.writes, &before));
     found.extend(unlike("deletions of collections", told.deletions.questions(), &wanted.deletions));
     found.extend(unlike("claims", told.claims.questions(), &wanted.claims));

@@ -67,7 +67,10 @@ pub(crate) type NextOf = watch::Receiver<Option<Arc<NextVersion>>>;
 
 /// The next versions of all plugins. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Shadows(Arc<Mutex<BTreeMap<Arc<str>, watch::Sender<Option<Arc<NextVersion>>>>>>);
+pub(crate) struct Shadows(Arc<Mutex<NextVersions>>);
+
+/// By plugin.
+type NextVersions = BTreeMap<Arc<str>, watch::Sender<Option<Arc<NextVersion>>>>;
 
 impl Shadows {
     /// The next version of `plugin`, from now on.
@@ -82,7 +85,7 @@ impl Shadows {
         drop(sender.send_replace(next.map(Arc::new)));
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, watch::Sender<Option<Arc<NextVersion>>>>> {
+    fn lock(&self) -> MutexGuard<'_, NextVersions> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

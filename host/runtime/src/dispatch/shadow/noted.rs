@@ -1,4 +1,4 @@
-//! OpenNotes what a call asked for, and what it was told: its shadow is told the same where it asks the same.
+//! Notes what a call asked for, and what it was told: its shadow is told the same where it asks the same.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,13 +8,12 @@ use windlass_core::error::ApiError;
 use windlass_core::http::{HttpBody, HttpError, HttpRequest, HttpResponse};
 use windlass_core::intent;
 use windlass_core::object::{ObjectKind, ObjectRef};
-use windlass_core::outcome::CallResult;
 use windlass_core::ports::{
     CallContext, Claimed, Collections, Deleted, Http, ListPage, Live, LiveGet, LiveQuery, LogQuery, Owners, Ports,
     Reads, ServedKind, Writes, Written,
 };
 use windlass_core::write::{Collection, DeleteOptions, Operation};
-use windlass_wasm::{CallLimits, Request};
+use windlass_wasm::{CallLimits, Called, Request};
 
 /// The most that is noted of one call, in bytes. A call that asks for more is not compared.
 const MOST_BYTES: usize = 4 << 20;
@@ -59,6 +58,9 @@ impl<Q: PartialEq, A: Clone> NotedAnswers<Q, A> {
     }
 }
 
+/// The state of an object before a call wrote it. Err: no cache covers the object.
+pub(super) type CachedState = Result<Option<Arc<str>>, ()>;
+
 /// A claim that was asked for.
 pub(super) type NotedClaim = (ObjectKind, String);
 
@@ -72,8 +74,8 @@ pub(crate) struct CallNotes {
     pub(super) lists: NotedAnswers<LiveQuery, Result<ListPage, ApiError>>,
     pub(super) logs: NotedAnswers<LogQuery, Result<String, ApiError>>,
     pub(super) fetched: NotedAnswers<HttpRequest, Result<HttpResponse, HttpError>>,
-    /// The objects that it wrote, as the caches showed them before. Err: no cache covers the object.
-    pub(super) before: Vec<(ObjectRef, Result<Option<Arc<str>>, ()>)>,
+    /// The objects that it wrote, as the caches showed them before.
+    pub(super) before: Vec<(ObjectRef, CachedState)>,
     bytes: usize,
 }
 
@@ -88,7 +90,7 @@ impl CallNotes {
 pub(crate) struct OpenNotes(Arc<Mutex<CallNotes>>);
 
 impl OpenNotes {
-    /// OpenNotes what takes `bytes`, unless that is too much.
+    /// Notes what takes `bytes`, unless that is too much.
     fn note(&self, bytes: usize, note: impl FnOnce(&mut CallNotes)) {
         let mut noted = self.lock();
         noted.bytes = noted.bytes.saturating_add(bytes).saturating_add(NOTE_BYTES);
@@ -103,7 +105,7 @@ impl OpenNotes {
         (noted.bytes <= MOST_BYTES).then_some(noted)
     }
 
-    /// OpenNotes the state of the object that `operation` is about, if it is the first that is about it.
+    /// Notes the state of the object that `operation` is about, if it is the first that is about it.
     fn look(&self, reads: &dyn Reads, call: &CallContext, operation: &Operation) {
         let Some(object) = intent::object_of(operation, &call.primary_ref()) else { return };
         if self.lock().before.iter().any(|(known, _)| *known == object) {
@@ -120,7 +122,7 @@ impl OpenNotes {
 }
 
 /// The state of `object` as a call sees it now. Err: no cache covers it.
-pub(super) fn state_of(reads: &dyn Reads, call: &CallContext, object: &ObjectRef) -> Result<Option<Arc<str>>, ()> {
+pub(super) fn state_of(reads: &dyn Reads, call: &CallContext, object: &ObjectRef) -> CachedState {
     let mut asked = ObjectRef { uid: None, ..object.clone() };
     if asked.key.namespace == call.primary_key.namespace {
         // Found beside the primary, if its kind has namespaces.
@@ -136,7 +138,7 @@ pub(crate) struct NotedCall {
     pub(super) context: CallContext,
     pub(super) limits: CallLimits,
     pub(super) noted: CallNotes,
-    pub(super) result: CallResult,
+    pub(super) called: Called,
 }
 
 impl NotedCall {
@@ -145,9 +147,9 @@ impl NotedCall {
         context: CallContext,
         limits: CallLimits,
         noted: CallNotes,
-        result: CallResult,
+        called: Called,
     ) -> Self {
-        Self { request, context, limits, noted, result }
+        Self { request, context, limits, noted, called }
     }
 
     /// Roughly what it keeps in memory. What it shares with the caches is not counted.

@@ -17,7 +17,7 @@ use windlass_core::ports::{
 use windlass_core::watch::WatchSpec;
 use windlass_core::write::{Collection, DeleteOptions, Operation, WriteOptions};
 
-use super::noted::{CallNotes, NotedClaim, state_of};
+use super::noted::{CachedState, CallNotes, NotedClaim, state_of};
 
 /// All that a shadow's call wanted.
 #[derive(Debug, Default)]
@@ -27,8 +27,8 @@ pub(super) struct ShadowIntents {
     pub(super) claims: Vec<NotedClaim>,
     /// The URLs of the requests that were refused, as the current version's call has not sent them.
     pub(super) refused: Vec<String>,
-    /// The objects that it wrote, as it saw them before. Err: no cache covers the object.
-    pub(super) before: Vec<(ObjectRef, Result<Option<Arc<str>>, ()>)>,
+    /// The objects that it wrote, as it saw them before.
+    pub(super) before: Vec<(ObjectRef, CachedState)>,
 }
 
 /// A call of the current version, and what its shadow has wanted so far.

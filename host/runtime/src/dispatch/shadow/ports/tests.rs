@@ -50,10 +50,12 @@ fn told(operation: &Operation, written: Written) -> CallNotes {
     notes
 }
 
+type OfReads = fn(Arc<dyn Reads>, Arc<dyn Live>, CallNotes) -> Arc<ShadowedCall>;
+
 #[test]
 fn a_shadow_is_made_of_reads_alone() {
     // Whoever gives it more changes this line, and reads why there is no more (ADR 28).
-    let _: fn(Arc<dyn Reads>, Arc<dyn Live>, CallNotes) -> Arc<ShadowedCall> = ShadowedCall::new;
+    let _: OfReads = ShadowedCall::new;
 }
 
 #[tokio::test]

@@ -33,10 +33,10 @@ impl Followed {
             let mut files = Files::follow(&plugins, u64::MAX, is_plugin);
             while tell.send(DirectoryNews::Files(files.changes().await)).is_ok() {}
         };
-        let _following = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(follow));
-        let _running = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(async move { reload.run().await }));
+        let following = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(follow));
+        let running = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(async move { reload.run().await }));
         until(|| stage.works()).await;
-        Self { stage, _running, _following }
+        Self { stage, _running: running, _following: following }
     }
 
     /// The next version, as `/plugins` shows it.
