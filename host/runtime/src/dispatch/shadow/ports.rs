@@ -57,6 +57,7 @@ impl ShadowedCall {
             http: shadow,
             events: Arc::new(Absent),
             metrics: Arc::new(Absent),
+            surroundings: None,
         }
     }
 
