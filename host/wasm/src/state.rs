@@ -210,13 +210,12 @@ impl CallState {
 
     /// The guest's clock that never goes back, in nanoseconds.
     pub(crate) fn monotonic(&mut self) -> u64 {
-        let now = match self.world.told_now() {
-            Some(told) => told + self.slept,
+        let now = if let Some(told) = self.world.told_now() {
+            told + self.slept
+        } else {
             // Not from zero on, which some runtimes take for a clock that is broken.
-            None => {
-                let really = Duration::from_secs(1) + self.wasi().epoch.elapsed();
-                self.world.surroundings().map_or(really, |surroundings| surroundings.monotonic(really))
-            }
+            let really = Duration::from_secs(1) + self.wasi().epoch.elapsed();
+            self.world.surroundings().map_or(really, |surroundings| surroundings.monotonic(really))
         };
         u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
     }

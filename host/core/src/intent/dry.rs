@@ -186,16 +186,16 @@ fn as_object(value: &mut Value) -> &mut Map<String, Value> {
 /// RFC 6902, but for `move` and `copy`. None: it does not fit, or has more than that.
 fn operate(now: &mut Value, patch: &Value) -> Option<()> {
     for operation in patch.as_array()? {
-        let path = operation["path"].as_str()?;
+        let pointer = operation["path"].as_str()?;
         match operation["op"].as_str()? {
             "test" => {
-                if now.pointer(path)? != operation.get("value")? {
+                if now.pointer(pointer)? != operation.get("value")? {
                     return None;
                 }
             }
-            "replace" => *now.pointer_mut(path)? = operation.get("value")?.clone(),
-            "add" => add(now, path, operation.get("value")?.clone())?,
-            "remove" => remove(now, path)?,
+            "replace" => *now.pointer_mut(pointer)? = operation.get("value")?.clone(),
+            "add" => add(now, pointer, operation.get("value")?.clone())?,
+            "remove" => remove(now, pointer)?,
             _ => return None,
         }
     }

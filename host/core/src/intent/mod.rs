@@ -210,7 +210,7 @@ impl IntendedEnd {
                 said.push(between(one, other, disclosure));
             }
             (DryState::Is(one), _) => {
-                said.push(format!("is written → is not; {}", Difference::of_new(one, disclosure)))
+                said.push(format!("is written → is not; {}", Difference::of_new(one, disclosure)));
             }
             (_, DryState::Is(other)) => {
                 said.push(format!("is not written → is; {}", Difference::of_new(other, disclosure)));

@@ -1,3 +1,4 @@
+use std::slice::from_ref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,9 +71,9 @@ fn what_leaves_the_same_agrees_however_it_was_written() {
     ];
     for one in &forms {
         for other in &forms {
-            assert_eq!(compared(&before, &[one.clone()], &[other.clone()]), [""; 0], "{one:?} {other:?}");
+            assert_eq!(compared(&before, from_ref(one), from_ref(other)), [""; 0], "{one:?} {other:?}");
         }
-        assert_eq!(compared(&before, &[one.clone()], &[]), ["Deployment prod/web: spec.replicas: 3 → 1"]);
+        assert_eq!(compared(&before, from_ref(one), &[]), ["Deployment prod/web: spec.replicas: 3 → 1"]);
     }
 }
 
@@ -93,9 +94,9 @@ fn what_an_apply_leaves_out_is_a_difference_although_no_state_shows_it() {
     let before = there(json!({"replicas": 1, "image": "a"}));
     let [whole, less] =
         [json!({"replicas": 1, "image": "a"}), json!({"replicas": 1})].map(|spec| apply(&deployment(spec)));
-    let said = compared(&before, &[whole.clone()], &[less]);
+    let said = compared(&before, from_ref(&whole), &[less]);
     assert_eq!(said, [r#"Deployment prod/web: spec.image: "a" → none"#]);
-    assert_eq!(compared(&before, &[whole.clone()], &[whole]), [""; 0]);
+    assert_eq!(compared(&before, from_ref(&whole), from_ref(&whole)), [""; 0]);
 }
 
 #[test]
@@ -113,7 +114,7 @@ fn what_only_one_creates_or_deletes_is_told() {
 #[test]
 fn of_what_no_watch_covers_the_writes_themselves_are_compared() {
     let [one, two] = [1, 2].map(|replicas| apply(&deployment(json!({"replicas": replicas}))));
-    assert_eq!(compared(&DryState::Unknown, &[one.clone()], &[two]), ["Deployment prod/web: spec.replicas: 1 → 2"]);
+    assert_eq!(compared(&DryState::Unknown, from_ref(&one), &[two]), ["Deployment prod/web: spec.replicas: 1 → 2"]);
     let operations =
         |value: u32| patch(PatchType::Json, &json!([{"op": "replace", "path": "/spec/a", "value": value}]));
     assert_eq!(compared(&DryState::Unknown, &[operations(1)], &[operations(1)]), [""; 0]);
@@ -153,7 +154,7 @@ fn a_status_is_apart_from_the_rest_and_a_dry_run_is_no_write() {
 fn two_versions_read_the_clock_one_after_the_other() {
     let at = |time: &str| apply(&deployment(json!({"started": time})));
     let [one, soon, late] = ["02:44:45Z", "02:44:46Z", "03:44:45Z"].map(|time| at(&format!("2026-11-26T{time}")));
-    assert_eq!(compared(&DryState::Absent, &[one.clone()], &[soon]), [""; 0]);
+    assert_eq!(compared(&DryState::Absent, from_ref(&one), &[soon]), [""; 0]);
     assert_eq!(compared(&DryState::Absent, &[one], &[late]).len(), 1);
 }
 
