@@ -69,7 +69,7 @@ fn broken(report: &Value) -> Vec<&str> {
 async fn example(plugin: &Path, example: &str, more: &[&str]) -> anyhow::Result<(i32, Value)> {
     // Findings are written beside the plugin.
     let folder = tempfile::tempdir()?;
-    let copy = folder.path().join("plugin.wasm");
+    let copy = folder.path().join(plugin.file_name().context("a file")?);
     std::fs::copy(plugin, &copy).with_context(|| format!("no plugin {}", plugin.display()))?;
     let scenario = paths::root().join(format!("examples/{example}/scenario.yaml")).display().to_string();
     let plugin = copy.display().to_string();

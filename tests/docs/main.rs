@@ -99,12 +99,17 @@ fn the_commands_are_ones_that_the_program_has() -> anyhow::Result<()> {
 #[test]
 fn every_flag_is_described_and_no_other() -> anyhow::Result<()> {
     let mut help = String::new();
-    let commands: [&[&str]; 10] = [
+    let commands: [&[&str]; 15] = [
         &["run"],
         &["dev"],
         &["apiserver"],
         &["features"],
         &["grant"],
+        &["replay"],
+        &["rollout", "abort"],
+        &["rollout", "diff"],
+        &["rollout", "promote"],
+        &["rollout", "status"],
         &["inspect"],
         &["finalizers", "list"],
         &["finalizers", "release"],

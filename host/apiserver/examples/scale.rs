@@ -170,7 +170,7 @@ async fn current_version(server: &Server) -> Result<String, Failure> {
     Ok(list["metadata"]["resourceVersion"].as_str().ok_or("a list without a version")?.to_owned())
 }
 
-/// What a connection creates.
+/// The object that a connection creates.
 fn object(creator: usize, number: usize) -> Value {
     json!({
         "apiVersion": "v1",

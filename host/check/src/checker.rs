@@ -12,7 +12,7 @@ use crate::scenario::Scenario;
 use crate::shrink;
 use crate::trace::{Happening, Record};
 use crate::verdict;
-use crate::world::{Run, Subject, World, WorldError};
+use crate::world::{CheckSubject, Run, World, WorldError};
 
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "CheckReproduction";
@@ -22,7 +22,7 @@ const KIND: &str = "CheckReproduction";
 ///
 /// # Errors
 /// The scenario cannot be run at all.
-pub async fn check(subject: Subject, scenario: Scenario, mut effort: Effort<'_>) -> Result<Report, WorldError> {
+pub async fn check(subject: CheckSubject, scenario: Scenario, mut effort: Effort<'_>) -> Result<Report, WorldError> {
     let record = Record::default();
     let _logs = hear(&record);
     let plugin = subject.plugin.clone();
@@ -53,7 +53,7 @@ pub async fn check(subject: Subject, scenario: Scenario, mut effort: Effort<'_>)
 ///
 /// # Errors
 /// The scenario cannot be run at all.
-pub async fn again(subject: Subject, file: Reproduction) -> Result<Vec<Finding>, WorldError> {
+pub async fn again(subject: CheckSubject, file: Reproduction) -> Result<Vec<Finding>, WorldError> {
     let record = Record::default();
     let _logs = hear(&record);
     let world = World::new(subject, file.scenario, record).await?;

@@ -31,4 +31,4 @@ pub use request_line::RequestLine;
 pub use story::told;
 pub use trace::{Entry, Happening, RequestNote};
 pub use verdict::Rule;
-pub use world::{Subject, WorldError};
+pub use world::{CheckSubject, WorldError};

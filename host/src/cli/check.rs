@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use windlass_author::build::{self, BuildRequest};
 use windlass_author::documents;
 use windlass_check::scenario::{self, Scenario};
-use windlass_check::{Baseline, Effort, FAULT_CLASSES, Finding, Report, Reproduction, Subject};
+use windlass_check::{Baseline, CheckSubject, Effort, FAULT_CLASSES, Finding, Report, Reproduction};
 use windlass_core::error::explained;
 use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
 
@@ -113,7 +113,7 @@ impl CheckArgs {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
                 let plugin = self.loaded(&checked.plugin).await?;
-                let subject = Subject { plugin, features: self.feature_gates.clone().features() };
+                let subject = CheckSubject { plugin, features: self.feature_gates.clone().features() };
                 tokio::time::pause();
                 match &self.again {
                     Some(file) => self.again(subject, file).await,
@@ -181,7 +181,7 @@ impl CheckArgs {
         Ok(vec![drafted.with_context(|| format!("cannot make a scenario for {}", checked.plugin.display()))?])
     }
 
-    async fn check(&self, subject: Subject, checked: &CheckedPlugin) -> anyhow::Result<ExitCode> {
+    async fn check(&self, subject: CheckSubject, checked: &CheckedPlugin) -> anyhow::Result<ExitCode> {
         let baseline = self.baseline.as_deref().map(Baseline::read).transpose()?;
         let mut reports = Vec::new();
         for scenario in self.scenarios(&subject.plugin, checked)? {
@@ -218,7 +218,7 @@ impl CheckArgs {
         Ok(if found { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })
     }
 
-    async fn again(&self, subject: Subject, file: &Path) -> anyhow::Result<ExitCode> {
+    async fn again(&self, subject: CheckSubject, file: &Path) -> anyhow::Result<ExitCode> {
         let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
         let reproduction: Reproduction = serde_json::from_str(&text)
             .with_context(|| format!("{} is no file that a check has written", file.display()))?;

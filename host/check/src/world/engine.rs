@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_kube::client::Connection;
 use windlass_runtime::{HostError, Settings, run_loaded};
 
-use super::Subject;
+use super::CheckSubject;
 use super::wire::{ServerHandle, Wire};
 use crate::fault::CrashPoint;
 use crate::trace::{Happening, Record};
@@ -23,7 +23,7 @@ const LAST_CALLS: Duration = Duration::from_mins(2);
 #[derive(Clone)]
 struct Process {
     server: ServerHandle,
-    subject: Subject,
+    subject: CheckSubject,
     record: Record,
 }
 
@@ -36,7 +36,12 @@ pub(super) struct Engine {
 
 impl Engine {
     /// Begins. If it crashes, it begins again when the old process is gone.
-    pub(super) fn start(server: ServerHandle, subject: Subject, record: Record, crash: Option<CrashPoint>) -> Engine {
+    pub(super) fn start(
+        server: ServerHandle,
+        subject: CheckSubject,
+        record: Record,
+        crash: Option<CrashPoint>,
+    ) -> Engine {
         Engine::of(Process { server, subject, record }, crash)
     }
 
@@ -89,7 +94,11 @@ async fn keep_up(process: Process, mut crash: Option<CrashPoint>, stop: Cancella
     }
 }
 
-async fn run(wire: Wire, Subject { plugin, features }: Subject, stop: CancellationToken) -> Result<(), HostError> {
+async fn run(
+    wire: Wire,
+    CheckSubject { plugin, features }: CheckSubject,
+    stop: CancellationToken,
+) -> Result<(), HostError> {
     let connection = Connection::in_process(wire, &SERVER.parse().expect("a URL"));
     let settings = Settings { features, ..Settings::in_process() };
     run_loaded(connection, settings, &[plugin], stop).await

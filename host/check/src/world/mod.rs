@@ -57,7 +57,7 @@ pub enum WorldError {
 
 /// The plugin that is checked, and the host that it runs in.
 #[derive(Clone)]
-pub struct Subject {
+pub struct CheckSubject {
     /// Loaded on the runtime of the check.
     pub plugin: Arc<Plugin>,
     /// The features of the host.
@@ -66,7 +66,7 @@ pub struct Subject {
 
 /// The world before a scenario begins, and the plugin.
 pub(crate) struct World {
-    subject: Subject,
+    subject: CheckSubject,
     scenario: Scenario,
     config: Config,
     /// With what is loaded.
@@ -102,7 +102,7 @@ pub(crate) struct Run {
 
 impl World {
     /// Loads what the scenario begins with.
-    pub(crate) async fn new(subject: Subject, scenario: Scenario, record: Record) -> Result<World, WorldError> {
+    pub(crate) async fn new(subject: CheckSubject, scenario: Scenario, record: Record) -> Result<World, WorldError> {
         let stand_ins = scenario.parsed_stand_ins().unwrap_or_default();
         let clock = Clock::Told(SystemTime::UNIX_EPOCH + START);
         let config = Config { clock, seed: Some(0), stand_ins, ..Config::default() };

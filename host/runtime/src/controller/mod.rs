@@ -1,7 +1,6 @@
 //! One controller's wiring, from its manifest to its workers, and its end.
 //!
-//! A controller goes round: it waits until its kinds are served, runs until one of them goes, and waits again. What it
-//! keeps when another generation of its plugin takes its place is in [`handover`], how that one gets ready there too.
+//! A controller waits until its kinds are served, runs until one of them goes, and waits again; the next takes [`handover`] over.
 
 mod admit;
 mod callee;
