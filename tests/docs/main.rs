@@ -99,13 +99,12 @@ fn the_commands_are_ones_that_the_program_has() -> anyhow::Result<()> {
 #[test]
 fn every_flag_is_described_and_no_other() -> anyhow::Result<()> {
     let mut help = String::new();
-    let commands: [&[&str]; 15] = [
+    let commands: [&[&str]; 14] = [
         &["run"],
         &["dev"],
         &["apiserver"],
         &["features"],
         &["grant"],
-        &["replay"],
         &["rollout", "abort"],
         &["rollout", "diff"],
         &["rollout", "promote"],
