@@ -164,7 +164,7 @@ async fn each_bug_is_found_by_its_rule() -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_bug_the_same_plugin_gives_no_finding() -> anyhow::Result<()> {
-    let (code, report) = Folder::buggy("")?.report("buggy.wasm", "120").await?;
+    let (code, report) = Folder::buggy("")?.report("buggy.wasm", "60").await?;
     ensure!(code == 0 && broken(&report).is_empty(), "{report:#}");
     Ok(())
 }
