@@ -71,7 +71,7 @@ async fn example(plugin: &Path, example: &str, more: &[&str]) -> anyhow::Result<
     let folder = tempfile::tempdir()?;
     let copy = folder.path().join(plugin.file_name().context("a file")?);
     std::fs::copy(plugin, &copy).with_context(|| format!("no plugin {}", plugin.display()))?;
-    let scenario = paths::root().join(format!("examples/{example}/scenario.yaml")).display().to_string();
+    let scenario = paths::root().join(format!("examples/{example}/scenarios/{example}.yaml")).display().to_string();
     let plugin = copy.display().to_string();
     // The larger ones take an unoptimised compiler long.
     let limits = ["--limit", "compile-cpu=180s", "--limit", "compile-deadline=10m"];
