@@ -82,7 +82,7 @@ async fn what_a_next_version_would_do_is_shown_before_it_does_anything() -> anyh
     .await?;
 
     let place = [OsStr::new("--plugins"), directory.path().as_os_str()];
-    let wrong = rollout("promote", &[&place[..], &["--digest".as_ref(), "0000".as_ref()]].concat()).await?;
+    let wrong = rollout("promote", &[&place[..], &["--digest".as_ref(), "000000000000".as_ref()]].concat()).await?;
     assert!(!wrong.status.success() && next.exists(), "it is another one");
     assert!(rollout("abort", &place).await?.status.success());
     host.says("there is no next version any more").await?;

@@ -78,6 +78,11 @@ impl RecordingCounts {
         self.stopped.load(Ordering::Relaxed)
     }
 
+    /// One more call was too large, or had too many secrets.
+    pub(crate) fn count_too_large(&self) {
+        self.too_large.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn count_recorded(&self) {
         self.recorded.fetch_add(1, Ordering::Relaxed);
     }
@@ -267,7 +272,7 @@ impl CallRecording {
         let noted = self.capture.take();
         let counts = &self.recorder.counts;
         if noted.is_too_large {
-            counts.too_large.fetch_add(1, Ordering::Relaxed);
+            counts.count_too_large();
             return;
         }
         let mut surroundings = noted.surroundings;

@@ -29,6 +29,8 @@ pub(crate) struct Segments {
     /// The first line of each file.
     header: String,
     open: Option<Segment>,
+    /// Whether all that was added is the system's.
+    is_flushed: bool,
 }
 
 struct Segment {
@@ -57,7 +59,7 @@ impl Write for CountedFile {
 impl Segments {
     /// Files in `directory`, which is made when the first call comes.
     pub(crate) fn new(directory: PathBuf, limit: u64, process: u32, header: String) -> Self {
-        Self { directory, limit, process: format!("{process:08x}"), number: 0, header, open: None }
+        Self { directory, limit, process: format!("{process:08x}"), number: 0, header, open: None, is_flushed: true }
     }
 
     /// Adds one call, a line without its end, recorded `at` this time.
@@ -66,17 +68,21 @@ impl Segments {
         if self.open.as_ref().is_some_and(|open| open.file.get_ref().bytes >= largest) {
             self.close()?;
         }
+        // Somebody may have deleted it, to have the disk back.
+        self.open = self.open.take().filter(|open| open.path.exists());
         if self.open.is_none() {
             self.open = Some(self.begin(at)?);
         }
+        self.is_flushed = false;
         let Some(open) = &mut self.open else { unreachable!("it was begun") };
         writeln!(open.file, "{line}")
     }
 
     /// Hands what was added to the system, and then deletes the oldest files until all are within the limit.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
-        let Some(open) = &mut self.open else { return Ok(()) };
+        let Some(open) = self.open.as_mut().filter(|_| !self.is_flushed) else { return Ok(()) };
         open.file.flush()?;
+        self.is_flushed = true;
         let path = open.path.clone();
         delete_oldest(&self.directory, self.limit, Some(&path))
     }
@@ -125,7 +131,11 @@ fn create(path: &Path) -> io::Result<File> {
 /// Deletes the oldest recordings in `directory` until all of them have at most `limit` bytes. The `open` one stays.
 fn delete_oldest(directory: &Path, limit: u64, open: Option<&Path>) -> io::Result<()> {
     let mut files = Vec::new();
-    for entry in fs::read_dir(directory)? {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
         let path = entry?.path();
         if path.to_string_lossy().ends_with(SUFFIX) {
             // Another host that records here may have deleted it.

@@ -73,7 +73,7 @@ fn version(text: &str) -> Option<String> {
 #[must_use]
 pub fn ended(result: &Value) -> String {
     if let Some(after) = result["requeueAfterMs"].as_u64() {
-        return format!("done, and again after {}", time(after * 1_000));
+        return format!("done, and again after {}", time(after.saturating_mul(1_000)));
     }
     if let Some(trapped) = result.get("trapped") {
         let text = |field: &str| trapped[field].as_str().unwrap_or_default();
@@ -89,7 +89,9 @@ pub fn ended(result: &Value) -> String {
     if let Some(composed) = result.get("composed") {
         let children = composed["children"].as_array().map_or(0, Vec::len);
         let status = if composed.get("status").is_some() { " and a status" } else { "" };
-        let again = composed["requeueAfterMs"].as_u64().map(|it| format!(", and again after {}", time(it * 1_000)));
+        let again = composed["requeueAfterMs"]
+            .as_u64()
+            .map(|it| format!(", and again after {}", time(it.saturating_mul(1_000))));
         return format!("composed {children} children{status}{}", again.unwrap_or_default());
     }
     if result["done"] == true { "done".to_owned() } else { cut(&result.to_string()) }

@@ -84,16 +84,17 @@ impl RecordingWriter {
         if counts.is_stopped() {
             return;
         }
-        let line = serde_json::to_value(call).map(|mut call| {
-            self.redactor.redact(&mut call, secrets);
-            call.to_string()
-        });
+        let line = serde_json::to_value(call)
+            .map(|mut call| self.redactor.redact(&mut call, secrets).then(|| call.to_string()));
+        if matches!(line, Ok(None)) {
+            return counts.count_too_large();
+        }
         if !self.plugins.contains_key(plugin) {
             let segments = self.segments(plugin);
             self.plugins.insert(plugin.clone(), (segments, counts.clone()));
         }
         let Some((segments, _)) = self.plugins.get_mut(plugin) else { unreachable!("it was put there") };
-        let written = line.map_err(io::Error::other).and_then(|line| segments.add(&line, at));
+        let written = line.map_err(io::Error::other).and_then(|line| segments.add(&line.unwrap_or_default(), at));
         match written {
             Ok(()) => counts.count_recorded(),
             Err(error) => give_up(plugin, counts, &error),

@@ -167,13 +167,6 @@ async fn load_as(sandbox: &Sandbox, file: &Path, names: &[&str]) -> anyhow::Resu
     let [name] = names else {
         bail!("{} is none of the recorded plugins, which are {}", file.display(), names.join(", "));
     };
-    // A plugin's file has its name; a copy of the file has it for a moment.
-    let folder = std::env::temp_dir().join(format!("windlass-replay-{:016x}", windlass_world::random::<u64>()));
-    let copy = folder.join(format!("{name}.wasm"));
-    let copied = fs::create_dir_all(&folder).and_then(|()| fs::copy(file, &copy));
-    copied.with_context(|| format!("cannot copy {} to {}", file.display(), copy.display()))?;
-    let loaded = sandbox.load(&copy).await;
-    // What is left there is the system's to clean up.
-    let _ = fs::remove_dir_all(&folder);
+    let loaded = sandbox.load_as(name, file).await;
     loaded.with_context(|| format!("{} is no version of {name}", file.display()))
 }

@@ -38,7 +38,7 @@ enum RolloutCommand {
     /// Show the objects about which the next version would act otherwise, and how.
     ///
     /// What differs is shown as the current version has it, then as the next one has it. Exit codes: 0, nothing differs; 1,
-    /// something does; 2, no version is compared, or the host does not answer.
+    /// something does; 2, no call was compared, or the host does not answer.
     #[command(after_help = "Example:\n  windlass rollout diff shop --admin-address 127.0.0.1:8080")]
     Diff(CompareArgs),
     /// Make the next version the current one: rename NAME.next.wasm to NAME.wasm.
@@ -81,8 +81,17 @@ struct PromoteArgs {
     #[command(flatten)]
     place: DirectoryArgs,
     /// Promote only the version with this digest, or one that begins so: what `status` has shown.
-    #[arg(long, value_name = "SHA256")]
+    #[arg(long, value_name = "SHA256", value_parser = digest)]
     digest: Option<String>,
+}
+
+/// As much of a digest as `status` shows, or more.
+fn digest(text: &str) -> Result<String, String> {
+    const LEAST: usize = 12;
+    let is_hexadecimal = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let fits = (LEAST..=64).contains(&text.len()) && is_hexadecimal;
+    fits.then(|| text.to_owned())
+        .ok_or_else(|| format!("a digest begins with {LEAST} hexadecimal digits, in lower case"))
 }
 
 impl RolloutArgs {
@@ -131,7 +140,15 @@ impl CompareArgs {
             OutputFormat::Json => super::print_json(&next["differing"])?,
             OutputFormat::Text => super::print(&diff(next))?,
         }
-        Ok(if next["keys"]["differing"] == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        let calls = &next["calls"];
+        Ok(match (next["keys"]["differing"].as_u64(), calls["agreeing"].as_u64()) {
+            (Some(0), Some(0)) => {
+                eprintln!("windlass: no call has been compared yet");
+                ExitCode::from(UNKNOWN)
+            }
+            (Some(0), _) => ExitCode::SUCCESS,
+            _ => ExitCode::FAILURE,
+        })
     }
 
     /// The plugin, as the host shows it.

@@ -95,6 +95,8 @@ struct IntendedEnds<'a> {
 /// The state in which the writes of one call leave one object.
 #[derive(Clone, Debug, PartialEq)]
 struct IntendedEnd {
+    /// Whether it was there when the call began.
+    was_there: bool,
     state: DryState,
     is_deleted: bool,
     /// The last body that was applied to each subresource, in the name of each manager. What an apply leaves out is taken
@@ -119,7 +121,7 @@ pub fn differences<'a>(
         let (kind, key) = object;
         let untouched = || {
             let state = before(&ObjectRef { kind: kind.clone(), key: key.clone(), uid: None });
-            IntendedEnd { state, is_deleted: false, applied: BTreeMap::new(), others: vec![] }
+            IntendedEnd::begins(state)
         };
         let [current, next] = [&current, &next].map(|side| side.ends.get(object).cloned().unwrap_or_else(untouched));
         let text = current.difference(&next, Disclosure::of(kind))?;
@@ -149,12 +151,10 @@ impl<'a> IntendedEnds<'a> {
                 self.ends.keys().filter(|(kind, key)| *kind == object.kind && is_like(key, &object.key)).count();
             object.key.name = format!("{}{}", object.key.name, alike + 1).into();
         }
-        let end = self.ends.entry((object.kind.clone(), object.key.clone())).or_insert_with(|| IntendedEnd {
-            state: before(&object),
-            is_deleted: false,
-            applied: BTreeMap::new(),
-            others: vec![],
-        });
+        let end = self
+            .ends
+            .entry((object.kind.clone(), object.key.clone()))
+            .or_insert_with(|| IntendedEnd::begins(before(&object)));
         end.take(operation, self.primary);
     }
 }
@@ -164,6 +164,11 @@ fn is_like(key: &ObjectKey, pattern: &ObjectKey) -> bool {
 }
 
 impl IntendedEnd {
+    fn begins(state: DryState) -> Self {
+        let was_there = matches!(state, DryState::Is(_));
+        Self { was_there, state, is_deleted: false, applied: BTreeMap::new(), others: vec![] }
+    }
+
     fn take(&mut self, operation: &Operation, primary: &ObjectRef) {
         let subresource = dry::subresource(operation);
         if !matches!(subresource, "" | "status") {
@@ -181,10 +186,10 @@ impl IntendedEnd {
                 self.is_deleted = state == DryState::Absent;
                 self.state = state;
             }
-            // Perhaps only because too little is known here.
-            Err(ApiReason::Invalid) => self.others.push(dry::literal(operation)),
-            // What the server would refuse leaves the object as it is. If the call fails by it, its end shows that.
-            Err(_) => {}
+            // What cannot be created twice leaves the object as it is. If the call fails by it, its end shows that.
+            Err(ApiReason::AlreadyExists) => {}
+            // Perhaps only because too little is known here: a cache with a selector does not show all objects.
+            Err(_) => self.others.push(dry::literal(operation)),
         }
     }
 
@@ -201,6 +206,11 @@ impl IntendedEnd {
             let Some(other) = next.applied.get(manager) else { continue };
             both += 1;
             said.push(between(body, other, disclosure));
+        }
+        // What an apply leaves out is taken away from an object, and nobody here knows what that is.
+        if self.applied.keys().ne(next.applied.keys()) && self.was_there && next.was_there {
+            let count = |end: &Self| end.applied.len();
+            said.push(format!("is applied {} times → {} times, by its managers", count(self), count(next)));
         }
         let is_applied_alone = both > 0 && both == self.applied.len() && both == next.applied.len();
         match (&self.state, &next.state) {

@@ -97,6 +97,16 @@ fn what_an_apply_leaves_out_is_a_difference_although_no_state_shows_it() {
     let said = compared(&before, from_ref(&whole), &[less]);
     assert_eq!(said, [r#"Deployment prod/web: spec.image: "a" → none"#]);
     assert_eq!(compared(&before, from_ref(&whole), from_ref(&whole)), [""; 0]);
+    let nothing_new = apply(&deployment(json!({})));
+    let said = compared(&before, &[], &[nothing_new]);
+    assert_eq!(said, ["Deployment prod/web: is applied 0 times → 1 times, by its managers"]);
+}
+
+#[test]
+fn what_no_cache_shows_is_compared_by_the_writes_themselves() {
+    let gone = [patch(PatchType::Merge, &json!({"spec": {"replicas": 3}}))];
+    assert_eq!(compared(&DryState::Absent, &[], &gone).len(), 1, "a selector may hide it");
+    assert_eq!(compared(&DryState::Absent, &gone, &gone), [""; 0]);
 }
 
 #[test]

@@ -1,14 +1,32 @@
 //! The credentials of HTTP: headers, and what a URL has of them.
 
-use serde_json::Value;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+/// The field of a body of bytes while it is looked at.
+const OPENED: &str = "opened";
 
 /// Parts of the names of headers and of query parameters whose values nobody should read.
-const CONFIDENTIAL: [&str; 9] =
-    ["auth", "cookie", "token", "secret", "password", "passwd", "api-key", "apikey", "api_key"];
+const CONFIDENTIAL: [&str; 13] = [
+    "auth",
+    "cookie",
+    "token",
+    "secret",
+    "password",
+    "passwd",
+    "pwd",
+    "key",
+    "sig",
+    "sign",
+    "credential",
+    "session",
+    "jwt",
+];
 
 fn is_confidential(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    CONFIDENTIAL.iter().any(|word| name.contains(word)) || ["key", "sig", "signature"].contains(&name.as_str())
+    CONFIDENTIAL.iter().any(|word| name.contains(word))
 }
 
 /// Redacts a fetch and its answer: `hide` gives what is written instead of a value.
@@ -16,24 +34,58 @@ pub(super) fn redact(import: &mut Value, mut hide: impl FnMut(&str) -> String) {
     if let Some(Value::String(url)) = import["args"].get_mut("url") {
         *url = without_credentials(url, &mut hide);
     }
-    headers(&mut import["args"]["headers"], &mut hide);
-    if let Some(response) = import.get_mut("answer").and_then(|answer| answer.get_mut("ok")) {
-        headers(&mut response["headers"], &mut hide);
+    for part in ["/args/headers", "/answer/ok/headers"] {
+        if let Some(part) = import.pointer_mut(part) {
+            headers(part, &mut hide);
+        }
     }
-    if import["args"]["headers"].is_null() {
-        import["args"].as_object_mut().map(|args| args.remove("headers"));
+}
+
+/// Does `work` to the bodies of each fetch of a call.
+pub(super) fn bodies(call: &mut Value, work: fn(&mut Value)) {
+    let imports = call.get_mut("imports").and_then(Value::as_array_mut);
+    imports.into_iter().flatten().for_each(|import| body_of(import, work));
+}
+
+/// The same of one import.
+pub(super) fn body_of(import: &mut Value, work: fn(&mut Value)) {
+    if import.get("import").is_some_and(|name| name == "http.fetch") {
+        for place in ["/args/body", "/answer/ok/body"] {
+            import.pointer_mut(place).into_iter().for_each(work);
+        }
+    }
+}
+
+/// A body of bytes that are text, as that: only so is it looked at.
+pub(super) fn opened(body: &mut Value) {
+    let bytes = body.get("base64").and_then(Value::as_str).and_then(|text| STANDARD.decode(text).ok());
+    if let Some(text) = bytes.and_then(|bytes| String::from_utf8(bytes).ok()) {
+        *body = json!({ OPENED: text });
+    }
+}
+
+/// The same as bytes again.
+pub(super) fn closed(body: &mut Value) {
+    if let Some(text) = body.get(OPENED).and_then(Value::as_str) {
+        *body = json!({"base64": STANDARD.encode(text)});
     }
 }
 
 fn headers(headers: &mut Value, hide: &mut impl FnMut(&str) -> String) {
     for header in headers.as_array_mut().into_iter().flatten() {
-        if !header[0].as_str().is_some_and(is_confidential) {
+        let Some(name) = header.get(0).and_then(Value::as_str).map(str::to_ascii_lowercase) else { continue };
+        if !is_confidential(&name) {
+            if let Some(Value::String(value)) = header.get_mut(1).filter(|_| name == "location") {
+                *value = without_credentials(value, hide);
+            }
             continue;
         }
-        if let Value::String(value) = &mut header[1] {
+        if let Some(Value::String(value)) = header.get_mut(1) {
             // `Bearer`, `Basic`: how it authorizes is no secret.
             *value = match value.split_once(' ') {
-                Some((scheme, credentials)) if scheme.bytes().all(|it| it.is_ascii_alphabetic()) => {
+                Some((scheme, credentials))
+                    if name.contains("authorization") && scheme.bytes().all(|it| it.is_ascii_alphabetic()) =>
+                {
                     format!("{scheme} {}", hide(credentials))
                 }
                 _ => hide(value),
@@ -48,9 +100,11 @@ fn without_credentials(url: &str, hide: &mut impl FnMut(&str) -> String) -> Stri
     if let Some((scheme, rest)) = before.split_once("://") {
         let end = rest.find('/').unwrap_or(rest.len());
         if let Some(at) = rest[..end].rfind('@') {
-            let (user, password) = rest[..at].split_once(':').unwrap_or(("", &rest[..at]));
-            let colon = if user.is_empty() { "" } else { ":" };
-            told = format!("{scheme}://{user}{colon}{}{}", hide(password), &rest[at..]);
+            // Some have their token as the user.
+            told = format!("{scheme}://{}{}", hide(&rest[..at]), &rest[at..]);
+            if let Some((_, password)) = rest[..at].split_once(':') {
+                hide(password);
+            }
         }
     }
     let Some(query) = query else { return told };
@@ -63,8 +117,6 @@ fn without_credentials(url: &str, hide: &mut impl FnMut(&str) -> String) -> Stri
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -78,7 +130,7 @@ mod tests {
             "answer": {"ok": {"status": 200, "headers": [["set-cookie", "s=1"], ["etag", "e"]], "body": {"text": ""}}},
         });
         redact(&mut import, |value| format!("<{}>", value.len()));
-        assert_eq!(import["args"]["url"], "https://me:<7>@h.example/p?page=2&api_key=<1>");
+        assert_eq!(import["args"]["url"], "https://<10>@h.example/p?page=2&api_key=<1>");
         let headers = json!([["Authorization", "Bearer <3>"], ["accept", "text/plain"], ["X-Api-Key", "<3>"]]);
         assert_eq!(import["args"]["headers"], headers);
         assert_eq!(import["answer"]["ok"]["headers"], json!([["set-cookie", "<3>"], ["etag", "e"]]));

@@ -62,6 +62,11 @@ impl Markers {
     }
 }
 
+/// Whether `text` is a marker and nothing else, also in Base64.
+pub(super) fn is_whole(text: &str) -> bool {
+    is_marker(text) || decoded(text).is_some()
+}
+
 fn is_marker(value: &str) -> bool {
     let inner = value.strip_prefix(BEGINS).and_then(|rest| rest.strip_suffix(ENDS));
     inner.is_some_and(is_name)

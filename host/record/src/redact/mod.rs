@@ -5,6 +5,7 @@
 //! has found is looked for in the rest of the call, where a plugin may have put it, such as a URL in a `ConfigMap`. It does not
 //! find what was computed from a secret.
 
+mod forms;
 mod http;
 mod marker;
 mod pointers;
@@ -12,8 +13,6 @@ mod pointers;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use marker::Markers;
@@ -25,6 +24,8 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const LAST_APPLIED_ESCAPED: &str = "kubectl.kubernetes.io~1last-applied-configuration";
 /// Shorter values are found everywhere, by chance.
 const SHORTEST: usize = 6;
+/// A call with more secret values than that is not told: to look for all of them takes too long.
+const MOST_VALUES: usize = 1_000;
 /// JSON in texts in JSON is followed so deep.
 const DEEPEST: usize = 4;
 
@@ -57,21 +58,27 @@ impl Redactor {
         Self { markers: Markers::of_replay(), pointers }
     }
 
-    /// Redacts a [`RecordedCall`](crate::RecordedCall), as JSON. `secrets` are values that are known to be secret.
-    pub fn redact(&self, call: &mut Value, secrets: &[Arc<str>]) {
+    /// Redacts a [`RecordedCall`](crate::RecordedCall), as JSON. `secrets` are values that are known to be secret. Returns whether it
+    /// could: a call with too many secret values is not to be told.
+    pub fn redact(&self, call: &mut Value, secrets: &[Arc<str>]) -> bool {
         let mut known = KnownSecrets::default();
         for secret in secrets {
             known.add(secret, &self.markers);
         }
+        http::bodies(call, http::opened);
+        // The next calls of an instance draw on what this one has seeded.
+        let mut makes_secrets = call["request"]["reused"] == true;
         if let Some(request) = call.get_mut("request") {
             let is_secret = is_secret(request);
+            if let Some(config) = request.get_mut("config") {
+                self.configured(config, secrets);
+            }
             for field in ["object", "config", "children", "related"] {
                 if let Some(value) = request.get_mut(field) {
                     self.texts(value, is_secret && field == "object", &mut known, DEEPEST);
                 }
             }
         }
-        let mut makes_secrets = false;
         for import in call.get_mut("imports").and_then(Value::as_array_mut).into_iter().flatten() {
             makes_secrets |= self.import(import, &mut known);
         }
@@ -87,25 +94,53 @@ impl Redactor {
             surroundings.remove("seed");
         }
         known.forget_names(call);
-        let found = known.in_all_forms();
+        if known.values.len() > MOST_VALUES {
+            return false;
+        }
+        let found = forms::all(&known.values);
         if !found.is_empty() {
             for part in ["request", "imports", "result"] {
                 if let Some(part) = call.get_mut(part) {
-                    replace(part, &found);
+                    forms::replace(part, &found, DEEPEST);
                 }
             }
         }
+        http::bodies(call, http::closed);
+        true
     }
 
     /// Redacts one import by itself.
     pub(crate) fn redact_import(&self, import: &mut Value) {
+        http::body_of(import, http::opened);
         self.import(import, &mut KnownSecrets::default());
+        http::body_of(import, http::closed);
+    }
+
+    /// Redacts the values of a configuration that come from Secrets, however short they are.
+    fn configured(&self, config: &mut Value, secrets: &[Arc<str>]) {
+        let Some(mut parsed) = config.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok()) else {
+            return;
+        };
+        self.equal_leaves(&mut parsed, secrets);
+        *config = parsed.to_string().into();
+    }
+
+    fn equal_leaves(&self, value: &mut Value, secrets: &[Arc<str>]) {
+        match value {
+            Value::String(text) if secrets.iter().any(|secret| **secret == **text) => {
+                *text = self.markers.of(text.as_bytes());
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.equal_leaves(item, secrets)),
+            Value::Object(fields) => fields.values_mut().for_each(|field| self.equal_leaves(field, secrets)),
+            _ => {}
+        }
     }
 
     /// Whether it writes a secret that was not known before.
     fn import(&self, import: &mut Value, known: &mut KnownSecrets) -> bool {
         let before = known.values.len();
-        let is_write = import["import"].as_str().is_some_and(|name| name.starts_with("writes."));
+        let tells = |name: &str| name.starts_with("writes.") || name == "http.fetch";
+        let is_write = import["import"].as_str().is_some_and(tells);
         if import["import"] == "http.fetch" {
             http::redact(import, |value| {
                 known.add(value, &self.markers);
@@ -136,13 +171,21 @@ impl Redactor {
                 let may_have = is_of_secret
                     || !self.pointers.is_empty()
                     || text.contains("Secret")
+                    || text.contains("Token")
                     || text.contains("last-applied-configuration");
                 let is_json = text.trim_start().starts_with(['{', '[']);
                 let parsed = (may_have && is_json && depth > 0).then(|| serde_json::from_str::<Value>(text).ok());
-                let Some(mut parsed) = parsed.flatten() else { return };
+                let Some(mut parsed) = parsed.flatten() else {
+                    if is_of_secret && is_json {
+                        // Nobody knows where in it the values are.
+                        *text = self.markers.of(text.as_bytes());
+                    }
+                    return;
+                };
                 let before = parsed.clone();
                 self.document(&mut parsed, is_of_secret, known, depth - 1);
-                if parsed != before {
+                // Of two fields of one name, only the last has been looked at.
+                if is_of_secret || parsed != before {
                     *text = parsed.to_string();
                 }
             }
@@ -165,19 +208,33 @@ impl Redactor {
                 self.patch_operation(operation, is_of_secret, known);
             }
         }
-        if is_of_secret && document.is_object() && document.get("kind").is_none() {
+        if is_of_secret && document.is_object() && !is_secret(document) {
             self.secret(document, known);
         }
+        // First, as it knows what is Base64.
+        self.nested(document, known, depth);
         for pointer in &self.pointers {
             pointers::each(document, pointer, &mut |value| self.leaves(value, known));
         }
-        self.nested(document, known, depth);
     }
 
     /// Redacts the Secrets and annotations in `value`, wherever they are.
     fn nested(&self, value: &mut Value, known: &mut KnownSecrets, depth: usize) {
         if is_secret(value) {
             self.secret(value, known);
+        }
+        match value.get("kind").and_then(Value::as_str) {
+            Some("SecretList") => {
+                let items = value.get_mut("items").and_then(Value::as_array_mut);
+                items.into_iter().flatten().for_each(|item| self.secret(item, known));
+            }
+            // A token authorizes whoever has it.
+            Some("TokenRequest" | "TokenReview") => {
+                for place in ["/status/token", "/spec/token"] {
+                    value.pointer_mut(place).into_iter().for_each(|token| self.leaves(token, known));
+                }
+            }
+            _ => {}
         }
         match value {
             Value::Object(fields) => {
@@ -251,6 +308,7 @@ impl Redactor {
     /// Redacts all that is told in `value`: texts become markers, numbers 0.
     fn leaves(&self, value: &mut Value, known: &mut KnownSecrets) {
         match value {
+            Value::String(text) if marker::is_whole(text) => {}
             Value::String(text) => {
                 known.add(text, &self.markers);
                 *text = self.markers.of(text.as_bytes());
@@ -298,45 +356,12 @@ impl KnownSecrets {
             .flat_map(named)
             .flatten()
             .collect();
-        self.values.retain(|(value, _)| !named_there.iter().any(|name| name.contains(value.as_str())));
-    }
-
-    /// The values as they may stand in a text, the longest first: as they are, in Base64, and as JSON writes them.
-    fn in_all_forms(&self) -> Vec<(String, String)> {
-        let escaped = |text: &str| {
-            let json = Value::from(text).to_string();
-            json[1..json.len() - 1].to_owned()
-        };
-        let mut forms: Vec<(String, String)> = Vec::new();
-        for (value, marker) in &self.values {
-            let once = escaped(value);
-            let twice = escaped(&once);
-            forms.extend([value.clone(), once, twice].map(|form| (form, marker.clone())));
-            forms.push((STANDARD.encode(value), STANDARD.encode(marker)));
-        }
-        forms.sort_by(|a, b| b.0.len().cmp(&a.0.len()).then_with(|| a.cmp(b)));
-        forms.dedup_by(|a, b| a.0 == b.0);
-        forms
+        self.values.retain(|(value, _)| !named_there.contains(value));
     }
 }
 
 fn is_redacted_whole(text: &str) -> bool {
     is_redacted(text) && text.starts_with('<') && text.ends_with('>')
-}
-
-fn replace(value: &mut Value, found: &[(String, String)]) {
-    match value {
-        Value::String(text) => {
-            for (secret, marker) in found {
-                if text.contains(secret.as_str()) {
-                    *text = text.replace(secret.as_str(), marker);
-                }
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| replace(item, found)),
-        Value::Object(fields) => fields.values_mut().for_each(|field| replace(field, found)),
-        _ => {}
-    }
 }
 
 #[cfg(test)]

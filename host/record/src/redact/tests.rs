@@ -41,7 +41,7 @@ proptest! {
 
     /// By place and by value: as it is, in Base64, in a URL, in JSON in a text.
     #[test]
-    fn no_form_of_a_secret_is_left_anywhere(password in "[a-zA-Z0-9\"\\\\ /+\n-]{8,40}") {
+    fn no_form_of_a_secret_is_left_anywhere(password in "[a-zA-Z0-9\"\\\\ /+&<>@ö\n-]{8,40}") {
         prop_assume!(password.trim().len() >= 8);
         let config_map = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"},
@@ -145,6 +145,72 @@ fn chance_is_not_told_where_a_secret_may_have_come_of_it() {
     assert_eq!(redacted(call(vec![applies(&new)]))["surroundings"], json!({}));
     let copied = vec![reads(&secret("hunter2").to_string()), applies(&secret("hunter2"))];
     assert_eq!(redacted(call(copied))["surroundings"]["seed"], "00");
+}
+
+#[test]
+fn tokens_that_authorize_are_redacted_wherever_they_come_from() {
+    let request =
+        json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "status": {"token": "eyJ-requested"}});
+    let review =
+        json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "eyJ-reviewed"}});
+    let told = redacted(call(vec![applies(&request), applies(&review)])).to_string();
+    assert!(!told.contains("eyJ-"), "{told}");
+}
+
+#[test]
+fn a_pointer_into_the_data_of_config_maps_shows_nothing_of_secrets() {
+    let mut told = call(vec![
+        reads(&secret("hunter22").to_string()),
+        json!({"import": "events.emit", "args": {"note": "used hunter22"}, "answer": {"ok": null}}),
+    ]);
+    Redactor::new(vec!["/data/*".to_owned(), "/data/password".to_owned()]).redact(&mut told, &[]);
+    assert!(!told.to_string().contains("hunter22"), "{told}");
+}
+
+#[test]
+fn what_is_said_to_be_a_secret_and_cannot_be_read_is_hidden_whole() {
+    let target = json!({"apiVersion": "v1", "kind": "Secret", "namespace": "prod", "name": "db"});
+    for patch in [r#"{"stringData":{"a":"hunter22"},}"#, r#"{"stringData":{"a":"hunter22"},"stringData":{}}"#] {
+        let args = json!({"target": target, "type": "merge", "patch": patch, "options": {}});
+        let told = redacted(call(vec![json!({"import": "writes.patch", "args": args})])).to_string();
+        assert!(!told.contains("hunter22") && told.contains("merge"), "{told}");
+    }
+    let args =
+        json!({"target": target, "type": "merge", "patch": r#"{"kind":"Secret","stringData":{"a":"hunter22"}}"#});
+    let told = redacted(call(vec![json!({"import": "writes.patch", "args": args})])).to_string();
+    assert!(!told.contains("hunter22"), "{told}");
+}
+
+#[test]
+fn a_short_value_of_the_configuration_is_redacted_where_it_stands() {
+    let mut told = call(vec![]);
+    told["request"]["config"] = json!({"smtp": {"password": "abc", "host": "abc.example"}}).to_string().into();
+    Redactor::new(vec![]).redact(&mut told, &[Arc::from("abc")]);
+    let config = told["request"]["config"].as_str().expect("a text");
+    assert!(!config.contains("\"abc\"") && config.contains("abc.example"), "{config}");
+}
+
+#[test]
+fn bodies_of_bytes_are_looked_at_as_the_texts_that_they_are() {
+    let body = |text: &str| json!({"base64": STANDARD.encode(text)});
+    let fetch = json!({
+        "import": "http.fetch", "args": {"method": "POST", "url": "https://h", "body": body("password=hunter22")},
+        "answer": {"ok": {"status": 200, "headers": [["location", "https://t0ken@h"]], "body": body("fine")}},
+    });
+    let told = redacted(call(vec![reads(&secret("hunter22").to_string()), fetch]));
+    let sent = told["imports"][1]["args"]["body"]["base64"].as_str().expect("still bytes");
+    let sent = String::from_utf8(STANDARD.decode(sent).expect("Base64")).expect("text");
+    assert!(sent.starts_with("password=<redacted:"), "{sent}");
+    assert_eq!(told["imports"][1]["answer"]["ok"]["body"], body("fine"));
+    assert!(!told.to_string().contains("t0ken"), "{told}");
+}
+
+#[test]
+fn a_call_with_more_values_than_can_be_looked_for_is_not_told() {
+    let data: serde_json::Map<_, _> =
+        (0..=MOST_VALUES).map(|it| (it.to_string(), STANDARD.encode(format!("value-{it}")).into())).collect();
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}, "data": data});
+    assert!(!Redactor::new(vec![]).redact(&mut call(vec![reads(&secret.to_string())]), &[]));
 }
 
 #[test]

@@ -47,16 +47,32 @@ fn next_path(directory: &Path, plugin: &str) -> PathBuf {
 /// that it must begin with; another file is left where it is. Blocks.
 pub fn promote(directory: &Path, plugin: &str, wanted: Option<&str>) -> Result<Digest, RolloutError> {
     let (next, current) = (next_path(directory, plugin), directory.join(format!("{plugin}.wasm")));
-    let bytes = std::fs::read(&next).map_err(|source| failed(&next, source))?;
-    if !current.exists() {
+    if next.exists() && !current.exists() {
         return Err(RolloutError::NoCurrent(current));
     }
-    let is = hexadecimal(&Sha256::digest(&bytes).into());
-    if let Some(wanted) = wanted.filter(|wanted| !is.starts_with(*wanted)) {
-        return Err(RolloutError::OtherDigest { path: next, is: is.to_string(), wanted: wanted.to_owned() });
+    // What is checked is what takes the place: nobody who writes the next file again writes this one.
+    let taken = directory.join(format!(".{plugin}{NEXT_SUFFIX}.promoted"));
+    std::fs::rename(&next, &taken).map_err(|source| failed(&next, source))?;
+    let promoted = checked(&taken, wanted).and_then(|is| {
+        std::fs::rename(&taken, &current).map_err(|source| failed(&taken, source))?;
+        Ok(is)
+    });
+    if promoted.is_err() {
+        std::fs::rename(&taken, &next).map_err(|source| failed(&taken, source))?;
     }
-    std::fs::rename(&next, &current).map_err(|source| failed(&next, source))?;
-    Ok(is)
+    promoted
+}
+
+/// The digest of a file, if it is the one that is wanted.
+fn checked(path: &Path, wanted: Option<&str>) -> Result<Digest, RolloutError> {
+    let bytes = std::fs::read(path).map_err(|source| failed(path, source))?;
+    let is = hexadecimal(&Sha256::digest(&bytes).into());
+    match wanted.filter(|wanted| !is.starts_with(*wanted)) {
+        Some(wanted) => {
+            Err(RolloutError::OtherDigest { path: path.to_owned(), is: is.to_string(), wanted: wanted.to_owned() })
+        }
+        None => Ok(is),
+    }
 }
 
 /// Takes the next version of `plugin` away. Blocks.

@@ -7,6 +7,7 @@ use tracing::Instrument;
 use windlass_core::breaker::BreakerRound;
 use windlass_core::intent::{DryState, IntentDifference, differences, end_difference};
 use windlass_core::object::ObjectRef;
+use windlass_core::outcome::CallResult;
 use windlass_core::overlay::Overlay;
 use windlass_core::ports::{CallContext, Reads};
 use windlass_wasm::{Called, CpuTime, Plugin};
@@ -99,12 +100,19 @@ impl ShadowCaller {
 
 /// Enters what differs into the ledger.
 fn enter(next: &NextVersion, call: &CallContext, shadowed: &ShadowedCall, current: &Called, called: &Called) {
-    if !called.made || called.result.is_wait() {
-        return next.ledger.passed_over("it was not called, or waited too long for what it had asked for");
+    if !called.made {
+        return next.ledger.passed_over("it was not called");
     }
+    if called.result.is_wait() {
+        return next.ledger.evaded("it waited too long for what it had asked for");
+    }
+    if shadowed.wanted().is_too_much() {
+        return next.ledger.evaded("it wanted to write more than is compared");
+    }
+    let ended_well = matches!(called.result, CallResult::Done | CallResult::RequeueAfter(_));
     let found = compared(&call.primary_ref(), shadowed, current, called);
     let (differences, first) = (found.len(), found.first().cloned());
-    let is_news = next.ledger.compared(&call.controller, &call.primary_key, found);
+    let is_news = next.ledger.compared(&call.controller, &call.primary_key, found, ended_well);
     if let Some(first) = first.filter(|_| is_news) {
         tracing::info!(digest = next.plugin.short_digest(), differences, %first, "the next version would act otherwise");
     }
@@ -126,7 +134,7 @@ fn compared(primary: &ObjectRef, shadowed: &ShadowedCall, current: &Called, next
     found.extend(differences(primary, told.writes.questions(), &wanted.writes, &before));
     found.extend(unlike("deletions of collections", told.deletions.questions(), &wanted.deletions));
     found.extend(unlike("claims", told.claims.questions(), &wanted.claims));
-    found.extend(wanted.refused.iter().map(|request| IntentDifference {
+    found.extend(wanted.refused().iter().map(|request| IntentDifference {
         about: "the call".to_owned(),
         text: format!("does not ask → asks {}, which is not sent for a shadow", json!(request)),
     }));
@@ -140,7 +148,10 @@ fn unlike<'a, Q: PartialEq + 'a>(
     next: &'a [Q],
 ) -> Option<IntentDifference> {
     let current: Vec<_> = current.collect();
-    let is_alike = current.len() == next.len() && next.iter().all(|question| current.contains(&question));
+    let times = |question: &Q, all: &mut dyn Iterator<Item = &Q>| all.filter(|it| *it == question).count();
+    let is_asked_alike =
+        |question: &&Q| times(question, &mut current.iter().copied()) == times(question, &mut next.iter());
+    let is_alike = current.len() == next.len() && next.iter().all(|question| is_asked_alike(&question));
     let text = || format!("{} → {}, which are not the same", current.len(), next.len());
     (!is_alike).then(|| IntentDifference { about: what.to_owned(), text: text() })
 }

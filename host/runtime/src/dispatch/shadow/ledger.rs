@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use windlass_core::intent::IntentDifference;
 use windlass_core::object::ObjectKey;
 
@@ -16,6 +16,8 @@ const MOST_KEYS: usize = 10_000;
 /// The most keys whose differences are kept, and the most differences of one.
 const MOST_DIFFERING: usize = 100;
 const MOST_DIFFERENCES: usize = 10;
+/// The longest text of a difference, in bytes: the next version has made it.
+const LONGEST_TEXT: usize = 1_000;
 
 /// The calls that were compared, of one next version and one current one.
 #[derive(Debug, Default)]
@@ -31,9 +33,11 @@ struct Comparisons {
     /// Calls that were not compared, and why the last of them was not.
     passed_over: u64,
     because: Option<&'static str>,
-    /// The agreeing calls since the last one that differed, and when the first of them ended.
+    /// The agreeing calls that ended well since the last one that differed, and when the first and the last of them ended.
     in_a_row: u64,
-    since: Option<Instant>,
+    row: Option<[Instant; 2]>,
+    /// Keys whose last call differed.
+    differing_keys: usize,
     /// By controller and key: how the last call about it differed. Empty: it agreed.
     keys: BTreeMap<(Arc<str>, ObjectKey), Vec<IntentDifference>>,
     /// After how many calls and how long it is promoted by itself. None: it is promoted by hand.
@@ -43,25 +47,47 @@ struct Comparisons {
 }
 
 impl ShadowLedger {
-    /// A call about `key` was compared, and this was `found`. Returns whether that is news: the call before did not differ.
-    pub(crate) fn compared(&self, controller: &Arc<str>, key: &ObjectKey, mut found: Vec<IntentDifference>) -> bool {
+    /// A call about `key` was compared, and this was `found`; `ended_well`, or as badly as the current version's. Returns whether that
+    /// is news: the call before did not differ.
+    pub(crate) fn compared(
+        &self,
+        controller: &Arc<str>,
+        key: &ObjectKey,
+        mut found: Vec<IntentDifference>,
+        ended_well: bool,
+    ) -> bool {
         let mut compared = self.lock();
-        if found.is_empty() {
-            compared.agreeing += 1;
-            compared.in_a_row += 1;
-            compared.since.get_or_insert_with(Instant::now);
-        } else {
+        let differs = !found.is_empty();
+        if differs {
             compared.differing += 1;
-            (compared.in_a_row, compared.since) = (0, None);
+            compared.begin_anew();
+        } else {
+            compared.agreeing += 1;
+            if ended_well {
+                compared.in_a_row += 1;
+                let now = Instant::now();
+                compared.row.get_or_insert([now, now])[1] = now;
+            }
+        }
+        found.truncate(if compared.differing_keys < MOST_DIFFERING { MOST_DIFFERENCES } else { 1 });
+        for text in found.iter_mut().flat_map(|it| [&mut it.about, &mut it.text]) {
+            text.truncate(text.floor_char_boundary(LONGEST_TEXT));
         }
         let of = (controller.clone(), key.clone());
-        found.truncate(MOST_DIFFERENCES);
         let has_room = compared.keys.len() < MOST_KEYS || compared.keys.contains_key(&of);
-        let is_news = !found.is_empty() && has_room;
-        let before = if has_room { compared.keys.insert(of, found) } else { None };
+        let differed = has_room && compared.keys.insert(of, found).is_some_and(|before| !before.is_empty());
+        if has_room {
+            compared.differing_keys = compared.differing_keys + usize::from(differs) - usize::from(differed);
+        }
         drop(compared);
         self.changed.notify_waiters();
-        is_news && before.is_none_or(|before| before.is_empty())
+        has_room && differs && !differed
+    }
+
+    /// A call of the next version's could not be compared, and that was its own doing.
+    pub(crate) fn evaded(&self, because: &'static str) {
+        self.passed_over(because);
+        self.lock().begin_anew();
     }
 
     /// A call was not compared.
@@ -76,36 +102,30 @@ impl ShadowLedger {
         self.lock().promoted_after = after;
     }
 
-    /// It was due, and could not be promoted.
-    pub(crate) fn is_not_promoted(&self, problem: String) {
-        self.lock().problem = Some(problem);
+    /// It was due, and could not be promoted. Returns whether that is news.
+    pub(crate) fn is_not_promoted(&self, problem: &str) -> bool {
+        let before = self.lock().problem.replace(problem.to_owned());
+        before.as_deref() != Some(problem)
     }
 
-    /// Completes when the last `calls` calls have agreed, and for so long no call has differed. Cancel-safe.
+    /// Completes when the last `calls` calls have agreed, for so long from the first of them to the last, and no key differs. Time alone
+    /// shows nothing: a plugin that is paused, or whose lease another replica has, is not called. Cancel-safe.
     pub(crate) async fn agrees(&self, calls: u32, time: Duration) {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             // From here on it misses nothing.
             changed.as_mut().enable();
-            let (in_a_row, since) = {
-                let compared = self.lock();
-                (compared.in_a_row, compared.since)
-            };
-            let due = since.filter(|_| in_a_row >= calls.into()).map(|since| since + time);
-            if due.is_some_and(|due| due <= Instant::now()) {
+            if self.lock().is_due(calls, time) {
                 return;
             }
-            tokio::select! {
-                biased;
-                () = changed => {}
-                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
-            }
+            changed.await;
         }
     }
 
     /// For `/plugins`.
     pub(crate) fn to_json(&self) -> Value {
         let compared = self.lock();
+        let agreeing_for = compared.row.map_or(0, |[first, last]| (last - first).as_secs());
         let differing: Vec<_> = compared.keys.iter().filter(|(_, found)| !found.is_empty()).collect();
         let told = differing.iter().take(MOST_DIFFERING).map(|((controller, key), found)| {
             let differences = found.iter().map(|it| json!({"about": it.about, "difference": it.text}));
@@ -117,7 +137,7 @@ impl ShadowLedger {
             "calls": {
                 "agreeing": compared.agreeing, "differing": compared.differing, "notCompared": compared.passed_over,
                 "notComparedBecause": compared.because, "agreeingInARow": compared.in_a_row,
-                "agreeingForSeconds": compared.since.map_or(0, |since| since.elapsed().as_secs()),
+                "agreeingForSeconds": agreeing_for,
             },
             "keys": {"agreeing": compared.keys.len() - differing.len(), "differing": differing.len()},
             "differing": told.collect::<Vec<_>>(),
@@ -131,6 +151,17 @@ impl ShadowLedger {
     }
 }
 
+impl Comparisons {
+    fn begin_anew(&mut self) {
+        (self.in_a_row, self.row) = (0, None);
+    }
+
+    fn is_due(&self, calls: u32, time: Duration) -> bool {
+        let lasted = self.row.is_some_and(|[first, last]| last - first >= time);
+        lasted && self.in_a_row >= calls.into() && self.differing_keys == 0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use futures::FutureExt;
@@ -139,7 +170,7 @@ mod tests {
 
     fn enter(ledger: &ShadowLedger, name: &str, text: Option<&str>) {
         let found = text.map(|text| IntentDifference { about: "ConfigMap prod/a".to_owned(), text: text.to_owned() });
-        ledger.compared(&"shops".into(), &ObjectKey::namespaced("prod", name), found.into_iter().collect());
+        ledger.compared(&"shops".into(), &ObjectKey::namespaced("prod", name), found.into_iter().collect(), true);
     }
 
     #[tokio::test(start_paused = true)]
@@ -150,15 +181,44 @@ mod tests {
             enter(&ledger, name, None);
         }
         tokio::time::advance(time).await;
-        assert!(!is_due(), "two calls");
+        assert!(!is_due(), "two calls, and none of late");
         enter(&ledger, "c", None);
         assert!(is_due());
         enter(&ledger, "c", Some("data.a: 1 → 2"));
         (0..3).for_each(|_| enter(&ledger, "c", None));
         assert!(!is_due(), "its time begins anew");
-        let began = Instant::now();
-        ledger.agrees(3, time).await;
-        assert!(began.elapsed().abs_diff(time) < Duration::from_millis(10), "{:?}", began.elapsed());
+        tokio::time::advance(time).await;
+        assert!(!is_due(), "nobody knows what it would have done meanwhile");
+        enter(&ledger, "a", None);
+        assert!(is_due());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_fails_alike_evades_or_differs_anywhere_is_no_reason_to_promote() {
+        let ledger = ShadowLedger::default();
+        let is_due = || ledger.agrees(1, Duration::ZERO).now_or_never().is_some();
+        ledger.compared(&"shops".into(), &ObjectKey::namespaced("prod", "a"), vec![], false);
+        assert!(!is_due(), "both have failed");
+        enter(&ledger, "b", Some("data.a: 1 → 2"));
+        enter(&ledger, "a", None);
+        assert!(!is_due(), "another key differs");
+        enter(&ledger, "b", None);
+        assert!(is_due());
+        ledger.evaded("it waited too long");
+        assert!(!is_due());
+    }
+
+    #[test]
+    fn however_much_the_next_version_says_little_is_kept() {
+        let ledger = ShadowLedger::default();
+        let long = "ä".repeat(LONGEST_TEXT);
+        (0..=MOST_DIFFERING).for_each(|key| {
+            let found = vec![IntentDifference { about: long.clone(), text: long.clone() }; 50];
+            ledger.compared(&"shops".into(), &ObjectKey::namespaced("prod", &key.to_string()), found, true);
+        });
+        let compared = ledger.lock();
+        let kept: usize = compared.keys.values().flatten().map(|it| it.about.len() + it.text.len()).sum();
+        assert!(kept <= 2 * LONGEST_TEXT * (MOST_DIFFERING * MOST_DIFFERENCES + 1), "{kept}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -16,9 +16,9 @@ use windlass_core::write::{Collection, DeleteOptions, Operation};
 use windlass_wasm::{CallLimits, Called, Request};
 
 /// The most that is noted of one call, in bytes. A call that asks for more is not compared.
-const MOST_BYTES: usize = 4 << 20;
+pub(super) const MOST_BYTES: usize = 4 << 20;
 /// The room that a note takes beside its texts, in bytes.
-const NOTE_BYTES: usize = 256;
+pub(super) const NOTE_BYTES: usize = 256;
 
 /// Questions with their answers, in their order.
 #[derive(Debug)]
@@ -99,6 +99,11 @@ impl OpenNotes {
         }
     }
 
+    /// Whether nothing more is noted, as it was too much.
+    fn is_full(&self) -> bool {
+        self.lock().bytes > MOST_BYTES
+    }
+
     /// All that was noted. None: it was too much.
     pub(crate) fn take(&self) -> Option<CallNotes> {
         let noted = std::mem::take(&mut *self.lock());
@@ -107,6 +112,9 @@ impl OpenNotes {
 
     /// Notes the state of the object that `operation` is about, if it is the first that is about it.
     fn look(&self, reads: &dyn Reads, call: &CallContext, operation: &Operation) {
+        if self.is_full() {
+            return;
+        }
         let Some(object) = intent::object_of(operation, &call.primary_ref()) else { return };
         if self.lock().before.iter().any(|(known, _)| *known == object) {
             return;
@@ -196,6 +204,9 @@ fn body_bytes(body: &HttpBody) -> usize {
 impl Writes for Noting {
     fn write(&self, call: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
         self.notes.look(&*self.ports.reads, &call, &operation);
+        if self.notes.is_full() {
+            return self.ports.writes.write(call, operation);
+        }
         let (notes, write) = (self.notes.clone(), self.ports.writes.write(call, operation.clone()));
         async move {
             let written = write.await;
@@ -208,6 +219,9 @@ impl Writes for Noting {
     fn batch(&self, call: Arc<CallContext>, operations: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
         for operation in &operations {
             self.notes.look(&*self.ports.reads, &call, operation);
+        }
+        if self.notes.is_full() {
+            return self.ports.writes.batch(call, operations);
         }
         let (notes, batch) = (self.notes.clone(), self.ports.writes.batch(call, operations.clone()));
         async move {

@@ -17,7 +17,7 @@ use windlass_core::ports::{
 use windlass_core::watch::WatchSpec;
 use windlass_core::write::{Collection, DeleteOptions, Operation, WriteOptions};
 
-use super::noted::{CachedState, CallNotes, NotedClaim, state_of};
+use super::noted::{CachedState, CallNotes, MOST_BYTES, NOTE_BYTES, NotedClaim, state_of};
 
 /// All that a shadow's call wanted.
 #[derive(Debug, Default)]
@@ -25,10 +25,52 @@ pub(super) struct ShadowIntents {
     pub(super) writes: Vec<Operation>,
     pub(super) deletions: Vec<(Collection, DeleteOptions)>,
     pub(super) claims: Vec<NotedClaim>,
-    /// The URLs of the requests that were refused, as the current version's call has not sent them.
-    pub(super) refused: Vec<String>,
+    /// The requests that were refused, as the current version's call has not sent them: the first few, without what may be secret.
+    refused: Vec<String>,
     /// The objects that it wrote, as it saw them before.
     pub(super) before: Vec<(ObjectRef, CachedState)>,
+    /// The bytes of all that it wanted to write.
+    bytes: usize,
+}
+
+/// The most refused requests that are told, and the longest text of one, in bytes.
+const MOST_REFUSED: usize = 10;
+const LONGEST_REQUEST: usize = 200;
+
+impl ShadowIntents {
+    /// Whether it wanted to write more than is kept of the current version's call.
+    pub(super) fn is_too_much(&self) -> bool {
+        self.bytes > MOST_BYTES
+    }
+
+    /// Requests that were refused.
+    pub(super) fn refused(&self) -> &[String] {
+        &self.refused
+    }
+
+    fn write(&mut self, operation: &Operation) {
+        self.bytes = self.bytes.saturating_add(operation.body_bytes()).saturating_add(NOTE_BYTES);
+        if !self.is_too_much() {
+            self.writes.push(operation.clone());
+        }
+    }
+
+    fn refuse(&mut self, request: &HttpRequest) {
+        if self.refused.len() < MOST_REFUSED {
+            let mut told = format!("{} {}", request.method, without_secrets(&request.url));
+            told.truncate(told.floor_char_boundary(LONGEST_REQUEST));
+            self.refused.push(told);
+        }
+    }
+}
+
+/// A URL without what may be secret in it: its user and its query.
+fn without_secrets(url: &str) -> String {
+    let bare = url.split(['?', '#']).next().unwrap_or_default();
+    let Some((scheme, rest)) = bare.split_once("://") else { return bare.to_owned() };
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    format!("{scheme}://{host}/{path}").trim_end_matches('/').to_owned()
 }
 
 /// A call of the current version, and what its shadow has wanted so far.
@@ -96,7 +138,7 @@ impl ShadowedCall {
         let object = intent::object_of(&operation, &call.primary_ref());
         let told = self.told().writes.give(&operation);
         let Some(object) = object else {
-            self.wanted().writes.push(operation.clone());
+            self.wanted().write(&operation);
             return told.unwrap_or_else(|| Err(refused(&operation, None, ApiReason::Invalid)));
         };
         let before = state_of(&*self.reads, &call, &object);
@@ -106,7 +148,7 @@ impl ShadowedCall {
             if !intent::is_dry_run(&operation) && !wanted.before.iter().any(|(known, _)| *known == object) {
                 wanted.before.push((object.clone(), before));
             }
-            wanted.writes.push(operation.clone());
+            wanted.write(&operation);
         }
         let written = match told {
             Some(written) => written,
@@ -286,7 +328,7 @@ impl Http for ShadowPort {
     fn fetch(&self, _: Arc<CallContext>, request: HttpRequest) -> BoxFuture<'static, Result<HttpResponse, HttpError>> {
         let told = self.0.told().fetched.give(&request);
         let refused = || {
-            self.0.wanted().refused.push(format!("{} {}", request.method, request.url));
+            self.0.wanted().refuse(&request);
             let message =
                 "a shadow sends no HTTP request: it gets the responses to those that the current version sends";
             Err(HttpError { reason: HttpReason::Other, message: message.to_owned() })

@@ -300,8 +300,9 @@ async fn promote_when_due(host: Arc<Host>, next: Arc<Plugin>, path: PathBuf, led
             Ok(Err(error)) => explained(&error),
             Err(error) => error.to_string(),
         };
-        tracing::error!(%plugin, digest = next.short_digest(), problem, "the next version is due and cannot be promoted: the current one goes on");
-        ledger.is_not_promoted(problem);
+        if ledger.is_not_promoted(&problem) {
+            tracing::error!(%plugin, digest = next.short_digest(), problem, "the next version is due and cannot be promoted: the current one goes on");
+        }
         drop(tokio::time::timeout(TRY_AGAIN, changes.next()).await);
     }
 }

@@ -109,5 +109,5 @@ async fn a_request_is_answered_if_the_current_version_has_sent_it_and_is_never_s
     let ports = shadowed.ports();
     assert_eq!(ports.http.fetch(call.clone(), request("https://a.example")).await, Ok(response));
     assert!(ports.http.fetch(call, request("https://b.example")).await.is_err());
-    assert_eq!(shadowed.wanted().refused, ["POST https://b.example"]);
+    assert_eq!(shadowed.wanted().refused(), ["POST https://b.example"]);
 }
