@@ -65,13 +65,13 @@ fn broken(report: &Value) -> Vec<&str> {
     findings.filter_map(|finding| finding["rule"].as_str()).collect()
 }
 
-/// Checks a plugin of the project under the scenario of an example, and answers the exit code and the report.
+/// Checks a plugin of the project under a scenario of tests/scenarios, and answers the exit code and the report.
 async fn example(plugin: &Path, example: &str, more: &[&str]) -> anyhow::Result<(i32, Value)> {
     // Findings are written beside the plugin.
     let folder = tempfile::tempdir()?;
     let copy = folder.path().join(plugin.file_name().context("a file")?);
     std::fs::copy(plugin, &copy).with_context(|| format!("no plugin {}", plugin.display()))?;
-    let scenario = paths::root().join(format!("examples/{example}/scenarios/{example}.yaml")).display().to_string();
+    let scenario = paths::root().join(format!("tests/scenarios/{example}.yaml")).display().to_string();
     let plugin = copy.display().to_string();
     // The larger ones take an unoptimised compiler long.
     let limits = ["--limit", "compile-cpu=180s", "--limit", "compile-deadline=10m"];

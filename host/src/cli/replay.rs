@@ -1,6 +1,5 @@
 //! `windlass replay`: makes recorded calls again, with no cluster.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;

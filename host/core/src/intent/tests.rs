@@ -98,8 +98,8 @@ fn what_an_apply_leaves_out_is_a_difference_although_no_state_shows_it() {
     assert_eq!(said, [r#"Deployment prod/web: spec.image: "a" → none"#]);
     assert_eq!(compared(&before, from_ref(&whole), from_ref(&whole)), [""; 0]);
     let nothing_new = apply(&deployment(json!({})));
-    let said = compared(&before, &[], &[nothing_new]);
-    assert_eq!(said, ["Deployment prod/web: is applied 0 times → 1 times, by its managers"]);
+    let said = compared(&before, &[], &[nothing_new]).join("\n");
+    assert!(said.starts_with("Deployment prod/web: is applied 0 times → 1 times, by its managers"), "{said}");
 }
 
 #[test]

@@ -214,7 +214,7 @@ mod tests {
         let long = "ä".repeat(LONGEST_TEXT);
         (0..=MOST_DIFFERING).for_each(|key| {
             let found = vec![IntentDifference { about: long.clone(), text: long.clone() }; 50];
-            ledger.compared(&"shops".into(), &ObjectKey::namespaced("prod", &key.to_string()), found, true);
+            ledger.compared(&"shops".into(), &ObjectKey::namespaced("prod", &*key.to_string()), found, true);
         });
         let compared = ledger.lock();
         let kept: usize = compared.keys.values().flatten().map(|it| it.about.len() + it.text.len()).sum();
