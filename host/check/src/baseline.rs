@@ -1,10 +1,11 @@
 //! Findings that somebody has accepted: a file of `windlass check --baseline`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::report::{Finding, Report};
+use crate::scenario::{ScenarioError, document};
 use crate::verdict::Rule;
 
 const API_VERSION: &str = "windlass.dev/v1alpha1";
@@ -37,27 +38,6 @@ pub struct AcceptedFinding {
     pub reason: String,
 }
 
-/// Why a baseline cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum BaselineError {
-    /// The file cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The operating system's error.
-        source: std::io::Error,
-    },
-    /// The file is not of its format.
-    #[error("{}: {message}", path.display())]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// The problem, with line and column where the parser has them.
-        message: String,
-    },
-}
-
 impl Baseline {
     /// All findings of these reports.
     #[must_use]
@@ -76,17 +56,12 @@ impl Baseline {
     ///
     /// # Errors
     /// It cannot be read, or is no baseline.
-    pub fn read(path: &Path) -> Result<Baseline, BaselineError> {
-        let malformed = |message: String| BaselineError::Malformed { path: path.to_owned(), message };
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| BaselineError::Unreadable { path: path.to_owned(), source })?;
-        let baseline: Baseline =
-            serde_saphyr::from_str(&text).map_err(|error| malformed(error.without_snippet().to_string()))?;
+    pub fn read(path: &Path) -> Result<Baseline, ScenarioError> {
+        let baseline: Baseline = document(path)?;
         if baseline.api_version != API_VERSION || baseline.kind != KIND {
             let Baseline { api_version, kind, .. } = baseline;
-            return Err(malformed(format!(
-                "it is a {kind} of {api_version}, and a baseline is a {KIND} of {API_VERSION}"
-            )));
+            let message = format!("it is a {kind} of {api_version}, and a baseline is a {KIND} of {API_VERSION}");
+            return Err(ScenarioError::Malformed { path: path.to_owned(), message });
         }
         Ok(baseline)
     }

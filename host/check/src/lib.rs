@@ -21,7 +21,7 @@ mod trace;
 mod verdict;
 mod world;
 
-pub use baseline::{AcceptedFinding, Baseline, BaselineError};
+pub use baseline::{AcceptedFinding, Baseline};
 pub use checker::{again, check};
 pub use effort::Effort;
 pub use fault::{AtRest, CrashPoint, Deed, Fault};

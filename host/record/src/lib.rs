@@ -7,10 +7,12 @@
 
 mod capture;
 mod compare;
+mod counts;
 mod decode;
 mod document;
 mod encode;
 mod intent;
+mod options;
 mod read;
 mod recorder;
 mod redact;
@@ -20,11 +22,13 @@ pub mod story;
 mod writing;
 
 pub use compare::{CallVerdict, Comparison, WriteChange, WriteDifference, compare};
+pub use counts::RecordingCounts;
 pub use document::{
     FORMAT, RecordedCall, RecordedComponent, RecordedImport, RecordedRequest, RecordedSurroundings, RecordedTrigger,
     RecordedUse, RecordingHeader,
 };
+pub use options::RecordOptions;
 pub use read::{ReadError, Recording, read};
-pub use recorder::{CallRecording, PluginRecorder, RecordOptions, RecordingCounts, Recordings};
+pub use recorder::{CallRecording, PluginRecorder, Recordings};
 pub use redact::{Redactor, is_redacted};
 pub use replay::{CannotReplay, ReplayedCall, Stuck, replay};

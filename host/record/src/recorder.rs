@@ -4,8 +4,7 @@
 //! compress and write them is the writer's. Nothing waits for the writer: what it cannot take is dropped, and counted.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,10 +17,12 @@ use windlass_core::ports::{CallContext, Ports};
 use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, Instances, Plugin, Request};
 
 use crate::capture::{Capture, microseconds};
+use crate::counts::RecordingCounts;
 use crate::document::{
     RecordedCall, RecordedComponent, RecordedRequest, RecordedSurroundings, RecordedTrigger, RecordedUse,
 };
 use crate::encode;
+use crate::options::RecordOptions;
 use crate::redact::Redactor;
 use crate::writing::{self, WriteOrder};
 
@@ -30,68 +31,6 @@ const MOST_WAITING: usize = 1_024;
 const MOST_WAITING_BYTES: usize = 64 << 20;
 /// How long the writer has for what is left when the host ends.
 const END: Duration = Duration::from_secs(5);
-
-/// Which calls are recorded, and where.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RecordOptions {
-    /// The directory, which is made if it is missing. Each plugin has one of its own below it.
-    pub directory: PathBuf,
-    /// The share of calls that is recorded, from 0 to 1.
-    pub sample: f64,
-    /// The most that the files of one plugin have together, in bytes.
-    pub limit: u64,
-    /// JSON pointers of values in objects, configurations and HTTP bodies that are redacted too.
-    pub redact: Vec<String>,
-}
-
-/// How many calls of a plugin were recorded, and why others were not.
-#[derive(Debug, Default)]
-pub struct RecordingCounts {
-    recorded: AtomicU64,
-    dropped: AtomicU64,
-    too_large: AtomicU64,
-    stopped: AtomicBool,
-}
-
-impl RecordingCounts {
-    /// Calls that were written.
-    #[must_use]
-    pub fn recorded(&self) -> u64 {
-        self.recorded.load(Ordering::Relaxed)
-    }
-
-    /// Calls that were to be recorded and were not, because too many waited for the writer.
-    #[must_use]
-    pub fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
-    }
-
-    /// Calls that were to be recorded, and ask or are told too much.
-    #[must_use]
-    pub fn too_large(&self) -> u64 {
-        self.too_large.load(Ordering::Relaxed)
-    }
-
-    /// Whether no further call is recorded, since writing has failed.
-    #[must_use]
-    pub fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed)
-    }
-
-    /// One more call was too large, or had too many secrets.
-    pub(crate) fn count_too_large(&self) {
-        self.too_large.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn count_recorded(&self) {
-        self.recorded.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Returns whether it was not before.
-    pub(crate) fn stop(&self) -> bool {
-        !self.stopped.swap(true, Ordering::Relaxed)
-    }
-}
 
 /// The recording of one host's calls. Clones are the same.
 #[derive(Clone)]
@@ -298,7 +237,7 @@ impl CallRecording {
         let is_full = shared.waiting.fetch_add(bytes, Ordering::Relaxed) > MOST_WAITING_BYTES;
         if is_full || shared.queue.try_send(written).is_err() {
             shared.waiting.fetch_sub(bytes, Ordering::Relaxed);
-            counts.dropped.fetch_add(1, Ordering::Relaxed);
+            counts.count_dropped();
         }
     }
 }

@@ -9,8 +9,9 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 
+use crate::counts::RecordingCounts;
 use crate::document::{FORMAT, RecordedCall, RecordingHeader};
-use crate::recorder::{RecordOptions, RecordingCounts};
+use crate::options::RecordOptions;
 use crate::redact::Redactor;
 use crate::segments::Segments;
 

@@ -15,6 +15,7 @@ use windlass_apiserver::StandIns;
 
 pub use self::document::{ObjectCondition, ObjectCount, ObjectName, ObjectPatch, ObjectValues};
 pub use self::draft::{DraftError, draft};
+pub(crate) use self::read::document;
 pub use self::read::{ScenarioError, manifests, read};
 
 /// The happenings of a world, with all their objects.

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use windlass_apiserver::Condition;
 
@@ -12,13 +13,13 @@ use super::{Expectation, ObjectCondition, Scenario, Step};
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "Scenario";
 
-/// Why a scenario cannot be used.
+/// Why a scenario, or another document of a check, cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
     /// A file cannot be read.
     #[error("cannot read {}", path.display())]
     Unreadable {
-        /// The scenario, or a file of manifests that it names.
+        /// The document, or a file of manifests that it names.
         path: PathBuf,
         /// The operating system's error.
         #[source]
@@ -37,8 +38,7 @@ pub enum ScenarioError {
 /// Reads the scenario of a file. Files of manifests that it names are relative to it.
 pub fn read(path: &Path) -> Result<Scenario, ScenarioError> {
     let malformed = |message: String| ScenarioError::Malformed { path: path.to_owned(), message };
-    let text = text_of(path)?;
-    let document: ScenarioDocument = serde_saphyr::from_str(&text).map_err(|error| malformed(one_line(&error)))?;
+    let document: ScenarioDocument = document(path)?;
     if document.api_version != API_VERSION || document.kind != KIND {
         let (api_version, kind) = (&document.api_version, &document.kind);
         return Err(malformed(format!("it is a {kind} of {api_version}, and a scenario is a {KIND} of {API_VERSION}")));
@@ -95,6 +95,12 @@ pub fn manifests(path: &Path) -> Result<Vec<Value>, ScenarioError> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(&text_of(path)?)
         .map_err(|error| ScenarioError::Malformed { path: path.to_owned(), message: one_line(&error) })?;
     Ok(documents.into_iter().filter(|object| !object.is_null()).collect())
+}
+
+/// Reads the one document of a file, YAML or JSON.
+pub(crate) fn document<T: DeserializeOwned>(path: &Path) -> Result<T, ScenarioError> {
+    serde_saphyr::from_str(&text_of(path)?)
+        .map_err(|error| ScenarioError::Malformed { path: path.to_owned(), message: one_line(&error) })
 }
 
 fn text_of(path: &Path) -> Result<String, ScenarioError> {
