@@ -39,7 +39,7 @@ pub(crate) fn update(
     }
     let (uid, found) = (object::uid(&object), current.as_deref().map(object::uid).unwrap_or_default());
     if !uid.is_empty() && uid != found {
-        return Err(precondition_failed(target, "UID", uid, found));
+        return Err(precondition_failed(target, options, "UID", uid, found));
     }
     let Some(current) = current else {
         prepare::may_create(state, target, &options.user)?;
@@ -126,13 +126,20 @@ fn finish(state: &mut State, target: &Target, options: &WriteOptions, object: Va
     Ok(Arc::new(object))
 }
 
-/// The words of a real server's storage.
-pub(super) fn precondition_failed(target: &Target, what: &str, given: &str, found: &str) -> ApiError {
+/// The words of a real server's storage. In a dry run they come from above it, where keys have no prefix yet.
+pub(super) fn precondition_failed(
+    target: &Target,
+    options: &WriteOptions,
+    what: &str,
+    given: &str,
+    found: &str,
+) -> ApiError {
+    let prefix = if options.dry_run { "" } else { "/registry" };
     let id = &target.resource.id;
     let group = target.resource.custom.as_ref().map(|_| format!("{}/", id.group)).unwrap_or_default();
     let namespace = target.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
     let why = format!(
-        "StorageError: invalid object, Code: 4, Key: /registry/{group}{}/{namespace}{}, ResourceVersion: 0, \
+        "StorageError: invalid object, Code: 4, Key: {prefix}/{group}{}/{namespace}{}, ResourceVersion: 0, \
          AdditionalErrorMsg: Precondition failed: {what} in precondition: {given}, {what} in object meta: {found}",
         storage_folder(id),
         target.name()
@@ -269,9 +276,19 @@ fn keep_decisions(request: &mut Value, current: &Value) {
 
 fn count_generation(target: &Target, current: &Value, object: &mut Value) {
     let Some(generation) = object::generation(current) else { return };
-    if target.resource.has_generation && prepare::content_differs(&target.resource, current, object) {
+    let content_differs = prepare::content_differs(&target.resource, current, object);
+    if target.resource.has_generation && (content_differs || annotations_count(target, current, object)) {
         object::metadata_mut(object).insert("generation".to_owned(), json!(generation + 1));
     }
+}
+
+/// A Deployment's annotations are copied to its ReplicaSets, so they count too: `pkg/registry/apps/deployment/strategy.go`.
+fn annotations_count(target: &Target, current: &Value, object: &Value) -> bool {
+    let GroupResource { group, plural } = &target.resource.id;
+    let is_deployment = (group.as_str(), plural.as_str()) == ("apps", "deployments");
+    let annotations = |object| Value::pointer(object, "/metadata/annotations").and_then(Value::as_object);
+    let some = |object| annotations(object).filter(|all| !all.is_empty());
+    is_deployment && target.subresource() != "status" && some(current) != some(object)
 }
 
 /// An object on its way out takes no new finalizers.

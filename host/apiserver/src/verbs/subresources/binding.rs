@@ -25,7 +25,7 @@ pub(super) fn bind(
     let of = |object| [("UID", object::uid(object)), ("ResourceVersion", object::resource_version(object))];
     for ((what, given), (_, found)) in of(binding).into_iter().zip(of(&current)) {
         if !given.is_empty() && given != found {
-            return Err(update::precondition_failed(target, what, given, found));
+            return Err(update::precondition_failed(target, options, what, given, found));
         }
     }
     if let Some(why) = refusal(target.name(), &current) {
