@@ -71,7 +71,7 @@ pub(super) fn insert(
     new_metadata(state, target, &mut object);
     defaults::on_create(state, resource, &options.user, &mut object)
         .map_err(|cause| ApiError::invalid(resource, &name, &[cause]))?;
-    warnings.extend(prepare::validate(target, &object, None)?);
+    warnings.extend(prepare::validate(target, &object, None, vec![])?);
     warnings.extend(admitted.validate(state, Some(&object))?);
     // Last, as in a real server's storage: an invalid object is reported as invalid even if its name is taken. A dry run
     // gets only as far as the name, and answers with the version that it was given.

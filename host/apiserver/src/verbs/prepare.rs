@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::authz::{Access, Attributes, ResourceAttributes, User};
+use crate::cause::Cause;
 use crate::merge::apply::{self, Manager};
 use crate::object;
 use crate::request::delete_options::{FOREGROUND, ORPHAN};
@@ -162,10 +163,16 @@ pub(super) fn may_create(state: &State, target: &Target, user: &User) -> Result<
     if decision.allowed || !state.by_roles { Ok(()) } else { Err(attributes.refuse(user, &decision.reason)) }
 }
 
-/// Returns all errors of the object as one, or warnings of what is wrong and may stay.
-pub(super) fn validate(target: &Target, object: &Value, previous: Option<&Value>) -> Result<Vec<String>, ApiError> {
+/// Returns all errors of the object as one, with those that are known, or warnings of what is wrong and may stay.
+pub(super) fn validate(
+    target: &Target,
+    object: &Value,
+    previous: Option<&Value>,
+    known: Vec<Cause>,
+) -> Result<Vec<String>, ApiError> {
     let resource = &target.resource;
-    let mut causes = validation::metadata(resource, object);
+    let mut causes = known;
+    causes.extend(validation::metadata(resource, object));
     let mut warnings = Vec::new();
     match &resource.custom {
         Some(custom) => {

@@ -75,7 +75,7 @@ pub(super) fn replace(
 ) -> Result<Written, ApiError> {
     let resource = &target.resource;
     check_version(target, current, &object)?;
-    check_deletion(target, current, &object)?;
+    let mut causes = changed_metadata(current, &object);
     keep_system_metadata(current, &mut object);
     let mut object = isolate(target, current, object);
     let mut warnings = prepare::normalise(resource, options, &mut object)?;
@@ -97,8 +97,10 @@ pub(super) fn replace(
     let version = json!(object::resource_version(current));
     object::metadata_mut(&mut object).insert("resourceVersion".to_owned(), version);
     count_generation(target, current, &mut object);
-    check_finalizers(target, current, &object)?;
-    warnings.extend(prepare::validate(target, &object, Some(current))?);
+    causes.extend(late_finalizers(current, &object));
+    // Both the storage and the strategy of a kind check an update's metadata, and each says what it finds.
+    causes.extend(causes.clone());
+    warnings.extend(prepare::validate(target, &object, Some(current), causes)?);
     warnings.extend(admitted.validate(state, Some(&object))?);
     signers::check(Access::of(state), &options.user, (&resource.id, target.subresource()), &object, current)?;
     // What a definition has outdated is written even if nothing changes: so storage is migrated.
@@ -159,7 +161,7 @@ fn storage_folder(id: &GroupResource) -> &str {
     }
 }
 
-/// The version must be the current one; a UID is a precondition of a PUT, and elsewhere a change that is not allowed.
+/// The version must be the current one.
 fn check_version(target: &Target, current: &Value, object: &Value) -> Result<(), ApiError> {
     let version = object::resource_version(object);
     if let Err(error) = version.parse::<u64>()
@@ -171,29 +173,18 @@ fn check_version(target: &Target, current: &Value, object: &Value) -> Result<(),
     if !["", "0"].contains(&version) && version != object::resource_version(current) {
         return Err(ApiError::modified(&target.resource.id, target.name()));
     }
-    let uid = object::uid(object);
-    if !uid.is_empty() && uid != object::uid(current) {
-        let cause = Cause::invalid("metadata.uid", &json!(uid), "field is immutable");
-        return Err(invalid_metadata(target, &cause));
-    }
     Ok(())
 }
 
-/// Refuses to set by hand what only a deletion sets.
-fn check_deletion(target: &Target, current: &Value, object: &Value) -> Result<(), ApiError> {
-    for key in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+/// Metadata that a client would change and may not: what only a deletion sets, and the UID, which is a precondition of a PUT and
+/// elsewhere a change.
+fn changed_metadata(current: &Value, object: &Value) -> Vec<Cause> {
+    let changed = |key: &&str| {
         let (value, known) = (&object["metadata"][key], &current["metadata"][key]);
-        if !value.is_null() && value != known {
-            let cause = Cause::invalid(format!("metadata.{key}"), value, "field is immutable");
-            return Err(invalid_metadata(target, &cause));
-        }
-    }
-    Ok(())
-}
-
-/// Both the storage and the strategy of a kind check an update's metadata, and each says what it finds.
-fn invalid_metadata(target: &Target, cause: &Cause) -> ApiError {
-    ApiError::invalid(&target.resource, target.name(), &[cause.clone(), cause.clone()])
+        !value.is_null() && *value != "" && value != known
+    };
+    let keys = ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"].into_iter().filter(changed);
+    keys.map(|key| Cause::invalid(format!("metadata.{key}"), &object["metadata"][key], "field is immutable")).collect()
 }
 
 /// Keeps of the new state what the subresource may change, and of the current one the rest.
@@ -292,20 +283,16 @@ fn annotations_count(target: &Target, current: &Value, object: &Value) -> bool {
 }
 
 /// An object on its way out takes no new finalizers.
-fn check_finalizers(target: &Target, current: &Value, object: &Value) -> Result<(), ApiError> {
-    if !object::is_terminating(current) {
-        return Ok(());
-    }
+fn late_finalizers(current: &Value, object: &Value) -> Option<Cause> {
     let known = object::finalizers(current);
     let new: Vec<&str> = object::finalizers(object).into_iter().filter(|name| !known.contains(name)).collect();
-    if new.is_empty() {
-        return Ok(());
+    if !object::is_terminating(current) || new.is_empty() {
+        return None;
     }
     let listed: Vec<String> = new.iter().map(|name| format!("{name:?}")).collect();
     let why = format!(
         "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
         listed.join(", ")
     );
-    let cause = Cause::forbidden("metadata.finalizers", &why);
-    Err(invalid_metadata(target, &cause))
+    Some(Cause::forbidden("metadata.finalizers", &why))
 }

@@ -78,7 +78,7 @@ pub(crate) fn server_side_apply(
         Some(live) => (without_managed(live), managers_before_apply(live, manager, root)),
         None => (identity_of(config), Owners::default()),
     };
-    let before = owners.clone();
+    let recorded = live.and_then(|live| Owners::of(live).ok()).unwrap_or_default();
     let config = without_managed(config);
     let me = Identity::of(manager, Operation::Apply);
 
@@ -98,12 +98,13 @@ pub(crate) fn server_side_apply(
 
     let object_changed = live.is_none() || live_plain != new;
     if !object_changed
-        && owners.agrees_with(&before)
+        && owners.agrees_with(&recorded)
         && let Some(live) = live
     {
         return Ok(live.clone());
     }
-    if object_changed || owners.set(&me) != before.set(&me) {
+    // A manager that only agrees with what is there has no time, or keeps its old one.
+    if object_changed {
         owners.stamp(&me, manager.now);
     }
     Ok(with_managed(new, &owners))

@@ -70,6 +70,16 @@ fn a_change_is_recorded_with_its_time() {
 }
 
 #[test]
+fn a_manager_that_only_agrees_has_no_time() {
+    let config = deployment(&json!({"replicas": 2}));
+    let object = must(apply(None, &config, "a", false));
+    let agreed = must(apply(Some(&object), &config, "b", false));
+    let managers = agreed["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    let times: Vec<_> = managers.iter().map(|entry| (entry["manager"].clone(), entry["time"].as_str())).collect();
+    assert_eq!(times, [(json!("b"), None), (json!("a"), Some("2026-01-01T00:00:00Z"))]);
+}
+
+#[test]
 fn another_value_for_a_field_of_someone_else_is_a_conflict() {
     let object = must(apply(None, &deployment(&json!({"replicas": 2})), "a", false));
     let conflicts = apply(Some(&object), &deployment(&json!({"replicas": 3})), "b", false).unwrap_err();
@@ -219,6 +229,8 @@ fn an_object_from_before_has_an_owner_for_all_it_has() {
     let live = deployment(&json!({"replicas": 2}));
     let conflicts = apply(Some(&live), &deployment(&json!({"replicas": 3})), "a", false).unwrap_err();
     assert_eq!(conflicts[0].manager, "before-first-apply");
+    let agreed = must(apply(Some(&live), &deployment(&json!({})), "a", false));
+    assert_eq!(fields(&agreed, "before-first-apply"), json!({"f:spec": {"f:replicas": {}}}));
 }
 
 #[test]

@@ -84,13 +84,28 @@ fn strategy(spec: &Value, report: &mut Report) {
             report.forbidden("spec.strategy.rollingUpdate", why);
         }
         "Recreate" => {}
-        _ => report.not_supported_shown("spec.strategy", &internal(kind), &["Recreate", "RollingUpdate"]),
+        _ => report.not_supported_shown("spec.strategy", &internal(strategy, SURGE), &["Recreate", "RollingUpdate"]),
     }
 }
 
-/// A strategy without parameters as the server's own types print it, in their order.
-fn internal(kind: &str) -> String {
-    format!("{{\"Type\":{},\"RollingUpdate\":null}}", json!(kind))
+/// The parameters of a Deployment's and a DaemonSet's strategy: each field, its name in the server's own type, and what stands there
+/// if nothing is given.
+const SURGE: [(&str, &str, &str); 2] = [("maxUnavailable", "MaxUnavailable", "0"), ("maxSurge", "MaxSurge", "0")];
+/// Those of a StatefulSet's.
+const PARTITION: [(&str, &str, &str); 2] =
+    [("partition", "Partition", "0"), ("maxUnavailable", "MaxUnavailable", "null")];
+
+/// A strategy as the server's own types print it, in their order.
+fn internal(strategy: &Value, parameters: [(&str, &str, &str); 2]) -> String {
+    let kind = json!(text(strategy, "/type"));
+    let Some(rolling) = strategy["rollingUpdate"].as_object() else {
+        return format!("{{\"Type\":{kind},\"RollingUpdate\":null}}");
+    };
+    let shown = parameters.map(|(field, name, nothing)| {
+        let value = rolling.get(field).map_or_else(|| nothing.to_owned(), Value::to_string);
+        format!("\"{name}\":{value}")
+    });
+    format!("{{\"Type\":{kind},\"RollingUpdate\":{{{}}}}}", shown.join(","))
 }
 
 fn rolling_update(rolling: &Value, place: &str, report: &mut Report) {
@@ -114,7 +129,8 @@ fn stateful_set(spec: &Value, report: &mut Report) {
     }
     let kind = text(spec, "/updateStrategy/type");
     if !["RollingUpdate", "OnDelete"].contains(&kind) {
-        report.invalid_shown("spec.updateStrategy", &internal(kind), "must be 'RollingUpdate' or 'OnDelete'");
+        let shown = internal(&spec["updateStrategy"], PARTITION);
+        report.invalid_shown("spec.updateStrategy", &shown, "must be 'RollingUpdate' or 'OnDelete'");
     }
 }
 
@@ -128,7 +144,10 @@ fn update_strategy(spec: &Value, report: &mut Report) {
             }
         }
         "OnDelete" => {}
-        _ => report.not_supported_shown("spec.updateStrategy", &internal(kind), &["RollingUpdate", "OnDelete"]),
+        _ => {
+            let shown = internal(&spec["updateStrategy"], SURGE);
+            report.not_supported_shown("spec.updateStrategy", &shown, &["RollingUpdate", "OnDelete"]);
+        }
     }
 }
 
