@@ -1,7 +1,5 @@
 //! The four kinds of PATCH. Each computes a new state from the current one and leaves the rest to `update`.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
 use super::create::{self, Tracking};
@@ -150,14 +148,26 @@ pub(crate) fn apply(
     keep_own_part(target, &mut config);
 
     let current = super::current(state, target, &options.consultation)?;
-    check_version(target, current.as_ref(), &mut config)?;
+    let given = take_identity(&mut config);
+    if current.is_none() && !given.uid.is_empty() {
+        return Err(uid_of_nothing(target, &given.uid));
+    }
     let now = state.now();
     let api_version = target.resource.api_version();
     let manager = Manager { name, api_version: &api_version, subresource: target.subresource(), now: &now };
-    let merged = apply::server_side_apply(current.as_deref(), &config, &manager, options.force, target.resource.root())
-        .map_err(|conflicts| refused(&conflicts))?;
+    let mut merged =
+        apply::server_side_apply(current.as_deref(), &config, &manager, options.force, target.resource.root())
+            .map_err(|conflicts| refused(&conflicts))?;
     match current {
-        Some(current) => update::replace(state, target, options, &current, merged, Tracking::Applied),
+        Some(current) => {
+            // The update that comes of it tells of another version or UID, with what else is wrong.
+            for (key, value) in [("resourceVersion", given.version), ("uid", given.uid)] {
+                if !value.is_empty() {
+                    object::metadata_mut(&mut merged).insert(key.to_owned(), json!(value));
+                }
+            }
+            update::replace(state, target, options, &current, merged, Tracking::Applied)
+        }
         None if target.subresource.is_some() => Err(ApiError::not_found(&target.resource.id, target.name())),
         None => {
             prepare::may_create(state, target, &options.user)?;
@@ -226,31 +236,26 @@ fn keep_own_part(target: &Target, config: &mut Value) {
     }
 }
 
-/// An applied configuration may name the version and UID that it is for; neither is a field that it owns.
-fn check_version(target: &Target, current: Option<&Arc<Value>>, config: &mut Value) -> Result<(), ApiError> {
-    let (id, name) = (&target.resource.id, target.name());
+/// Which object an applied configuration says that it is for.
+struct GivenIdentity {
+    version: String,
+    uid: String,
+}
+
+/// Takes the version and UID out of an applied configuration, and what else it cannot own.
+fn take_identity(config: &mut Value) -> GivenIdentity {
     let metadata = object::metadata_mut(config);
-    let mut taken =
-        |key: &str| metadata.remove(key).and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default();
-    let (version, uid) = (taken("resourceVersion"), taken("uid"));
     for key in ["creationTimestamp", "generation", "selfLink", "deletionTimestamp", "managedFields"] {
         metadata.remove(key);
     }
-    match current {
-        None if !uid.is_empty() => {
-            let why =
-                format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
-            Err(ApiError::conflict(id, name, &why))
-        }
-        Some(current) if !uid.is_empty() && uid != object::uid(current) => {
-            let cause = Cause::invalid("metadata.uid", &json!(uid), "field is immutable");
-            Err(ApiError::invalid(&target.resource, name, &[cause.clone(), cause]))
-        }
-        Some(current) if !version.is_empty() && version != object::resource_version(current) => {
-            Err(ApiError::modified(id, name))
-        }
-        _ => Ok(()),
-    }
+    let mut taken =
+        |key: &str| metadata.remove(key).and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default();
+    GivenIdentity { version: taken("resourceVersion"), uid: taken("uid") }
+}
+
+fn uid_of_nothing(target: &Target, uid: &str) -> ApiError {
+    let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+    ApiError::conflict(&target.resource.id, target.name(), &why)
 }
 
 fn refused(conflicts: &[Conflict]) -> ApiError {
