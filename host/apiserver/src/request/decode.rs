@@ -90,6 +90,13 @@ pub(crate) fn parse_yaml(body: &[u8]) -> Result<Value, ApiError> {
 
 /// Checks that `object` is one that can be written at `target`, and fills in what the path says.
 pub(crate) fn check(target: &Target, object: &mut Value) -> Result<(), ApiError> {
+    check_config(target, object)?;
+    drop_empty_metadata(object);
+    Ok(())
+}
+
+/// As `check`, and what is empty stays: an applied configuration may say so of a field.
+pub(crate) fn check_config(target: &Target, object: &mut Value) -> Result<(), ApiError> {
     if !object.is_object() {
         let message = "couldn't get version/kind; json parse error: an object is expected";
         return Err(ApiError::bad_request(message));
@@ -173,13 +180,18 @@ fn check_metadata(resource: &ResourceType, object: &mut Value) -> Result<(), Api
             return Err(wrong_type(resource, found, &format!("ObjectMeta.metadata.{key}"), expected));
         }
     }
+    Ok(())
+}
+
+/// Metadata has no member that is empty.
+pub(crate) fn drop_empty_metadata(object: &mut Value) {
+    let Some(metadata) = object["metadata"].as_object_mut() else { return };
     for key in ["labels", "annotations", "finalizers", "ownerReferences"] {
         let empty = metadata.get(key).is_some_and(|value| *value == json!({}) || *value == json!([]));
         if empty {
             metadata.remove(key);
         }
     }
-    Ok(())
 }
 
 /// The kind that was found and the type that is expected, if a member of the metadata has a wrong one.

@@ -144,7 +144,7 @@ pub(crate) fn apply(
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
     typed_config(target, &config)?;
-    decode::check(target, &mut config)?;
+    decode::check_config(target, &mut config)?;
     keep_own_part(target, &mut config);
 
     let current = super::current(state, target, &options.consultation)?;
@@ -158,6 +158,7 @@ pub(crate) fn apply(
     let mut merged =
         apply::server_side_apply(current.as_deref(), &config, &manager, options.force, target.resource.root())
             .map_err(|conflicts| refused(&conflicts))?;
+    decode::drop_empty_metadata(&mut merged);
     match current {
         Some(current) => {
             // The update that comes of it tells of another version or UID, with what else is wrong.
