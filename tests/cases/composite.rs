@@ -30,6 +30,7 @@ macro_rules! on_both_servers {
     };
 }
 pub(crate) use on_both_servers;
+pub(crate) use stage::OWNS;
 
 /// The same story as of the reconciler, but for the Events, which composers tell by themselves.
 async fn the_whole_story(kind: Kind) -> anyhow::Result<()> {

@@ -85,6 +85,7 @@ impl Baseline {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::imports::ImportUse;
     use crate::report::Tried;
 
     fn report(findings: &[(Rule, &str)]) -> Report {
@@ -93,6 +94,7 @@ mod tests {
             step: None,
             details: vec![(*detail).to_owned()],
             faults: vec![],
+            run: 1,
             again: 0,
             steps: None,
             story: vec![],
@@ -107,6 +109,7 @@ mod tests {
             calls: 1,
             writes: 1,
             tried: Tried::default(),
+            imports: ImportUse::default(),
             accepted: 0,
             findings: findings.iter().map(finding).collect(),
         }

@@ -5,6 +5,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use crate::effort::Effort;
 use crate::fault::Fault;
 use crate::findings::Findings;
+use crate::imports::ImportUse;
 use crate::logs::Notes;
 use crate::plan;
 use crate::report::{Finding, Report, Reproduction, Tried};
@@ -26,7 +27,7 @@ pub async fn check(subject: CheckSubject, scenario: Scenario, mut effort: Effort
     let record = Record::default();
     let _logs = hear(&record);
     let plugin = subject.plugin.clone();
-    let world = World::new(subject, scenario, record).await?;
+    let world = World::new(subject, scenario, record.clone()).await?;
     let reference = world.run(&[], effort.seed).await;
     let mut checker = Checker { world: &world, reference: &reference, found: Findings::default(), runs: 1 };
     checker.without_faults(effort.seed, &|runs| effort.lasts(runs, false)).await;
@@ -44,6 +45,7 @@ pub async fn check(subject: CheckSubject, scenario: Scenario, mut effort: Effort
         calls: count(&|it| matches!(it, Happening::Call { .. })),
         writes: count(&|it| matches!(it, Happening::Request(note) if note.line.alters())),
         tried,
+        imports: ImportUse::of(plugin.functions(), &record.imports()),
         accepted: 0,
         findings: found.ordered(),
     })
@@ -110,6 +112,7 @@ impl Checker<'_> {
     async fn with_faults(&mut self, effort: &mut Effort<'_>) -> Tried {
         let mut singles = plan::singles(&self.reference.entries, &self.reference.owned);
         singles.retain(|fault| effort.classes.is_empty() || effort.classes.contains(&fault.class));
+        plan::turn(&mut singles, effort.seed);
         let mut tried = Tried::default();
         for fault in &singles {
             tried.faults.entry(fault.class.clone()).or_default().of += 1;

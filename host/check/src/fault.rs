@@ -1,12 +1,12 @@
 //! A fault: something that goes wrong in a run, at one place.
 
 use serde::{Deserialize, Serialize};
-use windlass_apiserver::{CommitSide, ReactorRule};
+use windlass_apiserver::{ClockLeap, CommitSide, ReactorRule};
 
 use crate::scenario::ObjectName;
 
 /// Something that goes wrong.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Fault {
     /// For people: what goes wrong, and where.
@@ -22,6 +22,12 @@ pub struct Fault {
     /// A deed of somebody else while the world is quiet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_rest: Option<AtRest>,
+    /// The host's clock is set while the world is quiet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<SetClock>,
+    /// So many seconds after the rules have acted first, they end. None: they go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lasts_seconds: Option<u64>,
     /// Writes that the fault itself makes needed: an object that somebody else has deleted has to be made again.
     #[serde(default)]
     pub allows: usize,
@@ -51,6 +57,26 @@ pub enum Deed {
     Delete,
     /// It gets an annotation, which is no affair of the plugin's.
     Annotate,
+}
+
+/// The time of day of the host is set, when the world is quiet after a step. Timers go on as before, and so does the API server's
+/// clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SetClock {
+    /// The step, from 0.
+    pub after_step: usize,
+    /// How far.
+    pub by: ClockLeap,
+}
+
+impl SetClock {
+    /// For people: what is done.
+    pub(crate) fn told(&self) -> String {
+        let ClockLeap { by, back } = self.by;
+        let direction = if back { "back" } else { "forward" };
+        format!("the host's clock is set {direction} by {} h", by.as_secs() / 3_600)
+    }
 }
 
 /// Where a process ends.

@@ -32,6 +32,7 @@ impl Findings {
                     step,
                     details,
                     faults: faults.to_vec(),
+                    run: run.number,
                     again: 0,
                     steps: None,
                     story: until(&run.entries, rule, step),

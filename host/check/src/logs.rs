@@ -14,6 +14,9 @@ const DISPATCH: &str = "windlass::dispatch";
 /// The target of plugins' own lines.
 const PLUGIN: &str = "windlass::plugin";
 
+/// The target of imports that the plugin calls.
+const IMPORTS: &str = "windlass::imports";
+
 /// As `windlass_core::outcome::CallResult::is_wait` tells such calls apart, in its text.
 const WAITED: &str = "reason: \"waited\"";
 
@@ -29,6 +32,7 @@ struct LogFields {
     result: String,
     key: String,
     error: String,
+    import: String,
 }
 
 impl Visit for LogFields {
@@ -38,6 +42,7 @@ impl Visit for LogFields {
             "result" => &mut self.result,
             "key" | "primary" => &mut self.key,
             "error" | "reason" => &mut self.error,
+            "import" => &mut self.import,
             _ => return,
         };
         *into = format!("{value:?}");
@@ -49,6 +54,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Notes {
         let level = *metadata.level();
         match metadata.target() {
             DISPATCH | PLUGIN => level <= Level::DEBUG,
+            IMPORTS => true,
             target => target.starts_with("windlass") && (level <= Level::WARN || metadata.is_span()),
         }
     }
@@ -64,6 +70,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Notes {
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let mut fields = LogFields::default();
         event.record(&mut fields);
+        if event.metadata().target() == IMPORTS {
+            return self.0.import(fields.import);
+        }
         if fields.key.is_empty() {
             let mut spans = context.event_scope(event).into_iter().flatten();
             let key = spans.find_map(|span| span.extensions().get::<SpanKey>().map(|key| key.0.clone()));

@@ -124,6 +124,12 @@ impl EndState {
         state
     }
 
+    /// Objects without an owner, with which they would go.
+    pub(crate) fn alone(&self) -> impl Iterator<Item = &String> {
+        let has_owner = |object: &Value| !object["metadata"]["ownerReferences"][0].is_null();
+        self.objects.iter().filter(move |(_, object)| !has_owner(object)).map(|(place, _)| place)
+    }
+
     /// The values that differ from the `expected` state.
     pub(crate) fn differences(&self, expected: &EndState) -> Vec<Difference> {
         let mut found = Vec::new();

@@ -1,5 +1,8 @@
 //! The faults to try: of each kind, one at each place that the reference run has shown.
 
+mod clock;
+mod outage;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -16,7 +19,7 @@ use crate::scenario::ObjectName;
 use crate::trace::{Entry, Happening};
 
 /// The classes of faults, by which coverage is told.
-pub const FAULT_CLASSES: [&str; 19] = [
+pub const FAULT_CLASSES: [&str; 22] = [
     "crash",
     "lost",
     "late-restart",
@@ -36,6 +39,9 @@ pub const FAULT_CLASSES: [&str; 19] = [
     "deleted-child",
     "annotated-child",
     "delay",
+    "clock",
+    "outage",
+    "lost-late",
 ];
 
 /// The requests of the host; the user's are spared.
@@ -75,10 +81,19 @@ pub(crate) fn singles(reference: &[Entry], owned: &[(usize, ObjectName)]) -> Vec
     classes.extend(["late", "hidden-events", "watch-ends", "twice"].map(of_class));
     classes.extend(ERRORS.map(|error| errors(&places, error)));
     classes.extend([Deed::Delete, Deed::Annotate].map(|deed| owned.iter().map(|it| at_rest(it, deed)).collect()));
-    classes.push(delays(&places));
+    classes.extend([delays(&places), clock::faults(reference), outage::faults(&places), lost_and_late(&places)]);
     let longest = classes.iter().map(Vec::len).max().unwrap_or_default();
     let mut turns: Vec<_> = classes.into_iter().map(Vec::into_iter).collect();
     (0..longest).flat_map(|_| turns.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>()).collect()
+}
+
+/// Begins elsewhere with another seed than the usual, so that short checks with many seeds try all of them.
+pub(crate) fn turn(singles: &mut [Fault], seed: u64) {
+    const BY: u64 = 7;
+    if let Ok(count @ 1..) = u64::try_from(singles.len()) {
+        let by = seed.wrapping_sub(1).wrapping_mul(BY) % count;
+        singles.rotate_left(usize::try_from(by).unwrap_or_default());
+    }
 }
 
 /// Pairs of faults by chance, without end.
@@ -136,7 +151,7 @@ impl RequestPlace {
     fn named(&self, class: &str, happens: &str) -> Fault {
         let nth = if self.nth == 1 { String::new() } else { format!(" (number {})", self.nth) };
         let name = format!("{}{nth} {happens}", self.line);
-        Fault { name, class: class.to_owned(), rules: vec![], crash: None, at_rest: None, allows: 0, hides_ends: false }
+        Fault { name, class: class.to_owned(), ..Fault::default() }
     }
 }
 
@@ -207,11 +222,9 @@ fn at_rest((after_step, object): &(usize, ObjectName), deed: Deed) -> Fault {
     Fault {
         name: format!("somebody {does} {object} when all is quiet after step {}", after_step + 1),
         class: class.to_owned(),
-        rules: vec![],
-        crash: None,
         at_rest: Some(AtRest { after_step: *after_step, object: object.clone(), deed }),
         allows,
-        hides_ends: false,
+        ..Fault::default()
     }
 }
 
@@ -288,8 +301,31 @@ fn late_restarts(places: &[RequestPlace]) -> Vec<Fault> {
     writes(places).map(at).collect()
 }
 
+/// The answer to a write is lost, and the caches do not show yet what it has done.
+fn lost_and_late(places: &[RequestPlace]) -> Vec<Fault> {
+    let when = RequestFilter {
+        verbs: vec!["watch".to_owned()],
+        user_agents: vec![HOST.to_owned()],
+        ..RequestFilter::default()
+    };
+    let hold = Reaction::Hold(WatchHold::For(Duration::from_secs(2)));
+    let late = ReactorRule { name: "watches".to_owned(), when, then: vec![hold] };
+    let at = |place: &RequestPlace| {
+        let happens = "is carried out, the answer is lost, and changes are seen 2 s late";
+        let lost = place.fault("lost-late", happens, Reaction::Drop(ConnectionDrop { at: CommitSide::AfterCommit }));
+        Fault {
+            rules: [lost.rules, vec![late.clone()]].concat(),
+            hides_ends: true,
+            ..place.named("lost-late", happens)
+        }
+    };
+    writes(places).map(at).collect()
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::trace::RequestNote;
 
@@ -329,6 +365,39 @@ mod tests {
         let reference = [request("watch", "configmaps", "", 200), request("patch", "configmaps", "a", 200)];
         let classes: Vec<_> = singles(&reference, &[]).into_iter().map(|fault| fault.class).take(9).collect();
         assert_eq!(classes, FAULT_CLASSES[..9]);
+    }
+
+    #[test]
+    fn each_fault_can_be_had_again_from_a_file() {
+        let reference = [
+            Entry { at: Duration::ZERO, happened: Happening::Step("apply".to_owned()) },
+            request("watch", "configmaps", "", 200),
+            request("patch", "configmaps", "a", 200),
+        ];
+        let object: ObjectName =
+            serde_json::from_str(r#"{"apiVersion":"v1","kind":"Pod","name":"a"}"#).expect("a name");
+        let singles = singles(&reference, &[(0, object)]);
+        let classes: BTreeSet<&str> = singles.iter().map(|fault| &*fault.class).collect();
+        assert!(classes.contains("clock") && classes.contains("outage"), "{classes:?}");
+        for fault in &singles {
+            let text = serde_json::to_string(fault).expect("JSON");
+            assert_eq!(serde_json::from_str::<Fault>(&text).expect("the same"), *fault);
+        }
+    }
+
+    #[test]
+    fn another_seed_begins_with_other_faults_and_has_all_of_them() {
+        let reference = [request("patch", "configmaps", "a", 200), request("patch", "configmaps", "b", 200)];
+        let usual = singles(&reference, &[]);
+        let turned = |seed| {
+            let mut singles = usual.clone();
+            turn(&mut singles, seed);
+            singles
+        };
+        assert_eq!(turned(1), usual);
+        assert_eq!((&turned(3)[0], turned(3).len()), (&usual[14], usual.len()));
+        assert_eq!(turned(0).len(), usual.len());
+        turn(&mut [], 2);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
+use crate::imports::ImportUse;
 use crate::scenario::{Scenario, Step};
 use crate::trace::Entry;
 use crate::verdict::Rule;
@@ -31,6 +32,8 @@ pub struct Report {
     pub writes: usize,
     /// The faults that were tried.
     pub tried: Tried,
+    /// The imports of the plugin that were called, and those that no run has come to.
+    pub imports: ImportUse,
     /// Findings that a baseline has accepted, and that are not told.
     pub accepted: usize,
     /// The findings, the worst first.
@@ -71,6 +74,8 @@ pub struct Finding {
     pub details: Vec<String>,
     /// The faults of the first run that showed it. Empty: it is so without any.
     pub faults: Vec<Fault>,
+    /// The number of that run; 1 is the reference.
+    pub run: usize,
     /// How many further runs have shown the same.
     pub again: usize,
     /// The steps of the scenario that show it. None: it was not shortened.

@@ -55,7 +55,7 @@ async fn shows(world: &World, finding: &Finding, steps: &[Step], seed: u64) -> O
         found.add(verdict::compared(&run, &reference, &faults), &faults, &run);
     }
     let mut shown = found.iter().find(|it| it.is_of(finding.rule, &finding.details)).cloned()?;
-    shown.again = finding.again;
+    (shown.run, shown.again) = (finding.run, finding.again);
     shown.steps = Some(steps.to_vec());
     Some(shown)
 }

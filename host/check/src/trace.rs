@@ -1,6 +1,6 @@
 //! All that happened in one run, in its order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -82,12 +82,16 @@ struct Noted {
     /// Kubernetes Events that were written.
     events: u64,
     entries: Vec<Entry>,
+    /// The imports that the plugin has called, in all runs.
+    imports: BTreeSet<String>,
 }
 
 impl Record {
     /// A run begins.
     pub(crate) fn begin(&self) {
-        *self.noted() = Noted { begun: Some(Instant::now()), ..Noted::default() };
+        let mut noted = self.noted();
+        let imports = std::mem::take(&mut noted.imports);
+        *noted = Noted { begun: Some(Instant::now()), imports, ..Noted::default() };
     }
 
     pub(crate) fn note(&self, happened: Happening) {
@@ -98,6 +102,19 @@ impl Record {
             noted.events += u64::from(note.line.is_event() && note.line.writes() && note.is_carried_out());
         }
         noted.entries.push(Entry { at: begun.elapsed(), happened });
+    }
+
+    /// The plugin has called this import.
+    pub(crate) fn import(&self, import: String) {
+        let mut noted = self.noted();
+        if noted.begun.is_some() {
+            noted.imports.insert(import);
+        }
+    }
+
+    /// The imports that it has called in the runs so far.
+    pub(crate) fn imports(&self) -> BTreeSet<String> {
+        self.noted().imports.clone()
     }
 
     /// Notes nothing for a while, or notes again.
@@ -139,7 +156,9 @@ impl Record {
 
     /// The run is over.
     pub(crate) fn end(&self) -> Vec<Entry> {
-        std::mem::take(&mut *self.noted()).entries
+        let mut noted = self.noted();
+        noted.begun = None;
+        std::mem::take(&mut noted.entries)
     }
 
     fn noted(&self) -> MutexGuard<'_, Noted> {

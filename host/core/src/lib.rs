@@ -14,6 +14,7 @@ pub mod compact;
 pub mod compose;
 pub mod confidential;
 pub mod deceptive;
+pub mod defect;
 pub mod difference;
 pub mod egress;
 pub mod error;

@@ -7,6 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::aggregate::Aggregate;
+use crate::defect::Defect;
 use crate::error::{ApiError, ApiReason};
 use crate::object::{ObjectKey, ObjectKind};
 
@@ -167,6 +168,7 @@ fn classify(failure: &Failure, kind: &ObjectKind, key: &ObjectKey) -> Class {
             // no object is at fault. A change of the policies runs every primary.
             ApiReason::NamespaceTerminating | ApiReason::ReadOnly | ApiReason::NotGranted => Class::Moot,
             ApiReason::NotFound if concerns(error, kind, key) => Class::Moot,
+            ApiReason::Conflict if Defect::ConflictIsForgotten.is_seeded() => Class::Moot,
             ApiReason::Conflict
             | ApiReason::TooManyRequests
             | ApiReason::LeaseLost

@@ -55,7 +55,7 @@ pub(super) struct CheckArgs {
     /// Try only faults of these classes, such as crash,hidden-events. Default: of all.
     #[arg(long, value_name = "CLASSES", value_delimiter = ',', value_parser = PossibleValuesParser::new(FAULT_CLASSES))]
     faults: Vec<String>,
-    /// Where chance follows from. The same seed and plugin give the same runs.
+    /// Where chance follows from. The same seed and plugin give the same runs; another seed begins with other faults.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// The format of the report.

@@ -28,6 +28,10 @@ pub(super) fn text(report: &Report, took: Duration, files: &[PathBuf]) -> String
     if *unreached > 0 {
         let _ = writeln!(text, "                  in {unreached} runs the plugin never came to the place of the fault");
     }
+    let never_called = report.imports.never_called_in_short();
+    if !never_called.is_empty() {
+        let _ = writeln!(text, "  never called    {}", never_called.join(", "));
+    }
     if report.accepted > 0 {
         let _ = writeln!(text, "  accepted        {} by the baseline", report.accepted);
     }

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
 use wasmtime::component::Component;
+use wasmtime::component::types::ComponentItem;
 
 use crate::abi::AbiVersion;
 use crate::entry::EntryPoint;
@@ -130,6 +131,19 @@ fn choose_entry(exports: &[&str]) -> Result<(EntryPoint, AbiVersion), ComponentE
 /// The names of what it imports.
 pub(crate) fn imports(engine: &Engine, component: &Component) -> Vec<String> {
     component.component_type().imports(engine).map(|(name, _)| name.to_owned()).collect()
+}
+
+/// The functions of the interface that it imports: `cache.get`.
+pub(crate) fn functions(engine: &Engine, component: &Component) -> Vec<String> {
+    let ty = component.component_type();
+    let mut functions = Vec::new();
+    for (import, item) in ty.imports(engine) {
+        let interface = import.strip_prefix(PACKAGE).and_then(|rest| rest.split('@').next());
+        let (Some(interface), ComponentItem::ComponentInstance(instance)) = (interface, item.ty) else { continue };
+        let its = instance.exports(engine).filter(|(_, item)| matches!(item.ty, ComponentItem::ComponentFunc(_)));
+        functions.extend(its.map(|(function, _)| format!("{interface}.{function}")));
+    }
+    functions
 }
 
 /// Names the imports that no version of the interface has, or none for this `entry`. What they have, linking checks.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::runtime::Handle;
 
 use crate::abi::v0_2_0;
-use crate::component::{check_imports, entry, imports};
+use crate::component::{check_imports, entry, functions, imports};
 use crate::load_error::{LoadError, LoadProblem, explained};
 use crate::manifest::{Manifest, ManifestError, is_dns_label};
 use crate::obtain::{Obtained, cached, obtain};
@@ -114,6 +114,7 @@ async fn plugin(
         abi,
         entry,
         imports: imports(&shared.engine, &component),
+        functions: functions(&shared.engine, &component),
         manifest,
         counters: Arc::default(),
         code: RwLock::new(Code { linked: code, pinned: kept.pinned }),

@@ -100,6 +100,7 @@ pub struct Plugin {
     pub(crate) abi: AbiVersion,
     pub(crate) entry: EntryPoint,
     pub(crate) imports: Vec<String>,
+    pub(crate) functions: Vec<String>,
     pub(crate) manifest: Manifest,
     pub(crate) counters: Arc<Counters>,
     pub(crate) code: RwLock<Code>,
@@ -186,6 +187,13 @@ impl Plugin {
     #[must_use]
     pub fn imports(&self) -> &[String] {
         &self.imports
+    }
+
+    /// The functions that it imports of the plugin interfaces, such as `cache.get`. Compilers leave out those that no code of the
+    /// plugin calls; interpreters bring all of them.
+    #[must_use]
+    pub fn functions(&self) -> &[String] {
+        &self.functions
     }
 
     /// Its manifest.

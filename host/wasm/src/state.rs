@@ -244,8 +244,16 @@ impl CallState {
         self.wasi.as_ref().is_some_and(|wasi| wasi.keeps_handles())
     }
 
+    /// Tells who hears the log at this level, as `windlass check` does, that the guest calls `import`.
+    pub(crate) fn note_import(&self, import: &'static str) {
+        if self.world.call().is_some() {
+            tracing::trace!(target: "windlass::imports", %import);
+        }
+    }
+
     /// Where the guest calls `import`: counts it, and gives what it may act upon. Nothing but `reconcile` may.
     pub(crate) fn enter(&mut self, import: &'static str) -> wasmtime::Result<&mut ReconcileWorld> {
+        self.note_import(import);
         self.meter.host_call()?;
         if let Some(surroundings) = self.world.surroundings() {
             surroundings.enters(self.meter.cpu());

@@ -3,10 +3,10 @@
 use anyhow::Context;
 use serde_json::{Value, json};
 use windlass_tests::host::Host;
-use windlass_tests::marker;
-use windlass_tests::objects::Objects;
+use windlass_tests::objects::{Objects, documents};
 use windlass_tests::server::{Kind, Server};
 use windlass_tests::wait::until;
+use windlass_tests::{marker, paths};
 
 /// The label by which the host knows what it created.
 pub(crate) const CREATED_BY: &str = "windlass.dev/created-by";
@@ -119,19 +119,8 @@ impl Stage {
 
 /// Installs the CRD of the parents, which takes whatever a test has to say.
 async fn install(objects: &Objects) -> anyhow::Result<()> {
-    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let crd = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "composites.tests.windlass.dev"},
-        "spec": {
-            "group": "tests.windlass.dev", "scope": "Namespaced",
-            "names": {"kind": "Composite", "listKind": "CompositeList", "plural": "composites", "singular": "composite"},
-            "versions": [{
-                "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": open, "status": open}}},
-            }],
-        },
-    });
-    objects.apply(&crd).await?;
+    for document in documents(&paths::root().join("tests/guests/composer/crd.yaml"))? {
+        objects.apply(&document).await?;
+    }
     until("the CRD is served", || async { objects.list("Composite", "").await.map(|_| ()) }).await
 }

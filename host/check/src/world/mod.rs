@@ -1,7 +1,9 @@
 //! The world of a run: the API server, the host's own engine with the plugin in it, a user, and the faults; in one thread, on
 //! told time, without a socket.
 
+mod clock;
 mod engine;
+mod slow;
 mod user;
 mod wire;
 
@@ -17,7 +19,9 @@ use windlass_wasm::Plugin;
 
 pub(crate) use self::user::UserError;
 
+use self::clock::HostClock;
 use self::engine::Engine;
+use self::slow::SlowFaults;
 use self::user::User;
 use self::wire::ServerHandle;
 use crate::fault::{AtRest, Deed, Fault};
@@ -74,11 +78,15 @@ pub(crate) struct World {
     /// The same, to compare with.
     beginning: Beginning,
     record: Record,
+    /// How many runs there have been.
+    runs: Cell<usize>,
 }
 
 /// The outcome of one run.
 #[derive(Debug)]
 pub(crate) struct Run {
+    /// Among all runs in its world, from 1.
+    pub(crate) number: usize,
     pub(crate) entries: Vec<Entry>,
     /// Whether a fault has struck.
     pub(crate) acted: bool,
@@ -120,7 +128,7 @@ impl World {
         let begins = server.snapshot();
         server.shutdown().await;
         let beginning = Beginning::of(&begins);
-        Ok(World { subject, scenario, config, begins, beginning, record })
+        Ok(World { subject, scenario, config, begins, beginning, record, runs: Cell::new(0) })
     }
 
     /// The scenario from its beginning to its end, under `faults`. The same seed and faults give the same run.
@@ -130,28 +138,24 @@ impl World {
 
     /// The same with other steps.
     pub(crate) async fn run_steps(&self, steps: &[Step], faults: &[Fault], seed: u64) -> Run {
-        let begun = Instant::now();
         // Another seed is another time of day, too.
-        let time = START + LOOK + Duration::from_secs(seed % 1_000 * 3_607);
-        // Computing takes no told time, and in the world it does: each look at the clock finds it later.
-        let looks = Cell::new(0);
-        let _told = windlass_world::tell(seed, move || {
-            looks.set(looks.get() + 1);
-            time + begun.elapsed() + Duration::from_micros(looks.get())
-        });
+        let clock = HostClock::start(START + LOOK + Duration::from_secs(seed % 1_000 * 3_607));
+        let shown = clock.clone();
+        let _told = windlass_world::tell(seed, move || shown.now());
         let server = ApiServer::from_snapshot(&self.config, &self.begins);
         server.reseed(seed);
         let rules = faults.iter().flat_map(|fault| fault.rules.clone()).collect();
         let mut document = ReactorDocument::new(seed, rules);
         // Two faults may be of one rule.
+        let named = |index: usize, rule: &str| format!("{index}-{rule}");
         for (index, rule) in document.rules.iter_mut().enumerate() {
-            rule.name = format!("{index}-{}", rule.name);
+            rule.name = named(index, &rule.name);
         }
         server.reactors().set(document).expect("rules of faults are right");
         self.record.begin();
         let crash = faults.iter().find_map(|fault| fault.crash);
         let engine = Engine::start(ServerHandle::of(&server), self.subject.clone(), self.record.clone(), crash);
-        let mut round = Round::new(server, engine, self);
+        let mut round = Round::new(server, engine, self, SlowFaults::of(faults, clock, named));
         let at_rest: Vec<&AtRest> = faults.iter().filter_map(|fault| fault.at_rest.as_ref()).collect();
         let undone = round.steps(steps, &at_rest).await;
         round.settle(AT_END).await;
@@ -163,7 +167,10 @@ impl World {
         let Round { server, engine, owned, left, rests, noisy, failing, .. } = round;
         engine.stop().await;
         server.shutdown().await;
-        Run { entries: self.record.end(), acted, owned, rests, left, undone, noisy, failing, end, broken, second }
+        let number = self.runs.get() + 1;
+        self.runs.set(number);
+        let entries = self.record.end();
+        Run { number, entries, acted, owned, rests, left, undone, noisy, failing, end, broken, second }
     }
 
     /// The steps that change an object, up to some.
@@ -209,6 +216,7 @@ struct Round<'a> {
     engine: Engine,
     record: &'a Record,
     beginning: &'a Beginning,
+    slow: SlowFaults,
     owned: Vec<(usize, ObjectName)>,
     left: Vec<String>,
     rests: Vec<EndState>,
@@ -218,13 +226,14 @@ struct Round<'a> {
 }
 
 impl<'a> Round<'a> {
-    fn new(server: ApiServer, engine: Engine, world: &'a World) -> Round<'a> {
+    fn new(server: ApiServer, engine: Engine, world: &'a World, slow: SlowFaults) -> Round<'a> {
         let World { record, beginning, .. } = world;
         Round {
             server,
             engine,
             record,
             beginning,
+            slow,
             owned: vec![],
             left: vec![],
             rests: vec![],
@@ -237,6 +246,7 @@ impl<'a> Round<'a> {
     async fn steps(&mut self, steps: &[Step], at_rest: &[&AtRest]) -> Option<(usize, UserError)> {
         let user = User(self.server.service(), USER);
         self.settle(AFTER_STEP).await;
+        self.outlast().await;
         for (index, step) in steps.iter().enumerate() {
             self.record.note(Happening::Step(step.to_string()));
             let done = match step {
@@ -251,6 +261,7 @@ impl<'a> Round<'a> {
                 return Some((index, error));
             }
             self.settle(AFTER_STEP).await;
+            self.endure(index).await;
             for rest in at_rest.iter().filter(|it| it.after_step == index) {
                 self.strike(rest).await;
             }
@@ -293,7 +304,7 @@ impl<'a> Round<'a> {
             // The deletion of a child by hand is none of an owner.
             && applied(name)
         {
-            let of_plugin = there.objects.keys().filter(|place| !there.by_user.contains(*place));
+            let of_plugin = there.alone().filter(|place| !there.by_user.contains(*place));
             self.left.extend(of_plugin.map(|place| format!("{place} is left after {name} was deleted")));
         }
         if self.failing.is_none() {
@@ -303,15 +314,18 @@ impl<'a> Round<'a> {
         self.rests.push(there);
     }
 
-    async fn wait(&self, user: &User, until: &Expectation) -> Result<(), UserError> {
-        let begun = Instant::now();
-        loop {
-            match user.holds(until).await {
-                Ok(()) => return Ok(()),
-                Err(error) if begun.elapsed() > WAIT => return Err(error),
-                Err(_) => sleep(LOOK).await,
+    async fn wait(&mut self, user: &User, until: &Expectation) -> Result<(), UserError> {
+        let mut begun = Instant::now();
+        while let Err(error) = user.holds(until).await {
+            if begun.elapsed() <= WAIT {
+                sleep(LOOK).await;
+            } else if self.outlast().await {
+                begun = Instant::now();
+            } else {
+                return Err(error);
             }
         }
+        Ok(())
     }
 
     /// Waits until nothing changes any more and no call has failed last, for at most so long, and notes if it does not end.

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{Applied, CompositeParent, ObservedChildren, Wanted};
+use crate::defect::Defect;
 use crate::object::{ObjectKey, ObjectKind, ObjectRef};
 
 /// The fate of the children that were not composed.
@@ -44,7 +45,7 @@ pub fn prune(parent: &CompositeParent, wanted: &Wanted, applied: &[Applied], obs
         .iter()
         .filter(|child| parent.controls(child) && !child.deleting && !names.contains(&(&child.kind, &child.key)));
     let (created, adopted): (Vec<&ObservedChildren>, Vec<&ObservedChildren>) =
-        left_out.partition(|child| parent.created(child));
+        left_out.partition(|child| parent.created(child) || Defect::AdoptedIsPruned.is_seeded());
     let adopted = adopted.into_iter().map(ObservedChildren::reference).collect();
     let is_applied = applied.len() == wanted.children.len() && applied.iter().all(|it| *it == Applied::Done);
     let withheld = if created.is_empty() {
@@ -56,7 +57,7 @@ pub fn prune(parent: &CompositeParent, wanted: &Wanted, applied: &[Applied], obs
     } else {
         Some(Withheld::Unfinished(created.len()))
     };
-    let doomed = if withheld.is_some() { vec![] } else { created };
+    let doomed = if withheld.is_some() || Defect::NothingIsPruned.is_seeded() { vec![] } else { created };
     let doomed = doomed.into_iter().map(|child| Doomed { target: child.reference(), version: child.version.clone() });
     Pruning { doomed: doomed.collect(), withheld, adopted }
 }

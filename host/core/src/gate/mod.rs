@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Notify;
 
 use crate::clock::{Clock, Moment};
+use crate::defect::Defect;
 use crate::expectations::{Cache, Due, Effect, ExpectationCounts, Expectations, HeldKey};
 use crate::object::ObjectKey;
 use crate::progress::{Advance, Observer, Stamp};
@@ -57,7 +58,7 @@ impl Gate {
     /// Whether `key`, which a worker has, must not run: then the worker parks it, and the gate wakes it.
     #[must_use]
     pub fn holds(&self, key: &ObjectKey) -> bool {
-        if self.is_idle() {
+        if self.is_idle() || Defect::GateHoldsNothing.is_seeded() {
             return false;
         }
         let now = self.clock.now();

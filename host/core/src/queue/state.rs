@@ -14,6 +14,7 @@ use super::metrics::QueueMetrics;
 use super::priority::{Priority, Ready, ReadyEntry};
 use super::waiters::{AvailableWork, GetTicket, NextKey, Waiters};
 use crate::clock::Moment;
+use crate::defect::Defect;
 use crate::outcome::Retry;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -103,7 +104,7 @@ impl<K: Key> QueueState<K> {
                 let Some(working) = self.working.iter_mut().find(|working| working.slot == slot) else { return };
                 if let Some(before) = &mut working.again {
                     before.priority = before.priority.max(addition.priority);
-                } else {
+                } else if !Defect::AddWhileRunningIsLost.is_seeded() {
                     working.again = Some(addition);
                     self.metrics.adds += 1;
                 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use serde_json::Value;
+use windlass_core::defect::Defect;
 use windlass_core::labels::{Labels, LabelsError};
 use windlass_core::object::{Object, ObjectKey};
 use windlass_core::selector::Selector;
@@ -23,6 +24,7 @@ impl IndexGroups {
     pub(crate) fn insert(&mut self, value: &Arc<str>, object: &Object) {
         let list = self.lists.entry(Arc::clone(value)).or_default();
         match position(list, &object.header.key) {
+            Ok(_) if Defect::IndexKeepsFirstState.is_seeded() => {}
             Ok(at) => list[at] = object.clone(),
             Err(at) => list.insert(at, object.clone()),
         }

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use windlass_core::defect::Defect;
 use windlass_core::no_op::{self, Atomic, Manager};
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
 use windlass_core::overlay::WrittenState;
@@ -57,6 +58,7 @@ pub(crate) enum StateBefore {
 pub(crate) fn changes_nothing(plan: &Plan, object: &Object, known: &Atomic) -> bool {
     let Ok(body) = std::str::from_utf8(&plan.mutation.body) else { return false };
     match plan.how {
+        How::Apply if Defect::RemovedFieldIsKept.is_seeded() => no_op::merge_changes_nothing(body, object),
         How::Apply => {
             let manager = Manager { name: &plan.manager, subresource: &plan.subresource };
             no_op::apply_changes_nothing(body, manager, object, known)

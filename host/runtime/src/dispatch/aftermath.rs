@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
+use windlass_core::defect::Defect;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::expectations::{EXPIRE_AFTER, HeldKey};
 use windlass_core::fair::CpuPermit;
@@ -80,6 +81,7 @@ impl Dispatch {
                 self.status.succeeded(key, false);
                 self.queue.forget(key);
             }
+            Decision::ForgetAndAddAfter(_) if Defect::RequeueAfterIsIgnored.is_seeded() => self.queue.forget(key),
             Decision::ForgetAndAddAfter(delay) => {
                 self.status.succeeded(key, true);
                 self.queue.forget(key);
@@ -91,6 +93,7 @@ impl Dispatch {
                 tracing::warn!(error = message, "failed for good: it runs again when one of its objects changes");
                 self.ports.events.warn(context, "ReconcileFailed", message);
             }
+            Decision::Retry { .. } if Defect::FailureIsForgotten.is_seeded() => {}
             Decision::Retry { retry, at_least } => self.retry(key, retry, at_least, result, context),
         }
     }

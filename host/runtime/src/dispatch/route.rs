@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use windlass_core::defect::Defect;
 use windlass_core::mapping::{Mapping, Primaries, PrimaryKind};
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::predicate::{self, Predicate};
@@ -87,7 +88,9 @@ impl Route {
             WatchEvent::Deleted(tombstone) => keys(&tombstone.last),
             WatchEvent::Applied { old: None, new, .. } => keys(new),
             WatchEvent::Applied { old: Some(old), new, .. } if !self.passes(old, new) => vec![],
-            WatchEvent::Applied { new, .. } if self.concerns_all() => keys(new),
+            WatchEvent::Applied { new, .. } if self.concerns_all() || Defect::FormerOwnerIsNotTold.is_seeded() => {
+                keys(new)
+            }
             // The old one has gone, and the new one has taken its name.
             WatchEvent::Applied { old: Some(old), new, .. } if !self.deletions && old.header.uid != new.header.uid => {
                 keys(new)

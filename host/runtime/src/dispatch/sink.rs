@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use windlass_core::defect::Defect;
 use windlass_core::mapping::{Mapping, Primaries as _};
 use windlass_core::object::ObjectKey;
 use windlass_core::queue::{Priority, Queue};
@@ -36,11 +37,11 @@ impl KeySink {
 
     /// Queues `keys`, which `event` concerns.
     pub(crate) fn queue(&self, keys: Vec<ObjectKey>, event: &WatchEvent) {
-        if keys.is_empty() {
-            return;
-        }
         // A first list tells the keys of all its objects the same.
         let is_start = matches!(event, WatchEvent::Applied { initial: true, .. });
+        if keys.is_empty() || (is_start && Defect::StartQueuesNothing.is_seeded()) {
+            return;
+        }
         let trigger = if is_start { self.start.clone() } else { Arc::new(self.route.trigger(event)) };
         self.note(&keys, &trigger);
         let priority = priority(event, &self.route);

@@ -22,7 +22,7 @@ impl Host for CallState {
         fields: Option<Vec<String>>,
     ) -> wasmtime::Result<Result<Option<String>, ApiError>> {
         let budget = self.meter.limits().response_bytes;
-        read(self, target, fields.as_deref(), budget)
+        read(self, "cache.get", target, fields.as_deref(), budget)
     }
 
     async fn get_many(
@@ -35,7 +35,7 @@ impl Host for CallState {
         let mut work = HostWork::begun();
         for target in targets {
             work.pause(&self.meter).await?;
-            let answer = read(self, target, fields.as_deref(), budget)?;
+            let answer = read(self, "cache.get-many", target, fields.as_deref(), budget)?;
             if let Ok(Some(object)) = &answer {
                 budget -= object.len();
             }
@@ -123,11 +123,12 @@ async fn parsed(
 /// One object, if it is no larger than `budget`.
 fn read(
     state: &mut CallState,
+    import: &'static str,
     target: ObjectRef,
     fields: Option<&[String]>,
     budget: usize,
 ) -> wasmtime::Result<Result<Option<String>, ApiError>> {
-    let world = state.enter("cache.get")?;
+    let world = state.enter(import)?;
     let target = match convert::object_ref(target).and_then(|target| convert::check_fields(fields).map(|()| target)) {
         Ok(target) => target,
         Err(reason) => return Ok(Err(malformed("get", reason))),

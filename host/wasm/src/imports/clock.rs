@@ -5,6 +5,7 @@ use crate::state::CallState;
 
 impl Host for CallState {
     fn now(&mut self) -> wasmtime::Result<Instant> {
+        self.note_import("clock.now");
         let now = self.now();
         // Until 2106.
         let seconds = u32::try_from(now.as_secs()).unwrap_or(u32::MAX);

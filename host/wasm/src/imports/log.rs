@@ -9,6 +9,7 @@ use crate::text;
 
 impl Host for CallState {
     fn log(&mut self, level: WitLevel, message: String, fields: Vec<(String, String)>) -> wasmtime::Result<()> {
+        self.note_import("log.log");
         let limit = self.meter.limits().log_line_bytes;
         let message = text::single_line(&message, limit);
         if self.world.call().is_none() {

@@ -27,6 +27,7 @@ fn record(
     value: f64,
     labels: &[(String, String)],
 ) -> wasmtime::Result<()> {
+    state.note_import(import);
     // Not counted as a host call: like a line of the log, one too many is dropped and does not end the call.
     let is_within = state.meter.metric_value();
     let world = state.reconcile(import)?;

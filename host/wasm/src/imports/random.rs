@@ -6,12 +6,14 @@ use crate::state::CallState;
 
 impl Host for CallState {
     fn get_u32(&mut self) -> wasmtime::Result<u32> {
+        self.note_import("random.get-u32");
         let mut bytes = [0; 4];
         self.world.fill_random(&mut bytes);
         Ok(u32::from_le_bytes(bytes))
     }
 
     fn get_bytes(&mut self, length: u32) -> wasmtime::Result<Vec<u8>> {
+        self.note_import("random.get-bytes");
         Ok(self.random_bytes(length.into())?)
     }
 }

@@ -5,6 +5,7 @@ use crate::state::{CallState, NoScript};
 
 impl Host for CallState {
     fn text(&mut self) -> wasmtime::Result<String> {
+        self.note_import("script.text");
         let script = self.script.as_deref().ok_or(NoScript)?;
         Ok(script.to_owned())
     }

@@ -5,8 +5,11 @@ use windlass_sdk::{Error, Failures, ObjectRef, Outcome, cache, clock, live, rand
 
 use crate::Buggy;
 
-/// Does what `spec.bug` says.
-pub(crate) fn reconcile(object: &Buggy) -> Result<Outcome, Failures> {
+/// After so many, an error is called final.
+const MOST_ATTEMPTS: u32 = 5;
+
+/// Does what `spec.bug` says, for the `attempt`th time since it went well.
+pub(crate) fn reconcile(object: &Buggy, attempt: u32) -> Result<Outcome, Failures> {
     match object.spec.bug.as_str() {
         "" => object.apply()?,
         "notes-before-it-does" => notes_before(object)?,
@@ -15,6 +18,10 @@ pub(crate) fn reconcile(object: &Buggy) -> Result<Outcome, Failures> {
         // The error is forgotten.
         "swallows-errors" => drop(object.apply()),
         "gives-up" => object.apply().map_err(|error| Failures::terminal(error.to_string()))?,
+        "loses-patience" => object.apply().map_err(|error| match attempt {
+            0..MOST_ATTEMPTS => Failures::from(error),
+            _ => Failures::terminal(error.to_string()),
+        })?,
         "never-shrinks" => never_shrinks(object)?,
         "writes-the-time" => writes_the_time(object)?,
         "counts-its-calls" => counts_calls(object)?,
@@ -26,6 +33,7 @@ pub(crate) fn reconcile(object: &Buggy) -> Result<Outcome, Failures> {
         "does-not-look" => does_not_look(object)?,
         "makes-anew" => makes_anew(object)?,
         "keeps-its-first-wish" => keeps_first_wish(object)?,
+        "trusts-the-clock" => trusts_clock(object)?,
         other => return Err(Failures::terminal(format!("there is no bug {other:?}"))),
     }
     Ok(Outcome::Done)
@@ -152,6 +160,17 @@ fn makes_anew(object: &Buggy) -> Result<(), Error> {
 fn keeps_first_wish(object: &Buggy) -> Result<(), Error> {
     if object.cached(object.name())?.is_none() {
         object.apply()?;
+    }
+    Ok(())
+}
+
+/// A time that has been is taken to be in the past.
+fn trusts_clock(object: &Buggy) -> Result<(), Error> {
+    object.apply()?;
+    let now = clock::now().to_string();
+    match object.status["since"].as_str() {
+        Some(since) => assert!(*since <= *now, "{since} is over"),
+        None => object.report(&json!({"since": now}))?,
     }
     Ok(())
 }

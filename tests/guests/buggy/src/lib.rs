@@ -41,7 +41,7 @@ impl Reconciler for Plugin {
 
     fn reconcile(request: Request) -> Result<Outcome, Failures> {
         match request.object::<Buggy>()? {
-            Some(object) if !request.deleting => bugs::reconcile(&object),
+            Some(object) if !request.deleting => bugs::reconcile(&object, request.attempt),
             _ => Ok(Outcome::Done),
         }
     }

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use windlass_core::compact::Version;
+use windlass_core::defect::Defect;
 use windlass_core::object::{Object, ObjectKey};
 use windlass_core::progress::Advance;
 use windlass_core::watch::{Tombstone, WatchEvent};
@@ -56,7 +57,7 @@ pub(super) fn list(contents: &mut Contents, listed: CompleteList, outbox: &mut V
     let keys: HashSet<_> = listed.objects.iter().map(|object| &object.header.key).collect();
     let gone = contents.iter().filter(|object| !keys.contains(&object.header.key));
     let gone: Vec<_> = gone.map(|object| object.header.key.clone()).collect();
-    for key in gone {
+    for key in gone.into_iter().filter(|_| !Defect::UnseenDeletionIsKept.is_seeded()) {
         remove(contents, &key, outbox);
     }
     for object in listed.objects {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use windlass_core::defect::Defect;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::finalizer::{self, FinalizerStep};
 use windlass_core::grants::Grants;
@@ -57,7 +58,8 @@ impl Finalized {
             FinalizerStep::Leave => Called::not_made(CallResult::Done),
             FinalizerStep::CleanUp => {
                 let mut called = self.inner.reconcile(call).await;
-                if called.result == CallResult::Done && !called.keeps_finalizer {
+                let is_done = called.result == CallResult::Done && !called.keeps_finalizer;
+                if is_done || Defect::FinalizerGoesFirst.is_seeded() {
                     called.result = self.remove(ports, &context, primary).await;
                 }
                 called
@@ -122,6 +124,7 @@ impl Finalized {
                 tracing::info!(finalizer = self.name, "clean-up is done: the finalizer is off");
                 CallResult::Done
             }
+            Err(_) if Defect::FinalizerIsLeftOn.is_seeded() => CallResult::Done,
             Err(error) => self.failed("removed", error),
         }
     }

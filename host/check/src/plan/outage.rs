@@ -1,0 +1,40 @@
+//! Outages: all requests of one kind fail for hours, until each key that they concern waits for as long as a key ever does.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use windlass_apiserver::{ErrorAnswer, Reaction, ReactorRule, RequestFilter};
+
+use super::{HOST, RequestPlace, writes};
+use crate::fault::Fault;
+
+/// Longer than it takes a key to come to its longest backoff, which is 22 minutes, and to wait for that a few times.
+const LASTS: Duration = Duration::from_hours(2);
+
+/// A right that is missing, which is counted: such a key is given up after some retries, and tried rarely. And the server's own
+/// trouble, which is not.
+const ERRORS: [(u16, &str); 2] = [(403, "is refused as forbidden"), (500, "fails in the server")];
+
+/// For each kind of writes.
+pub(super) fn faults(places: &[RequestPlace]) -> Vec<Fault> {
+    let kinds: BTreeSet<(&str, &str)> = writes(places).map(|place| (place.line.verb, &*place.line.resource)).collect();
+    kinds.into_iter().flat_map(|kind| ERRORS.map(|error| fault(kind, error))).collect()
+}
+
+fn fault((verb, resource): (&str, &str), (code, happens): (u16, &str)) -> Fault {
+    let when = RequestFilter {
+        verbs: vec![verb.to_owned()],
+        resources: vec![resource.to_owned()],
+        user_agents: vec![HOST.to_owned()],
+        ..RequestFilter::default()
+    };
+    let answer = Reaction::Error(ErrorAnswer { code, ..ErrorAnswer::default() });
+    let hours = LASTS.as_secs() / 3_600;
+    Fault {
+        name: format!("each {verb} {resource} {happens}, for {hours} h"),
+        class: "outage".to_owned(),
+        rules: vec![ReactorRule { name: "outage".to_owned(), when, then: vec![answer] }],
+        lasts_seconds: Some(LASTS.as_secs()),
+        ..Fault::default()
+    }
+}

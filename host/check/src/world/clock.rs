@@ -1,0 +1,59 @@
+//! The time of day that the host is told: it goes with told time, and can be set.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use windlass_apiserver::ClockLeap;
+
+/// The clock of the host's node. Clones are one clock. Timers do not go by it.
+#[derive(Clone)]
+pub(super) struct HostClock(Rc<Showing>);
+
+struct Showing {
+    begun: Instant,
+    /// The time that it showed then, since 1970.
+    time: Duration,
+    looks: Cell<u64>,
+    forward: Cell<Duration>,
+    back: Cell<Duration>,
+}
+
+impl HostClock {
+    /// Shows `time` now.
+    pub(super) fn start(time: Duration) -> HostClock {
+        let (forward, back) = (Cell::default(), Cell::default());
+        HostClock(Rc::new(Showing { begun: Instant::now(), time, looks: Cell::new(0), forward, back }))
+    }
+
+    /// Since 1970. Computing takes no told time, and in the world it does: each look at the clock finds it later.
+    pub(super) fn now(&self) -> Duration {
+        let Showing { begun, time, looks, forward, back } = &*self.0;
+        looks.set(looks.get() + 1);
+        let passed = begun.elapsed() + Duration::from_micros(looks.get());
+        (*time + passed + forward.get()).saturating_sub(back.get())
+    }
+
+    /// Sets it forward, or back.
+    pub(super) fn set(&self, ClockLeap { by, back }: ClockLeap) {
+        let sum = if back { &self.0.back } else { &self.0.forward };
+        sum.set(sum.get() + by);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn it_goes_on_from_where_it_was_set() {
+        let hours = |count| Duration::from_hours(count);
+        let clock = HostClock::start(hours(100));
+        clock.set(ClockLeap { by: hours(6), back: false });
+        tokio::time::advance(hours(1)).await;
+        assert_eq!(clock.now(), hours(107) + Duration::from_micros(1));
+        clock.clone().set(ClockLeap { by: hours(8), back: true });
+        assert_eq!(clock.now(), hours(99) + Duration::from_micros(2));
+    }
+}

@@ -1,0 +1,111 @@
+//! Defects that are seeded into the engine (`windlass_core::defect`): `windlass check` finds each by a rule, and without one it
+//! finds nothing.
+#![cfg(debug_assertions)]
+
+use std::path::{Path, PathBuf};
+
+use anyhow::ensure;
+use windlass_check::Rule;
+use windlass_core::defect::Defect;
+use windlass_tests::{marker, paths};
+
+use self::Guest::{Composer, ReplicaSet, WebApp};
+use super::told::{self, Trial, told};
+use crate::composite::OWNS;
+
+/// A plugin that shows defects.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Guest {
+    WebApp,
+    ReplicaSet,
+    /// The guest `composer`, for whose parents the host keeps a finalizer.
+    Composer,
+}
+
+/// A defect; the plugin, the scenario and the faults that show it; the seed that begins near them, within so many runs; and the rule
+/// by which it is found.
+type Case = (Defect, Guest, &'static str, &'static [&'static str], u64, usize, Rule);
+
+/// Without faults there is no class, and no run is left for one.
+const CASES: [Case; 16] = [
+    (Defect::AddWhileRunningIsLost, WebApp, "webapp", &["delay"], 1, 5, Rule::Converges),
+    (Defect::FailureIsForgotten, WebApp, "webapp", &["error-500"], 1, 8, Rule::Fails),
+    (Defect::ConflictIsForgotten, WebApp, "webapp", &["error-409"], 1, 8, Rule::Converges),
+    (Defect::UnseenDeletionIsKept, WebApp, "webapp", &["hidden-events"], 4, 10, Rule::Steps),
+    (Defect::StartQueuesNothing, WebApp, "webapp", &["crash"], 1, 8, Rule::Converges),
+    (Defect::RequeueAfterIsIgnored, WebApp, "webapp-by-hand", &[], 1, 2, Rule::Steps),
+    (Defect::FormerOwnerIsNotTold, WebApp, "webapp-by-hand", &[], 1, 2, Rule::Steps),
+    (Defect::GateHoldsNothing, ReplicaSet, "replicaset", &["hidden-events"], 2, 14, Rule::NotNeeded),
+    (Defect::FirstWriteIsEnough, ReplicaSet, "replicaset", &["hidden-events"], 2, 14, Rule::NotNeeded),
+    (Defect::IndexKeepsFirstState, ReplicaSet, "replicaset", &[], 1, 2, Rule::Expectation),
+    (Defect::LostWriteIsNotSettled, ReplicaSet, "replicaset", &["lost-late"], 1, 14, Rule::NotNeeded),
+    (Defect::RemovedFieldIsKept, Composer, "composer", &[], 1, 4, Rule::History),
+    (Defect::NothingIsPruned, Composer, "composer", &[], 1, 6, Rule::History),
+    (Defect::AdoptedIsPruned, Composer, "composer", &[], 1, 2, Rule::Expectation),
+    (Defect::FinalizerGoesFirst, Composer, "composer", &[], 1, 2, Rule::Steps),
+    (Defect::FinalizerIsLeftOn, Composer, "composer", &["error-500"], 2, 12, Rule::Stuck),
+];
+
+impl Guest {
+    /// The file of the plugin, which may be made in `folder`.
+    fn file(self, folder: &Path) -> anyhow::Result<PathBuf> {
+        Ok(match self {
+            WebApp => paths::plugins()?.join("webapp.wasm"),
+            ReplicaSet => paths::plugins()?.join("replicaset.wasm"),
+            Composer => {
+                let file = folder.join("composer.wasm");
+                marker::write("composer", OWNS, "ends", &file)?;
+                file
+            }
+        })
+    }
+
+    /// Looks for all defects that this plugin shows.
+    fn shows_its_defects(self) -> anyhow::Result<()> {
+        let folder = tempfile::tempdir()?;
+        told::with(&self.file(folder.path())?, async |plugin| {
+            let (mut wrong, mut without) = (Vec::new(), Vec::new());
+            for (defect, _, scenario, classes, seed, runs, rule) in CASES.iter().filter(|case| case.1 == self) {
+                let trial = Trial { scenario, classes, runs: *runs, seed: *seed };
+                if !without.contains(&(*scenario, *classes, *runs)) {
+                    without.push((*scenario, *classes, *runs));
+                    let right = plugin.check(&trial).await?;
+                    if !right.findings.is_empty() {
+                        wrong.push(format!("without {defect:?}: {:#?}", told(&right)));
+                    }
+                }
+                let seeded = defect.seed();
+                let report = plugin.check(&trial).await?;
+                drop(seeded);
+                match report.findings.iter().find(|finding| finding.rule == *rule) {
+                    Some(found) => println!("figures: {defect:?}: {} in run {}", rule.name(), found.run),
+                    None => wrong.push(format!("{defect:?}: {:#?} and not {}", told(&report), rule.name())),
+                }
+            }
+            ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+            Ok(())
+        })
+    }
+}
+
+#[test]
+fn the_defects_that_a_webapp_shows_are_found() -> anyhow::Result<()> {
+    WebApp.shows_its_defects()
+}
+
+#[test]
+fn the_defects_that_a_replicaset_shows_are_found() -> anyhow::Result<()> {
+    ReplicaSet.shows_its_defects()
+}
+
+#[test]
+fn the_defects_that_a_composer_shows_are_found() -> anyhow::Result<()> {
+    Composer.shows_its_defects()
+}
+
+#[test]
+fn each_defect_is_looked_for() {
+    for defect in Defect::ALL {
+        assert!(CASES.iter().any(|case| case.0 == defect), "{defect:?} is not");
+    }
+}

@@ -1,0 +1,63 @@
+//! Plugins that are checked in this process, each in a told world on the thread that asks for it: they are loaded once, however
+//! often they are checked.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+use tokio::runtime::{Builder, Handle};
+use windlass_check::{CheckSubject, Effort, Report, scenario};
+use windlass_core::features::Features;
+use windlass_tests::{busy, paths};
+use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
+
+/// A plugin in its told world.
+pub(super) struct ToldPlugin(Arc<Plugin>);
+
+/// How much is tried, and where chance follows from.
+pub(super) struct Trial<'a> {
+    pub(super) scenario: &'a str,
+    /// Faults of these classes. None: of all.
+    pub(super) classes: &'a [&'a str],
+    pub(super) runs: usize,
+    pub(super) seed: u64,
+}
+
+/// Loads the plugin of `file`, and does this `work` with it.
+pub(super) fn with<T>(file: &Path, work: impl AsyncFnOnce(&ToldPlugin) -> anyhow::Result<T>) -> anyhow::Result<T> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let _turn = busy::turn().await?;
+        let options = SandboxOptions {
+            threads: 1,
+            concurrent_calls: 4,
+            runtime: Some(Handle::current()),
+            cache: Some(paths::cache()?),
+            ..SandboxOptions::default()
+        };
+        let plugin = Sandbox::new(options)?.load(file).await?;
+        tokio::time::pause();
+        work(&ToldPlugin(plugin)).await
+    })
+}
+
+impl ToldPlugin {
+    /// Checks it under a scenario of tests/scenarios.
+    pub(super) async fn check(&self, trial: &Trial<'_>) -> anyhow::Result<Report> {
+        let Trial { scenario, classes, runs, seed } = *trial;
+        let subject = CheckSubject { plugin: self.0.clone(), features: Features::default() };
+        let file = paths::root().join(format!("tests/scenarios/{scenario}.yaml"));
+        let classes = classes.iter().map(|class| (*class).to_owned()).collect();
+        let effort = Effort { seed, runs, classes, spent: &|| 0.0, progress: &mut |_, _| {} };
+        windlass_check::check(subject, scenario::read(&file)?, effort).await.context("it cannot be checked")
+    }
+}
+
+/// The findings, with the first detail of each.
+pub(super) fn told(report: &Report) -> Vec<String> {
+    let told = report.findings.iter().map(|finding| {
+        let faults: Vec<&str> = finding.faults.iter().map(|fault| &*fault.name).collect();
+        format!("{}: {:?}, by {faults:?}", finding.rule.name(), finding.details.first())
+    });
+    told.collect()
+}
