@@ -1,5 +1,7 @@
 //! The bugs, by their names.
 
+use std::hint::black_box;
+
 use serde_json::{Value, json};
 use windlass_sdk::{Error, Failures, ObjectRef, Outcome, cache, clock, live, random, writes};
 
@@ -26,6 +28,7 @@ pub(crate) fn reconcile(object: &Buggy) -> Result<Outcome, Failures> {
         "does-not-look" => does_not_look(object)?,
         "makes-anew" => makes_anew(object)?,
         "keeps-its-first-wish" => keeps_first_wish(object)?,
+        "never-ends" => never_ends(),
         other => return Err(Failures::terminal(format!("there is no bug {other:?}"))),
     }
     Ok(Outcome::Done)
@@ -154,4 +157,15 @@ fn keeps_first_wish(object: &Buggy) -> Result<(), Error> {
         object.apply()?;
     }
     Ok(())
+}
+
+/// It computes for ever, and says how far it has come.
+fn never_ends() -> ! {
+    let mut steps = 0_u64;
+    loop {
+        steps = black_box(steps + 1);
+        if steps.is_multiple_of(10_000_000) {
+            windlass_sdk::log::info!("{steps} steps");
+        }
+    }
 }
