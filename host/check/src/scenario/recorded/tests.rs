@@ -101,7 +101,6 @@ fn what_the_plugin_was_shown_is_there_and_what_it_makes_or_owners_bring_is_not()
     let expected = [
         "CustomResourceDefinition default/shops.e.com",
         "ConfigMap etc/settings",
-        "Namespace default/default",
         "Namespace default/etc",
         "Namespace default/prod",
         "Secret prod/key",

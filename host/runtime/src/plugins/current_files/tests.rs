@@ -83,10 +83,13 @@ async fn a_current_version_that_goes_is_made_anew_of_the_same_bytes_and_of_no_ot
     scene.says("rollout: shadow");
     scene.put("shop.wasm", "old");
     scene.heard().await;
+    // So that it is looked at, with the current version.
+    scene.put("api.wasm", "other");
+    assert_eq!(scene.heard().await, ["api.wasm is there"]);
     let current = scene.stage.plugins.join("shop.current.wasm");
     std::fs::remove_file(&current).expect("it is there");
-    scene.put("shop.other.wasm", "so that there is news");
-    assert_eq!(scene.heard().await, ["shop.other.wasm is there"]);
+    scene.put("web.wasm", "other");
+    assert_eq!(scene.heard().await, ["web.wasm is there"]);
     assert_eq!(scene.has("shop.current.wasm").as_deref(), Some("old"));
     scene.put("shop.wasm", "new");
     assert_eq!(scene.heard().await, ["shop.wasm is there"]);
