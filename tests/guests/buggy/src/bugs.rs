@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use serde_json::{Value, json};
-use windlass_sdk::{Error, Failures, ObjectRef, Outcome, cache, clock, live, random, writes};
+use windlass_sdk::{Error, Failures, ObjectRef, Outcome, cache, clock, info, live, random, writes};
 
 use crate::Buggy;
 
@@ -165,7 +165,7 @@ fn never_ends() -> ! {
     loop {
         steps = black_box(steps + 1);
         if steps.is_multiple_of(10_000_000) {
-            windlass_sdk::log::info!("{steps} steps");
+            info!("{steps} steps");
         }
     }
 }
