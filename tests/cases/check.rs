@@ -134,7 +134,7 @@ async fn without_the_hosts_expectations_the_replicaset_makes_too_many() -> anyho
 }
 
 /// Each bug, the rule by which it is found, and the runs that it takes.
-const BUGS: [(&str, &str, &str); 18] = [
+const BUGS: [(&str, &str, &str); 19] = [
     ("notes-before-it-does", "converges", "20"),
     ("notes-after-it-did", "converges", "20"),
     ("creates-once", "fails", "20"),
@@ -153,6 +153,7 @@ const BUGS: [(&str, &str, &str); 18] = [
     ("does-not-look", "converges", "40"),
     ("makes-anew", "not-needed", "40"),
     ("trusts-the-clock", "traps", "60"),
+    ("never-ends", "traps", "2"),
 ];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -208,6 +209,21 @@ async fn a_finding_is_told_as_a_story_and_can_be_had_again() -> anyhow::Result<(
         junit.contains("<testcase classname=\"buggy\" name=\"fails\">") && junit.ends_with("</testsuites>\n"),
         "{junit}"
     );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_that_computes_for_ever_is_stopped_at_the_same_place_each_time() -> anyhow::Result<()> {
+    let folder = Folder::buggy("never-ends")?;
+    let plugin = folder.file("buggy.wasm").display().to_string();
+    let arguments = [plugin.as_str(), "--runs", "1", "--budget", "10m"];
+    let (code, out, errors) = check(&arguments).await?;
+    ensure!(code == 1 && out.contains("the instructions that stand for 1s of processor time"), "{code} {out}{errors}");
+    let file = folder.file(".windlass/findings/buggy-1-traps.json").display().to_string();
+    let again = async || check(&[plugin.as_str(), "--again", &file]).await;
+    let (first, second) = (again().await?, again().await?);
+    ensure!(first.0 == 1 && first.1.contains("0000000 steps"), "{first:?}");
+    ensure!(first == second, "{first:?} {second:?}");
     Ok(())
 }
 

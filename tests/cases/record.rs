@@ -5,17 +5,22 @@ use std::path::Path;
 use std::process::Stdio;
 
 use anyhow::{Context, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::process::Command;
 use windlass_tests::host::Host;
 use windlass_tests::server::{Kind, Server};
 use windlass_tests::{admin, busy, objects, paths, story};
 
-/// Runs `windlass replay`, which finds no cluster. Answers the exit code, what it prints, and what it says on standard error.
 async fn replay<S: AsRef<OsStr>>(arguments: &[S]) -> anyhow::Result<(i32, String, String)> {
+    windlass("replay", arguments).await
+}
+
+/// Runs a command that finds no cluster. Answers the exit code, what it prints, and what it says on standard error.
+async fn windlass<S: AsRef<OsStr>>(command: &str, arguments: &[S]) -> anyhow::Result<(i32, String, String)> {
     let _turn = busy::turn().await?;
+    let name = command;
     let mut command = Command::new(paths::windlass()?);
-    command.arg("replay").args(arguments).env("WINDLASS_CACHE_DIR", paths::cache()?).env("KUBECONFIG", "/nowhere");
+    command.arg(name).args(arguments).env("WINDLASS_CACHE_DIR", paths::cache()?).env("KUBECONFIG", "/nowhere");
     let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Ok((output.status.code().context("it was killed")?, text(&output.stdout), text(&output.stderr)))
@@ -69,6 +74,77 @@ async fn a_recording_replays_without_a_server_and_tells_what_another_plugin_woul
     std::fs::copy(&other, &plugin)?;
     let (code, _, errors) = replay(&[&recordings]).await?;
     ensure!(code == 2 && errors.contains("--plugin"), "{code} {errors}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_starts_from_what_was_recorded() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let [plugin, recordings, other] =
+        ["webapp.wasm", "recordings", "chameleon.wasm"].map(|name| folder.path().join(name));
+    std::fs::copy(paths::plugins()?.join("webapp.wasm"), &plugin)?;
+    recorded(&plugin, &recordings).await?;
+
+    std::fs::copy(paths::guest("chameleon")?, &other)?;
+    let definition = paths::example("crd.yaml");
+    let with = |plugin: &Path| {
+        let flags = ["--load", "--from-recording", "--runs", "--output"].map(OsStr::new);
+        let values = [definition.as_os_str(), recordings.as_os_str(), OsStr::new("4"), OsStr::new("json")];
+        let given = flags.into_iter().zip(values).flat_map(|(flag, value)| [flag, value]);
+        [plugin.as_os_str()].into_iter().chain(given).map(OsStr::to_owned).collect::<Vec<_>>()
+    };
+    let (code, out, errors) = windlass("check", &with(&plugin)).await?;
+    ensure!(code == 0 && errors.contains("1 of 1 recorded objects become scenarios"), "{code} {out}{errors}");
+    let report: Value = serde_json::from_str(&out)?;
+    let scenario = report[0]["scenario"].as_str().context("it has a name")?;
+    ensure!(scenario.starts_with("webapp-") && scenario.ends_with(story::NAME), "{report:#}");
+    ensure!(report[0]["calls"].as_u64() > Some(3) && report[0]["findings"] == json!([]), "{report:#}");
+
+    let (code, _, errors) = windlass("check", &with(&other)).await?;
+    ensure!(code == 2 && errors.contains("no call of the plugin chameleon is recorded there"), "{code} {errors}");
+    Ok(())
+}
+
+/// A recording of one call of the guest `buggy`, whose object has this size.
+fn recording(size: &Value) -> String {
+    let metadata = json!({"name": "shop", "namespace": "prod"});
+    let object = json!({
+        "apiVersion": "tests.windlass.dev/v1", "kind": "Buggy", "metadata": metadata, "spec": {"bug": "", "size": size},
+    });
+    let header =
+        json!({"format": "windlass.dev/recording/v1", "plugin": "buggy", "host": "0", "redacted": ["/spec/size"]});
+    let call = json!({
+        "component": {"plugin": "buggy", "digest": "0", "interface": "0.2.0", "file": "buggy.wasm"},
+        "export": "reconcile", "began": "2026-11-26T02:00:00Z",
+        "request": {
+            "controller": "buggy", "apiVersion": "tests.windlass.dev/v1", "kind": "Buggy", "namespace": "prod",
+            "name": "shop", "object": object.to_string(), "deleting": false, "attempt": 0, "traceId": "0", "triggers": [],
+            "config": "{}",
+        },
+        "surroundings": {}, "imports": [], "result": {"done": true}, "used": {"cpuUs": 1, "wallUs": 2},
+    });
+    format!("{header}\n{call}\n")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_names_the_values_that_a_recording_does_not_tell_if_an_object_is_refused() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let [plugin, file] = ["buggy.wasm", "recording.jsonl"].map(|name| folder.path().join(name));
+    std::fs::copy(paths::guest("buggy")?, &plugin)?;
+    std::fs::copy(paths::root().join("tests/guests/buggy/crd.yaml"), folder.path().join("crd.yaml"))?;
+    let with = [plugin.as_os_str(), OsStr::new("--from-recording"), file.as_os_str(), OsStr::new("--runs=2")];
+    std::fs::write(&file, recording(&json!(2)))?;
+    let (code, out, errors) = windlass("check", &with).await?;
+    ensure!(code == 0 && out.contains("scenario buggy-prod-shop"), "{code} {out}{errors}");
+    std::fs::write(&file, recording(&json!("<redacted:0123456789ab>")))?;
+    let (code, out, errors) = windlass("check", &with).await?;
+    ensure!(code == 2, "{code} {out}{errors}");
+    for part in ["spec.size: Invalid value", "Buggy prod/shop /spec/size", "write a scenario with other values"] {
+        ensure!(errors.contains(part), "{part} is not in {errors}");
+    }
+    std::fs::write(&file, "")?;
+    let (code, _, errors) = windlass("check", &with).await?;
+    ensure!(code == 2 && errors.contains("has no call"), "{code} {errors}");
     Ok(())
 }
 

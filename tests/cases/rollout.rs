@@ -102,3 +102,52 @@ async fn what_a_next_version_would_do_is_shown_before_it_does_anything() -> anyh
     assert!(annotations.get(COUNTED[0]).is_none(), "it is the only one now: {annotations}");
     Ok(())
 }
+
+/// Every new file waits.
+const WAITS: &str = "\
+apiVersion: windlass.dev/v1alpha1
+kind: PluginPolicy
+plugin: chameleon
+rollout: shadow
+rules: [{apiGroups: [\"\"], resources: [configmaps], verbs: [get, list, watch, create, update, patch]}]
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_replaced_waits_if_its_policy_says_so_also_after_a_restart() -> anyhow::Result<()> {
+    let server = Server::start(Kind::Embedded).await?;
+    let directory = tempfile::tempdir()?;
+    let own = directory.path().join("chameleon.wasm");
+    std::fs::write(directory.path().join("chameleon.policy.yaml"), WAITS)?;
+    chameleon::write("requeue", &own)?;
+    let run = async || watched(&server, directory.path(), &["--leases=none", "--grants=policy"]).await;
+    let (host, _) = run().await?;
+    host.says("controller started").await?;
+    host.terminate().await?;
+    // While no host runs.
+    delivery::replace(&own, write_other)?;
+    let (host, address) = run().await?;
+    host.says("the next version is called as a shadow").await?;
+    create(&server, "first").await?;
+    let annotations = counted(&server, "first", COUNTED[0], "6").await?;
+    assert!(annotations.get(COUNTED[1]).is_none(), "what ran before runs: {annotations}");
+
+    let place = [OsStr::new("--plugins"), directory.path().as_os_str()];
+    let gave_up = rollout("abort", &place).await?;
+    assert!(String::from_utf8(gave_up.stdout)?.contains("again the same as chameleon.current.wasm"));
+    host.says("there is no next version any more").await?;
+    assert!(!rollout("promote", &place).await?.status.success(), "none waits");
+
+    delivery::replace(&own, write_other)?;
+    until("it waits again", || async {
+        let (_, said) = asked("status", address).await?;
+        anyhow::ensure!(said.contains("shadowing"), "{said}");
+        Ok(())
+    })
+    .await?;
+    let promoted = rollout("promote", &place).await?;
+    assert!(String::from_utf8(promoted.stdout)?.contains("chameleon.wasm is the current version now"));
+    host.says("a new generation has taken over").await?;
+    create(&server, "second").await?;
+    counted(&server, "second", COUNTED[1], "6").await?;
+    Ok(())
+}

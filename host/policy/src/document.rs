@@ -23,7 +23,7 @@ use self::check::{check_http, check_rule, is_definition, is_finalizer, is_subdom
 use self::problems::DocumentProblems;
 use self::shape::{DocumentHead, PolicyDocument, PromoteAfterDocument, RolloutDocument};
 use super::problem::Problem;
-use super::{Policy, PolicyError, PromoteAfter};
+use super::{Policy, PolicyError, PromoteAfter, RolloutStrategy};
 
 /// The `kind` of a plugin's policy.
 pub const POLICY: &str = "PluginPolicy";
@@ -51,6 +51,7 @@ pub fn policy(path: &Path, text: &[u8], plugin: &str) -> Result<Policy, PolicyEr
             instances: document.instances.as_ref().map(|instances| instances.value.into()).unwrap_or_default(),
             paused: document.paused.as_ref().is_some_and(|paused| paused.value),
             impersonate: document.impersonate.as_ref().and_then(|text| service_account(text, &mut problems)),
+            rollout: document.rollout.as_ref().map(|rollout| strategy(rollout, &mut problems)).unwrap_or_default(),
             promote_after: document.rollout.as_ref().and_then(|rollout| promote_after(rollout, &mut problems)),
             allowance: Arc::new(allowance(document, &mut problems)),
         }
@@ -102,8 +103,16 @@ fn service_account(text: &Spanned<String>, problems: &mut DocumentProblems) -> O
     Some(ServiceAccount { namespace: namespace.into(), name: name.into() })
 }
 
+fn strategy(rollout: &Spanned<RolloutDocument>, problems: &mut DocumentProblems) -> RolloutStrategy {
+    let RolloutDocument { strategy, promote_after } = &rollout.value;
+    if strategy.is_none() && promote_after.is_none() {
+        problems.at(rollout, "`rollout` says nothing: `shadow`, or a map with `strategy` or `promoteAfter`".to_owned());
+    }
+    strategy.map(RolloutStrategy::from).unwrap_or_default()
+}
+
 fn promote_after(rollout: &Spanned<RolloutDocument>, problems: &mut DocumentProblems) -> Option<PromoteAfter> {
-    let PromoteAfterDocument { calls, time } = &rollout.value.promote_after;
+    let PromoteAfterDocument { calls, time } = rollout.value.promote_after.as_ref()?;
     if *calls == 0 {
         problems.at(rollout, "`promoteAfter.calls` is 0, and no call proves nothing: at least 1".to_owned());
         return None;

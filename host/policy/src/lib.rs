@@ -35,10 +35,22 @@ pub struct Policy {
     pub instances: Instances,
     /// As whom the plugin acts. None: as the host.
     pub impersonate: Option<ServiceAccount>,
+    /// How another file of it comes to run.
+    pub rollout: RolloutStrategy,
     /// When its next version takes over by itself. None: when the operator promotes it.
     pub promote_after: Option<PromoteAfter>,
     /// The most that the plugin may do.
     pub allowance: Arc<Allowance>,
+}
+
+/// How another `NAME.wasm` comes to run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RolloutStrategy {
+    /// It replaces what runs, on probation.
+    #[default]
+    Replace,
+    /// It is the next version, and a shadow, until it is promoted.
+    Shadow,
 }
 
 /// How long a next version must have agreed with the current one before it takes over by itself.

@@ -36,6 +36,8 @@ pub(crate) enum Content {
     Is([u8; 32]),
     /// It is there and cannot be read.
     Unreadable(Problem),
+    /// It is there, and may not run, and why. Nobody who only looks at files says so.
+    Withheld(Problem),
     /// It has more bytes than it may have, so it is not read.
     TooLarge(u64),
     /// It is not there any more.

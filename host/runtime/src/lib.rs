@@ -32,6 +32,6 @@ pub use manager::{HostError, run, run_loaded};
 pub use observe::admin::ListenError;
 pub use plugins::directory::{AllowedError, DirectoryError};
 pub use plugins::leftovers::NamedKinds;
-pub use plugins::rollout::{RolloutError, abort, promote};
+pub use plugins::rollout::{RolledOut, RolloutError, abort, promote};
 pub use policies::{GrantMode, PoliciesError, PolicySettings, SUFFIX as POLICY_SUFFIX, read_ceiling, read_policy};
 pub use settings::{QUICK_FROM, Settings, processors};

@@ -74,7 +74,16 @@ impl BuildArgs {
 /// The sandbox that loads the built plugin. It caches the compiled code for the host that runs the plugin, which is compiled
 /// quickly if the plugin's file is of `quick_from` bytes or more.
 pub(super) fn sandbox(limits: &LimitArgs, cache: Option<PathBuf>, quick_from: Option<u64>) -> anyhow::Result<Sandbox> {
-    let (compiler, mut limits) = (super::compiler()?, limits.limits()?);
+    sandbox_within(limits.limits()?, cache, quick_from)
+}
+
+/// The same within these limits.
+pub(super) fn sandbox_within(
+    mut limits: Limits,
+    cache: Option<PathBuf>,
+    quick_from: Option<u64>,
+) -> anyhow::Result<Sandbox> {
+    let compiler = super::compiler()?;
     if limits.compile_deadline == Limits::default().compile_deadline {
         // It is the author's own plugin, on a machine that has just compiled it.
         limits.compile_deadline = COMPILE_DEADLINE;

@@ -13,11 +13,12 @@ use serde_json::Value;
 use tokio::runtime::Handle;
 use windlass_author::build::{self, BuildRequest};
 use windlass_author::documents;
-use windlass_check::scenario::{self, Scenario};
+use windlass_check::scenario::{self, RecordedScenario, Scenario};
 use windlass_check::{Baseline, CheckSubject, Effort, FAULT_CLASSES, Finding, Report, Reproduction};
 use windlass_core::error::explained;
-use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
+use windlass_wasm::{Limits, Metering, Plugin, Sandbox, SandboxOptions};
 
+use super::check_recorded;
 use super::check_report::{self, junit};
 use super::features::FeatureGateArgs;
 use super::limits::LimitArgs;
@@ -42,6 +43,10 @@ pub(super) struct CheckArgs {
     /// is made of crd.yaml and sample.yaml.
     #[arg(long, value_name = "FILE|DIR")]
     scenario: Option<PathBuf>,
+    /// Start from what production has shown: a recording, or a directory of them, as `windlass run --record DIR` writes them. Each
+    /// recorded object becomes a scenario, up to 8; the definition is that of crd.yaml or --load.
+    #[arg(long, value_name = "FILE|DIR", conflicts_with = "scenario")]
+    from_recording: Option<PathBuf>,
     /// Manifests to make a scenario of, instead of crd.yaml and sample.yaml in the plugin's folder or beside its file: definitions, a
     /// sample of the plugin's kind, and what else is to be there. May be repeated.
     #[arg(long, value_name = "FILE", conflicts_with = "scenario")]
@@ -62,7 +67,7 @@ pub(super) struct CheckArgs {
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value = "text")]
     output: ReportFormat,
     /// Have the run of a finding again, and tell it whole: a file that an earlier check has written.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["scenario", "load", "runs", "budget", "faults", "seed"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["scenario", "from_recording", "load", "runs", "budget", "faults", "seed"])]
     again: Option<PathBuf>,
     /// A file of findings that are accepted: they are not told, and are no reason to fail.
     #[arg(long, value_name = "FILE", conflicts_with = "again")]
@@ -132,7 +137,7 @@ impl CheckArgs {
             let folder = documents::authors_folder(named).unwrap_or_else(|| beside.to_owned());
             return self.with_manifests(named.clone(), folder);
         }
-        let sandbox = super::build::sandbox(&self.limits, self.cache_dir.clone(), None)?;
+        let sandbox = super::build::sandbox_within(self.limits()?, self.cache_dir.clone(), None)?;
         let wish = BuildRequest { folder: named.clone(), out: None, verbose: false, traceable: true };
         let built = build::build(&wish, &sandbox).await?;
         self.with_manifests(built.path, named.clone())
@@ -154,9 +159,14 @@ impl CheckArgs {
         Ok(CheckedPlugin { plugin, folder, load, samples })
     }
 
+    /// By fuel, so that the same seed gives the same run, whatever else the machine does.
+    fn limits(&self) -> anyhow::Result<Limits> {
+        Ok(Limits { metering: Metering::Fuel, ..self.limits.limits()? })
+    }
+
     async fn loaded(&self, path: &Path) -> anyhow::Result<Arc<Plugin>> {
         let options = SandboxOptions {
-            limits: self.limits.limits()?,
+            limits: self.limits()?,
             compiler: super::compiler()?,
             cache: self.cache_dir.clone().or_else(windlass_wasm::default_cache_dir),
             threads: 1,
@@ -167,7 +177,17 @@ impl CheckArgs {
         Ok(Sandbox::new(options)?.load(path).await?)
     }
 
-    fn scenarios(&self, plugin: &Plugin, checked: &CheckedPlugin) -> anyhow::Result<Vec<Scenario>> {
+    fn scenarios(&self, plugin: &Plugin, checked: &CheckedPlugin) -> anyhow::Result<Vec<RecordedScenario>> {
+        if let Some(path) = &self.from_recording {
+            let load: Vec<_> = checked.load.iter().chain(&checked.samples).cloned().collect();
+            return check_recorded::scenarios(path, plugin.name(), &load);
+        }
+        let told = |scenario| RecordedScenario { scenario, redacted: vec![] };
+        Ok(self.told_scenarios(plugin, checked)?.into_iter().map(told).collect())
+    }
+
+    /// Those that somebody has written, or that is made of a sample.
+    fn told_scenarios(&self, plugin: &Plugin, checked: &CheckedPlugin) -> anyhow::Result<Vec<Scenario>> {
         let own = checked.folder.join(SCENARIOS);
         let named = self.scenario.clone().or_else(|| (self.load.is_empty() && own.is_dir()).then_some(own));
         if let Some(named) = named {
@@ -184,7 +204,7 @@ impl CheckArgs {
     async fn check(&self, subject: CheckSubject, checked: &CheckedPlugin) -> anyhow::Result<ExitCode> {
         let baseline = self.baseline.as_deref().map(Baseline::read).transpose()?;
         let mut reports = Vec::new();
-        for scenario in self.scenarios(&subject.plugin, checked)? {
+        for RecordedScenario { scenario, redacted } in self.scenarios(&subject.plugin, checked)? {
             let began = Instant::now();
             let mut progress = |done: usize, of: usize| show_progress(&scenario.name, done, of);
             let effort = Effort {
@@ -194,8 +214,15 @@ impl CheckArgs {
                 spent: &|| began.elapsed().div_duration_f64(self.budget),
                 progress: &mut progress,
             };
-            let mut report = windlass_check::check(subject.clone(), scenario.clone(), effort).await?;
+            let checking = windlass_check::check(subject.clone(), scenario.clone(), effort).await;
             clear_progress();
+            let mut report = match checking {
+                Err(error) if !redacted.is_empty() => {
+                    return Err(check_recorded::refused(&error.to_string(), &redacted));
+                }
+                checked => checked?,
+            };
+            check_recorded::usable(&report, &redacted)?;
             let not_met = baseline.as_ref().map(|it| it.take_out(&mut report)).unwrap_or_default();
             let files = keep(&report, &scenario, &checked.folder.join(FINDINGS))?;
             if self.output == ReportFormat::Text {

@@ -4,6 +4,7 @@ mod apiserver;
 mod build;
 mod change;
 mod check;
+mod check_recorded;
 mod check_report;
 mod children;
 mod dev;

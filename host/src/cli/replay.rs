@@ -123,7 +123,8 @@ impl ReplayArgs {
             let Some(call) = calls.last() else { continue };
             let file = Path::new(&call.component.file);
             let advice = "name the recorded file with --plugin, or another version of it";
-            match sandbox.load(file).await {
+            // It may be NAME.current.wasm.
+            match sandbox.load_as(name, file).await {
                 Ok(plugin) if call.component.digest == **plugin.digest() => plugins.push(plugin),
                 Ok(plugin) => report.note(format!(
                     "{} is not what was recorded any more: it is {}, and was {}; {advice}",

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use windlass_core::error::explained;
-use windlass_runtime::{abort, promote};
+use windlass_runtime::{RolledOut, abort, promote};
 
 use super::OutputFormat;
 
@@ -41,14 +41,14 @@ enum RolloutCommand {
     /// something does; 2, no call was compared, or the host does not answer.
     #[command(after_help = "Example:\n  windlass rollout diff shop --admin-address 127.0.0.1:8080")]
     Diff(CompareArgs),
-    /// Make the next version the current one: rename NAME.next.wasm to NAME.wasm.
+    /// Make the next version the current one: rename NAME.next.wasm to NAME.wasm, or copy NAME.wasm to NAME.current.wasm.
     ///
-    /// A host that follows the directory swaps the version in, and has it on probation, as it does with every new version.
+    /// The second is where the plugin's policy says `rollout: shadow`. A host that follows the directory swaps the version in, and has it on probation, as it does with every new version.
     #[command(
         after_help = "Example:\n  windlass rollout promote shop --plugins /etc/windlass/plugins --digest 605a0172cb36"
     )]
     Promote(PromoteArgs),
-    /// Give the next version up: delete NAME.next.wasm.
+    /// Give the next version up: delete NAME.next.wasm, or put NAME.current.wasm in the place of NAME.wasm.
     #[command(after_help = "Example:\n  windlass rollout abort shop --plugins /etc/windlass/plugins")]
     Abort(DirectoryArgs),
 }
@@ -100,16 +100,27 @@ impl RolloutArgs {
             RolloutCommand::Status(args) => args.status().await,
             RolloutCommand::Diff(args) => args.diff().await,
             RolloutCommand::Promote(PromoteArgs { place: DirectoryArgs { plugin, plugins }, digest }) => {
-                let digest = promote(&plugins, &plugin, digest.as_deref())?;
-                super::print(&format!("{plugin}.next.wasm is {plugin}.wasm now, digest {digest}\n"))?;
+                super::print(&told(&promote(&plugins, &plugin, digest.as_deref())?))?;
                 Ok(ExitCode::SUCCESS)
             }
             RolloutCommand::Abort(DirectoryArgs { plugin, plugins }) => {
-                abort(&plugins, &plugin)?;
-                super::print(&format!("{plugin}.next.wasm is gone; {plugin}.wasm goes on\n"))?;
+                super::print(&told(&abort(&plugins, &plugin)?))?;
                 Ok(ExitCode::SUCCESS)
             }
         }
+    }
+}
+
+/// What has become of both files.
+fn told(done: &RolledOut) -> String {
+    let [next, current] =
+        [&done.next, &done.current].map(|path| path.file_name().unwrap_or_default().to_string_lossy());
+    let kept = done.next.exists();
+    match &done.promoted {
+        Some(digest) if kept => format!("{next} is the current version now, and {current} the same; digest {digest}\n"),
+        Some(digest) => format!("{next} is {current} now, digest {digest}\n"),
+        None if kept => format!("{next} is again the same as {current}, which goes on\n"),
+        None => format!("{next} is gone; {current} goes on\n"),
     }
 }
 
@@ -194,7 +205,9 @@ fn status(plugin: &Value) -> String {
     let version = |of: &Value| format!("{} ({})", text(&of["version"]), short(&of["digest"]));
     let mut lines = vec![format!("{}  current  {}", text(&plugin["name"]), version(plugin))];
     if next.is_null() {
-        lines.push("no next version: put NAME.next.wasm beside NAME.wasm".to_owned());
+        lines.push(
+            "no next version: put NAME.next.wasm beside NAME.wasm, or see `rollout: shadow` of policies".to_owned(),
+        );
         return lines.join("\n") + "\n";
     }
     lines.push(format!("  next      {}, {}", version(next), text(&next["state"])));

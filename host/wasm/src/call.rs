@@ -155,6 +155,7 @@ impl Callee<'_> {
             store.data_mut().world = world;
             store.data_mut().meter.begin_another(self.limits.clone(), begins(cpu_permit), self.cpu.clone());
             store.set_epoch_deadline(1);
+            refuel(&mut store, &self.limits);
             return Seat { store, instance: Some(instance), served, terms };
         }
         let memory = cpu_permit.without(self.room(self.counters.memory_expected())).await;
@@ -174,6 +175,7 @@ impl Callee<'_> {
         store.set_hostcall_fuel(self.limits.transfer_bytes);
         store.limiter_async(|state| &mut state.meter);
         store.set_epoch_deadline(1);
+        refuel(&mut store, &self.limits);
         store.epoch_deadline_callback(|store| {
             let way = store.data().meter.give_way()?;
             // When a guest is interrupted is chance, which a told world does not have.
@@ -207,6 +209,13 @@ struct Seat {
     served: Service,
     /// Of the call, if its instance may serve others of the same. None: it may not.
     terms: Option<Terms>,
+}
+
+/// Gives a call its fuel, if that is what stops it.
+fn refuel(store: &mut Store<CallState>, limits: &Limits) {
+    if let Some(fuel) = limits.fuel() {
+        store.set_fuel(fuel).expect("the engine was made with the same limits");
+    }
 }
 
 fn ended<R>(answer: Option<wasmtime::Result<R>>, state: &CallState) -> Result<R, Stopped> {

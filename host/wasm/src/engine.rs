@@ -8,7 +8,7 @@ use wasmtime::{
     WasmBacktraceDetails, WasmFeatures,
 };
 
-use crate::limits::Limits;
+use crate::limits::{Limits, Metering};
 
 /// Memory of a slot that is made as it was instead of given back after a call: what small plugins write stays mapped, which
 /// saves a third of a fresh call.
@@ -88,6 +88,7 @@ fn base(limits: &Limits) -> Config {
         // Plain calls on fibres: a third cheaper than the component model's own concurrency, which no plugin uses.
         .concurrency_support(false)
         .epoch_interruption(true)
+        .consume_fuel(limits.metering == Metering::Fuel)
         .max_wasm_stack(limits.stack_bytes)
         .async_stack_size(limits.stack_bytes + HOST_STACK)
         // A guest's debug information is not parsed: it would be work without limits, on behalf of a trap.

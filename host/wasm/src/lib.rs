@@ -57,7 +57,7 @@ pub use counters::PluginStats;
 pub use cpu::CpuTime;
 pub use engine::EngineError;
 pub use entry::EntryPoint;
-pub use limits::{Limit, Limits, SetLimitError, Setting, Unit};
+pub use limits::{Limit, Limits, Metering, SetLimitError, Setting, Unit};
 pub use load_error::{LoadError, LoadProblem};
 pub use manifest::{Manifest, ManifestError};
 pub use memory::Held;

@@ -26,9 +26,13 @@ pub use self::settings::{SetLimitError, Setting, Unit};
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use windlass_core::outcome;
 
 use crate::machine;
+
+/// How many times the processor time of a call its clock may show where fuel is what stops it.
+const BEYOND_FUEL: u32 = 60;
 
 /// The limits of one call, of all calls together, and of a file. The defaults suit plugins in any language.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +53,8 @@ pub struct Limits {
     pub most_deadline: Duration,
     /// Processor time of a call: of the guest's code, and of what the host does for it on the guest's thread.
     pub cpu: Duration,
+    /// By what that time is told.
+    pub metering: Metering,
     /// Wall time of one `describe`.
     pub describe_deadline: Duration,
     /// The bytes that a guest may hand to the host in one import call or as its result, all strings and lists together.
@@ -115,6 +121,7 @@ impl Default for Limits {
             deadline: Duration::from_secs(30),
             most_deadline: Duration::from_mins(10),
             cpu: Duration::from_secs(1),
+            metering: Metering::Clock,
             describe_deadline: Duration::from_secs(10),
             transfer_bytes: 8 << 20,
             response_bytes: 8 << 20,
@@ -151,6 +158,21 @@ impl Limits {
         self.guest_memory_bytes.unwrap_or_else(machine::half_of_memory)
     }
 
+    /// The fuel of a call. None: it needs none.
+    pub(crate) fn fuel(&self) -> Option<u64> {
+        let nanoseconds = || u64::try_from(self.cpu.as_nanos()).unwrap_or(u64::MAX);
+        (self.metering == Metering::Fuel).then(nanoseconds)
+    }
+
+    /// The processor time, by the clock, after which a call is stopped.
+    pub(crate) fn most_cpu(&self) -> Duration {
+        match self.metering {
+            Metering::Clock => self.cpu,
+            // Where fuel runs out long before, this only keeps what the host does for the guest from going on for ever.
+            Metering::Fuel => self.cpu.saturating_mul(BEYOND_FUEL),
+        }
+    }
+
     /// The limits of a `describe`.
     pub(crate) fn of_describe(&self) -> Self {
         Self { deadline: self.describe_deadline, transfer_bytes: self.manifest_bytes, ..self.clone() }
@@ -163,6 +185,17 @@ impl Limits {
             asked => (Limit::Deadline, asked),
         }
     }
+}
+
+/// By what a guest's processor time is told. It is a part of the code: what is compiled for one is none for the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Metering {
+    /// By the clock of the guest's thread.
+    Clock,
+    /// By fuel: each instruction of the guest takes some, and the same call is stopped at the same instruction, however busy the
+    /// machine is. One unit stands for a nanosecond. What the host does for the guest takes none.
+    Fuel,
 }
 
 /// A limit at which a guest is stopped.
@@ -261,6 +294,8 @@ pub(crate) enum Value {
     Bytes(usize),
     Count(usize),
     Time(Duration),
+    /// As much of it as is told by fuel.
+    Fuel(Duration),
 }
 
 impl Overrun {
@@ -274,6 +309,10 @@ impl Overrun {
 
     pub(crate) fn time(limit: Limit, value: Duration) -> Self {
         Self { limit, value: Value::Time(value) }
+    }
+
+    pub(crate) fn fuel(limit: Limit, value: Duration) -> Self {
+        Self { limit, value: Value::Fuel(value) }
     }
 }
 
@@ -310,6 +349,7 @@ impl fmt::Display for Value {
             Self::Bytes(bytes) => write!(f, "{bytes} bytes"),
             Self::Count(count) => write!(f, "{count}"),
             Self::Time(time) => write!(f, "{time:?}"),
+            Self::Fuel(time) => write!(f, "the instructions that stand for {time:?}"),
         }
     }
 }

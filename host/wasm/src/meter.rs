@@ -83,7 +83,7 @@ impl Meter {
         if self.time.left().is_zero() {
             return Err(self.time.overrun());
         }
-        let (used, most) = (self.cpu.used_within_poll(), self.limits.cpu);
+        let (used, most) = (self.cpu.used_within_poll(), self.limits.most_cpu());
         if used < most { Ok(used) } else { Err(Overrun::time(Limit::Cpu, most)) }
     }
 

@@ -101,6 +101,9 @@ fn overrun(error: &wasmtime::Error, state: &CallState) -> Option<Overrun> {
     if error.downcast_ref::<Trap>() == Some(&Trap::StackOverflow) {
         return Some(Overrun::bytes(Limit::Stack, limits.stack_bytes));
     }
+    if error.downcast_ref::<Trap>() == Some(&Trap::OutOfFuel) {
+        return Some(Overrun::fuel(Limit::Cpu, limits.cpu));
+    }
     // wasmtime has no type for it; a test holds the text.
     let exhausted = error.root_cause().to_string().contains("fuel allocated for hostcalls has been exhausted");
     let is_describe = state.meter.time().overrun().limit == Limit::DescribeDeadline;

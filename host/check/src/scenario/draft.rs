@@ -40,19 +40,27 @@ pub fn draft(
     let Some(sample) = primaries.into_iter().next() else {
         return Err(DraftError::NoSample { api_version: api_version.to_owned(), kind: kind.to_owned() });
     };
-    let schema = schema_of(&load, api_version, kind);
-    load.extend(others);
-    let object = ObjectName::of(&sample);
     let mut steps = vec![Step::Apply(sample.clone())];
-    for (path, value, other) in changes(&sample["spec"], schema.as_ref().unwrap_or(&Value::Null)) {
+    steps.extend(field_changes(&sample, &load));
+    steps.extend([Step::Delete(ObjectName::of(&sample)), Step::Apply(sample)]);
+    load.extend(others);
+    Ok(Scenario { name: name.to_owned(), load, stand_ins: "default".to_owned(), steps, expect: vec![] })
+}
+
+/// Steps that change each field of the spec of `sample` by its schema, which is in `load`, and change it back.
+pub(super) fn field_changes(sample: &Value, load: &[Value]) -> Vec<Step> {
+    let text = |field: &str| sample[field].as_str().unwrap_or_default();
+    let schema = schema_of(load, text("apiVersion"), text("kind")).unwrap_or_default();
+    let object = ObjectName::of(sample);
+    let mut steps = Vec::new();
+    for (path, value, other) in changes(&sample["spec"], &schema) {
         let patch = |value: &Value| {
             let merge = json!({ "spec": nested(&path, value) });
             Step::Patch(ObjectPatch { object: object.clone(), merge, subresource: None })
         };
         steps.extend([patch(&other), patch(&value)]);
     }
-    steps.extend([Step::Delete(object), Step::Apply(sample)]);
-    Ok(Scenario { name: name.to_owned(), load, stand_ins: "default".to_owned(), steps, expect: vec![] })
+    steps
 }
 
 /// The schema of the spec in the definition of a kind.

@@ -1,11 +1,12 @@
 //! Scenarios: what happens in the world while the plugin is at work, and what must hold afterwards.
 //!
 //! `document` is the file's format, `read` reads it with the files that it names, `draft` makes a scenario of a definition
-//! and a sample for those who have written none.
+//! and a sample for those who have written none, `recorded` makes some of what production has shown.
 
 mod document;
 mod draft;
 mod read;
+mod recorded;
 
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ pub use self::document::{ObjectCondition, ObjectCount, ObjectName, ObjectPatch, 
 pub use self::draft::{DraftError, draft};
 pub(crate) use self::read::document;
 pub use self::read::{ScenarioError, manifests, read};
+pub use self::recorded::{RecordedError, RecordedScenario, RecordedScenarios, from_recorded};
 
 /// The happenings of a world, with all their objects.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,9 +1,15 @@
 //! The shape of a policy's YAML: what serde reads, before anybody asks whether it makes sense.
 
-use serde::Deserialize;
+use std::fmt;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_saphyr::Spanned;
 use windlass_core::grants::{HttpRule, Rule, Scheme};
 use windlass_wasm::Instances;
+
+use crate::RolloutStrategy;
 
 /// A document, in whichever of its two kinds.
 #[derive(Deserialize)]
@@ -27,11 +33,26 @@ pub(super) struct PolicyDocument {
     pub(super) finalizers: Vec<Spanned<String>>,
 }
 
-/// How a next version becomes the current one.
-#[derive(Clone, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+/// How a version becomes the current one: `shadow`, short for `{strategy: shadow}`; or a map.
+#[derive(Clone)]
 pub(super) struct RolloutDocument {
-    pub(super) promote_after: PromoteAfterDocument,
+    pub(super) strategy: Option<StrategyDocument>,
+    pub(super) promote_after: Option<PromoteAfterDocument>,
+}
+
+/// Its long form.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct RolloutMap {
+    strategy: Option<StrategyDocument>,
+    promote_after: Option<PromoteAfterDocument>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum StrategyDocument {
+    Replace,
+    Shadow,
 }
 
 #[derive(Clone, Deserialize)]
@@ -86,6 +107,44 @@ impl From<InstancesDocument> for Instances {
         match instances {
             InstancesDocument::Fresh => Self::Fresh,
             InstancesDocument::Reuse => Self::Reuse,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for RolloutDocument {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(EitherForm)
+    }
+}
+
+/// Reads the short form or the long one, each with the messages of its own.
+struct EitherForm;
+
+impl<'de> Visitor<'de> for EitherForm {
+    type Value = RolloutDocument;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("`shadow`, or a map with `strategy` or `promoteAfter`")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<RolloutDocument, E> {
+        if text != "shadow" {
+            return Err(E::invalid_value(serde::de::Unexpected::Str(text), &self));
+        }
+        Ok(RolloutDocument { strategy: Some(StrategyDocument::Shadow), promote_after: None })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RolloutDocument, A::Error> {
+        let RolloutMap { strategy, promote_after } = RolloutMap::deserialize(MapAccessDeserializer::new(map))?;
+        Ok(RolloutDocument { strategy, promote_after })
+    }
+}
+
+impl From<StrategyDocument> for RolloutStrategy {
+    fn from(strategy: StrategyDocument) -> Self {
+        match strategy {
+            StrategyDocument::Replace => Self::Replace,
+            StrategyDocument::Shadow => Self::Shadow,
         }
     }
 }

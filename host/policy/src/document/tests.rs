@@ -301,3 +301,29 @@ fn a_policy_says_when_a_next_version_takes_over_by_itself() {
     let said = ceiling(Path::new("c"), of_nobody.as_bytes()).expect_err("of policies").to_string();
     assert!(said.contains("`rollout`"), "{said}");
 }
+
+#[test]
+fn a_policy_has_each_new_file_wait_as_a_shadow_in_a_word_or_in_a_map() {
+    let with = |rollout: &str| FULL.replace("paused: true", &format!("rollout: {rollout}"));
+    let read_rollout = |rollout: &str| read(&with(rollout)).map(|policy| (policy.rollout, policy.promote_after));
+    let minute = PromoteAfter { calls: 1, time: Duration::from_mins(1) };
+    for (rollout, expected) in [
+        ("shadow", (RolloutStrategy::Shadow, None)),
+        ("{strategy: shadow}", (RolloutStrategy::Shadow, None)),
+        ("{strategy: shadow, promoteAfter: {calls: 1, time: 1m}}", (RolloutStrategy::Shadow, Some(minute))),
+        ("{promoteAfter: {calls: 1, time: 1m}}", (RolloutStrategy::Replace, Some(minute))),
+        ("{strategy: replace}", (RolloutStrategy::Replace, None)),
+    ] {
+        assert_eq!(read_rollout(rollout), Ok(expected), "{rollout}");
+    }
+    assert_eq!(read(FULL).map(|policy| policy.rollout), Ok(RolloutStrategy::Replace));
+    for (rollout, words) in [
+        ("shade", "expected `shadow`, or a map"),
+        ("{}", "says nothing"),
+        ("{strategy: shade}", "unknown variant"),
+        ("{strategies: shadow}", "unknown field `strategies`"),
+    ] {
+        let said = read_rollout(rollout).expect_err(rollout);
+        assert!(said.contains(words), "{rollout}: {said}");
+    }
+}

@@ -12,6 +12,7 @@ use windlass_wasm::Plugin;
 use crate::admission::kinds;
 use crate::files::{Change, Files};
 use crate::host::Host;
+use crate::plugins::current_files::CurrentFiles;
 use crate::plugins::directory::Allowed;
 use crate::plugins::leftovers;
 use crate::plugins::reload::DirectoryNews;
@@ -40,14 +41,17 @@ pub(super) async fn plugins(
 ) {
     let FirstLook { files, first, allowed } = seen;
     let rejected = host.leadership.rejected();
+    let mut current = CurrentFiles::new(host.clone());
+    let first = current.take(first).await;
     // What other replicas have rolled back is not even begun here.
     stop.run_until_cancelled(host.leadership.listed()).await;
     // Whoever listens ends with the host.
     let _ = tell.send(DirectoryNews::Files(first));
-    let files = Mutex::new(files);
+    let files = Mutex::new((files, current));
     let of_files = async || {
         let mut files = files.lock().await;
-        while tell.send(DirectoryNews::Files(files.changes().await)).is_ok() {}
+        let (files, current) = &mut *files;
+        while tell.send(DirectoryNews::Files(current.changes(files).await)).is_ok() {}
     };
     let list = Mutex::new(allowed.map(|allowed| (Files::follow_one(allowed.path(), Allowed::MOST_BYTES), allowed)));
     let of_list = async || {

@@ -7,6 +7,7 @@
 mod allowed;
 mod catalog;
 mod entry;
+pub(crate) mod plugin_files;
 mod refusal;
 mod steps;
 #[cfg(test)]
@@ -20,10 +21,6 @@ pub use self::allowed::AllowedError;
 pub(crate) use self::catalog::Catalog;
 pub(crate) use self::refusal::{FileRefusal, NotRevived, StopReason};
 use crate::rejections::Digest;
-use windlass_wasm::manifest::is_dns_label;
-
-/// How the file of a next version ends, after the plugin's name.
-pub(crate) const NEXT_SUFFIX: &str = ".next.wasm";
 
 /// Why a directory of plugins cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -38,20 +35,9 @@ pub enum DirectoryError {
     },
 }
 
-/// Whether the file `path` is a plugin's, or its next version. Hidden files are nobody's, as editors and copies in progress make them.
+/// Whether the file `path` is one of a plugin's. Hidden files are nobody's, as editors and copies in progress make them.
 pub(crate) fn is_plugin(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "wasm")
-}
-
-/// The plugin whose next version is the file `path`. None: it is none.
-pub(crate) fn next_of(path: &Path) -> Option<Arc<str>> {
-    let plugin = path.file_name()?.to_str()?.strip_suffix(NEXT_SUFFIX)?;
-    is_dns_label(plugin).then(|| plugin.into())
-}
-
-/// The plugin whose file is `path`.
-pub(crate) fn name_of(path: &Path) -> Arc<str> {
-    path.file_stem().unwrap_or_default().to_string_lossy().into()
 }
 
 /// The digits of a digest.

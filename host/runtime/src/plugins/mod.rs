@@ -4,6 +4,7 @@
 //! generation into the place of the one that runs.
 
 pub(crate) mod config;
+pub(crate) mod current_files;
 pub(crate) mod directory;
 pub(crate) mod install;
 pub(crate) mod leftovers;

@@ -29,6 +29,7 @@ use crate::files::Change;
 use crate::host::Host;
 use crate::leadership::RejectedPlugins;
 use crate::phases::{ControllerEnd, Phases};
+use crate::plugins::directory::plugin_files::PluginFiles;
 use crate::plugins::directory::{Allowed, AllowedError, Catalog, DirectoryStep, FileRefusal, LoadedFile};
 use crate::plugins::reports::{Reports, Swapped};
 use crate::rejections::{Digest, Rejection, Rejections};
@@ -71,6 +72,8 @@ pub(crate) struct Reload {
     swapped: mpsc::UnboundedReceiver<(Arc<str>, Swapped)>,
     reports: Reports,
     handles: BTreeMap<Arc<str>, PluginHandle>,
+    /// The files of each plugin, as they were seen last.
+    files: BTreeMap<Arc<str>, PluginFiles>,
     next: NextFiles,
     servings: Servings,
     /// The tasks that report denials.
@@ -115,6 +118,7 @@ impl Reload {
             swapped,
             reports,
             handles: BTreeMap::new(),
+            files: BTreeMap::new(),
             next: NextFiles::new(),
             servings: JoinSet::new(),
             tellers: JoinSet::new(),
@@ -161,7 +165,7 @@ impl Reload {
     fn take(&mut self, news: DirectoryNews) {
         match news {
             DirectoryNews::Files(changes) => {
-                let changes = self.take_next(changes);
+                let changes = self.take_files(changes);
                 self.catalog.take(&changes);
                 self.forget_stale();
                 self.reject();

@@ -1,12 +1,15 @@
 //! Turns the next version of a plugin into the current one, in the plugin directory: the host that follows it does the
 //! rest, as for every file that is replaced. `windlass rollout` and a policy's `promoteAfter` do the same thing.
+//!
+//! The next version is `NAME.next.wasm`; or, where the host keeps what runs in `NAME.current.wasm`, it is `NAME.wasm`.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
-use super::directory::{NEXT_SUFFIX, hexadecimal};
+use super::directory::hexadecimal;
+use super::directory::plugin_files::FileRole;
 use crate::rejections::Digest;
 
 /// Why a next version does not become the current one.
@@ -18,6 +21,14 @@ pub enum RolloutError {
     /// There is nothing in whose place it could be put.
     #[error("{} is not there: rename the next version yourself, if the plugin is to be new", .0.display())]
     NoCurrent(PathBuf),
+    /// What waits is what runs.
+    #[error("{} is the same as {}: no version waits to become the plugin's", next.display(), current.display())]
+    SameAsCurrent {
+        /// The file that would wait.
+        next: PathBuf,
+        /// The file that runs.
+        current: PathBuf,
+    },
     /// It is another one.
     #[error("{} has the digest {is}, and not {wanted}: somebody has replaced it", path.display())]
     OtherDigest {
@@ -38,47 +49,109 @@ pub enum RolloutError {
     },
 }
 
-/// The file of the next version of `plugin` in `directory`.
-fn next_path(directory: &Path, plugin: &str) -> PathBuf {
-    directory.join(format!("{plugin}{NEXT_SUFFIX}"))
+/// A version that has become the current one, or has been given up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RolledOut {
+    /// The file that it was in.
+    pub next: PathBuf,
+    /// The file of the version that runs.
+    pub current: PathBuf,
+    /// The digest of what runs, if it was promoted.
+    pub promoted: Option<String>,
 }
 
-/// Puts the next version of `plugin` in the place of the current one, at once, and returns its digest. `wanted`: the digest
-/// that it must begin with; another file is left where it is. Blocks.
-pub fn promote(directory: &Path, plugin: &str, wanted: Option<&str>) -> Result<Digest, RolloutError> {
-    let (next, current) = (next_path(directory, plugin), directory.join(format!("{plugin}.wasm")));
-    if next.exists() && !current.exists() {
-        return Err(RolloutError::NoCurrent(current));
+/// Puts the next version of `plugin` in the place of the current one, at once. `wanted`: the digest that it must begin with;
+/// another file is left where it is. Blocks.
+pub fn promote(directory: &Path, plugin: &str, wanted: Option<&str>) -> Result<RolledOut, RolloutError> {
+    let [own, current, next] =
+        [FileRole::Own, FileRole::Current, FileRole::Next].map(|role| role.path(directory, plugin));
+    let (next, current, digest) = if current.exists() {
+        differ(&own, &current)?;
+        let digest = copy(&own, &current, wanted)?;
+        (own, current, digest)
+    } else {
+        let digest = rename(&next, &own, wanted)?;
+        (next, own, digest)
+    };
+    Ok(RolledOut { next, current, promoted: Some(digest.to_string()) })
+}
+
+/// Keeps `NAME.wasm`, which has this digest, as the current version of `plugin`, whatever that file becomes. Blocks.
+pub(crate) fn keep_as_current(directory: &Path, plugin: &str, digest: &str) -> Result<(), RolloutError> {
+    let [own, current] = [FileRole::Own, FileRole::Current].map(|role| role.path(directory, plugin));
+    copy(&own, &current, Some(digest)).map(drop)
+}
+
+fn rename(next: &Path, own: &Path, wanted: Option<&str>) -> Result<Digest, RolloutError> {
+    if next.exists() && !own.exists() {
+        return Err(RolloutError::NoCurrent(own.to_owned()));
     }
     // What is checked is what takes the place: nobody who writes the next file again writes this one.
-    let taken = directory.join(format!(".{plugin}{NEXT_SUFFIX}.promoted"));
-    std::fs::rename(&next, &taken).map_err(|source| failed(&next, source))?;
-    let promoted = checked(&taken, wanted).and_then(|is| {
-        std::fs::rename(&taken, &current).map_err(|source| failed(&taken, source))?;
+    let taken = hidden(next, "promoted");
+    std::fs::rename(next, &taken).map_err(|source| failed(next, source))?;
+    let promoted = checked(&taken, next, wanted).and_then(|is| {
+        std::fs::rename(&taken, own).map_err(|source| failed(&taken, source))?;
         Ok(is)
     });
     if promoted.is_err() {
-        std::fs::rename(&taken, &next).map_err(|source| failed(&taken, source))?;
+        std::fs::rename(&taken, next).map_err(|source| failed(&taken, source))?;
     }
     promoted
 }
 
-/// The digest of a file, if it is the one that is wanted.
-fn checked(path: &Path, wanted: Option<&str>) -> Result<Digest, RolloutError> {
+/// Puts a copy of `from` in the place of `to`, whole or not at all, and returns its digest.
+fn copy(from: &Path, to: &Path, wanted: Option<&str>) -> Result<Digest, RolloutError> {
+    // Another replica may copy the same file just now.
+    let taken = hidden(to, &format!("{:016x}", windlass_world::random::<u64>()));
+    let whole = std::fs::copy(from, &taken).and_then(|_| std::fs::File::open(&taken)?.sync_all());
+    let whole = whole.map_err(|source| failed(if from.exists() { to } else { from }, source));
+    let copied = whole.and_then(|()| checked(&taken, from, wanted)).and_then(|is| {
+        std::fs::rename(&taken, to).map_err(|source| failed(to, source))?;
+        Ok(is)
+    });
+    if copied.is_err() {
+        // It may not even have been made.
+        let _ = std::fs::remove_file(&taken);
+    }
+    copied
+}
+
+/// A file beside `path` that no host looks at.
+fn hidden(path: &Path, suffix: &str) -> PathBuf {
+    path.with_file_name(format!(".{}.{suffix}", path.file_name().unwrap_or_default().to_string_lossy()))
+}
+
+fn differ(next: &Path, current: &Path) -> Result<(), RolloutError> {
+    let [of_next, of_current] = [checked(next, next, None)?, checked(current, current, None)?];
+    if of_next == of_current {
+        return Err(RolloutError::SameAsCurrent { next: next.to_owned(), current: current.to_owned() });
+    }
+    Ok(())
+}
+
+/// The digest of a file, if it is the one that is wanted. People know it as `named`.
+fn checked(path: &Path, named: &Path, wanted: Option<&str>) -> Result<Digest, RolloutError> {
     let bytes = std::fs::read(path).map_err(|source| failed(path, source))?;
     let is = hexadecimal(&Sha256::digest(&bytes).into());
     match wanted.filter(|wanted| !is.starts_with(*wanted)) {
         Some(wanted) => {
-            Err(RolloutError::OtherDigest { path: path.to_owned(), is: is.to_string(), wanted: wanted.to_owned() })
+            Err(RolloutError::OtherDigest { path: named.to_owned(), is: is.to_string(), wanted: wanted.to_owned() })
         }
         None => Ok(is),
     }
 }
 
-/// Takes the next version of `plugin` away. Blocks.
-pub fn abort(directory: &Path, plugin: &str) -> Result<(), RolloutError> {
-    let next = next_path(directory, plugin);
-    std::fs::remove_file(&next).map_err(|source| failed(&next, source))
+/// Gives the next version of `plugin` up: `NAME.next.wasm` is deleted, and `NAME.wasm` becomes again what runs. Blocks.
+pub fn abort(directory: &Path, plugin: &str) -> Result<RolledOut, RolloutError> {
+    let [own, current, next] =
+        [FileRole::Own, FileRole::Current, FileRole::Next].map(|role| role.path(directory, plugin));
+    if current.exists() {
+        differ(&own, &current)?;
+        copy(&current, &own, None)?;
+        return Ok(RolledOut { next: own, current, promoted: None });
+    }
+    std::fs::remove_file(&next).map_err(|source| failed(&next, source))?;
+    Ok(RolledOut { next, current: own, promoted: None })
 }
 
 fn failed(path: &Path, source: io::Error) -> RolloutError {
@@ -105,12 +178,40 @@ mod tests {
         put("shop.wasm", "old").expect("written");
         let other = promote(path, "shop", Some("0000")).expect_err("another").to_string();
         assert!(other.contains("and not 0000"), "{other}");
-        let digest = promote(path, "shop", None).expect("it is there");
-        assert!(digest.starts_with("11507a0e2f5e69d5"), "{digest}");
+        let digest = promote(path, "shop", None).expect("it is there").promoted;
+        assert!(digest.as_ref().is_some_and(|it| it.starts_with("11507a0e2f5e69d5")), "{digest:?}");
         assert_eq!(std::fs::read_to_string(path.join("shop.wasm")).expect("there"), "new");
         assert!(matches!(abort(path, "shop"), Err(RolloutError::NoNext(_))));
         put("shop.next.wasm", "newer").expect("written");
         abort(path, "shop").expect("it is there");
-        assert!(!next_path(path, "shop").exists());
+        assert!(!path.join("shop.next.wasm").exists());
+    }
+
+    #[test]
+    fn where_the_current_version_has_a_file_the_plugins_own_file_is_promoted_or_becomes_what_runs() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path();
+        let put = |name: &str, text: &str| std::fs::write(path.join(name), text).expect("written");
+        let texts = || {
+            ["shop.wasm", "shop.current.wasm"].map(|name| std::fs::read_to_string(path.join(name)).unwrap_or_default())
+        };
+        put("shop.wasm", "old");
+        let of_old = hexadecimal(&Sha256::digest("old").into());
+        assert!(keep_as_current(path, "shop", "0000").is_err(), "it is another one by now");
+        keep_as_current(path, "shop", &of_old).expect("it can be copied");
+        let same = promote(path, "shop", None).expect_err("nothing waits").to_string();
+        assert!(same.contains("is the same as"), "{same}");
+        put("shop.wasm", "new");
+        assert!(matches!(promote(path, "shop", Some("0000")), Err(RolloutError::OtherDigest { .. })));
+        assert_eq!(texts(), ["new", "old"]);
+        abort(path, "shop").expect("one waits");
+        assert_eq!(texts(), ["old", "old"]);
+        put("shop.wasm", "new");
+        let done = promote(path, "shop", None).expect("one waits");
+        assert_eq!(texts(), ["new", "new"]);
+        assert_eq!((done.next, done.current), (path.join("shop.wasm"), path.join("shop.current.wasm")));
+        std::fs::remove_file(path.join("shop.wasm")).expect("it is there");
+        assert!(matches!(abort(path, "shop"), Err(RolloutError::NoNext(_))), "that would start it again");
+        assert_eq!(std::fs::read_dir(path).expect("a directory").count(), 1, "no copy is left");
     }
 }

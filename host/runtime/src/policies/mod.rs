@@ -30,7 +30,7 @@ use self::tell::{tell_pauses, tell_taken};
 use crate::files::{Change, Content, Files};
 use crate::observe::status::PluginStatus;
 use windlass_policy::document::MOST_BYTES;
-use windlass_policy::{Policy, PromoteAfter};
+use windlass_policy::{Policy, PromoteAfter, RolloutStrategy};
 
 /// The policies in force.
 #[derive(Clone, Debug, Default)]
@@ -206,6 +206,11 @@ impl Policies {
     /// When the next version of the plugin takes over by itself. None: when the operator promotes it.
     pub(crate) fn promote_after(&self, plugin: &str) -> Option<PromoteAfter> {
         self.state.borrow().policies.get(plugin).and_then(|policy| policy.promote_after)
+    }
+
+    /// How another file of the plugin comes to run.
+    pub(crate) fn rollout(&self, plugin: &str) -> RolloutStrategy {
+        self.state.borrow().policies.get(plugin).map(|policy| policy.rollout).unwrap_or_default()
     }
 
     /// The kinds that other plugins bring, as far as the operator lets them. What `plugin` brings too is also its own.

@@ -34,7 +34,7 @@ pub(super) fn take_policy(state: &mut PoliciesInForce, plugin: &str, change: &Ch
             return state.policies.remove(plugin).map(|_| Taken::Gone);
         }
         Content::TooLarge(most) => Err(format!("{file}: it has more than {most} bytes, and is not read")),
-        Content::Unreadable(problem) => Err(format!("{file}: cannot read it: {problem}")),
+        Content::Unreadable(problem) | Content::Withheld(problem) => Err(format!("{file}: cannot read it: {problem}")),
         Content::Is(_) => read_policy(&change.path, plugin),
     };
     Some(match read {

@@ -83,7 +83,7 @@ fn mapped() -> u64 {
 }
 
 fn compile(order: &Order, bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
-    let limits = Limits { stack_bytes: order.stack_bytes, ..Limits::default() };
+    let limits = Limits { stack_bytes: order.stack_bytes, metering: order.metering, ..Limits::default() };
     let engine: Engine = engine::for_compiling(&limits, order.effort).map_err(|error| fell(&error.to_string()))?;
     compile_here(&engine, order, bytes)
 }

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, Read as _, Write};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{Effort, MOST_OF_A_TABLE};
-use crate::limits::Limits;
+use crate::limits::{Limits, Metering};
 
 use super::size::TooMuch;
 
@@ -25,6 +25,8 @@ pub(super) struct Order {
     pub(super) haste: Haste,
     /// Of calls: a part of the engine's configuration.
     pub(super) stack_bytes: usize,
+    /// The same.
+    pub(super) metering: Metering,
     pub(super) functions: u32,
     pub(super) function_bytes: u32,
     pub(super) definitions: u32,
@@ -57,6 +59,7 @@ impl Order {
             effort,
             haste,
             stack_bytes: limits.stack_bytes,
+            metering: limits.metering,
             functions: limits.functions,
             function_bytes: limits.function_bytes,
             definitions: limits.definitions,

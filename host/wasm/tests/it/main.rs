@@ -7,6 +7,7 @@ mod support;
 mod calls;
 mod compiling;
 mod composing;
+mod fuel;
 mod hostile;
 mod limits;
 mod loading;

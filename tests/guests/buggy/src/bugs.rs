@@ -1,7 +1,9 @@
 //! The bugs, by their names.
 
+use std::hint::black_box;
+
 use serde_json::{Value, json};
-use windlass_sdk::{Error, Failures, ObjectRef, Outcome, cache, clock, live, random, writes};
+use windlass_sdk::{Error, Failures, ObjectRef, Outcome, cache, clock, info, live, random, writes};
 
 use crate::Buggy;
 
@@ -34,6 +36,7 @@ pub(crate) fn reconcile(object: &Buggy, attempt: u32) -> Result<Outcome, Failure
         "makes-anew" => makes_anew(object)?,
         "keeps-its-first-wish" => keeps_first_wish(object)?,
         "trusts-the-clock" => trusts_clock(object)?,
+        "never-ends" => never_ends(),
         other => return Err(Failures::terminal(format!("there is no bug {other:?}"))),
     }
     Ok(Outcome::Done)
@@ -173,4 +176,15 @@ fn trusts_clock(object: &Buggy) -> Result<(), Error> {
         None => object.report(&json!({"since": now}))?,
     }
     Ok(())
+}
+
+/// It computes for ever, and says how far it has come.
+fn never_ends() -> ! {
+    let mut steps = 0_u64;
+    loop {
+        steps = black_box(steps + 1);
+        if steps.is_multiple_of(10_000_000) {
+            info!("{steps} steps");
+        }
+    }
 }

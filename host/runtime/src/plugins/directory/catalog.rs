@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::entry::{CatalogEntry, LoadAttempt, RunningFile};
-use super::{Allowed, FileRefusal, LoadedFile, NotRevived, name_of};
+use super::plugin_files::FileRole;
+use super::{Allowed, FileRefusal, LoadedFile, NotRevived};
 use crate::files::Change;
 use crate::rejections::{Digest, Rejection};
 
@@ -33,11 +34,12 @@ impl<G: Clone> Catalog<G> {
     /// The directory has changed.
     pub(crate) fn take(&mut self, changes: &[Change]) {
         for Change { path, content } in changes {
-            let plugin = name_of(path);
+            let (plugin, _) = FileRole::of(path);
             if !self.has_looked {
                 self.first.insert(plugin.clone());
             }
-            self.plugins.entry(plugin).or_insert_with(|| CatalogEntry::new(path.clone())).file = content.clone();
+            let entry = self.plugins.entry(plugin).or_insert_with(|| CatalogEntry::new(path.clone()));
+            (entry.path, entry.file) = (path.clone(), content.clone());
         }
         self.has_looked = true;
     }

@@ -65,7 +65,7 @@ impl<G: Clone> CatalogEntry<G> {
     pub(super) fn digest(&self) -> Option<Digest> {
         match &self.file {
             Content::Is(digest) => Some(hexadecimal(digest)),
-            Content::Gone | Content::Unreadable(_) | Content::TooLarge(_) => None,
+            Content::Gone | Content::Unreadable(_) | Content::Withheld(_) | Content::TooLarge(_) => None,
         }
     }
 
@@ -108,6 +108,7 @@ impl<G: Clone> CatalogEntry<G> {
         let path = self.path.clone();
         match &self.file {
             Content::Unreadable(problem) => Some(FileRefusal::Unreadable { path, problem: problem.clone() }),
+            Content::Withheld(problem) => Some(FileRefusal::Withheld { path, problem: problem.clone() }),
             Content::TooLarge(most) => Some(FileRefusal::TooLarge { path, most: *most }),
             Content::Gone | Content::Is(_) => None,
         }

@@ -18,6 +18,14 @@ pub(crate) enum FileRefusal {
         /// Why not.
         problem: String,
     },
+    /// Nothing of it may run as the plugin's other files are.
+    #[error("{}: {problem}", .path.display())]
+    Withheld {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        problem: String,
+    },
     /// It has more bytes than a plugin may have, and was not read.
     #[error("{}: {}", .path.display(), LoadProblem::TooLarge { limit: *.most })]
     TooLarge {
@@ -74,6 +82,7 @@ impl FileRefusal {
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::Unreadable { .. } => "read",
+            Self::Withheld { .. } => "withheld",
             Self::TooLarge { most: limit, .. } => LoadProblem::TooLarge { limit: *limit }.reason(),
             Self::NotLoaded { reason, .. } => reason,
             Self::NotAllowed { .. } => "not-allowed",

@@ -9,6 +9,7 @@ use windlass_wasm::Plugin;
 use super::{DirectoryNews, Reload, as_loaded};
 use crate::observe::status::PluginState;
 use crate::plugins::directory::FileRefusal;
+use crate::plugins::directory::plugin_files::FileRole;
 use crate::plugins::{prepare, tell};
 use crate::rejections::{Digest, Rejection};
 use crate::supervise::caught;
@@ -27,7 +28,13 @@ impl Reload {
         let (sandbox, tell, panics) = (self.sandbox.clone(), self.tell.clone(), self.host.panics.clone());
         let stop = self.phases.stop.clone();
         tokio::spawn(stop.run_until_cancelled_owned(async move {
-            let result = match caught("load", &panics, prepare::load(&sandbox, &path)).await {
+            let load = async {
+                match FileRole::of(&path).1 {
+                    FileRole::Own => prepare::load(&sandbox, &path).await,
+                    FileRole::Current | FileRole::Next => prepare::load_as(&sandbox, &plugin, &path).await,
+                }
+            };
+            let result = match caught("load", &panics, load).await {
                 Some(Ok(loaded)) if *loaded.digest() != digest => {
                     tokio::time::sleep(READ_AGAIN).await;
                     None

@@ -1,5 +1,6 @@
-//! The next versions of plugins: `NAME.next.wasm` beside `NAME.wasm`. Each is loaded, and called as a shadow of the current
-//! version if both watch the same (ADR 28). When the current one changes, what was compared begins anew.
+//! The next versions of plugins: `NAME.next.wasm` beside `NAME.wasm`, or `NAME.wasm` beside `NAME.current.wasm`. Each is
+//! loaded, and called as a shadow of the current version if both watch the same (ADR 28). When the current one changes,
+//! what was compared begins anew.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,8 @@ use crate::dispatch::shadow::ledger::ShadowLedger;
 use crate::files::{Change, Content};
 use crate::host::Host;
 use crate::observe::status::NextView;
-use crate::plugins::directory::{hexadecimal, next_of};
+use crate::plugins::directory::hexadecimal;
+use crate::plugins::directory::plugin_files::{FileRole, PluginFiles};
 use crate::plugins::serve::EQUAL;
 use crate::plugins::{prepare, rollout};
 use crate::rejections::Digest;
@@ -79,15 +81,40 @@ impl NextView for ShownNext {
 }
 
 impl Reload {
-    /// Takes the changes of next versions, and returns the others.
-    pub(super) fn take_next(&mut self, changes: Vec<Change>) -> Vec<Change> {
-        let (next, others): (Vec<_>, Vec<_>) = changes.into_iter().partition(|it| next_of(&it.path).is_some());
-        for Change { path, content } in next {
-            let Some(plugin) = next_of(&path) else { continue };
-            let new = || NextFile { path, content: Content::Gone, attempt: NextAttempt::None, standing: None };
-            self.next.entry(plugin).or_insert_with(new).content = content;
+    /// Takes the changes of all files of plugins, and returns the changes of those that are to run.
+    pub(super) fn take_files(&mut self, changes: Vec<Change>) -> Vec<Change> {
+        let mut of_running = BTreeMap::new();
+        for Change { path, content } in changes {
+            let (plugin, role) = FileRole::of(&path);
+            let files = self.files.entry(plugin.clone()).or_insert_with(PluginFiles::none);
+            let before = files.clone();
+            files.set(role, content);
+            if files.has_idle_next() && !before.has_idle_next() {
+                tracing::warn!(%plugin, "{plugin}.next.wasm is not looked at: beside {plugin}.current.wasm, the next version is {plugin}.wasm");
+            }
+            if files.is_current_alone() && !before.is_current_alone() {
+                tracing::warn!(%plugin, "{plugin}.current.wasm does not run without {plugin}.wasm: put that back, or delete both");
+            }
+            let directory = path.parent().unwrap_or(Path::new(""));
+            let (role, content) = files.running();
+            if (role, &content) != (before.running().0, &before.running().1) {
+                of_running.insert(plugin.clone(), Change { path: role.path(directory, &plugin), content });
+            }
+            let (role, content) = files.next();
+            let path = role.path(directory, &plugin);
+            if content != Content::Gone || self.next.contains_key(&plugin) {
+                let new = || NextFile {
+                    path: path.clone(),
+                    content: Content::Gone,
+                    attempt: NextAttempt::None,
+                    standing: None,
+                };
+                let next = self.next.entry(plugin).or_insert_with(new);
+                (next.path, next.content) = (path, content);
+            }
         }
-        others
+        self.files.retain(|_, files| *files != PluginFiles::none());
+        of_running.into_values().collect()
     }
 
     /// Takes the result of loading the next version of `plugin`. None: the file was another one by then.
@@ -135,6 +162,7 @@ impl Reload {
         let digest = match &file.content {
             Content::Is(digest) => hexadecimal(digest),
             Content::Unreadable(problem) => return waits(format!("cannot read it: {problem}")),
+            Content::Withheld(problem) => return waits(problem.clone()),
             Content::TooLarge(most) => return waits(format!("it has more than {most} bytes")),
             Content::Gone => return None,
         };
@@ -156,11 +184,11 @@ impl Reload {
                 // It may be about to start.
                 return None;
             }
-            return waits(format!("{plugin}.wasm does not run: there is nothing to compare it with"));
+            return waits("no version of the plugin runs: there is nothing to compare it with".to_owned());
         };
         let current = handle.runs();
         if current.digest() == next.digest() {
-            return waits(format!("it is the same as {plugin}.wasm"));
+            return waits("it is the same as what runs".to_owned());
         }
         match cannot_be_shadowed(current, next) {
             Some(why) => waits(why),
@@ -198,7 +226,7 @@ impl Reload {
             loaded.map(|next| next.manifest().version.clone()),
             match &file.content {
                 Content::Is(digest) => Some(hexadecimal(digest)),
-                Content::Unreadable(_) | Content::TooLarge(_) | Content::Gone => None,
+                Content::Unreadable(_) | Content::Withheld(_) | Content::TooLarge(_) | Content::Gone => None,
             },
         );
         let begun = match (standing, loaded) {

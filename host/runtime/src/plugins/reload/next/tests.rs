@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::*;
 use crate::files::Files;
 use crate::leadership::LeaseMode;
+use crate::plugins::current_files::CurrentFiles;
 use crate::plugins::directory::is_plugin;
 use crate::policies::GrantMode;
 use crate::tests::stage::{Stage, until};
@@ -28,10 +29,11 @@ struct Followed {
 impl Followed {
     async fn new(stage: Stage) -> Self {
         let mut reload = stage.reload();
-        let (tell, plugins) = (reload.teller(), stage.plugins.clone());
+        let (tell, plugins, mut current) =
+            (reload.teller(), stage.plugins.clone(), CurrentFiles::new(stage.host.clone()));
         let follow = async move {
             let mut files = Files::follow(&plugins, u64::MAX, is_plugin);
-            while tell.send(DirectoryNews::Files(files.changes().await)).is_ok() {}
+            while tell.send(DirectoryNews::Files(current.changes(&mut files).await)).is_ok() {}
         };
         let following = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(follow));
         let running = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(async move { reload.run().await }));
@@ -79,15 +81,21 @@ async fn a_shadow_that_would_write_otherwise_changes_nothing_and_is_told_as_a_di
     host.stage.phases.stop.cancel();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_shadow_that_agrees_for_long_enough_is_promoted_if_the_policy_says_so() {
-    let stage = Stage::with(LeaseMode::None, GrantMode::Policy).await;
-    let policy = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: chameleon\n\
-                  rollout:\n  promoteAfter: {calls: 3, time: 0s}\n\
-                  rules:\n- {apiGroups: [\"\"], resources: [configmaps], verbs: [get, list, watch, patch]}\n";
+/// Gives the plugin what it needs, and says how its versions are rolled out.
+fn grant(stage: &Stage, rollout: &str) {
+    let policy = format!(
+        "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: chameleon\nrollout: {rollout}\n\
+         rules:\n- {{apiGroups: [\"\"], resources: [configmaps], verbs: [get, list, watch, patch]}}\n"
+    );
     let path = stage.plugins.join("chameleon.policy.yaml");
     std::fs::write(&path, policy).expect("it can be written");
     stage.host.policies.take(&[Change { path, content: Content::Is([0; 32]) }]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shadow_that_agrees_for_long_enough_is_promoted_if_the_policy_says_so() {
+    let stage = Stage::with(LeaseMode::None, GrantMode::Policy).await;
+    grant(&stage, "{promoteAfter: {calls: 3, time: 0s}}");
     stage.put_as("chameleon.wasm", 1, &[COUNTS]);
     stage.put_as(NEXT, 2, &[COUNTS]);
     let host = Followed::new(stage).await;
@@ -98,6 +106,50 @@ async fn a_shadow_that_agrees_for_long_enough_is_promoted_if_the_policy_says_so(
     until(|| host.runs().as_deref() == next.as_str()).await;
     until(|| host.next().is_null()).await;
     assert!(!host.stage.plugins.join(NEXT).exists());
+    host.stage.phases.stop.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_file_waits_as_a_shadow_if_the_policy_says_so_until_it_is_promoted() {
+    let stage = Stage::with(LeaseMode::None, GrantMode::Policy).await;
+    grant(&stage, "shadow");
+    stage.put_as("chameleon.wasm", 1, &[COUNTS]);
+    let host = Followed::new(stage).await;
+    let before = host.runs();
+    assert!(host.next().is_null());
+    host.stage.put_as("chameleon.wasm", 2, &[COUNTS, ELSEWHERE]);
+    until(|| host.next()["state"] == "shadowing").await;
+    host.stage.create_config_map("a").await;
+    until(|| host.next()["keys"]["differing"].as_u64() >= Some(1)).await;
+    assert_eq!(host.runs(), before, "it waits");
+    rollout::abort(&host.stage.plugins, "chameleon").expect("one waits");
+    until(|| host.next().is_null()).await;
+    host.stage.put_as("chameleon.wasm", 3, &[COUNTS]);
+    until(|| host.next()["state"] == "shadowing").await;
+    let next = host.next()["digest"].clone();
+    assert_eq!(host.runs(), before, "what was given up is gone, and this one waits");
+    rollout::promote(&host.stage.plugins, "chameleon", next.as_str()).expect("one waits");
+    until(|| host.runs().as_deref() == next.as_str() && host.next().is_null()).await;
+    host.stage.phases.stop.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_waits_is_promoted_by_the_host_when_it_has_agreed_and_waits_on_after_a_restart_until_then() {
+    let stage = Stage::with(LeaseMode::None, GrantMode::Policy).await;
+    grant(&stage, "shadow");
+    // As a host that ran before has left it.
+    let current = stage.put_as("chameleon.current.wasm", 1, &[COUNTS]);
+    stage.put_as("chameleon.wasm", 2, &[COUNTS]);
+    let host = Followed::new(stage).await;
+    until(|| host.next()["state"] == "shadowing").await;
+    let next = host.next()["digest"].clone();
+    assert_ne!(host.runs().as_deref(), next.as_str(), "what ran before runs again");
+    grant(&host.stage, "{strategy: shadow, promoteAfter: {calls: 3, time: 0s}}");
+    host.stage.create_config_map("a").await;
+    until(|| host.runs().as_deref() == next.as_str() && host.next().is_null()).await;
+    let [own, current] =
+        [host.stage.plugins.join("chameleon.wasm"), current].map(|path| std::fs::read(path).expect("there"));
+    assert!(own == current);
     host.stage.phases.stop.cancel();
 }
 

@@ -1,0 +1,143 @@
+//! Calls as a host records them, and the scenarios of them.
+
+use super::*;
+
+/// A call about `name`, which had this spec. None: it had gone.
+fn call(name: &str, spec: Option<&Value>, imports: &Value) -> RecordedCall {
+    let metadata = json!({"name": name, "namespace": "prod", "uid": "u", "resourceVersion": "7", "finalizers": ["f"]});
+    let object = spec.map(|spec| {
+        json!({"apiVersion": "e.com/v1", "kind": "Shop", "metadata": metadata, "spec": spec, "status": {"a": 1}})
+            .to_string()
+    });
+    let call = json!({
+        "component": {"plugin": "shop", "digest": "0", "interface": "0.2.0", "file": "shop.wasm"},
+        "export": "reconcile", "began": "2026-11-26T02:00:00Z",
+        "request": {
+            "controller": "c", "apiVersion": "e.com/v1", "kind": "Shop", "namespace": "prod", "name": name,
+            "object": object, "deleting": false, "attempt": 0, "traceId": "0", "triggers": [], "config": "{}",
+        },
+        "surroundings": {}, "imports": imports, "result": {"done": true}, "used": {"cpuUs": 1, "wallUs": 2},
+    });
+    serde_json::from_value(call).expect("a call")
+}
+
+fn got(object: &Value) -> Value {
+    json!({"import": "cache.get", "args": {"target": {}}, "answer": {"ok": object.to_string()}})
+}
+
+fn said(steps: &[Step]) -> Vec<String> {
+    steps.iter().map(ToString::to_string).collect()
+}
+
+fn made_of(calls: &[RecordedCall]) -> Vec<RecordedScenario> {
+    from_recorded("shop", &[], calls).expect("scenarios").scenarios
+}
+
+#[test]
+fn an_object_is_created_changed_and_deleted_as_it_was() {
+    let calls = [
+        call("a", Some(&json!({"size": 1, "door": {"colour": "red", "wide": true}})), &json!([])),
+        call("a", Some(&json!({"size": 1, "door": {"colour": "red", "wide": true}})), &json!([])),
+        call("a", Some(&json!({"size": 2, "door": {"colour": "red"}})), &json!([])),
+        call("a", None, &json!([])),
+        call("a", None, &json!([])),
+    ];
+    let scenario = &made_of(&calls)[0].scenario;
+    let expected = [
+        "apply Shop prod/a",
+        r#"patch Shop prod/a with {"spec":{"door":{"wide":null},"size":2}}"#,
+        "delete Shop prod/a",
+        // As without recordings.
+        "apply Shop prod/a",
+        r#"patch Shop prod/a with {"spec":{"door":{"colour":"red-2"}}}"#,
+        r#"patch Shop prod/a with {"spec":{"door":{"colour":"red"}}}"#,
+        r#"patch Shop prod/a with {"spec":{"size":3}}"#,
+        r#"patch Shop prod/a with {"spec":{"size":2}}"#,
+        "delete Shop prod/a",
+        "apply Shop prod/a",
+    ];
+    assert_eq!(said(&scenario.steps), expected);
+    let Step::Apply(object) = &scenario.steps[0] else { panic!("{:?}", scenario.steps) };
+    let metadata = json!({"name": "a", "namespace": "prod"});
+    let spec = json!({"size": 1, "door": {"colour": "red", "wide": true}});
+    assert_eq!(*object, json!({"apiVersion": "e.com/v1", "kind": "Shop", "metadata": metadata, "spec": spec}));
+    assert_eq!(scenario.name, "shop-prod-a");
+}
+
+#[test]
+fn one_that_was_going_when_it_was_seen_first_is_created_and_deleted() {
+    let mut going = call("a", Some(&json!({})), &json!([]));
+    going.request.deleting = true;
+    let scenario = &made_of(&[going.clone(), going, call("a", Some(&json!({"b": [1]})), &json!([]))])[0].scenario;
+    let steps = said(&scenario.steps);
+    assert_eq!(steps[..3], ["apply Shop prod/a", "delete Shop prod/a", "apply Shop prod/a"]);
+}
+
+#[test]
+fn what_the_plugin_was_shown_is_there_and_what_it_makes_or_owners_bring_is_not() {
+    let object = |name: &str, more: Value| {
+        let mut object =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "etc"}});
+        object["metadata"].as_object_mut().expect("fields").extend(more.as_object().expect("fields").clone());
+        object
+    };
+    let part =
+        json!({"import": "cache.get", "args": {"target": {}, "fields": ["data"]}, "answer": {"ok": "{\"data\":{}}"}});
+    let list = json!({
+        "import": "cache.list", "args": {"of": {"apiVersion": "v1", "kind": "Secret"}},
+        "answer": {"ok": {"items": [json!({"metadata": {"name": "key", "namespace": "prod"}}).to_string()]}},
+    });
+    let written = object("written", json!({}));
+    let write = json!({"import": "writes.apply", "args": {"object": written.to_string()}, "answer": {"ok": null}});
+    let imports = json!([
+        got(&object("settings", json!({"uid": "u"}))), got(&object("child", json!({"ownerReferences": [{"uid": "u"}]}))),
+        got(&written), part, list, write, {"import": "cache.get", "args": {}, "answer": {"ok": null}},
+    ]);
+    let definition = json!({"kind": "CustomResourceDefinition", "metadata": {"name": "shops.e.com"}});
+    let sample = json!({"apiVersion": "e.com/v1", "kind": "Shop", "metadata": {"name": "sample"}});
+    let calls = [call("a", Some(&json!({})), &imports)];
+    let made = from_recorded("shop", &[definition, sample], &calls).expect("a scenario");
+    let names: Vec<_> = made.scenarios[0].scenario.load.iter().map(|it| ObjectName::of(it).to_string()).collect();
+    let expected = [
+        "CustomResourceDefinition default/shops.e.com",
+        "ConfigMap etc/settings",
+        "Namespace default/etc",
+        "Namespace default/prod",
+        "Secret prod/key",
+    ];
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn the_object_with_the_most_states_comes_first_and_then_those_with_the_most_that_is_new() {
+    let of = |name: &str, spec: Value| call(name, Some(&spec), &json!([]));
+    let mut calls = vec![
+        of("plain", json!({"size": 1})),
+        of("other", json!({"size": 1, "door": "red", "roof": "flat"})),
+        of("same", json!({"size": 2})),
+        of("third", json!({"size": 1, "door": "blue"})),
+        of("moving", json!({"size": 1})),
+        of("moving", json!({"size": 2})),
+    ];
+    let names = |calls: &[RecordedCall]| made_of(calls).into_iter().map(|it| it.scenario.name).collect::<Vec<_>>();
+    assert_eq!(names(&calls), ["shop-prod-moving", "shop-prod-other", "shop-prod-third"]);
+    calls.extend((0..20).map(|number| of(&format!("n{number}"), json!({"number": number}))));
+    assert_eq!(names(&calls).len(), MOST_SCENARIOS);
+    assert_eq!(from_recorded("shop", &[], &calls).expect("scenarios").objects, 25);
+}
+
+#[test]
+fn markers_stay_and_are_named() {
+    let spec = json!({"password": "<redacted:0123456789ab>", "size": 1});
+    let made = made_of(&[call("a", Some(&spec), &json!([]))]);
+    assert_eq!(made[0].redacted, ["Shop prod/a /spec/password"]);
+}
+
+#[test]
+fn recordings_of_others_or_of_nothing_are_refused() {
+    let calls = [call("a", None, &json!([]))];
+    let error = from_recorded("shop", &[], &calls).expect_err("it had gone").to_string();
+    assert!(error.contains("none of the 1 recorded calls"), "{error}");
+    let error = from_recorded("web", &[], &calls).expect_err("of others").to_string();
+    assert!(error.contains("no call of the plugin web") && error.contains("calls of shop"), "{error}");
+}

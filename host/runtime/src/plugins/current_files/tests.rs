@@ -1,0 +1,118 @@
+//! Files of plugins whose policies have them wait, beside a host that has such policies.
+
+use super::*;
+use crate::leadership::LeaseMode;
+use crate::plugins::directory::is_plugin;
+use crate::policies::GrantMode;
+use crate::tests::stage::Stage;
+
+const POLICY: &str = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: shop\n";
+
+/// A directory of plugins, and what others hear of it.
+struct Scene {
+    stage: Stage,
+    files: Files,
+    current: CurrentFiles,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let stage = Stage::with(LeaseMode::None, GrantMode::Policy).await;
+        let (files, current) =
+            (Files::follow(&stage.plugins, u64::MAX, is_plugin), CurrentFiles::new(stage.host.clone()));
+        Self { stage, files, current }
+    }
+
+    fn says(&self, rollout: &str) {
+        let path = self.stage.plugins.join("shop.policy.yaml");
+        std::fs::write(&path, format!("{POLICY}{rollout}\n")).expect("it can be written");
+        self.stage.host.policies.take(&[Change { path, content: Content::Is([0; 32]) }]);
+    }
+
+    fn put(&self, name: &str, text: &str) {
+        std::fs::write(self.stage.plugins.join(name), text).expect("it can be written");
+    }
+
+    fn has(&self, name: &str) -> Option<String> {
+        std::fs::read_to_string(self.stage.plugins.join(name)).ok()
+    }
+
+    /// The names of the files that others hear of next, and what of them.
+    async fn heard(&mut self) -> Vec<String> {
+        let changes = tokio::time::timeout(Duration::from_mins(1), self.current.changes(&mut self.files)).await;
+        let told = changes.expect("others hear of it").into_iter().map(|Change { path, content }| {
+            let what = match content {
+                Content::Is(_) => "is there",
+                Content::Gone => "is gone",
+                Content::TooLarge(_) => "is too large",
+                Content::Withheld(problem) if problem.contains("cannot be kept") => "is not kept",
+                Content::Withheld(problem) if problem.contains("is gone") => "was another version",
+                Content::Withheld(_) | Content::Unreadable(_) => "cannot be read",
+            };
+            format!("{} {what}", path.file_name().unwrap_or_default().to_string_lossy())
+        });
+        told.collect()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_version_is_kept_before_others_hear_of_it_and_another_is_just_told() {
+    let mut scene = Scene::new().await;
+    scene.says("rollout: shadow");
+    scene.put("shop.wasm", "old");
+    assert_eq!(scene.heard().await, ["shop.wasm is there", "shop.current.wasm is there"]);
+    assert_eq!(scene.has("shop.current.wasm").as_deref(), Some("old"));
+    scene.put("shop.wasm", "new");
+    assert_eq!(scene.heard().await, ["shop.wasm is there"]);
+    assert_eq!(scene.has("shop.current.wasm").as_deref(), Some("old"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_that_comes_later_keeps_what_is_there() {
+    let mut scene = Scene::new().await;
+    scene.put("shop.wasm", "old");
+    assert_eq!(scene.heard().await, ["shop.wasm is there"]);
+    scene.says("rollout: shadow");
+    assert_eq!(scene.heard().await, ["shop.current.wasm is there"]);
+    assert_eq!(scene.has("shop.current.wasm").as_deref(), Some("old"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_current_version_that_goes_is_made_anew_of_the_same_bytes_and_of_no_others() {
+    let mut scene = Scene::new().await;
+    scene.says("rollout: shadow");
+    scene.put("shop.wasm", "old");
+    scene.heard().await;
+    // So that it is looked at, with the current version.
+    scene.put("api.wasm", "other");
+    assert_eq!(scene.heard().await, ["api.wasm is there"]);
+    let current = scene.stage.plugins.join("shop.current.wasm");
+    std::fs::remove_file(&current).expect("it is there");
+    scene.put("web.wasm", "other");
+    assert_eq!(scene.heard().await, ["web.wasm is there"]);
+    assert_eq!(scene.has("shop.current.wasm").as_deref(), Some("old"));
+    scene.put("shop.wasm", "new");
+    assert_eq!(scene.heard().await, ["shop.wasm is there"]);
+    std::fs::remove_file(&current).expect("it is there");
+    assert_eq!(scene.heard().await, ["shop.current.wasm was another version"]);
+    assert_eq!(scene.has("shop.current.wasm"), None);
+    scene.says("paused: true");
+    assert_eq!(scene.heard().await, ["shop.current.wasm is gone"], "the policy does not want it any more");
+    scene.says("rollout: shadow");
+    assert_eq!(scene.heard().await, ["shop.current.wasm is there"], "it has come to run meanwhile");
+    assert_eq!(scene.has("shop.current.wasm").as_deref(), Some("new"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_that_cannot_be_kept_does_not_run_and_is_tried_again_when_a_policy_changes() {
+    let mut scene = Scene::new().await;
+    scene.says("rollout: shadow");
+    // Nothing can take the place of a directory.
+    let current = scene.stage.plugins.join("shop.current.wasm");
+    std::fs::create_dir(&current).expect("it can be made");
+    scene.put("shop.wasm", "old");
+    assert_eq!(scene.heard().await, ["shop.wasm is not kept"]);
+    std::fs::remove_dir(&current).expect("it is empty");
+    scene.says("rollout: {strategy: shadow}");
+    assert_eq!(scene.heard().await, ["shop.wasm is there", "shop.current.wasm is there"]);
+}
