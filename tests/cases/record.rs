@@ -142,6 +142,9 @@ async fn a_check_names_the_values_that_a_recording_does_not_tell_if_an_object_is
     for part in ["spec.size: Invalid value", "Buggy prod/shop /spec/size", "write a scenario with other values"] {
         ensure!(errors.contains(part), "{part} is not in {errors}");
     }
+    std::fs::remove_file(folder.path().join("crd.yaml"))?;
+    let (code, out, errors) = windlass("check", &with).await?;
+    ensure!(code == 2 && errors.contains("load the definition of it"), "{code} {out}{errors}");
     std::fs::write(&file, "")?;
     let (code, _, errors) = windlass("check", &with).await?;
     ensure!(code == 2 && errors.contains("has no call"), "{code} {errors}");

@@ -34,18 +34,23 @@ pub(super) fn scenarios(path: &Path, plugin: &str, load: &[Value]) -> anyhow::Re
     Ok(made.scenarios)
 }
 
-/// Whether the scenario can be done at all. If not, and the recording does not tell some values, those are named: a marker may be
-/// what is refused.
+/// Whether the scenario of a recording can be done at all. What was done in production can be done here, so that is no finding.
 pub(super) fn usable(report: &Report, redacted: &[String]) -> anyhow::Result<()> {
     match report.findings.iter().find(|finding| finding.rule == Rule::Steps && finding.faults.is_empty()) {
-        Some(finding) if !redacted.is_empty() => Err(refused(&finding.details.join("; "), redacted)),
-        _ => Ok(()),
+        Some(finding) => Err(refused(&finding.details.join("; "), redacted)),
+        None => Ok(()),
     }
 }
 
-/// Why a scenario of a recording cannot be used.
+/// Why a scenario of a recording cannot be used. Values that the recording does not tell are named: a marker may be what is refused.
 pub(super) fn refused(why: &str, redacted: &[String]) -> anyhow::Error {
+    if redacted.is_empty() {
+        return anyhow!("what was recorded cannot be done here: {why}");
+    }
     let advice = "record without redacting what the schema checks, or write a scenario with other values";
     let places = redacted.join(", ");
-    anyhow!("{why}; markers stand for what the recording does not tell: {places}; if they are why, {advice}")
+    anyhow!(
+        "what was recorded cannot be done here: {why}; markers stand for what the recording does not tell: {places}; if they are \
+         why, {advice}"
+    )
 }

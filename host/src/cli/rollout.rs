@@ -111,7 +111,7 @@ impl RolloutArgs {
     }
 }
 
-/// What has become of both files.
+/// The fate of both files, in a line.
 fn told(done: &RolledOut) -> String {
     let [next, current] =
         [&done.next, &done.current].map(|path| path.file_name().unwrap_or_default().to_string_lossy());

@@ -134,7 +134,7 @@ fn richest(histories: &BTreeMap<ObjectName, ObjectHistory>) -> Vec<ObjectName> {
     chosen
 }
 
-/// What was seen of one object, and around it.
+/// The states of one object, and the objects around it.
 #[derive(Debug, Default)]
 struct ObjectHistory {
     /// Its states, one other than the one before. None: it was deleted.

@@ -137,7 +137,12 @@ impl User {
         let answer = self.0.clone().oneshot(request).await.map_err(|error| failed(&error))?;
         let code = answer.status().as_u16();
         let bytes = answer.into_body().collect().await.map_err(|error| failed(&error))?.to_bytes();
-        let value = serde_json::from_slice(&bytes).map_err(|error| failed(&error))?;
+        let value = match serde_json::from_slice(&bytes) {
+            Ok(value) => value,
+            // Of a group that it does not serve, the API server says so in plain words.
+            Err(_) if code >= 400 => String::from_utf8_lossy(&bytes).trim().into(),
+            Err(error) => return Err(failed(&error)),
+        };
         Ok((code, value))
     }
 }

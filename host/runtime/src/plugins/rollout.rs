@@ -21,7 +21,7 @@ pub enum RolloutError {
     /// There is nothing in whose place it could be put.
     #[error("{} is not there: rename the next version yourself, if the plugin is to be new", .0.display())]
     NoCurrent(PathBuf),
-    /// What waits is what runs.
+    /// The file that would wait is the one that runs.
     #[error("{} is the same as {}: no version waits to become the plugin's", next.display(), current.display())]
     SameAsCurrent {
         /// The file that would wait.

@@ -46,7 +46,7 @@ impl FileRole {
     }
 }
 
-/// What there is of one plugin.
+/// The state of each file of one plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PluginFiles {
     own: Content,
