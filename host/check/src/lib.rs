@@ -24,7 +24,7 @@ mod world;
 pub use baseline::{AcceptedFinding, Baseline};
 pub use checker::{again, check};
 pub use effort::Effort;
-pub use fault::{AtRest, CrashPoint, Deed, Fault};
+pub use fault::{AtRest, Deed, Failover, Fault, WritePoint};
 pub use plan::FAULT_CLASSES;
 pub use report::{Coverage, Finding, Report, Reproduction, Tried};
 pub use request_line::RequestLine;

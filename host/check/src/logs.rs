@@ -14,6 +14,10 @@ const DISPATCH: &str = "windlass::dispatch";
 /// The target of plugins' own lines.
 const PLUGIN: &str = "windlass::plugin";
 
+/// The target of lines about generations that take each other's place, and the one that says that it has happened.
+const SWAP: &str = "windlass_runtime::plugins::swap";
+const SWAPPED: &str = "a new generation has taken over";
+
 /// As `windlass_core::outcome::CallResult::is_wait` tells such calls apart, in its text.
 const WAITED: &str = "reason: \"waited\"";
 
@@ -49,6 +53,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Notes {
         let level = *metadata.level();
         match metadata.target() {
             DISPATCH | PLUGIN => level <= Level::DEBUG,
+            SWAP if metadata.is_event() => level <= Level::INFO,
             target => target.starts_with("windlass") && (level <= Level::WARN || metadata.is_span()),
         }
     }
@@ -73,6 +78,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Notes {
         let happened = match event.metadata().target() {
             PLUGIN => Happening::Line(fields.message),
             DISPATCH if fields.message == "called" => called(fields),
+            SWAP if fields.message == SWAPPED => Happening::Swapped,
             // The result of the call says it.
             _ if fields.message.starts_with("the call failed") => return,
             _ if level <= Level::WARN => Happening::Warning([fields.message, fields.error].join(" ").trim().to_owned()),
