@@ -133,6 +133,38 @@ async fn without_the_hosts_expectations_the_replicaset_makes_too_many() -> anyho
     Ok(())
 }
 
+/// Tries faults of these classes on the ReplicaSet, and answers the exit code and the report.
+async fn replicaset(more: &[&str]) -> anyhow::Result<(i32, Value)> {
+    example(&paths::plugins()?.join("replicaset.wasm"), "replicaset", more).await
+}
+
+/// A standby that takes over with a cache which does not show the last write makes it again, unless the host proves its caches.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_proof_of_freshness_the_replicaset_makes_too_many_after_a_failover() -> anyhow::Result<()> {
+    let failovers = ["--runs", "60", "--faults", "failover"];
+    let (code, report) = replicaset(&failovers).await?;
+    ensure!(code == 0 && broken(&report).is_empty(), "{report:#}");
+    ensure!(report[0]["tried"]["unreached"] == 0, "{report:#}");
+    let (code, report) = replicaset(&[&failovers[..], &["--feature-gates", "FreshnessProof=false"]].concat()).await?;
+    ensure!(code == 1 && broken(&report).contains(&"not-needed"), "{report:#}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failovers_and_swaps_leave_the_webapp_as_it_is_without_them() -> anyhow::Result<()> {
+    let webapp = paths::plugins()?.join("webapp.wasm");
+    let faults = ["--runs", "24", "--faults", "failover,swap"];
+    let (code, report) = example(&webapp, "webapp", &faults).await?;
+    ensure!(code == 0 && broken(&report).is_empty(), "{report:#}");
+    for class in ["failover", "swap"] {
+        ensure!(report[0]["tried"]["faults"][class]["tried"].as_u64() > Some(5), "{report:#}");
+    }
+    ensure!(report[0]["tried"]["unreached"] == 0, "{report:#}");
+    let (_, again) = example(&webapp, "webapp", &faults).await?;
+    ensure!(report == again, "{report:#} {again:#}");
+    Ok(())
+}
+
 /// Each bug, the rule by which it is found, and the runs that it takes.
 const BUGS: [(&str, &str, &str); 19] = [
     ("notes-before-it-does", "converges", "20"),

@@ -18,7 +18,13 @@ pub struct Fault {
     pub rules: Vec<ReactorRule>,
     /// Where the process of the host ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub crash: Option<CrashPoint>,
+    pub crash: Option<WritePoint>,
+    /// Where the process that holds the lease falls silent, so that a standby takes over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failover: Option<Failover>,
+    /// Where the plugin is swapped for another generation, which is the same component.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub swap: Option<WritePoint>,
     /// A deed of somebody else while the world is quiet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_rest: Option<AtRest>,
@@ -59,6 +65,28 @@ pub enum Deed {
     Annotate,
 }
 
+impl Fault {
+    /// Whether both can happen in one run: a process ends once, and is swapped once.
+    pub(crate) fn goes_with(&self, other: &Fault) -> bool {
+        let ends = |fault: &Fault| fault.crash.is_some() || fault.failover.is_some();
+        self.name != other.name && !(ends(self) && ends(other)) && !(self.swap.is_some() && other.swap.is_some())
+    }
+}
+
+/// A failover: the process that holds the lease falls silent, the lease runs out, and a standby takes over whose caches are filled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Failover {
+    /// Where the process falls silent.
+    pub at: WritePoint,
+    /// A resource of which the standby sees nothing new from then on, until a while after it has taken over. None: it sees all in time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late: Option<String>,
+    /// Whether the process is heard again a while after the takeover: it was cut off, and has not ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub returns: bool,
+}
+
 /// The time of day of the host is set, when the world is quiet after a step. Timers go on as before, and so does the API server's
 /// clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,11 +107,11 @@ impl SetClock {
     }
 }
 
-/// Where a process ends.
+/// A place at a write of a process of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct CrashPoint {
-    /// At which of its writes, from 1. Kubernetes Events do not count.
+pub struct WritePoint {
+    /// At which of its writes, from 1. Kubernetes Events and the host's leases do not count.
     pub write: usize,
     /// Before the server has carried it out, or after that and before the answer.
     pub side: CommitSide,

@@ -25,7 +25,7 @@ mod world;
 pub use baseline::{AcceptedFinding, Baseline};
 pub use checker::{again, check};
 pub use effort::Effort;
-pub use fault::{AtRest, CrashPoint, Deed, Fault, SetClock};
+pub use fault::{AtRest, Deed, Failover, Fault, SetClock, WritePoint};
 pub use imports::ImportUse;
 pub use plan::FAULT_CLASSES;
 pub use report::{Coverage, Finding, Report, Reproduction, Tried};

@@ -16,6 +16,9 @@ const PLUGIN: &str = "windlass::plugin";
 
 /// The target of imports that the plugin calls.
 const IMPORTS: &str = "windlass::imports";
+/// The target of lines about generations that take each other's place, and the one that says that it has happened.
+const SWAP: &str = "windlass_runtime::plugins::swap";
+const SWAPPED: &str = "a new generation has taken over";
 
 /// As `windlass_core::outcome::CallResult::is_wait` tells such calls apart, in its text.
 const WAITED: &str = "reason: \"waited\"";
@@ -55,6 +58,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Notes {
         match metadata.target() {
             DISPATCH | PLUGIN => level <= Level::DEBUG,
             IMPORTS => true,
+            SWAP if metadata.is_event() => level <= Level::INFO,
             target => target.starts_with("windlass") && (level <= Level::WARN || metadata.is_span()),
         }
     }
@@ -82,6 +86,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Notes {
         let happened = match event.metadata().target() {
             PLUGIN => Happening::Line(fields.message),
             DISPATCH if fields.message == "called" => called(fields),
+            SWAP if fields.message == SWAPPED => Happening::Swapped,
             // The result of the call says it.
             _ if fields.message.starts_with("the call failed") => return,
             _ if level <= Level::WARN => Happening::Warning([fields.message, fields.error].join(" ").trim().to_owned()),

@@ -2,6 +2,7 @@
 
 mod clock;
 mod outage;
+mod replicas;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,17 +13,19 @@ use windlass_apiserver::{
     ReactorRule, RequestFilter, WatchCut, WatchEnd, WatchHide, WatchHold,
 };
 
-use crate::fault::{AtRest, CrashPoint, Deed, Fault};
+use crate::fault::{AtRest, Deed, Fault, WritePoint};
 use crate::outcome::{FOREIGN, foreign_mark};
 use crate::request_line::RequestLine;
 use crate::scenario::ObjectName;
 use crate::trace::{Entry, Happening};
 
 /// The classes of faults, by which coverage is told.
-pub const FAULT_CLASSES: [&str; 22] = [
+pub const FAULT_CLASSES: [&str; 24] = [
     "crash",
     "lost",
     "late-restart",
+    "failover",
+    "swap",
     "foreign-delete",
     "foreign-edit",
     "late",
@@ -75,6 +78,7 @@ struct RequestPlace {
 pub(crate) fn singles(reference: &[Entry], owned: &[(usize, ObjectName)]) -> Vec<Fault> {
     let places = places(reference);
     let mut classes: Vec<Vec<Fault>> = vec![crashes(&places), lost(&places), late_restarts(&places)];
+    classes.extend([replicas::failovers(&places), replicas::swaps(&places)]);
     classes.extend([foreign_deletes(&places), foreign_edits(&places)]);
     let of_watches = watch_faults(&places, reference);
     let of_class = |class: &str| of_watches.iter().filter(|fault| fault.class == class).cloned().collect();
@@ -103,8 +107,7 @@ pub(crate) fn pairs(singles: &[Fault], seed: u64) -> impl Iterator<Item = [Fault
         let mut one = || singles.get(chance.random_range(0..singles.len().max(1))).cloned();
         Some([one()?, one()?])
     })
-    // Only one process can crash at a time, and only once.
-    .filter(|[one, other]| one.name != other.name && !(one.crash.is_some() && other.crash.is_some()))
+    .filter(|[one, other]| one.goes_with(other))
 }
 
 fn places(reference: &[Entry]) -> Vec<RequestPlace> {
@@ -148,6 +151,11 @@ impl RequestPlace {
         Fault { rules: vec![rule], ..self.named(class, happens) }
     }
 
+    /// This place among the writes of the process. None: it reads.
+    fn at(&self, side: CommitSide) -> Option<WritePoint> {
+        self.write.map(|write| WritePoint { write, side })
+    }
+
     fn named(&self, class: &str, happens: &str) -> Fault {
         let nth = if self.nth == 1 { String::new() } else { format!(" (number {})", self.nth) };
         let name = format!("{}{nth} {happens}", self.line);
@@ -166,10 +174,8 @@ fn writes_first(places: &[RequestPlace]) -> impl Iterator<Item = &RequestPlace> 
 }
 
 fn crashes(places: &[RequestPlace]) -> Vec<Fault> {
-    let at = |place: &RequestPlace, side, happens: &str| {
-        let crash = place.write.map(|write| CrashPoint { write, side });
-        Fault { crash, ..place.named("crash", happens) }
-    };
+    let at =
+        |place: &RequestPlace, side, happens: &str| Fault { crash: place.at(side), ..place.named("crash", happens) };
     let sides = [
         (CommitSide::AfterCommit, "is the last that the host does: it crashes before the answer"),
         (CommitSide::BeforeCommit, "does not reach the server: the host crashes"),
@@ -294,7 +300,7 @@ fn late_restarts(places: &[RequestPlace]) -> Vec<Fault> {
     };
     let rules: Vec<ReactorRule> = watches.iter().map(late).collect();
     let at = |place: &RequestPlace| {
-        let crash = place.write.map(|write| CrashPoint { write, side: CommitSide::AfterCommit });
+        let crash = place.at(CommitSide::AfterCommit);
         let happens = "is the last before a crash, and the next process sees changes 2 s late";
         Fault { rules: rules.clone(), crash, hides_ends: true, ..place.named("late-restart", happens) }
     };

@@ -62,6 +62,11 @@ impl RequestLine {
         self.writes() && !self.is_event()
     }
 
+    /// Whether it is about leases.
+    pub(crate) fn is_about_leases(&self) -> bool {
+        self.resource == "leases.coordination.k8s.io"
+    }
+
     /// Whether it is about Kubernetes Events.
     pub(crate) fn is_event(&self) -> bool {
         matches!(self.resource.as_str(), "events" | "events.events.k8s.io")

@@ -66,6 +66,13 @@ fn line(entry: &Entry) -> Option<String> {
         Happening::Stranger(does) => format!("fault    {does}"),
         Happening::Fault => "fault    strikes".to_owned(),
         Happening::Crash => "host     crashes".to_owned(),
+        Happening::Silence => "host     falls silent, and its lease runs out".to_owned(),
+        Happening::Returned => "host     is heard again, and has lost its lease".to_owned(),
+        Happening::TookOver => "standby  has the lease now, and takes over".to_owned(),
+        Happening::Delivered => "fault    the plugin's file is replaced while the call waits: a hot swap".to_owned(),
+        Happening::Swapped => {
+            "host     the new generation has taken over: calls that begin from now on are made on it".to_owned()
+        }
         Happening::Restart => "host     is stopped in order and begun again".to_owned(),
         Happening::Line(text) => format!("log      {text}"),
         Happening::Call { key, result, .. } => format!("call     {key} → {}", short(result)),

@@ -33,6 +33,16 @@ pub enum Happening {
     Fault,
     /// The process of the host has ended without a word, and another one begins.
     Crash,
+    /// The process of the host that holds the lease is heard no more, and hears nothing.
+    Silence,
+    /// The standby has taken over the lease.
+    TookOver,
+    /// The process that had fallen silent is heard again.
+    Returned,
+    /// Another generation of the plugin is delivered.
+    Delivered,
+    /// It has taken the place of the one before.
+    Swapped,
     /// The host was stopped in order and begins again.
     Restart,
     /// The plugin has written a line of its log.
@@ -50,6 +60,13 @@ pub enum Happening {
     },
     /// The host warns.
     Warning(String),
+}
+
+impl Happening {
+    /// Whether a fault does this.
+    pub(crate) fn is_of_a_fault(&self) -> bool {
+        matches!(self, Self::Fault | Self::Crash | Self::Stranger(_) | Self::Silence | Self::Delivered)
+    }
 }
 
 /// A request of the host.
@@ -79,8 +96,8 @@ struct Noted {
     begun: Option<Instant>,
     /// Nothing is noted for now.
     muted: bool,
-    /// Kubernetes Events that were written.
-    events: u64,
+    /// Writes that are no part of the outcome: of Kubernetes Events, and of the host's leases.
+    beside: u64,
     entries: Vec<Entry>,
     /// The imports that the plugin has called, in all runs.
     imports: BTreeSet<String>,
@@ -99,7 +116,7 @@ impl Record {
         // Between two runs there is nobody whom it belongs to.
         let Some(begun) = noted.begun.filter(|_| !noted.muted) else { return };
         if let Happening::Request(note) = &happened {
-            noted.events += u64::from(note.line.is_event() && note.line.writes() && note.is_carried_out());
+            noted.beside += u64::from(note.line.is_event() && note.line.writes() && note.is_carried_out());
         }
         noted.entries.push(Entry { at: begun.elapsed(), happened });
     }
@@ -127,9 +144,14 @@ impl Record {
         self.noted().muted
     }
 
-    /// How many Kubernetes Events the server has taken.
-    pub(crate) fn events(&self) -> u64 {
-        self.noted().events
+    /// The server has taken a lease of the host's, which is told to nobody.
+    pub(crate) fn lease_written(&self) {
+        self.noted().beside += 1;
+    }
+
+    /// How many writes the server has taken that are no part of the outcome: of Kubernetes Events, and of the host's leases.
+    pub(crate) fn beside(&self) -> u64 {
+        self.noted().beside
     }
 
     /// How many things have happened that `counts`.

@@ -24,6 +24,8 @@ pub enum Feature {
     /// See the table.
     FairDispatch,
     /// See the table.
+    FreshnessProof,
+    /// See the table.
     WatchList,
 }
 

@@ -165,11 +165,13 @@ impl Members {
         &self.membership
     }
 
-    /// When somebody dies who does not say otherwise before.
+    /// When somebody else dies who does not say otherwise before. This replica lives, also where its own lease has run out:
+    /// a moment in the past would be waited for again and again.
     #[must_use]
     pub fn next_death(&self) -> Option<Moment> {
-        let live = &self.membership.live;
-        self.known.iter().filter(|(name, _)| live.contains_key(*name)).map(|(_, member)| member.until).min()
+        let others = self.known.iter().filter(|(name, _)| **name != self.me);
+        let live = others.filter(|(name, _)| self.membership.live.contains_key(*name));
+        live.map(|(_, member)| member.until).min()
     }
 
     /// Those who have been dead for `long`, if it is on `me` to clear their leases away: it is on the first of the living.

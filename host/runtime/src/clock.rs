@@ -1,5 +1,6 @@
 //! The real clocks behind `core`'s clock trait.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -28,6 +29,12 @@ impl BootClock {
     pub(crate) fn new() -> Self {
         Self(since_boot())
     }
+}
+
+/// The clock that leases go by, which reads zero now. Where the world is told, the machine's would go on by itself while told
+/// time stands still: there it is tokio's.
+pub(crate) fn of_leases() -> Arc<dyn Clock> {
+    if windlass_world::is_told() { Arc::new(SystemClock::new()) } else { Arc::new(BootClock::new()) }
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -11,6 +11,7 @@
 //! threads, else a task there) → `call` (store, instance, deadline) → `abi` (the WIT types of one version) → `imports` (one file per WIT import) → the ports.
 
 mod abi;
+mod another;
 mod artefacts;
 mod call;
 mod compile;

@@ -2,29 +2,39 @@
 
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use windlass_kube::client::Connection;
-use windlass_runtime::{HostError, Settings, run_loaded};
+use windlass_runtime::LeaseMode;
 
 use super::CheckSubject;
-use super::wire::{ServerHandle, Wire};
-use crate::fault::CrashPoint;
+use super::failover::share_a_lease;
+use super::process::Process;
+use super::swap::HotSwap;
+use super::wire::{ProcessEnd, ServerHandle};
+use crate::fault::{Failover, Fault, WritePoint};
 use crate::trace::{Happening, Record};
-
-/// The URL of the server, for messages.
-const SERVER: &str = "http://localhost";
 
 /// How long calls of a dead process may go on after it has stopped, until each has met its deadline.
 const LAST_CALLS: Duration = Duration::from_mins(2);
 
-/// The parts of a process of the host.
-#[derive(Clone)]
-struct Process {
-    server: ServerHandle,
-    subject: CheckSubject,
-    record: Record,
+/// The part of a run's faults that is the host's processes'.
+#[derive(Clone, Debug, Default)]
+pub(super) struct HostFaults {
+    crash: Option<WritePoint>,
+    failover: Option<Failover>,
+    swap: Option<WritePoint>,
+}
+
+impl HostFaults {
+    pub(super) fn of(faults: &[Fault]) -> Self {
+        Self {
+            crash: faults.iter().find_map(|fault| fault.crash),
+            failover: faults.iter().find_map(|fault| fault.failover.clone()),
+            swap: faults.iter().find_map(|fault| fault.swap),
+        }
+    }
 }
 
 /// A host with the plugin.
@@ -36,18 +46,13 @@ pub(super) struct Engine {
 
 impl Engine {
     /// Begins. If it crashes, it begins again when the old process is gone.
-    pub(super) fn start(
-        server: ServerHandle,
-        subject: CheckSubject,
-        record: Record,
-        crash: Option<CrashPoint>,
-    ) -> Engine {
-        Engine::of(Process { server, subject, record }, crash)
+    pub(super) fn start(server: ServerHandle, subject: CheckSubject, record: Record, faults: HostFaults) -> Engine {
+        Engine::of(Process { server, subject, record }, faults)
     }
 
-    fn of(process: Process, crash: Option<CrashPoint>) -> Engine {
+    fn of(process: Process, faults: HostFaults) -> Engine {
         let stop = CancellationToken::new();
-        let task = tokio::spawn(keep_up(process.clone(), crash, stop.clone()));
+        let task = tokio::spawn(keep_up(process.clone(), faults, stop.clone()));
         Engine { process, stop, task }
     }
 
@@ -57,30 +62,34 @@ impl Engine {
         self.task.await.expect("the engine has no panic of its own");
     }
 
-    /// Stops in order, and begins again, without a crash.
+    /// Stops in order, and begins again, without a fault.
     pub(super) async fn restart(&mut self) {
         self.stop.cancel();
         (&mut self.task).await.expect("the engine has no panic of its own");
         self.process.record.note(Happening::Restart);
-        *self = Engine::of(self.process.clone(), None);
+        *self = Engine::of(self.process.clone(), HostFaults::default());
     }
 }
 
-async fn keep_up(process: Process, mut crash: Option<CrashPoint>, stop: CancellationToken) {
+async fn keep_up(process: Process, faults: HostFaults, stop: CancellationToken) {
+    let HostFaults { mut crash, failover, swap } = faults;
+    let newest = watch::Sender::new(process.subject.plugin.clone());
+    let mut swap = swap.map(|at| HotSwap { at, newest });
+    if let Some(failover) = failover {
+        return share_a_lease(process, failover, swap, stop).await;
+    }
     loop {
-        let wire = Wire::new(process.server.clone(), process.record.clone(), crash.take());
+        let end = crash.take().map_or(ProcessEnd::None, ProcessEnd::Crash);
+        let swap = swap.take();
+        let wire = process.wire(end, swap.clone());
         let (dead, own_stop) = (wire.dead().clone(), stop.child_token());
-        let running = tokio::spawn(run(wire, process.subject.clone(), own_stop.clone()));
-        let mut running = std::pin::pin!(running);
+        let newest = process.newest(swap.as_ref());
+        let running = process.clone().run(wire, newest, LeaseMode::None, own_stop.clone());
+        let mut running = std::pin::pin!(tokio::spawn(running));
         let crashed = tokio::select! {
             biased;
             () = dead.cancelled() => true,
-            ended = &mut running => {
-                if let Ok(Err(error)) = ended {
-                    process.record.note(Happening::Warning(error.to_string()));
-                }
-                false
-            }
+            _ = &mut running => false,
         };
         if !crashed {
             return;
@@ -92,14 +101,4 @@ async fn keep_up(process: Process, mut crash: Option<CrashPoint>, stop: Cancella
         sleep(LAST_CALLS).await;
         process.record.mute(false);
     }
-}
-
-async fn run(
-    wire: Wire,
-    CheckSubject { plugin, features }: CheckSubject,
-    stop: CancellationToken,
-) -> Result<(), HostError> {
-    let connection = Connection::in_process(wire, &SERVER.parse().expect("a URL"));
-    let settings = Settings { features, ..Settings::in_process() };
-    run_loaded(connection, settings, &[plugin], stop).await
 }

@@ -3,7 +3,11 @@
 
 mod clock;
 mod engine;
+mod failover;
+mod process;
 mod slow;
+mod succession;
+mod swap;
 mod user;
 mod wire;
 
@@ -20,7 +24,7 @@ use windlass_wasm::Plugin;
 pub(crate) use self::user::UserError;
 
 use self::clock::HostClock;
-use self::engine::Engine;
+use self::engine::{Engine, HostFaults};
 use self::slow::SlowFaults;
 use self::user::User;
 use self::wire::ServerHandle;
@@ -153,14 +157,13 @@ impl World {
         }
         server.reactors().set(document).expect("rules of faults are right");
         self.record.begin();
-        let crash = faults.iter().find_map(|fault| fault.crash);
-        let engine = Engine::start(ServerHandle::of(&server), self.subject.clone(), self.record.clone(), crash);
+        let host_faults = HostFaults::of(faults);
+        let engine = Engine::start(ServerHandle::of(&server), self.subject.clone(), self.record.clone(), host_faults);
         let mut round = Round::new(server, engine, self, SlowFaults::of(faults, clock, named));
         let at_rest: Vec<&AtRest> = faults.iter().filter_map(|fault| fault.at_rest.as_ref()).collect();
         let undone = round.steps(steps, &at_rest).await;
         round.settle(AT_END).await;
-        let acted =
-            self.record.count(|it| matches!(it, Happening::Fault | Happening::Crash | Happening::Stranger(_))) > 0;
+        let acted = self.record.count(Happening::is_of_a_fault) > 0;
         let end = EndState::of(&round.server.snapshot(), &self.beginning);
         let broken = round.broken(&self.scenario).await;
         let second = round.second_run().await;
@@ -351,9 +354,9 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// How often something has changed, Kubernetes Events left out.
+    /// How often something has changed, Kubernetes Events and the host's leases left out.
     fn changes(&self) -> u64 {
-        self.server.resource_version().saturating_sub(self.record.events())
+        self.server.resource_version().saturating_sub(self.record.beside())
     }
 
     async fn broken(&self, scenario: &Scenario) -> Vec<String> {

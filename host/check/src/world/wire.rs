@@ -1,23 +1,27 @@
 //! The way between a host and the API server: it notes each request, and is cut when the host crashes.
 
-use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{self, Poll};
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
-use http::{Request, Response};
+use http::header::{CONTENT_TYPE, USER_AGENT};
+use http::{HeaderMap, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyDataStream, BodyExt as _, Full, StreamBody};
 use hyper::body::{Body as HttpBody, Bytes, Frame};
 use kube::client::Body;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tower::{BoxError, Service};
 use windlass_apiserver::{ApiServer, ApiService, CommitSide, Reactors};
 
-use crate::fault::CrashPoint;
+use super::succession::Succession;
+use super::swap::HotSwap;
+use crate::fault::WritePoint;
 use crate::request_line::RequestLine;
 use crate::trace::{Happening, Record, RequestNote};
 
@@ -34,9 +38,23 @@ impl ServerHandle {
     }
 }
 
+/// How soon a request fails of a process that has fallen silent: nothing of it is to be left when another one takes over.
+const GIVEN_UP: Duration = Duration::from_millis(100);
+
 /// How often rules have acted.
 fn acted(reactors: &Reactors) -> u64 {
     reactors.counts().iter().map(|count| count.acted).sum()
+}
+
+/// How a process ends before its time.
+#[derive(Clone)]
+pub(super) enum ProcessEnd {
+    /// It does not.
+    None,
+    /// It crashes.
+    Crash(WritePoint),
+    /// It falls silent, and another one takes over.
+    Silence(Succession),
 }
 
 /// The way of one process of the host.
@@ -45,15 +63,26 @@ pub(super) struct Wire {
     service: ApiService,
     reactors: Reactors,
     record: Record,
-    crash: Option<CrashPoint>,
+    end: ProcessEnd,
+    swap: Option<HotSwap>,
+    /// It is a standby's.
+    standby: Option<Succession>,
     writes: Arc<AtomicUsize>,
     dead: CancellationToken,
+    /// Nothing is left of the process.
+    gone: CancellationToken,
 }
 
 impl Wire {
-    pub(super) fn new(server: ServerHandle, record: Record, crash: Option<CrashPoint>) -> Wire {
+    pub(super) fn new(server: ServerHandle, record: Record, end: ProcessEnd, swap: Option<HotSwap>) -> Wire {
         let ServerHandle { service, reactors } = server;
-        Wire { service, reactors, record, crash, writes: Arc::default(), dead: CancellationToken::new() }
+        let (writes, dead, gone) = (Arc::default(), CancellationToken::new(), CancellationToken::new());
+        Wire { service, reactors, record, end, swap, standby: None, writes, dead, gone }
+    }
+
+    /// The same way, of a standby.
+    pub(super) fn of_standby(self, succession: Succession) -> Wire {
+        Wire { standby: Some(succession), ..self }
     }
 
     /// Told when the process has ended.
@@ -61,66 +90,157 @@ impl Wire {
         &self.dead
     }
 
-    /// Whether the process ends at this write, and on which side of it.
-    fn crashes_at(&self, line: &RequestLine) -> Option<CommitSide> {
-        if !line.alters() {
-            return None;
+    /// To be told when all of the process has ended that can.
+    pub(super) fn gone(&self) -> &CancellationToken {
+        &self.gone
+    }
+
+    /// Has the faults of this write befall the process, before or after it is carried out. Answers whether the process is gone.
+    async fn strike(&self, write: usize, side: CommitSide) -> bool {
+        let here = WritePoint { write, side };
+        if let Some(swap) = self.swap.as_ref().filter(|swap| swap.at == here) {
+            swap.strike(&self.record).await;
         }
-        let write = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
-        self.crash.filter(|crash| crash.write == write).map(|crash| crash.side)
+        match &self.end {
+            ProcessEnd::Crash(at) if *at == here => self.record.note(Happening::Crash),
+            ProcessEnd::Silence(succession) if succession.at().write == write => {
+                // The standby must be late before the server has carried it out.
+                succession.last_write();
+                if succession.at() != here {
+                    return false;
+                }
+                succession.falls_silent();
+                if succession.returns() {
+                    return false;
+                }
+            }
+            _ => return false,
+        }
+        self.dead.cancel();
+        true
     }
 
     /// The process is gone: nothing of it is heard any more, and it hears nothing.
-    async fn die(&self) -> Infallible {
-        if !self.dead.is_cancelled() {
-            self.record.note(Happening::Crash);
-            self.dead.cancel();
+    async fn unheard(&self) -> Result<Response<AnswerBody>, BoxError> {
+        if let ProcessEnd::Silence(_) = self.end {
+            // What asks until it is answered would go on in the runs that follow.
+            if self.gone.is_cancelled() {
+                return nothing_is_there();
+            }
+            sleep(GIVEN_UP).await;
+            return Err("the process has fallen silent".into());
         }
         pending().await
     }
 
+    /// Waits while the process is cut off.
+    async fn is_heard(&self) {
+        if let ProcessEnd::Silence(succession) = &self.end
+            && succession.returns()
+        {
+            succession.is_heard().await;
+        }
+    }
+
+    /// Waits while an event of a watch of `resource` is not to come.
+    async fn is_shown(&self, resource: &str) {
+        self.is_heard().await;
+        if let Some(succession) = &self.standby {
+            succession.is_shown(resource).await;
+        }
+    }
+
     async fn send(mut self, request: Request<Body>) -> Result<Response<AnswerBody>, BoxError> {
         if self.dead.is_cancelled() {
-            return pending().await;
+            return self.unheard().await;
         }
+        self.is_heard().await;
         let line = RequestLine::of(request.method(), request.uri());
-        let crashes = self.crashes_at(&line);
-        if crashes == Some(CommitSide::BeforeCommit) {
-            match self.die().await {}
+        let of_lease = line.is_about_leases() && is_of_host(request.headers());
+        let write = (line.alters() && !of_lease).then(|| self.writes.fetch_add(1, Ordering::Relaxed) + 1);
+        if let Some(write) = write {
+            if self.strike(write, CommitSide::BeforeCommit).await {
+                return self.unheard().await;
+            }
+            self.is_heard().await;
         }
         let (parts, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
         let (dead, before) = (self.dead.clone(), acted(&self.reactors));
         let call = self.service.call(Request::from_parts(parts, Full::<Bytes>::new(body)));
-        let Some(answer) = dead.run_until_cancelled(call).await else { return pending().await };
+        let Some(answer) = dead.run_until_cancelled(call).await else { return self.unheard().await };
         if acted(&self.reactors) > before {
             self.record.note(Happening::Fault);
         }
         let code = answer.as_ref().ok().map(|answer| answer.status().as_u16());
-        let watches = line.verb == "watch";
-        if !line.resource.is_empty() {
-            self.record.note(Happening::Request(RequestNote { line, code }));
+        self.note(&line, code, of_lease);
+        if let Some(write) = write
+            && self.strike(write, CommitSide::AfterCommit).await
+        {
+            return self.unheard().await;
         }
-        if crashes == Some(CommitSide::AfterCommit) {
-            match self.die().await {}
-        }
+        self.is_heard().await;
         let answer = answer?;
-        Ok(answer.map(|body| if watches { until(dead, body) } else { body.map_err(BoxError::from).boxed_unsync() }))
+        Ok(answer.map(|body| {
+            if line.verb == "watch" {
+                self.watched(line.resource, body)
+            } else {
+                body.map_err(BoxError::from).boxed_unsync()
+            }
+        }))
     }
+
+    /// Notes a request and its answer. The host's own leases are no part of what the plugin does.
+    fn note(&self, line: &RequestLine, code: Option<u16>, of_lease: bool) {
+        let note = RequestNote { line: line.clone(), code };
+        if !of_lease && !line.resource.is_empty() {
+            self.record.note(Happening::Request(note));
+        } else if of_lease && line.writes() && note.is_carried_out() {
+            self.record.lease_written();
+            if let Some(succession) = &self.standby {
+                succession.lease_written(line);
+            }
+        }
+    }
+
+    /// A stream of events, which ends with its process. Where two share a lease, it may be late.
+    fn watched<B>(&self, resource: String, body: B) -> AnswerBody
+    where
+        B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let data = BodyDataStream::new(body).take_until(self.dead.clone().cancelled_owned());
+        let data = data.map_ok(Frame::data).map_err(B::Error::into);
+        if self.standby.is_none() && !matches!(self.end, ProcessEnd::Silence(_)) {
+            return StreamBody::new(data).boxed_unsync();
+        }
+        let way = Arc::new((self.clone(), resource));
+        let data = data.then(move |event| {
+            let way = way.clone();
+            async move {
+                way.0.is_shown(&way.1).await;
+                event
+            }
+        });
+        StreamBody::new(data).boxed_unsync()
+    }
+}
+
+/// The last answer to what is left of a process.
+fn nothing_is_there() -> Result<Response<AnswerBody>, BoxError> {
+    let status =
+        r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"message":"gone"}"#;
+    let body = Full::new(Bytes::from_static(status.as_bytes())).map_err(BoxError::from).boxed_unsync();
+    Ok(Response::builder().status(404).header(CONTENT_TYPE, "application/json").body(body)?)
+}
+
+/// Whether the host asks for itself, by its leases.
+fn is_of_host(headers: &HeaderMap) -> bool {
+    headers.get(USER_AGENT).is_some_and(|agent| agent.as_bytes().ends_with(b"; lease)"))
 }
 
 /// The body of an answer.
 pub(super) type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
-
-/// A stream of events that ends with its process.
-fn until<B>(dead: CancellationToken, body: B) -> AnswerBody
-where
-    B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
-    B::Error: Into<BoxError>,
-{
-    let data = BodyDataStream::new(body).take_until(dead.cancelled_owned());
-    StreamBody::new(data.map_ok(Frame::data).map_err(B::Error::into)).boxed_unsync()
-}
 
 impl Service<Request<Body>> for Wire {
     type Response = Response<AnswerBody>;

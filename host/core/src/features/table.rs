@@ -3,7 +3,7 @@
 
 use super::{FeatureGate, FeatureSpec, FeatureStage};
 
-pub(super) static TABLE: [FeatureGate; 5] = [
+pub(super) static TABLE: [FeatureGate; 6] = [
     FeatureGate {
         name: "AutomaticExpectations",
         // Proofs switch it off, to show what it is for.
@@ -31,6 +31,15 @@ pub(super) static TABLE: [FeatureGate; 5] = [
         needs: &[],
         description: "Calls are shared out by the CPU that each plugin used. Off: first come, first served, so that a plugin with \
                       many objects holds up the others.",
+    },
+    FeatureGate {
+        name: "FreshnessProof",
+        // As with automatic expectations: off shows what it is for.
+        history: &[FeatureSpec { since: (0, 1), stage: FeatureStage::Ga, default: true, locked: None }],
+        needs: &[],
+        description: "A replica that takes a plugin over makes no call before its caches are proven to show all that the replica before \
+                      it wrote. UNSAFE when off: plugins decide on caches older than that, and create or delete too much. Off is for \
+                      tests that show this.",
     },
     FeatureGate {
         name: "WatchList",

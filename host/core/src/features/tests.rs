@@ -111,8 +111,11 @@ fn the_figures_are_of_all_gates_and_of_those_that_stand_for_many() {
 
 #[test]
 fn each_feature_is_at_its_place_in_the_table() {
-    use Feature::{AutomaticExpectations, ColdCompression, ComparableResourceVersions, FairDispatch, WatchList};
-    let all = [AutomaticExpectations, ColdCompression, ComparableResourceVersions, FairDispatch, WatchList];
+    use Feature::{
+        AutomaticExpectations, ColdCompression, ComparableResourceVersions, FairDispatch, FreshnessProof, WatchList,
+    };
+    let all =
+        [AutomaticExpectations, ColdCompression, ComparableResourceVersions, FairDispatch, FreshnessProof, WatchList];
     assert_eq!(all.map(|feature| format!("{feature:?}")), TABLE.each_ref().map(|gate| gate.name.to_owned()));
     assert!(all.iter().all(|feature| Features::default().enabled(*feature) == feature.gate().spec().default));
     assert!(TABLE.is_sorted_by_key(|gate| gate.name));

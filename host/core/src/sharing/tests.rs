@@ -107,6 +107,17 @@ fn a_member_lives_as_long_as_its_lease_is_seen_to_change() {
 }
 
 #[test]
+fn one_whose_own_lease_runs_out_lives_and_waits_for_no_death() {
+    let me: Arc<str> = "a".into();
+    let mut members = Members::new(me.clone(), at(0));
+    members.observe(&me, Some(("0".into(), record("a"))), None, at(0));
+    members.observe(&me, Some(("1".into(), record("a"))), None, at(2));
+    for now in [at(2), at(60)] {
+        assert_eq!((members.at(now).live.len(), members.next_death()), (1, None));
+    }
+}
+
+#[test]
 fn a_lease_that_may_be_old_is_believed_for_a_moment_and_for_longer_once_it_is_renewed() {
     let mut members = Members::new("a".into(), at(0));
     for name in ["b", "c"].map(Arc::from) {

@@ -4,6 +4,7 @@
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all, select_all};
 use tokio::sync::watch;
+use windlass_core::features::Feature;
 use windlass_core::freshness::Proof;
 use windlass_core::progress::{Progress as _, Stamp};
 use windlass_core::watch::WatchSpec;
@@ -75,9 +76,10 @@ impl Controller {
         // The calls of the round at work have read these.
         let read = self.handover.active_round().map(|active| active.watches.clone()).unwrap_or_default();
         let is_first = !self.term.is_shared && !self.handover.prior.has_run();
+        let needs_no_proof = is_first || !self.parts.host.features.enabled(Feature::FreshnessProof);
         async move {
             synced.await;
-            if is_first {
+            if needs_no_proof {
                 return;
             }
             let unread = readable.iter().filter(|readable| !read.contains(&readable.spec));

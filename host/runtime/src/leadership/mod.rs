@@ -41,7 +41,7 @@ use self::replicas::Replicas;
 pub use self::settings::{LeaseMode, LeaseSettings};
 pub(crate) use self::slots::PluginLease;
 use self::slots::{LeaseSlot, LeaseSlots};
-use crate::clock::BootClock;
+use crate::clock;
 use crate::supervise::{Panics, supervise};
 
 /// How long the first list of leases may take before elections go on without it: by asking.
@@ -101,7 +101,7 @@ pub(crate) struct Leadership {
     /// The plugins that this replica can serve. None: it does not say.
     offer: watch::Sender<Option<Arc<Offer>>>,
     stop: CancellationToken,
-    /// Electors let go first, then this ends what follows the leases.
+    /// Electors let go first, then this ends what follows the leases, and electors that have not let go.
     over: CancellationToken,
     electors: TaskTracker,
     started: Mutex<bool>,
@@ -128,7 +128,7 @@ impl Leadership {
             };
             Leases::new(client, role(), namespace, &*settings.instance)?
         };
-        let clock: Arc<dyn Clock> = Arc::new(BootClock::new());
+        let clock = clock::of_leases();
         let pulse = Arc::new(Pulse::new(clock.now()));
         let nobody_else = Members::new(replica.clone(), clock.now()).at(clock.now()).clone();
         Ok(Self {
@@ -204,7 +204,7 @@ impl Leadership {
             let stand = async || elector.lock().await.run().await;
             supervise("lease", &panics, &CancellationToken::new(), stand).await;
         };
-        self.electors.spawn_on(elects, &self.threads);
+        self.elect(elects);
         let (pulse, clock, over) = (self.pulse.clone(), self.clock.clone(), self.over.clone());
         tokio::spawn(async move { over.run_until_cancelled(pulse.beat(&*clock)).await });
         self.electors.close();
@@ -268,6 +268,15 @@ impl Leadership {
                 tracing::warn!(%watch, "leases cannot be watched: replicas learn of each other late, if at all");
             }
         });
+    }
+
+    /// Runs an election, on the threads of elections, until it has let go or the host waits for it no longer.
+    fn elect(&self, elects: impl Future<Output = ()> + Send + 'static) {
+        let over = self.over.clone();
+        let elects = async move {
+            over.run_until_cancelled(elects).await;
+        };
+        self.electors.spawn_on(elects, &self.threads);
     }
 
     /// Whether there is anything to let go of.

@@ -176,7 +176,7 @@ impl Leadership {
             gone.cancel();
             slots.lock().retain(|_, slot| !slot.gone.is_cancelled());
         };
-        self.electors.spawn_on(elects, &self.threads);
+        self.elect(elects);
         slot
     }
 

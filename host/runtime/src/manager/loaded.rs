@@ -2,23 +2,26 @@
 
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use windlass_kube::client::Connection;
 use windlass_wasm::Plugin;
 
 use super::{Begun, HostError, begin, end, unique};
 use crate::egress::tls::Trust;
+use crate::host::Host;
 use crate::observe::admin::Admin;
 use crate::observe::metrics::HostMetrics;
 use crate::observe::status::Status;
-use crate::plugins::reload::Servings;
+use crate::plugins::reload::{Servings, runs};
+use crate::plugins::reports::Swapped;
 use crate::plugins::serve::Serving;
 use crate::policies::Policies;
 use crate::settings::Settings;
 use crate::supervise::caught;
 
-/// Runs `plugins` until `stop`, as [`run`](super::run) runs those of a directory. It reads no file but the plugins'
+/// Runs `plugins` until `stop`, as [`run`](super::run) runs those of a directory. Each channel holds the newest generation of one
+/// plugin: another one that is sent takes the place of what runs, as when its file is replaced. It reads no file but the plugins'
 /// configurations, so `settings` of files are without effect. In a runtime of one thread whose time is paused, and with a told
 /// world ([`windlass_world`]), the same seed gives the same requests in the same order.
 ///
@@ -28,7 +31,7 @@ use crate::supervise::caught;
 pub async fn run_loaded(
     connection: Connection,
     settings: Settings,
-    plugins: &[Arc<Plugin>],
+    plugins: &[watch::Receiver<Arc<Plugin>>],
     stop: CancellationToken,
 ) -> Result<(), HostError> {
     let shown = Admin { status: Status::new(stop.clone()), metrics: HostMetrics::new() };
@@ -37,18 +40,20 @@ pub async fn run_loaded(
     let replica: Arc<str> = unique("process", windlass_world::random()).into();
     let Begun { host, supplies, phases, followers } =
         begin(&connection, &settings, policies, replica, shown, trust, &stop)?;
-    // What becomes of a newer generation is told to nobody: there is none.
-    let (reports, _told) = mpsc::unbounded_channel();
+    let (reports, swapped) = mpsc::unbounded_channel();
     let mut servings = Servings::new();
-    let mut newest = Vec::with_capacity(plugins.len());
-    for plugin in plugins {
+    for newest in plugins {
+        let plugin = newest.borrow().clone();
         let of_plugin = phases.of_plugin(stop.child_token());
-        let (serving, wanted) = Serving::new(&host, &supplies, plugin, reports.clone(), of_plugin);
-        newest.push(wanted);
-        host.policies.register(plugin, &host.status.plugin(plugin.name()));
+        let (serving, _) = Serving::new(&host, &supplies, &plugin, reports.clone(), of_plugin);
+        let serving = Serving { wanted: newest.clone(), ..serving };
+        runs(&host, &plugin);
         let (name, panics, serving) = (plugin.name().clone(), host.panics.clone(), serving.run());
         servings.spawn(async move { (name, caught("serving", &panics, serving).await) });
     }
+    // It ends when all that is served has.
+    drop(reports);
+    followers.spawn(follow_swaps(host.clone(), swapped));
     host.policies.registered_all();
     host.status.loaded();
     host.leadership.join();
@@ -56,4 +61,13 @@ pub async fn run_loaded(
     let clean = end(&host, servings, &phases).await;
     followers.wait().await;
     if clean { Ok(()) } else { Err(HostError::NotClean) }
+}
+
+/// Has each generation that takes over bound as what it is.
+async fn follow_swaps(host: Arc<Host>, mut swapped: mpsc::UnboundedReceiver<(Arc<str>, Swapped)>) {
+    while let Some((_, swapped)) = swapped.recv().await {
+        if let Swapped::Runs(plugin) = swapped {
+            runs(&host, &plugin);
+        }
+    }
 }

@@ -23,6 +23,7 @@ use windlass_wasm::{Plugin, Sandbox};
 
 use self::next::NextFiles;
 use self::started::PluginHandle;
+pub(crate) use self::started::runs;
 use super::supplies::Supplies;
 use super::{replicas, tell};
 use crate::files::Change;

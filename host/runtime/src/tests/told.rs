@@ -13,6 +13,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use kube::client::Body;
 use tokio::runtime::{Builder, Handle};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tower::{BoxError, Service};
@@ -94,7 +95,8 @@ async fn story(plugin: &Arc<Plugin>, seed: u64) -> (String, Vec<u8>) {
         sleep(Duration::from_hours(1)).await;
         stop.cancel();
     };
-    let (ended, ()) = tokio::join!(run_loaded(connection, settings, std::slice::from_ref(plugin), stop.clone()), user);
+    let newest = [watch::channel(plugin.clone()).1];
+    let (ended, ()) = tokio::join!(run_loaded(connection, settings, &newest, stop.clone()), user);
     ended.expect("it stops cleanly");
     let state = directory.path().join("state");
     server.write_state(&state).expect("it can be written");

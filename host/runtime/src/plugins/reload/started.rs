@@ -172,7 +172,7 @@ impl Reload {
 }
 
 /// `plugin` runs from now on, and is bound as what it is.
-fn runs(host: &Host, plugin: &Arc<Plugin>) {
+pub(crate) fn runs(host: &Host, plugin: &Arc<Plugin>) {
     host.metrics.plugins().declare(plugin.name(), &plugin.manifest().metrics);
     host.policies.register(plugin, &host.status.plugin(plugin.name()));
     host.leadership.has(plugin);

@@ -1,0 +1,45 @@
+//! A failover: two processes of the host share a lease. The one that holds it falls silent, and the other one, whose caches are
+//! filled, takes over when the lease has run out.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use windlass_runtime::LeaseMode;
+
+use super::process::Process;
+use super::succession::Succession;
+use super::swap::HotSwap;
+use super::wire::ProcessEnd;
+use crate::fault::Failover;
+
+/// The standby begins so long after the process that is to hold the lease.
+const SECOND: Duration = Duration::from_secs(5);
+
+/// Runs both processes until `stop`.
+pub(super) async fn share_a_lease(
+    process: Process,
+    failover: Failover,
+    swap: Option<HotSwap>,
+    stop: CancellationToken,
+) {
+    let succession = Succession::new(process.record.clone(), failover);
+    let first = process.wire(ProcessEnd::Silence(succession.clone()), swap.clone());
+    let (silent, gone, own_stop) = (first.dead().clone(), first.gone().clone(), stop.child_token());
+    let newest = process.newest(swap.as_ref());
+    let ended = tokio::spawn(process.clone().run(first, newest, LeaseMode::Single, own_stop.clone()));
+    let standby = async {
+        if stop.run_until_cancelled(sleep(SECOND)).await.is_some() {
+            let wire = process.wire(ProcessEnd::None, None).of_standby(succession);
+            process.clone().run(wire, process.newest(None), LeaseMode::Single, stop.child_token()).await;
+        }
+    };
+    let first = async {
+        if stop.run_until_cancelled(silent.cancelled()).await.is_some() {
+            own_stop.cancel();
+        }
+        let _ = ended.await;
+        gone.cancel();
+    };
+    tokio::join!(first, standby);
+}

@@ -1,0 +1,63 @@
+//! One process of the host: the engine of `windlass run` with the plugin, behind a wire of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use windlass_core::lease::Timing;
+use windlass_kube::client::Connection;
+use windlass_runtime::{LeaseMode, LeaseSettings, Settings, run_loaded};
+use windlass_wasm::Plugin;
+
+use super::CheckSubject;
+use super::swap::HotSwap;
+use super::wire::{ProcessEnd, ServerHandle, Wire};
+use crate::trace::{Happening, Record};
+
+/// The URL of the server, for messages.
+const SERVER: &str = "http://localhost";
+
+/// The times of a lease: three times the usual ones, so that all calls of a process that has fallen silent have ended when it runs
+/// out, and with a fifth of the renewals, which cost more than all else of a run.
+fn timing() -> Timing {
+    let [duration, renew_deadline, retry_period] = [45, 30, 10].map(Duration::from_secs);
+    Timing::new(duration, renew_deadline, retry_period).expect("they fit together")
+}
+
+/// The parts of a process of the host.
+#[derive(Clone)]
+pub(super) struct Process {
+    pub(super) server: ServerHandle,
+    pub(super) subject: CheckSubject,
+    pub(super) record: Record,
+}
+
+impl Process {
+    /// A way to the server for one process.
+    pub(super) fn wire(&self, end: ProcessEnd, swap: Option<HotSwap>) -> Wire {
+        Wire::new(self.server.clone(), self.record.clone(), end, swap)
+    }
+
+    /// The newest generation of the plugin, which changes with a swap.
+    pub(super) fn newest(&self, swap: Option<&HotSwap>) -> watch::Receiver<Arc<Plugin>> {
+        swap.map_or_else(|| watch::channel(self.subject.plugin.clone()).1, |swap| swap.newest.subscribe())
+    }
+
+    /// Runs the plugin until `stop`: alone, or with other processes that share a lease.
+    pub(super) async fn run(
+        self,
+        wire: Wire,
+        newest: watch::Receiver<Arc<Plugin>>,
+        mode: LeaseMode,
+        stop: CancellationToken,
+    ) {
+        let connection = Connection::in_process(wire, &SERVER.parse().expect("a URL"));
+        let usual = Settings::in_process();
+        let leases = LeaseSettings { mode, timing: timing(), warm_standby: true, ..usual.leases };
+        let settings = Settings { features: self.subject.features, leases, ..usual };
+        if let Err(error) = run_loaded(connection, settings, &[newest], stop).await {
+            self.record.note(Happening::Warning(error.to_string()));
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! A plugin as another generation of itself, for whoever has it swapped and needs no second compilation for that.
+
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+use crate::plugin::{Code, Plugin};
+
+impl Plugin {
+    /// The same component as if it were another generation: with a digest of its own, which no file has.
+    #[must_use]
+    pub fn another_generation(&self) -> Arc<Self> {
+        let digest: String = self.digest.chars().rev().collect();
+        let code = self.code.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::new(Self {
+            name: self.name.clone(),
+            digest: digest.into(),
+            path: self.path.clone(),
+            size: self.size,
+            abi: self.abi,
+            entry: self.entry,
+            imports: self.imports.clone(),
+            manifest: self.manifest.clone(),
+            counters: Arc::default(),
+            code: RwLock::new(Code { linked: code.linked.clone(), pinned: code.pinned.clone() }),
+            was_cached: self.was_cached,
+            improvement: OnceLock::new(),
+            host: self.host.clone(),
+            shared: self.shared.clone(),
+        })
+    }
+}
