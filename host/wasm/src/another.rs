@@ -18,6 +18,7 @@ impl Plugin {
             abi: self.abi,
             entry: self.entry,
             imports: self.imports.clone(),
+            functions: self.functions.clone(),
             manifest: self.manifest.clone(),
             counters: Arc::default(),
             code: RwLock::new(Code { linked: code.linked.clone(), pinned: code.pinned.clone() }),
