@@ -172,7 +172,7 @@ const BUGS: [(&str, &str, &str); 19] = [
     ("creates-once", "fails", "20"),
     ("swallows-errors", "converges", "40"),
     ("gives-up", "converges", "40"),
-    ("loses-patience", "fails", "60"),
+    ("loses-patience", "fails", "48"),
     ("never-shrinks", "history", "10"),
     ("keeps-its-first-wish", "history", "10"),
     ("writes-the-time", "quiet", "2"),

@@ -307,23 +307,22 @@ fn late_restarts(places: &[RequestPlace]) -> Vec<Fault> {
     writes(places).map(at).collect()
 }
 
-/// The answer to a write is lost, and the caches do not show yet what it has done.
+/// The answer to a write is lost, and the cache of its resource does not show yet what it has done. The others do, or what else the
+/// call has written would hold its key for as long.
 fn lost_and_late(places: &[RequestPlace]) -> Vec<Fault> {
-    let when = RequestFilter {
-        verbs: vec!["watch".to_owned()],
-        user_agents: vec![HOST.to_owned()],
-        ..RequestFilter::default()
+    let late = |place: &RequestPlace| {
+        let resource = place.line.resource.split('/').next().unwrap_or_default().to_owned();
+        let (verbs, user_agents) = (vec!["watch".to_owned()], vec![HOST.to_owned()]);
+        let when = RequestFilter { verbs, resources: vec![resource], user_agents, ..RequestFilter::default() };
+        let hold = Reaction::Hold(WatchHold::For(Duration::from_secs(2)));
+        ReactorRule { name: "watch".to_owned(), when, then: vec![hold] }
     };
-    let hold = Reaction::Hold(WatchHold::For(Duration::from_secs(2)));
-    let late = ReactorRule { name: "watches".to_owned(), when, then: vec![hold] };
     let at = |place: &RequestPlace| {
-        let happens = "is carried out, the answer is lost, and changes are seen 2 s late";
-        let lost = place.fault("lost-late", happens, Reaction::Drop(ConnectionDrop { at: CommitSide::AfterCommit }));
-        Fault {
-            rules: [lost.rules, vec![late.clone()]].concat(),
-            hides_ends: true,
-            ..place.named("lost-late", happens)
-        }
+        let happens = "is carried out, the answer is lost, and changes of its resource are seen 2 s late";
+        let drop = Reaction::Drop(ConnectionDrop { at: CommitSide::AfterCommit });
+        let mut fault = place.fault("lost-late", happens, drop);
+        fault.rules.push(late(place));
+        Fault { hides_ends: true, ..fault }
     };
     writes(places).map(at).collect()
 }

@@ -27,7 +27,7 @@ enum Guest {
 type Case = (Defect, Guest, &'static str, &'static [&'static str], u64, usize, Rule);
 
 /// Without faults there is no class, and no run is left for one.
-const CASES: [Case; 16] = [
+const CASES: [Case; 15] = [
     (Defect::AddWhileRunningIsLost, WebApp, "webapp", &["delay"], 1, 5, Rule::Converges),
     (Defect::FailureIsForgotten, WebApp, "webapp", &["error-500"], 1, 8, Rule::Fails),
     (Defect::ConflictIsForgotten, WebApp, "webapp", &["error-409"], 1, 8, Rule::Converges),
@@ -38,7 +38,6 @@ const CASES: [Case; 16] = [
     (Defect::GateHoldsNothing, ReplicaSet, "replicaset", &["hidden-events"], 2, 14, Rule::NotNeeded),
     (Defect::FirstWriteIsEnough, ReplicaSet, "replicaset", &["hidden-events"], 2, 14, Rule::NotNeeded),
     (Defect::IndexKeepsFirstState, ReplicaSet, "replicaset", &[], 1, 2, Rule::Expectation),
-    (Defect::LostWriteIsNotSettled, ReplicaSet, "replicaset", &["lost-late"], 1, 14, Rule::NotNeeded),
     (Defect::RemovedFieldIsKept, Composer, "composer", &[], 1, 4, Rule::History),
     (Defect::NothingIsPruned, Composer, "composer", &[], 1, 6, Rule::History),
     (Defect::AdoptedIsPruned, Composer, "composer", &[], 1, 2, Rule::Expectation),

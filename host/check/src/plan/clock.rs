@@ -10,11 +10,11 @@ use crate::trace::{Entry, Happening};
 /// Farther than what a plugin waits for; a plugin that counts ages may find a negative one.
 const LEAP: Duration = Duration::from_hours(6);
 
-/// After each step of the reference, forward and back.
+/// After each step of the reference, back and forward.
 pub(super) fn faults(reference: &[Entry]) -> Vec<Fault> {
     let first = reference.iter().take_while(|entry| entry.happened != Happening::Restart);
     let steps = first.filter(|entry| matches!(entry.happened, Happening::Step(_))).count();
-    let at = |after_step| [false, true].map(|back| fault(SetClock { after_step, by: ClockLeap { by: LEAP, back } }));
+    let at = |after_step| [true, false].map(|back| fault(SetClock { after_step, by: ClockLeap { by: LEAP, back } }));
     (0..steps).flat_map(at).collect()
 }
 
@@ -28,16 +28,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clock_is_set_forward_and_back_after_each_step() {
+    fn the_clock_is_set_back_and_forward_after_each_step() {
         let entry = |happened| Entry { at: Duration::ZERO, happened };
         let step = || entry(Happening::Step("apply".to_owned()));
         let names: Vec<_> =
             faults(&[step(), step(), entry(Happening::Restart), step()]).into_iter().map(|it| it.name).collect();
         let expected = [
-            "the host's clock is set forward by 6 h when all is quiet after step 1",
             "the host's clock is set back by 6 h when all is quiet after step 1",
-            "the host's clock is set forward by 6 h when all is quiet after step 2",
+            "the host's clock is set forward by 6 h when all is quiet after step 1",
             "the host's clock is set back by 6 h when all is quiet after step 2",
+            "the host's clock is set forward by 6 h when all is quiet after step 2",
         ];
         assert_eq!(names, expected);
     }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use windlass_core::defect::Defect;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::expectations::Effect;
 use windlass_core::gate::Interest;
@@ -266,10 +265,6 @@ fn committed(call: &CallContext, plan: &Plan, answered: Answered) -> Option<Arc<
 }
 
 fn unknown(call: &CallContext, unsettled: Unsettled, error: ApiError, interest: Option<Interest>) -> Ended {
-    if Defect::LostWriteIsNotSettled.is_seeded() {
-        end(interest, &Effect::Nothing);
-        return error.into();
-    }
     let plan = unsettled.plan();
     call.overlay.doubt(&plan.resource.kind, plan.key.clone());
     Ended { written: Err(error), unsettled: Some((unsettled, interest)) }
