@@ -133,7 +133,7 @@ async fn without_the_hosts_expectations_the_replicaset_makes_too_many() -> anyho
     Ok(())
 }
 
-/// Tries faults of these classes on the ReplicaSet, and answers the exit code and the report.
+/// Tries faults of these classes on the `ReplicaSet`, and answers the exit code and the report.
 async fn replicaset(more: &[&str]) -> anyhow::Result<(i32, Value)> {
     example(&paths::plugins()?.join("replicaset.wasm"), "replicaset", more).await
 }

@@ -273,7 +273,7 @@ fn count_generation(target: &Target, current: &Value, object: &mut Value) {
     }
 }
 
-/// A Deployment's annotations are copied to its ReplicaSets, so they count too: `pkg/registry/apps/deployment/strategy.go`.
+/// A Deployment's annotations are copied to its replica sets, so they count too: `pkg/registry/apps/deployment/strategy.go`.
 fn annotations_count(target: &Target, current: &Value, object: &Value) -> bool {
     let GroupResource { group, plural } = &target.resource.id;
     let is_deployment = (group.as_str(), plural.as_str()) == ("apps", "deployments");

@@ -173,7 +173,7 @@ impl World {
         let number = self.runs.get() + 1;
         self.runs.set(number);
         let entries = self.record.end();
-        Run { number, entries, acted, owned, rests, left, undone, noisy, failing, end, broken, second }
+        Run { number, entries, acted, owned, rests, left, undone, failing, noisy, end, broken, second }
     }
 
     /// The steps that change an object, up to some.

@@ -88,10 +88,10 @@ fn strategy(spec: &Value, report: &mut Report) {
     }
 }
 
-/// The parameters of a Deployment's and a DaemonSet's strategy: each field, its name in the server's own type, and what stands there
-/// if nothing is given.
+/// The parameters of the strategy of a Deployment and of a `DaemonSet`: each field, its name in the server's own type, and what stands
+/// there if nothing is given.
 const SURGE: [(&str, &str, &str); 2] = [("maxUnavailable", "MaxUnavailable", "0"), ("maxSurge", "MaxSurge", "0")];
-/// Those of a StatefulSet's.
+/// Those of a `StatefulSet`.
 const PARTITION: [(&str, &str, &str); 2] =
     [("partition", "Partition", "0"), ("maxUnavailable", "MaxUnavailable", "null")];
 
