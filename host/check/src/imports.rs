@@ -23,7 +23,7 @@ impl ImportUse {
         ImportUse { called, never_called }
     }
 
-    /// What was never called, for people: an interface of which nothing was is named once, without its functions.
+    /// The imports that were never called, for people: an interface of which nothing was is named once, without its functions.
     #[must_use]
     pub fn never_called_in_short(&self) -> Vec<String> {
         let interface = |function: &str| function.split('.').next().unwrap_or_default().to_owned();

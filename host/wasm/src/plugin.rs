@@ -189,8 +189,7 @@ impl Plugin {
         &self.imports
     }
 
-    /// The functions that it imports of the plugin interfaces, such as `cache.get`. Compilers leave out those that no code of the
-    /// plugin calls; interpreters bring all of them.
+    /// The functions that it imports of the plugin interfaces, such as `cache.get`: of an interpreter, all that there are.
     #[must_use]
     pub fn functions(&self) -> &[String] {
         &self.functions
