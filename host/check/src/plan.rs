@@ -20,7 +20,7 @@ use crate::scenario::ObjectName;
 use crate::trace::{Entry, Happening};
 
 /// The classes of faults, by which coverage is told.
-pub const FAULT_CLASSES: [&str; 24] = [
+pub const FAULT_CLASSES: [&str; 23] = [
     "crash",
     "lost",
     "late-restart",
@@ -44,7 +44,6 @@ pub const FAULT_CLASSES: [&str; 24] = [
     "delay",
     "clock",
     "outage",
-    "lost-late",
 ];
 
 /// The requests of the host; the user's are spared.
@@ -85,7 +84,7 @@ pub(crate) fn singles(reference: &[Entry], owned: &[(usize, ObjectName)]) -> Vec
     classes.extend(["late", "hidden-events", "watch-ends", "twice"].map(of_class));
     classes.extend(ERRORS.map(|error| errors(&places, error)));
     classes.extend([Deed::Delete, Deed::Annotate].map(|deed| owned.iter().map(|it| at_rest(it, deed)).collect()));
-    classes.extend([delays(&places), clock::faults(reference), outage::faults(&places), lost_and_late(&places)]);
+    classes.extend([delays(&places), clock::faults(reference), outage::faults(&places)]);
     let longest = classes.iter().map(Vec::len).max().unwrap_or_default();
     let mut turns: Vec<_> = classes.into_iter().map(Vec::into_iter).collect();
     (0..longest).flat_map(|_| turns.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>()).collect()
@@ -100,11 +99,12 @@ pub(crate) fn turn(singles: &mut [Fault], seed: u64) {
     }
 }
 
-/// Pairs of faults by chance, without end.
+/// Pairs of faults by chance, without end; none if no two go together.
 pub(crate) fn pairs(singles: &[Fault], seed: u64) -> impl Iterator<Item = [Fault; 2]> {
     let mut chance = rand::rngs::Xoshiro256PlusPlus::seed_from_u64(seed);
+    let any = singles.iter().enumerate().any(|(place, one)| singles[place..].iter().any(|other| one.goes_with(other)));
     std::iter::from_fn(move || {
-        let mut one = || singles.get(chance.random_range(0..singles.len().max(1))).cloned();
+        let mut one = || singles.get(chance.random_range(0..singles.len().max(1))).filter(|_| any).cloned();
         Some([one()?, one()?])
     })
     .filter(|[one, other]| one.goes_with(other))
@@ -307,26 +307,6 @@ fn late_restarts(places: &[RequestPlace]) -> Vec<Fault> {
     writes(places).map(at).collect()
 }
 
-/// The answer to a write is lost, and the cache of its resource does not show yet what it has done. The others do, or what else the
-/// call has written would hold its key for as long.
-fn lost_and_late(places: &[RequestPlace]) -> Vec<Fault> {
-    let late = |place: &RequestPlace| {
-        let resource = place.line.resource.split('/').next().unwrap_or_default().to_owned();
-        let (verbs, user_agents) = (vec!["watch".to_owned()], vec![HOST.to_owned()]);
-        let when = RequestFilter { verbs, resources: vec![resource], user_agents, ..RequestFilter::default() };
-        let hold = Reaction::Hold(WatchHold::For(Duration::from_secs(2)));
-        ReactorRule { name: "watch".to_owned(), when, then: vec![hold] }
-    };
-    let at = |place: &RequestPlace| {
-        let happens = "is carried out, the answer is lost, and changes of its resource are seen 2 s late";
-        let drop = Reaction::Drop(ConnectionDrop { at: CommitSide::AfterCommit });
-        let mut fault = place.fault("lost-late", happens, drop);
-        fault.rules.push(late(place));
-        Fault { hides_ends: true, ..fault }
-    };
-    writes(places).map(at).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -403,6 +383,16 @@ mod tests {
         assert_eq!((&turned(3)[0], turned(3).len()), (&usual[14], usual.len()));
         assert_eq!(turned(0).len(), usual.len());
         turn(&mut [], 2);
+    }
+
+    #[test]
+    fn there_are_no_pairs_where_no_two_faults_go_together() {
+        let reference = [request("patch", "configmaps", "a", 200), request("patch", "configmaps", "b", 200)];
+        let mut singles = singles(&reference, &[]);
+        singles.retain(|fault| fault.class == "crash");
+        assert_eq!(singles.len(), 4);
+        assert_eq!(pairs(&singles, 1).count(), 0);
+        assert_eq!(pairs(&[], 1).count(), 0);
     }
 
     #[test]

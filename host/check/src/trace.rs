@@ -65,7 +65,7 @@ pub enum Happening {
 impl Happening {
     /// Whether a fault does this.
     pub(crate) fn is_of_a_fault(&self) -> bool {
-        matches!(self, Self::Fault | Self::Crash | Self::Stranger(_) | Self::Silence | Self::Delivered)
+        matches!(self, Self::Fault | Self::Crash | Self::Stranger(_) | Self::Silence | Self::Swapped)
     }
 }
 

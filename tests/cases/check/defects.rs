@@ -66,8 +66,8 @@ impl Guest {
             let (mut wrong, mut without) = (Vec::new(), Vec::new());
             for (defect, _, scenario, classes, seed, runs, rule) in CASES.iter().filter(|case| case.1 == self) {
                 let trial = Trial { scenario, classes, runs: *runs, seed: *seed };
-                if !without.contains(&(*scenario, *classes, *runs)) {
-                    without.push((*scenario, *classes, *runs));
+                if !without.contains(&(*scenario, *classes, *runs, *seed)) {
+                    without.push((*scenario, *classes, *runs, *seed));
                     let right = plugin.check(&trial).await?;
                     if !right.findings.is_empty() {
                         wrong.push(format!("without {defect:?}: {:#?}", told(&right)));

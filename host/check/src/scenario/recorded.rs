@@ -145,7 +145,8 @@ struct ObjectHistory {
 
 impl ObjectHistory {
     fn take(&mut self, call: &RecordedCall) {
-        let object = call.request.object.as_ref().and_then(|text| serde_json::from_str(text).ok()).map(wanted);
+        let text = call.request.object.as_ref();
+        let object = text.and_then(|text| serde_json::from_str(text).ok()).filter(Value::is_object).map(wanted);
         let was_there = matches!(self.states.last(), Some(Some(_)));
         let is_going = call.request.deleting || object.is_none();
         if let Some(object) = object.filter(|_| !is_going || self.states.is_empty()) {

@@ -32,13 +32,13 @@ impl HostClock {
         let Showing { begun, time, looks, forward, back } = &*self.0;
         looks.set(looks.get() + 1);
         let passed = begun.elapsed() + Duration::from_micros(looks.get());
-        (*time + passed + forward.get()).saturating_sub(back.get())
+        time.saturating_add(passed).saturating_add(forward.get()).saturating_sub(back.get())
     }
 
     /// Sets it forward, or back.
     pub(super) fn set(&self, ClockLeap { by, back }: ClockLeap) {
         let sum = if back { &self.0.back } else { &self.0.forward };
-        sum.set(sum.get() + by);
+        sum.set(sum.get().saturating_add(by));
     }
 }
 

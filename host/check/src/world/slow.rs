@@ -6,7 +6,7 @@ use tokio::time::sleep;
 use windlass_apiserver::Reactors;
 
 use super::clock::HostClock;
-use super::{AT_END, Round};
+use super::{AFTER_STEP, AT_END, Round};
 use crate::fault::{Fault, SetClock};
 use crate::trace::Happening;
 
@@ -56,7 +56,9 @@ impl Round<'_> {
             let _ = reactors.remove(&rule);
         }
         self.record.note(Happening::Stranger("the outage is over".to_owned()));
-        self.settle(AT_END).await;
+        // Not all that waits is a call that has failed: so do definitions, and plugins that ask to be called again.
+        sleep(AT_END).await;
+        self.settle(AFTER_STEP).await;
         true
     }
 }
