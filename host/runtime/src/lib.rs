@@ -30,6 +30,7 @@ pub use egress::tls::TrustError;
 pub use leadership::{LeaseMode, LeaseSettings};
 pub use manager::{HostError, run, run_loaded};
 pub use observe::admin::ListenError;
+pub use plugins::directory::plugin_files::plugin_of;
 pub use plugins::directory::{AllowedError, DirectoryError};
 pub use plugins::leftovers::NamedKinds;
 pub use plugins::rollout::{RolledOut, RolloutError, abort, promote};

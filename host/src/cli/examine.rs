@@ -44,7 +44,11 @@ pub(super) async fn load(path: &Path, limits: &LimitArgs, cache: CacheArgs) -> a
     let (compiler, limits) = (super::compiler()?, limits.limits()?);
     let cache = cache.cache_dir.or_else(default_cache_dir);
     let sandbox = Sandbox::new(SandboxOptions { compiler, limits, cache, ..SandboxOptions::default() })?;
-    Ok(sandbox.load(path).await?)
+    let loaded = match windlass_runtime::plugin_of(path) {
+        Some(plugin) => sandbox.load_as(&plugin, path).await,
+        None => sandbox.load(path).await,
+    };
+    Ok(loaded?)
 }
 
 /// The default path of a plugin's policy: beside its file, or in the folder of its author, where `windlass dev` looks for it.

@@ -94,11 +94,15 @@ impl CurrentFiles {
     /// Decides what others are to know of one plugin's files, and returns what of it is news.
     async fn settle(&mut self, plugin: &Arc<str>) -> Vec<Change> {
         let Some(seen) = self.plugins.get_mut(plugin) else { return vec![] };
-        let waits = self.host.policies.rollout(plugin) == RolloutStrategy::Shadow;
+        let Host { policies, rollback, read_only, .. } = &*self.host;
+        // Where nothing is rolled back, what comes is what is wanted: `windlass dev`. A host that only reads keeps nothing.
+        let waits = *rollback && !read_only && policies.rollout(plugin) == RolloutStrategy::Shadow;
         match seen.current {
             Content::Is(digest) => seen.kept = Some(digest),
-            // `NAME.wasm` runs then.
-            Content::Gone if !waits => seen.kept = None,
+            // `NAME.wasm` runs then, and is what nobody may replace once its policy says so.
+            Content::Gone if !waits => {
+                seen.kept = if let Content::Is(own) = seen.own { Some(own) } else { None };
+            }
             _ => {}
         }
         let now = match (&seen.own, &seen.current) {
@@ -111,8 +115,10 @@ impl CurrentFiles {
                             (seen.kept, seen.current) = (Some(own), Content::Is(own));
                             [Content::Is(own), Content::Is(own)]
                         }
-                        // What it is by now is seen at the next look.
-                        Err(RolloutError::OtherDigest { .. } | RolloutError::NoNext(_)) => return vec![],
+                        // What it is by now is seen at the next look, and so is a version that somebody else has kept.
+                        Err(RolloutError::OtherDigest { .. } | RolloutError::NoNext(_) | RolloutError::IsThere(_)) => {
+                            return vec![];
+                        }
                         Err(error) => [Content::Withheld(not_kept(plugin, &error)), Content::Gone],
                     },
                 }
@@ -177,8 +183,8 @@ fn not_kept(plugin: &str, error: &RolloutError) -> String {
 
 fn gone(plugin: &str) -> String {
     format!(
-        "its policy says rollout: shadow, and {plugin}.current.wasm is gone, which was another version than {plugin}.wasm \
-         is: copy the version that is to run there"
+        "its policy says rollout: shadow, and {plugin}.wasm is another version than the last that ran, which is not in \
+         {plugin}.current.wasm: copy the version that is to run there"
     )
 }
 

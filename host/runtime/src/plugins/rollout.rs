@@ -39,6 +39,9 @@ pub enum RolloutError {
         /// The digest that was asked for.
         wanted: String,
     },
+    /// Somebody has kept a version meanwhile, which stays.
+    #[error("{} is there already", .0.display())]
+    IsThere(PathBuf),
     /// The directory does not let it.
     #[error("cannot change {}: {source}", path.display())]
     Io {
@@ -67,7 +70,7 @@ pub fn promote(directory: &Path, plugin: &str, wanted: Option<&str>) -> Result<R
         [FileRole::Own, FileRole::Current, FileRole::Next].map(|role| role.path(directory, plugin));
     let (next, current, digest) = if current.exists() {
         differ(&own, &current)?;
-        let digest = copy(&own, &current, wanted)?;
+        let digest = copy(&own, &current, wanted, replace)?;
         (own, current, digest)
     } else {
         let digest = rename(&next, &own, wanted)?;
@@ -76,10 +79,11 @@ pub fn promote(directory: &Path, plugin: &str, wanted: Option<&str>) -> Result<R
     Ok(RolledOut { next, current, promoted: Some(digest.to_string()) })
 }
 
-/// Keeps `NAME.wasm`, which has this digest, as the current version of `plugin`, whatever that file becomes. Blocks.
+/// Keeps `NAME.wasm`, which has this digest, as the current version of `plugin`, whatever that file becomes. One that is there
+/// stays. Blocks.
 pub(crate) fn keep_as_current(directory: &Path, plugin: &str, digest: &str) -> Result<(), RolloutError> {
     let [own, current] = [FileRole::Own, FileRole::Current].map(|role| role.path(directory, plugin));
-    copy(&own, &current, Some(digest)).map(drop)
+    copy(&own, &current, Some(digest), put_first).map(drop)
 }
 
 fn rename(next: &Path, own: &Path, wanted: Option<&str>) -> Result<Digest, RolloutError> {
@@ -99,14 +103,31 @@ fn rename(next: &Path, own: &Path, wanted: Option<&str>) -> Result<Digest, Rollo
     promoted
 }
 
+/// How a file takes its place, once it is whole.
+type TakePlace = fn(&Path, &Path) -> Result<(), RolloutError>;
+
+fn replace(whole: &Path, to: &Path) -> Result<(), RolloutError> {
+    std::fs::rename(whole, to).map_err(|source| failed(to, source))
+}
+
+/// Takes the place only if nothing is there.
+fn put_first(whole: &Path, to: &Path) -> Result<(), RolloutError> {
+    match std::fs::hard_link(whole, to) {
+        Ok(()) => std::fs::remove_file(whole).map_err(|source| failed(whole, source)),
+        Err(_) if to.is_file() => Err(RolloutError::IsThere(to.to_owned())),
+        // Not every file system has links.
+        Err(_) => replace(whole, to),
+    }
+}
+
 /// Puts a copy of `from` in the place of `to`, whole or not at all, and returns its digest.
-fn copy(from: &Path, to: &Path, wanted: Option<&str>) -> Result<Digest, RolloutError> {
+fn copy(from: &Path, to: &Path, wanted: Option<&str>, take_place: TakePlace) -> Result<Digest, RolloutError> {
     // Another replica may copy the same file just now.
     let taken = hidden(to, &format!("{:016x}", windlass_world::random::<u64>()));
     let whole = std::fs::copy(from, &taken).and_then(|_| std::fs::File::open(&taken)?.sync_all());
     let whole = whole.map_err(|source| failed(if from.exists() { to } else { from }, source));
     let copied = whole.and_then(|()| checked(&taken, from, wanted)).and_then(|is| {
-        std::fs::rename(&taken, to).map_err(|source| failed(to, source))?;
+        take_place(&taken, to)?;
         Ok(is)
     });
     if copied.is_err() {
@@ -147,7 +168,7 @@ pub fn abort(directory: &Path, plugin: &str) -> Result<RolledOut, RolloutError> 
         [FileRole::Own, FileRole::Current, FileRole::Next].map(|role| role.path(directory, plugin));
     if current.exists() {
         differ(&own, &current)?;
-        copy(&current, &own, None)?;
+        copy(&current, &own, None, replace)?;
         return Ok(RolledOut { next: own, current, promoted: None });
     }
     std::fs::remove_file(&next).map_err(|source| failed(&next, source))?;
@@ -166,6 +187,19 @@ fn failed(path: &Path, source: io::Error) -> RolloutError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_version_that_somebody_else_has_kept_stays() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path();
+        std::fs::write(path.join("shop.wasm"), "new").expect("it can be written");
+        let digest = hexadecimal(&Sha256::digest("new").into());
+        keep_as_current(path, "shop", &digest).expect("nothing is there");
+        std::fs::write(path.join("shop.current.wasm"), "old").expect("it can be written");
+        assert!(matches!(keep_as_current(path, "shop", &digest), Err(RolloutError::IsThere(_))));
+        assert_eq!(std::fs::read(path.join("shop.current.wasm")).expect("it is there"), b"old");
+        assert_eq!(std::fs::read_dir(path).expect("a directory").count(), 2, "no copy is left behind");
+    }
 
     #[test]
     fn a_next_version_takes_the_place_of_the_current_one_if_it_is_the_one_that_is_meant() {

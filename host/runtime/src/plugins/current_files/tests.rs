@@ -46,7 +46,7 @@ impl Scene {
                 Content::Gone => "is gone",
                 Content::TooLarge(_) => "is too large",
                 Content::Withheld(problem) if problem.contains("cannot be kept") => "is not kept",
-                Content::Withheld(problem) if problem.contains("is gone") => "was another version",
+                Content::Withheld(problem) if problem.contains("another version") => "was another version",
                 Content::Withheld(_) | Content::Unreadable(_) => "cannot be read",
             };
             format!("{} {what}", path.file_name().unwrap_or_default().to_string_lossy())
@@ -75,6 +75,18 @@ async fn a_policy_that_comes_later_keeps_what_is_there() {
     scene.says("rollout: shadow");
     assert_eq!(scene.heard().await, ["shop.current.wasm is there"]);
     assert_eq!(scene.has("shop.current.wasm").as_deref(), Some("old"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_version_that_comes_with_the_policy_does_not_run() {
+    let mut scene = Scene::new().await;
+    scene.put("shop.wasm", "old");
+    assert_eq!(scene.heard().await, ["shop.wasm is there"]);
+    scene.put("shop.wasm", "new");
+    scene.says("rollout: shadow");
+    // The copy that is made of what ran fails, as it has gone; then the new file is seen.
+    assert_eq!(scene.heard().await, ["shop.wasm is there", "shop.current.wasm was another version"]);
+    assert_eq!(scene.has("shop.current.wasm"), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -19,6 +19,13 @@ pub(crate) enum FileRole {
     Next,
 }
 
+/// The name of the plugin of which `NAME.current.wasm` or `NAME.next.wasm` is a version. None: it is another file.
+#[must_use]
+pub fn plugin_of(file: &Path) -> Option<Arc<str>> {
+    let (plugin, role) = FileRole::of(file);
+    (role != FileRole::Own).then_some(plugin)
+}
+
 impl FileRole {
     /// How the name of such a file ends, after the plugin's name.
     const fn suffix(self) -> &'static str {
