@@ -82,14 +82,24 @@ pub fn place(segment: &str) -> Option<usize> {
     is_canonical.then(|| segment.parse().ok()).flatten()
 }
 
+/// The pointer to `key` in the object at `pointer`.
+#[must_use]
+pub fn joined(pointer: &str, key: &str) -> String {
+    format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
+}
+
+/// The key that a segment of a pointer writes.
+#[must_use]
+pub fn unescaped(segment: &str) -> Cow<'_, str> {
+    if segment.contains('~') {
+        Cow::Owned(segment.replace("~1", "/").replace("~0", "~"))
+    } else {
+        Cow::Borrowed(segment)
+    }
+}
+
 fn segments(pointer: &str) -> impl Iterator<Item = Cow<'_, str>> {
-    pointer.split('/').skip(1).map(|segment| {
-        if segment.contains('~') {
-            Cow::Owned(segment.replace("~1", "/").replace("~0", "~"))
-        } else {
-            Cow::Borrowed(segment)
-        }
-    })
+    pointer.split('/').skip(1).map(unescaped)
 }
 
 #[cfg(test)]
@@ -100,6 +110,13 @@ mod tests {
 
     fn texts<'v>(value: &'v Value, pointer: &str) -> Vec<&'v str> {
         values(value, pointer).into_iter().filter_map(Value::as_str).collect()
+    }
+
+    #[test]
+    fn a_joined_pointer_leads_to_its_key() {
+        let object = json!({"a/b": {"c~d": "deep"}});
+        let pointer = joined(&joined("", "a/b"), "c~d");
+        assert_eq!((pointer.as_str(), texts(&object, &pointer)), ("/a~1b/c~0d", vec!["deep"]));
     }
 
     #[test]

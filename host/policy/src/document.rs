@@ -108,7 +108,7 @@ fn strategy(rollout: &Spanned<RolloutDocument>, problems: &mut DocumentProblems)
     if strategy.is_none() && promote_after.is_none() {
         problems.at(rollout, "`rollout` says nothing: `shadow`, or a map with `strategy` or `promoteAfter`".to_owned());
     }
-    strategy.map(RolloutStrategy::from).unwrap_or_default()
+    strategy.unwrap_or_default()
 }
 
 fn promote_after(rollout: &Spanned<RolloutDocument>, problems: &mut DocumentProblems) -> Option<PromoteAfter> {

@@ -18,6 +18,7 @@ pub mod superfluous;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Deserialize;
 use windlass_core::grants::Allowance;
 use windlass_core::principal::ServiceAccount;
 use windlass_wasm::Instances;
@@ -44,7 +45,8 @@ pub struct Policy {
 }
 
 /// How another `NAME.wasm` comes to run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum RolloutStrategy {
     /// It replaces what runs, on probation.
     #[default]

@@ -10,7 +10,6 @@ use anyhow::{Context as _, bail, ensure};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
-use tokio::runtime::Handle;
 use windlass_author::build::{self, BuildRequest};
 use windlass_author::documents;
 use windlass_check::scenario::{self, RecordedScenario, Scenario};
@@ -169,10 +168,7 @@ impl CheckArgs {
             limits: self.limits()?,
             compiler: super::compiler()?,
             cache: self.cache_dir.clone().or_else(windlass_wasm::default_cache_dir),
-            threads: 1,
-            concurrent_calls: 4,
-            runtime: Some(Handle::current()),
-            ..SandboxOptions::default()
+            ..SandboxOptions::in_one_thread()
         };
         Ok(Sandbox::new(options)?.load(path).await?)
     }

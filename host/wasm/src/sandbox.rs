@@ -57,6 +57,17 @@ pub struct SandboxOptions {
     pub quick_from: Option<u64>,
 }
 
+impl SandboxOptions {
+    /// Those of a world in one thread: calls are made on the tokio runtime of the caller, which runs in that thread.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    #[must_use]
+    pub fn in_one_thread() -> Self {
+        Self { threads: 1, concurrent_calls: 4, runtime: Some(Handle::current()), ..Self::default() }
+    }
+}
+
 impl Default for SandboxOptions {
     /// A thread per core, and 32 calls at the same time. Plugins are compiled in this process, and not kept.
     fn default() -> Self {

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::Builder;
 use windlass_check::{CheckSubject, Effort, Report, scenario};
 use windlass_core::features::Features;
 use windlass_tests::{busy, paths};
-use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
+use windlass_wasm::{Limits, Metering, Plugin, Sandbox, SandboxOptions};
 
 /// A plugin in its told world.
 pub(super) struct ToldPlugin(Arc<Plugin>);
@@ -28,13 +28,9 @@ pub(super) fn with<T>(file: &Path, work: impl AsyncFnOnce(&ToldPlugin) -> anyhow
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let _turn = busy::turn().await?;
-        let options = SandboxOptions {
-            threads: 1,
-            concurrent_calls: 4,
-            runtime: Some(Handle::current()),
-            cache: Some(paths::cache()?),
-            ..SandboxOptions::default()
-        };
+        // As `windlass check` does.
+        let limits = Limits { metering: Metering::Fuel, ..Limits::default() };
+        let options = SandboxOptions { limits, cache: Some(paths::cache()?), ..SandboxOptions::in_one_thread() };
         let plugin = Sandbox::new(options)?.load(file).await?;
         tokio::time::pause();
         work(&ToldPlugin(plugin)).await

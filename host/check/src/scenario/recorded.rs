@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
+use windlass_core::pointer;
 use windlass_record::{RecordedCall, RecordedImport, is_redacted};
 
 use super::document::{ObjectName, ObjectPatch};
@@ -97,10 +98,10 @@ fn primary(call: &RecordedCall) -> ObjectName {
 /// The objects that a call makes: the plugin will make them again.
 fn made(call: &RecordedCall) -> Vec<ObjectName> {
     let composed = call.result["composed"]["children"].as_array().into_iter().flatten();
-    let mut made: Vec<_> = composed.filter_map(parsed).collect();
+    let mut made: Vec<_> = composed.filter_map(embedded).collect();
     let mut of_write = |import: &str, args: &Value| {
         if matches!(import, "writes.create" | "writes.apply") {
-            made.extend(parsed(&args["object"]));
+            made.extend(embedded(&args["object"]));
         }
     };
     for RecordedImport { import, args, .. } in &call.imports {
@@ -145,8 +146,7 @@ struct ObjectHistory {
 
 impl ObjectHistory {
     fn take(&mut self, call: &RecordedCall) {
-        let text = call.request.object.as_ref();
-        let object = text.and_then(|text| serde_json::from_str(text).ok()).filter(Value::is_object).map(wanted);
+        let object = call.request.object.as_deref().and_then(parsed).map(wanted);
         let was_there = matches!(self.states.last(), Some(Some(_)));
         let is_going = call.request.deleting || object.is_none();
         if let Some(object) = object.filter(|_| !is_going || self.states.is_empty()) {
@@ -246,15 +246,16 @@ impl ObjectHistory {
 
 /// The whole objects that a call was shown, beside its own one. What has an owner comes with that.
 fn shown(call: &RecordedCall) -> Vec<Value> {
-    let mut found: Vec<Value> =
-        call.request.related.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
+    let mut found: Vec<Value> = call.request.related.iter().filter_map(|text| parsed(text)).collect();
     for RecordedImport { import, args, answer, .. } in &call.imports {
         let Some(answer) = answer.as_ref().map(|answer| &answer["ok"]) else { continue };
         let is_part = ["fields", "view", "subresource"].iter().any(|part| !args[*part].is_null());
         match import.as_str() {
-            "cache.get" | "live.get" if !is_part => found.extend(parsed(answer).map(|it| of_kind(it, &args["target"]))),
+            "cache.get" | "live.get" if !is_part => {
+                found.extend(embedded(answer).map(|it| of_kind(it, &args["target"])));
+            }
             "cache.list" | "live.list" if !is_part => {
-                let items = answer["items"].as_array().into_iter().flatten().filter_map(parsed);
+                let items = answer["items"].as_array().into_iter().flatten().filter_map(embedded);
                 found.extend(items.map(|it| of_kind(it, &args["of"])));
             }
             _ => {}
@@ -280,8 +281,13 @@ fn of_kind(mut object: Value, kind: &Value) -> Value {
     object
 }
 
-fn parsed(text: &Value) -> Option<Value> {
-    serde_json::from_str(text.as_str()?).ok().filter(Value::is_object)
+fn parsed(text: &str) -> Option<Value> {
+    serde_json::from_str(text).ok().filter(Value::is_object)
+}
+
+/// An object that stands as text in a document.
+fn embedded(text: &Value) -> Option<Value> {
+    parsed(text.as_str()?)
 }
 
 /// An object as its user wants it: without what the server, controllers and kubectl have added.
@@ -321,8 +327,7 @@ fn leaves(value: &Value, place: &str, visit: &mut impl FnMut(&str, &Value)) {
     match value {
         Value::Object(fields) if !fields.is_empty() => {
             for (field, value) in fields {
-                let field = field.replace('~', "~0").replace('/', "~1");
-                leaves(value, &format!("{place}/{field}"), visit);
+                leaves(value, &pointer::joined(place, field), visit);
             }
         }
         Value::Array(items) if !items.is_empty() => {

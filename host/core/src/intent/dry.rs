@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::error::ApiReason;
 use crate::object::ObjectRef;
 use crate::owner::controller_reference;
+use crate::pointer::unescaped;
 use crate::write::{Operation, PatchType, WriteOptions};
 
 /// The state of an object, as far as it is known here.
@@ -210,7 +211,7 @@ fn add(now: &mut Value, path: &str, value: Value) -> Option<()> {
     let (parent, name) = path.rsplit_once('/')?;
     match now.pointer_mut(parent)? {
         Value::Object(fields) => {
-            fields.insert(unescaped(name), value);
+            fields.insert(unescaped(name).into_owned(), value);
         }
         Value::Array(items) if name == "-" => items.push(value),
         Value::Array(items) => {
@@ -228,16 +229,11 @@ fn add(now: &mut Value, path: &str, value: Value) -> Option<()> {
 fn remove(now: &mut Value, path: &str) -> Option<()> {
     let (parent, name) = path.rsplit_once('/')?;
     match now.pointer_mut(parent)? {
-        Value::Object(fields) => fields.remove(&unescaped(name)).map(drop),
+        Value::Object(fields) => fields.remove(&*unescaped(name)).map(drop),
         Value::Array(items) => {
             let place: usize = name.parse().ok()?;
             (place < items.len()).then(|| drop(items.remove(place)))
         }
         _ => None,
     }
-}
-
-/// A segment of a pointer, as RFC 6901 writes it.
-fn unescaped(segment: &str) -> String {
-    segment.replace("~1", "/").replace("~0", "~")
 }

@@ -36,7 +36,7 @@ pub(super) struct PolicyDocument {
 /// How a version becomes the current one: `shadow`, short for `{strategy: shadow}`; or a map.
 #[derive(Clone)]
 pub(super) struct RolloutDocument {
-    pub(super) strategy: Option<StrategyDocument>,
+    pub(super) strategy: Option<RolloutStrategy>,
     pub(super) promote_after: Option<PromoteAfterDocument>,
 }
 
@@ -44,15 +44,8 @@ pub(super) struct RolloutDocument {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct RolloutMap {
-    strategy: Option<StrategyDocument>,
+    strategy: Option<RolloutStrategy>,
     promote_after: Option<PromoteAfterDocument>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) enum StrategyDocument {
-    Replace,
-    Shadow,
 }
 
 #[derive(Clone, Deserialize)]
@@ -131,21 +124,12 @@ impl<'de> Visitor<'de> for EitherForm {
         if text != "shadow" {
             return Err(E::invalid_value(serde::de::Unexpected::Str(text), &self));
         }
-        Ok(RolloutDocument { strategy: Some(StrategyDocument::Shadow), promote_after: None })
+        Ok(RolloutDocument { strategy: Some(RolloutStrategy::Shadow), promote_after: None })
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RolloutDocument, A::Error> {
         let RolloutMap { strategy, promote_after } = RolloutMap::deserialize(MapAccessDeserializer::new(map))?;
         Ok(RolloutDocument { strategy, promote_after })
-    }
-}
-
-impl From<StrategyDocument> for RolloutStrategy {
-    fn from(strategy: StrategyDocument) -> Self {
-        match strategy {
-            StrategyDocument::Replace => Self::Replace,
-            StrategyDocument::Shadow => Self::Shadow,
-        }
     }
 }
 

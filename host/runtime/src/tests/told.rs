@@ -12,7 +12,7 @@ use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use kube::client::Body;
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -67,13 +67,7 @@ impl Service<Request<Body>> for Noted {
 }
 
 async fn plugin() -> Arc<Plugin> {
-    let options = SandboxOptions {
-        threads: 1,
-        concurrent_calls: 4,
-        runtime: Some(Handle::current()),
-        ..SandboxOptions::default()
-    };
-    let sandbox = Sandbox::new(options).expect("a sandbox");
+    let sandbox = Sandbox::new(SandboxOptions::in_one_thread()).expect("a sandbox");
     let plugins = std::env::var_os("WINDLASS_PLUGIN_DIR").map_or_else(|| root().join("target/plugins"), Into::into);
     sandbox.load(&plugins.join("webapp.wasm")).await.expect("`make plugins` has built it")
 }
