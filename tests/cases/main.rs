@@ -7,6 +7,7 @@ mod author_languages;
 mod author_starlark;
 mod bad_input;
 mod caches;
+mod chart;
 mod check;
 mod composite;
 mod config;

@@ -6,17 +6,23 @@ use std::process::{Output, Stdio};
 use anyhow::{Context, bail};
 use tokio::process::Command;
 
-/// kubectl for one kubeconfig and namespace.
+/// kubectl for one kubeconfig and, mostly, one namespace.
 pub struct Kubectl<'a> {
     kubeconfig: &'a Path,
-    namespace: &'a str,
+    namespace: Option<&'a str>,
 }
 
 impl<'a> Kubectl<'a> {
     /// kubectl that asks `kubeconfig`'s server about `namespace`.
     #[must_use]
     pub fn new(kubeconfig: &'a Path, namespace: &'a str) -> Self {
-        Self { kubeconfig, namespace }
+        Self { kubeconfig, namespace: Some(namespace) }
+    }
+
+    /// kubectl for objects that say their namespaces themselves: with one given, it refuses those of another.
+    #[must_use]
+    pub fn of_all_namespaces(kubeconfig: &'a Path) -> Self {
+        Self { kubeconfig, namespace: None }
     }
 
     /// Runs `kubectl ARGUMENTS` and returns what it printed. Fails as it fails, with all that it said.
@@ -46,7 +52,7 @@ impl<'a> Kubectl<'a> {
         command
             .arg("--kubeconfig")
             .arg(self.kubeconfig)
-            .args(["--namespace", self.namespace])
+            .args(self.namespace.map(|it| ["--namespace", it]).into_iter().flatten())
             .args(arguments)
             // Its discovery cache would outlive the server.
             .env("KUBECACHEDIR", self.kubeconfig.with_extension("cache"))

@@ -65,6 +65,14 @@ pub fn clients() -> anyhow::Result<String> {
     said_by("tools/languages", &["--clients"])
 }
 
+/// A helm: `WINDLASS_HELM`, else what `tools/build-helm` says.
+pub fn helm() -> anyhow::Result<PathBuf> {
+    if let Some(path) = std::env::var_os("WINDLASS_HELM") {
+        return Ok(path.into());
+    }
+    said_by("tools/build-helm", &[]).map(PathBuf::from)
+}
+
 /// The folder of npm's packages.
 pub fn npm_packages() -> anyhow::Result<PathBuf> {
     said_by("tools/languages", &["--npm"]).map(PathBuf::from)

@@ -1,0 +1,251 @@
+//! deploy/chart: what Helm makes of it, what a real kube-apiserver says to that, and whether its rights are enough and no more.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+use kube::config::{AuthInfo, Kubeconfig};
+use serde_json::Value;
+use windlass_tests::cluster::{self, Cluster};
+use windlass_tests::host::Host;
+use windlass_tests::kubectl::Kubectl;
+use windlass_tests::objects::documents;
+use windlass_tests::server::Server;
+use windlass_tests::story::Story;
+use windlass_tests::{paths, wait};
+
+use crate::webapp::plugin_directory;
+
+fn chart() -> PathBuf {
+    paths::root().join("deploy/chart")
+}
+
+fn values(name: &str) -> PathBuf {
+    chart().join("ci").join(format!("{name}-values.yaml"))
+}
+
+/// Runs `helm ARGUMENTS`, and answers whether it liked them, and what it said.
+async fn helm(arguments: &[&str]) -> anyhow::Result<(bool, String)> {
+    let mut command = tokio::process::Command::new(paths::helm()?);
+    // Its own folders, not the developer's.
+    let home = tempfile::tempdir()?;
+    command.args(arguments).env("HOME", home.path()).kill_on_drop(true);
+    let output = command.output().await.context("start helm")?;
+    let said = if output.status.success() { output.stdout } else { output.stderr };
+    Ok((output.status.success(), String::from_utf8(said)?))
+}
+
+/// Renders the chart as the release `host` in `namespace`, to a file of its own.
+async fn render(namespace: &str, more: &[&str]) -> anyhow::Result<tempfile::NamedTempFile> {
+    let chart = chart();
+    let arguments = ["template", "host", path(&chart)?, "--namespace", namespace];
+    let (rendered, said) = helm(&[&arguments, more].concat()).await?;
+    ensure!(rendered, "{said}");
+    let file = tempfile::Builder::new().suffix(".yaml").tempfile()?;
+    std::fs::write(file.path(), said)?;
+    Ok(file)
+}
+
+fn path(path: &Path) -> anyhow::Result<&str> {
+    path.to_str().context("a path in UTF-8")
+}
+
+/// Those that a cluster without the Prometheus operator serves.
+fn served(rendered: &Path) -> anyhow::Result<Vec<Value>> {
+    let all = documents(rendered)?;
+    let group = |it: &Value| it["apiVersion"].as_str().is_some_and(|version| version.starts_with("monitoring."));
+    Ok(all.into_iter().filter(|it| it.is_object() && !group(it)).collect())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_kube_apiserver_takes_what_each_set_of_values_renders() -> anyhow::Result<()> {
+    let server = Server::start(windlass_tests::server::Kind::Real).await?;
+    let kubectl = Kubectl::of_all_namespaces(server.kubeconfig());
+    // What the sets name.
+    for namespace in ["shops", "chart"] {
+        let made = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        server.objects().apply(&made).await?;
+    }
+    let mut sets = 0;
+    for entry in std::fs::read_dir(chart().join("ci"))? {
+        let values = entry?.path();
+        let values = path(&values)?;
+        let (liked, said) = helm(&["lint", "--strict", path(&chart())?, "--values", values]).await?;
+        ensure!(liked, "{values}: {said}");
+        let rendered = render("chart", &["--values", values]).await?;
+        let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": served(rendered.path())?});
+        let file = rendered.path().with_extension("json");
+        std::fs::write(&file, list.to_string())?;
+        let mut apply = kubectl.command(&["apply", "--dry-run=server", "--validate=strict", "-f", path(&file)?]);
+        let applied = apply.output().await?;
+        std::fs::remove_file(&file)?;
+        let said = [applied.stdout, applied.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        ensure!(applied.status.success() && said.contains("deployment.apps/"), "{values}: {said}");
+        // It says so of a Pod that the built-in security standard `restricted` would refuse, and of unknown fields.
+        ensure!(!said.contains("Warning"), "{values}: {said}");
+        sets += 1;
+    }
+    ensure!(sets >= 8, "{sets} sets of values");
+    Ok(())
+}
+
+#[tokio::test]
+async fn nonsense_values_are_refused_by_name() -> anyhow::Result<()> {
+    for (value, named) in [
+        ("replicas=3", "replicas"),
+        ("replicaCount=many", "replicaCount"),
+        ("terminationGracePeriodSeconds=10", "terminationGracePeriodSeconds"),
+        ("rbac.mode=all", "mode"),
+        ("watchNamespaces={Shops}", "watchNamespaces"),
+        ("plugins.persistentVolumeClaim=plugins", "exactly one of configMaps"),
+        ("plugins.configMaps=null", "exactly one of configMaps"),
+        ("serviceAccount.create=false", "serviceAccount.name"),
+        ("image.digest=latest", "digest"),
+        ("admin.port=80", "port"),
+        ("leases.duration=soon", "duration"),
+    ] {
+        let (liked, said) = helm(&["template", "host", path(&chart())?, "--set", value]).await?;
+        ensure!(!liked && said.contains(named), "{value}: {said}");
+    }
+    Ok(())
+}
+
+/// The flags of the chart's Deployment, with the paths and the address of this test.
+fn flags(rendered: &Path, plugins: &Path, kubeconfig: &Path) -> anyhow::Result<Vec<String>> {
+    let objects = served(rendered)?;
+    let deployment = objects.iter().find(|it| it["kind"] == "Deployment").context("a Deployment")?;
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    let mut flags = vec![];
+    for flag in container["args"].as_array().context("arguments")? {
+        let flag = flag.as_str().context("a text")?;
+        flags.push(match flag.split_once('=') {
+            Some(("--plugins", _)) => format!("--plugins={}", path(plugins)?),
+            Some(("--admin-address", _)) => "--admin-address=127.0.0.1:0".to_owned(),
+            // The tests have one of their own.
+            Some(("--cache-dir", _)) => continue,
+            _ => flag.to_owned(),
+        });
+    }
+    flags.push(format!("--kubeconfig={}", path(kubeconfig)?));
+    Ok(flags)
+}
+
+/// What the audit log has of `user`: each verb and resource, and the refused ones.
+fn asked(audit: &Path, user: &str) -> anyhow::Result<(BTreeSet<(String, String)>, Vec<Value>)> {
+    let mut asked = BTreeSet::new();
+    let mut refused = vec![];
+    for line in std::fs::read_to_string(audit)?.lines() {
+        let event: Value = serde_json::from_str(line)?;
+        let object = &event["objectRef"];
+        if event["user"]["username"] != user || !object.is_object() {
+            continue;
+        }
+        if event["responseStatus"]["code"] == 403 {
+            refused.push(event.clone());
+        }
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let subresource = object["subresource"].as_str().map(|name| format!("/{name}")).unwrap_or_default();
+        let resource = format!("{}{subresource}.{}", text(&object["resource"]), text(&object["apiGroup"]));
+        asked.insert((text(&event["verb"]), resource));
+    }
+    Ok((asked, refused))
+}
+
+/// Each verb and resource that the chart's roles grant.
+fn granted(rendered: &Path) -> anyhow::Result<BTreeSet<(String, String)>> {
+    let mut granted = BTreeSet::new();
+    let texts = |value: &Value| -> anyhow::Result<Vec<String>> { Ok(serde_json::from_value(value.clone())?) };
+    for role in served(rendered)?.iter().filter(|it| it["kind"].as_str().is_some_and(|kind| kind.ends_with("Role"))) {
+        for rule in role["rules"].as_array().context("rules")? {
+            for group in texts(&rule["apiGroups"])? {
+                for resource in texts(&rule["resources"])? {
+                    let resource = format!("{resource}.{group}");
+                    granted.extend(texts(&rule["verbs"])?.into_iter().map(|verb| (verb, resource.clone())));
+                }
+            }
+        }
+    }
+    Ok(granted)
+}
+
+/// A host as the chart's Pod and account: it tells the `WebApp`'s story without a refused request, and uses each right.
+async fn a_pod_of_the_chart(cluster: &Cluster, audit: &Path, namespaced: bool) -> anyhow::Result<()> {
+    let server = Server::join(cluster).await?;
+    server.install_webapp().await?;
+    let shops = server.objects().namespace();
+    let release = format!("{shops}-host");
+    let made = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": release}});
+    server.objects().apply(&made).await?;
+    let rights = values("webapp");
+    let mut more = vec!["--values", path(&rights)?];
+    let watched = format!("watchNamespaces={{{shops}}}");
+    if namespaced {
+        more.extend(["--set", &watched]);
+    }
+    let rendered = render(&release, &more).await?;
+    let kubectl = Kubectl::of_all_namespaces(server.kubeconfig());
+    kubectl.run(&["apply", "-f", path(rendered.path())?]).await?;
+    let token = kubectl.run(&["create", "token", "host-windlass", "--namespace", &release]).await?;
+
+    let plugins = plugin_directory()?;
+    let mut kubeconfig = Kubeconfig::read_from(server.kubeconfig())?;
+    let account = AuthInfo { token: Some(token.trim().to_owned().into()), ..AuthInfo::default() };
+    for user in &mut kubeconfig.auth_infos {
+        user.auth_info = Some(account.clone());
+    }
+    let own = plugins.path().join("kubeconfig");
+    std::fs::write(&own, serde_json::to_string(&kubeconfig)?)?;
+    let policy = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: webapp\nrules:\n\
+        - {apiGroups: [apps.kubedojo.io], resources: [webapps, webapps/status], verbs: [get, list, watch, patch]}\n\
+        - {apiGroups: [apps], resources: [deployments], verbs: [get, list, watch, create, patch]}\n\
+        - {apiGroups: [\"\"], resources: [services], verbs: [get, list, watch, create, patch]}\n";
+    std::fs::write(plugins.path().join("webapp.policy.yaml"), policy)?;
+
+    let flags = flags(rendered.path(), plugins.path(), &own)?;
+    let host = Host::start_with(&flags, &[("POD_NAMESPACE", &*release), ("POD_NAME", "host-0")], None)?;
+    host.says("controller started").await?;
+    let story = Story::new(server.objects());
+    story.create().await?;
+    story.run().await?;
+    story.scale().await?;
+    story.delete_deployment().await?;
+    story.edit_service().await?;
+    story.delete().await?;
+    ensure!(host.terminate().await?.success(), "it stops in order");
+
+    let user = format!("system:serviceaccount:{release}:host-windlass");
+    // `create` is part of an apply that makes the object, and the audit log calls that a patch. The host takes its lease by an
+    // update, and `delete`s the lease of a replica that is gone.
+    let seen_otherwise = |(verb, resource): &(String, String)| {
+        verb == "create" && !resource.starts_with("leases.") && !resource.starts_with("events.")
+            || resource.starts_with("leases.")
+            || (verb == "patch" && resource.starts_with("events."))
+    };
+    wait::until("the audit log has each right, and no refusal", || async {
+        let (asked, refused) = asked(audit, &user)?;
+        let granted = granted(rendered.path())?;
+        let unused: Vec<_> = granted.difference(&asked).filter(|it| !seen_otherwise(it)).collect();
+        ensure!(unused.is_empty(), "granted, and not used: {unused:?}");
+        ensure!(refused.is_empty(), "refused: {refused:#?}");
+        Ok(())
+    })
+    .await?;
+    let applied = documents(rendered.path())?;
+    ensure!(applied.iter().any(|it| it["kind"] == "ClusterRole"), "the host lists definitions");
+    // Of the whole cluster; the rest goes with the cluster.
+    kubectl.run(&["delete", "--ignore-not-found", "--wait=false", "-f", path(rendered.path())?]).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_charts_rights_are_what_a_host_with_the_webapp_plugin_uses() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let audit = folder.path().join("audit.log");
+    let log = path(&audit)?.to_owned();
+    let cluster = tokio::task::spawn_blocking(move || cluster::start(&["--audit-log", &log])).await??;
+    for namespaced in [false, true] {
+        a_pod_of_the_chart(&cluster, &audit, namespaced).await.with_context(|| format!("namespaced: {namespaced}"))?;
+    }
+    Ok(())
+}
