@@ -23,6 +23,7 @@ mod finalizers;
 mod freshness;
 mod guard;
 mod hostile;
+mod image;
 mod imports;
 mod kinds;
 mod kubectl;

@@ -177,3 +177,35 @@ async fn the_configurations_are_ones_that_the_program_reads() -> anyhow::Result<
     }
     Ok(())
 }
+
+/// The names of metrics in `text`, without what a histogram's parts have more.
+fn metrics(text: &str) -> BTreeSet<&str> {
+    let words = text.split(|character: char| !(character.is_ascii_alphanumeric() || character == '_'));
+    let ours = ["windlass_", "workqueue_", "controller_runtime_", "leader_election_", "kubernetes_feature_", "process_"];
+    words
+        .filter(|word| ours.iter().any(|prefix| word.starts_with(prefix)))
+        .map(|word| ["_bucket", "_sum", "_count"].iter().find_map(|end| word.strip_suffix(end)).unwrap_or(word))
+        .collect()
+}
+
+#[test]
+fn alerts_and_dashboard_use_metrics_that_are_described_and_each_alert_has_its_line() -> anyhow::Result<()> {
+    let files = paths::root().join("deploy/chart/files");
+    let described = metrics(OPERATING);
+    for (file, least) in [("alerts.yaml", 15), ("dashboard.json", 15)] {
+        let text = std::fs::read_to_string(files.join(file))?;
+        let used = metrics(&text);
+        ensure!(used.len() >= least, "{file} uses {used:?}");
+        let unknown: Vec<_> = used.difference(&described).collect();
+        ensure!(unknown.is_empty(), "{file} uses {unknown:?}, which docs/operating.md does not describe");
+    }
+    let rules: serde_json::Value = serde_saphyr::from_str(&std::fs::read_to_string(files.join("alerts.yaml"))?)?;
+    let rules = rules["groups"][0]["rules"].as_array().context("rules")?;
+    let names: BTreeSet<_> = rules.iter().filter_map(|rule| rule["alert"].as_str()).collect();
+    ensure!(names.len() == rules.len() && names.len() >= 15, "each has a name of its own: {names:?}");
+    let (_, runbook) = OPERATING.split_once("\n## Alerts\n").context("a chapter about alerts")?;
+    let lines = runbook.lines().take_while(|line| !line.starts_with("## "));
+    let told: BTreeSet<_> = lines.filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    ensure!(told == names, "told, or there, only: {:?}", told.symmetric_difference(&names).collect::<Vec<_>>());
+    Ok(())
+}
