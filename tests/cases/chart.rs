@@ -63,8 +63,7 @@ async fn a_real_kube_apiserver_takes_what_each_set_of_values_renders() -> anyhow
     let kubectl = Kubectl::of_all_namespaces(server.kubeconfig());
     // What the sets name.
     for namespace in ["shops", "chart"] {
-        let made = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-        server.objects().apply(&made).await?;
+        server.objects().apply(&restricted(namespace)).await?;
     }
     let mut sets = 0;
     for entry in std::fs::read_dir(chart().join("ci"))? {
@@ -82,11 +81,27 @@ async fn a_real_kube_apiserver_takes_what_each_set_of_values_renders() -> anyhow
         let said = [applied.stdout, applied.stderr].concat();
         let said = String::from_utf8_lossy(&said);
         ensure!(applied.status.success() && said.contains("deployment.apps/"), "{values}: {said}");
-        // It says so of a Pod that the built-in security standard `restricted` would refuse, and of unknown fields.
+        // It warns of a Pod that the namespace's security standard would refuse.
         ensure!(!said.contains("Warning"), "{values}: {said}");
+        parses(rendered.path()).with_context(|| values.to_owned())?;
         sets += 1;
     }
     ensure!(sets >= 8, "{sets} sets of values");
+    Ok(())
+}
+
+/// A namespace that warns of Pods which are not as restricted as they could be, and refuses them.
+fn restricted(name: &str) -> Value {
+    let labels = ["enforce", "warn"].map(|mode| (format!("pod-security.kubernetes.io/{mode}"), "restricted"));
+    let labels: std::collections::BTreeMap<_, _> = labels.into();
+    serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+}
+
+/// Whether the program takes the flags of the Deployment: it reads them before it comes to the wish for help.
+fn parses(rendered: &Path) -> anyhow::Result<()> {
+    let flags = arguments(rendered)?;
+    let read = std::process::Command::new(paths::windlass()?).args(&flags).arg("--help").output()?;
+    ensure!(read.status.success(), "{flags:?}: {}", String::from_utf8_lossy(&read.stderr));
     Ok(())
 }
 
@@ -100,31 +115,41 @@ async fn nonsense_values_are_refused_by_name() -> anyhow::Result<()> {
         ("watchNamespaces={Shops}", "watchNamespaces"),
         ("plugins.persistentVolumeClaim=plugins", "exactly one of configMaps"),
         ("plugins.configMaps=null", "exactly one of configMaps"),
+        ("image.repository=", "image.repository"),
+        ("watchNamespaces={default}", "the host's own namespace"),
+        ("leases.instance=A", "instance"),
+        ("fullnameOverride=A_b", "fullnameOverride"),
+        ("metrics.serviceMonitor.enabled=true,metrics.podMonitor.enabled=true", "counts twice"),
         ("serviceAccount.create=false", "serviceAccount.name"),
         ("image.digest=latest", "digest"),
         ("admin.port=80", "port"),
         ("leases.duration=soon", "duration"),
     ] {
-        let (liked, said) = helm(&["template", "host", path(&chart())?, "--set", value]).await?;
+        let set = ["--set", "image.repository=registry.example.com/windlass", "--set", value];
+        let (liked, said) = helm(&[&["template", "host", path(&chart())?], &set[..]].concat()).await?;
         ensure!(!liked && said.contains(named), "{value}: {said}");
     }
     Ok(())
 }
 
-/// The flags of the chart's Deployment, with the paths and the address of this test.
-fn flags(rendered: &Path, plugins: &Path, kubeconfig: &Path) -> anyhow::Result<Vec<String>> {
+/// The arguments of the Deployment's container.
+fn arguments(rendered: &Path) -> anyhow::Result<Vec<String>> {
     let objects = served(rendered)?;
     let deployment = objects.iter().find(|it| it["kind"] == "Deployment").context("a Deployment")?;
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    Ok(serde_json::from_value(container["args"].clone())?)
+}
+
+/// The same, with the paths and the address of this test.
+fn flags(rendered: &Path, plugins: &Path, kubeconfig: &Path) -> anyhow::Result<Vec<String>> {
     let mut flags = vec![];
-    for flag in container["args"].as_array().context("arguments")? {
-        let flag = flag.as_str().context("a text")?;
+    for flag in arguments(rendered)? {
         flags.push(match flag.split_once('=') {
             Some(("--plugins", _)) => format!("--plugins={}", path(plugins)?),
             Some(("--admin-address", _)) => "--admin-address=127.0.0.1:0".to_owned(),
             // The tests have one of their own.
             Some(("--cache-dir", _)) => continue,
-            _ => flag.to_owned(),
+            _ => flag,
         });
     }
     flags.push(format!("--kubeconfig={}", path(kubeconfig)?));
@@ -175,8 +200,7 @@ async fn a_pod_of_the_chart(cluster: &Cluster, audit: &Path, namespaced: bool) -
     server.install_webapp().await?;
     let shops = server.objects().namespace();
     let release = format!("{shops}-host");
-    let made = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": release}});
-    server.objects().apply(&made).await?;
+    server.objects().apply(&restricted(&release)).await?;
     let rights = values("webapp");
     let mut more = vec!["--values", path(&rights)?];
     let watched = format!("watchNamespaces={{{shops}}}");

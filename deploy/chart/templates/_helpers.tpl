@@ -12,9 +12,32 @@
 {{- end -}}
 {{- end -}}
 
+{{/* What the leases are named after. The host takes 30 lower-case letters, digits and dashes. The release's name alone, so that
+an override which renames the Deployment does not let two of them run everything. */}}
+{{- define "windlass.instance" -}}
+{{- $name := .Release.Name | replace "." "-" -}}
+{{- if .Values.leases.instance -}}
+{{- .Values.leases.instance -}}
+{{- else if gt (len $name) 30 -}}
+{{- printf "%s-%s" ($name | trunc 21 | trimSuffix "-") (sha256sum .Release.Name | trunc 8) -}}
+{{- else -}}
+{{- $name -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Of objects without a namespace. Two releases must not have the same. */}}
+{{- define "windlass.clusterName" -}}
+{{- printf "%s-%s" (include "windlass.fullname" .) (printf "%s/%s" .Release.Namespace .Release.Name | sha256sum | trunc 8) -}}
+{{- end -}}
+
+{{/* A number of a values file comes as a float, and a large one would be written as 1e+06. */}}
+{{- define "windlass.number" -}}
+{{- if kindIs "float64" . }}{{ int64 . }}{{ else }}{{ . }}{{ end -}}
+{{- end -}}
+
 {{- define "windlass.selector" -}}
-app.kubernetes.io/name: {{ include "windlass.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "windlass.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "windlass.labels" -}}
@@ -34,9 +57,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{- define "windlass.image" -}}
 {{- if .Values.image.digest -}}
-{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{ required "image.repository: name the image, which tools/image makes" .Values.image.repository }}@{{ .Values.image.digest }}
 {{- else -}}
-{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
+{{ required "image.repository: name the image, which tools/image makes" .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
 {{- end -}}
 {{- end -}}
 
@@ -46,7 +69,7 @@ projected:
   sources:
     {{- range . }}
     - configMap:
-        name: {{ . }}
+        name: {{ . | quote }}
         optional: true
     {{- end }}
 {{- end -}}
@@ -54,9 +77,19 @@ projected:
 {{/* The ceiling, as it is written; empty if there is none. */}}
 {{- define "windlass.ceiling" -}}
 {{- $ceiling := deepCopy .Values.ceiling -}}
-{{- if and (gt (len .Values.watchNamespaces) 1) (not $ceiling.rules) -}}
-{{- $rule := dict "apiGroups" (list "*") "resources" (list "*") "verbs" (list "*") "namespaces" .Values.watchNamespaces -}}
+{{- if gt (len .Values.watchNamespaces) 1 -}}
+{{- if not (hasKey $ceiling "rules") -}}
+{{- $rule := dict "apiGroups" (list "*") "resources" (list "*") "verbs" (list "*") -}}
 {{- $_ := set $ceiling "rules" (list $rule) -}}
+{{- end -}}
+{{- if not (hasKey $ceiling "finalizers") -}}
+{{- $_ := set $ceiling "finalizers" (list "*") -}}
+{{- end -}}
+{{- range $ceiling.rules -}}
+{{- if not (or .namespaces .cluster) -}}
+{{- $_ := set . "namespaces" $.Values.watchNamespaces -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- if $ceiling -}}
 {{- toYaml (merge (dict "apiVersion" "windlass.dev/v1alpha1" "kind" "PluginCeiling") $ceiling) -}}
@@ -66,6 +99,6 @@ projected:
 {{- define "windlass.binding" -}}
 subjects:
   - kind: ServiceAccount
-    name: {{ include "windlass.serviceAccountName" . }}
-    namespace: {{ .Release.Namespace }}
+    name: {{ include "windlass.serviceAccountName" . | quote }}
+    namespace: {{ .Release.Namespace | quote }}
 {{- end -}}
