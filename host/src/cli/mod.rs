@@ -275,7 +275,9 @@ impl Cli {
         let format = self.log.log_format.unwrap_or_else(|| self.command.log_format());
         let filter = self.log.log_level.as_deref().unwrap_or(match format {
             // The plugin's lines are those of the recorded calls.
-            _ if matches!(self.command, Command::Replay(_) | Command::Rbac(_)) => "warn",
+            _ if matches!(self.command, Command::Replay(_)) => "warn",
+            // It says itself what a host would log of policies.
+            _ if matches!(self.command, Command::Rbac(_)) => "warn,windlass_runtime=off",
             LogFormat::Brief => telemetry::brief::FILTER,
             LogFormat::Text | LogFormat::Json => "info",
         });

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use windlass_apiserver::{ApiServer, Config};
@@ -170,11 +170,13 @@ impl RbacArgs {
         for ((plugin, names), standing) in plugins.iter().zip(&names).zip(standings) {
             let bounds = match standing {
                 Standing::Granted(bounds) => bounds,
-                Standing::Waiting(why) => {
-                    let why = why.unwrap_or_else(|| "no policy grants it anything: see `windlass grant`".to_owned());
-                    eprintln!("windlass: the plugin {} waits, and is left out: {why}", plugin.name());
+                Standing::Waiting(None) => {
+                    let name = plugin.name();
+                    eprintln!("windlass: the plugin {name} waits for a policy, and is left out: see `windlass grant`");
                     continue;
                 }
+                // Its operator has meant to grant something.
+                Standing::Waiting(Some(why)) => bail!(why),
             };
             let manifest = plugin.manifest();
             let configs = self.config_dir.as_deref().unwrap_or(self.plugins.as_path());
