@@ -1,4 +1,4 @@
-//! What `windlass rbac` prints is what a host needs, and nothing that it can do without hides in it.
+//! The roles that `windlass rbac` prints: a host needs them, and no others.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -61,7 +61,7 @@ async fn as_the_host(server: &Server, file: &Path) -> anyhow::Result<()> {
     Ok(std::fs::write(file, config.to_string())?)
 }
 
-/// What the roles allow, as `verb resource.group/subresource`.
+/// The requests that the roles allow, as `verb resource.group/subresource`.
 fn allowed(roles: &[Value]) -> BTreeSet<String> {
     let texts = |list: &Value| -> Vec<String> {
         list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
@@ -133,8 +133,8 @@ async fn a_host_with_the_printed_roles_and_no_others_tells_the_whole_story() -> 
     let of_rbac_itself = |it: &&String| it.contains("selfsubject");
     let beyond: Vec<_> = made.difference(&allowed).filter(|it| !of_rbac_itself(it)).collect();
     assert_eq!(beyond, Vec::<&String>::new(), "it asks for more than the roles allow");
-    let unused: Vec<_> = allowed.difference(&made).map(String::as_str).collect();
-    assert_eq!(unused, UNUSED, "nothing else that is allowed goes unused");
+    let unused: Vec<_> = allowed.difference(&made).filter(|it| !UNUSED.contains(&it.as_str())).collect();
+    assert_eq!(unused, Vec::<&String>::new(), "it does not need what the roles allow");
     Ok(())
 }
 
@@ -143,9 +143,9 @@ const UNUSED: &[&str] = &[
     // An apply creates, by a patch.
     "create deployments.apps",
     "create services",
-    // A replica that has died leaves its lease behind.
-    "delete leases.coordination.k8s.io",
-    // Only a plugin that reads live, or a write of unknown outcome.
+    // An event that occurs again is counted.
+    "patch events.events.k8s.io",
+    // For a plugin that reads live, and a write of unknown outcome.
     "get deployments.apps",
     "get services",
     "get webapps.apps.kubedojo.io",

@@ -40,7 +40,7 @@ pub struct RoleRule {
     pub verbs: BTreeSet<String>,
 }
 
-/// What one account may do, by where it may.
+/// The rights of one account, by where they hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rights(BTreeMap<RightsScope, BTreeSet<RoleRule>>);
 

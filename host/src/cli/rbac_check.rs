@@ -11,7 +11,7 @@ use windlass_policy::rights::{Rights, RightsScope, RoleRule};
 
 use super::marked;
 
-/// What a user lacks, and has beyond what it should.
+/// The rights that a user lacks, and those beyond what it should have.
 pub(super) struct RightsCheck {
     pub(super) missing: BTreeSet<RightsQuestion>,
     /// By the namespace where it was seen: it may hold in the cluster.
@@ -89,7 +89,7 @@ fn full_name(group: &str, path: &str) -> String {
 }
 
 impl RightsCheck {
-    /// What is missing, with the verbs about one thing in one line.
+    /// The missing rights, with the verbs about one thing in one line.
     fn missing_lines(&self) -> Vec<[String; 5]> {
         let mut verbs: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
         for RightsQuestion { scope, group, resource, name, verb } in &self.missing {

@@ -118,7 +118,7 @@ impl Rule {
         access.namespace().is_some_and(|namespace| holds(&self.namespaces, namespace))
     }
 
-    /// What both rules allow. None: nothing.
+    /// The rule that allows what both do. None: there is no such thing.
     #[must_use]
     pub fn and(&self, other: &Self) -> Option<Self> {
         let groups = common(&self.groups, &other.groups, same);

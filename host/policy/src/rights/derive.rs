@@ -50,7 +50,7 @@ pub struct HostRights {
     pub host: Rights,
     /// The others', which the host impersonates.
     pub accounts: BTreeMap<ServiceAccount, Rights>,
-    /// What an operator should know of them.
+    /// Remarks for the operator.
     pub remarks: Vec<String>,
 }
 
@@ -81,7 +81,7 @@ pub enum RightsError {
     },
 }
 
-/// What `manifest` asks for, as a host asks it for all its controllers together. An error names kinds whose resource is not known.
+/// The requests of `manifest`, as a host asks it for all its controllers together. An error names kinds whose resource is not known.
 pub fn asked(manifest: &Manifest, names: &ClusterNames) -> Result<Allowance, RightsError> {
     let implied: Vec<_> = manifest.controllers.iter().flat_map(Controller::implied_access).collect();
     let unknown = implied.iter().filter(|access| names.name(manifest, &access.kind).guessed);
@@ -143,20 +143,20 @@ fn of_host(options: &RightsOptions) -> Rights {
     rights
 }
 
-/// What the host does itself in a system role.
+/// The rights that the host needs in a system role.
 fn of_role(role: Role, group: &str, resource: &str) -> RoleRule {
     let rules = role.grants(group, resource, vec![], vec![]).common_rules();
     let verbs: Vec<&str> = rules.iter().flat_map(|rule| &rule.verbs).map(String::as_str).collect();
     RoleRule::new(group, resource, &verbs)
 }
 
-/// What one plugin adds.
+/// The rights that one plugin adds.
 struct PluginWork<'a> {
     plugin: &'a RightsSource<'a>,
     granted: Granted<'a>,
-    /// What the host does for it as itself.
+    /// For the work that the host does as itself.
     host: Rights,
-    /// What is done in its own name: by the account that it acts as, if there is one.
+    /// For the work in its own name: that of the account that it acts as, if there is one.
     own: Rights,
     remarks: Vec<String>,
 }
@@ -194,7 +194,7 @@ impl PluginWork<'_> {
         self.host.add(RightsScope::Cluster, reviews);
     }
 
-    /// What is granted by rules. True: it may write objects other than its primaries, so that these may become owners.
+    /// Adds the rights that its rules grant. True: it may write objects other than its primaries, so that these may become owners.
     fn granted_rules(&mut self) -> Result<bool, RightsError> {
         let manifest = self.plugin.manifest;
         let primary = |controller: &Controller| {
@@ -286,7 +286,7 @@ impl PluginWork<'_> {
     }
 }
 
-/// What the host must be able to read of that which it writes by `rule`. A subresource's object is the whole object.
+/// The rights to read what is written by `rule`. A subresource's object is the whole object.
 fn looked_at(rule: &RoleRule) -> Option<RoleRule> {
     if !LOOKED_AT.iter().any(|verb| rule.verbs.contains(*verb)) {
         return None;

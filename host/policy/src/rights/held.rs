@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{MOST_RULES, Rights, RightsScope, RoleRule};
 
-/// What everybody has who is authenticated: questions about oneself.
+/// Resources that everybody may use who is authenticated: questions about oneself.
 const OF_EVERYBODY: [&str; 3] = ["selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"];
 
 /// One request that an account should be allowed to make.

@@ -21,11 +21,11 @@ pub struct RoleObject {
     pub scope: RightsScope,
     /// Its name. A binding has that of its role.
     pub name: String,
-    /// What it says.
+    /// The rest of it.
     pub content: RoleContent,
 }
 
-/// What a [`RoleObject`] says.
+/// The content of a [`RoleObject`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RoleContent {
     /// It is a role.
