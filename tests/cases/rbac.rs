@@ -122,9 +122,7 @@ async fn a_host_with_the_printed_roles_and_no_others_tells_the_whole_story() -> 
     story.delete().await?;
     let log = host.log();
     assert!(host.terminate().await?.success());
-    for refused in ["forbidden", "Forbidden", "403"] {
-        assert!(!log.contains(refused), "{refused}: {log}");
-    }
+    assert!(!log.to_lowercase().contains("forbidden"), "{log}");
 
     let made = server.embedded().context("it is embedded")?.requests();
     let made = made.into_iter().filter(|it| it.user_agent.starts_with("windlass/") && it.verb != "unknown");
