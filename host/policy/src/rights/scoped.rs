@@ -115,7 +115,7 @@ impl Granted<'_> {
 
     /// Adds `part` of `rule` to `scoped` in each scope where it holds. `namespaced` None: it may be both.
     fn place(&self, rule: &Rule, part: &RoleRule, namespaced: Option<bool>, scoped: &mut ScopedRules) {
-        let scopes: Vec<RightsScope> = match (namespaced, self.only) {
+        let places: Vec<RightsScope> = match (namespaced, self.only) {
             (Some(false), _) => {
                 let reaches = rule.cluster && rule.namespaces.is_empty();
                 reaches.then_some(RightsScope::Cluster).into_iter().collect()
@@ -134,7 +134,7 @@ impl Granted<'_> {
                     .collect()
             }
         };
-        for scope in scopes {
+        for scope in places {
             let allowed = |verb: &&String| self.allows(&scope, part, namespaced, verb);
             let verbs = part.verbs.iter().filter(allowed).cloned().collect();
             let rule = RoleRule { verbs, ..part.clone() };
