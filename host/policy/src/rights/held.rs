@@ -79,7 +79,9 @@ mod tests {
 
     fn rights(rules: &[(RightsScope, RoleRule)]) -> Rights {
         let mut rights = Rights::default();
-        rules.iter().for_each(|(scope, rule)| rights.add(scope.clone(), rule.clone()));
+        for (scope, rule) in rules {
+            rights.add(scope.clone(), rule.clone());
+        }
         rights
     }
 

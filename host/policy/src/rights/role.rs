@@ -110,7 +110,9 @@ impl RoleObject {
         match &self.content {
             RoleContent::Rules(rules) => {
                 text.push_str("rules:\n");
-                rules.iter().for_each(|rule| push_rule(&mut text, rule));
+                for rule in rules {
+                    push_rule(&mut text, rule);
+                }
             }
             RoleContent::Binding(account) => {
                 let (role, name) = (self.kind_of_role(), scalar(&self.name));
