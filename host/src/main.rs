@@ -5,7 +5,6 @@ mod telemetry;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use windlass_core::error::explained;
 
 fn main() -> ExitCode {
@@ -13,7 +12,7 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == cli::COMPILER) {
         return windlass_wasm::compile_child();
     }
-    let cli = cli::Cli::parse();
+    let cli = cli::Cli::from_command_line();
     match cli.run() {
         Ok(code) => code,
         Err(error) => {

@@ -32,6 +32,7 @@ mod mapping;
 mod outage;
 mod policies;
 mod proxy;
+mod rbac;
 mod read_only;
 mod record;
 mod reload;

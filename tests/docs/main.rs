@@ -99,7 +99,7 @@ fn the_commands_are_ones_that_the_program_has() -> anyhow::Result<()> {
 #[test]
 fn every_flag_is_described_and_no_other() -> anyhow::Result<()> {
     let mut help = String::new();
-    let commands: [&[&str]; 14] = [
+    let commands: [&[&str]; 18] = [
         &["run"],
         &["dev"],
         &["apiserver"],
@@ -110,6 +110,10 @@ fn every_flag_is_described_and_no_other() -> anyhow::Result<()> {
         &["rollout", "promote"],
         &["rollout", "status"],
         &["inspect"],
+        &["rbac"],
+        &["version"],
+        &["completion"],
+        &["man"],
         &["finalizers", "list"],
         &["finalizers", "release"],
         &["children", "list"],
@@ -128,10 +132,14 @@ fn every_flag_is_described_and_no_other() -> anyhow::Result<()> {
 }
 
 #[test]
-fn the_roles_are_what_kubernetes_reads() -> anyhow::Result<()> {
+fn the_roles_are_what_kubernetes_reads_and_the_program_prints() -> anyhow::Result<()> {
+    let nothing = tempfile::tempdir()?;
+    let plugins = nothing.path().to_str().context("a path of UTF-8")?;
+    let printed = said(&["rbac", "--plugins", plugins])?;
     for Snippet { text, line, .. } in of("yaml rbac") {
         let role: ClusterRole = serde_saphyr::from_str(&text).with_context(|| format!("line {line}"))?;
         ensure!(role.rules.is_some_and(|rules| !rules.is_empty()), "line {line}: it has no rules");
+        ensure!(printed.contains(&text), "line {line}: it is not in: {printed}");
     }
     Ok(())
 }

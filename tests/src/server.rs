@@ -8,7 +8,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::json;
 use tempfile::TempDir;
-use windlass_apiserver::{ApiServer, Config as ServerConfig};
+use windlass_apiserver::{ApiServer, Authorization, Config as ServerConfig};
 
 use crate::cluster::Cluster;
 use crate::objects::Objects;
@@ -41,11 +41,20 @@ impl Server {
         if kind == Kind::Real {
             return Self::join(tokio::task::spawn_blocking(cluster::shared).await??).await;
         }
-        let server = ApiServer::start(ServerConfig::default()).await?;
+        Self::embed(ServerConfig::default()).await
+    }
+
+    /// An embedded server whose roles decide who may do what; the kubeconfig is an administrator's.
+    pub async fn with_roles() -> anyhow::Result<Self> {
+        Self::embed(ServerConfig { authorization: Authorization::Rbac, ..ServerConfig::default() }).await
+    }
+
+    async fn embed(config: ServerConfig) -> anyhow::Result<Self> {
+        let server = ApiServer::start(config).await?;
         let directory = tempfile::tempdir()?;
         let path = directory.path().join("kubeconfig");
         std::fs::write(&path, server.kubeconfig())?;
-        Self::with_namespace(kind, path, Some(server), Some(directory)).await
+        Self::with_namespace(Kind::Embedded, path, Some(server), Some(directory)).await
     }
 
     /// A namespace in a real cluster.

@@ -178,6 +178,15 @@ impl Grants {
         self.lacking(|allowance| allowance.http.iter().any(&covers))
     }
 
+    /// The rules that all layers have in common. What is denied to every plugin, and what lies outside of the only namespace,
+    /// may be among them: [`Self::allows`] tells.
+    #[must_use]
+    pub fn common_rules(&self) -> Vec<Rule> {
+        self.bounds.iter().fold(self.asked.rules.clone(), |rules, (_, bound)| {
+            rules.iter().flat_map(|mine| bound.rules.iter().filter_map(move |its| mine.and(its))).collect()
+        })
+    }
+
     /// Whether each layer has a rule about anything in this API group: if not, nothing need be asked about a kind of it.
     #[must_use]
     pub fn concern_group(&self, group: &str) -> bool {

@@ -1,5 +1,6 @@
 //! In whose name a request to the API is made (invariant 6).
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::fence::Fenced;
@@ -91,12 +92,33 @@ pub struct Principal {
 }
 
 /// A service account of the cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServiceAccount {
     /// Its namespace.
     pub namespace: Arc<str>,
     /// Its name.
     pub name: Arc<str>,
+}
+
+impl ServiceAccount {
+    /// The user that the API server takes it for.
+    #[must_use]
+    pub fn user(&self) -> String {
+        format!("system:serviceaccount:{}:{}", self.namespace, self.name)
+    }
+
+    /// The groups that the API server counts it among.
+    #[must_use]
+    pub fn groups(&self) -> [String; 3] {
+        let of_namespace = format!("system:serviceaccounts:{}", self.namespace);
+        ["system:serviceaccounts".to_owned(), of_namespace, "system:authenticated".to_owned()]
+    }
+}
+
+impl fmt::Display for ServiceAccount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
 }
 
 impl Principal {

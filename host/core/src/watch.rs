@@ -77,6 +77,13 @@ impl WatchSpec {
     pub fn all(kind: ObjectKind) -> Self {
         Self { kind, namespace: None, label_selector: None, field_selector: None, projection: Projection::Full }
     }
+
+    /// The name of the only object that it can select. None: it may select others.
+    #[must_use]
+    pub fn only_name(&self) -> Option<&str> {
+        let name = self.field_selector.as_deref()?.strip_prefix("metadata.name=")?;
+        (!name.contains([',', '=', '!'])).then_some(name)
+    }
 }
 
 impl fmt::Display for WatchSpec {

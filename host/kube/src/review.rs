@@ -147,13 +147,12 @@ async fn review(
 
 /// The account comes with its groups: rules may be about those.
 fn question(account: &ServiceAccount, resource: &Resource, namespace: Option<&str>, verb: &str) -> Value {
-    let (user, groups) = headers::user_and_groups(account);
     json!({
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",
         "spec": {
-            "user": user,
-            "groups": groups,
+            "user": account.user(),
+            "groups": account.groups(),
             "resourceAttributes": {
                 "group": resource.group(),
                 "version": resource.kind.version(),

@@ -122,8 +122,22 @@ impl ClusterNames {
         Self { definitions, ..self }
     }
 
+    /// Whether objects of a resource live in namespaces. None: nobody knows it.
+    pub(crate) fn is_namespaced(&self, manifest: &Manifest, group: &str, plural: &str) -> Option<bool> {
+        let served = self.scopes.get(&(group.to_owned(), plural.to_owned())).copied();
+        let table = || WELL_KNOWN.iter().find(|it| (it.0, it.2) == (group, plural)).map(|it| it.3);
+        let defined =
+            || self.defined(manifest).find(|it| (it.group, it.plural) == (group, plural)).map(|it| it.namespaced);
+        let watched = || {
+            let kinds = manifest.controllers.iter().flat_map(watches).map(Watch::object_kind);
+            let named = kinds.filter(|kind| kind.group() == group).map(|kind| self.name(manifest, &kind));
+            named.filter(|name| name.plural == plural && !name.guessed).map(|name| name.namespaced).next()
+        };
+        served.or_else(table).or_else(defined).or_else(watched)
+    }
+
     /// The resource name of a kind: by the cluster, by a definition, by the table, or by guess.
-    fn name(&self, manifest: &Manifest, kind: &ObjectKind) -> ResourceName {
+    pub(crate) fn name(&self, manifest: &Manifest, kind: &ObjectKind) -> ResourceName {
         if let Some(served) = self.kinds.get(&kind.to_string()) {
             return served.clone();
         }
@@ -167,7 +181,7 @@ impl<'a> Definition<'a> {
     }
 }
 
-fn watches(controller: &Controller) -> impl Iterator<Item = &Watch> {
+pub(crate) fn watches(controller: &Controller) -> impl Iterator<Item = &Watch> {
     std::iter::once(&controller.primary).chain(&controller.owns).chain(&controller.watches)
 }
 

@@ -125,7 +125,7 @@ fn flow(list: &[String]) -> String {
 }
 
 /// In YAML's double quotes, in which anything can be written.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
     for letter in text.chars() {
         match letter {

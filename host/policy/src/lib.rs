@@ -12,6 +12,7 @@ mod narrowed;
 pub mod problem;
 pub mod regular;
 pub mod review;
+pub mod rights;
 mod sensitive;
 pub mod superfluous;
 

@@ -30,9 +30,13 @@ pub use egress::tls::TrustError;
 pub use leadership::{LeaseMode, LeaseSettings};
 pub use manager::{HostError, run, run_loaded};
 pub use observe::admin::ListenError;
+pub use plugins::config::named_secrets;
 pub use plugins::directory::plugin_files::plugin_of;
 pub use plugins::directory::{AllowedError, DirectoryError};
 pub use plugins::leftovers::NamedKinds;
 pub use plugins::rollout::{RolledOut, RolloutError, abort, promote};
-pub use policies::{GrantMode, PoliciesError, PolicySettings, SUFFIX as POLICY_SUFFIX, read_ceiling, read_policy};
+pub use policies::{
+    Bounds, GrantMode, PoliciesError, PolicySettings, SUFFIX as POLICY_SUFFIX, Standing, read_ceiling, read_policy,
+    standings,
+};
 pub use settings::{QUICK_FROM, Settings, processors};

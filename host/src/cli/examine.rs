@@ -1,4 +1,4 @@
-//! Shared by `grant` and `inspect`: loads a plugin without running it, and asks a cluster for the names of kinds.
+//! Shared by `grant`, `inspect` and `rbac`: loads a plugin without running it, and asks a cluster for the names of kinds.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,9 +41,18 @@ pub(super) struct ClusterArgs {
 /// Loads a plugin without running it. Its compiled code is kept for the host that will run it: who reviews a file, or grants it
 /// what it asks for, mostly wants it to run soon.
 pub(super) async fn load(path: &Path, limits: &LimitArgs, cache: CacheArgs) -> anyhow::Result<Arc<Plugin>> {
+    load_in(&sandbox(limits, cache)?, path).await
+}
+
+/// Where plugins are loaded.
+pub(super) fn sandbox(limits: &LimitArgs, cache: CacheArgs) -> anyhow::Result<Sandbox> {
     let (compiler, limits) = (super::compiler()?, limits.limits()?);
     let cache = cache.cache_dir.or_else(default_cache_dir);
-    let sandbox = Sandbox::new(SandboxOptions { compiler, limits, cache, ..SandboxOptions::default() })?;
+    Ok(Sandbox::new(SandboxOptions { compiler, limits, cache, ..SandboxOptions::default() })?)
+}
+
+/// Loads a plugin as [`load`] does.
+pub(super) async fn load_in(sandbox: &Sandbox, path: &Path) -> anyhow::Result<Arc<Plugin>> {
     let loaded = match windlass_runtime::plugin_of(path) {
         Some(plugin) => sandbox.load_as(&plugin, path).await,
         None => sandbox.load(path).await,
@@ -59,25 +68,35 @@ pub(super) fn beside(plugin: &Plugin) -> PathBuf {
     authors.map_or(beside, |folder| folder.join(name))
 }
 
+/// How the kinds of `plugin` are called, by a cluster if there is one, and by the definitions beside the plugin.
+pub(super) async fn names_of(plugin: &Plugin, cluster: Option<&Discovery>) -> anyhow::Result<ClusterNames> {
+    let names = match cluster {
+        Some(cluster) => ClusterNames::asked(plugin.manifest(), cluster).await?,
+        None => ClusterNames::default(),
+    };
+    let definitions = documents::definitions_of(plugin.path()).unwrap_or_else(|error| {
+        eprintln!("windlass: what it defines is not known: {error}");
+        vec![]
+    });
+    Ok(names.with_definitions(definitions))
+}
+
 impl ClusterArgs {
     /// The rights that `plugin` asks for.
     pub(super) async fn asks(self, plugin: &Plugin) -> anyhow::Result<Vec<Ask>> {
-        let manifest = plugin.manifest();
-        let names = match self.discovery().await? {
-            Some(cluster) => ClusterNames::asked(manifest, &cluster).await?,
-            None => ClusterNames::default(),
-        };
-        let definitions = documents::definitions_of(plugin.path()).unwrap_or_else(|error| {
-            eprintln!("windlass: what it defines is not known: {error}");
-            vec![]
-        });
-        Ok(asks::asks(manifest, &names.with_definitions(definitions)))
+        let names = names_of(plugin, self.discovery().await?.as_ref()).await?;
+        Ok(asks::asks(plugin.manifest(), &names))
+    }
+
+    /// How to find the cluster.
+    pub(super) fn options(&self) -> ConnectOptions {
+        ConnectOptions { kubeconfig: self.kubeconfig.clone(), context: self.context.clone(), namespace: None }
     }
 
     /// None: there is no cluster to ask. A cluster named by a flag must answer.
-    async fn discovery(self) -> anyhow::Result<Option<Discovery>> {
+    pub(super) async fn discovery(&self) -> anyhow::Result<Option<Discovery>> {
         let named = self.kubeconfig.is_some() || self.context.is_some();
-        let options = ConnectOptions { kubeconfig: self.kubeconfig, context: self.context, namespace: None };
+        let options = self.options();
         let connect = async {
             let connection = client::connect(&options).await?;
             client::check(&connection).await?;

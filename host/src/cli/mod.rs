@@ -7,6 +7,7 @@ mod check;
 mod check_recorded;
 mod check_report;
 mod children;
+mod completion;
 mod dev;
 mod embedded;
 mod examine;
@@ -18,6 +19,8 @@ mod leases;
 mod limits;
 mod marked;
 mod new;
+mod rbac;
+mod rbac_check;
 mod record;
 mod replay;
 mod replay_report;
@@ -26,23 +29,21 @@ mod run;
 mod settings;
 mod shutdown;
 mod size;
+mod version;
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 use windlass_core::deceptive;
-use windlass_runtime::{GrantMode, processors};
+use windlass_runtime::processors;
 use windlass_wasm::Compiler;
 
-use self::features::FeatureGateArgs;
-use self::leases::LeaseArgs;
-use self::limits::LimitArgs;
-use self::size::ByteSize;
+use self::settings::PluginArgs;
 use crate::telemetry::brief::BriefOptions;
 use crate::telemetry::{self, LogFormat};
 
@@ -204,82 +205,26 @@ enum Command {
     #[command(after_help = "Examples:\n  windlass inspect plugins/webapp.wasm\n  \
         windlass inspect webapp.wasm --policy-dir policies -o json | jq .asks.rules")]
     Inspect(inspect::InspectArgs),
-}
-
-/// The flags that every command that runs plugins has: where plugins come from, and how they run.
-#[derive(Debug, Args)]
-pub(crate) struct PluginArgs {
-    /// The directory of plugins, one NAME.wasm each. It may be empty at first.
-    #[arg(long, value_name = "DIR", env = "WINDLASS_PLUGINS")]
-    pub(crate) plugins: Option<PathBuf>,
-    /// The directory of configurations, one NAME.config.yaml for each plugin. Default: the plugin directory.
-    #[arg(long, value_name = "DIR", env = "WINDLASS_CONFIG_DIR")]
-    pub(crate) config_dir: Option<PathBuf>,
-    /// Watch only this namespace. Default: the namespaces that each manifest names, or all.
-    #[arg(long, short, value_name = "NAMESPACE", value_parser = namespace)]
-    pub(crate) namespace: Option<String>,
-    /// Where plugins get their rights from. policy: from NAME.policy.yaml, which you write; a plugin without one waits.
-    /// manifest: each plugin may do all that it asks for. Default: policy. `dev` defaults to manifest, unless the plugin's folder
-    /// has a NAME.policy.yaml.
-    #[arg(long, value_enum, value_name = "SOURCE", env = "WINDLASS_GRANTS")]
-    pub(crate) grants: Option<GrantMode>,
-    /// The directory of policies, one NAME.policy.yaml for each plugin. Default: the plugin directory.
-    #[arg(long, value_name = "DIR", env = "WINDLASS_POLICY_DIR")]
-    pub(crate) policy_dir: Option<PathBuf>,
-    /// A file of kind `PluginCeiling`, which limits all plugins: a policy cannot grant more than it allows.
-    #[arg(long, value_name = "FILE", env = "WINDLASS_CEILING")]
-    pub(crate) ceiling: Option<PathBuf>,
-    /// Load only the plugins whose SHA-256 digests are in this file, one a line, as sha256sum prints them. The host follows the
-    /// file: remove a digest, and its plugin stops.
-    #[arg(long, value_name = "FILE", env = "WINDLASS_ALLOWED_DIGESTS")]
-    pub(crate) allowed_digests: Option<PathBuf>,
-    /// The namespace that the host itself runs in. No plugin may touch it. Default: the Pod's, in a Pod.
-    #[arg(long, value_name = "NAMESPACE", value_parser = namespace, env = "POD_NAMESPACE")]
-    pub(crate) host_namespace: Option<String>,
-    /// Change nothing in the cluster: call the plugins, send their writes as server-side dry runs only, and tell in the log and
-    /// in `/plugins` what they would change.
-    #[arg(long, env = "WINDLASS_READ_ONLY")]
-    pub(crate) read_only: bool,
-    /// The most calls that run at once, over all plugins. Default: twice the processors.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
-    pub(crate) concurrent_calls: Option<u16>,
-    /// The most that all caches of one plugin may hold. A plugin that needs more is suspended; the others go on.
-    #[arg(long, value_name = "SIZE", default_value_t = ByteSize(1 << 30))]
-    pub(crate) plugin_cache_limit: ByteSize,
-    /// The most that one cache may hold, even if several plugins share it.
-    #[arg(long, value_name = "SIZE", default_value_t = ByteSize(1 << 30))]
-    pub(crate) cache_limit: ByteSize,
-    /// The directory for compiled plugins, private to this user. Default: `XDG_CACHE_HOME`/windlass, else ~/.cache/windlass.
-    #[arg(long, value_name = "DIR", env = "WINDLASS_CACHE_DIR")]
-    pub(crate) cache_dir: Option<PathBuf>,
-    /// Serve /healthz, /readyz, /metrics and /plugins at this address, to everyone who can connect. Default: not served.
-    #[arg(long, value_name = "ADDRESS", env = "WINDLASS_ADMIN_ADDRESS")]
-    pub(crate) admin_address: Option<SocketAddr>,
-    /// A PEM file of certificate authorities that HTTPS requests of plugins trust, besides the system's.
-    #[arg(long, value_name = "FILE", env = "WINDLASS_HTTP_CA")]
-    pub(crate) http_ca: Option<PathBuf>,
-    /// Reads per second that one plugin may send to the API server. Reads from caches do not count.
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) live_reads_per_second: u16,
-    /// Reads that one plugin may send to the API server in a burst.
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) live_reads_burst: u16,
-    /// Writes per second that one plugin may make. Further writes wait, and do not delay other plugins. 0 means no limit.
-    #[arg(long, value_name = "N", default_value_t = 500)]
-    pub(crate) writes_per_second: u32,
-    /// Writes that one plugin may make in a burst.
-    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) writes_burst: u32,
-    /// Writes to one object within a minute that make a hot loop: the host then calls the plugin rarely for the object that it
-    /// made them for. 0 switches this off.
-    #[arg(long, value_name = "N", default_value_t = 300)]
-    pub(crate) hot_loop_writes: u16,
-    #[command(flatten)]
-    pub(crate) limits: LimitArgs,
-    #[command(flatten)]
-    pub(crate) leases: LeaseArgs,
-    #[command(flatten)]
-    pub(crate) feature_gates: FeatureGateArgs,
+    /// Print the roles that a host needs in the cluster to run these plugins, for `kubectl apply -f -`.
+    ///
+    /// The rights are the least with which the host can do all that the plugins ask for and their policies grant. Rights that a
+    /// policy narrows to namespaces become Roles there. A plugin without a policy waits, so it is left out, and standard error says
+    /// so. --check asks the cluster instead what the kubeconfig's user lacks of these rights, and has beyond them.
+    ///
+    /// Exit codes: 0, printed, or nothing is missing; 1, --check found something missing; 2, `rbac` could not find out.
+    #[command(after_help = "Examples:\n  windlass rbac --plugins plugins | kubectl apply -f -\n  \
+        windlass rbac --plugins plugins --policy-dir policies --namespace team-1 -o json\n  \
+        windlass rbac --plugins plugins --check --as system:serviceaccount:windlass-system:windlass")]
+    Rbac(rbac::RbacArgs),
+    /// Show the version of this program, and what it was built from.
+    Version(version::VersionArgs),
+    /// Print the script that completes this program's commands in a shell.
+    #[command(after_help = "Examples:\n  source <(windlass completion bash)\n  \
+        windlass completion fish > ~/.config/fish/completions/windlass.fish")]
+    Completion(completion::CompletionArgs),
+    /// Write the manual's pages into a directory, one for each command.
+    #[command(after_help = "Examples:\n  windlass man ~/.local/share/man/man1")]
+    Man(completion::ManArgs),
 }
 
 /// The format of what a command prints.
@@ -316,12 +261,23 @@ impl Command {
 }
 
 impl Cli {
+    /// Reads the command line. kubectl runs the program `kubectl-windlass` as its own command `windlass`: help then shows that.
+    pub(crate) fn from_command_line() -> Self {
+        let mut command = Self::command();
+        if is_kubectls(std::env::args_os().next().as_deref()) {
+            command = command.bin_name("kubectl windlass");
+        }
+        Self::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+    }
+
     /// Runs the subcommand to its end.
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let format = self.log.log_format.unwrap_or_else(|| self.command.log_format());
         let filter = self.log.log_level.as_deref().unwrap_or(match format {
             // The plugin's lines are those of the recorded calls.
             _ if matches!(self.command, Command::Replay(_)) => "warn",
+            // It says itself what a host would log of policies.
+            _ if matches!(self.command, Command::Rbac(_)) => "warn,windlass_runtime=off",
             LogFormat::Brief => telemetry::brief::FILTER,
             LogFormat::Text | LogFormat::Json => "info",
         });
@@ -350,16 +306,30 @@ impl Cli {
                 Command::Grant(args) => args.run().await,
                 Command::Replay(args) => Ok(args.run().await),
                 Command::Inspect(args) => args.run().await,
+                Command::Rbac(args) => Ok(args.run().await),
+                Command::Version(args) => args.run().map(|()| ExitCode::SUCCESS),
+                Command::Completion(args) => args.run().map(|()| ExitCode::SUCCESS),
+                Command::Man(args) => args.run().map(|()| ExitCode::SUCCESS),
             }
         })
     }
 }
 
+/// Whether the program was started under the name of a kubectl plugin.
+fn is_kubectls(program: Option<&OsStr>) -> bool {
+    program.is_some_and(|program| Path::new(program).file_stem() == Some(OsStr::new("kubectl-windlass")))
+}
+
 /// Writes to standard output, and escapes what a stranger's plugin or object could deceive a reader with. A reader that closes
 /// the pipe early, as `head` does, is not an error.
 fn print(text: &str) -> std::io::Result<()> {
+    print_as_is(&deceptive::escape(text))
+}
+
+/// Writes what is this program's own to standard output, as [`print()`] does, but as it is.
+fn print_as_is(text: &str) -> std::io::Result<()> {
     use std::io::Write as _;
-    match std::io::stdout().write_all(deceptive::escape(text).as_bytes()) {
+    match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         written => written,
     }
@@ -380,8 +350,6 @@ fn run_to_end<T>(runtime: Runtime, work: impl Future<Output = T>) -> T {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
@@ -400,6 +368,22 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_name_of_a_kubectl_plugin_shows_in_its_help() {
+        for (program, expected) in [
+            ("/usr/bin/kubectl-windlass", true),
+            ("kubectl-windlass.exe", true),
+            ("windlass", false),
+            ("kubectl", false),
+        ] {
+            assert_eq!(is_kubectls(Some(OsStr::new(program))), expected, "{program}");
+        }
+        let mut command = Cli::command().bin_name("kubectl windlass");
+        command.build();
+        let help = command.find_subcommand_mut("rbac").expect("it is a command").render_help().to_string();
+        assert!(help.contains("Usage: kubectl windlass rbac"), "{help}");
     }
 
     #[test]

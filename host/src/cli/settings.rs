@@ -1,10 +1,93 @@
 //! From flags to the settings of a host.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
 use anyhow::Context as _;
+use clap::Args;
 use windlass_kube::{LiveBudget, WriteRate};
 use windlass_runtime::{GrantMode, GuardSettings, LeaseMode, PolicySettings, Settings, call_slots, processors};
 
-use super::PluginArgs;
+use super::features::FeatureGateArgs;
+use super::leases::LeaseArgs;
+use super::limits::LimitArgs;
+use super::size::ByteSize;
+
+/// The flags that every command that runs plugins has: where plugins come from, and how they run.
+#[derive(Debug, Args)]
+pub(crate) struct PluginArgs {
+    /// The directory of plugins, one NAME.wasm each. It may be empty at first.
+    #[arg(long, value_name = "DIR", env = "WINDLASS_PLUGINS")]
+    pub(crate) plugins: Option<PathBuf>,
+    /// The directory of configurations, one NAME.config.yaml for each plugin. Default: the plugin directory.
+    #[arg(long, value_name = "DIR", env = "WINDLASS_CONFIG_DIR")]
+    pub(crate) config_dir: Option<PathBuf>,
+    /// Watch only this namespace. Default: the namespaces that each manifest names, or all.
+    #[arg(long, short, value_name = "NAMESPACE", value_parser = super::namespace)]
+    pub(crate) namespace: Option<String>,
+    /// Where plugins get their rights from. policy: from NAME.policy.yaml, which you write; a plugin without one waits.
+    /// manifest: each plugin may do all that it asks for. Default: policy. `dev` defaults to manifest, unless the plugin's folder
+    /// has a NAME.policy.yaml.
+    #[arg(long, value_enum, value_name = "SOURCE", env = "WINDLASS_GRANTS")]
+    pub(crate) grants: Option<GrantMode>,
+    /// The directory of policies, one NAME.policy.yaml for each plugin. Default: the plugin directory.
+    #[arg(long, value_name = "DIR", env = "WINDLASS_POLICY_DIR")]
+    pub(crate) policy_dir: Option<PathBuf>,
+    /// A file of kind `PluginCeiling`, which limits all plugins: a policy cannot grant more than it allows.
+    #[arg(long, value_name = "FILE", env = "WINDLASS_CEILING")]
+    pub(crate) ceiling: Option<PathBuf>,
+    /// Load only the plugins whose SHA-256 digests are in this file, one a line, as sha256sum prints them. The host follows the
+    /// file: remove a digest, and its plugin stops.
+    #[arg(long, value_name = "FILE", env = "WINDLASS_ALLOWED_DIGESTS")]
+    pub(crate) allowed_digests: Option<PathBuf>,
+    /// The namespace that the host itself runs in. No plugin may touch it. Default: the Pod's, in a Pod.
+    #[arg(long, value_name = "NAMESPACE", value_parser = super::namespace, env = "POD_NAMESPACE")]
+    pub(crate) host_namespace: Option<String>,
+    /// Change nothing in the cluster: call the plugins, send their writes as server-side dry runs only, and tell in the log and
+    /// in `/plugins` what they would change.
+    #[arg(long, env = "WINDLASS_READ_ONLY")]
+    pub(crate) read_only: bool,
+    /// The most calls that run at once, over all plugins. Default: twice the processors.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub(crate) concurrent_calls: Option<u16>,
+    /// The most that all caches of one plugin may hold. A plugin that needs more is suspended; the others go on.
+    #[arg(long, value_name = "SIZE", default_value_t = ByteSize(1 << 30))]
+    pub(crate) plugin_cache_limit: ByteSize,
+    /// The most that one cache may hold, even if several plugins share it.
+    #[arg(long, value_name = "SIZE", default_value_t = ByteSize(1 << 30))]
+    pub(crate) cache_limit: ByteSize,
+    /// The directory for compiled plugins, private to this user. Default: `XDG_CACHE_HOME`/windlass, else ~/.cache/windlass.
+    #[arg(long, value_name = "DIR", env = "WINDLASS_CACHE_DIR")]
+    pub(crate) cache_dir: Option<PathBuf>,
+    /// Serve /healthz, /readyz, /metrics and /plugins at this address, to everyone who can connect. Default: not served.
+    #[arg(long, value_name = "ADDRESS", env = "WINDLASS_ADMIN_ADDRESS")]
+    pub(crate) admin_address: Option<SocketAddr>,
+    /// A PEM file of certificate authorities that HTTPS requests of plugins trust, besides the system's.
+    #[arg(long, value_name = "FILE", env = "WINDLASS_HTTP_CA")]
+    pub(crate) http_ca: Option<PathBuf>,
+    /// Reads per second that one plugin may send to the API server. Reads from caches do not count.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) live_reads_per_second: u16,
+    /// Reads that one plugin may send to the API server in a burst.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) live_reads_burst: u16,
+    /// Writes per second that one plugin may make. Further writes wait, and do not delay other plugins. 0 means no limit.
+    #[arg(long, value_name = "N", default_value_t = 500)]
+    pub(crate) writes_per_second: u32,
+    /// Writes that one plugin may make in a burst.
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) writes_burst: u32,
+    /// Writes to one object within a minute that make a hot loop: the host then calls the plugin rarely for the object that it
+    /// made them for. 0 switches this off.
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    pub(crate) hot_loop_writes: u16,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+    #[command(flatten)]
+    pub(crate) leases: LeaseArgs,
+    #[command(flatten)]
+    pub(crate) feature_gates: FeatureGateArgs,
+}
 
 impl PluginArgs {
     /// The settings from these flags. `mode` is the default of `--grants`, and `leases` that of `--leases`.

@@ -1,5 +1,6 @@
 //! A request as grants see it, and the rules that may allow it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::object::ObjectKey;
@@ -117,6 +118,21 @@ impl Rule {
         access.namespace().is_some_and(|namespace| holds(&self.namespaces, namespace))
     }
 
+    /// The rule that allows what both do. None: there is no such thing.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Option<Self> {
+        let groups = common(&self.groups, &other.groups, same);
+        let resources = common(&self.resources, &other.resources, narrower_resource);
+        let verbs = common(&self.verbs, &other.verbs, same);
+        if groups.is_empty() || resources.is_empty() || verbs.is_empty() {
+            return None;
+        }
+        let namespaces = common_or_all(&self.namespaces, &other.namespaces)?;
+        let names = common_or_all(&self.names, &other.names)?;
+        let cluster = namespaces.is_empty() && self.cluster && other.cluster;
+        Some(Self { groups, resources, verbs, namespaces, names, cluster })
+    }
+
     /// Whether it is about anything in this namespace.
     pub(super) fn is_about(&self, namespace: &str) -> bool {
         self.namespaces.is_empty() && !self.cluster || holds(&self.namespaces, namespace)
@@ -130,4 +146,42 @@ impl Rule {
 
 pub(super) fn holds(list: &[String], value: &str) -> bool {
     list.iter().any(|item| item == "*" || item == value)
+}
+
+/// The items that both lists hold. `narrower` tells what two items have in common, if neither is `*`.
+fn common(a: &[String], b: &[String], narrower: fn(&str, &str) -> Option<String>) -> Vec<String> {
+    // Lists are long where one rule has them, and `*` is one item: of most pairs of rules one list is short.
+    let pairs = a.iter().flat_map(|a| b.iter().map(move |b| (a, b)));
+    let both: BTreeSet<String> = pairs
+        .filter_map(|(a, b)| match (&**a, &**b) {
+            ("*", other) | (other, "*") => Some(other.to_owned()),
+            (a, b) => narrower(a, b),
+        })
+        .collect();
+    both.into_iter().collect()
+}
+
+/// The same of two lists of which an empty one stands for everything. None: they have nothing in common.
+fn common_or_all(a: &[String], b: &[String]) -> Option<Vec<String>> {
+    match (a, b) {
+        ([], other) | (other, []) => Some(other.to_vec()),
+        (a, b) => Some(common(a, b, same)).filter(|both| !both.is_empty()),
+    }
+}
+
+fn same(a: &str, b: &str) -> Option<String> {
+    (a == b).then(|| a.to_owned())
+}
+
+/// `*/scale` and `deployments/scale` have the latter in common.
+fn narrower_resource(a: &str, b: &str) -> Option<String> {
+    let is_within = |outer: &str, inner: &str| {
+        let subresource = outer.strip_prefix("*/");
+        subresource.is_some() && inner.split_once('/').map(|(_, its)| its) == subresource
+    };
+    match (a == b || is_within(a, b), is_within(b, a)) {
+        (true, _) => Some(b.to_owned()),
+        (false, true) => Some(a.to_owned()),
+        (false, false) => None,
+    }
 }

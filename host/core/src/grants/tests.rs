@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 fn rule() -> Rule {
@@ -241,4 +243,75 @@ fn a_denial_is_counted_while_grants_change() {
     assert!(live.clone().check(&patch(&key, "")).is_err());
     let counted = live.denials().snapshot();
     assert_eq!((counted[0].resource.as_str(), counted[0].cause, counted[0].count), ("deployments.apps", "manifest", 1));
+}
+
+fn words(of: &'static [&'static str]) -> impl Strategy<Value = Vec<String>> {
+    proptest::sample::subsequence(of, 0..=of.len()).prop_map(|words| words.into_iter().map(str::to_owned).collect())
+}
+
+fn any_rule() -> impl Strategy<Value = Rule> {
+    let whats = (
+        words(&["", "apps", "*"]),
+        words(&["*", "*/scale", "a", "a/scale", "b", "b/scale"]),
+        words(&["get", "patch", "*"]),
+    );
+    (whats, words(&["prod", "test"]), words(&["x", "y"]), any::<bool>()).prop_map(
+        |((groups, resources, verbs), namespaces, names, cluster)| Rule {
+            groups,
+            resources,
+            verbs,
+            namespaces,
+            names,
+            cluster,
+        },
+    )
+}
+
+/// Every request about what [`any_rule`] names.
+fn each_access(check: impl Fn(&Access<'_>)) {
+    let keys = [
+        None,
+        Some(ObjectKey::cluster("x")),
+        Some(ObjectKey::namespaced("prod", "")),
+        Some(ObjectKey::namespaced("prod", "x")),
+        Some(ObjectKey::namespaced("test", "y")),
+        Some(ObjectKey::namespaced("other", "z")),
+    ];
+    for key in &keys {
+        let scopes: &[bool] = match key {
+            None => &[true, false],
+            Some(key) => &[key.namespace.is_some()],
+        };
+        for (&namespaced, resource) in scopes.iter().flat_map(|scope| ["a", "b", "c"].map(|resource| (scope, resource)))
+        {
+            for (group, subresource) in [("", ""), ("apps", ""), ("apps", "scale"), ("other", "status")] {
+                for verb in ["get", "patch", "delete"] {
+                    check(&Access { verb, group, resource, subresource, namespaced, key: key.as_ref() });
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_two_rules_have_in_common_allows_what_both_allow_and_nothing_else(a in any_rule(), b in any_rule()) {
+        let both = a.and(&b);
+        each_access(|access| {
+            let allowed = both.as_ref().is_some_and(|both| both.allows(access));
+            assert_eq!(allowed, a.allows(access) && b.allows(access), "{access} by {a:?} and {b:?}: {both:?}");
+        });
+    }
+}
+
+#[test]
+fn the_rules_of_all_layers_are_cut_down_to_what_they_have_in_common() {
+    let wide = Rule { verbs: vec!["get".into(), "patch".into()], ..rule() };
+    let [prod, test] = ["prod", "test"].map(|it| Rule { namespaces: vec![it.into()], cluster: false, ..wide.clone() });
+    let policy = bound(vec![prod.clone(), test]);
+    let ceiling = bound(vec![Rule { names: vec!["shop".into()], ..prod.clone() }]);
+    let grants = Grants::new(vec![wide.clone()]);
+    assert_eq!(grants.common_rules(), std::slice::from_ref(&wide));
+    let grants = grants.bounded(Layer::Policy, policy).bounded(Layer::Ceiling, ceiling);
+    assert_eq!(grants.common_rules(), [Rule { names: vec!["shop".into()], ..prod }]);
 }

@@ -36,21 +36,25 @@ pub(crate) fn of_principal(principal: &Principal) -> Result<HeaderMap, HeaderErr
     Ok(headers)
 }
 
+/// The headers of a request in the name of another user, who may be an `account`.
+pub(crate) fn of_user(user: &str, account: Option<&ServiceAccount>) -> Result<HeaderMap, HeaderError> {
+    let mut headers = HeaderMap::new();
+    match account {
+        Some(account) => impersonate(&mut headers, account)?,
+        None => {
+            headers.insert(IMPERSONATE_USER, value("the user", user)?);
+        }
+    }
+    Ok(headers)
+}
+
 fn impersonate(headers: &mut HeaderMap, account: &ServiceAccount) -> Result<(), HeaderError> {
-    let (user, groups) = user_and_groups(account);
-    headers.insert(IMPERSONATE_USER, value("the service account", &user)?);
-    for group in &groups {
+    // With a user alone it would not be authenticated.
+    headers.insert(IMPERSONATE_USER, value("the service account", &account.user())?);
+    for group in &account.groups() {
         headers.append(IMPERSONATE_GROUP, value("the group", group)?);
     }
     Ok(())
-}
-
-/// As the API server itself names a service account and its groups. With a user alone it would not be authenticated.
-pub(crate) fn user_and_groups(account: &ServiceAccount) -> (String, [String; 3]) {
-    let ServiceAccount { namespace, name } = account;
-    let of_namespace = format!("system:serviceaccounts:{namespace}");
-    let groups = ["system:serviceaccounts".to_owned(), of_namespace, "system:authenticated".to_owned()];
-    (format!("system:serviceaccount:{namespace}:{name}"), groups)
 }
 
 /// W3C Trace Context: the call is the trace, this request a span of it. None: the trace has no valid name.

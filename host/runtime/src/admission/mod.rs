@@ -40,8 +40,7 @@ pub(crate) struct Needed {
 impl Needed {
     fn of(resource: &Arc<Resource>, spec: &WatchSpec) -> Self {
         // As in RBAC, whoever asks for one name needs no more than that.
-        let name = spec.field_selector.as_deref().and_then(|selector| selector.strip_prefix("metadata.name="));
-        let name = name.filter(|name| !name.contains([',', '=', '!'])).unwrap_or_default();
+        let name = spec.only_name().unwrap_or_default();
         let key = match &spec.namespace {
             Some(namespace) => Some(ObjectKey::namespaced(namespace.clone(), name)),
             None if name.is_empty() || resource.namespaced => None,

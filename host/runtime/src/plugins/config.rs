@@ -8,6 +8,7 @@ mod files;
 mod follow;
 mod unfold;
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -116,6 +117,14 @@ async fn read(path: &Path, plugin: &str) -> Result<Option<ConfigFile>, ConfigErr
             _ => Err(ConfigError::Unreadable { path, source: error }),
         },
     }
+}
+
+/// The Secrets that the configuration of `plugin` in `directory` takes values from, by namespace and name. An error is what is wrong
+/// with its file.
+pub async fn named_secrets(directory: &Path, plugin: &str) -> Result<BTreeSet<(String, String)>, String> {
+    let file = read(&path_in(directory, plugin), plugin).await.map_err(|error| error.to_string())?;
+    let secrets = file.into_iter().flat_map(|file| file.secrets).map(|secret| secret.secret_key_ref);
+    Ok(secrets.map(|secret| (secret.namespace, secret.name)).collect())
 }
 
 fn parse(text: &str, plugin: &str) -> Result<ConfigFile, String> {

@@ -25,7 +25,7 @@ use self::custom::is_custom;
 pub use self::read::{SUFFIX, read_ceiling, read_policy};
 use self::read::{plugin_of, take_policy};
 pub use self::settings::{GrantMode, PoliciesError, PolicySettings};
-pub(crate) use self::standing::{Bounds, Standing};
+pub use self::standing::{Bounds, Standing, standings};
 use self::tell::{tell_pauses, tell_taken};
 use crate::files::{Change, Content, Files};
 use crate::observe::status::PluginStatus;

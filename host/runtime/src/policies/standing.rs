@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use windlass_core::grants::{Allowance, Forbidden, Grants, Layer};
 use windlass_core::principal::ServiceAccount;
+use windlass_wasm::Manifest;
+
+use super::{Policies, PoliciesError, PolicySettings};
 
 /// A plugin's current rights.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub enum Standing {
     /// Nothing: no policy is in force. Why, where its file is there.
     Waiting(Option<String>),
     /// The grants that its manifest asks for, within these bounds.
@@ -16,16 +19,35 @@ pub(crate) enum Standing {
 
 /// The operator's part of a plugin's grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Bounds {
-    pub(crate) impersonate: Option<ServiceAccount>,
+pub struct Bounds {
+    /// As whom the plugin acts. None: as the host.
+    pub impersonate: Option<ServiceAccount>,
     pub(super) policy: Option<Arc<Allowance>>,
     pub(super) ceiling: Option<Arc<Allowance>>,
     pub(super) forbidden: Forbidden,
 }
 
+/// The current rights of plugins with these `manifests`, as a host with these `settings` that is confined to the namespace `only`
+/// would decide them: one for each. Nothing is followed.
+pub async fn standings(
+    settings: PolicySettings,
+    only: Option<&str>,
+    manifests: &[&Manifest],
+) -> Result<Vec<Standing>, PoliciesError> {
+    settings.check(only)?;
+    let (policies, _) = Policies::read(settings).await?;
+    for manifest in manifests {
+        // A plugin may be there in several versions.
+        let definitions = manifest.crd_names().map(str::to_owned);
+        policies.plugins().entry(manifest.name.clone()).or_default().definitions.extend(definitions);
+    }
+    Ok(manifests.iter().map(|manifest| policies.standing(&manifest.name)).collect())
+}
+
 impl Bounds {
     /// The grants of a plugin that asks for `asked`, on a host confined to the namespace `only`.
-    pub(crate) fn grants(&self, asked: Allowance, only: Option<&str>) -> Grants {
+    #[must_use]
+    pub fn grants(&self, asked: Allowance, only: Option<&str>) -> Grants {
         let mut grants = Grants::asked(asked).within(only).without(self.forbidden.clone());
         for (layer, bound) in [(Layer::Policy, &self.policy), (Layer::Ceiling, &self.ceiling)] {
             if let Some(bound) = bound {

@@ -1,0 +1,297 @@
+//! From the grants of plugins to the rights of the host and of the accounts that plugins act as.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use windlass_core::grants::{Allowance, Grants, Rule, resource_name};
+use windlass_core::principal::{Role, ServiceAccount};
+use windlass_wasm::Manifest;
+use windlass_wasm::manifest::Controller;
+
+use super::scoped::{Granted, ScopedRule, WATCH};
+use super::{Rights, RightsScope, RoleRule};
+use crate::asks::{ClusterNames, ResourceName, watches};
+
+const CRD_GROUP: &str = "apiextensions.k8s.io";
+const CRDS: &str = "customresourcedefinitions";
+/// Where the API server keeps the Events about objects without a namespace.
+const EVENTS_OF_CLUSTER: &str = "default";
+/// Writes after which a host may look at the object: to settle an unknown outcome, and to judge which finalizers and owners a
+/// write replaces.
+const LOOKED_AT: [&str; 4] = ["create", "update", "patch", "delete"];
+
+/// The host whose rights are wanted.
+#[derive(Clone, Debug, Default)]
+pub struct RightsOptions {
+    /// Its `--namespace`.
+    pub only: Option<String>,
+    /// The namespace of its leases. None: it uses none.
+    pub leases: Option<String>,
+}
+
+/// One plugin of the host.
+#[derive(Debug)]
+pub struct RightsSource<'a> {
+    /// Its manifest.
+    pub manifest: &'a Manifest,
+    /// How kinds are called.
+    pub names: &'a ClusterNames,
+    /// All that bounds it, with [`asked`] as what it asks for.
+    pub grants: Grants,
+    /// As whom it acts. None: as the host.
+    pub impersonate: Option<ServiceAccount>,
+    /// The namespaces and names of the Secrets that its configuration takes values from.
+    pub secrets: BTreeSet<(String, String)>,
+}
+
+/// The rights of the host, and of the accounts that its plugins act as.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostRights {
+    /// The host's.
+    pub host: Rights,
+    /// The others', which the host impersonates.
+    pub accounts: BTreeMap<ServiceAccount, Rights>,
+    /// Remarks for the operator.
+    pub remarks: Vec<String>,
+}
+
+/// Why rights are not known.
+#[derive(Debug, thiserror::Error)]
+pub enum RightsError {
+    /// A manifest names kinds, and roles name resources.
+    #[error(
+        "the plugin {plugin} names kinds whose resource is not known: {}. Ask a cluster that serves them (--kubeconfig), or put \
+         their definitions beside the plugin, as crd.yaml", kinds.join(", ")
+    )]
+    Kinds {
+        /// The plugin.
+        plugin: String,
+        /// Its kinds.
+        kinds: Vec<String>,
+    },
+    /// A role in a namespace is no place for what is in none.
+    #[error(
+        "the plugin {plugin} names resources that may be cluster-scoped: {}. Ask a cluster that serves them (--kubeconfig), or put \
+         their definitions beside the plugin, as crd.yaml", resources.join(", ")
+    )]
+    Scope {
+        /// The plugin.
+        plugin: String,
+        /// Its resources.
+        resources: Vec<String>,
+    },
+}
+
+/// The requests of `manifest`, as a host asks it for all its controllers together. An error names kinds whose resource is not known.
+pub fn asked(manifest: &Manifest, names: &ClusterNames) -> Result<Allowance, RightsError> {
+    let implied: Vec<_> = manifest.controllers.iter().flat_map(Controller::implied_access).collect();
+    let unknown = implied.iter().filter(|access| names.name(manifest, &access.kind).guessed);
+    let kinds: BTreeSet<String> = unknown.map(|access| access.kind.to_string()).collect();
+    if !kinds.is_empty() {
+        return Err(RightsError::Kinds { plugin: manifest.name.clone(), kinds: kinds.into_iter().collect() });
+    }
+    let mut rules: Vec<Rule> = implied
+        .into_iter()
+        .map(|access| {
+            let ResourceName { plural, namespaced, .. } = names.name(manifest, &access.kind);
+            Rule {
+                groups: vec![access.kind.group().to_owned()],
+                resources: vec![resource_name("", &plural, access.subresource.unwrap_or_default())],
+                verbs: access.verbs.iter().map(|&verb| verb.to_owned()).collect(),
+                namespaces: if namespaced { access.namespaces } else { vec![] },
+                names: vec![],
+                cluster: !namespaced,
+            }
+        })
+        .collect();
+    rules.extend(manifest.permission_rules());
+    Ok(manifest.asked(rules))
+}
+
+/// The least rights with which a host can do for `plugins` all that they are granted.
+pub fn derive(options: &RightsOptions, plugins: &[RightsSource<'_>]) -> Result<HostRights, RightsError> {
+    let mut rights = HostRights { host: of_host(options), ..HostRights::default() };
+    for plugin in plugins {
+        let RightsSource { manifest, names, grants, .. } = plugin;
+        let granted = Granted { manifest, names, grants, only: options.only.as_deref() };
+        let mut work = PluginWork { plugin, granted, host: Rights::default(), own: Rights::default(), remarks: vec![] };
+        work.all()?;
+        rights.remarks.append(&mut work.remarks);
+        rights.host.extend(work.host);
+        let whose = match &plugin.impersonate {
+            Some(account) => rights.accounts.entry(account.clone()).or_default(),
+            None => &mut rights.host,
+        };
+        whose.extend(work.own);
+    }
+    let simplified = |rights: &mut Rights| *rights = rights.simplified();
+    simplified(&mut rights.host);
+    rights.accounts.values_mut().for_each(simplified);
+    Ok(rights)
+}
+
+/// The rights of a host without plugins. It follows the definitions of kinds, and asks who serves a group: both are hints to it.
+fn of_host(options: &RightsOptions) -> Rights {
+    let mut rights = Rights::default();
+    rights.add(RightsScope::Cluster, RoleRule::new(CRD_GROUP, CRDS, &WATCH));
+    rights.add(RightsScope::Cluster, RoleRule::new("apiregistration.k8s.io", "apiservices", &["get"]));
+    if let Some(namespace) = &options.leases {
+        let scope = RightsScope::Namespace(namespace.clone());
+        rights.add(scope.clone(), of_role(Role::Lease, "coordination.k8s.io", "leases"));
+        // It tells of versions that it has rolled back.
+        rights.add(scope, of_role(Role::Events, "events.k8s.io", "events"));
+    }
+    rights
+}
+
+/// The rights that the host needs in a system role.
+fn of_role(role: Role, group: &str, resource: &str) -> RoleRule {
+    let rules = role.grants(group, resource, vec![], vec![]).common_rules();
+    let verbs: Vec<&str> = rules.iter().flat_map(|rule| &rule.verbs).map(String::as_str).collect();
+    RoleRule::new(group, resource, &verbs)
+}
+
+/// The rights that one plugin adds.
+struct PluginWork<'a> {
+    plugin: &'a RightsSource<'a>,
+    granted: Granted<'a>,
+    /// For the work that the host does as itself.
+    host: Rights,
+    /// For the work in its own name: that of the account that it acts as, if there is one.
+    own: Rights,
+    remarks: Vec<String>,
+}
+
+impl PluginWork<'_> {
+    fn all(&mut self) -> Result<(), RightsError> {
+        let manifest = self.plugin.manifest;
+        let owns = self.granted_rules()?;
+        for controller in &manifest.controllers {
+            self.controller(controller, owns);
+        }
+        for name in manifest.crd_names().filter(|name| self.plugin.grants.check_crd(name).is_ok()) {
+            // An apply says the name of what it creates, so a rule may have it too.
+            let mut rule = of_role(Role::Definitions, CRD_GROUP, CRDS).named([name]);
+            rule.verbs.insert("create".to_owned());
+            self.host.add_exactly(RightsScope::Cluster, rule);
+        }
+        for (namespace, name) in &self.plugin.secrets {
+            let rule = RoleRule::new("", "secrets", &["get"]).named([name]);
+            self.host.add(RightsScope::Namespace(namespace.clone()), rule);
+        }
+        if let Some(account) = &self.plugin.impersonate {
+            self.impersonation(account);
+        }
+        Ok(())
+    }
+
+    /// The host says the account's name and all its groups, and asks whether the account may watch.
+    fn impersonation(&mut self, account: &ServiceAccount) {
+        let user = RoleRule::new("", "serviceaccounts", &["impersonate"]).named([&*account.name]);
+        self.host.add(RightsScope::Namespace(account.namespace.to_string()), user);
+        let groups = RoleRule::new("", "groups", &["impersonate"]).named(account.groups());
+        self.host.add(RightsScope::Cluster, groups);
+        let reviews = of_role(Role::Reviews, "authorization.k8s.io", "subjectaccessreviews");
+        self.host.add(RightsScope::Cluster, reviews);
+    }
+
+    /// Adds the rights that its rules grant. True: it may write objects other than its primaries, so that these may become owners.
+    fn granted_rules(&mut self) -> Result<bool, RightsError> {
+        let manifest = self.plugin.manifest;
+        let primary = |controller: &Controller| {
+            let kind = controller.primary.object_kind();
+            (kind.group().to_owned(), self.plugin.names.name(manifest, &kind).plural)
+        };
+        let primaries: BTreeSet<_> = manifest.controllers.iter().map(primary).collect();
+        let (mut unknown, mut left_out, mut owns) = (BTreeSet::new(), false, false);
+        for rule in self.plugin.grants.common_rules() {
+            let scoped = self.granted.scoped(&rule);
+            unknown.extend(scoped.unknown);
+            left_out |= scoped.left_out;
+            for ScopedRule { scope, rule } in scoped.rules {
+                let writes = ["create", "update", "patch"].iter().any(|verb| rule.verbs.contains(*verb));
+                let is_primary = |part: RoleRule| match (part.groups.first(), part.resources.first()) {
+                    (Some(group), Some(resource)) => {
+                        resource.contains('/') || primaries.contains(&(group.clone(), resource.clone()))
+                    }
+                    _ => true,
+                };
+                owns |= writes && !rule.split().all(is_primary);
+                if let Some(look) = looked_at(&rule) {
+                    self.own.add(scope.clone(), look);
+                }
+                self.own.add(scope, rule);
+            }
+        }
+        if !unknown.is_empty() {
+            let (plugin, resources) = (manifest.name.clone(), unknown.into_iter().collect());
+            return Err(RightsError::Scope { plugin, resources });
+        }
+        if left_out {
+            self.remarks.push(format!(
+                "the plugin {} may do something to objects without a namespace by `*`, and --namespace keeps the host to one: no \
+                 role is printed for that. Name the resources in its policy",
+                manifest.name
+            ));
+        }
+        Ok(owns)
+    }
+
+    fn controller(&mut self, controller: &Controller, owns: bool) {
+        let RightsSource { manifest, names, grants, impersonate, .. } = self.plugin;
+        for watch in watches(controller) {
+            let (kind, resource) = (watch.object_kind(), names.name(manifest, &watch.object_kind()));
+            let scopes = self.granted.scopes_of(watch, &resource);
+            if scopes.is_empty() {
+                self.remarks.push(format!(
+                    "the plugin {}'s controller {} waits: it is not granted the watch of {kind}. See `windlass inspect`",
+                    manifest.name, controller.name
+                ));
+            }
+            for (scope, name) in scopes {
+                let rule = RoleRule::new(kind.group(), &resource.plural, &WATCH).named(name);
+                // The host reads the caches, and asks whether the account might too.
+                if impersonate.is_some() {
+                    self.own.add(scope.clone(), rule.clone());
+                }
+                self.host.add(scope, rule);
+            }
+        }
+        let (kind, resource) =
+            (controller.primary.object_kind(), names.name(manifest, &controller.primary.object_kind()));
+        let keeps_finalizer = controller.options.finalizer && grants.check_finalizer(&manifest.finalizer()).is_ok();
+        for (scope, name) in self.granted.scopes_of(&controller.primary, &resource) {
+            if keeps_finalizer {
+                let rule = of_role(Role::Finalizer, kind.group(), &resource.plural).named(name.clone());
+                self.host.add(scope.clone(), rule);
+            }
+            if owns {
+                // For servers with OwnerReferencesPermissionEnforcement: such an owner's deletion waits for its dependents.
+                let rule = RoleRule::new(kind.group(), &format!("{}/finalizers", resource.plural), &["update"]);
+                self.own.add(scope.clone(), rule.named(name));
+            }
+            for scope in self.events_of(scope, resource.namespaced) {
+                self.own.add(scope, of_role(Role::Events, "events.k8s.io", "events"));
+            }
+        }
+    }
+
+    /// Where the Events are that are written about primaries in `scope`.
+    fn events_of(&self, scope: RightsScope, namespaced: bool) -> Vec<RightsScope> {
+        match (namespaced, self.granted.only) {
+            (false, Some(only)) => {
+                [EVENTS_OF_CLUSTER, only].map(|namespace| RightsScope::Namespace(namespace.to_owned())).into()
+            }
+            _ => vec![scope],
+        }
+    }
+}
+
+/// The rights to read what is written by `rule`. A subresource's object is the whole object.
+fn looked_at(rule: &RoleRule) -> Option<RoleRule> {
+    if !LOOKED_AT.iter().any(|verb| rule.verbs.contains(*verb)) {
+        return None;
+    }
+    let whole = |resource: &&String| !resource.contains('/');
+    let resources: BTreeSet<String> = rule.resources.iter().filter(whole).cloned().collect();
+    (!resources.is_empty()).then(|| RoleRule { resources, verbs: BTreeSet::from(["get".to_owned()]), ..rule.clone() })
+}

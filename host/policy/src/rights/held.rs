@@ -1,0 +1,113 @@
+//! Compares the rights that an account should have with those that a cluster says it has. Who asks the cluster, and how, is
+//! not decided here.
+
+use std::collections::BTreeSet;
+
+use super::{MOST_RULES, Rights, RightsScope, RoleRule};
+
+/// Resources that everybody may use who is authenticated: questions about oneself.
+const OF_EVERYBODY: [&str; 3] = ["selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"];
+
+/// One request that an account should be allowed to make.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RightsQuestion {
+    /// Where.
+    pub scope: RightsScope,
+    /// The API group.
+    pub group: String,
+    /// The resource, with its subresource: `deployments/scale`.
+    pub resource: String,
+    /// The object. None: any.
+    pub name: Option<String>,
+    /// The verb.
+    pub verb: String,
+}
+
+/// All requests that `rights` allow, each once.
+#[must_use]
+pub fn questions(rights: &Rights) -> BTreeSet<RightsQuestion> {
+    let rules = rights.scopes().flat_map(|(scope, rules)| rules.iter().map(move |rule| (scope, rule)));
+    let of = |(scope, rule): (&RightsScope, &RoleRule)| {
+        let names = || rule.names.iter().cloned().map(Some).chain(rule.names.is_empty().then_some(None));
+        let mut questions = Vec::new();
+        for (group, resource) in rule.groups.iter().flat_map(|group| rule.resources.iter().map(move |it| (group, it))) {
+            for (name, verb) in names().flat_map(|name| rule.verbs.iter().map(move |verb| (name.clone(), verb))) {
+                questions.push(RightsQuestion {
+                    scope: scope.clone(),
+                    group: group.clone(),
+                    resource: resource.clone(),
+                    name,
+                    verb: verb.clone(),
+                });
+            }
+        }
+        questions
+    };
+    rules.flat_map(of).collect()
+}
+
+impl RightsQuestion {
+    /// Whether one of `rules` allows it.
+    #[must_use]
+    pub fn is_allowed_by(&self, rules: &[RoleRule]) -> bool {
+        let asked = RoleRule::new(&self.group, &self.resource, &[&self.verb]).named(self.name.clone());
+        rules.iter().any(|rule| rule.covers(&asked, &self.verb))
+    }
+}
+
+/// The rules of `held`, which an account has in `namespace`, without what it should have; each about one resource.
+#[must_use]
+pub fn superfluous(expected: &Rights, namespace: &str, held: &[RoleRule]) -> Vec<RoleRule> {
+    let scope = RightsScope::Namespace(namespace.to_owned());
+    let pairs = held.iter().map(RoleRule::pairs).fold(0, usize::saturating_add);
+    let parts: Vec<RoleRule> =
+        if pairs > MOST_RULES { held.to_vec() } else { held.iter().flat_map(RoleRule::split).collect() };
+    let is_everybodys = |rule: &RoleRule| rule.resources.iter().all(|resource| OF_EVERYBODY.contains(&&**resource));
+    let beyond = parts.into_iter().filter(|rule| !is_everybodys(rule)).map(|rule| {
+        let more = |verb: &&String| verb.as_str() == "*" || !expected.allow(&scope, &rule, verb);
+        RoleRule { verbs: rule.verbs.iter().filter(more).cloned().collect(), ..rule.clone() }
+    });
+    let mut beyond: Vec<_> = beyond.filter(|rule| !rule.verbs.is_empty()).collect();
+    beyond.sort_unstable();
+    beyond.dedup();
+    beyond
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rights(rules: &[(RightsScope, RoleRule)]) -> Rights {
+        let mut rights = Rights::default();
+        for (scope, rule) in rules {
+            rights.add(scope.clone(), rule.clone());
+        }
+        rights
+    }
+
+    #[test]
+    fn each_request_is_asked_about_once() {
+        let secret = RoleRule::new("", "secrets", &["get", "patch"]).named(["a", "b"]);
+        let asked = questions(&rights(&[(RightsScope::Cluster, secret.clone()), (RightsScope::Cluster, secret)]));
+        assert_eq!(asked.len(), 4);
+        let question = asked.first().expect("there are four");
+        assert!(question.is_allowed_by(&[RoleRule::new("*", "*", &["*"])]));
+        assert!(question.is_allowed_by(&[RoleRule::new("", "secrets", &["get"]).named(["a"])]));
+        assert!(!question.is_allowed_by(&[RoleRule::new("", "secrets", &["get"]).named(["b"])]));
+    }
+
+    #[test]
+    fn more_than_it_should_have_is_told_by_verb() {
+        let prod = || RightsScope::Namespace("prod".to_owned());
+        let expected = rights(&[
+            (RightsScope::Cluster, RoleRule::new("", "pods", &["list"])),
+            (prod(), RoleRule::new("", "pods", &["get"])),
+        ]);
+        let oneself = RoleRule::new("authorization.k8s.io", "selfsubjectaccessreviews", &["create"]);
+        let held = [RoleRule::new("", "pods", &["get", "list"]), oneself];
+        assert_eq!(superfluous(&expected, "prod", &held), []);
+        assert_eq!(superfluous(&expected, "test", &held), [RoleRule::new("", "pods", &["get"])]);
+        let all = RoleRule::new("*", "*", &["*"]);
+        assert_eq!(superfluous(&expected, "prod", std::slice::from_ref(&all)), [all]);
+    }
+}
