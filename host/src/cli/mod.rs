@@ -1,5 +1,6 @@
 //! The command line, one file a subcommand.
 
+mod admin;
 mod apiserver;
 mod build;
 mod change;
