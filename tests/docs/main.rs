@@ -99,7 +99,7 @@ fn the_commands_are_ones_that_the_program_has() -> anyhow::Result<()> {
 #[test]
 fn every_flag_is_described_and_no_other() -> anyhow::Result<()> {
     let mut help = String::new();
-    let commands: [&[&str]; 14] = [
+    let commands: [&[&str]; 17] = [
         &["run"],
         &["dev"],
         &["apiserver"],
@@ -110,6 +110,9 @@ fn every_flag_is_described_and_no_other() -> anyhow::Result<()> {
         &["rollout", "promote"],
         &["rollout", "status"],
         &["inspect"],
+        &["status"],
+        &["keys"],
+        &["top"],
         &["finalizers", "list"],
         &["finalizers", "release"],
         &["children", "list"],
