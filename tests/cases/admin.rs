@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::process::Output;
 
 use anyhow::Context;
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ use windlass_tests::host::Host;
 use windlass_tests::server::{Kind, Server};
 use windlass_tests::story::Story;
 use windlass_tests::wait::until;
-use windlass_tests::{admin, chameleon};
+use windlass_tests::{admin, chameleon, paths};
 
 use crate::webapp::plugin_directory;
 
@@ -202,8 +203,22 @@ async fn only_a_policy_that_names_addresses_opens_those_that_are_closed_to_all()
     Ok(())
 }
 
+/// Runs `windlass` with `words` against the host at `address`.
+async fn asked(address: SocketAddr, words: &[&str]) -> anyhow::Result<Output> {
+    let mut windlass = tokio::process::Command::new(paths::windlass()?);
+    Ok(windlass.args(words).args(["--admin-address", &address.to_string()]).output().await?)
+}
+
+/// Everything that it says, if it ends with `code`.
+async fn says(address: SocketAddr, words: &[&str], code: i32) -> anyhow::Result<String> {
+    let Output { status, stdout, stderr } = asked(address, words).await?;
+    let said = [stdout, stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    anyhow::ensure!(status.code() == Some(code), "windlass {}: {status}: {said}", words.join(" "));
+    Ok(said)
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn the_last_error_of_a_controller_is_shown() -> anyhow::Result<()> {
+async fn a_key_that_fails_says_why_at_the_admin_address_and_on_the_command_line() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let plugins = tempfile::tempdir()?;
     chameleon::write("reconcile-transient", &plugins.path().join("chameleon.wasm"))?;
@@ -215,16 +230,42 @@ async fn the_last_error_of_a_controller_is_shown() -> anyhow::Result<()> {
     server.objects().apply(&object).await?;
     until("its last error is shown", || async {
         let shown = plugin(address, "chameleon").await?;
-        let error = &shown["controllers"][0]["lastError"];
+        let error = &shown["controllers"][0]["lastErrors"][0];
         anyhow::ensure!(error["error"].as_str().is_some_and(|it| it.contains("told to fail for now")), "{shown}");
         Ok(())
     })
     .await?;
+    // It is tried again for minutes, and waits in between.
+    let key = format!("{}/stuck", server.objects().namespace());
+    let story = until("the key waits for its next attempt", || async {
+        let story = says(address, &["keys", "chameleon", &key], 0).await?;
+        anyhow::ensure!(story.contains("state     backoff") && story.contains("runs in"), "{story}");
+        Ok(story)
+    })
+    .await?;
+    assert!(story.contains("ago: ") && story.contains("told to fail for now"), "{story}");
+    assert!(story.contains("OUTCOME") && story.contains(" failed "), "{story}");
+    let listed = says(address, &["keys", "chameleon"], 0).await?;
+    assert!(listed.contains(&key) && listed.contains("told to fail for now"), "{listed}");
+    let missing = says(address, &["keys", "chameleon", "nowhere/other"], 1).await?;
+    assert!(missing.contains("knows no nowhere/other") && missing.contains(&key), "{missing}");
+    let unknown = says(address, &["keys", "camelion"], 1).await?;
+    assert!(unknown.contains("there are: chameleon"), "{unknown}");
+    let status = says(address, &["status"], 0).await?;
+    let line = status.lines().find(|line| line.starts_with("chameleon ")).context("a line")?;
+    assert!(line.contains(" running "), "{status}");
+    let top: Value = serde_json::from_str(&says(address, &["top", "--once", "-o", "json"], 0).await?)?;
+    for used in ["cpuSeconds", "memoryPeakBytes", "cacheBytes"] {
+        assert!(top[0]["usage"][used].as_f64().is_some_and(|used| used > 0.0), "{used} in {top}");
+    }
+    let nobody = says("127.0.0.1:1".parse()?, &["status"], 2).await?;
+    assert!(nobody.contains("--admin-address"), "{nobody}");
     let gates = [("WatchList", "ALPHA", 0), ("AutomaticExpectations", "", 1), ("AllBeta", "BETA", 0)];
     let gates = gates
         .map(|(name, stage, value)| format!(r#"kubernetes_feature_enabled{{name="{name}",stage="{stage}"}} {value}"#));
     let errors = r#"controller_runtime_reconcile_errors_total{controller="chameleon",plugin="chameleon"}"#;
-    shows(address, &[&gates[0], &gates[1], &gates[2], errors]).await?;
+    shows(address, &[&gates[0], &gates[1], &gates[2], errors, "process_cpu_seconds_total{} "]).await?;
+    shows(address, &[r#"windlass_plugin_cpu_seconds_total{plugin="chameleon"} "#]).await?;
     drop(host);
     Ok(())
 }

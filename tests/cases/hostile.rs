@@ -294,7 +294,7 @@ async fn ready(address: SocketAddr) -> anyhow::Result<()> {
 async fn is_stopped(address: SocketAddr, mode: &str, word: &str) -> anyhow::Result<()> {
     until(&format!("{mode} is stopped"), || async {
         let shown = plugin(address, mode).await?;
-        let error = shown["controllers"][0]["lastError"]["error"].as_str().unwrap_or_default();
+        let error = shown["controllers"][0]["lastErrors"][0]["error"].as_str().unwrap_or_default();
         ensure!(error.contains(word), "{word:?} is not in {shown}");
         Ok(())
     })

@@ -99,7 +99,7 @@ fn the_commands_are_ones_that_the_program_has() -> anyhow::Result<()> {
 #[test]
 fn every_flag_is_described_and_no_other() -> anyhow::Result<()> {
     let mut help = String::new();
-    let commands: [&[&str]; 18] = [
+    let commands: [&[&str]; 21] = [
         &["run"],
         &["dev"],
         &["apiserver"],
@@ -114,6 +114,9 @@ fn every_flag_is_described_and_no_other() -> anyhow::Result<()> {
         &["version"],
         &["completion"],
         &["man"],
+        &["status"],
+        &["keys"],
+        &["top"],
         &["finalizers", "list"],
         &["finalizers", "release"],
         &["children", "list"],

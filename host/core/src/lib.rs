@@ -30,6 +30,7 @@ pub mod hot_loop;
 pub mod http;
 pub mod index;
 pub mod intent;
+pub mod key_state;
 pub mod labels;
 pub mod lease;
 pub mod mapping;

@@ -124,6 +124,18 @@ impl BudgetShare {
         taking
     }
 
+    /// The amount that it has.
+    #[must_use]
+    pub fn held(&self) -> u32 {
+        self.0.budget.lock().held(self.0.id)
+    }
+
+    /// The most that it has had at a time.
+    #[must_use]
+    pub fn most_held(&self) -> u32 {
+        self.0.budget.lock().most_held(self.0.id)
+    }
+
     /// Completes when it has nothing.
     pub async fn emptied(&self) {
         loop {
@@ -274,10 +286,11 @@ mod tests {
         let (_, [share]) = shares(8);
         let mut portion = at_once(&share, 2).expect("free");
         portion.merge(at_once(&share, 1).expect("free"));
-        assert_eq!(portion.amount(), 3);
+        assert_eq!((portion.amount(), share.held()), (3, 3));
         let mut emptied = pin!(share.emptied());
         assert!(emptied.as_mut().now_or_never().is_none());
         drop(portion);
         assert!(emptied.now_or_never().is_some() && share.emptied().now_or_never().is_some());
+        assert_eq!((share.held(), share.most_held()), (0, 3));
     }
 }

@@ -77,6 +77,16 @@ impl From<TriggerReason> for Trigger {
     }
 }
 
+impl std::fmt::Display for Trigger {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(self.reason.as_str())?;
+        match &self.object {
+            Some(object) => write!(out, " {object}"),
+            None => Ok(()),
+        }
+    }
+}
+
 /// The triggers of a key since its last call, the oldest first, each once, and at most [`MAX_TRIGGERS`]. Shared, because
 /// one thing often queues thousands of keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,10 +125,7 @@ impl std::fmt::Display for Triggers {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (index, trigger) in self.iter().enumerate() {
             out.write_str(if index == 0 { "" } else { ", " })?;
-            out.write_str(trigger.reason.as_str())?;
-            if let Some(object) = &trigger.object {
-                write!(out, " {object}")?;
-            }
+            trigger.fmt(out)?;
         }
         Ok(())
     }

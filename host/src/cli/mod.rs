@@ -1,5 +1,6 @@
 //! The command line, one file a subcommand.
 
+mod admin;
 mod apiserver;
 mod build;
 mod change;
@@ -15,6 +16,7 @@ mod features;
 mod finalizers;
 mod grant;
 mod inspect;
+mod keys;
 mod leases;
 mod limits;
 mod marked;
@@ -26,10 +28,14 @@ mod replay;
 mod replay_report;
 mod rollout;
 mod run;
+mod running;
 mod settings;
 mod shutdown;
 mod size;
+mod status;
+mod top;
 mod version;
+mod view;
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -185,6 +191,8 @@ enum Command {
     /// Put a version beside the current one, as NAME.next.wasm: a host calls it as a shadow, on the same objects after the current
     /// one. What it wants to write is never sent, but compared with what the current version writes.
     Rollout(rollout::RolloutArgs),
+    #[command(flatten)]
+    Running(running::RunningCommand),
     /// Write the policy that a plugin asks for, for review.
     ///
     /// Loads NAME.wasm without running it, and writes NAME.policy.yaml. The policy grants all that the plugin asks for; each rule
@@ -303,6 +311,7 @@ impl Cli {
                 Command::Build(args) => args.run().await,
                 Command::Check(args) => args.run().await,
                 Command::Rollout(args) => args.run().await,
+                Command::Running(command) => command.run().await,
                 Command::Grant(args) => args.run().await,
                 Command::Replay(args) => Ok(args.run().await),
                 Command::Inspect(args) => args.run().await,

@@ -7,15 +7,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde_json::Value;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use windlass_core::error::explained;
 use windlass_runtime::{RolledOut, abort, promote};
 
-use super::OutputFormat;
+use super::{OutputFormat, admin};
 
 /// How long a host may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -164,7 +162,7 @@ impl CompareArgs {
 
     /// The plugin, as the host shows it.
     async fn look(&self) -> anyhow::Result<Value> {
-        let asking = tokio::time::timeout(PATIENCE, get(&self.admin_address, "/plugins"));
+        let asking = tokio::time::timeout(PATIENCE, admin::get(&self.admin_address, "/plugins"));
         let asked = asking.await.map_err(|_| anyhow::anyhow!("no answer within {PATIENCE:?}")).and_then(|it| it);
         let shown =
             asked.with_context(|| format!("cannot ask the host at {} (--admin-address)", self.admin_address))?;
@@ -172,22 +170,6 @@ impl CompareArgs {
         let named = plugins.into_iter().find(|plugin| plugin["name"] == *self.plugin);
         named.with_context(|| format!("the host at {} has no plugin {}", self.admin_address, self.plugin))
     }
-}
-
-/// Reads the JSON document at `path` of the admin endpoint.
-async fn get(address: &str, path: &str) -> anyhow::Result<Value> {
-    let mut stream = TcpStream::connect(address).await?;
-    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("it does not answer by HTTP")?;
-    let line = head.lines().next().unwrap_or_default();
-    if line.split(' ').nth(1) != Some("200") {
-        bail!("it answers {line}: {}", body.trim());
-    }
-    serde_json::from_str(body).context("it answers something else than a host of this version does")
 }
 
 fn text(value: &Value) -> &str {

@@ -9,13 +9,17 @@ use crate::limits::Limits;
 use crate::log_budget::LogBudget;
 use crate::memory::{GuestMemory, Share};
 
-/// A plugin's losses to limits since it was loaded.
+/// A plugin's losses to limits since it was loaded, and the memory of its calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginStats {
     /// Log lines beyond a call's limit, or the plugin's.
     pub dropped_log_lines: u64,
     /// Values of metrics beyond a call's limit.
     pub dropped_metric_values: u64,
+    /// Bytes that its calls and parked instances have, or have reserved.
+    pub memory: usize,
+    /// The most of that at a time.
+    pub most_memory: usize,
 }
 
 /// [`PluginStats`] while they are counted, and what is known of the plugin's calls for those to come.
@@ -66,7 +70,10 @@ impl Counters {
     }
 
     pub(crate) fn snapshot(&self) -> PluginStats {
+        let share = self.share.get();
         PluginStats {
+            memory: share.map_or(0, Share::held),
+            most_memory: share.map_or(0, Share::most_held),
             dropped_log_lines: self.log_lines.load(Ordering::Relaxed),
             dropped_metric_values: self.metric_values.load(Ordering::Relaxed),
         }

@@ -115,6 +115,18 @@ pub(crate) struct Share {
     kept_back: Arc<Semaphore>,
 }
 
+impl Share {
+    /// Bytes that its calls have or have reserved, without the part that is kept back.
+    pub(crate) fn held(&self) -> usize {
+        self.pages.held() as usize * PAGE
+    }
+
+    /// The most bytes that they have had at a time.
+    pub(crate) fn most_held(&self) -> usize {
+        self.pages.most_held() as usize * PAGE
+    }
+}
+
 /// The part that is kept back.
 #[derive(Debug)]
 struct KeptBack {

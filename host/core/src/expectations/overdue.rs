@@ -42,17 +42,17 @@ impl Expectations {
 
     /// The keys that wait, those that have waited for the longest first, at most `most` of them.
     pub(crate) fn waiting(&self, most: usize) -> Vec<HeldKey> {
-        let mut all: Vec<_> = self
-            .keys
-            .iter()
-            .filter_map(|(key, entry)| {
-                let blocking = entry.pending.iter().filter(|pending| pending.blocks);
-                Some(waiting(key, entry.held, blocking.min_by_key(|pending| pending.raised)?))
-            })
-            .collect();
+        let mut all: Vec<_> = self.keys.keys().filter_map(|key| self.waits_for(key)).collect();
         all.sort_by_key(|waiting| (waiting.since, waiting.key.clone()));
         all.truncate(most);
         all
+    }
+
+    /// The state that `key` has waited for the longest. None: it waits for nothing.
+    pub(crate) fn waits_for(&self, key: &ObjectKey) -> Option<HeldKey> {
+        let entry = self.keys.get(key)?;
+        let blocking = entry.pending.iter().filter(|pending| pending.blocks);
+        Some(waiting(key, entry.held, blocking.min_by_key(|pending| pending.raised)?))
     }
 }
 

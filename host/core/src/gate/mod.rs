@@ -164,6 +164,12 @@ impl Gate {
         (self.state.with(|state| state.expectations.waiting(most)), self.clock.now())
     }
 
+    /// The state that `key` has waited for the longest, and the present. None: it waits for nothing.
+    #[must_use]
+    pub fn waits_for(&self, key: &ObjectKey) -> Option<(HeldKey, Moment)> {
+        Some((self.state.with(|state| state.expectations.waits_for(key))?, self.clock.now()))
+    }
+
     fn is_idle(&self) -> bool {
         self.active.load(Ordering::SeqCst) == 0
     }

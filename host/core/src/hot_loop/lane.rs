@@ -141,6 +141,12 @@ impl<K: Clone + Eq + Hash> SlowLane<K> {
         held.map(|(key, kept)| (key.clone(), kept.object.clone(), left(kept))).collect()
     }
 
+    /// The object for which `key` is held. None: it is not.
+    #[must_use]
+    pub fn object_of(&self, key: &K) -> Option<&Arc<str>> {
+        self.keys.get(key).filter(|kept| kept.left.is_none()).map(|kept| &kept.object)
+    }
+
     /// How many keys are held.
     #[must_use]
     pub fn count(&self) -> usize {

@@ -20,7 +20,7 @@ use crate::outcome::Retry;
 
 /// Where a key is in the dance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DirtyStage {
+pub enum DirtyStage {
     /// Nothing to do.
     Idle,
     /// In the ready queue, under the item's present `turn`.
@@ -102,7 +102,7 @@ pub(super) struct KeyHash(u32);
 impl KeyHash {
     /// Half of the bits are enough to tell nearly all keys apart.
     #[allow(clippy::cast_possible_truncation, reason = "half of a hash is a hash")]
-    pub(super) fn new(hash: u64) -> Self {
+    pub(super) const fn new(hash: u64) -> Self {
         Self(hash as u32)
     }
 
@@ -166,6 +166,11 @@ impl<K: Key> Items<K> {
             was_due: false,
         });
         slot
+    }
+
+    /// All items, with their slots, in no order.
+    pub(super) fn all(&self) -> impl Iterator<Item = (u32, &DirtyItem<K>)> {
+        self.index.iter().filter_map(|(_, slot)| Some((*slot, self.slots[*slot as usize].as_ref()?)))
     }
 
     /// The item in a slot that [`Self::find`] or [`Self::enter`] returned.

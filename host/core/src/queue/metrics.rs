@@ -35,6 +35,10 @@ pub struct QueueMetrics {
     pub depth: usize,
     /// Keys that the gate holds. client-go has no such state.
     pub parked: usize,
+    /// Keys that have failed since they were last forgotten, whoever is to blame.
+    pub failing: usize,
+    /// Those of them that wait until they are tried again.
+    pub backing_off: usize,
     /// `workqueue_adds_total`: additions that made a key need work which did not before.
     pub adds: u64,
     /// `workqueue_retries_total`: rate-limited additions.

@@ -28,6 +28,7 @@ use futures::future::BoxFuture;
 use hashbrown::DefaultHashBuilder;
 
 use self::delay::nanoseconds;
+pub use self::dirty::DirtyStage;
 use self::dirty::KeyHash;
 pub use self::limiter::{ItemExponential, Limiter, MaxOf, TokenBucket};
 pub use self::metrics::{BUCKETS, Histogram, QueueMetrics};
@@ -47,6 +48,21 @@ impl<K: Clone + Debug + Eq + Hash + Send + 'static> Key for K {}
 #[derive(Clone)]
 pub struct Queue<K: Key> {
     shared: Arc<QueueShared<K>>,
+}
+
+/// The part that the queue knows of one key, at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueuedKey {
+    /// Where it is.
+    pub stage: DirtyStage,
+    /// How long it has been ready or parked, or a worker has had it. Zero for one that is idle.
+    pub waited: Duration,
+    /// After which time it is added. None: it does not wait for its time.
+    pub due_in: Option<Duration>,
+    /// Failures since it was last forgotten, at most 255.
+    pub failures: u32,
+    /// Those of them that count against it.
+    pub counted: u32,
 }
 
 struct QueueShared<K: Key> {
@@ -156,6 +172,21 @@ impl<K: Key> Queue<K> {
     /// From now on, keys that fail back off as `limiter` says. Those that wait already wait as long as they were told.
     pub fn limit_by(&self, limiter: impl Limiter) {
         self.change(|state| state.limit_by(limiter));
+    }
+
+    /// The part of `key` that is known now. None: nothing is, as of keys that have nothing to do.
+    #[must_use]
+    pub fn look(&self, key: &K) -> Option<QueuedKey> {
+        let (hash, now) = (self.hash(key), self.now());
+        self.shared.state.with(|state| state.look(hash, key, now))
+    }
+
+    /// All keys of which anything is known, in no order. It holds the queue up while they are copied: some milliseconds
+    /// for a hundred thousand.
+    #[must_use]
+    pub fn known(&self) -> Vec<(K, QueuedKey)> {
+        let now = self.now();
+        self.shared.state.with(|state| state.known(now))
     }
 
     /// The keys that workers have, in no order.

@@ -378,18 +378,6 @@ impl<K: Key> QueueState<K> {
         self.depth == 0 && self.parked == 0 && self.working.is_empty()
     }
 
-    pub(super) fn metrics(&mut self, now: u64) -> QueueMetrics {
-        let now = self.pass(now);
-        let running = self.working.iter().map(|working| Duration::from_nanos(now.saturating_sub(working.since)));
-        QueueMetrics {
-            depth: self.depth,
-            parked: self.parked,
-            unfinished_work: running.clone().sum(),
-            longest_running: running.max().unwrap_or_default(),
-            ..self.metrics
-        }
-    }
-
     /// The present, given a reading of the clock.
     fn pass(&mut self, now: u64) -> u64 {
         self.now = self.now.max(now);

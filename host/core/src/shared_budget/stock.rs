@@ -29,13 +29,25 @@ struct StockWaiter<W> {
 }
 
 /// The amount that one plugin has.
-struct StockHeld(u32);
+#[derive(Default)]
+struct StockHeld {
+    now: u32,
+    /// The most that it has had.
+    most: u32,
+}
+
+impl StockHeld {
+    fn take(&mut self, amount: u32) {
+        self.now += amount;
+        self.most = self.most.max(self.now);
+    }
+}
 
 impl<W> AccountEntry<StockHeld, StockWaiter<W>> {
     /// Its own next waiter, if it may have what it wants of what is `free`.
     fn next_of(&self, free: u32) -> Option<WaitTicket> {
         let (ticket, _, next) = self.next()?;
-        may_take(self.account.0, next.amount, free).then_some(ticket)
+        may_take(self.account.now, next.amount, free).then_some(ticket)
     }
 }
 
@@ -62,7 +74,7 @@ impl<W> Stock<W> {
 
     /// Opens an account.
     pub(super) fn join(&mut self) -> AccountId {
-        self.accounts.join(StockHeld(0))
+        self.accounts.join(StockHeld::default())
     }
 
     /// Closes an account that has nothing and no waiter.
@@ -71,16 +83,21 @@ impl<W> Stock<W> {
     }
 
     pub(super) fn held(&self, id: AccountId) -> u32 {
-        self.accounts.get(id).account.0
+        self.accounts.get(id).account.now
+    }
+
+    /// The most that it has had at a time.
+    pub(super) fn most_held(&self, id: AccountId) -> u32 {
+        self.accounts.get(id).account.most
     }
 
     /// Takes `amount`, if that may be done now and passes none of its own. False: it may not.
     pub(super) fn try_take(&mut self, id: AccountId, amount: u32, wants: Wants) -> bool {
         let entry = self.accounts.get_mut(id);
         let is_passing = entry.is_waiting(Wants::ToGoOn) || wants == Wants::ToBegin && entry.has_waiters();
-        let may = !is_passing && may_take(entry.account.0, amount, self.free);
+        let may = !is_passing && may_take(entry.account.now, amount, self.free);
         if may {
-            entry.account.0 += amount;
+            entry.account.take(amount);
             self.free -= amount;
         }
         may
@@ -101,17 +118,17 @@ impl<W> Stock<W> {
         let free = self.free;
         let accounts = self.accounts.iter_mut();
         let (_, entry) = accounts
-            .filter_map(|entry| Some(((entry.account.0, entry.next_of(free)?), entry)))
+            .filter_map(|entry| Some(((entry.account.now, entry.next_of(free)?), entry)))
             .min_by_key(|(first, _)| *first)?;
         let (_, StockWaiter { amount, waiter }) = entry.pop()?;
-        entry.account.0 += amount;
+        entry.account.take(amount);
         self.free -= amount;
         Some((amount, waiter))
     }
 
     /// Takes back what was taken.
     pub(super) fn give_back(&mut self, id: AccountId, amount: u32) {
-        self.accounts.get_mut(id).account.0 -= amount;
+        self.accounts.get_mut(id).account.now -= amount;
         self.free += amount;
     }
 }

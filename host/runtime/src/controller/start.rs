@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
+use windlass_core::compact::Version;
 use windlass_core::expectations::HeldKey;
 use windlass_core::features::Feature;
 use windlass_core::gate::Gate;
 use windlass_core::mapping::Mapping;
-use windlass_core::object::{Object, ObjectKey};
-use windlass_core::ports::Ports;
+use windlass_core::object::{Object, ObjectKey, ObjectRef};
+use windlass_core::ports::{CallContext, Ports};
 use windlass_core::principal::{Principal, Role};
 use windlass_core::queue::{MaxOf, Queue};
 use windlass_core::trigger::TriggerReason;
@@ -60,6 +61,8 @@ impl Controller {
         let shadow = self.shadow(&watching);
         let backlog = shadow.backlog.clone();
         let dispatch = Arc::new(self.dispatch(watching, &subscriptions, inherited, phases, backlog));
+        let source = Arc::downgrade(&dispatch);
+        self.handover.reporter.show(&self.report, |status| status.dispatched_by(source));
         let (primaries, queue) = (dispatch.primaries.clone(), dispatch.queue.clone());
         let active = Arc::new(ActiveRound {
             queue: queue.clone(),
@@ -277,7 +280,12 @@ impl Controller {
         let writer = self.parts.host.writer.of_controller(followed).within(guards.writes(self.parts.plugin.name()));
         let status = self.handover.status().clone();
         let writer = writer.always_sending(self.declared().always_sent());
-        let mut writer = writer.telling(lane.listener(status.clone()));
+        let (loops, told) = (lane.listener(status.clone()), status.clone());
+        let mut writer =
+            writer.telling(Arc::new(move |call: &CallContext, object: &ObjectRef, version: Option<&Version>| {
+                told.calls.wrote(&call.primary_key, object);
+                loops(call, object, version);
+            }));
         if self.parts.host.read_only {
             writer = writer.withholding(Arc::new(move |call, write| status.withheld.note(call, write)));
         }
@@ -314,6 +322,7 @@ impl Controller {
             next: self.parts.host.shadows.of(self.parts.plugin.name()),
             reads: Arc::new(Reader::new(watching.readable.clone())),
             callee,
+            status: self.handover.status().clone(),
         }
     }
 

@@ -15,7 +15,7 @@ use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::principal::ServiceAccount;
 use windlass_core::progress::Stamp;
 use windlass_core::watch::{Tombstone, WatchEvent, WatchSpec};
-use windlass_kube::{Excess, Readable, SubscribeOptions, Subscription};
+use windlass_kube::{Budget, Excess, Readable, SubscribeOptions, Subscription};
 
 use super::Controller;
 use crate::admission::kinds::Definitions;
@@ -70,6 +70,11 @@ impl fmt::Display for KindLoss {
 }
 
 impl Controller {
+    /// The budget of its generation's caches.
+    pub(crate) fn budget(&self) -> &Arc<Budget> {
+        &self.parts.budget
+    }
+
     pub(super) fn subscribe(&self, resolved: Resolved, live: LiveGrants, terms: &Terms) -> Watching {
         let mut primaries = Vec::new();
         let mut readable = Vec::new();

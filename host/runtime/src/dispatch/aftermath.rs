@@ -7,6 +7,7 @@ use windlass_core::defect::Defect;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::expectations::{EXPIRE_AFTER, HeldKey};
 use windlass_core::fair::CpuPermit;
+use windlass_core::key_state::CallEnd;
 use windlass_core::object::ObjectKey;
 use windlass_core::outcome::{self, CallResult, Decision, Failure, Retry};
 use windlass_core::ports::CallContext;
@@ -16,6 +17,7 @@ use windlass_wasm::Called;
 
 use super::middleware::slow_lane;
 use super::{Dispatch, LOG, trace_id};
+use crate::observe::status::KeyCallEnd;
 
 /// How often a key is tried that has used up its counted retries.
 pub(super) const SLOW_LANE: Duration = Duration::from_secs(1000);
@@ -70,32 +72,41 @@ impl Dispatch {
                 self.status.withheld.done(key, &context.trace_id);
             }
         }
-        match decision {
+        let error = describe(result);
+        let end = match decision {
             Decision::Leave(again) => {
                 self.memory().keep_triggers(key, &context.triggers);
                 if let Some(again) = again {
                     self.queue.add_after(key.clone(), again);
                 }
+                CallEnd::NotMade
             }
             Decision::Forget => {
                 self.status.succeeded(key, false);
                 self.queue.forget(key);
+                if denial(result).is_some() { CallEnd::Denied } else { CallEnd::Done }
             }
-            Decision::ForgetAndAddAfter(_) if Defect::RequeueAfterIsIgnored.is_seeded() => self.queue.forget(key),
+            Decision::ForgetAndAddAfter(_) if Defect::RequeueAfterIsIgnored.is_seeded() => {
+                self.queue.forget(key);
+                CallEnd::RequeueAfter
+            }
             Decision::ForgetAndAddAfter(delay) => {
                 self.status.succeeded(key, true);
                 self.queue.forget(key);
                 self.queue.add_after(key.clone(), delay);
+                CallEnd::RequeueAfter
             }
             Decision::ForgetAndReport(message) => {
                 self.queue.forget(key);
-                self.status.failed_for_good(key, &message);
+                self.status.failed_for_good(key);
                 tracing::warn!(error = message, "failed for good: it runs again when one of its objects changes");
                 self.ports.events.warn(context, "ReconcileFailed", message);
+                CallEnd::FailedForGood
             }
-            Decision::Retry { .. } if Defect::FailureIsForgotten.is_seeded() => {}
-            Decision::Retry { retry, at_least } => self.retry(key, retry, at_least, result, context),
-        }
+            Decision::Retry { .. } if Defect::FailureIsForgotten.is_seeded() => CallEnd::Failed,
+            Decision::Retry { retry, at_least } => self.retry(key, retry, at_least, &error, context),
+        };
+        self.status.calls.ended(key, KeyCallEnd { end, error: &error, context });
     }
 
     /// Records how a call about `key` ended, by which its generation is judged.
@@ -112,10 +123,9 @@ impl Dispatch {
         key: &ObjectKey,
         retry: Retry,
         at_least: Option<Duration>,
-        result: &CallResult,
+        error: &str,
         context: &CallContext,
-    ) {
-        let error = describe(result);
+    ) -> CallEnd {
         let attempt = self.queue.num_requeues(key);
         match lane(retry, attempt, self.max_retries) {
             RetryLane::Backoff => {
@@ -123,14 +133,16 @@ impl Dispatch {
                 if retry == Retry::Uncounted {
                     self.memory().setbacks.note(key.clone(), Instant::now());
                 }
-                self.status.failed(key, &error);
-                self.tell_failure(&error, attempt, retry_in);
+                self.status.failed();
+                self.tell_failure(error, attempt, retry_in);
+                CallEnd::Failed
             }
             RetryLane::Slow => {
                 self.queue.add_after(key.clone(), SLOW_LANE.max(at_least.unwrap_or_default()));
-                self.status.gave_up(key, &error);
+                self.status.gave_up(key, error);
                 tracing::error!(error, attempt, retry_in = ?SLOW_LANE, "gave up: it is tried rarely from now on");
                 self.ports.events.warn(context, "GaveUp", format!("gave up after {attempt} retries: {error}"));
+                CallEnd::GaveUp
             }
         }
     }

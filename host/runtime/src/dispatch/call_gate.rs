@@ -3,6 +3,7 @@
 
 #[cfg(test)]
 use windlass_core::breaker::BreakerState;
+use windlass_core::key_state::CallBlock;
 
 use super::circuit::{Circuit, Pass};
 use super::outage::Outages;
@@ -24,7 +25,18 @@ impl CallGate {
 
     /// Whether a call may be made now.
     pub(crate) fn may_call(&self) -> bool {
-        self.outages.server_answers() && !self.is_paused() && self.circuit.is_passable()
+        self.block().is_none()
+    }
+
+    /// Why no call may be made now.
+    pub(crate) fn block(&self) -> Option<CallBlock> {
+        if !self.outages.server_answers() {
+            Some(CallBlock::ServerUnreachable)
+        } else if self.is_paused() {
+            Some(CallBlock::PluginPaused)
+        } else {
+            (!self.circuit.is_passable()).then_some(CallBlock::BreakerOpen)
+        }
     }
 
     /// Admits one call, if it may be made now.

@@ -50,6 +50,7 @@ impl PluginMapper {
         let started = Instant::now();
         let changes = batch.changes.len();
         let Mapped { answer, cpu } = self.plugin.map(batch, Arc::new(context), dispatch.limits.clone()).await;
+        dispatch.status.used(cpu);
         permit.finish(charge(cpu, started.elapsed(), dispatch.slot_worth));
         if answer.is_err() {
             dispatch.status.trapped("mapper");

@@ -78,6 +78,11 @@ impl KeyMemory {
         self.triggers.entry(key.clone()).or_default().note(trigger);
     }
 
+    /// The triggers of `key` since they were last taken, which stay where they are.
+    pub(super) fn triggers(&self, key: &ObjectKey) -> Triggers {
+        self.triggers.get(key).cloned().unwrap_or_default()
+    }
+
     /// The triggers of `key` since they were last taken.
     pub(crate) fn take_triggers(&mut self, key: &ObjectKey) -> Triggers {
         let triggers = self.triggers.remove(key).unwrap_or_default();

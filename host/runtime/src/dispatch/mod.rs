@@ -26,6 +26,7 @@ pub(crate) mod recorded;
 pub(crate) mod route;
 mod setbacks;
 pub(crate) mod shadow;
+mod shown;
 pub(crate) mod sink;
 
 use std::panic::AssertUnwindSafe;
@@ -33,12 +34,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
-use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
-use windlass_core::breaker;
 use windlass_core::fair::{CallPermit, CpuPermit, CpuShare, LEAVES_THREAD_AFTER, leave_thread};
 use windlass_core::gate::Gate;
 use windlass_core::hot_loop::SlowMark;
@@ -53,16 +52,15 @@ use windlass_core::settle::{self, Hold};
 use windlass_core::trigger::{TriggerReason, Triggers};
 use windlass_wasm::{CallLimits, CpuTime, Request};
 
-use self::middleware::slow_lane::SlowLaneKeys;
 use crate::dispatch::call_gate::CallGate;
 use crate::dispatch::call_record::CallRecord;
-use crate::dispatch::circuit::{Circuit, Pass};
+use crate::dispatch::circuit::Pass;
 use crate::dispatch::configured::Configured;
 use crate::dispatch::in_hand::{InHand, KeyEnd, Workers};
 use crate::dispatch::memory::KeyMemory;
 use crate::dispatch::reconcile::{Call, Reconcile};
 use crate::dispatch::route::Stores;
-use crate::observe::status::{CallGuards, ControllerStatus};
+use crate::observe::status::ControllerStatus;
 use crate::phases::Dropped;
 use crate::supervise::Panics;
 
@@ -113,24 +111,6 @@ pub(crate) struct Dispatch {
     pub(crate) panics: Panics,
     /// Is told how each call ends.
     pub(crate) status: Arc<ControllerStatus>,
-}
-
-impl CallGuards for (Circuit, Arc<SlowLaneKeys>) {
-    fn breaker(&self) -> breaker::BreakerState {
-        self.0.state()
-    }
-
-    fn breaker_json(&self) -> Value {
-        self.0.to_json()
-    }
-
-    fn slowed(&self) -> usize {
-        self.1.count()
-    }
-
-    fn slow_lane_json(&self) -> Vec<Value> {
-        self.1.to_json()
-    }
 }
 
 /// Charges a call: the CPU that it used, or the CPU that it kept from others by holding a call slot, if that is more.
@@ -252,6 +232,7 @@ impl Dispatch {
         let run = AssertUnwindSafe(self.call(key, trace_id, hold)).catch_unwind().await;
         run.unwrap_or_else(|panic| {
             self.panics.report("call", &*panic, "the key is tried again");
+            self.status.panicked();
             let primary = self.primaries.get(key);
             self.memory().fails(key, primary.map(|object| SlowMark::of(&object.header)));
             self.queue.add_rate_limited(key.clone(), Retry::Counted, None);
@@ -296,7 +277,7 @@ impl Dispatch {
         let request = self.request(key, primary.as_ref(), trace_id);
         tracing::trace!(target: LOG, triggers = %context.triggers, "begins");
         let started = Instant::now();
-        let _active = self.status.call();
+        let _active = self.status.call(key);
         // What the host does for the call on this thread is the plugin's to pay for, too: what a composing one observes.
         let work = CpuTime::default();
         let call = self.plugin.reconcile(Call {
@@ -307,7 +288,9 @@ impl Dispatch {
             round: pass.round(),
         });
         let called = work.metered(call).await;
-        permit.finish(charge(called.cpu.max(work.used()), started.elapsed(), self.slot_worth));
+        let cpu = called.cpu.max(work.used());
+        self.status.used(cpu);
+        permit.finish(charge(cpu, started.elapsed(), self.slot_worth));
         if called.made {
             self.status.called(started.elapsed());
         }

@@ -7,6 +7,7 @@ mod outcomes;
 mod remembered;
 mod retired;
 mod settling;
+mod shown;
 mod triggered;
 mod waiting;
 
@@ -37,6 +38,7 @@ use super::*;
 use crate::clock::SystemClock;
 use crate::controller::running::Running;
 use crate::dispatch::call_record::Judged;
+use crate::dispatch::circuit::Circuit;
 use crate::dispatch::middleware::breaker::BreakerRecord;
 use crate::dispatch::ports;
 use crate::dispatch::reconcile::Call;

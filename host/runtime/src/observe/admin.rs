@@ -1,9 +1,10 @@
-//! The admin endpoint: `/healthz`, `/readyz`, `/metrics`, `/plugins`. It reads and never changes anything, and shows
+//! The admin endpoint: `/healthz`, `/readyz`, `/metrics`, `/plugins` and the keys of each plugin. It reads and never changes anything, and shows
 //! nothing that is secret; who may reach it is a matter of where it listens (`--admin-address`), but pages in a browser
 //! may not (`caller`).
 
 mod caller;
 mod connections;
+mod keys;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -16,6 +17,7 @@ use http_body_util::Full;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
@@ -122,12 +124,28 @@ impl Admin {
                 Err(why) => respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("not ready: {why}\n")),
             },
             "/metrics" => respond(StatusCode::OK, OPEN_METRICS, self.metrics.text()),
-            "/plugins" => respond(StatusCode::OK, JSON, format!("{:#}\n", self.status.to_json())),
-            _ => {
-                let known = "not found; there are /healthz, /readyz, /metrics and /plugins\n";
-                respond(StatusCode::NOT_FOUND, TEXT, known.to_owned())
-            }
+            "/plugins" => respond(StatusCode::OK, JSON, format!("{:#}\n", self.plugins())),
+            path => match keys::answer(&self.status, path, request.uri().query()) {
+                Some(Ok(shown)) => respond(StatusCode::OK, JSON, format!("{shown:#}\n")),
+                Some(Err((code, why))) => respond(code, TEXT, why),
+                None => {
+                    let known = "not found; there are /healthz, /readyz, /metrics, /plugins, /plugins/PLUGIN/keys and \
+                                 /plugins/PLUGIN/keys/NAMESPACE/NAME\n";
+                    respond(StatusCode::NOT_FOUND, TEXT, known.to_owned())
+                }
+            },
         }
+    }
+
+    /// Every plugin, with what is counted of it.
+    fn plugins(&self) -> Value {
+        let mut shown = self.status.to_json();
+        for plugin in shown["plugins"].as_array_mut().into_iter().flatten() {
+            let Some(name) = plugin["name"].as_str().map(str::to_owned) else { continue };
+            plugin["usage"]["cpuSeconds"] = self.metrics.cpu_seconds(&name).into();
+            plugin["usage"]["writes"] = self.metrics.committed_writes(&name).into();
+        }
+        shown
     }
 }
 
@@ -172,6 +190,8 @@ mod tests {
         let metrics = asked(address, "GET /metrics?x=y").await;
         assert!(metrics.contains("openmetrics-text") && metrics.ends_with("# EOF\n"), "{metrics}");
         assert!(asked(address, "GET /plugins").await.contains(r#""plugins": []"#));
+        let keys = asked(address, "GET /plugins/webapp/keys").await;
+        assert!(keys.starts_with("HTTP/1.1 404") && keys.contains("no plugin webapp; there are: none"), "{keys}");
         assert!(asked(address, "GET /").await.starts_with("HTTP/1.1 404"));
         let refused = asked(address, "POST /plugins").await;
         assert!(refused.starts_with("HTTP/1.1 405") && refused.contains("allow: GET, HEAD"), "{refused}");

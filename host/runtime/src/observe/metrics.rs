@@ -10,8 +10,10 @@ mod counters;
 mod guests;
 mod plugin;
 mod ports;
+mod process;
 mod recordings;
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use prometheus_client::collector::Collector;
@@ -22,16 +24,21 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use windlass_core::features::Features;
+use windlass_core::outcome::WAITED;
 
 pub(crate) use self::collect::{Sources, counters, gauges};
 use self::counters::Counters;
 pub(crate) use self::guests::Guests;
 pub(crate) use self::plugin::PluginMetrics;
 pub(crate) use self::ports::counted;
+use self::process::ProcessMetrics;
 pub(crate) use self::recordings::RecordedCalls;
 
 /// The labels of a metric.
 type MetricLabels = Vec<(&'static str, String)>;
+
+/// A counter of seconds.
+type SecondsTotal = Counter<f64, AtomicU64>;
 
 /// controller-runtime's buckets of `controller_runtime_reconcile_time_seconds`.
 const RECONCILE_SECONDS: [f64; 33] = [
@@ -56,6 +63,9 @@ pub(crate) struct HostMetrics {
     traps: Counters,
     openings: Counters,
     hot_loops: Counters,
+    panics: Counters,
+    timeouts: Counters,
+    cpu: Family<MetricLabels, SecondsTotal>,
     reconcile_time: Family<MetricLabels, Histogram, fn() -> Histogram>,
     active: Family<MetricLabels, Gauge>,
 }
@@ -82,15 +92,26 @@ pub(crate) struct ControllerMetrics {
     pub(crate) terminal: Counter,
     pub(crate) openings: Counter,
     pub(crate) hot_loops: Counter,
+    /// Calls in which the plugin trapped, or the host panicked.
+    pub(crate) panics: Counter,
+    timeouts: Counter,
     traps: Counters,
     labels: MetricLabels,
     pub(crate) time: Histogram,
     pub(crate) active: Gauge,
+    /// The plugin's, over all its controllers.
+    pub(crate) cpu: SecondsTotal,
 }
 
 impl ControllerMetrics {
     /// One more call that ended without an answer. `reason` is one of a few fixed ones.
     pub(crate) fn trapped(&self, reason: &'static str) {
+        if reason == "trap" {
+            self.panics.inc();
+        }
+        if matches!(reason, "deadline" | WAITED) {
+            self.timeouts.inc();
+        }
         let mut labels = self.labels.clone();
         labels.push(("reason", reason.to_owned()));
         self.traps.of(labels).inc();
@@ -115,6 +136,9 @@ impl HostMetrics {
             traps: Counters::default(),
             openings: Counters::default(),
             hot_loops: Counters::default(),
+            panics: Counters::default(),
+            timeouts: Counters::default(),
+            cpu: Family::default(),
             reconcile_time: Family::new_with_constructor(|| Histogram::new(RECONCILE_SECONDS)),
             active: Family::default(),
         };
@@ -146,13 +170,22 @@ impl HostMetrics {
                 &self.openings,
             ),
             ("windlass_hot_loops", "How often a plugin was found to write one object over and over", &self.hot_loops),
+            (
+                "controller_runtime_reconcile_panics",
+                "Calls in which the plugin trapped or the host panicked",
+                &self.panics,
+            ),
+            ("controller_runtime_reconcile_timeouts", "Calls that were stopped at their deadline", &self.timeouts),
         ] {
             registry.register(name, help, counters.family());
         }
         let time = "How long a call took";
         registry.register("controller_runtime_reconcile_time_seconds", time, self.reconcile_time.clone());
         registry.register("controller_runtime_active_workers", "Calls that run", self.active.clone());
+        let cpu = "Processor time that calls of a plugin have used, those of its next version included";
+        registry.register("windlass_plugin_cpu_seconds", cpu, self.cpu.clone());
         registry.register_collector(Box::new(self.plugins.clone()));
+        registry.register_collector(Box::new(ProcessMetrics));
     }
 
     /// From now on, what `sources` has is shown too.
@@ -203,6 +236,9 @@ impl HostMetrics {
             terminal: self.terminal_errors.of(labels()),
             openings: self.openings.of(labels()),
             hot_loops: self.hot_loops.of(labels()),
+            panics: self.panics.of(labels()),
+            timeouts: self.timeouts.of(labels()),
+            cpu: self.cpu.get_or_create_owned(&of_plugin(plugin)),
             traps: self.traps.clone(),
             labels: labels(),
             time: self.reconcile_time.get_or_create_owned(&labels()),
@@ -215,14 +251,25 @@ impl HostMetrics {
     pub(crate) fn forget(&self, plugin: &str, controllers: &[String]) {
         self.plugins.forget(plugin);
         let of_calls = [&self.reconciles, &self.reconcile_errors, &self.terminal_errors, &self.traps];
-        let found = [&self.openings, &self.hot_loops];
+        let found = [&self.openings, &self.hot_loops, &self.panics, &self.timeouts];
         let asked = [&self.http.0, &self.reads, &self.live, &self.writes, &self.claims, &self.events];
         of_calls.into_iter().chain(found).chain(asked).for_each(|counters| counters.forget(plugin));
+        self.cpu.remove(&of_plugin(plugin));
         for controller in controllers {
             let labels = vec![("controller", controller.clone()), ("plugin", plugin.to_owned())];
             self.reconcile_time.remove(&labels);
             self.active.remove(&labels);
         }
+    }
+
+    /// The processor time in seconds that calls of `plugin` have used so far.
+    pub(crate) fn cpu_seconds(&self, plugin: &str) -> f64 {
+        self.cpu.get(&of_plugin(plugin)).map_or(0.0, |cpu| cpu.get())
+    }
+
+    /// The writes of `plugin` that the API server has carried out so far.
+    pub(crate) fn committed_writes(&self, plugin: &str) -> u64 {
+        self.writes.sum(plugin, ("outcome", ports::COMMITTED))
     }
 
     /// Everything, as text of the form `OpenMetrics`.
@@ -235,8 +282,14 @@ impl HostMetrics {
     }
 }
 
+fn of_plugin(plugin: &str) -> MetricLabels {
+    vec![("plugin", plugin.to_owned())]
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     impl HttpTotals {
@@ -253,6 +306,7 @@ mod tests {
             let controller = metrics.controller(plugin, "c");
             controller.trapped("memory");
             controller.openings.inc();
+            controller.cpu.inc_by(1.5);
             metrics.http().count(plugin, "ok");
             for counters in [&metrics.reads, &metrics.live, &metrics.writes, &metrics.claims, &metrics.events] {
                 counters.of(vec![("plugin", plugin.to_owned()), ("verb", "get".to_owned())]).inc();
@@ -264,5 +318,36 @@ mod tests {
         assert!(before > 10 && lines("gone") == before);
         metrics.forget("gone", &["c".to_owned()]);
         assert_eq!((lines("gone"), lines("stays")), (0, before), "{}", metrics.text());
+    }
+
+    #[test]
+    fn names_are_those_of_controller_runtime_where_it_has_them() {
+        let metrics = HostMetrics::new();
+        let controller = metrics.controller("webapp", "web");
+        for reason in ["trap", "deadline", WAITED, "memory", "trap"] {
+            controller.trapped(reason);
+        }
+        controller.cpu.inc_by(Duration::from_millis(2500).as_secs_f64());
+        let text = metrics.text();
+        let of = r#"{controller="web",plugin="webapp"}"#;
+        for line in [
+            format!("controller_runtime_reconcile_panics_total{of} 2"),
+            format!("controller_runtime_reconcile_timeouts_total{of} 2"),
+            format!("controller_runtime_active_workers{of} 0"),
+            r#"windlass_plugin_cpu_seconds_total{plugin="webapp"} 2.5"#.to_owned(),
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line} is not in {text}");
+        }
+        assert!((metrics.cpu_seconds("webapp") - 2.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn writes_are_those_that_were_carried_out() {
+        let metrics = HostMetrics::new();
+        for (plugin, outcome) in [("a", "committed"), ("a", "refused"), ("a", "committed"), ("b", "committed")] {
+            let labels = vec![("plugin", plugin.to_owned()), ("outcome", outcome.to_owned())];
+            metrics.writes.of(labels).inc();
+        }
+        assert_eq!(["a", "b", "c"].map(|plugin| metrics.committed_writes(plugin)), [2, 1, 0]);
     }
 }

@@ -3,6 +3,7 @@
 //! The code that changes a state writes it here as it happens ([`PluginStatus::set`], [`ControllerStatus::set`] and so on);
 //! nobody decides anything by it. `admin` and `metrics` read.
 
+mod calls;
 mod controller;
 mod plugin;
 mod settling;
@@ -15,7 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::controller::{CallGuards, ControllerState, ControllerStatus};
+pub(crate) use self::calls::KeyCallEnd;
+pub(crate) use self::controller::{CallGuards, ControllerState, ControllerStatus, KeyListing, KeySource};
 pub(crate) use self::plugin::{LeaseView, LeftBehind, NextView, NotTaken, PluginState, PluginStatus, ReplicasView};
 
 /// An error as it is shown; the log has all of it.
@@ -112,7 +114,9 @@ impl Status {
     pub(crate) fn to_json(&self) -> Value {
         let shown = |plugin: Arc<PluginStatus>| {
             let mut shown = plugin.to_json();
-            shown["unserved"] = json!(self.unserved(&plugin.name));
+            let unserved = self.unserved(&plugin.name);
+            shown["unserved"] = json!(unserved);
+            shown["health"] = plugin.health_json(unserved);
             if let (Some(replicas), Some(lease)) = (self.0.replicas.get(), shown["lease"].as_object_mut()) {
                 lease.insert("canServe".to_owned(), json!(replicas.digests(&plugin.name)));
             }
@@ -206,7 +210,6 @@ mod tests {
         let shown = status.to_json();
         let web = &shown["plugins"][0]["controllers"][0];
         assert_eq!(web["givenUp"][0], json!({"key": "prod/shop", "error": "it cannot"}));
-        assert_eq!(web["lastError"]["error"], "it cannot");
         controller.succeeded(&key, false);
         assert_eq!(controller.given_up(), 0);
         assert_eq!(controller.metrics.success.get(), 1);

@@ -288,6 +288,7 @@ impl Serving {
         let status = self.host.status.plugin(generation.plugin.name());
         for controller in &generation.controllers {
             status.list(controller.name(), controller.handover().status());
+            status.caches_within(controller.budget());
         }
         status.is_now(generation.plugin.clone());
     }

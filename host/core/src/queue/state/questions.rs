@@ -1,7 +1,10 @@
 //! Questions about single keys and about all of them, which change nothing.
 
-use super::{KeyHash, QueueState};
-use crate::queue::Key;
+use std::time::Duration;
+
+use super::{DirtyStage, KeyHash, NEVER, QueueState};
+use crate::queue::dirty::DirtyItem;
+use crate::queue::{Key, QueueMetrics, QueuedKey};
 
 impl<K: Key> QueueState<K> {
     pub(in crate::queue) fn num_requeues(&mut self, hash: KeyHash, key: &K) -> u32 {
@@ -24,5 +27,95 @@ impl<K: Key> QueueState<K> {
 
     pub(in crate::queue) fn len(&self) -> usize {
         self.depth
+    }
+
+    pub(in crate::queue) fn look(&mut self, hash: KeyHash, key: &K, now: u64) -> Option<QueuedKey> {
+        let (slot, now) = (self.items.find(hash, key)?, self.pass(now));
+        let since = self.working.iter().find(|working| working.slot == slot).map(|working| working.since);
+        Some(queued(self.items.get(slot), since, now))
+    }
+
+    pub(in crate::queue) fn known(&mut self, now: u64) -> Vec<(K, QueuedKey)> {
+        let now = self.pass(now);
+        let Self { working, items, .. } = self;
+        let since = |slot: u32| working.iter().find(|working| working.slot == slot).map(|working| working.since);
+        items.all().map(|(slot, item)| (item.key.clone(), queued(item, since(slot), now))).collect()
+    }
+
+    pub(in crate::queue) fn metrics(&mut self, now: u64) -> QueueMetrics {
+        let now = self.pass(now);
+        let running = self.working.iter().map(|working| Duration::from_nanos(now.saturating_sub(working.since)));
+        let (failing, backing_off) = self.failing();
+        QueueMetrics {
+            depth: self.depth,
+            failing,
+            backing_off,
+            parked: self.parked,
+            unfinished_work: running.clone().sum(),
+            longest_running: running.max().unwrap_or_default(),
+            ..self.metrics
+        }
+    }
+
+    /// How many keys have failed since they were last forgotten, and how many of these wait for their time.
+    fn failing(&self) -> (usize, usize) {
+        let failing = || self.items.all().filter(|(_, item)| item.failures > 0);
+        (failing().count(), failing().filter(|(_, item)| item.due != NEVER).count())
+    }
+}
+
+/// The item, which a worker has had `since` then if one has it, as it is `now`.
+fn queued<K>(item: &DirtyItem<K>, since: Option<u64>, now: u64) -> QueuedKey {
+    let since = since.unwrap_or(item.since);
+    let waited = (item.stage != DirtyStage::Idle).then(|| Duration::from_nanos(now.saturating_sub(since)));
+    QueuedKey {
+        stage: item.stage,
+        waited: waited.unwrap_or_default(),
+        due_in: (item.due != NEVER).then(|| Duration::from_nanos(item.due.saturating_sub(now))),
+        failures: u32::from(item.failures),
+        counted: u32::from(item.counted),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+    use crate::clock::Moment;
+    use crate::outcome::Retry;
+    use crate::queue::{ItemExponential, Priority};
+
+    const A: KeyHash = KeyHash::new(1);
+
+    #[test]
+    fn a_key_is_seen_from_its_addition_to_its_backoff_and_until_it_is_forgotten() {
+        let second = |seconds: u64| seconds * 1_000_000_000;
+        let mut state = QueueState::new(ItemExponential::default());
+        assert_eq!(state.look(A, &"a", 0), None);
+        state.add(A, "a", Priority::CHANGE, || 0);
+        let queued = state.look(A, &"a", second(3)).expect("it is queued");
+        assert_eq!((queued.stage, queued.waited, queued.due_in), (DirtyStage::Ready, Duration::from_secs(3), None));
+        let _ = state.next(None, Waker::noop(), second(5));
+        let processed = state.look(A, &"a", second(7)).expect("a worker has it");
+        assert_eq!((processed.stage, processed.waited), (DirtyStage::Processing, Duration::from_secs(2)));
+        let at_least = Duration::from_secs(10);
+        state.fail(A, "a", Retry::Counted, at_least, Moment(Duration::from_secs(7)));
+        state.done(A, &"a", second(7));
+        let failed = QueuedKey {
+            stage: DirtyStage::Idle,
+            waited: Duration::ZERO,
+            due_in: Some(Duration::from_secs(9)),
+            failures: 1,
+            counted: 1,
+        };
+        assert_eq!(state.known(second(8)), [("a", failed)]);
+        let metrics = state.metrics(second(8));
+        assert_eq!((metrics.failing, metrics.backing_off), (1, 1));
+        let _ = state.next(None, Waker::noop(), second(20));
+        assert_eq!((state.metrics(0).failing, state.metrics(0).backing_off), (1, 0), "it is tried again");
+        state.forget(A, &"a");
+        state.done(A, &"a", second(21));
+        assert!(state.known(0).is_empty());
     }
 }

@@ -83,6 +83,11 @@ impl SlowLaneKeys {
         self.keys().count()
     }
 
+    /// The object that `key` writes over and over. None: it is not in the slow lane.
+    pub(crate) fn object_of(&self, key: &ObjectKey) -> Option<Arc<str>> {
+        self.keys().object_of(key).cloned()
+    }
+
     pub(crate) fn to_json(&self) -> Vec<Value> {
         let held = self.keys().held(MOST_LISTED, self.clock.now());
         let shown = held.into_iter().map(|(key, object, left): (_, _, Duration)| {

@@ -17,6 +17,7 @@ use super::ports::ShadowedCall;
 use super::{Backlog, NextOf, NextVersion};
 use crate::dispatch::ports::waited_for;
 use crate::dispatch::reconcile::{Call, Reconcile};
+use crate::observe::status::ControllerStatus;
 
 /// A shadow pays so many times the CPU that it uses: where CPU is short, it has an eighth of a plugin's part.
 const PRICE: u32 = 8;
@@ -31,6 +32,8 @@ pub(crate) struct ShadowCaller {
     /// The caches of the controller.
     pub(crate) reads: Arc<dyn Reads>,
     pub(crate) callee: NextCallee,
+    /// Is told of the processor time that the calls use.
+    pub(crate) status: Arc<ControllerStatus>,
 }
 
 impl ShadowCaller {
@@ -92,7 +95,9 @@ impl ShadowCaller {
             plugin.reconcile(Call { request, ports: &ports, context: context.clone(), limits, round }).await
         };
         let called = work.metered(making.instrument(span.clone())).await;
-        permit.finish(called.cpu.max(work.used()) * PRICE);
+        let cpu = called.cpu.max(work.used());
+        self.status.used(cpu);
+        permit.finish(cpu * PRICE);
         span.in_scope(|| enter(next, &context, &shadowed, &current, &called));
         context.overlay.close();
     }

@@ -11,7 +11,7 @@ use windlass_core::expectations::ExpectationCounts;
 use windlass_core::queue::{self, Histogram};
 use windlass_kube::{Informers, Recorder, WriteOutcome, Writer};
 
-use crate::observe::status::{ControllerStatus, Status};
+use crate::observe::status::{ControllerStatus, PluginStatus, Status};
 use crate::supervise::Panics;
 
 /// Where it is looked up.
@@ -29,6 +29,9 @@ impl fmt::Debug for Sources {
         f.write_str("Sources")
     }
 }
+
+/// A count among a queue's figures.
+type QueueCount = fn(&queue::QueueMetrics) -> usize;
 
 /// One line's labels.
 pub(crate) type Owned = Vec<(&'static str, String)>;
@@ -88,6 +91,7 @@ impl Sources {
         });
         let help = "Values of plugins' metrics beyond what a call may give";
         counters(encoder, "windlass_metric_values_over_limit", help, values)?;
+        memory(encoder, &plugins)?;
         let denials = plugins.iter().flat_map(|plugin| {
             plugin.denials.snapshot().into_iter().map(|denial| {
                 let labels = vec![
@@ -129,6 +133,14 @@ impl Sources {
         let settling = controllers.iter().map(|it| (queue_labels(it), gauge(it.settling.count() as u64)));
         let help = "Keys that wait, and no worker with them, until it is known what became of a write of theirs";
         gauges(encoder, "windlass_workqueue_settling", help, settling)?;
+        let counted: [(&str, &str, QueueCount); 2] = [
+            ("windlass_keys_failing", "Keys whose last call has failed and that are tried again", |at| at.failing),
+            ("windlass_keys_in_backoff", "Those of them that wait until they are tried again", |at| at.backing_off),
+        ];
+        for (name, help, count) in counted {
+            let lines = queues.iter().map(|(it, at)| (it[..2].to_vec(), gauge(count(at) as u64)));
+            gauges(encoder, name, help, lines)?;
+        }
         let unfinished = gauge_of(|at| at.unfinished_work.as_secs_f64());
         let help = "How long all that is being worked on has taken so far, together";
         gauges(encoder, "workqueue_unfinished_work_seconds", help, unfinished)?;
@@ -162,6 +174,21 @@ impl Sources {
         let help = "Lists and events that could not be read, or came out of order";
         counters(encoder, "windlass_informer_malformed", help, malformed)
     }
+}
+
+/// The memory of each plugin.
+fn memory(encoder: &mut DescriptorEncoder<'_>, plugins: &[Arc<PluginStatus>]) -> fmt::Result {
+    let labels = |plugin: &PluginStatus| vec![("plugin", plugin.name.to_string())];
+    let stats = || plugins.iter().filter_map(|plugin| Some((labels(plugin), plugin.generation()?.stats())));
+    let now = stats().map(|(labels, stats)| (labels, gauge(stats.memory as u64)));
+    let help = "Linear memory that calls and parked instances of a plugin have, or have reserved";
+    gauges(encoder, "windlass_plugin_memory_bytes", help, now)?;
+    let most = stats().map(|(labels, stats)| (labels, gauge(stats.most_memory as u64)));
+    let help = "The most of that memory at a time since the plugin's file was loaded";
+    gauges(encoder, "windlass_plugin_memory_peak_bytes", help, most)?;
+    let caches = plugins.iter().map(|plugin| (labels(plugin), gauge(plugin.cache_bytes() as u64)));
+    let help = "Bytes in the caches that a plugin reads; what several read counts for each";
+    gauges(encoder, "windlass_plugin_cache_bytes", help, caches)
 }
 
 fn expectations(encoder: &mut DescriptorEncoder<'_>, controllers: &[Arc<ControllerStatus>]) -> fmt::Result {
@@ -267,15 +294,24 @@ fn histograms(
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::object::ObjectKey;
+    use std::sync::Arc;
+    use std::time::Duration;
 
+    use windlass_core::object::ObjectKey;
+    use windlass_core::outcome::Retry;
+    use windlass_core::queue::{ItemExponential, Queue};
+
+    use crate::clock::SystemClock;
     use crate::tests::stage::Stage;
 
     #[tokio::test]
     async fn keys_that_settle_and_plugins_that_nobody_serves_are_gauges() {
         let stage = Stage::new().await;
         let metrics = &stage.host.metrics;
+        let queue = Queue::new(Arc::new(SystemClock::new()), ItemExponential::default());
         let controller = stage.host.status.plugin("webapp").controller("web", 1, metrics.controller("webapp", "web"));
+        controller.begins(queue.clone());
+        queue.add_rate_limited(ObjectKey::namespaced("prod", "other"), Retry::Counted, Some(Duration::from_hours(1)));
         let settling = controller.settling.begin(ObjectKey::namespaced("prod", "shop"));
         assert!(settling.is_some());
         let shown = |name: &str| {
@@ -284,7 +320,13 @@ mod tests {
             line.and_then(|line| line.rsplit_once(' ')).map(|(_, value)| value.to_owned())
         };
         assert_eq!(shown("windlass_workqueue_settling").as_deref(), Some("1"), "{}", metrics.text());
-        assert_eq!(shown("windlass_plugin_unserved").as_deref(), Some("0"), "{}", metrics.text());
+        let zero = ["windlass_plugin_unserved", "windlass_plugin_cache_bytes"];
+        let one = ["windlass_keys_failing", "windlass_keys_in_backoff", "controller_runtime_max_concurrent_reconciles"];
+        for (value, names) in [("0", zero.as_slice()), ("1", one.as_slice())] {
+            for name in names {
+                assert_eq!(shown(name).as_deref(), Some(value), "{name} in {}", metrics.text());
+            }
+        }
         drop(settling);
         assert_eq!(shown("windlass_workqueue_settling").as_deref(), Some("0"));
         stage.phases.stop.cancel();

@@ -31,6 +31,14 @@ impl Counters {
         counter
     }
 
+    /// The sum of those of `plugin` that have this label.
+    pub(super) fn sum(&self, plugin: &str, (name, value): (&str, &str)) -> u64 {
+        let of_plugins = self.of_plugins();
+        let own = of_plugins.get(plugin).into_iter().flatten();
+        let meant = own.filter(|labels| labels.iter().any(|(label, it)| *label == name && it == value));
+        meant.filter_map(|labels| Some(self.family.get(labels)?.get())).sum()
+    }
+
     /// Those of `plugin` are not shown any more.
     pub(super) fn forget(&self, plugin: &str) {
         for labels in self.of_plugins().remove(plugin).unwrap_or_default() {

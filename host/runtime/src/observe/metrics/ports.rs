@@ -18,11 +18,14 @@ use windlass_core::write::{Collection, DeleteOptions, Operation};
 
 use super::{Counters, HostMetrics, MetricLabels};
 
+/// The outcome of a write that the API server has carried out.
+pub(super) const COMMITTED: &str = "committed";
+
 /// `ports` of `plugin`, counted in `metrics`. The plugin's own metrics and HTTP are counted where they are kept. A host that
 /// is `read_only` has no writes carried out.
 pub(crate) fn counted(ports: Ports, metrics: &HostMetrics, plugin: &str, read_only: bool) -> Ports {
     let plugin: Arc<str> = plugin.into();
-    let written = if read_only { "withheld" } else { "committed" };
+    let written = if read_only { "withheld" } else { COMMITTED };
     let totals = |counters: &Counters| Totals { counters: counters.clone(), plugin: plugin.clone(), written };
     let events = metrics.events.of(vec![("plugin", plugin.to_string())]);
     Ports {

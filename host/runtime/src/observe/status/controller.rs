@@ -1,5 +1,7 @@
 //! The status of one controller, and the outcomes of its calls.
 
+mod keys;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -7,14 +9,17 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::time::Instant;
 use windlass_core::breaker;
 use windlass_core::clock::{Clock as _, Moment};
 use windlass_core::gate::Gate;
+use windlass_core::key_state::{CallBlock, CallEnd};
 use windlass_core::object::ObjectKey;
 use windlass_core::queue::Queue;
 use windlass_core::repeats::Repeats;
+use windlass_core::trigger::Triggers;
 
+pub(crate) use self::keys::KeyListing;
+use super::calls::KeyCalls;
 use super::settling::SettlingKeys;
 use super::withheld::WithheldWrites;
 use super::{locked, shortened};
@@ -27,6 +32,8 @@ const FAILURES_A_MINUTE: u32 = 10;
 pub(super) const MOST_GIVEN_UP: usize = 1000;
 /// Keys of one controller that are listed as held, those that have waited for the longest. More are only counted.
 const MOST_HELD: usize = 10;
+/// Errors of different keys that are listed, the latest.
+const MOST_ERRORS: usize = 10;
 
 /// The state of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -61,6 +68,24 @@ pub(crate) trait CallGuards: Send + Sync {
 
     /// Those keys, for `/plugins`.
     fn slow_lane_json(&self) -> Vec<Value>;
+
+    /// The object that `key` writes over and over. None: the key is not in the slow lane.
+    fn loops_over(&self, key: &ObjectKey) -> Option<Arc<str>>;
+}
+
+/// The keys of a controller at work, as dispatch knows them.
+pub(crate) trait KeySource: Send + Sync {
+    /// Why no call can be made now.
+    fn block(&self) -> Option<CallBlock>;
+
+    /// Whether the primary of `key` is there.
+    fn has(&self, key: &ObjectKey) -> bool;
+
+    /// The keys of all primaries that are there.
+    fn all(&self) -> Vec<ObjectKey>;
+
+    /// Why `key` is queued, as far as it is known.
+    fn triggers(&self, key: &ObjectKey) -> Triggers;
 }
 
 /// The status of one controller, over all its rounds.
@@ -74,6 +99,8 @@ pub(crate) struct ControllerStatus {
     pub(crate) settling: SettlingKeys,
     /// The writes that a read-only host has withheld.
     pub(crate) withheld: WithheldWrites,
+    /// The last calls about its keys.
+    pub(crate) calls: KeyCalls,
     doing: Mutex<Doing>,
     /// The log lines about failed calls, whichever generation they are of.
     failures: Mutex<Repeats>,
@@ -89,9 +116,10 @@ struct Doing {
     given_up: BTreeMap<ObjectKey, String>,
     /// How many are given up that `given_up` had no room for.
     unlisted: u64,
-    last_error: Option<(ObjectKey, String, Instant)>,
     /// The circuit breaker and the slow lane of the round.
     guards: Option<Arc<dyn CallGuards>>,
+    /// The dispatch of the round. It holds caches, so it is not kept alive for people.
+    source: Option<Weak<dyn KeySource>>,
 }
 
 impl Default for Doing {
@@ -103,18 +131,22 @@ impl Default for Doing {
             gate: None,
             given_up: BTreeMap::new(),
             unlisted: 0,
-            last_error: None,
             guards: None,
+            source: None,
         }
     }
 }
 
 /// A call that runs; counted as long as this lives.
-pub(crate) struct Active<'a>(&'a ControllerMetrics);
+pub(crate) struct Active<'a> {
+    status: &'a ControllerStatus,
+    key: &'a ObjectKey,
+}
 
 impl Drop for Active<'_> {
     fn drop(&mut self) {
-        self.0.active.dec();
+        self.status.metrics.active.dec();
+        self.status.calls.over(self.key);
     }
 }
 
@@ -128,6 +160,7 @@ impl ControllerStatus {
             metrics,
             settling: SettlingKeys::default(),
             withheld: WithheldWrites::default(),
+            calls: KeyCalls::default(),
             doing: Mutex::new(Doing::default()),
             failures: Mutex::new(Repeats::a_minute(FAILURES_A_MINUTE)),
             clock: SystemClock::new(),
@@ -159,8 +192,14 @@ impl ControllerStatus {
 
     /// A round begins, with this queue. What the last one had given up is queued again like all else.
     pub(crate) fn begins(&self, queue: Queue<ObjectKey>) {
+        self.calls.forget_all();
         let mut doing = locked(&self.doing);
         *doing = Doing { state: ControllerState::Syncing, queue: Some(queue), ..Doing::default() };
+    }
+
+    /// The keys of the round are those of `source`.
+    pub(crate) fn dispatched_by(&self, source: Weak<dyn KeySource>) {
+        locked(&self.doing).source = Some(source);
     }
 
     /// The keys of the round are held by `gate`, which waits for these caches.
@@ -216,21 +255,37 @@ impl ControllerStatus {
         locked(&self.failures).line(self.clock.now())
     }
 
+    /// How many keys fail now: those that are tried again, of which the queue has so many, and those that no retry would help.
+    pub(super) fn failing(&self, retried: usize) -> usize {
+        retried + self.calls.count(|end| matches!(end, CallEnd::FailedForGood | CallEnd::Denied))
+    }
+
     /// How many keys are given up: failed for good, and not retried.
     pub(crate) fn given_up(&self) -> u64 {
         let doing = locked(&self.doing);
         doing.given_up.len() as u64 + doing.unlisted
     }
 
-    /// A call runs, until the result is dropped.
-    pub(crate) fn call(&self) -> Active<'_> {
+    /// A call about `key` runs, until the result is dropped.
+    pub(crate) fn call<'a>(&'a self, key: &'a ObjectKey) -> Active<'a> {
         self.metrics.active.inc();
-        Active(&self.metrics)
+        self.calls.begin(key);
+        Active { status: self, key }
     }
 
     /// A call took so long.
     pub(crate) fn called(&self, took: Duration) {
         self.metrics.time.observe(took.as_secs_f64());
+    }
+
+    /// The plugin has used so much processor time.
+    pub(crate) fn used(&self, cpu: Duration) {
+        self.metrics.cpu.inc_by(cpu.as_secs_f64());
+    }
+
+    /// The host has panicked in a call.
+    pub(crate) fn panicked(&self) {
+        self.metrics.panics.inc();
     }
 
     /// A call about `key` ended well; it asks to run again, or not.
@@ -254,21 +309,21 @@ impl ControllerStatus {
         self.metrics.hot_loops.inc();
     }
 
-    /// A call about `key` failed, and is made again after a while.
-    pub(crate) fn failed(&self, key: &ObjectKey, error: &str) {
-        self.note_error(key, error);
+    /// A call failed, and is made again after a while.
+    pub(crate) fn failed(&self) {
+        self.count_error();
     }
 
     /// A call about `key` failed for good.
-    pub(crate) fn failed_for_good(&self, key: &ObjectKey, error: &str) {
+    pub(crate) fn failed_for_good(&self, key: &ObjectKey) {
         self.metrics.terminal.inc();
-        self.note_error(key, error);
+        self.count_error();
         self.forget(key);
     }
 
     /// A call about `key` failed, and it is tried rarely from now on.
     pub(crate) fn gave_up(&self, key: &ObjectKey, error: &str) {
-        self.note_error(key, error);
+        self.count_error();
         let mut doing = locked(&self.doing);
         if doing.given_up.len() < MOST_GIVEN_UP || doing.given_up.contains_key(key) {
             doing.given_up.insert(key.clone(), shortened(error.to_owned()));
@@ -277,10 +332,9 @@ impl ControllerStatus {
         }
     }
 
-    fn note_error(&self, key: &ObjectKey, error: &str) {
+    fn count_error(&self) {
         self.metrics.error.inc();
         self.metrics.errors.inc();
-        locked(&self.doing).last_error = Some((key.clone(), shortened(error.to_owned()), Instant::now()));
     }
 
     /// The failures of `key` say nothing any more.
@@ -290,17 +344,19 @@ impl ControllerStatus {
 
     pub(super) fn to_json(&self, name: &str) -> Value {
         let (queue, held) = (self.queue().map(|queue| queue.metrics()), self.held());
+        let failing = self.failing(queue.map_or(0, |queue| queue.failing));
+        let settling = self.settling.count();
         let doing = locked(&self.doing);
         let guards = doing.guards.as_ref();
         let given_up = doing.given_up.iter().map(|(key, error)| json!({"key": key.to_string(), "error": error}));
-        let last_error = doing.last_error.as_ref().map(
-            |(key, error, at)| json!({"key": key.to_string(), "error": error, "secondsAgo": at.elapsed().as_secs()}),
-        );
         json!({
             "name": name,
             "state": doing.state,
             "reason": doing.reason,
-            "queue": queue.map(|queue| json!({"depth": queue.depth, "parked": queue.parked, "settling": self.settling.count()})),
+            "queue": queue.map(|queue| json!({
+                "depth": queue.depth, "parked": queue.parked, "settling": settling, "backoff": queue.backing_off,
+            })),
+            "failing": failing,
             "held": held,
             "settling": self.settling.to_json(),
             "withheld": self.withheld.to_json(),
@@ -308,7 +364,7 @@ impl ControllerStatus {
             "givenUpUnlisted": doing.unlisted,
             "breaker": guards.map(|guards| guards.breaker_json()),
             "slowLane": guards.map_or_else(Vec::new, |guards| guards.slow_lane_json()),
-            "lastError": last_error,
+            "lastErrors": self.calls.last_errors(MOST_ERRORS),
         })
     }
 }

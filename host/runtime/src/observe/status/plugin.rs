@@ -1,12 +1,15 @@
 //! The status of one plugin, and of its files.
 
+mod health;
+
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use serde::Serialize;
 use serde_json::{Value, json};
 use windlass_core::grants::Denials;
-use windlass_wasm::Plugin;
+use windlass_kube::Budget;
+use windlass_wasm::{Plugin, PluginStats};
 
 use super::{ControllerStatus, locked, shortened};
 
@@ -87,6 +90,8 @@ pub(crate) struct PluginStatus {
     lease: Mutex<Option<Arc<dyn LeaseView>>>,
     /// The version that waits to become the current one.
     next: Mutex<Option<Arc<dyn NextView>>>,
+    /// The budget of its caches.
+    budget: Mutex<Weak<Budget>>,
 }
 
 #[derive(Clone, Debug)]
@@ -126,6 +131,7 @@ impl PluginStatus {
             left_behind: Mutex::default(),
             lease: Mutex::default(),
             next: Mutex::default(),
+            budget: Mutex::default(),
         }
     }
 
@@ -240,6 +246,16 @@ impl PluginStatus {
         locked(&self.current).plugin.clone()
     }
 
+    /// The caches of what runs now are within this budget.
+    pub(crate) fn caches_within(&self, budget: &Arc<Budget>) {
+        *locked(&self.budget) = Arc::downgrade(budget);
+    }
+
+    /// Bytes in the caches that it reads. One that others read too counts in full.
+    pub(crate) fn cache_bytes(&self) -> usize {
+        locked(&self.budget).upgrade().map_or(0, |budget| budget.used())
+    }
+
     /// The controller whose status this is, by its name in the manifest, is one of its own from now on.
     pub(crate) fn list(&self, name: &str, controller: &Arc<ControllerStatus>) {
         locked(&self.controllers).insert(name.to_owned(), controller.clone());
@@ -266,6 +282,12 @@ impl PluginStatus {
                 "count": denial.count, "last": denial.last,
             })
         });
+        let denied: u64 = self.denials.snapshot().iter().map(|denial| denial.count).sum();
+        let stats = plugin.as_ref().map_or_else(PluginStats::default, |plugin| plugin.stats());
+        let usage = json!({
+            "memoryBytes": stats.memory, "memoryPeakBytes": stats.most_memory, "cacheBytes": self.cache_bytes(),
+            "denied": denied,
+        });
         let next = locked(&self.next).clone();
         let lease = locked(&self.lease).clone();
         let lease = lease.and_then(|it| {
@@ -284,6 +306,7 @@ impl PluginStatus {
             "untold": untold,
             "next": next.map(|next| next.to_json()),
             "controllers": controllers,
+            "usage": usage,
             "denials": denials.collect::<Vec<_>>(),
             "leftBehind": *locked(&self.left_behind),
         })

@@ -61,6 +61,16 @@ impl SettlingKeys {
         })
     }
 
+    /// How long `key` has waited. None: it does not.
+    pub(super) fn since(&self, key: &ObjectKey) -> Option<Duration> {
+        locked(&self.0).since.get(key).map(Instant::elapsed)
+    }
+
+    /// How long each key has waited.
+    pub(super) fn all(&self) -> HashMap<ObjectKey, Duration> {
+        locked(&self.0).since.iter().map(|(key, since)| (key.clone(), since.elapsed())).collect()
+    }
+
     /// How many keys wait.
     pub(crate) fn count(&self) -> usize {
         locked(&self.0).since.len()

@@ -1,0 +1,307 @@
+//! Why a key is not done: its state, as one decision over the facts that queue, gate and dispatch have of it.
+//!
+//! For people alone. Nothing that the host does depends on it: the parts that hold a key back have decided that already, and
+//! this says which of them it is. Status, command line and metrics show this value and its reason, and decide nothing anew.
+
+use crate::queue::{DirtyStage, QueuedKey};
+
+/// Why no call of a controller can be made now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallBlock {
+    /// The controller is not at work in this process.
+    NotServed,
+    /// The API server does not answer.
+    ServerUnreachable,
+    /// The operator has paused the plugin.
+    PluginPaused,
+    /// The controller's circuit breaker lets no call through.
+    BreakerOpen,
+}
+
+/// How the last call about a key ended, as far as it is remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallEnd {
+    /// Nothing is left to do.
+    Done,
+    /// It asked to run again later.
+    RequeueAfter,
+    /// It failed, and is tried again after its backoff.
+    Failed,
+    /// It failed once too often, and is tried rarely.
+    GaveUp,
+    /// It failed, and no retry would help.
+    FailedForGood,
+    /// It lacked a right.
+    Denied,
+    /// No call was made, by the operator's wish.
+    NotMade,
+}
+
+impl CallEnd {
+    /// In `kebab-case`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::RequeueAfter => "requeue-after",
+            Self::Failed => "failed",
+            Self::GaveUp => "gave-up",
+            Self::FailedForGood => "failed-for-good",
+            Self::Denied => "denied",
+            Self::NotMade => "not-made",
+        }
+    }
+
+    /// Whether somebody may have to look after it.
+    #[must_use]
+    pub fn is_failure(self) -> bool {
+        matches!(self, Self::Failed | Self::GaveUp | Self::FailedForGood | Self::Denied)
+    }
+}
+
+/// The facts about one key from which its state follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeyFacts {
+    /// The part that the queue knows. None: nothing.
+    pub queued: Option<QueuedKey>,
+    /// A call about it runs.
+    pub is_called: bool,
+    /// Its call has ended, and a write of it has not settled.
+    pub is_settling: bool,
+    /// It is called about rarely, as it writes one object over and over.
+    pub is_looping: bool,
+    /// Why no call of the controller can be made.
+    pub block: Option<CallBlock>,
+    /// How its last call ended.
+    pub last: Option<CallEnd>,
+}
+
+/// The state of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KeyState {
+    /// Nothing is to be done about it.
+    Done,
+    /// Its last call asked for another one later.
+    Scheduled,
+    /// It waits for a worker.
+    Queued,
+    /// A worker has it and waits for the permission to call.
+    WaitingForPermit,
+    /// A call about it runs.
+    Running,
+    /// The gate holds it until a cache shows what it has written.
+    Held,
+    /// It waits until a write of it has settled.
+    Settling,
+    /// Its last call failed, and it waits for its next one.
+    Backoff,
+    /// Its counted retries are used up, and it is tried rarely.
+    GivenUp,
+    /// Its last call failed for good.
+    Failed,
+    /// Its last call lacked a right.
+    Denied,
+    /// It writes one object over and over, and is called about rarely.
+    HotLoop,
+    /// Its object is paused.
+    Paused,
+    /// Its plugin is paused.
+    PluginPaused,
+    /// The controller's circuit breaker lets no call through.
+    BreakerOpen,
+    /// The API server does not answer.
+    ServerUnreachable,
+    /// Its controller is not at work in this process.
+    NotServed,
+}
+
+impl KeyState {
+    /// All of them.
+    pub const ALL: [Self; 17] = [
+        Self::Done,
+        Self::Scheduled,
+        Self::Queued,
+        Self::WaitingForPermit,
+        Self::Running,
+        Self::Held,
+        Self::Settling,
+        Self::Backoff,
+        Self::GivenUp,
+        Self::Failed,
+        Self::Denied,
+        Self::HotLoop,
+        Self::Paused,
+        Self::PluginPaused,
+        Self::BreakerOpen,
+        Self::ServerUnreachable,
+        Self::NotServed,
+    ];
+
+    /// The state of a key with these facts.
+    #[must_use]
+    pub fn of(facts: &KeyFacts) -> Self {
+        if facts.block == Some(CallBlock::NotServed) {
+            return Self::NotServed;
+        }
+        if facts.is_settling {
+            return Self::Settling;
+        }
+        if facts.is_called {
+            return Self::Running;
+        }
+        let Some(queued) = facts.queued else { return Self::at_rest(facts.last) };
+        match (queued.stage, facts.block) {
+            (DirtyStage::Parked, _) => Self::Held,
+            (DirtyStage::Ready | DirtyStage::Processing, Some(block)) => Self::blocked(block),
+            (DirtyStage::Processing, None) => Self::WaitingForPermit,
+            (DirtyStage::Ready, None) => Self::Queued,
+            (DirtyStage::Idle, _) if facts.is_looping => Self::HotLoop,
+            (DirtyStage::Idle, _) if facts.last == Some(CallEnd::GaveUp) => Self::GivenUp,
+            (DirtyStage::Idle, _) if queued.due_in.is_none() => Self::at_rest(facts.last),
+            (DirtyStage::Idle, _) if queued.failures > 0 => Self::Backoff,
+            (DirtyStage::Idle, _) => Self::Scheduled,
+        }
+    }
+
+    /// Of a key that nothing runs again but a change.
+    fn at_rest(last: Option<CallEnd>) -> Self {
+        match last {
+            Some(CallEnd::FailedForGood) => Self::Failed,
+            Some(CallEnd::Denied) => Self::Denied,
+            Some(CallEnd::NotMade) => Self::Paused,
+            Some(CallEnd::Done | CallEnd::RequeueAfter | CallEnd::Failed | CallEnd::GaveUp) | None => Self::Done,
+        }
+    }
+
+    fn blocked(block: CallBlock) -> Self {
+        match block {
+            CallBlock::NotServed => Self::NotServed,
+            CallBlock::ServerUnreachable => Self::ServerUnreachable,
+            CallBlock::PluginPaused => Self::PluginPaused,
+            CallBlock::BreakerOpen => Self::BreakerOpen,
+        }
+    }
+
+    /// In `kebab-case`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Scheduled => "scheduled",
+            Self::Queued => "queued",
+            Self::WaitingForPermit => "waiting-for-permit",
+            Self::Running => "running",
+            Self::Held => "held",
+            Self::Settling => "settling",
+            Self::Backoff => "backoff",
+            Self::GivenUp => "given-up",
+            Self::Failed => "failed",
+            Self::Denied => "denied",
+            Self::HotLoop => "hot-loop",
+            Self::Paused => "paused",
+            Self::PluginPaused => "plugin-paused",
+            Self::BreakerOpen => "breaker-open",
+            Self::ServerUnreachable => "api-server-unreachable",
+            Self::NotServed => "not-served",
+        }
+    }
+
+    /// Why, in a sentence for people.
+    #[must_use]
+    pub fn why(self) -> &'static str {
+        match self {
+            Self::Done => "nothing is to be done until one of its objects changes",
+            Self::Scheduled => "its last call asked to run again later",
+            Self::Queued => "it waits for a worker: all workers of the controller have other keys",
+            Self::WaitingForPermit => "a worker has it and waits for a permit: other calls of the host have them all",
+            Self::Running => "the plugin is called about it now",
+            Self::Held => "it does not run until a cache shows what its last call has written",
+            Self::Settling => "it does not run until it is known what became of a write of its last call",
+            Self::Backoff => "its last call failed: it waits for its next attempt",
+            Self::GivenUp => "its counted retries are used up: it is tried rarely, or when its object is changed",
+            Self::Failed => "the plugin says that no retry would help: it runs when one of its objects changes",
+            Self::Denied => "the plugin lacks a right: it runs when its policy or one of its objects changes",
+            Self::HotLoop => "its calls write one object over and over: it runs rarely, or when its object is changed",
+            Self::Paused => "its object has the annotation windlass.dev/paused",
+            Self::PluginPaused => "the plugin's policy says `paused: true`",
+            Self::BreakerOpen => "the circuit is open, since calls about many objects in a row ended without an answer",
+            Self::ServerUnreachable => "the API server does not answer, so no call is made",
+            Self::NotServed => "its controller is not at work in this process",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn facts(stage: DirtyStage) -> KeyFacts {
+        let waited = Duration::from_secs(1);
+        let queued = QueuedKey { stage, waited, due_in: None, failures: 0, counted: 0 };
+        KeyFacts { queued: Some(queued), ..KeyFacts::default() }
+    }
+
+    /// An idle key that is due and has failed that often.
+    fn due(failures: u32, last: Option<CallEnd>) -> KeyFacts {
+        let facts = facts(DirtyStage::Idle);
+        let due_in = Some(Duration::from_secs(5));
+        KeyFacts { queued: facts.queued.map(|queued| QueuedKey { due_in, failures, ..queued }), last, ..facts }
+    }
+
+    #[test]
+    fn the_stage_in_the_queue_says_who_has_a_key() {
+        let state = |stage| KeyState::of(&facts(stage));
+        let stages = [DirtyStage::Ready, DirtyStage::Processing, DirtyStage::Parked, DirtyStage::Idle];
+        let expected = [KeyState::Queued, KeyState::WaitingForPermit, KeyState::Held, KeyState::Done];
+        assert_eq!(stages.map(state), expected);
+        let called = KeyFacts { is_called: true, ..facts(DirtyStage::Processing) };
+        assert_eq!(KeyState::of(&called), KeyState::Running);
+        assert_eq!(KeyState::of(&KeyFacts { is_settling: true, ..called }), KeyState::Settling);
+        assert_eq!(KeyState::of(&KeyFacts { block: Some(CallBlock::NotServed), ..called }), KeyState::NotServed);
+    }
+
+    #[test]
+    fn a_key_that_could_run_is_held_up_by_what_holds_up_its_controller() {
+        let blocks = [CallBlock::ServerUnreachable, CallBlock::PluginPaused, CallBlock::BreakerOpen];
+        let expected = [KeyState::ServerUnreachable, KeyState::PluginPaused, KeyState::BreakerOpen];
+        for stage in [DirtyStage::Ready, DirtyStage::Processing] {
+            let state = |block| KeyState::of(&KeyFacts { block: Some(block), ..facts(stage) });
+            assert_eq!(blocks.map(state), expected);
+        }
+        let called = KeyFacts { is_called: true, block: Some(blocks[0]), ..facts(DirtyStage::Processing) };
+        assert_eq!(KeyState::of(&called), KeyState::Running, "a call that has begun goes on");
+        let waits = KeyFacts { block: Some(blocks[0]), ..due(1, Some(CallEnd::Failed)) };
+        assert_eq!(KeyState::of(&waits), KeyState::Backoff, "it would not run now in any case");
+    }
+
+    #[test]
+    fn a_key_that_waits_for_its_time_says_why() {
+        let state = |failures, last| KeyState::of(&due(failures, last));
+        assert_eq!(state(0, Some(CallEnd::RequeueAfter)), KeyState::Scheduled);
+        assert_eq!(state(2, Some(CallEnd::Failed)), KeyState::Backoff);
+        assert_eq!(state(2, None), KeyState::Backoff, "also when its call is not remembered");
+        assert_eq!(state(15, Some(CallEnd::GaveUp)), KeyState::GivenUp);
+        let looping = KeyFacts { is_looping: true, ..due(0, Some(CallEnd::NotMade)) };
+        assert_eq!(KeyState::of(&looping), KeyState::HotLoop);
+    }
+
+    #[test]
+    fn a_key_at_rest_is_done_unless_its_last_call_says_otherwise() {
+        let state = |last| KeyState::of(&KeyFacts { last, ..KeyFacts::default() });
+        assert_eq!([state(None), state(Some(CallEnd::Done))], [KeyState::Done; 2]);
+        assert_eq!(state(Some(CallEnd::FailedForGood)), KeyState::Failed);
+        assert_eq!(state(Some(CallEnd::Denied)), KeyState::Denied);
+        assert_eq!(state(Some(CallEnd::NotMade)), KeyState::Paused);
+    }
+
+    #[test]
+    fn each_state_has_a_name_and_a_reason_of_its_own() {
+        for told in [KeyState::as_str, KeyState::why] {
+            let all: BTreeSet<_> = KeyState::ALL.iter().map(|state| told(*state)).collect();
+            assert_eq!(all.len(), KeyState::ALL.len());
+        }
+    }
+}

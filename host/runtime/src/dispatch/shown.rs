@@ -1,0 +1,57 @@
+//! The parts of dispatch that status shows: the guards of a controller's calls, and its keys.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use windlass_core::breaker;
+use windlass_core::key_state::CallBlock;
+use windlass_core::mapping::Primaries as _;
+use windlass_core::object::ObjectKey;
+use windlass_core::trigger::Triggers;
+
+use super::Dispatch;
+use super::circuit::Circuit;
+use super::middleware::slow_lane::SlowLaneKeys;
+use crate::observe::status::{CallGuards, KeySource};
+
+impl CallGuards for (Circuit, Arc<SlowLaneKeys>) {
+    fn breaker(&self) -> breaker::BreakerState {
+        self.0.state()
+    }
+
+    fn breaker_json(&self) -> Value {
+        self.0.to_json()
+    }
+
+    fn slowed(&self) -> usize {
+        self.1.count()
+    }
+
+    fn slow_lane_json(&self) -> Vec<Value> {
+        self.1.to_json()
+    }
+
+    fn loops_over(&self, key: &ObjectKey) -> Option<Arc<str>> {
+        self.1.object_of(key)
+    }
+}
+
+impl KeySource for Dispatch {
+    fn block(&self) -> Option<CallBlock> {
+        self.call_gate.block()
+    }
+
+    fn has(&self, key: &ObjectKey) -> bool {
+        // To the plugin, what its policy hides is not there, and a list of names would tell of it.
+        !self.principal.grants().hides(key) && self.primaries.get(key).is_some()
+    }
+
+    fn all(&self) -> Vec<ObjectKey> {
+        let grants = self.principal.grants();
+        self.primaries.all().into_iter().filter(|key| !grants.hides(key)).collect()
+    }
+
+    fn triggers(&self, key: &ObjectKey) -> Triggers {
+        self.memory().triggers(key)
+    }
+}

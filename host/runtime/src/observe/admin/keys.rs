@@ -1,0 +1,296 @@
+//! `/plugins/NAME/keys` and `/plugins/NAME/keys/NAMESPACE/NAME`: the keys of a plugin, a page at a time, and the story of one.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use serde_json::{Value, json};
+use windlass_core::key_state::KeyState;
+use windlass_core::object::ObjectKey;
+
+use crate::observe::status::{KeyListing, PluginStatus, Status};
+
+/// How many keys a page has, if the request does not say.
+const LIMIT: usize = 500;
+/// How many it has at most.
+const MOST: usize = 5000;
+/// How many names are listed of what there is, where something is not.
+const MOST_NAMES: usize = 10;
+/// Stands for the namespace of objects that have none.
+const CLUSTER: &str = "-";
+/// The state that stands for all but `done`.
+const NOT_DONE: &str = "not-done";
+
+/// Why there is no answer.
+type KeysRefusal = (StatusCode, String);
+
+/// The part of a query that chooses keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct KeyQuery {
+    limit: usize,
+    after: Option<(ObjectKey, String)>,
+    /// Empty: all.
+    states: Vec<KeyState>,
+}
+
+/// The answer to a request for `path`, if it is one for keys.
+pub(super) fn answer(status: &Status, path: &str, query: Option<&str>) -> Option<Result<Value, KeysRefusal>> {
+    let mut parts = path.strip_prefix("/plugins/")?.split('/');
+    let (plugin, "keys") = (parts.next()?, parts.next()?) else { return None };
+    let rest: Vec<_> = parts.collect();
+    Some(match rest[..] {
+        [] => find(status, plugin).and_then(|plugin| Ok(page(&plugin, &KeyQuery::read(query.unwrap_or_default())?))),
+        [namespace, name] => find(status, plugin).and_then(|plugin| one(&plugin, &key(namespace, name))),
+        _ => {
+            let why = "a key is asked for as /plugins/PLUGIN/keys/NAMESPACE/NAME, or with - as the namespace if it has none\n";
+            Err((StatusCode::NOT_FOUND, why.to_owned()))
+        }
+    })
+}
+
+fn key(namespace: &str, name: &str) -> ObjectKey {
+    let [namespace, name] = [namespace, name].map(decoded);
+    if namespace == CLUSTER { ObjectKey::cluster(name) } else { ObjectKey::namespaced(namespace, name) }
+}
+
+fn find(status: &Status, plugin: &str) -> Result<Arc<PluginStatus>, KeysRefusal> {
+    status.known(plugin).ok_or_else(|| {
+        let there = names(status.plugins().iter().map(|plugin| plugin.name.to_string()));
+        (StatusCode::NOT_FOUND, format!("there is no plugin {plugin}; there are: {there}\n"))
+    })
+}
+
+/// One key, as each controller of `plugin` has it that knows it.
+fn one(plugin: &PluginStatus, key: &ObjectKey) -> Result<Value, KeysRefusal> {
+    let found: Vec<_> = plugin.controllers().iter().filter_map(|controller| controller.key(key)).collect();
+    if !found.is_empty() {
+        return Ok(json!({"plugin": &*plugin.name, "keys": found}));
+    }
+    let mut all: Vec<_> = listed(plugin).into_iter().map(|listing| listing.key).collect();
+    all.sort_unstable();
+    let near = |other: &&ObjectKey| other.name == key.name || other.namespace == key.namespace;
+    let shown = all.iter().filter(near).chain(&all).map(ToString::to_string);
+    let there = names(shown);
+    let why = format!(
+        "{} knows no {key}: no such object is in its caches, and nothing is queued for it. It knows {}: {there}\n",
+        plugin.name,
+        all.len()
+    );
+    Err((StatusCode::NOT_FOUND, why))
+}
+
+/// A page of keys, in the order of keys and controllers.
+fn page(plugin: &PluginStatus, query: &KeyQuery) -> Value {
+    let mut all = listed(plugin);
+    all.retain(|listing| query.states.is_empty() || query.states.contains(&listing.state));
+    let total = all.len();
+    all.retain(|listing| {
+        query.after.as_ref().is_none_or(|(key, controller)| order(listing) > (key, controller.as_str()))
+    });
+    let left = all.len();
+    if left > query.limit {
+        // Only those of the page need their order.
+        all.select_nth_unstable_by(query.limit, |one, other| order(one).cmp(&order(other)));
+        all.truncate(query.limit);
+    }
+    all.sort_unstable_by(|one, other| order(one).cmp(&order(other)));
+    let next = all.last().filter(|_| left > query.limit).map(|last| format!("{}/{}", last.controller, last.key));
+    json!({
+        "plugin": &*plugin.name,
+        "keys": all.iter().map(KeyListing::to_json).collect::<Vec<_>>(),
+        "total": total,
+        "continue": next,
+    })
+}
+
+/// By what keys are ordered.
+fn order(listing: &KeyListing) -> (&ObjectKey, &str) {
+    (&listing.key, &listing.controller)
+}
+
+fn listed(plugin: &PluginStatus) -> Vec<KeyListing> {
+    plugin.controllers().iter().flat_map(|controller| controller.keys()).collect()
+}
+
+/// The first of `all`, and that there are more.
+fn names(all: impl Iterator<Item = String>) -> String {
+    let mut shown: Vec<String> = Vec::new();
+    for name in all {
+        if shown.contains(&name) {
+            continue;
+        }
+        if shown.len() == MOST_NAMES {
+            shown.push("…".to_owned());
+            break;
+        }
+        shown.push(name);
+    }
+    if shown.is_empty() { "none".to_owned() } else { shown.join(", ") }
+}
+
+impl KeyQuery {
+    fn read(query: &str) -> Result<Self, KeysRefusal> {
+        let mut read = Self { limit: LIMIT, after: None, states: Vec::new() };
+        for part in query.split('&').filter(|part| !part.is_empty()) {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            let value = decoded(value);
+            match name {
+                "limit" => {
+                    let limit = value.parse().ok().filter(|limit| (1..=MOST).contains(limit));
+                    read.limit = limit.ok_or_else(|| bad(format!("limit={value}: it is from 1 to {MOST}")))?;
+                }
+                "continue" => {
+                    let why = || bad(format!("continue={value}: it is what the page before has as `continue`"));
+                    read.after = Some(place(&value).ok_or_else(why)?);
+                }
+                "state" => {
+                    for state in value.split(',') {
+                        read.states.extend(states(state).ok_or_else(|| {
+                            let all: Vec<_> = KeyState::ALL.iter().map(|state| state.as_str()).collect();
+                            bad(format!("state={state}: it is one of {}, or {NOT_DONE}", all.join(", ")))
+                        })?);
+                    }
+                }
+                _ => return Err(bad(format!("{name}: there are limit, continue and state"))),
+            }
+        }
+        Ok(read)
+    }
+}
+
+fn bad(why: String) -> KeysRefusal {
+    (StatusCode::BAD_REQUEST, why + "\n")
+}
+
+/// The states that are meant by the name of one, or of several.
+fn states(name: &str) -> Option<Vec<KeyState>> {
+    let states = KeyState::ALL.into_iter();
+    let meant: Vec<_> = if name == NOT_DONE {
+        states.filter(|state| *state != KeyState::Done).collect()
+    } else {
+        states.filter(|state| state.as_str() == name).collect()
+    };
+    (!meant.is_empty()).then_some(meant)
+}
+
+/// The place that `CONTROLLER/KEY` names.
+fn place(token: &str) -> Option<(ObjectKey, String)> {
+    let (controller, key) = token.split_once('/')?;
+    let key = match key.split_once('/') {
+        Some((namespace, name)) => ObjectKey::namespaced(namespace, name),
+        None => ObjectKey::cluster(key),
+    };
+    Some((key, controller.to_owned()))
+}
+
+/// `text` without the percent signs of a URL. What cannot be meant stays as it is.
+fn decoded(text: &str) -> String {
+    let (bytes, mut read, mut at) = (text.as_bytes(), Vec::with_capacity(text.len()), 0);
+    while let Some(&byte) = bytes.get(at) {
+        let digits = (byte == b'%').then(|| text.get(at + 1..at + 3)).flatten();
+        if let Some(decoded) = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            read.push(decoded);
+            at += 3;
+        } else {
+            read.push(byte);
+            at += 1;
+        }
+    }
+    String::from_utf8_lossy(&read).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio_util::sync::CancellationToken;
+    use windlass_core::outcome::Retry;
+    use windlass_core::queue::{ItemExponential, Queue};
+
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::observe::metrics::HostMetrics;
+    use crate::observe::status::ControllerState;
+
+    /// Of a plugin with two controllers that each have these keys queued.
+    fn status(names: &[&str]) -> Status {
+        let status = Status::new(CancellationToken::new());
+        for name in ["a", "b"] {
+            let metrics = HostMetrics::new().controller("webapp", name);
+            let controller = status.plugin("webapp").controller(name, 1, metrics);
+            let queue = Queue::new(Arc::new(SystemClock::new()), ItemExponential::default());
+            controller.begins(queue.clone());
+            controller.set(ControllerState::Running, None);
+            for key in names {
+                let key = place(&format!("{name}/{key}")).expect("a place").0;
+                queue.add_rate_limited(key, Retry::Counted, Some(Duration::from_mins(1)));
+            }
+        }
+        status
+    }
+
+    fn asked(status: &Status, path: &str, query: &str) -> Result<Value, KeysRefusal> {
+        answer(status, path, Some(query)).expect("it is about keys")
+    }
+
+    #[tokio::test]
+    async fn pages_follow_each_other_until_every_key_of_every_controller_was_there() {
+        let status = status(&["prod/c", "prod/a", "b"]);
+        let (mut seen, mut next) = (Vec::new(), String::new());
+        loop {
+            let page = asked(&status, "/plugins/webapp/keys", &format!("limit=2{next}")).expect("a page");
+            assert_eq!(page["total"], 6);
+            for key in page["keys"].as_array().expect("keys") {
+                seen.push(format!(
+                    "{} {}",
+                    key["key"].as_str().expect("one"),
+                    key["controller"].as_str().expect("one")
+                ));
+            }
+            let Some(token) = page["continue"].as_str() else { break };
+            next = format!("&continue={}", token.replace('/', "%2F"));
+        }
+        assert_eq!(seen, ["b a", "b b", "prod/a a", "prod/a b", "prod/c a", "prod/c b"]);
+    }
+
+    #[tokio::test]
+    async fn a_key_is_found_in_each_controller_with_or_without_a_namespace() {
+        let status = status(&["prod/c", "b"]);
+        for (path, key) in [("prod/c", "prod/c"), ("-/b", "b")] {
+            let found = asked(&status, &format!("/plugins/webapp/keys/{path}"), "").expect("it is there");
+            let controllers: Vec<_> = found["keys"].as_array().expect("keys").iter().collect();
+            assert_eq!(controllers.len(), 2);
+            assert_eq!((&controllers[0]["key"], &controllers[1]["controller"]), (&json!(key), &json!("b")));
+        }
+    }
+
+    #[tokio::test]
+    async fn states_are_chosen_by_their_names() {
+        let status = status(&["prod/a"]);
+        // The controllers have no dispatch here, so their keys are not served.
+        let total = |query: &str| asked(&status, "/plugins/webapp/keys", query).expect("a page")["total"].clone();
+        assert_eq!(total("state=not-served"), 2);
+        assert_eq!(total("state=not-done"), 2);
+        assert_eq!(total("state=done,backoff"), 0);
+    }
+
+    #[tokio::test]
+    async fn what_is_not_there_is_told_with_what_is() {
+        let status = status(&["prod/a"]);
+        let refused = |path: &str, query: &str| asked(&status, path, query).expect_err("refused");
+        let (code, why) = refused("/plugins/shop/keys", "");
+        assert!(code == StatusCode::NOT_FOUND && why.contains("there are: webapp"), "{why}");
+        let (code, why) = refused("/plugins/webapp/keys/prod/b", "");
+        assert!(code == StatusCode::NOT_FOUND && why.contains("knows no prod/b") && why.contains("prod/a"), "{why}");
+        for query in ["limit=0", "limit=x", "state=broken", "continue=x", "sort=name"] {
+            let (code, why) = refused("/plugins/webapp/keys", query);
+            assert!(code == StatusCode::BAD_REQUEST && why.starts_with(query.trim_end_matches("=name")), "{why}");
+        }
+        assert_eq!(refused("/plugins/webapp/keys/prod", "").0, StatusCode::NOT_FOUND);
+        assert!(answer(&status, "/plugins/webapp", None).is_none());
+    }
+
+    #[test]
+    fn percent_signs_are_read_where_they_mean_something() {
+        assert_eq!(["a%2Fb", "100%", "%zz", "%C3%BC"].map(decoded), ["a/b", "100%", "%zz", "ü"]);
+    }
+}

@@ -1,0 +1,346 @@
+//! The calls of one controller, as far as they are remembered for people: of each key that is not done its last ten, and of
+//! those that are, the last of all.
+//!
+//! The memory is bounded: [`MOST_KEYS`] keys with [`MOST_CALLS`] calls each, which is at most about 6 KiB a key, and
+//! [`MOST_RECENT`] calls of keys that are done. Keys that are done and whose calls are not among these take none.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use windlass_core::key_state::CallEnd;
+use windlass_core::object::{ObjectKey, ObjectRef};
+use windlass_core::ports::CallContext;
+use windlass_core::trigger::Triggers;
+
+use super::{locked, shortened};
+
+/// The most keys that are not done whose calls are remembered. With more, those of the key that was called longest ago are
+/// forgotten.
+const MOST_KEYS: usize = 1000;
+/// The calls of one key that are remembered.
+const MOST_CALLS: usize = 10;
+/// The calls of keys that are done, over all of them.
+const MOST_RECENT: usize = 16;
+/// The objects that a call has written, of which it is remembered that it did.
+const MOST_WRITTEN: usize = 3;
+/// The error of one call, in bytes; that of a key's last failure is longer.
+const CALL_ERROR_BYTES: usize = 256;
+
+/// The calls of one controller.
+#[derive(Debug, Default)]
+pub(crate) struct KeyCalls(Mutex<Calls>);
+
+#[derive(Debug, Default)]
+struct Calls {
+    /// As many as there are workers.
+    running: Vec<RunningCall>,
+    stories: HashMap<ObjectKey, KeyStory>,
+    recent: VecDeque<(ObjectKey, EndedCall)>,
+}
+
+#[derive(Debug)]
+struct RunningCall {
+    key: ObjectKey,
+    since: Instant,
+    writes: u32,
+    written: Vec<ObjectRef>,
+}
+
+/// A call that has ended.
+#[derive(Clone, Debug)]
+struct EndedCall {
+    began: Instant,
+    took: Duration,
+    end: CallEnd,
+    error: Option<Arc<str>>,
+    writes: u32,
+    written: Vec<ObjectRef>,
+    triggers: Triggers,
+    trace_id: Arc<str>,
+}
+
+/// The calls of a key that is not done, the oldest first.
+#[derive(Clone, Debug, Default)]
+struct KeyStory {
+    calls: VecDeque<EndedCall>,
+    /// The last error, and when.
+    error: Option<(Arc<str>, Instant)>,
+}
+
+/// The end of a call about a key.
+pub(crate) struct KeyCallEnd<'a> {
+    pub(crate) end: CallEnd,
+    /// Empty: it had none.
+    pub(crate) error: &'a str,
+    pub(crate) context: &'a CallContext,
+}
+
+/// The part of a key's calls that its state follows from, and that lists show.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CallsGlance {
+    /// Since when a call about it runs.
+    pub(super) running: Option<Duration>,
+    /// How its last call ended, if it is not done.
+    pub(super) last: Option<CallEnd>,
+    /// Its last error, and how long ago that was.
+    pub(super) error: Option<(Arc<str>, Duration)>,
+}
+
+impl KeyCalls {
+    /// A call about `key` begins.
+    pub(super) fn begin(&self, key: &ObjectKey) {
+        let running = RunningCall { key: key.clone(), since: Instant::now(), writes: 0, written: Vec::new() };
+        locked(&self.0).running.push(running);
+    }
+
+    /// The call about `key` is over, if its end has not been told.
+    pub(super) fn over(&self, key: &ObjectKey) {
+        locked(&self.0).take(key);
+    }
+
+    /// The call that runs about `key` has written `object`.
+    pub(crate) fn wrote(&self, key: &ObjectKey, object: &ObjectRef) {
+        let mut calls = locked(&self.0);
+        let Some(running) = calls.running.iter_mut().find(|running| running.key == *key) else { return };
+        running.writes = running.writes.saturating_add(1);
+        let is_new = !running.written.iter().any(|it| it.kind == object.kind && it.key == object.key);
+        if is_new && running.written.len() < MOST_WRITTEN {
+            running.written.push(ObjectRef { uid: None, ..object.clone() });
+        }
+    }
+
+    /// The call about `key` has ended so.
+    pub(crate) fn ended(&self, key: &ObjectKey, KeyCallEnd { end, error, context }: KeyCallEnd<'_>) {
+        let mut calls = locked(&self.0);
+        let Some(RunningCall { since, writes, written, .. }) = calls.take(key) else { return };
+        let mut ended = EndedCall {
+            began: since,
+            took: since.elapsed(),
+            end,
+            error: None,
+            writes,
+            written,
+            triggers: context.triggers.clone(),
+            trace_id: context.trace_id.clone(),
+        };
+        if end == CallEnd::Done {
+            let story = calls.stories.remove(key).unwrap_or_default();
+            ended.error = (!error.is_empty()).then(|| cut(error).into());
+            story.calls.into_iter().chain([ended]).for_each(|call| calls.keep_recent(key, call));
+            return;
+        }
+        calls.make_room(key);
+        let story = calls.stories.entry(key.clone()).or_default();
+        if !error.is_empty() {
+            let last = story.calls.back().and_then(|call| call.error.clone());
+            let short = cut(error);
+            // Mostly it is the same each time.
+            ended.error = Some(last.filter(|last| **last == *short).unwrap_or_else(|| short.into()));
+            story.error = Some((shortened(error.to_owned()).into(), Instant::now()));
+        }
+        if story.calls.len() == MOST_CALLS {
+            story.calls.pop_front();
+        }
+        story.calls.push_back(ended);
+    }
+
+    /// Another round begins, which calls about every key.
+    pub(super) fn forget_all(&self) {
+        locked(&self.0).stories.clear();
+    }
+
+    /// How many keys have ended so last, of those that are remembered.
+    pub(super) fn count(&self, is_meant: impl Fn(CallEnd) -> bool) -> usize {
+        let calls = locked(&self.0);
+        calls.stories.values().filter_map(|story| story.calls.back()).filter(|call| is_meant(call.end)).count()
+    }
+
+    /// The keys that are not done or are called about, with what lists show of their calls.
+    pub(super) fn glances(&self) -> HashMap<ObjectKey, CallsGlance> {
+        let calls = locked(&self.0);
+        let keys = calls.stories.keys().chain(calls.running.iter().map(|running| &running.key));
+        keys.map(|key| (key.clone(), calls.glance(key))).collect()
+    }
+
+    /// The same of one key.
+    pub(super) fn glance(&self, key: &ObjectKey) -> CallsGlance {
+        locked(&self.0).glance(key)
+    }
+
+    /// The last errors, the latest first, at most `most` of them: each of another key.
+    pub(super) fn last_errors(&self, most: usize) -> Vec<Value> {
+        let calls = locked(&self.0);
+        let mut failed: Vec<_> =
+            calls.stories.iter().filter_map(|(key, story)| Some((key, story.error.as_ref()?))).collect();
+        failed.sort_by(|(one, (_, at)), (other, (_, then))| then.cmp(at).then_with(|| one.cmp(other)));
+        let shown = failed.into_iter().take(most).map(|(key, (error, at))| {
+            json!({"key": key.to_string(), "error": &**error, "secondsAgo": at.elapsed().as_secs()})
+        });
+        shown.collect()
+    }
+
+    /// The calls about `key`, the latest first.
+    pub(super) fn to_json(&self, key: &ObjectKey) -> Vec<Value> {
+        let calls = locked(&self.0);
+        let recent = calls.recent.iter().filter(|(of, _)| of == key).map(|(_, call)| call);
+        let own = calls.stories.get(key).into_iter().flat_map(|story| &story.calls);
+        let all: Vec<_> = recent.chain(own).collect();
+        all.into_iter().rev().take(MOST_CALLS).map(EndedCall::to_json).collect()
+    }
+}
+
+impl Calls {
+    fn take(&mut self, key: &ObjectKey) -> Option<RunningCall> {
+        let at = self.running.iter().position(|running| running.key == *key)?;
+        Some(self.running.swap_remove(at))
+    }
+
+    fn keep_recent(&mut self, key: &ObjectKey, call: EndedCall) {
+        if self.recent.len() == MOST_RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back((key.clone(), call));
+    }
+
+    /// Forgets the key that was called longest ago, if there is no room for `key`.
+    fn make_room(&mut self, key: &ObjectKey) {
+        if self.stories.len() < MOST_KEYS || self.stories.contains_key(key) {
+            return;
+        }
+        let last = |story: &KeyStory| story.calls.back().map(|call| call.began);
+        let oldest = self.stories.iter().min_by_key(|(_, story)| last(story)).map(|(key, _)| key.clone());
+        if let Some(oldest) = oldest {
+            self.stories.remove(&oldest);
+        }
+    }
+
+    fn glance(&self, key: &ObjectKey) -> CallsGlance {
+        let running = self.running.iter().find(|running| running.key == *key);
+        let story = self.stories.get(key);
+        let error = story.and_then(|story| story.error.as_ref());
+        CallsGlance {
+            running: running.map(|running| running.since.elapsed()),
+            last: story.and_then(|story| story.calls.back()).map(|call| call.end),
+            error: error.map(|(error, at)| (error.clone(), at.elapsed())),
+        }
+    }
+}
+
+impl EndedCall {
+    fn to_json(&self) -> Value {
+        json!({
+            "secondsAgo": rounded(self.began.elapsed()),
+            "tookSeconds": rounded(self.took),
+            "outcome": self.end.as_str(),
+            "error": self.error.as_deref(),
+            "writes": self.writes,
+            "wrote": self.written.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "triggers": self.triggers.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "traceId": &*self.trace_id,
+        })
+    }
+}
+
+/// In seconds, to the millisecond.
+pub(super) fn rounded(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e3).round() / 1e3
+}
+
+fn cut(error: &str) -> &str {
+    &error[..error.floor_char_boundary(CALL_ERROR_BYTES)]
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::object::ObjectKind;
+
+    use super::*;
+    use crate::tests::played::call;
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::namespaced("prod", name)
+    }
+
+    fn called(calls: &KeyCalls, key: &ObjectKey, end: CallEnd, error: &str) {
+        calls.begin(key);
+        calls.ended(key, KeyCallEnd { end, error, context: &call(None).1 });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_that_fails_has_its_last_ten_calls_and_its_last_error() {
+        let (calls, shop) = (KeyCalls::default(), key("shop"));
+        for attempt in 0..12 {
+            called(&calls, &shop, CallEnd::Failed, &format!("no {attempt}"));
+            tokio::time::advance(Duration::from_millis(1500)).await;
+        }
+        let shown = calls.to_json(&shop);
+        assert_eq!(shown.len(), MOST_CALLS);
+        let last = &shown[0];
+        assert_eq!(
+            (&last["error"], &last["outcome"], &last["secondsAgo"]),
+            (&json!("no 11"), &json!("failed"), &json!(1.5))
+        );
+        assert_eq!(shown[9]["error"], "no 2");
+        let glance = calls.glance(&shop);
+        assert_eq!(
+            (glance.last, glance.error.expect("one").0.to_string()),
+            (Some(CallEnd::Failed), "no 11".to_owned())
+        );
+        assert_eq!(calls.count(CallEnd::is_failure), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_that_is_done_is_forgotten_but_for_the_last_calls_of_all() {
+        let (calls, shop) = (KeyCalls::default(), key("shop"));
+        called(&calls, &shop, CallEnd::Failed, "no");
+        called(&calls, &shop, CallEnd::Done, "");
+        assert!(calls.glances().is_empty() && calls.last_errors(10).is_empty());
+        let outcomes: Vec<_> = calls.to_json(&shop).iter().map(|call| call["outcome"].clone()).collect();
+        assert_eq!(outcomes, ["done", "failed"]);
+        (0..MOST_RECENT).for_each(|at| called(&calls, &key(&format!("other-{at}")), CallEnd::Done, ""));
+        assert!(calls.to_json(&shop).is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_has_the_objects_that_it_wrote_and_no_other_key_has_them() {
+        let (calls, shop) = (KeyCalls::default(), key("shop"));
+        let object = |name: &str| ObjectRef { kind: ObjectKind::new("v1", "Secret"), key: key(name), uid: None };
+        calls.begin(&shop);
+        for name in ["a", "a", "b", "c", "d"] {
+            calls.wrote(&shop, &object(name));
+            calls.wrote(&key("other"), &object(name));
+        }
+        assert!(calls.glance(&shop).running.is_some());
+        calls.ended(&shop, KeyCallEnd { end: CallEnd::RequeueAfter, error: "", context: &call(None).1 });
+        let shown = &calls.to_json(&shop)[0];
+        assert_eq!(
+            (&shown["writes"], &shown["wrote"]),
+            (&json!(5), &json!(["Secret prod/a", "Secret prod/b", "Secret prod/c"]))
+        );
+        assert!(calls.glance(&shop).running.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_of_failing_keys_takes_no_more_memory_than_is_told() {
+        let calls = KeyCalls::default();
+        for at in 0..=MOST_KEYS {
+            called(&calls, &key(&at.to_string()), CallEnd::Failed, &"ü".repeat(5000));
+            tokio::time::advance(Duration::from_millis(1)).await;
+        }
+        assert_eq!(calls.glances().len(), MOST_KEYS);
+        assert!(calls.to_json(&key("0")).is_empty(), "it was called longest ago");
+        assert!(calls.glance(&key("1")).error.expect("one").0.len() <= super::super::MOST_ERROR_BYTES + '…'.len_utf8());
+        assert!(calls.to_json(&key("1"))[0]["error"].as_str().expect("one").len() <= CALL_ERROR_BYTES);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_whose_end_nobody_tells_is_over_all_the_same() {
+        let (calls, shop) = (KeyCalls::default(), key("shop"));
+        calls.begin(&shop);
+        calls.over(&shop);
+        assert!(calls.glances().is_empty());
+    }
+}

@@ -1,0 +1,172 @@
+//! Asks a running host at its admin address, by HTTP/1.1 over TCP: for the commands that show what a host does.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use windlass_core::deceptive;
+use windlass_core::error::explained;
+
+use super::view::text;
+
+/// How long a host may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How an answer begins that knows no such path at all, as that of an older host.
+const NO_PATH: &str = "not found;";
+/// The exit code where the host cannot be asked.
+const UNKNOWN: u8 = 2;
+
+/// The host that is asked.
+#[derive(Clone, Debug, Args)]
+pub(super) struct AdminArgs {
+    /// The host's --admin-address, or a port that is forwarded there.
+    #[arg(long, value_name = "ADDRESS", env = "WINDLASS_ADMIN_ADDRESS")]
+    admin_address: String,
+}
+
+/// Why there is nothing to show.
+#[derive(Debug)]
+pub(super) enum AdminFailure {
+    /// The host knows no such thing, and says what there is.
+    NotFound(String),
+    /// The host cannot be asked.
+    Unknown(anyhow::Error),
+}
+
+impl AdminFailure {
+    /// Tells the failure, and which exit code it has.
+    pub(super) fn told(&self) -> ExitCode {
+        match self {
+            Self::NotFound(why) => {
+                eprintln!("windlass: {}", deceptive::escape(why));
+                ExitCode::FAILURE
+            }
+            Self::Unknown(error) => {
+                eprintln!("windlass: {}", deceptive::escape(&explained(&**error)));
+                ExitCode::from(UNKNOWN)
+            }
+        }
+    }
+}
+
+impl AdminArgs {
+    /// The document at `path`.
+    pub(super) async fn look(&self, path: &str) -> Result<Value, AdminFailure> {
+        let address = &self.admin_address;
+        let asking = tokio::time::timeout(PATIENCE, ask(address, path));
+        let asked = asking.await.map_err(|_| anyhow::anyhow!("no answer within {PATIENCE:?}")).and_then(|it| it);
+        let cannot = || {
+            format!(
+                "cannot ask the host at {address} (--admin-address): is it there, was it started with --admin-address, and \
+                 is its port forwarded (kubectl port-forward)?"
+            )
+        };
+        let answer = asked.with_context(cannot).map_err(AdminFailure::Unknown)?;
+        if answer.code() == Some(404) && !answer.body.starts_with(NO_PATH) {
+            return Err(AdminFailure::NotFound(answer.body.trim().to_owned()));
+        }
+        answer
+            .document()
+            .with_context(|| format!("cannot use the answer of the host at {address}"))
+            .map_err(AdminFailure::Unknown)
+    }
+
+    /// The plugins, or the one of that name.
+    pub(super) async fn plugins(&self, only: Option<&str>) -> Result<Vec<Value>, AdminFailure> {
+        let mut shown = self.look("/plugins").await?;
+        let Value::Array(plugins) = shown["plugins"].take() else {
+            let error =
+                anyhow::anyhow!("the host at {} has no list of plugins: is it of this version?", self.admin_address);
+            return Err(AdminFailure::Unknown(error));
+        };
+        let Some(only) = only else { return Ok(plugins) };
+        let names: Vec<_> = plugins.iter().map(|plugin| text(&plugin["name"]).to_owned()).collect();
+        let found: Vec<_> = plugins.into_iter().filter(|plugin| plugin["name"] == only).collect();
+        if found.is_empty() {
+            let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            return Err(AdminFailure::NotFound(format!("there is no plugin {only}; there are: {there}")));
+        }
+        Ok(found)
+    }
+}
+
+/// A part of a URL's path or query.
+pub(super) fn encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~:,".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            // Writing to a text cannot fail.
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}
+
+/// An answer of the admin endpoint.
+#[derive(Debug)]
+pub(super) struct AdminAnswer {
+    /// The status line.
+    line: String,
+    body: String,
+}
+
+impl AdminAnswer {
+    /// The HTTP status. None: the line has none.
+    pub(super) fn code(&self) -> Option<u16> {
+        self.line.split(' ').nth(1)?.parse().ok()
+    }
+
+    /// The document, if that is what the answer has.
+    pub(super) fn document(&self) -> anyhow::Result<Value> {
+        if self.code() != Some(200) {
+            bail!("it answers {}: {}", self.line, self.body.trim());
+        }
+        serde_json::from_str(&self.body).context("it answers something else than a host of this version does")
+    }
+}
+
+/// Reads the JSON document at `path` of the admin endpoint.
+pub(super) async fn get(address: &str, path: &str) -> anyhow::Result<Value> {
+    ask(address, path).await?.document()
+}
+
+/// The answer to GET `path`.
+async fn ask(address: &str, path: &str) -> anyhow::Result<AdminAnswer> {
+    let mut stream = TcpStream::connect(address).await?;
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("it does not answer by HTTP")?;
+    let line = head.lines().next().unwrap_or_default();
+    Ok(AdminAnswer { line: line.to_owned(), body: body.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_has_nothing_that_means_something_in_it() {
+        assert_eq!(encoded("a/b c?ü:d"), "a%2Fb%20c%3F%C3%BC:d");
+    }
+
+    #[tokio::test]
+    async fn an_address_where_nobody_is_says_what_to_do() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let admin_address = listener.local_addr().expect("bound").to_string();
+        drop(listener);
+        let failure = AdminArgs { admin_address }.look("/plugins").await.expect_err("nobody is there");
+        let AdminFailure::Unknown(error) = failure else { panic!("{failure:?}") };
+        let why = explained(&*error);
+        assert!(why.contains("--admin-address") && why.contains("port-forward"), "{why}");
+    }
+}

@@ -1,0 +1,139 @@
+//! `windlass status`: the plugins of a running host, a line each, and what is wrong with them.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::admin::AdminArgs;
+use super::view::{self, ViewFormat, count, cut, size, text, time};
+
+/// How much of a reason a table shows.
+const WHY: usize = 80;
+
+/// Arguments of `windlass status`.
+#[derive(Debug, Args)]
+pub(super) struct StatusArgs {
+    /// Only this plugin.
+    #[arg(value_name = "PLUGIN")]
+    plugin: Option<String>,
+    #[command(flatten)]
+    admin: AdminArgs,
+    /// The output format.
+    #[arg(long, short, value_enum, default_value = "table")]
+    output: ViewFormat,
+}
+
+impl StatusArgs {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        let plugins = match self.admin.plugins(self.plugin.as_deref()).await {
+            Ok(plugins) => plugins,
+            Err(failure) => return Ok(failure.told()),
+        };
+        if !view::print_document(self.output, &json!({"plugins": plugins}))? {
+            let none = || "the host has no plugin: put NAME.wasm into its plugin directory\n".to_owned();
+            let is_wide = self.output == ViewFormat::Wide;
+            super::print(&if plugins.is_empty() { none() } else { rows(&plugins, is_wide) })?;
+        }
+        let is_well = plugins.iter().all(|plugin| plugin["health"]["well"] == true);
+        Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+/// The sum over a plugin's controllers.
+pub(super) fn sum(plugin: &Value, of: impl Fn(&Value) -> &Value) -> String {
+    let controllers = plugin["controllers"].as_array().into_iter().flatten();
+    controllers.filter_map(|controller| of(controller).as_u64()).sum::<u64>().to_string()
+}
+
+fn lease(plugin: &Value) -> &str {
+    let lease = &plugin["lease"];
+    if lease.is_null() {
+        "-"
+    } else if lease["heldHere"] == true {
+        "held"
+    } else {
+        lease["holder"].as_str().map_or("free", |_| "elsewhere")
+    }
+}
+
+fn rows(plugins: &[Value], is_wide: bool) -> String {
+    let mut heading =
+        vec!["NAME", "VERSION", "STATE", "LEASE", "QUEUE", "FAILING", "CPU", "MEMORY", "CACHE", "WRITES", "DENIED"];
+    if is_wide {
+        heading.extend(["DIGEST", "HOLDER", "BACKOFF", "HELD", "SETTLING", "PEAK"]);
+    }
+    heading.push("WHY");
+    let rows = plugins.iter().map(|plugin| {
+        let (usage, health) = (&plugin["usage"], &plugin["health"]);
+        let mut row = vec![
+            text(&plugin["name"]).to_owned(),
+            text(&plugin["version"]).to_owned(),
+            text(&health["state"]).to_owned(),
+            lease(plugin).to_owned(),
+            sum(plugin, |it| &it["queue"]["depth"]),
+            sum(plugin, |it| &it["failing"]),
+            time(&usage["cpuSeconds"]),
+            size(&usage["memoryBytes"]),
+            size(&usage["cacheBytes"]),
+            count(&usage["writes"]),
+            count(&usage["denied"]),
+        ];
+        if is_wide {
+            row.extend([
+                text(&plugin["digest"]).chars().take(12).collect(),
+                text(&plugin["lease"]["holder"]).to_owned(),
+                sum(plugin, |it| &it["queue"]["backoff"]),
+                sum(plugin, |it| &it["queue"]["parked"]),
+                sum(plugin, |it| &it["queue"]["settling"]),
+                size(&usage["memoryPeakBytes"]),
+            ]);
+        }
+        let why = health["why"].as_str().unwrap_or_default();
+        row.push(if is_wide { why.replace('\n', " ") } else { cut(why, WHY) });
+        row
+    });
+    view::table(&heading, &rows.collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn webapp() -> Value {
+        let queue = |depth: u32| json!({"depth": depth, "parked": 1, "settling": 0, "backoff": 2});
+        json!({
+            "name": "webapp", "version": "0.1.0", "digest": "605a0172cb36aaaa", "lease": {"heldHere": true, "holder": "one"},
+            "controllers": [{"queue": queue(3), "failing": 2}, {"queue": queue(1), "failing": 0}, {"queue": null}],
+            "usage": {
+                "cpuSeconds": 1.25, "memoryBytes": 1_114_112, "memoryPeakBytes": 2_097_152, "cacheBytes": 20_480,
+                "writes": 14, "denied": 0,
+            },
+            "health": {"state": "running", "why": null, "well": true},
+        })
+    }
+
+    #[test]
+    fn a_plugin_is_a_line() {
+        let expected = "\
+            NAME    VERSION  STATE    LEASE  QUEUE  FAILING  CPU   MEMORY  CACHE   WRITES  DENIED  WHY\n\
+            webapp  0.1.0    running  held   4      2        1.2s  1.1Mi   20.0Ki  14      0\n";
+        assert_eq!(rows(&[webapp()], false), expected);
+        let wide = rows(&[webapp()], true);
+        for part in ["605a0172cb36 ", " PEAK ", " 2.0Mi", " one "] {
+            assert!(wide.contains(part), "{part:?} in {wide}");
+        }
+        assert!(!wide.contains("605a0172cb36a"), "{wide}");
+    }
+
+    #[test]
+    fn a_plugin_that_does_not_run_says_why_in_one_line() {
+        let lease = json!({"heldHere": false, "holder": "other"});
+        let health = json!({"state": "waiting", "why": "controller web: no kind\nWebApp", "well": false});
+        let plugin = json!({"name": "a", "lease": lease, "health": health, "controllers": [], "usage": {}});
+        let shown = rows(&[plugin], false);
+        let line = shown.lines().nth(1).expect("a line");
+        assert!(line.starts_with("a     -") && line.contains("waiting  elsewhere"), "{shown}");
+        assert!(line.ends_with("controller web: no kind…") && shown.lines().count() == 2, "{shown}");
+    }
+}
