@@ -89,8 +89,9 @@ impl Status {
         self.0.replicas.get()?.unserved(plugin)
     }
 
-    /// An error if the host does not do its work. Otherwise what else an operator should know: that nobody runs a plugin
-    /// is no fault of this replica's, and to take it out of service, or not to go on with a rollout, would mend nothing.
+    /// An error if the host does not do its work. Otherwise what else an operator should know: that nobody runs a plugin, or
+    /// that the API server refuses a list, is no fault of this replica's, and to take it out of service, or not to go on with
+    /// a rollout, would mend nothing.
     pub(crate) fn ready(&self) -> Result<Vec<String>, String> {
         if self.0.stop.is_cancelled() {
             return Err("the host stops".to_owned());
@@ -99,15 +100,20 @@ impl Status {
             return Err("plugins are being loaded".to_owned());
         }
         let plugins = self.plugins();
-        let controllers = plugins.iter().flat_map(|plugin| plugin.controllers());
-        let unready = controllers
-            .filter(|controller| matches!(controller.state().0, ControllerState::Starting | ControllerState::Syncing));
-        let names: Vec<_> = unready.map(|controller| controller.name.to_string()).collect();
-        if !names.is_empty() {
-            return Err(format!("these controllers are starting: {}", names.join(", ")));
+        let (mut starting, mut warnings) = (vec![], vec![]);
+        for controller in plugins.iter().flat_map(|plugin| plugin.controllers()) {
+            match controller.state() {
+                (ControllerState::Syncing, Some(refused)) => warnings.push(format!("{}: {refused}", controller.name)),
+                (ControllerState::Starting | ControllerState::Syncing, _) => starting.push(controller.name.to_string()),
+                _ => {}
+            }
+        }
+        if !starting.is_empty() {
+            return Err(format!("these controllers are starting: {}", starting.join(", ")));
         }
         let unserved = plugins.iter().filter_map(|plugin| Some((&plugin.name, self.unserved(&plugin.name)?)));
-        Ok(unserved.map(|(plugin, why)| format!("{plugin}: {why}")).collect())
+        warnings.extend(unserved.map(|(plugin, why)| format!("{plugin}: {why}")));
+        Ok(warnings)
     }
 
     /// Everything, for `/plugins`.
@@ -166,6 +172,8 @@ mod tests {
         assert_eq!(status.ready(), Ok(vec![]));
         controller.set(ControllerState::Syncing, None);
         assert!(status.ready().is_err());
+        controller.set(ControllerState::Syncing, Some("it may not be listed".to_owned()));
+        assert_eq!(status.ready(), Ok(vec!["webapp/web: it may not be listed".to_owned()]));
         controller.set(ControllerState::Running, None);
         assert_eq!(status.ready(), Ok(vec![]));
         stop.cancel();
