@@ -44,6 +44,11 @@ pub(super) async fn load(path: &Path, limits: &LimitArgs, cache: CacheArgs) -> a
     let (compiler, limits) = (super::compiler()?, limits.limits()?);
     let cache = cache.cache_dir.or_else(default_cache_dir);
     let sandbox = Sandbox::new(SandboxOptions { compiler, limits, cache, ..SandboxOptions::default() })?;
+    load_into(&sandbox, path).await
+}
+
+/// Loads a plugin's file, also one that is named as a version beside another: `NAME.next.wasm`, `NAME.current.wasm`.
+pub(super) async fn load_into(sandbox: &Sandbox, path: &Path) -> anyhow::Result<Arc<Plugin>> {
     let loaded = match windlass_runtime::plugin_of(path) {
         Some(plugin) => sandbox.load_as(&plugin, path).await,
         None => sandbox.load(path).await,
