@@ -1,5 +1,6 @@
 //! `windlass check`, as authors and operators use it; and the engine itself, by the same means.
 
+mod again;
 mod defects;
 mod seeds;
 mod told;
@@ -9,7 +10,7 @@ use std::process::Stdio;
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::process::Command;
 use windlass_tests::{busy, paths};
 
@@ -276,6 +277,16 @@ async fn a_finding_is_told_with_the_fewest_steps_and_can_be_accepted() -> anyhow
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_version_that_waits_is_checked_as_the_plugin_of_its_name() -> anyhow::Result<()> {
+    let folder = Folder::buggy("")?;
+    let next = folder.file("buggy.next.wasm");
+    std::fs::rename(folder.file("buggy.wasm"), &next)?;
+    let (code, out, errors) = check(&[&next.display().to_string(), "--runs", "2"].map(str::to_owned)).await?;
+    ensure!(code == 0 && out.starts_with("buggy "), "{code} {out}{errors}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_checked_says_why() -> anyhow::Result<()> {
     let folder = Folder::buggy("")?;
     let plugin = folder.file("buggy.wasm").display().to_string();
@@ -283,10 +294,15 @@ async fn what_cannot_be_checked_says_why() -> anyhow::Result<()> {
     std::fs::write(&scenario, "apiVersion: windlass.dev/v1alpha1\nkind: Scenario\nname: a\nstpes: []\n")?;
     let scenario = scenario.display().to_string();
     let nothing = folder.file("nothing.wasm").display().to_string();
+    let rule = json!({"name": "lost", "when": {"verbs": ["fly"]}, "then": [{"drop": {}}]});
+    let file = again::file("webapp", &json!([{"name": "it is lost", "class": "lost", "rules": [rule]}]))?;
+    std::fs::write(folder.file("hostile.json"), file.to_string())?;
+    let hostile = folder.file("hostile.json").display().to_string();
     let expected = [
         (vec![nothing.as_str()], "no plugin"),
         (vec![&plugin, "--scenario", &scenario], "line 4"),
         (vec![&plugin, "--again", &scenario], "is no file that a check has written"),
+        (vec![&plugin, "--again", &hostile], "faults[0].rules[0] (0-lost).when.verbs: \"fly\" is none of get"),
         (vec![&plugin, "--budget", "soon"], "--budget"),
     ];
     for (arguments, said) in expected {

@@ -191,7 +191,7 @@ async fn the_rules_are_there_over_http() {
     let put = cluster.send("PUT", "/reactors", &[], rules.as_bytes()).await.expect(StatusCode::OK);
     cluster.get(CONFIG_MAPS).await.refused(503, "ServiceUnavailable");
     let got = cluster.get("/reactors").await.expect(StatusCode::OK);
-    assert_eq!(got["status"]["rules"], json!([{ "name": "no", "matched": 1, "acted": 1 }]));
+    assert_eq!(got["status"]["rules"], json!([{ "name": "no", "matched": 1, "acted": 1, "struck": 1 }]));
     assert_eq!(got["rules"], put["rules"]);
     // What was got can be put.
     cluster.send("PUT", "/reactors", &[], got.to_string().as_bytes()).await.expect(StatusCode::OK);

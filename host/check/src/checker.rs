@@ -8,15 +8,13 @@ use crate::findings::Findings;
 use crate::imports::ImportUse;
 use crate::logs::Notes;
 use crate::plan;
-use crate::report::{Finding, Report, Reproduction, Tried};
+use crate::report::{Finding, Report, Tried};
+use crate::reproduction::Reproduction;
 use crate::scenario::Scenario;
 use crate::shrink;
 use crate::trace::{Happening, Record};
 use crate::verdict;
 use crate::world::{CheckSubject, Run, World, WorldError};
-
-const API_VERSION: &str = "windlass.dev/v1alpha1";
-const KIND: &str = "CheckReproduction";
 
 /// Checks a plugin under a scenario. It must run on a runtime of one thread whose time is paused; the plugin must have been loaded on
 /// it.
@@ -51,22 +49,35 @@ pub async fn check(subject: CheckSubject, scenario: Scenario, mut effort: Effort
     })
 }
 
-/// Has a run again, and answers the findings that it shows now.
+/// A run that was had again.
+#[derive(Debug)]
+pub struct RunAgain {
+    /// The findings that it shows now.
+    pub findings: Vec<Finding>,
+    /// The names of its faults that have not come about: the plugin went another way than it once did, or somebody has changed the
+    /// file.
+    pub missed: Vec<String>,
+}
+
+/// Has the run of a file again, which [`Reproduction::parse`] has read.
 ///
 /// # Errors
 /// The scenario cannot be run at all.
-pub async fn again(subject: CheckSubject, file: Reproduction) -> Result<Vec<Finding>, WorldError> {
+pub async fn again(subject: CheckSubject, file: Reproduction) -> Result<RunAgain, WorldError> {
     let record = Record::default();
     let _logs = hear(&record);
     let world = World::new(subject, file.scenario, record).await?;
     let reference = world.run(&[], file.seed).await;
     let mut checker = Checker { world: &world, reference: &reference, found: Findings::default(), runs: 1 };
+    let mut missed = Vec::new();
     if file.faults.is_empty() {
         checker.without_faults(file.seed, &|_| true).await;
     } else {
-        checker.with_fault(&file.faults, file.seed).await;
+        let struck = checker.with_fault(&file.faults, file.seed).await;
+        let fates = file.faults.iter().zip(struck);
+        missed.extend(fates.filter(|(_, struck)| !struck).map(|(fault, _)| fault.name.clone()));
     }
-    Ok(checker.found.ordered())
+    Ok(RunAgain { findings: checker.found.ordered(), missed })
 }
 
 /// Hears the log of this thread.
@@ -128,7 +139,8 @@ impl Checker<'_> {
             }
             let struck = self.with_fault(&faults, effort.seed).await;
             match &*faults {
-                _ if !struck => tried.unreached += 1,
+                // Of a pair, one alone was tried before.
+                _ if struck.contains(&false) => tried.unreached += 1,
                 [fault] => tried.faults.entry(fault.class.clone()).or_default().tried += 1,
                 _ => tried.pairs += 1,
             }
@@ -137,26 +149,11 @@ impl Checker<'_> {
         tried
     }
 
-    /// Has a run under faults, and judges it. Answers whether one of them struck.
-    async fn with_fault(&mut self, faults: &[Fault], seed: u64) -> bool {
+    /// Has a run under faults, and judges it. Answers whether each of them has come about.
+    async fn with_fault(&mut self, faults: &[Fault], seed: u64) -> Vec<bool> {
         let run = self.world.run(faults, seed).await;
         self.runs += 1;
         self.found.add(verdict::compared(&run, self.reference, faults), faults, &run);
-        run.acted
-    }
-}
-
-impl Finding {
-    /// The file by which `windlass check --again` has its run again.
-    #[must_use]
-    pub fn reproduction(&self, report: &Report, scenario: &Scenario) -> Reproduction {
-        Reproduction {
-            api_version: API_VERSION.to_owned(),
-            kind: KIND.to_owned(),
-            digest: report.digest.clone(),
-            seed: report.seed,
-            scenario: Scenario { steps: self.steps.as_ref().unwrap_or(&scenario.steps).clone(), ..scenario.clone() },
-            faults: self.faults.clone(),
-        }
+        run.struck
     }
 }

@@ -1,9 +1,16 @@
 //! A fault: something that goes wrong in a run, at one place.
 
-use serde::{Deserialize, Serialize};
-use windlass_apiserver::{ClockLeap, CommitSide, ReactorRule};
+use std::time::Duration;
 
-use crate::scenario::ObjectName;
+use serde::{Deserialize, Serialize};
+use windlass_apiserver::{ClockLeap, CommitSide, ReactorDocument, ReactorError, ReactorRule, Reactors};
+
+use crate::scenario::{Misplaced, ObjectName};
+
+/// The longest outage. A world of failing calls goes on for no longer, as each is told.
+const LONGEST_OUTAGE: Duration = Duration::from_hours(24);
+/// The farthest that a clock is set: beyond, there are no dates.
+const FARTHEST: Duration = Duration::from_hours(24 * 366);
 
 /// Something that goes wrong.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -66,6 +73,28 @@ pub enum Deed {
 }
 
 impl Fault {
+    /// Whether all of it can be. Those of a plan can, and those of a file may be a stranger's.
+    ///
+    /// # Errors
+    /// The place of the first mistake, and what it is.
+    pub(crate) fn check(&self) -> Result<(), Misplaced> {
+        let rules = self.rules.iter().enumerate();
+        // Names may be the same here, as in a run.
+        let rules = rules.map(|(index, it)| ReactorRule { name: format!("{index}-{}", it.name), ..it.clone() });
+        Reactors::default().set(ReactorDocument::new(0, rules.collect())).map_err(|error| match error {
+            ReactorError::Rule { place, message } => (place, message),
+            ReactorError::Syntax(message) => ("rules".to_owned(), message),
+        })?;
+        if self.lasts_seconds.is_some_and(|lasts| lasts > LONGEST_OUTAGE.as_secs()) {
+            return Err(("lastsSeconds".to_owned(), format!("at most {}", LONGEST_OUTAGE.as_secs())));
+        }
+        if self.clock.is_some_and(|set| set.by.by > FARTHEST) {
+            return Err(("clock.by".to_owned(), "at most 366 days".to_owned()));
+        }
+        let object = self.at_rest.as_ref().map_or(Ok(()), |rest| rest.object.check());
+        object.map_err(|problem| ("atRest.object".to_owned(), problem))
+    }
+
     /// Whether both can happen in one run: a process ends once, and is swapped once.
     pub(crate) fn goes_with(&self, other: &Fault) -> bool {
         let ends = |fault: &Fault| fault.crash.is_some() || fault.failover.is_some();

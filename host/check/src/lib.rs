@@ -2,7 +2,8 @@
 //!
 //! The host's own engine runs on the embedded API server in one thread, on told time, without a socket. Data flows one way:
 //! a `scenario` says what happens, a `world` runs it under `fault`s, `trace` and `outcome` are what came of it, `verdict` says
-//! what is wrong with that, `plan` which faults to try, `checker` drives all of it, and `report` and `story` are for people.
+//! what is wrong with that, `plan` which faults to try, `checker` drives all of it, `report` and `story` are for people, and by a
+//! `reproduction` a run is had again.
 
 mod baseline;
 mod checker;
@@ -14,6 +15,7 @@ mod logs;
 mod outcome;
 mod plan;
 mod report;
+mod reproduction;
 mod request_line;
 pub mod scenario;
 mod shrink;
@@ -23,12 +25,13 @@ mod verdict;
 mod world;
 
 pub use baseline::{AcceptedFinding, Baseline};
-pub use checker::{again, check};
+pub use checker::{RunAgain, again, check};
 pub use effort::Effort;
 pub use fault::{AtRest, Deed, Failover, Fault, SetClock, WritePoint};
 pub use imports::ImportUse;
 pub use plan::FAULT_CLASSES;
-pub use report::{Coverage, Finding, Report, Reproduction, Tried};
+pub use report::{Coverage, Finding, Report, Tried};
+pub use reproduction::{Reproduction, ReproductionError};
 pub use request_line::RequestLine;
 pub use story::told;
 pub use trace::{Entry, Happening, RequestNote};

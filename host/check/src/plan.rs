@@ -71,6 +71,8 @@ struct RequestPlace {
     /// Among all writes; none: it reads.
     write: Option<usize>,
     code: Option<u16>,
+    /// Of a watch: how many events it has shown.
+    events: usize,
 }
 
 /// Single faults, in an order that tries every class early.
@@ -79,7 +81,7 @@ pub(crate) fn singles(reference: &[Entry], owned: &[(usize, ObjectName)]) -> Vec
     let mut classes: Vec<Vec<Fault>> = vec![crashes(&places), lost(&places), late_restarts(&places)];
     classes.extend([replicas::failovers(&places), replicas::swaps(&places)]);
     classes.extend([foreign_deletes(&places), foreign_edits(&places)]);
-    let of_watches = watch_faults(&places, reference);
+    let of_watches = watch_faults(&places);
     let of_class = |class: &str| of_watches.iter().filter(|fault| fault.class == class).cloned().collect();
     classes.extend(["late", "hidden-events", "watch-ends", "twice"].map(of_class));
     classes.extend(ERRORS.map(|error| errors(&places, error)));
@@ -125,7 +127,7 @@ fn places(reference: &[Entry]) -> Vec<RequestPlace> {
             let nth = seen.entry(line.clone()).and_modify(|nth| *nth += 1).or_insert(1);
             let is_write = line.alters();
             writes += usize::from(is_write);
-            RequestPlace { nth: *nth, write: is_write.then_some(writes), code: note.code, line }
+            RequestPlace { nth: *nth, write: is_write.then_some(writes), code: note.code, events: note.events, line }
         })
         .collect()
 }
@@ -253,26 +255,26 @@ fn foreign_edits(places: &[RequestPlace]) -> Vec<Fault> {
     named.map(|place| place.fault("foreign-edit", happens, Reaction::Edit(edit(place)))).collect()
 }
 
-/// Watches that go wrong, at each of the events that the resource had.
-fn watch_faults(places: &[RequestPlace], reference: &[Entry]) -> Vec<Fault> {
+/// Watches that go wrong, at each of the events that they have shown.
+fn watch_faults(places: &[RequestPlace]) -> Vec<Fault> {
     let watches = places.iter().filter(|place| place.line.verb == "watch" && place.code == Some(200));
     let mut faults = Vec::new();
     for place in watches {
-        let of = place.line.resource.as_str();
-        let changed = |happened: &Happening| match happened {
-            Happening::Request(note) => note.line.writes() && note.line.resource.split('/').next() == Some(of),
-            Happening::Step(_) => true,
-            _ => false,
-        };
-        let events = reference.iter().filter(|entry| changed(&entry.happened)).count().min(MOST_EVENTS);
-        for after in 0..events {
+        let events = place.events.min(MOST_EVENTS);
+        // One that shows nothing may end all the same.
+        for after in 0..events.max(1) {
             let hide = |events| Reaction::Hide(WatchHide { after, events });
             let cut = |with| Reaction::Cut(WatchCut { after, with });
             let from = format!("after {after} events");
             // More than one would be hidden for as long as the world is quiet, and no server does that.
-            faults.push(place.fault("hidden-events", &format!("does not show an event {from}"), hide(1)));
+            if after < events {
+                faults.push(place.fault("hidden-events", &format!("does not show an event {from}"), hide(1)));
+            }
             faults.push(place.fault("watch-ends", &format!("expires {from}"), cut(WatchEnd::Expired)));
             faults.push(place.fault("watch-ends", &format!("loses its connection {from}"), cut(WatchEnd::Drop)));
+        }
+        if events == 0 {
+            continue;
         }
         let all = EventCount { events };
         faults.push(place.fault("twice", "shows each event twice", Reaction::Duplicate(all)));
@@ -316,7 +318,8 @@ mod tests {
 
     fn request(verb: &'static str, resource: &str, name: &str, code: u16) -> Entry {
         let line = RequestLine { verb, resource: resource.into(), namespace: "default".into(), name: name.into() };
-        let happened = Happening::Request(RequestNote { line, code: Some(code) });
+        let events = if verb == "watch" { 3 } else { 0 };
+        let happened = Happening::Request(RequestNote { line, code: Some(code), events });
         Entry { at: Duration::ZERO, happened }
     }
 
@@ -343,6 +346,19 @@ mod tests {
         assert_eq!(names("error-409", &reference).len(), 3, "a read may fail, too, and an Event may not");
         let crashes: Vec<_> = singles(&reference, &[]).into_iter().filter_map(|fault| fault.crash).collect();
         assert_eq!(crashes.iter().map(|crash| crash.write).max(), Some(2));
+    }
+
+    #[test]
+    fn a_watch_goes_wrong_at_the_events_that_it_has_shown_and_at_no_others() {
+        let mut reference = [request("watch", "configmaps", "", 200), request("watch", "pods", "", 200)];
+        let Happening::Request(note) = &mut reference[1].happened else { panic!("a request") };
+        note.events = 0;
+        let of = |class: &str, resource: &str| {
+            names(class, &reference).into_iter().filter(|name| name.starts_with(&format!("watch {resource} "))).count()
+        };
+        let classes = ["hidden-events", "watch-ends", "twice", "late"];
+        assert_eq!(classes.map(|class| of(class, "configmaps")), [3, 6, 1, 2]);
+        assert_eq!(classes.map(|class| of(class, "pods")), [0, 2, 0, 0], "it may end, and shows nothing");
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::fault::Fault;
 use crate::imports::ImportUse;
-use crate::scenario::{Scenario, Step};
+use crate::scenario::Step;
 use crate::trace::Entry;
 use crate::verdict::Rule;
 
@@ -48,7 +48,8 @@ pub struct Tried {
     pub faults: BTreeMap<String, Coverage>,
     /// Pairs of faults.
     pub pairs: usize,
-    /// Runs in which no fault struck: the plugin went another way than in the reference.
+    /// Runs in which a fault has not come about: the plugin went another way than in the reference, or there was nothing left for
+    /// the fault.
     pub unreached: usize,
 }
 
@@ -84,24 +85,6 @@ pub struct Finding {
     /// The happenings of that run.
     #[serde(skip)]
     pub story: Vec<Entry>,
-}
-
-/// All that is needed to have a run again: a file of `windlass check --again`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Reproduction {
-    /// `windlass.dev/v1alpha1`.
-    pub api_version: String,
-    /// `CheckReproduction`.
-    pub kind: String,
-    /// The digest of the plugin that showed it.
-    pub digest: String,
-    /// The seed of the run.
-    pub seed: u64,
-    /// The scenario.
-    pub scenario: Scenario,
-    /// The faults.
-    pub faults: Vec<Fault>,
 }
 
 impl Finding {

@@ -62,13 +62,6 @@ pub enum Happening {
     Warning(String),
 }
 
-impl Happening {
-    /// Whether a fault does this.
-    pub(crate) fn is_of_a_fault(&self) -> bool {
-        matches!(self, Self::Fault | Self::Crash | Self::Stranger(_) | Self::Silence | Self::Swapped)
-    }
-}
-
 /// A request of the host.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -78,6 +71,8 @@ pub struct RequestNote {
     pub line: RequestLine,
     /// The HTTP status of the answer. None: no answer came.
     pub code: Option<u16>,
+    /// Of a watch: how many events it has shown.
+    pub events: usize,
 }
 
 impl RequestNote {
@@ -111,14 +106,23 @@ impl Record {
         *noted = Noted { begun: Some(Instant::now()), imports, ..Noted::default() };
     }
 
-    pub(crate) fn note(&self, happened: Happening) {
+    /// Answers the number of the entry. None: nothing is noted now.
+    pub(crate) fn note(&self, happened: Happening) -> Option<usize> {
         let mut noted = self.noted();
         // Between two runs there is nobody whom it belongs to.
-        let Some(begun) = noted.begun.filter(|_| !noted.muted) else { return };
+        let begun = noted.begun.filter(|_| !noted.muted)?;
         if let Happening::Request(note) = &happened {
             noted.beside += u64::from(note.line.is_event() && note.line.writes() && note.is_carried_out());
         }
         noted.entries.push(Entry { at: begun.elapsed(), happened });
+        Some(noted.entries.len() - 1)
+    }
+
+    /// The watch that this entry is about has shown so many events more.
+    pub(crate) fn shown(&self, entry: usize, events: usize) {
+        if let Some(Entry { happened: Happening::Request(note), .. }) = self.noted().entries.get_mut(entry) {
+            note.events += events;
+        }
     }
 
     /// The plugin has called this import.

@@ -1,11 +1,12 @@
 //! The judgement of runs, by rules that have their sources.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
 use crate::outcome::Difference;
+use crate::scenario::ObjectName;
 use crate::trace::{Entry, Happening, RequestNote};
 use crate::world::Run;
 
@@ -148,9 +149,10 @@ pub(crate) fn compared(run: &Run, reference: &Run, faults: &[Fault]) -> Vec<Verd
     if run.noisy.is_none() {
         verdicts.extend(diverges(run, reference));
     }
-    let allowed = faults.iter().map(|fault| fault.allows).sum();
-    let counts = if faults.iter().any(|fault| fault.hides_ends) { made_while_owned } else { made };
-    verdicts.extend(Verdict::new(Rule::NotNeeded, more(&counts(&run.entries), &counts(&reference.entries), allowed)));
+    let allowed = faults.iter().fold(0_usize, |sum, fault| sum.saturating_add(fault.allows));
+    let hides_ends = faults.iter().any(|fault| fault.hides_ends);
+    let counts = |run: &Run| if hides_ends { made_while_owned(&run.entries, &run.given) } else { made(&run.entries) };
+    verdicts.extend(Verdict::new(Rule::NotNeeded, more(&counts(run), &counts(reference), allowed)));
     verdicts
 }
 
@@ -223,7 +225,8 @@ fn more(found: &Made, wanted: &Made, allowed: usize) -> Vec<String> {
     let beyond = found.iter().filter_map(|(what, count)| {
         let needed = wanted.get(what).copied().unwrap_or_default();
         let (verb, resource) = what;
-        (*count > needed + allowed).then(|| format!("{verb} {resource}: {count} times, and {needed} without the fault"))
+        (*count > needed.saturating_add(allowed))
+            .then(|| format!("{verb} {resource}: {count} times, and {needed} without the fault"))
     });
     beyond.collect()
 }
@@ -235,14 +238,17 @@ fn made(entries: &[Entry]) -> Made {
     count(entries.iter())
 }
 
-/// The same without what happened after the user had deleted something, until the next step.
-fn made_while_owned(entries: &[Entry]) -> Made {
-    let mut after_deletion = false;
+/// The same without what happened after the user had deleted one of their own objects, until the next step: its end may be seen late,
+/// and until then its children are made again. A child that the user has deleted by hand is to be made again, once.
+fn made_while_owned(entries: &[Entry], given: &[ObjectName]) -> Made {
+    let mut of_user: BTreeSet<String> = given.iter().map(ToString::to_string).collect();
+    let mut after_end = false;
     count(entries.iter().filter(|entry| {
         if let Happening::Step(step) = &entry.happened {
-            after_deletion = step.starts_with("delete ");
+            after_end = step.strip_prefix("delete ").is_some_and(|name| of_user.contains(name));
+            of_user.extend(step.strip_prefix("apply ").map(str::to_owned));
         }
-        !after_deletion || entry.happened == Happening::Restart
+        !after_end || entry.happened == Happening::Restart
     }))
 }
 
@@ -258,4 +264,37 @@ fn count<'a>(entries: impl Iterator<Item = &'a Entry>) -> Made {
         *counts.entry((what, note.line.resource.clone())).or_default() += 1;
     }
     counts
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::request_line::RequestLine;
+
+    #[test]
+    fn what_follows_the_end_of_an_owner_does_not_count_and_what_follows_the_end_of_a_child_does() {
+        let entry = |happened| Entry { at: Duration::ZERO, happened };
+        let step = |text: &str| entry(Happening::Step(text.to_owned()));
+        let made = || {
+            let line = RequestLine { verb: "patch", resource: "services".to_owned(), ..RequestLine::default() };
+            entry(Happening::Request(RequestNote { line, code: Some(201), events: 0 }))
+        };
+        let settings = ObjectName {
+            api_version: "v1".to_owned(),
+            kind: "ConfigMap".to_owned(),
+            namespace: "default".to_owned(),
+            name: "settings".to_owned(),
+        };
+        let services = |steps: &[&str]| {
+            let entries: Vec<Entry> = steps.iter().flat_map(|text| [step(text), made()]).collect();
+            let made = made_while_owned(&entries, std::slice::from_ref(&settings));
+            made.get(&("create", "services".to_owned())).copied().unwrap_or_default()
+        };
+        let owner = ["apply Shop default/a", "delete Shop default/a", "apply Shop default/a"];
+        assert_eq!(services(&owner), 2);
+        assert_eq!(services(&["apply Shop default/a", "delete Service default/a"]), 2, "a child that somebody deletes");
+        assert_eq!(services(&["delete ConfigMap default/settings"]), 0, "what was there from the beginning");
+    }
 }

@@ -31,6 +31,27 @@ pub enum ApiReason {
 }
 
 impl ApiReason {
+    /// Every reason. A test of the table of outcomes matches on each, so that none is forgotten there.
+    pub const ALL: [ApiReason; 17] = [
+        Self::NotFound,
+        Self::AlreadyExists,
+        Self::Conflict,
+        Self::Invalid,
+        Self::Forbidden,
+        Self::NotGranted,
+        Self::NotWatched,
+        Self::NamespaceTerminating,
+        Self::TooManyRequests,
+        Self::Expired,
+        Self::Timeout,
+        Self::UnknownOutcome,
+        Self::LeaseLost,
+        Self::ReadOnly,
+        Self::ServerError,
+        Self::TooLarge,
+        Self::Other,
+    ];
+
     /// The reason in the form of Kubernetes' `Status.reason`; also the label of metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -11,26 +11,6 @@ use windlass_core::http::{HttpBody, HttpError, HttpReason, HttpResponse};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::ports::{Claimed, ListPage, ServedKind};
 
-const API_REASONS: [ApiReason; 17] = [
-    ApiReason::NotFound,
-    ApiReason::AlreadyExists,
-    ApiReason::Conflict,
-    ApiReason::Invalid,
-    ApiReason::Forbidden,
-    ApiReason::NotGranted,
-    ApiReason::NotWatched,
-    ApiReason::NamespaceTerminating,
-    ApiReason::TooManyRequests,
-    ApiReason::Expired,
-    ApiReason::Timeout,
-    ApiReason::UnknownOutcome,
-    ApiReason::LeaseLost,
-    ApiReason::ReadOnly,
-    ApiReason::ServerError,
-    ApiReason::TooLarge,
-    ApiReason::Other,
-];
-
 const HTTP_REASONS: [HttpReason; 9] = [
     HttpReason::NotGranted,
     HttpReason::InvalidRequest,
@@ -143,7 +123,7 @@ pub(crate) fn api_error(value: &Value) -> Option<ApiError> {
     let verb = value["verb"].as_str().unwrap_or_default();
     Some(ApiError {
         code: number(&value["code"])?,
-        reason: API_REASONS.into_iter().find(|it| format!("{it:?}") == reason)?,
+        reason: ApiReason::ALL.into_iter().find(|it| format!("{it:?}") == reason)?,
         status_reason: text(value, "statusReason")?,
         message: text(value, "message")?,
         retry_after: value["retryAfterMs"].as_u64().map(Duration::from_millis),

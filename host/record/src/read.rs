@@ -53,8 +53,46 @@ pub struct Recording {
     pub torn: Option<String>,
 }
 
+/// A recording of which not all was read.
+#[derive(Debug)]
+pub struct TornRecording {
+    /// The file.
+    pub path: PathBuf,
+    /// How many of its calls were read.
+    pub calls: usize,
+    /// Why what comes behind them was left out.
+    pub torn: String,
+}
+
 /// The recordings at `path`, in the order of their names.
 pub fn read(path: &Path) -> Result<Vec<Recording>, ReadError> {
+    let whole = |path: PathBuf| -> Result<Option<Recording>, ReadError> {
+        let mut calls = Vec::new();
+        let read = read_file(&path, &mut |call| calls.push(call))?;
+        Ok(read.map(|(header, torn)| Recording { path, header, calls, torn }))
+    };
+    files(path)?.into_iter().filter_map(|file| whole(file).transpose()).collect()
+}
+
+/// Visits the calls of the recordings at `path`, file by file in the order of their names, and call by call: no more than one is in
+/// memory. Answers which of the files were not read whole.
+pub fn visit(path: &Path, mut each: impl FnMut(RecordedCall)) -> Result<Vec<TornRecording>, ReadError> {
+    let mut torn_ones = Vec::new();
+    for path in files(path)? {
+        let mut calls = 0;
+        let read = read_file(&path, &mut |call| {
+            calls += 1;
+            each(call);
+        })?;
+        if let Some((_, Some(torn))) = read {
+            torn_ones.push(TornRecording { path, calls, torn });
+        }
+    }
+    Ok(torn_ones)
+}
+
+/// The files of recordings at `path`, in the order of their names, which is that of time.
+fn files(path: &Path) -> Result<Vec<PathBuf>, ReadError> {
     let mut files = Vec::new();
     if path.is_dir() {
         find(path, &mut files, 3)?;
@@ -65,7 +103,7 @@ pub fn read(path: &Path) -> Result<Vec<Recording>, ReadError> {
     if files.is_empty() {
         return Err(ReadError::None { path: path.to_owned() });
     }
-    files.into_iter().filter_map(|file| read_file(file).transpose()).collect()
+    Ok(files)
 }
 
 fn find(directory: &Path, files: &mut Vec<PathBuf>, depth: usize) -> Result<(), ReadError> {
@@ -82,14 +120,18 @@ fn find(directory: &Path, files: &mut Vec<PathBuf>, depth: usize) -> Result<(), 
     Ok(())
 }
 
-/// None: nothing is in it yet, as when the host was killed as soon as it began.
-fn read_file(path: PathBuf) -> Result<Option<Recording>, ReadError> {
-    let failed = |source| ReadError::Io { path: path.clone(), source };
-    let mut file = BufReader::new(File::open(&path).map_err(failed)?);
+/// Visits the calls of one file. Answers its first line, and why what comes behind the last call was left out. None: nothing is in it
+/// yet, as when the host was killed as soon as it began.
+fn read_file(
+    path: &Path,
+    each: &mut dyn FnMut(RecordedCall),
+) -> Result<Option<(RecordingHeader, Option<String>)>, ReadError> {
+    let failed = |source| ReadError::Io { path: path.to_owned(), source };
+    let mut file = BufReader::new(File::open(path).map_err(failed)?);
     let is_compressed = file.fill_buf().map_err(failed)?.starts_with(&GZIP);
     let source: Box<dyn Read> = if is_compressed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
     let mut lines = RecordingLines { source: BufReader::new(source) };
-    let other = |reason: String| ReadError::Other { path: path.clone(), reason };
+    let other = |reason: String| ReadError::Other { path: path.to_owned(), reason };
     let header: RecordingHeader = match lines.next() {
         RecordingLine::Whole(line) => serde_json::from_str(&line)
             .map_err(|error| other(format!("its first line does not say that it is one ({error})")))?,
@@ -98,23 +140,21 @@ fn read_file(path: PathBuf) -> Result<Option<Recording>, ReadError> {
     if header.format != FORMAT {
         return Err(other(format!("it has the format {}, and this host reads {FORMAT}", header.format)));
     }
-    let (mut calls, mut torn) = (Vec::new(), None);
-    loop {
+    for number in 2_usize.. {
         let problem = match lines.next() {
             RecordingLine::End => break,
             RecordingLine::Torn(problem) => problem,
             RecordingLine::Whole(line) => match serde_json::from_str::<RecordedCall>(&line) {
                 Ok(call) => {
-                    calls.push(call);
+                    each(call);
                     continue;
                 }
-                Err(error) => format!("line {} is no call: {error}", calls.len() + 2),
+                Err(error) => format!("line {number} is no call: {error}"),
             },
         };
-        torn = Some(problem);
-        break;
+        return Ok(Some((header, Some(problem))));
     }
-    Ok(Some(Recording { path, header, calls, torn }))
+    Ok(Some((header, None)))
 }
 
 enum RecordingLine {
@@ -214,6 +254,9 @@ pub(crate) mod tests {
         let file = directory.path().join("x.jsonl");
         fs::write(&file, format!("{}\n{}\n{{\"half\n", header(), call("a"))).expect("written");
         let recordings = read(&file).expect("it is read");
+        let mut visited = Vec::new();
+        let torn = visit(directory.path(), |call| visited.push(call.request.name)).expect("it is read");
+        assert_eq!((visited, torn[0].calls, &torn[0].path), (vec!["a".to_owned()], 1, &file));
         assert_eq!(recordings[0].calls.len(), 1);
         assert!(recordings[0].torn.as_ref().is_some_and(|torn| torn.starts_with("line 3 is no call")));
     }

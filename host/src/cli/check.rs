@@ -1,5 +1,7 @@
 //! `windlass check`: tries a plugin against faults before production does.
 
+mod finding_files;
+
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,10 +15,12 @@ use serde_json::Value;
 use windlass_author::build::{self, BuildRequest};
 use windlass_author::documents;
 use windlass_check::scenario::{self, RecordedScenario, Scenario};
-use windlass_check::{Baseline, CheckSubject, Effort, FAULT_CLASSES, Finding, Report, Reproduction};
+use windlass_check::{Baseline, CheckSubject, Effort, FAULT_CLASSES, Reproduction, RunAgain};
 use windlass_core::error::explained;
+use windlass_policy::regular::read_whole;
 use windlass_wasm::{Limits, Metering, Plugin, Sandbox, SandboxOptions};
 
+use self::finding_files::FindingFiles;
 use super::check_recorded;
 use super::check_report::{self, junit};
 use super::features::FeatureGateArgs;
@@ -31,6 +35,8 @@ const FAILED: u8 = 2;
 const SCENARIOS: &str = "scenarios";
 /// Where the findings are, below the plugin's folder or the current directory.
 const FINDINGS: &str = ".windlass/findings";
+/// The most bytes of a finding's file.
+const MOST_BYTES_AGAIN: u64 = 64 << 20;
 
 /// Arguments of `windlass check`.
 #[derive(Debug, Args)]
@@ -170,7 +176,7 @@ impl CheckArgs {
             cache: self.cache_dir.clone().or_else(windlass_wasm::default_cache_dir),
             ..SandboxOptions::in_one_thread()
         };
-        Ok(Sandbox::new(options)?.load(path).await?)
+        super::examine::load_into(&Sandbox::new(options)?, path).await
     }
 
     fn scenarios(&self, plugin: &Plugin, checked: &CheckedPlugin) -> anyhow::Result<Vec<RecordedScenario>> {
@@ -199,6 +205,7 @@ impl CheckArgs {
 
     async fn check(&self, subject: CheckSubject, checked: &CheckedPlugin) -> anyhow::Result<ExitCode> {
         let baseline = self.baseline.as_deref().map(Baseline::read).transpose()?;
+        let mut kept = FindingFiles::of(checked.folder.join(FINDINGS));
         let mut reports = Vec::new();
         for RecordedScenario { scenario, redacted } in self.scenarios(&subject.plugin, checked)? {
             let began = Instant::now();
@@ -222,7 +229,7 @@ impl CheckArgs {
                 check_recorded::usable(&report, &redacted)?;
             }
             let not_met = baseline.as_ref().map(|it| it.take_out(&mut report)).unwrap_or_default();
-            let files = keep(&report, &scenario, &checked.folder.join(FINDINGS))?;
+            let files = kept.keep(&report, &scenario)?;
             if self.output == ReportFormat::Text {
                 super::print(&check_report::text(&report, began.elapsed(), &files))?;
                 super::print(&check_report::not_met(&not_met))?;
@@ -244,16 +251,20 @@ impl CheckArgs {
     }
 
     async fn again(&self, subject: CheckSubject, file: &Path) -> anyhow::Result<ExitCode> {
-        let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-        let reproduction: Reproduction = serde_json::from_str(&text)
-            .with_context(|| format!("{} is no file that a check has written", file.display()))?;
-        let is_same = reproduction.digest == **subject.plugin.digest();
-        let findings = windlass_check::again(subject, reproduction).await?;
         if self.output != ReportFormat::Text {
             bail!("--again tells a run, and does that in text only");
         }
+        let read = || format!("cannot read {}", file.display());
+        let text = String::from_utf8(read_whole(file, MOST_BYTES_AGAIN).with_context(read)?).with_context(read)?;
+        let reproduction =
+            Reproduction::parse(&text).with_context(|| format!("cannot have the run of {} again", file.display()))?;
+        let is_same = reproduction.digest == **subject.plugin.digest();
+        let RunAgain { findings, missed } = windlass_check::again(subject, reproduction).await?;
         if !is_same {
             super::print("The plugin is another one than that of the finding.\n")?;
+        }
+        for fault in missed {
+            super::print(&check_report::plain(&format!("This fault has not come about: {fault}\n")))?;
         }
         if findings.is_empty() {
             super::print("The run shows nothing wrong.\n")?;
@@ -278,19 +289,6 @@ fn files(named: &Path) -> anyhow::Result<Vec<PathBuf>> {
     files.sort();
     ensure!(!files.is_empty(), "{} has no scenario (*.yaml)", named.display());
     Ok(files)
-}
-
-/// Writes a file for each finding, from which its run can be had again.
-fn keep(report: &Report, scenario: &Scenario, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let write = |index: usize, finding: &Finding| -> anyhow::Result<PathBuf> {
-        let path = folder.join(format!("{}-{}-{}.json", report.scenario, index + 1, finding.rule.name()));
-        let text = serde_json::to_string_pretty(&finding.reproduction(report, scenario))?;
-        std::fs::create_dir_all(folder)
-            .and_then(|()| std::fs::write(&path, text + "\n"))
-            .with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(path)
-    };
-    report.findings.iter().enumerate().map(|(index, finding)| write(index, finding)).collect()
 }
 
 fn show_progress(scenario: &str, done: usize, of: usize) {

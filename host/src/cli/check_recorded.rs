@@ -4,27 +4,26 @@ use std::path::Path;
 
 use anyhow::{anyhow, bail};
 use serde_json::Value;
-use windlass_check::scenario::{self, RecordedScenario};
+use windlass_check::scenario::{self, RecordedHistories, RecordedScenario};
 use windlass_check::{Report, Rule};
-use windlass_record::{RecordedCall, Recording};
+use windlass_record::TornRecording;
 
 /// Makes the scenarios, and says on standard error what they are of. `load` are the definitions, and what else is to be there.
 pub(super) fn scenarios(path: &Path, plugin: &str, load: &[Value]) -> anyhow::Result<Vec<RecordedScenario>> {
-    let mut calls: Vec<RecordedCall> = Vec::new();
-    for Recording { path, calls: read, torn, .. } in windlass_record::read(path)? {
-        if let Some(torn) = torn {
-            eprintln!("windlass: {}: read up to call {}: {torn}", path.display(), read.len());
-        }
-        calls.extend(read);
+    let mut recorded = RecordedHistories::of(plugin);
+    for TornRecording { path, calls, torn } in windlass_record::visit(path, |call| recorded.take(&call))? {
+        eprintln!("windlass: {}: read up to call {calls}: {torn}", path.display());
     }
-    if calls.is_empty() {
+    if recorded.is_empty() {
         bail!("{} has no call", path.display());
     }
-    // Several hosts may have recorded at the same time.
-    calls.sort_by(|a, b| a.began.cmp(&b.began));
-    let made = scenario::from_recorded(plugin, load, &calls)?;
+    let made = scenario::from_recorded(recorded, load)?;
     let (count, objects) = (made.scenarios.len(), made.objects);
     eprintln!("windlass: {count} of {objects} recorded objects become scenarios");
+    if made.left_out > 0 {
+        let left_out = made.left_out;
+        eprintln!("windlass: {left_out} later calls are left out: what the others show is 64 MiB, and no more is kept");
+    }
     for RecordedScenario { scenario, redacted } in &made.scenarios {
         if !redacted.is_empty() {
             let places = redacted.join(", ");

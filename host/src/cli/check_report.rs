@@ -26,7 +26,8 @@ pub(super) fn text(report: &Report, took: Duration, files: &[PathBuf]) -> String
     let classes: Vec<_> = faults.iter().map(|(class, it)| format!("{class} {}/{}", it.tried, it.of)).collect();
     let _ = writeln!(text, "                  {}", classes.join(", "));
     if *unreached > 0 {
-        let _ = writeln!(text, "                  in {unreached} runs the plugin never came to the place of the fault");
+        let why = "the plugin went another way, or there was nothing left for it";
+        let _ = writeln!(text, "                  in {unreached} runs a fault did not come about: {why}");
     }
     let never_called = report.imports.never_called_in_short();
     if !never_called.is_empty() {
@@ -88,7 +89,12 @@ pub(super) fn finding(finding: &Finding, file: Option<&PathBuf>, most: usize) ->
     if let Some(file) = file {
         let _ = writeln!(text, "  again    windlass check PLUGIN --again {}", super::dev::shortened(file).display());
     }
-    text
+    plain(&text)
+}
+
+/// The text without what a terminal would obey: a finding of a stranger's file may have anything in its names.
+pub(super) fn plain(text: &str) -> String {
+    text.chars().map(|it| if it.is_control() && it != '\n' { ' ' } else { it }).collect()
 }
 
 /// The reports as `JUnit` has them, in XML: a case for each rule.

@@ -41,7 +41,7 @@ pub(super) struct ClusterArgs {
 /// Loads a plugin without running it. Its compiled code is kept for the host that will run it: who reviews a file, or grants it
 /// what it asks for, mostly wants it to run soon.
 pub(super) async fn load(path: &Path, limits: &LimitArgs, cache: CacheArgs) -> anyhow::Result<Arc<Plugin>> {
-    load_in(&sandbox(limits, cache)?, path).await
+    load_into(&sandbox(limits, cache)?, path).await
 }
 
 /// Where plugins are loaded.
@@ -51,8 +51,8 @@ pub(super) fn sandbox(limits: &LimitArgs, cache: CacheArgs) -> anyhow::Result<Sa
     Ok(Sandbox::new(SandboxOptions { compiler, limits, cache, ..SandboxOptions::default() })?)
 }
 
-/// Loads a plugin as [`load`] does.
-pub(super) async fn load_in(sandbox: &Sandbox, path: &Path) -> anyhow::Result<Arc<Plugin>> {
+/// Loads a plugin's file, also one that is named as a version beside another: `NAME.next.wasm`, `NAME.current.wasm`.
+pub(super) async fn load_into(sandbox: &Sandbox, path: &Path) -> anyhow::Result<Arc<Plugin>> {
     let loaded = match windlass_runtime::plugin_of(path) {
         Some(plugin) => sandbox.load_as(&plugin, path).await,
         None => sandbox.load(path).await,

@@ -214,7 +214,7 @@ impl RbacArgs {
         let sandbox = examine::sandbox(&self.limits, self.cache.clone())?;
         let mut plugins = Vec::new();
         for file in &files {
-            let plugin = examine::load_in(&sandbox, file).await?;
+            let plugin = examine::load_into(&sandbox, file).await?;
             let is_named = windlass_runtime::plugin_of(file).is_some()
                 || file.file_stem().is_some_and(|stem| *stem == **plugin.name());
             ensure!(is_named, "{} says that it is {}: no host runs it under that name", file.display(), plugin.name());

@@ -160,7 +160,7 @@ impl Callee<'_> {
         }
         let memory = cpu_permit.without(self.room(self.counters.memory_expected())).await;
         let meter = Meter::new(self.limits.clone(), begins(cpu_permit), self.cpu.clone(), memory);
-        let state = CallState::new(meter, world, self.code.script.clone());
+        let state = CallState::new(meter, world, self.code.script.clone(), self.shared.engine.clone());
         Seat { store: self.store(state), instance: None, served: Service::default(), terms }
     }
 

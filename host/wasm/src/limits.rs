@@ -168,7 +168,7 @@ impl Limits {
     pub(crate) fn most_cpu(&self) -> Duration {
         match self.metering {
             Metering::Clock => self.cpu,
-            // Where fuel runs out long before, this only keeps what the host does for the guest from going on for ever.
+            // Where fuel runs out long before, this only keeps what it does not tell from going on for ever.
             Metering::Fuel => self.cpu.saturating_mul(BEYOND_FUEL),
         }
     }
@@ -194,7 +194,8 @@ pub enum Metering {
     /// By the clock of the guest's thread.
     Clock,
     /// By fuel: each instruction of the guest takes some, and the same call is stopped at the same instruction, however busy the
-    /// machine is. One unit stands for a nanosecond. What the host does for the guest takes none.
+    /// machine is. One unit stands for a nanosecond. What the host does for the guest takes none of it: imports have as much again, of
+    /// which each call takes its part.
     Fuel,
 }
 
@@ -296,6 +297,8 @@ pub(crate) enum Value {
     Time(Duration),
     /// As much of it as is told by fuel.
     Fuel(Duration),
+    /// As much of it as the host's work for imports stands for.
+    Imports(Duration),
 }
 
 impl Overrun {
@@ -313,6 +316,10 @@ impl Overrun {
 
     pub(crate) fn fuel(limit: Limit, value: Duration) -> Self {
         Self { limit, value: Value::Fuel(value) }
+    }
+
+    pub(crate) fn imports(limit: Limit, value: Duration) -> Self {
+        Self { limit, value: Value::Imports(value) }
     }
 }
 
@@ -350,6 +357,7 @@ impl fmt::Display for Value {
             Self::Count(count) => write!(f, "{count}"),
             Self::Time(time) => write!(f, "{time:?}"),
             Self::Fuel(time) => write!(f, "the instructions that stand for {time:?}"),
+            Self::Imports(time) => write!(f, "the imports that stand for {time:?}"),
         }
     }
 }

@@ -40,7 +40,15 @@ struct Used {
     log_bytes: usize,
     dropped_log_lines: u64,
     metric_values: u32,
+    /// The host's work for all imports, in the fuel that it stands for.
+    import_fuel: u64,
 }
+
+/// The fuel that one import call stands for, whatever it does: more than the least takes, so that calls without end come to their
+/// limit long before the clock stops them.
+const IMPORT_FUEL: u64 = 10_000;
+/// The same of a byte that it moves: more than a host takes that was built without optimisation.
+const BYTE_FUEL: u64 = 10;
 
 impl Meter {
     /// An account of a call that begins now, in an instance that has `memory` and begins too.
@@ -83,6 +91,9 @@ impl Meter {
         if self.time.left().is_zero() {
             return Err(self.time.overrun());
         }
+        if self.is_out_of_import_fuel() {
+            return Err(Overrun::imports(Limit::Cpu, self.limits.cpu));
+        }
         let (used, most) = (self.cpu.used_within_poll(), self.limits.most_cpu());
         if used < most { Ok(used) } else { Err(Overrun::time(Limit::Cpu, most)) }
     }
@@ -98,6 +109,23 @@ impl Meter {
                 None => leave_thread().await,
             }
         })
+    }
+
+    /// One more import call, of whichever kind. Answers whether there were too many, where fuel tells the processor time.
+    pub(crate) fn import_call(&mut self) -> bool {
+        self.used.import_fuel = self.used.import_fuel.saturating_add(IMPORT_FUEL);
+        self.is_out_of_import_fuel()
+    }
+
+    /// The host reads or makes so many bytes for an import that has no limit of its own.
+    pub(crate) fn import_bytes(&mut self, bytes: usize) {
+        let fuel = (bytes as u64).saturating_mul(BYTE_FUEL);
+        self.used.import_fuel = self.used.import_fuel.saturating_add(fuel);
+    }
+
+    /// The host's work takes no fuel of the guest's, so it has as much of its own.
+    fn is_out_of_import_fuel(&self) -> bool {
+        self.limits.fuel().is_some_and(|most| self.used.import_fuel > most)
     }
 
     /// One more import call that the host works for.
@@ -221,6 +249,7 @@ mod tests {
     use windlass_core::fair::CpuPermit;
 
     use super::*;
+    use crate::limits::Metering;
     use crate::memory::GuestMemory;
     use crate::parked::ParkingLot;
 
@@ -280,6 +309,19 @@ mod tests {
         let mut meter = meter(Limits { log_lines: 2, log_bytes: 10, ..Limits::default() });
         assert_eq!([8, 3, 2, 0].map(|bytes| meter.log_line(bytes)), [true, false, true, false]);
         assert_eq!(meter.dropped_log_lines(), 2);
+    }
+
+    #[test]
+    fn imports_have_fuel_of_their_own_where_fuel_tells_the_time() {
+        let of = |metering| meter(Limits { cpu: Duration::from_micros(25), metering, ..Limits::default() });
+        let mut by_fuel = of(Metering::Fuel);
+        assert_eq!([by_fuel.import_call(), by_fuel.import_call()], [false, false]);
+        by_fuel.import_bytes(501);
+        let overrun = by_fuel.check_time().expect_err("too much").to_string();
+        assert!(overrun.contains("the imports that stand for 25µs of processor time"), "{overrun}");
+        assert!(by_fuel.import_call());
+        let mut by_clock = of(Metering::Clock);
+        assert!((0..100).all(|_| !by_clock.import_call()));
     }
 
     #[test]

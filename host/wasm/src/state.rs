@@ -6,6 +6,7 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use tokio::runtime::Handle;
+use wasmtime::Engine;
 use windlass_core::ports::{CallContext, Ports, Surroundings};
 
 use crate::counters::Counters;
@@ -37,6 +38,8 @@ pub(crate) struct CallState {
     latest: Duration,
     /// None: it has not used WASI.
     wasi: Option<Box<WasiState>>,
+    /// The engine that runs it.
+    engine: Engine,
 }
 
 /// The world to which the imports give access.
@@ -172,10 +175,10 @@ pub(crate) struct ForbiddenImport {
 pub(crate) struct NoScript;
 
 impl CallState {
-    pub(crate) fn new(meter: Meter, world: World, script: Option<Arc<str>>) -> Self {
+    pub(crate) fn new(meter: Meter, world: World, script: Option<Arc<str>>, engine: Engine) -> Self {
         let (waiting_in, last_error, said_by) = (None, None, None);
         let (slept, latest) = (Duration::ZERO, Duration::ZERO);
-        Self { meter, world, script, waiting_in, last_error, said_by, slept, latest, wasi: None }
+        Self { meter, world, script, waiting_in, last_error, said_by, slept, latest, wasi: None, engine }
     }
 
     /// Lets go of all that the call had, so that nothing holds on to it while the instance waits for the next.
@@ -200,6 +203,7 @@ impl CallState {
         let limit = self.meter.limits().random_bytes as usize;
         match usize::try_from(length) {
             Ok(length) if length <= limit => {
+                self.meter.import_bytes(length);
                 let mut bytes = vec![0; length];
                 self.world.fill_random(&mut bytes);
                 Ok(bytes)
@@ -249,6 +253,15 @@ impl CallState {
         if self.world.call().is_some() {
             tracing::trace!(target: "windlass::imports", %import);
         }
+    }
+
+    /// The guest calls an import, of whichever interface: every one comes by here. If there were too many, the guest is stopped where it
+    /// looks at its epoch next, which is the same place each time.
+    pub(crate) fn called(&mut self) -> &mut Self {
+        if self.meter.import_call() {
+            self.engine.increment_epoch();
+        }
+        self
     }
 
     /// Where the guest calls `import`: counts it, and gives what it may act upon. Nothing but `reconcile` may.

@@ -31,7 +31,7 @@ const CASES: [Case; 15] = [
     (Defect::AddWhileRunningIsLost, WebApp, "webapp", &["delay"], 1, 5, Rule::Converges),
     (Defect::FailureIsForgotten, WebApp, "webapp", &["error-500"], 1, 8, Rule::Fails),
     (Defect::ConflictIsForgotten, WebApp, "webapp", &["error-409"], 1, 8, Rule::Converges),
-    (Defect::UnseenDeletionIsKept, WebApp, "webapp", &["hidden-events"], 4, 10, Rule::Steps),
+    (Defect::UnseenDeletionIsKept, WebApp, "webapp", &["hidden-events"], 1, 28, Rule::Steps),
     (Defect::StartQueuesNothing, WebApp, "webapp", &["crash"], 1, 8, Rule::Converges),
     (Defect::RequeueAfterIsIgnored, WebApp, "webapp-by-hand", &[], 1, 2, Rule::Steps),
     (Defect::FormerOwnerIsNotTold, WebApp, "webapp-by-hand", &[], 1, 2, Rule::Steps),

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
+use serde_json::Value;
 use tokio::runtime::Builder;
-use windlass_check::{CheckSubject, Effort, Report, scenario};
+use windlass_check::{CheckSubject, Effort, Report, Reproduction, RunAgain, scenario};
 use windlass_core::features::Features;
 use windlass_tests::{busy, paths};
 use windlass_wasm::{Limits, Metering, Plugin, Sandbox, SandboxOptions};
@@ -46,6 +47,13 @@ impl ToldPlugin {
         let classes = classes.iter().map(|class| (*class).to_owned()).collect();
         let effort = Effort { seed, runs, classes, spent: &|| 0.0, progress: &mut |_, _| {} };
         windlass_check::check(subject, scenario::read(&file)?, effort).await.context("it cannot be checked")
+    }
+
+    /// Has the run of a file again.
+    pub(super) async fn again(&self, file: &Value) -> anyhow::Result<RunAgain> {
+        let subject = CheckSubject { plugin: self.0.clone(), features: Features::default() };
+        let file = Reproduction::parse(&file.to_string())?;
+        windlass_check::again(subject, file).await.context("it cannot be had again")
     }
 }
 

@@ -109,6 +109,22 @@ pub enum Reaction {
     Jump(ClockLeap),
 }
 
+impl Reaction {
+    /// Whether it is about what a watch shows, and not about the request that begins it.
+    pub(crate) fn is_of_watches(&self) -> bool {
+        match self {
+            Self::Hold(_) | Self::Reorder(_) | Self::Duplicate(_) | Self::Hide(_) | Self::Cut(_) => true,
+            Self::Error(_)
+            | Self::Delay(_)
+            | Self::Drop(_)
+            | Self::Older(_)
+            | Self::Expire(_)
+            | Self::Edit(_)
+            | Self::Jump(_) => false,
+        }
+    }
+}
+
 /// No options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -22,6 +22,8 @@ pub struct ReactorCount {
     pub matched: u64,
     /// Those on which it acted.
     pub acted: u64,
+    /// How often it has made a difference: to a request on which it acted, or to an event or the end of a watch.
+    pub struck: u64,
 }
 
 #[derive(Default)]
@@ -39,6 +41,8 @@ struct ActiveRule {
     chance: Chance,
     matched: u64,
     acted: u64,
+    /// Events and ends of watches that are otherwise because of it.
+    disturbed: u64,
 }
 
 /// A request as rules see it.
@@ -118,6 +122,7 @@ impl Reactors {
             name: active.rule.name.clone(),
             matched: active.matched,
             acted: active.acted,
+            struck: active.struck(),
         };
         self.lock().rules.iter().map(count).collect()
     }
@@ -138,6 +143,13 @@ impl Reactors {
             }
         }
         chance.map(|chance| ReactorDecision { reactions, chance })
+    }
+
+    /// An event or the end of a watch is otherwise because of the rule of this name.
+    pub(crate) fn disturbed(&self, name: &str) {
+        if let Some(active) = self.lock().rules.iter_mut().find(|active| active.rule.name == name) {
+            active.disturbed += 1;
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, RuleSet> {
@@ -163,8 +175,15 @@ impl ActiveRule {
             chance,
             matched: 0,
             acted: 0,
+            disturbed: 0,
             rule,
         }
+    }
+
+    /// A rule about nothing but watches makes no difference before it disturbs one.
+    fn struck(&self) -> u64 {
+        let at_once = if self.rule.then.iter().all(Reaction::is_of_watches) { 0 } else { self.acted };
+        at_once + self.disturbed
     }
 
     fn acts_on(&mut self, facts: &RequestFacts) -> bool {

@@ -9,6 +9,7 @@ use futures::{Stream, StreamExt as _};
 use tokio::time::{Instant, sleep_until};
 
 use super::document::{Reaction, WatchEnd, WatchHold};
+use super::rules::Reactors;
 use crate::clock::Chance;
 
 /// A line or frame of a watch.
@@ -27,8 +28,11 @@ pub(crate) struct WatchDropped;
 /// The disturbances of a watch that has yet to begin.
 #[derive(Clone, Debug)]
 pub(crate) struct WatchPlan {
-    pub(crate) reactions: Vec<Reaction>,
+    /// With the name of the rule of each.
+    pub(crate) reactions: Vec<(String, Reaction)>,
     pub(crate) chance: Chance,
+    /// Where it is counted what they do.
+    pub(crate) reactors: Reactors,
 }
 
 /// One reaction at work.
@@ -62,11 +66,13 @@ enum Stage {
 struct Passed {
     events: Vec<WatchEvent>,
     end: Option<WatchEnd>,
+    /// Something is otherwise than without the stage.
+    disturbs: bool,
 }
 
 impl Passed {
     fn on(event: WatchEvent) -> Passed {
-        Passed { events: vec![event], end: None }
+        Passed { events: vec![event], ..Passed::default() }
     }
 }
 
@@ -88,31 +94,31 @@ impl Stage {
         match self {
             Stage::Delay { by, held } => {
                 held.push_back((Instant::now() + *by, event));
-                Passed::default()
+                Passed { disturbs: counts, ..Passed::default() }
             }
             Stage::Gather { until, shuffles, held } => {
                 held.push(event);
                 if held.iter().filter(|held| held.subject.is_some()).count() < *until {
-                    return Passed::default();
+                    return Passed { disturbs: counts, ..Passed::default() };
                 }
                 let mut events = std::mem::take(held);
                 if *shuffles {
                     events = shuffled(events, chance);
                 }
-                Passed { events, end: None }
+                Passed { events, end: None, disturbs: counts }
             }
             Stage::Duplicate { left } if counts && *left > 0 => {
                 *left -= 1;
-                Passed { events: vec![event.clone(), event], end: None }
+                Passed { events: vec![event.clone(), event], end: None, disturbs: true }
             }
             Stage::Hide { after: 0, left } => {
                 // Nor a bookmark: it would say that the client knows what is hidden.
                 *left -= usize::from(counts);
-                Passed { events: Vec::new(), end: (*left == 0).then_some(WatchEnd::Expired) }
+                Passed { events: Vec::new(), end: (*left == 0).then_some(WatchEnd::Expired), disturbs: counts }
             }
             Stage::Cut { after, with } if counts => {
                 *after -= 1;
-                Passed { end: (*after == 0).then_some(*with), ..Passed::on(event) }
+                Passed { end: (*after == 0).then_some(*with), disturbs: *after == 0, ..Passed::on(event) }
             }
             Stage::Hide { after, .. } if counts => {
                 *after -= 1;
@@ -164,7 +170,9 @@ fn shuffled(events: Vec<WatchEvent>, chance: &mut Chance) -> Vec<WatchEvent> {
 
 struct Pipeline<S> {
     source: Pin<Box<S>>,
-    stages: Vec<Stage>,
+    /// With the name of the rule of each.
+    stages: Vec<(String, Stage)>,
+    reactors: Reactors,
     chance: Chance,
     out: VecDeque<Bytes>,
     end: Option<WatchEnd>,
@@ -177,11 +185,14 @@ impl<S: Stream<Item = WatchEvent>> Pipeline<S> {
         if self.end.is_some() {
             return;
         }
-        let Some(found) = self.stages.get_mut(stage) else {
+        let Some((rule, found)) = self.stages.get_mut(stage) else {
             self.out.push_back(event.bytes);
             return;
         };
         let passed = found.take(event, &mut self.chance);
+        if passed.disturbs {
+            self.reactors.disturbed(rule);
+        }
         for event in passed.events {
             self.feed(stage + 1, event);
         }
@@ -193,7 +204,7 @@ impl<S: Stream<Item = WatchEvent>> Pipeline<S> {
     fn release_due(&mut self) {
         let now = Instant::now();
         for stage in 0..self.stages.len() {
-            while let Some(event) = self.stages[stage].next_due(now) {
+            while let Some(event) = self.stages[stage].1.next_due(now) {
                 self.feed(stage + 1, event);
             }
         }
@@ -201,7 +212,7 @@ impl<S: Stream<Item = WatchEvent>> Pipeline<S> {
 
     fn release_all(&mut self) {
         for stage in 0..self.stages.len() {
-            for event in self.stages[stage].rest() {
+            for event in self.stages[stage].1.rest() {
                 self.feed(stage + 1, event);
             }
         }
@@ -225,7 +236,7 @@ impl<S: Stream<Item = WatchEvent>> Pipeline<S> {
                     return Some(Err(WatchDropped));
                 }
             }
-            let due = self.stages.iter().filter_map(Stage::due).min();
+            let due = self.stages.iter().filter_map(|(_, stage)| stage.due()).min();
             tokio::select! {
                 biased;
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => self.release_due(),
@@ -247,14 +258,19 @@ pub(crate) fn disturbed<S>(
 where
     S: Stream<Item = WatchEvent>,
 {
-    let stages: Vec<Stage> = plan.reactions.iter().filter_map(Stage::new).collect();
-    let at_once = stages.iter().find_map(|stage| match stage {
-        Stage::Cut { after: 0, with } => Some(*with),
+    let stages = plan.reactions.iter().filter_map(|(rule, reaction)| Some((rule.clone(), Stage::new(reaction)?)));
+    let stages: Vec<(String, Stage)> = stages.collect();
+    let at_once = stages.iter().find_map(|(rule, stage)| match stage {
+        Stage::Cut { after: 0, with } => {
+            plan.reactors.disturbed(rule);
+            Some(*with)
+        }
         _ => None,
     });
     let pipeline = Pipeline {
         source: Box::pin(source),
         stages,
+        reactors: plan.reactors.clone(),
         chance: plan.chance.clone(),
         out: VecDeque::new(),
         end: at_once,
@@ -269,7 +285,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reactors::{EventCount, WatchCut, WatchHide};
+    use crate::reactors::{EventCount, ReactorDocument, ReactorRule, RequestFacts, WatchCut, WatchHide};
 
     fn events(names: &str) -> Vec<WatchEvent> {
         let event = |(number, name): (usize, char)| WatchEvent {
@@ -279,8 +295,13 @@ mod tests {
         names.chars().enumerate().map(event).collect()
     }
 
+    fn plan(reactions: Vec<Reaction>, seed: u64) -> WatchPlan {
+        let reactions = reactions.into_iter().map(|reaction| ("rule".to_owned(), reaction)).collect();
+        WatchPlan { reactions, chance: Chance::new(Some(seed)), reactors: Reactors::default() }
+    }
+
     async fn seen(names: &str, reactions: Vec<Reaction>, seed: u64) -> Vec<String> {
-        let plan = WatchPlan { reactions, chance: Chance::new(Some(seed)) };
+        let plan = plan(reactions, seed);
         let stream = disturbed(futures::stream::iter(events(names)), &plan, Bytes::from("410"));
         let text = |item: Result<Bytes, WatchDropped>| {
             item.map_or_else(|_| "dropped".to_owned(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
@@ -309,6 +330,34 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_rule_counts_as_struck_once_it_makes_a_difference() {
+        let strikes = async |reaction: Reaction, names: &str| {
+            let rule = ReactorRule { name: "rule".to_owned(), then: vec![reaction.clone()], ..ReactorRule::default() };
+            let reactors = Reactors::default();
+            reactors.set(ReactorDocument::new(1, vec![rule])).expect("a rule");
+            let facts = RequestFacts {
+                verb: "watch".to_owned(),
+                resource: "pods".to_owned(),
+                namespace: String::new(),
+                name: String::new(),
+                user_agent: String::new(),
+            };
+            assert!(reactors.decide(&facts).is_some(), "it is about the watch");
+            let plan = WatchPlan { reactors: reactors.clone(), ..plan(vec![reaction], 1) };
+            let source = futures::stream::iter(events(names));
+            let _: Vec<_> = disturbed(source, &plan, Bytes::from("410")).collect().await;
+            (reactors.counts()[0].acted, reactors.counts()[0].struck)
+        };
+        let hide = |after| Reaction::Hide(WatchHide { after, events: 1 });
+        assert_eq!([strikes(hide(1), "ab").await, strikes(hide(2), "ab-").await], [(1, 1), (1, 0)]);
+        let cut = |after| Reaction::Cut(WatchCut { after, with: WatchEnd::Drop });
+        let cuts = [strikes(cut(0), "").await, strikes(cut(2), "ab").await, strikes(cut(3), "ab").await];
+        assert_eq!(cuts, [(1, 1), (1, 1), (1, 0)]);
+        let twice = || Reaction::Duplicate(EventCount { events: 9 });
+        assert_eq!([strikes(twice(), "ab").await, strikes(twice(), "-").await], [(1, 2), (1, 0)]);
+    }
+
+    #[tokio::test]
     async fn another_order_is_none_for_a_single_object() {
         let reorder = || vec![Reaction::Reorder(EventCount { events: 4 })];
         let mut orders = std::collections::BTreeSet::new();
@@ -325,7 +374,7 @@ mod tests {
     async fn held_events_come_late_and_in_order() {
         let begun = Instant::now();
         let hold = vec![Reaction::Hold(WatchHold::For(std::time::Duration::from_secs(5)))];
-        let plan = WatchPlan { reactions: hold, chance: Chance::new(Some(1)) };
+        let plan = plan(hold, 1);
         // The source goes on for ever, so that what comes has waited for its time.
         let source = futures::stream::iter(events("ab")).chain(futures::stream::pending());
         let stream = disturbed(source, &plan, Bytes::new());

@@ -126,12 +126,13 @@ async fn before(
             | Reaction::Duplicate(_)
             | Reaction::Hide(_)
             | Reaction::Cut(_) => {
-                of_watch.push(reaction.clone());
+                of_watch.push((rule.clone(), reaction.clone()));
             }
         }
     }
     if !of_watch.is_empty() {
-        parts.extensions.insert(WatchPlan { reactions: of_watch, chance: decision.chance.clone() });
+        let (chance, reactors) = (decision.chance.clone(), context.reactors.clone());
+        parts.extensions.insert(WatchPlan { reactions: of_watch, chance, reactors });
     }
     Ok(None)
 }

@@ -114,6 +114,17 @@ pub struct ObjectCount {
 }
 
 impl ObjectName {
+    /// Whether it can stand in the path of a request. The rest is the API server's to refuse.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let ObjectName { api_version, kind, namespace, name } = self;
+        checked_kind(api_version, kind)?;
+        let is_no_name = |text: &&String| text.contains(|it: char| "/?#%\\".contains(it) || it.is_control());
+        match [namespace, name].into_iter().find(is_no_name) {
+            Some(text) => Err(format!("{text:?} is no name")),
+            None => Ok(()),
+        }
+    }
+
     /// The name of an object. What it does not have is empty, and its namespace by default `default`.
     pub(crate) fn of(object: &Value) -> ObjectName {
         let text = |pointer| object.pointer(pointer).and_then(Value::as_str);
@@ -125,6 +136,18 @@ impl ObjectName {
             name: owned("/metadata/name"),
         }
     }
+}
+
+/// Whether a kind can be asked for.
+pub(super) fn checked_kind(api_version: &str, kind: &str) -> Result<(), String> {
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || ".-".contains(it);
+    if api_version.matches('/').count() > 1 || !api_version.chars().all(|it| is_plain(it) || it == '/') {
+        return Err(format!("{api_version:?} is no apiVersion, which is like v1 or apps/v1"));
+    }
+    if !kind.chars().all(is_plain) {
+        return Err(format!("{kind:?} is no kind, which is like Deployment"));
+    }
+    Ok(())
 }
 
 impl std::fmt::Display for ObjectName {
@@ -140,10 +163,17 @@ pub(super) mod durations {
     use jiff::SignedDuration;
     use serde::{Deserialize as _, Deserializer, Serializer, de};
 
+    /// For how long a world may go on.
+    const LONGEST: Duration = Duration::from_hours(24 * 366);
+
     pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         let signed: Option<SignedDuration> = text.parse().ok();
         let duration = signed.and_then(|signed| Duration::try_from(signed).ok());
-        duration.ok_or_else(|| format!("{text:?} is no duration, which is like 250ms, 2s or 1h30m"))
+        match duration {
+            Some(duration) if duration <= LONGEST => Ok(duration),
+            Some(_) => Err(format!("{text:?} is too long: at most 366 days")),
+            None => Err(format!("{text:?} is no duration, which is like 250ms, 2s or 1h30m")),
+        }
     }
 
     pub(crate) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

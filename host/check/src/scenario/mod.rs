@@ -16,9 +16,9 @@ use windlass_apiserver::StandIns;
 
 pub use self::document::{ObjectCondition, ObjectCount, ObjectName, ObjectPatch, ObjectValues};
 pub use self::draft::{DraftError, draft};
-pub(crate) use self::read::document;
+pub(crate) use self::read::{Misplaced, document};
 pub use self::read::{ScenarioError, manifests, read};
-pub use self::recorded::{RecordedError, RecordedScenario, RecordedScenarios, from_recorded};
+pub use self::recorded::{RecordedError, RecordedHistories, RecordedScenario, RecordedScenarios, from_recorded};
 
 /// The happenings of a world, with all their objects.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use windlass_apiserver::Condition;
 
-use super::document::{ObjectSource, ScenarioDocument, StepDocument, durations};
-use super::{Expectation, ObjectCondition, Scenario, Step};
+use super::document::{ObjectSource, ScenarioDocument, StepDocument, checked_kind, durations};
+use super::{Expectation, ObjectCondition, ObjectName, Scenario, Step};
 
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "Scenario";
@@ -59,28 +59,76 @@ pub fn read(path: &Path) -> Result<Scenario, ScenarioError> {
             StepDocument::Patch(change) => steps.push(Step::Patch(change)),
             StepDocument::Delete(name) => steps.push(Step::Delete(name)),
             StepDocument::Advance(by) => steps.push(Step::Advance(durations::parse(&by).map_err(wrong)?)),
-            StepDocument::Wait(until) => steps.push(Step::Wait(checked(until).map_err(wrong)?)),
+            StepDocument::Wait(until) => {
+                check(&until).map_err(wrong)?;
+                steps.push(Step::Wait(until));
+            }
         }
     }
-    let expect = document.expect.into_iter().map(checked).collect::<Result<_, _>>().map_err(malformed)?;
-    Ok(Scenario { name: document.name, load, stand_ins: document.stand_ins, steps, expect })
+    let ScenarioDocument { name, stand_ins, expect, .. } = document;
+    let scenario = Scenario { name, load, stand_ins, steps, expect };
+    scenario.check().map_err(|(place, problem)| malformed(format!("{place}: {problem}")))?;
+    Ok(scenario)
+}
+
+/// A mistake: its place in a document, such as `steps[2]`, and what it is.
+pub(crate) type Misplaced = (String, String);
+
+impl Scenario {
+    /// Whether all of it can be: a file of a finding may be a stranger's.
+    ///
+    /// # Errors
+    /// The place of the first mistake, and what it is.
+    pub(crate) fn check(&self) -> Result<(), Misplaced> {
+        self.parsed_stand_ins().map_err(|error| ("standIns".to_owned(), error.to_string()))?;
+        let at = |list: &str, index: usize| format!("{list}[{index}]");
+        for (index, object) in self.load.iter().enumerate() {
+            check_manifest(object).map_err(|problem| (at("load", index), problem))?;
+        }
+        for (index, step) in self.steps.iter().enumerate() {
+            let checked = match step {
+                Step::Apply(object) => check_manifest(object),
+                Step::Patch(patch) => patch.object.check(),
+                Step::Delete(name) => name.check(),
+                Step::Wait(until) => check(until),
+                Step::Advance(_) => Ok(()),
+            };
+            checked.map_err(|problem| (at("steps", index), problem))?;
+        }
+        for (index, expectation) in self.expect.iter().enumerate() {
+            check(expectation).map_err(|problem| (at("expect", index), problem))?;
+        }
+        Ok(())
+    }
+}
+
+fn check_manifest(object: &Value) -> Result<(), String> {
+    if object.is_object() { ObjectName::of(object).check() } else { Err("it is no object".to_owned()) }
 }
 
 /// Whether what is written as pointers are some, and as a condition one.
-fn checked(expectation: Expectation) -> Result<Expectation, String> {
-    match &expectation {
+fn check(expectation: &Expectation) -> Result<(), String> {
+    match expectation {
         Expectation::Has(object) => {
+            object.object.check()?;
             let wrong = object.values.keys().find(|pointer| !pointer.starts_with('/'));
             if let Some(pointer) = wrong {
                 return Err(format!("{pointer:?} is no JSON pointer, which is like /status/readyReplicas"));
             }
         }
-        Expectation::Holds(ObjectCondition { cel, .. }) => {
+        Expectation::Holds(ObjectCondition { object, cel }) => {
+            object.check()?;
             Condition::compile(cel).map_err(|error| format!("the condition {cel:?}:\n{error}"))?;
         }
-        Expectation::Absent(_) | Expectation::Count(_) => {}
+        Expectation::Absent(name) => name.check()?,
+        Expectation::Count(count) => {
+            checked_kind(&count.api_version, &count.kind)?;
+            let (kind, name) = (count.kind.clone(), String::new());
+            let namespace = count.namespace.clone().unwrap_or_default();
+            ObjectName { api_version: count.api_version.clone(), kind, namespace, name }.check()?;
+        }
     }
-    Ok(expectation)
+    Ok(())
 }
 
 fn objects(source: ObjectSource, folder: &Path) -> Result<Vec<Value>, ScenarioError> {

@@ -1,12 +1,15 @@
 //! Scenarios of what production has shown: each object that recorded calls were made for becomes one. It is created as it was
 //! first seen, changed as its spec was, and deleted if it was; what else the plugin was shown is there from the beginning.
 
+mod objects;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value, json};
-use windlass_core::pointer;
+use jiff::Timestamp;
+use serde_json::{Value, json};
 use windlass_record::{RecordedCall, RecordedImport, is_redacted};
 
+use self::objects::{difference, embedded, leaves, of_kind, parsed, spec, wanted};
 use super::document::{ObjectName, ObjectPatch};
 use super::draft::field_changes;
 use super::{Scenario, Step};
@@ -17,6 +20,8 @@ const MOST_SCENARIOS: usize = 8;
 const MOST_STATES: usize = 24;
 /// The most objects that are there beside one from the beginning.
 const MOST_BESIDE: usize = 200;
+/// About the most bytes of objects and names that are kept of recordings, however long they are.
+const MOST_KEPT: usize = 64 << 20;
 
 /// Why no scenario can be made of recordings.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,6 +53,27 @@ pub struct RecordedScenarios {
     pub scenarios: Vec<RecordedScenario>,
     /// How many objects were recorded.
     pub objects: usize,
+    /// How many calls of the plugin were left out, as what is kept of others is the most that is.
+    pub left_out: usize,
+}
+
+/// The histories that recorded calls show, which are taken one by one: of each object its states, and what is beside it.
+///
+/// No more than about 64 MiB are kept. When they are full, further calls are counted and left out.
+#[derive(Debug)]
+pub struct RecordedHistories {
+    plugin: String,
+    /// Calls of the plugin.
+    calls: usize,
+    left_out: usize,
+    /// Other plugins that are recorded there.
+    others: BTreeSet<String>,
+    histories: BTreeMap<ObjectName, ObjectHistory>,
+    /// The objects that the plugin makes.
+    written: BTreeSet<ObjectName>,
+    /// The bytes of all that is kept, as texts.
+    kept: usize,
+    most: usize,
 }
 
 /// The scenario of one recorded object.
@@ -59,32 +85,79 @@ pub struct RecordedScenario {
     pub redacted: Vec<String>,
 }
 
-/// Makes scenarios of `calls` of `plugin`, which are in the order of time. `load` has the definitions of kinds, and what else is to be
-/// there.
-///
+impl RecordedHistories {
+    /// Those of `plugin`, of which nothing is known yet.
+    #[must_use]
+    pub fn of(plugin: &str) -> Self {
+        Self {
+            plugin: plugin.to_owned(),
+            calls: 0,
+            left_out: 0,
+            others: BTreeSet::new(),
+            histories: BTreeMap::new(),
+            written: BTreeSet::new(),
+            kept: 0,
+            most: MOST_KEPT,
+        }
+    }
+
+    /// Whether there was no call, of any plugin.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.calls == 0 && self.others.is_empty()
+    }
+
+    /// Takes the next call. One that is older than another of the same object is left out: two hosts have recorded by turns.
+    pub fn take(&mut self, call: &RecordedCall) {
+        let plugin = &call.component.plugin;
+        if *plugin != self.plugin {
+            if self.kept < self.most && self.others.insert(plugin.clone()) {
+                self.kept += plugin.len();
+            }
+            return;
+        }
+        self.calls += 1;
+        if self.kept >= self.most {
+            self.left_out += 1;
+            return;
+        }
+        let history = self.histories.entry(primary(call)).or_default();
+        self.kept += history.take(call);
+        for name in made(call) {
+            let bytes = name.to_string().len();
+            self.kept += if self.written.insert(name) { bytes } else { 0 };
+        }
+    }
+}
+
 /// The first scenario is of the object with the most states; it also changes each field by its schema, and deletes and creates the
 /// object, as a scenario without recordings does. Each further one is of the object with the most values that none before it has. At
 /// most 8 are made, and none of an object that has no other values.
-pub fn from_recorded(plugin: &str, load: &[Value], calls: &[RecordedCall]) -> Result<RecordedScenarios, RecordedError> {
-    let (own, others): (Vec<_>, Vec<_>) = calls.iter().partition(|call| call.component.plugin == plugin);
-    if own.is_empty() {
-        let recorded: BTreeSet<_> = others.iter().map(|call| call.component.plugin.clone()).collect();
-        let recorded = recorded.into_iter().collect();
-        return Err(RecordedError::OtherPlugins { plugin: plugin.to_owned(), recorded });
-    }
-    let mut histories: BTreeMap<ObjectName, ObjectHistory> = BTreeMap::new();
-    for call in &own {
-        histories.entry(primary(call)).or_default().take(call);
+pub fn from_recorded(recorded: RecordedHistories, load: &[Value]) -> Result<RecordedScenarios, RecordedError> {
+    let RecordedHistories { plugin, calls, left_out, others, mut histories, written, .. } = recorded;
+    if calls == 0 {
+        return Err(RecordedError::OtherPlugins { plugin, recorded: others.into_iter().collect() });
     }
     histories.retain(|_, history| !history.states.is_empty());
     if histories.is_empty() {
-        return Err(RecordedError::NoObjects { plugin: plugin.to_owned(), calls: own.len() });
+        return Err(RecordedError::NoObjects { plugin, calls });
     }
-    let written: BTreeSet<ObjectName> = own.iter().flat_map(|call| made(call)).collect();
     let objects = histories.len();
+    let mut names = BTreeSet::new();
     let chosen = richest(&histories).into_iter().enumerate();
-    let scenarios = chosen.map(|(index, name)| histories[&name].scenario(&name, load, &written, index == 0)).collect();
-    Ok(RecordedScenarios { scenarios, objects })
+    let scenarios = chosen.map(|(index, name)| {
+        let mut made = histories[&name].scenario(&name, load, &written, index == 0);
+        // A name with dashes in it may be that of two objects.
+        let told = made.scenario.name.clone();
+        for number in 2.. {
+            if names.insert(made.scenario.name.clone()) {
+                break;
+            }
+            made.scenario.name = format!("{told}-{number}");
+        }
+        made
+    });
+    Ok(RecordedScenarios { scenarios: scenarios.collect(), objects, left_out })
 }
 
 /// The object that a call was made for.
@@ -142,16 +215,27 @@ struct ObjectHistory {
     states: Vec<Option<Value>>,
     /// Other objects that the plugin was shown, as they were first.
     beside: BTreeMap<ObjectName, Value>,
+    /// When the last call about it began.
+    latest: Option<Timestamp>,
 }
 
 impl ObjectHistory {
-    fn take(&mut self, call: &RecordedCall) {
-        let object = call.request.object.as_deref().and_then(parsed).map(wanted);
+    /// Answers how many bytes more it keeps.
+    fn take(&mut self, call: &RecordedCall) -> usize {
+        let began: Option<Timestamp> = call.began.parse().ok();
+        if began.is_some() && began < self.latest {
+            return 0;
+        }
+        self.latest = began;
+        let mut kept = 0;
+        let text = call.request.object.as_deref();
+        let object = text.and_then(parsed).map(wanted);
         let was_there = matches!(self.states.last(), Some(Some(_)));
         let is_going = call.request.deleting || object.is_none();
         if let Some(object) = object.filter(|_| !is_going || self.states.is_empty()) {
             let is_news = self.states.last().is_none_or(|last| last.as_ref().map(spec) != Some(spec(&object)));
             if is_news && self.states.len() < MOST_STATES {
+                kept += text.map_or(0, str::len);
                 self.states.push(Some(object));
             }
             if is_going {
@@ -163,9 +247,14 @@ impl ObjectHistory {
         for object in shown(call) {
             let name = ObjectName::of(&object);
             if self.beside.len() < MOST_BESIDE {
-                self.beside.entry(name).or_insert_with(|| wanted(object));
+                self.beside.entry(name).or_insert_with(|| {
+                    let object = wanted(object);
+                    kept += object.to_string().len();
+                    object
+                });
             }
         }
+        kept
     }
 
     /// All that its states have in values, and whether it was deleted.
@@ -269,74 +358,6 @@ fn shown(call: &RecordedCall) -> Vec<Value> {
             && object["metadata"]["name"].is_string()
     });
     found
-}
-
-/// An item of a list may not say what it is.
-fn of_kind(mut object: Value, kind: &Value) -> Value {
-    for field in ["apiVersion", "kind"] {
-        if object[field].is_null() {
-            object[field] = kind[field].clone();
-        }
-    }
-    object
-}
-
-fn parsed(text: &str) -> Option<Value> {
-    serde_json::from_str(text).ok().filter(Value::is_object)
-}
-
-/// An object that stands as text in a document.
-fn embedded(text: &Value) -> Option<Value> {
-    parsed(text.as_str()?)
-}
-
-/// An object as its user wants it: without what the server, controllers and kubectl have added.
-fn wanted(mut object: Value) -> Value {
-    const KEPT: [&str; 4] = ["name", "namespace", "labels", "annotations"];
-    if let Some(fields) = object.as_object_mut() {
-        fields.remove("status");
-    }
-    if let Some(metadata) = object["metadata"].as_object_mut() {
-        metadata.retain(|field, _| KEPT.contains(&field.as_str()));
-        if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
-            annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
-        }
-    }
-    object
-}
-
-/// The fields by which one state of an object is another one: its spec, or its data.
-fn spec(object: &Value) -> Map<String, Value> {
-    let fields = object.as_object().cloned().unwrap_or_default();
-    fields.into_iter().filter(|(field, _)| !matches!(field.as_str(), "apiVersion" | "kind" | "metadata")).collect()
-}
-
-/// The merge patch that makes `after` of `before`.
-fn difference(before: &Value, after: &Value) -> Value {
-    let (Value::Object(of_before), Value::Object(of_after)) = (before, after) else { return after.clone() };
-    let gone =
-        of_before.keys().filter(|field| !of_after.contains_key(*field)).map(|field| (field.clone(), Value::Null));
-    let others = of_after.iter().filter(|(field, value)| of_before.get(*field) != Some(value));
-    let others = others
-        .map(|(field, value)| (field.clone(), difference(&of_before.get(field).cloned().unwrap_or_default(), value)));
-    gone.chain(others).collect::<Map<_, _>>().into()
-}
-
-/// Visits each value that has no others in it, with its JSON pointer.
-fn leaves(value: &Value, place: &str, visit: &mut impl FnMut(&str, &Value)) {
-    match value {
-        Value::Object(fields) if !fields.is_empty() => {
-            for (field, value) in fields {
-                leaves(value, &pointer::joined(place, field), visit);
-            }
-        }
-        Value::Array(items) if !items.is_empty() => {
-            for (index, value) in items.iter().enumerate() {
-                leaves(value, &format!("{place}/{index}"), visit);
-            }
-        }
-        value => visit(place, value),
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@ mod clock;
 mod engine;
 mod failover;
 mod process;
+mod run;
 mod slow;
+mod strikes;
 mod succession;
 mod swap;
 mod user;
@@ -17,21 +19,23 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
-use windlass_apiserver::{ApiServer, Clock, Config, ReactorDocument, Snapshot};
+use windlass_apiserver::{ApiServer, Clock, Config, Snapshot};
 use windlass_core::features::Features;
 use windlass_wasm::Plugin;
 
+pub(crate) use self::run::Run;
 pub(crate) use self::user::UserError;
 
 use self::clock::HostClock;
 use self::engine::{Engine, HostFaults};
 use self::slow::SlowFaults;
+use self::strikes::FaultRules;
 use self::user::User;
 use self::wire::ServerHandle;
 use crate::fault::{AtRest, Deed, Fault};
 use crate::outcome::{Beginning, EndState, FOREIGN, SecondRun, USER, foreign_mark};
 use crate::scenario::{Expectation, ObjectName, ObjectPatch, Scenario, Step};
-use crate::trace::{Entry, Happening, Record};
+use crate::trace::{Happening, Record};
 
 /// When each world begins, since 1970: it is 2020.
 const START: Duration = Duration::from_hours(438_288);
@@ -86,32 +90,6 @@ pub(crate) struct World {
     runs: Cell<usize>,
 }
 
-/// The outcome of one run.
-#[derive(Debug)]
-pub(crate) struct Run {
-    /// Among all runs in its world, from 1.
-    pub(crate) number: usize,
-    pub(crate) entries: Vec<Entry>,
-    /// Whether a fault has struck.
-    pub(crate) acted: bool,
-    /// Objects that have an owner, and the step after which they were there first.
-    pub(crate) owned: Vec<(usize, ObjectName)>,
-    /// The objects after each step.
-    pub(crate) rests: Vec<EndState>,
-    /// Objects of the plugin's that were left after the user had deleted one.
-    pub(crate) left: Vec<String>,
-    /// The step that could not be done, and why.
-    pub(crate) undone: Option<(usize, UserError)>,
-    /// Objects whose last call has failed when all was quiet after a step, and the step.
-    pub(crate) failing: Option<(usize, Vec<String>)>,
-    /// How it goes on writing, if it does.
-    pub(crate) noisy: Option<String>,
-    pub(crate) end: EndState,
-    /// Expectations of the scenario that do not hold.
-    pub(crate) broken: Vec<String>,
-    pub(crate) second: SecondRun,
-}
-
 impl World {
     /// Loads what the scenario begins with.
     pub(crate) async fn new(subject: CheckSubject, scenario: Scenario, record: Record) -> Result<World, WorldError> {
@@ -148,22 +126,19 @@ impl World {
         let _told = windlass_world::tell(seed, move || shown.now());
         let server = ApiServer::from_snapshot(&self.config, &self.begins);
         server.reseed(seed);
-        let rules = faults.iter().flat_map(|fault| fault.rules.clone()).collect();
-        let mut document = ReactorDocument::new(seed, rules);
-        // Two faults may be of one rule.
-        let named = |index: usize, rule: &str| format!("{index}-{rule}");
-        for (index, rule) in document.rules.iter_mut().enumerate() {
-            rule.name = named(index, &rule.name);
-        }
-        server.reactors().set(document).expect("rules of faults are right");
+        let rules = FaultRules::of(faults);
+        // `Fault::check` has seen those of a file.
+        server.reactors().set(rules.document(seed)).expect("rules of faults are right");
         self.record.begin();
         let host_faults = HostFaults::of(faults);
         let engine = Engine::start(ServerHandle::of(&server), self.subject.clone(), self.record.clone(), host_faults);
-        let mut round = Round::new(server, engine, self, SlowFaults::of(faults, clock, named));
-        let at_rest: Vec<&AtRest> = faults.iter().filter_map(|fault| fault.at_rest.as_ref()).collect();
-        let undone = round.steps(steps, &at_rest).await;
+        let slow = SlowFaults::of(faults, &rules, clock);
+        let mut round = Round::new(server, engine, self, slow, rules);
+        let at_rest = faults.iter().enumerate().filter_map(|(place, fault)| Some((place, fault.at_rest.as_ref()?)));
+        let undone = round.steps(steps, &at_rest.collect::<Vec<_>>()).await;
         round.settle(AT_END).await;
-        let acted = self.record.count(Happening::is_of_a_fault) > 0;
+        round.outlast().await;
+        let struck = round.struck(faults);
         let end = EndState::of(&round.server.snapshot(), &self.beginning);
         let broken = round.broken(&self.scenario).await;
         let second = round.second_run().await;
@@ -173,7 +148,8 @@ impl World {
         let number = self.runs.get() + 1;
         self.runs.set(number);
         let entries = self.record.end();
-        Run { number, entries, acted, owned, rests, left, undone, failing, noisy, end, broken, second }
+        let given = self.scenario.load.iter().map(ObjectName::of).collect();
+        Run { number, entries, struck, given, owned, rests, left, undone, failing, noisy, end, broken, second }
     }
 
     /// The steps that change an object, up to some.
@@ -220,6 +196,7 @@ struct Round<'a> {
     record: &'a Record,
     beginning: &'a Beginning,
     slow: SlowFaults,
+    rules: FaultRules,
     owned: Vec<(usize, ObjectName)>,
     left: Vec<String>,
     rests: Vec<EndState>,
@@ -229,7 +206,7 @@ struct Round<'a> {
 }
 
 impl<'a> Round<'a> {
-    fn new(server: ApiServer, engine: Engine, world: &'a World, slow: SlowFaults) -> Round<'a> {
+    fn new(server: ApiServer, engine: Engine, world: &'a World, slow: SlowFaults, rules: FaultRules) -> Round<'a> {
         let World { record, beginning, .. } = world;
         Round {
             server,
@@ -237,6 +214,7 @@ impl<'a> Round<'a> {
             record,
             beginning,
             slow,
+            rules,
             owned: vec![],
             left: vec![],
             rests: vec![],
@@ -246,7 +224,7 @@ impl<'a> Round<'a> {
     }
 
     /// Does all steps. Answers the one that could not be done.
-    async fn steps(&mut self, steps: &[Step], at_rest: &[&AtRest]) -> Option<(usize, UserError)> {
+    async fn steps(&mut self, steps: &[Step], at_rest: &[(usize, &AtRest)]) -> Option<(usize, UserError)> {
         let user = User(self.server.service(), USER);
         self.settle(AFTER_STEP).await;
         self.outlast().await;
@@ -265,8 +243,8 @@ impl<'a> Round<'a> {
             }
             self.settle(AFTER_STEP).await;
             self.endure(index).await;
-            for rest in at_rest.iter().filter(|it| it.after_step == index) {
-                self.strike(rest).await;
+            for (fault, rest) in at_rest.iter().filter(|(_, it)| it.after_step == index) {
+                self.strike(*fault, rest).await;
             }
             self.look(index, step);
             if self.noisy.is_some() {
@@ -277,7 +255,7 @@ impl<'a> Round<'a> {
     }
 
     /// Somebody else does something to an object. If it is not there, the fault does not strike.
-    async fn strike(&mut self, AtRest { object, deed, .. }: &AtRest) {
+    async fn strike(&mut self, fault: usize, AtRest { object, deed, .. }: &AtRest) {
         let (step, does) = match deed {
             Deed::Delete => (Step::Delete(object.clone()), "deletes"),
             Deed::Annotate => {
@@ -287,7 +265,10 @@ impl<'a> Round<'a> {
         };
         if User(self.server.service(), FOREIGN).act(&step).await.is_ok() {
             self.record.note(Happening::Stranger(format!("somebody else {does} {object}")));
+            self.rules.has_struck(fault);
             self.settle(AFTER_STEP).await;
+            // What the plugin then does may be the first that meets an outage.
+            self.outlast().await;
         }
     }
 

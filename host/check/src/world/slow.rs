@@ -6,33 +6,41 @@ use tokio::time::sleep;
 use windlass_apiserver::Reactors;
 
 use super::clock::HostClock;
+use super::strikes::FaultRules;
 use super::{AFTER_STEP, AT_END, Round};
 use crate::fault::{Fault, SetClock};
 use crate::trace::Happening;
 
-/// Those of one run.
+/// Those of one run, each with the place of its fault.
 pub(super) struct SlowFaults {
     clock: HostClock,
-    sets: Vec<SetClock>,
-    /// The rules of outages, each with how long it lasts.
-    outages: Vec<(String, Duration)>,
+    sets: Vec<(usize, SetClock)>,
+    outages: Vec<Outage>,
+}
+
+/// A rule that ends after a while.
+struct Outage {
+    fault: usize,
+    rule: String,
+    lasts: Duration,
 }
 
 impl SlowFaults {
-    /// Of these `faults`, whose rules have the names that `named` gives them by their place.
-    pub(super) fn of(faults: &[Fault], clock: HostClock, named: impl Fn(usize, &str) -> String) -> SlowFaults {
-        let rules = faults.iter().flat_map(|fault| fault.rules.iter().map(move |rule| (rule, fault.lasts_seconds)));
-        let outages = rules
-            .enumerate()
-            .filter_map(|(place, (rule, lasts))| Some((named(place, &rule.name), Duration::from_secs(lasts?))));
-        SlowFaults { clock, sets: faults.iter().filter_map(|fault| fault.clock).collect(), outages: outages.collect() }
+    /// Of these `faults`, which have these rules.
+    pub(super) fn of(faults: &[Fault], rules: &FaultRules, clock: HostClock) -> SlowFaults {
+        let sets = faults.iter().enumerate().filter_map(|(place, fault)| Some((place, fault.clock?)));
+        let outages = rules.names().filter_map(|(fault, rule)| {
+            let lasts = Duration::from_secs(faults.get(fault)?.lasts_seconds?);
+            Some(Outage { fault, rule: rule.to_owned(), lasts })
+        });
+        SlowFaults { clock, sets: sets.collect(), outages: outages.collect() }
     }
 
-    /// How long the outages last that have begun. Their rules end with that. None: none has.
-    fn begun(&self, reactors: &Reactors) -> Option<Duration> {
+    /// The outages that have begun.
+    fn begun(&self, reactors: &Reactors) -> Vec<&Outage> {
         let counts = reactors.counts();
-        let has_acted = |rule: &str| counts.iter().any(|count| count.name == rule && count.acted > 0);
-        self.outages.iter().filter(|(rule, _)| has_acted(rule)).map(|(_, lasts)| *lasts).max()
+        let has_begun = |rule: &str| counts.iter().any(|count| count.name == rule && count.struck > 0);
+        self.outages.iter().filter(|outage| has_begun(&outage.rule)).collect()
     }
 }
 
@@ -40,18 +48,23 @@ impl Round<'_> {
     /// Has happen what of them is due when all is quiet after this step.
     pub(super) async fn endure(&mut self, step: usize) {
         self.outlast().await;
-        for set in self.slow.sets.iter().filter(|set| set.after_step == step) {
+        for (fault, set) in self.slow.sets.iter().filter(|(_, set)| set.after_step == step) {
             self.slow.clock.set(set.by);
             self.record.note(Happening::Stranger(set.told()));
+            self.rules.has_struck(*fault);
         }
     }
 
     /// Waits for the end of an outage that has begun, and for what the plugin then does. Answers whether there was one.
     pub(super) async fn outlast(&mut self) -> bool {
         let reactors = self.server.reactors();
-        let Some(lasts) = self.slow.begun(&reactors) else { return false };
+        let begun = self.slow.begun(&reactors);
+        let Some(lasts) = begun.iter().map(|outage| outage.lasts).max() else { return false };
+        for outage in begun {
+            self.rules.has_struck(outage.fault);
+        }
         sleep(lasts).await;
-        for (rule, _) in self.slow.outages.drain(..) {
+        for Outage { rule, .. } in self.slow.outages.drain(..) {
             // An outage that has not begun is over, too.
             let _ = reactors.remove(&rule);
         }

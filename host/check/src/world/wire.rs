@@ -2,7 +2,7 @@
 
 use std::future::pending;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{self, Poll};
 use std::time::Duration;
 
@@ -41,9 +41,16 @@ impl ServerHandle {
 /// How soon a request fails of a process that has fallen silent: nothing of it is to be left when another one takes over.
 const GIVEN_UP: Duration = Duration::from_millis(100);
 
-/// How often rules have acted.
-fn acted(reactors: &Reactors) -> u64 {
-    reactors.counts().iter().map(|count| count.acted).sum()
+/// How often rules have made a difference.
+fn struck(reactors: &Reactors) -> u64 {
+    reactors.counts().iter().map(|count| count.struck).sum()
+}
+
+/// How many events a piece of a watch has. Bookmarks and errors are none.
+fn events_in(lines: &[u8]) -> usize {
+    const OTHERS: [&[u8]; 2] = [br#"{"type":"BOOKMARK""#, br#"{"type":"ERROR""#];
+    let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    lines.filter(|line| !OTHERS.iter().any(|other| line.starts_with(other))).count()
 }
 
 /// How a process ends before its time.
@@ -68,6 +75,8 @@ pub(super) struct Wire {
     /// It is a standby's.
     standby: Option<Succession>,
     writes: Arc<AtomicUsize>,
+    /// How often rules had made a difference at the last look.
+    struck: Arc<AtomicU64>,
     dead: CancellationToken,
     /// Nothing is left of the process.
     gone: CancellationToken,
@@ -77,7 +86,8 @@ impl Wire {
     pub(super) fn new(server: ServerHandle, record: Record, end: ProcessEnd, swap: Option<HotSwap>) -> Wire {
         let ServerHandle { service, reactors } = server;
         let (writes, dead, gone) = (Arc::default(), CancellationToken::new(), CancellationToken::new());
-        Wire { service, reactors, record, end, swap, standby: None, writes, dead, gone }
+        let struck = Arc::new(AtomicU64::new(struck(&reactors)));
+        Wire { service, reactors, record, end, swap, standby: None, writes, struck, dead, gone }
     }
 
     /// The same way, of a standby.
@@ -102,7 +112,9 @@ impl Wire {
             swap.strike(&self.record).await;
         }
         match &self.end {
-            ProcessEnd::Crash(at) if *at == here => self.record.note(Happening::Crash),
+            ProcessEnd::Crash(at) if *at == here => {
+                self.record.note(Happening::Crash);
+            }
             ProcessEnd::Silence(succession) if succession.at().write == write => {
                 // The standby must be late before the server has carried it out.
                 succession.last_write();
@@ -166,14 +178,12 @@ impl Wire {
         }
         let (parts, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
-        let (dead, before) = (self.dead.clone(), acted(&self.reactors));
+        let dead = self.dead.clone();
         let call = self.service.call(Request::from_parts(parts, Full::<Bytes>::new(body)));
         let Some(answer) = dead.run_until_cancelled(call).await else { return self.unheard().await };
-        if acted(&self.reactors) > before {
-            self.record.note(Happening::Fault);
-        }
+        self.note_strikes();
         let code = answer.as_ref().ok().map(|answer| answer.status().as_u16());
-        self.note(&line, code, of_lease);
+        let entry = self.note(&line, code, of_lease);
         if let Some(write) = write
             && self.strike(write, CommitSide::AfterCommit).await
         {
@@ -183,33 +193,51 @@ impl Wire {
         let answer = answer?;
         Ok(answer.map(|body| {
             if line.verb == "watch" {
-                self.watched(line.resource, body)
+                self.watched(line.resource, entry, body)
             } else {
                 body.map_err(BoxError::from).boxed_unsync()
             }
         }))
     }
 
-    /// Notes a request and its answer. The host's own leases are no part of what the plugin does.
-    fn note(&self, line: &RequestLine, code: Option<u16>, of_lease: bool) {
-        let note = RequestNote { line: line.clone(), code };
+    /// Rules have made a difference since the last look, or have not.
+    fn note_strikes(&self) {
+        let now = struck(&self.reactors);
+        if self.struck.swap(now, Ordering::Relaxed) < now {
+            self.record.note(Happening::Fault);
+        }
+    }
+
+    /// Notes a request and its answer, and answers the number of the entry. The host's own leases are no part of what the plugin
+    /// does.
+    fn note(&self, line: &RequestLine, code: Option<u16>, of_lease: bool) -> Option<usize> {
+        let note = RequestNote { line: line.clone(), code, events: 0 };
         if !of_lease && !line.resource.is_empty() {
-            self.record.note(Happening::Request(note));
-        } else if of_lease && line.writes() && note.is_carried_out() {
+            return self.record.note(Happening::Request(note));
+        }
+        if of_lease && line.writes() && note.is_carried_out() {
             self.record.lease_written();
             if let Some(succession) = &self.standby {
                 succession.lease_written(line);
             }
         }
+        None
     }
 
     /// A stream of events, which ends with its process. Where two share a lease, it may be late.
-    fn watched<B>(&self, resource: String, body: B) -> AnswerBody
+    fn watched<B>(&self, resource: String, entry: Option<usize>, body: B) -> AnswerBody
     where
         B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<BoxError>,
     {
         let data = BodyDataStream::new(body).take_until(self.dead.clone().cancelled_owned());
+        let way = self.clone();
+        let data = data.inspect(move |piece| {
+            way.note_strikes();
+            if let (Some(entry), Ok(lines)) = (entry, piece) {
+                way.record.shown(entry, events_in(lines));
+            }
+        });
         let data = data.map_ok(Frame::data).map_err(B::Error::into);
         if self.standby.is_none() && !matches!(self.end, ProcessEnd::Silence(_)) {
             return StreamBody::new(data).boxed_unsync();
@@ -253,5 +281,20 @@ impl Service<Request<Body>> for Wire {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         self.clone().send(request).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bookmarks_and_errors_are_no_events() {
+        let lines = br#"{"type":"ADDED","object":{}}
+{"type":"BOOKMARK","object":{}}
+{"type":"DELETED","object":{}}
+{"type":"ERROR","object":{}}
+"#;
+        assert_eq!((events_in(lines), events_in(b"")), (2, 0));
     }
 }

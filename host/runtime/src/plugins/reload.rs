@@ -51,6 +51,8 @@ pub(crate) enum DirectoryNews {
     Revived { rejection: Rejection, former: Arc<Plugin> },
     /// A file has been as it is for a while.
     Settled { plugin: Arc<str>, digest: Digest },
+    /// A file that was loaded and could not be kept as the current version may be loaded again.
+    Kept { plugin: Arc<str>, digest: Digest },
     /// A plugin that fell may be started again.
     Again { plugin: Arc<str> },
 }
@@ -188,6 +190,7 @@ impl Reload {
             DirectoryNews::NextLoaded { plugin, digest, result } => self.next_loaded(&plugin, digest, result),
             DirectoryNews::Revived { rejection, former } => self.revived(&rejection, &former),
             DirectoryNews::Settled { plugin, digest } => self.catalog.settled(&plugin, &digest),
+            DirectoryNews::Kept { plugin, digest } => self.catalog.load_again(&plugin, &digest),
             DirectoryNews::Again { plugin } => self.catalog.again(&plugin),
         }
     }

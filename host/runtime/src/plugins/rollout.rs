@@ -5,6 +5,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
@@ -52,6 +53,9 @@ pub enum RolloutError {
     },
 }
 
+/// A copy that was begun so long ago has ended, or never will.
+const ENDED_BY: Duration = Duration::from_mins(10);
+
 /// A version that has become the current one, or has been given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RolledOut {
@@ -80,10 +84,13 @@ pub fn promote(directory: &Path, plugin: &str, wanted: Option<&str>) -> Result<R
 }
 
 /// Keeps `NAME.wasm`, which has this digest, as the current version of `plugin`, whatever that file becomes. One that is there
-/// stays. Blocks.
-pub(crate) fn keep_as_current(directory: &Path, plugin: &str, digest: &str) -> Result<(), RolloutError> {
+/// stays; false: it is the same. Blocks.
+pub(crate) fn keep_as_current(directory: &Path, plugin: &str, digest: &str) -> Result<bool, RolloutError> {
     let [own, current] = [FileRole::Own, FileRole::Current].map(|role| role.path(directory, plugin));
-    copy(&own, &current, Some(digest), put_first).map(drop)
+    match copy(&own, &current, Some(digest), put_first) {
+        Err(RolloutError::IsThere(_)) if checked(&current, &current, Some(digest)).is_ok() => Ok(false),
+        kept => kept.map(|_| true),
+    }
 }
 
 fn rename(next: &Path, own: &Path, wanted: Option<&str>) -> Result<Digest, RolloutError> {
@@ -122,6 +129,7 @@ fn put_first(whole: &Path, to: &Path) -> Result<(), RolloutError> {
 
 /// Puts a copy of `from` in the place of `to`, whole or not at all, and returns its digest.
 fn copy(from: &Path, to: &Path, wanted: Option<&str>, take_place: TakePlace) -> Result<Digest, RolloutError> {
+    sweep(to.parent().unwrap_or(Path::new("")));
     // Another replica may copy the same file just now.
     let taken = hidden(to, &format!("{:016x}", windlass_world::random::<u64>()));
     let whole = std::fs::copy(from, &taken).and_then(|_| std::fs::File::open(&taken)?.sync_all());
@@ -135,6 +143,26 @@ fn copy(from: &Path, to: &Path, wanted: Option<&str>, take_place: TakePlace) -> 
         let _ = std::fs::remove_file(&taken);
     }
     copied
+}
+
+/// Deletes copies that were never ended, as whoever made them was killed. They are nobody's, and hidden from people.
+fn sweep(directory: &Path) {
+    let is_old = |path: &Path| {
+        let written = std::fs::metadata(path).and_then(|it| it.modified());
+        written.ok().and_then(|written| written.elapsed().ok()).is_some_and(|age| age > ENDED_BY)
+    };
+    let entries = std::fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
+    for path in entries.map(|entry| entry.path()).filter(|path| is_copy(path) && is_old(path)) {
+        // Another replica may have deleted it just now; and if the directory cannot be written, the copy says so.
+        let _ = std::fs::remove_file(&path);
+    }
+}
+
+/// Whether a file is called as copies are until they are whole: `.shop.current.wasm.0123456789abcdef`.
+fn is_copy(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let parts = name.strip_prefix('.').and_then(|name| name.rsplit_once(".wasm."));
+    parts.is_some_and(|(_, number)| number.len() == 16 && number.chars().all(|it| it.is_ascii_hexdigit()))
 }
 
 /// A file beside `path` that no host looks at.
@@ -197,8 +225,32 @@ mod tests {
         keep_as_current(path, "shop", &digest).expect("nothing is there");
         std::fs::write(path.join("shop.current.wasm"), "old").expect("it can be written");
         assert!(matches!(keep_as_current(path, "shop", &digest), Err(RolloutError::IsThere(_))));
+        std::fs::write(path.join("shop.wasm"), "old").expect("it can be written");
+        let of_old = hexadecimal(&Sha256::digest("old").into());
+        assert!(!keep_as_current(path, "shop", &of_old).expect("it is the same"));
         assert_eq!(std::fs::read(path.join("shop.current.wasm")).expect("it is there"), b"old");
         assert_eq!(std::fs::read_dir(path).expect("a directory").count(), 2, "no copy is left behind");
+    }
+
+    #[test]
+    fn a_copy_that_was_never_ended_is_deleted_by_the_next_one() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path();
+        let names = [".shop.current.wasm.0123456789abcdef", ".shop.wasm.0123456789abcdef", ".shop.next.wasm.promoted"];
+        for name in names.into_iter().chain([".api.current.wasm.fedcba9876543210", "shop.wasm"]) {
+            let file = std::fs::File::create(path.join(name)).expect("it can be made");
+            if !name.starts_with(".api") {
+                file.set_modified(std::time::UNIX_EPOCH).expect("it can be said");
+            }
+        }
+        let digest = hexadecimal(&Sha256::digest("").into());
+        assert!(keep_as_current(path, "shop", &digest).expect("nothing is there"));
+        let left = std::fs::read_dir(path).expect("a directory").map(|it| it.expect("a file").file_name());
+        let mut left: Vec<_> = left.map(|name| name.to_string_lossy().into_owned()).collect();
+        left.sort();
+        // One is being made just now; and what a promotion has taken is no copy.
+        let expected = [".api.current.wasm.fedcba9876543210", names[2], "shop.current.wasm", "shop.wasm"];
+        assert_eq!(left, expected);
     }
 
     #[test]

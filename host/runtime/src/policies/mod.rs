@@ -208,9 +208,9 @@ impl Policies {
         self.state.borrow().policies.get(plugin).and_then(|policy| policy.promote_after)
     }
 
-    /// How another file of the plugin comes to run.
-    pub(crate) fn rollout(&self, plugin: &str) -> RolloutStrategy {
-        self.state.borrow().policies.get(plugin).map(|policy| policy.rollout).unwrap_or_default()
+    /// How another file of the plugin comes to run. None: no policy is in force that says so.
+    pub(crate) fn rollout(&self, plugin: &str) -> Option<RolloutStrategy> {
+        self.state.borrow().policies.get(plugin).map(|policy| policy.rollout)
     }
 
     /// The kinds that other plugins bring, as far as the operator lets them. What `plugin` brings too is also its own.

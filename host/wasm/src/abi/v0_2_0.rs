@@ -108,11 +108,11 @@ pub(crate) struct WrongEntryPoint {
 /// Defines all imports of this version.
 pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker> {
     let mut reconcilers = ComponentLinker::new(engine);
-    bindings::ReconcilerPlugin::add_to_linker::<_, HasSelf<_>>(&mut reconcilers, |state| state)?;
+    bindings::ReconcilerPlugin::add_to_linker::<_, HasSelf<_>>(&mut reconcilers, CallState::called)?;
     let mut composers = ComponentLinker::new(engine);
-    composer_bindings::ComposerPlugin::add_to_linker::<_, HasSelf<_>>(&mut composers, |state| state)?;
+    composer_bindings::ComposerPlugin::add_to_linker::<_, HasSelf<_>>(&mut composers, CallState::called)?;
     for linker in [&mut reconcilers, &mut composers] {
-        script_bindings::Interprets::add_to_linker::<_, HasSelf<_>>(linker, |state| state)?;
+        script_bindings::Interprets::add_to_linker::<_, HasSelf<_>>(linker, CallState::called)?;
     }
     Ok(Linker { reconcilers, composers })
 }

@@ -6,6 +6,8 @@ use crate::state::CallState;
 impl Host for CallState {
     fn get(&mut self) -> wasmtime::Result<String> {
         self.note_import("config.get");
-        Ok(self.world.call().map_or_else(|| "{}".to_owned(), |call| call.config.to_string()))
+        let config = self.world.call().map_or_else(|| "{}".to_owned(), |call| call.config.to_string());
+        self.meter.import_bytes(config.len());
+        Ok(config)
     }
 }

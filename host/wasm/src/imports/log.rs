@@ -10,6 +10,8 @@ use crate::text;
 impl Host for CallState {
     fn log(&mut self, level: WitLevel, message: String, fields: Vec<(String, String)>) -> wasmtime::Result<()> {
         self.note_import("log.log");
+        let of_fields: usize = fields.iter().map(|(name, value)| name.len() + value.len()).sum();
+        self.meter.import_bytes(message.len() + of_fields);
         let limit = self.meter.limits().log_line_bytes;
         let message = text::single_line(&message, limit);
         if self.world.call().is_none() {

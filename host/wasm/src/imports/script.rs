@@ -6,7 +6,8 @@ use crate::state::{CallState, NoScript};
 impl Host for CallState {
     fn text(&mut self) -> wasmtime::Result<String> {
         self.note_import("script.text");
-        let script = self.script.as_deref().ok_or(NoScript)?;
-        Ok(script.to_owned())
+        let script = self.script.clone().ok_or(NoScript)?;
+        self.meter.import_bytes(script.len());
+        Ok(script.to_string())
     }
 }

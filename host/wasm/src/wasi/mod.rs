@@ -34,6 +34,6 @@ pub(crate) mod bindings {
 
 /// Gives `component` what it imports of WASI, beside what `linker` has.
 pub(crate) fn define(linker: &mut Linker<CallState>, component: &Component) -> wasmtime::Result<()> {
-    bindings::Given::add_to_linker::<_, HasSelf<_>>(linker, |state| state)?;
+    bindings::Given::add_to_linker::<_, HasSelf<_>>(linker, CallState::called)?;
     refuse::define(linker, component)
 }

@@ -126,7 +126,7 @@ fn define_function(
 ) -> wasmtime::Result<()> {
     let (interface, function) = (interface.clone(), Box::<str>::from(name));
     linker.func_new(name, move |mut store, ty, parameters, results| {
-        store.data_mut().meter.host_call()?;
+        store.data_mut().called().meter.host_call()?;
         parameters.iter().try_for_each(|parameter| let_go(&mut store, parameter))?;
         for (result, ty) in results.iter_mut().zip(ty.results()) {
             let refused = || WasiError::Refused(format!("{interface}#{function}"));

@@ -4,7 +4,7 @@ use crate::support;
 
 use std::time::Duration;
 
-use support::guests::chameleon;
+use support::guests::{chameleon, hostile};
 use support::ports::quiet;
 use support::{load, options, reconcile, sandbox, trapped};
 use windlass_core::outcome::CallResult;
@@ -52,5 +52,24 @@ async fn one_cache_has_the_code_for_fuel_and_for_the_clock() {
         [(Metering::Fuel, false), (Metering::Clock, false), (Metering::Fuel, true), (Metering::Clock, true)]
     {
         assert_eq!(cached(metering).await, was_there, "{metering:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_guest_that_only_calls_imports_is_stopped_by_their_number_and_not_by_the_clock() {
+    let sandbox = sandbox(limits(Metering::Fuel));
+    for mode in ["draws-randomness", "asks-the-time"] {
+        let plugin = load(&sandbox, mode, &hostile(mode)).await.expect("it loads");
+        let mut ends = Vec::new();
+        for _ in 0..3 {
+            let (reason, message) = trapped(reconcile(&plugin, &quiet()).await);
+            assert_eq!(reason, "cpu", "{message}");
+            assert!(
+                message.contains("it used more than the imports that stand for 2ms of processor time"),
+                "{message}"
+            );
+            ends.push(message);
+        }
+        assert_eq!([&ends[1], &ends[2]], [&ends[0]; 2]);
     }
 }

@@ -29,8 +29,16 @@ fn said(steps: &[Step]) -> Vec<String> {
     steps.iter().map(ToString::to_string).collect()
 }
 
+fn from(plugin: &str, load: &[Value], calls: &[RecordedCall]) -> Result<RecordedScenarios, RecordedError> {
+    let mut recorded = RecordedHistories::of(plugin);
+    for call in calls {
+        recorded.take(call);
+    }
+    from_recorded(recorded, load)
+}
+
 fn made_of(calls: &[RecordedCall]) -> Vec<RecordedScenario> {
-    from_recorded("shop", &[], calls).expect("scenarios").scenarios
+    from("shop", &[], calls).expect("scenarios").scenarios
 }
 
 #[test]
@@ -96,7 +104,7 @@ fn what_the_plugin_was_shown_is_there_and_what_it_makes_or_owners_bring_is_not()
     let definition = json!({"kind": "CustomResourceDefinition", "metadata": {"name": "shops.e.com"}});
     let sample = json!({"apiVersion": "e.com/v1", "kind": "Shop", "metadata": {"name": "sample"}});
     let calls = [call("a", Some(&json!({})), &imports)];
-    let made = from_recorded("shop", &[definition, sample], &calls).expect("a scenario");
+    let made = from("shop", &[definition, sample], &calls).expect("a scenario");
     let names: Vec<_> = made.scenarios[0].scenario.load.iter().map(|it| ObjectName::of(it).to_string()).collect();
     let expected = [
         "CustomResourceDefinition default/shops.e.com",
@@ -123,7 +131,7 @@ fn the_object_with_the_most_states_comes_first_and_then_those_with_the_most_that
     assert_eq!(names(&calls), ["shop-prod-moving", "shop-prod-other", "shop-prod-third"]);
     calls.extend((0..20).map(|number| of(&format!("n{number}"), json!({"number": number}))));
     assert_eq!(names(&calls).len(), MOST_SCENARIOS);
-    assert_eq!(from_recorded("shop", &[], &calls).expect("scenarios").objects, 25);
+    assert_eq!(from("shop", &[], &calls).expect("scenarios").objects, 25);
 }
 
 #[test]
@@ -136,8 +144,44 @@ fn markers_stay_and_are_named() {
 #[test]
 fn recordings_of_others_or_of_nothing_are_refused() {
     let calls = [call("a", None, &json!([]))];
-    let error = from_recorded("shop", &[], &calls).expect_err("it had gone").to_string();
+    let error = from("shop", &[], &calls).expect_err("it had gone").to_string();
     assert!(error.contains("none of the 1 recorded calls"), "{error}");
-    let error = from_recorded("web", &[], &calls).expect_err("of others").to_string();
+    let error = from("web", &[], &calls).expect_err("of others").to_string();
     assert!(error.contains("no call of the plugin web") && error.contains("calls of shop"), "{error}");
+}
+
+#[test]
+fn no_more_is_kept_than_a_limit_and_what_is_left_out_is_counted() {
+    let mut recorded = RecordedHistories { most: 2_000, ..RecordedHistories::of("shop") };
+    for number in 0..100 {
+        recorded.take(&call(&format!("n{number}"), Some(&json!({"number": number})), &json!([])));
+        // The same once more is nothing more.
+        recorded.take(&call("n0", Some(&json!({"number": 0})), &json!([])));
+    }
+    assert!(recorded.kept < 2_500, "{}", recorded.kept);
+    let made = from_recorded(recorded, &[]).expect("scenarios");
+    assert!(made.objects > 5 && made.objects < 20, "{}", made.objects);
+    assert_eq!(made.left_out, 201 - 2 * made.objects);
+}
+
+#[test]
+fn two_objects_of_one_name_in_words_become_scenarios_of_two_names() {
+    let mut other = call("c", Some(&json!({"size": 2})), &json!([]));
+    other.request.namespace = Some("prod-b".to_owned());
+    let names = made_of(&[call("b-c", Some(&json!({"size": 1})), &json!([])), other]);
+    let names: Vec<_> = names.into_iter().map(|it| it.scenario.name).collect();
+    assert_eq!(names, ["shop-prod-b-c", "shop-prod-b-c-2"]);
+}
+
+#[test]
+fn a_call_that_another_host_has_recorded_before_changes_nothing() {
+    let at = |began: &str, size: u64| {
+        let mut call = call("a", Some(&json!({"size": size})), &json!([]));
+        call.began = began.to_owned();
+        call
+    };
+    let calls = [at("2026-11-26T02:00:00Z", 1), at("2026-11-26T02:00:00.5Z", 2), at("2026-11-26T01:00:00Z", 30)];
+    let steps = said(&made_of(&calls)[0].scenario.steps);
+    assert_eq!(steps[..2], ["apply Shop prod/a", r#"patch Shop prod/a with {"spec":{"size":2}}"#]);
+    assert!(!steps.iter().any(|step| step.contains("30")), "{steps:?}");
 }

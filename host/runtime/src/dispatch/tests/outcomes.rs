@@ -44,28 +44,8 @@ fn expected(fate: Fate, delay: Duration) -> (Next, bool) {
     }
 }
 
-/// Every reason. One that is missing in `fate_of` does not compile, and `fate_of` is asked for each of these.
-const REASONS: [ApiReason; 17] = [
-    ApiReason::NotFound,
-    ApiReason::AlreadyExists,
-    ApiReason::Conflict,
-    ApiReason::Invalid,
-    ApiReason::Forbidden,
-    ApiReason::NotGranted,
-    ApiReason::NotWatched,
-    ApiReason::NamespaceTerminating,
-    ApiReason::TooManyRequests,
-    ApiReason::Expired,
-    ApiReason::Timeout,
-    ApiReason::UnknownOutcome,
-    ApiReason::LeaseLost,
-    ApiReason::ReadOnly,
-    ApiReason::ServerError,
-    ApiReason::TooLarge,
-    ApiReason::Other,
-];
-
-/// The fate of a key whose call failed with this reason alone, about an object that is not the primary.
+/// The fate of a key whose call failed with this reason alone, about an object that is not the primary. It is asked for each of
+/// `ApiReason::ALL`, which a reason that does not compile here is to be added to.
 fn fate_of(reason: ApiReason) -> Fate {
     match reason {
         ApiReason::NamespaceTerminating | ApiReason::ReadOnly | ApiReason::NotGranted => Fate::Forgotten,
@@ -198,14 +178,14 @@ fn rows() -> Vec<(CallResult, Fate, Duration)> {
         (failed(vec![asking_for(ApiReason::Invalid, seconds(300))]), Fate::Counted, seconds(300)),
         (failed(vec![asking_for(ApiReason::Conflict, seconds(300)), transient()]), Fate::Counted, seconds(300)),
     ];
-    rows.extend(REASONS.map(|reason| (failed(vec![api(reason)]), fate_of(reason), SECOND_BACKOFF)));
+    rows.extend(ApiReason::ALL.map(|reason| (failed(vec![api(reason)]), fate_of(reason), SECOND_BACKOFF)));
     rows.extend(mixed());
     rows
 }
 
 /// Every pair of what can stand in a list, both ways round: the one that prevails decides.
 fn mixed() -> Vec<(CallResult, Fate, Duration)> {
-    let mut each: Vec<_> = REASONS.map(|reason| (api(reason), fate_of(reason))).into();
+    let mut each: Vec<_> = ApiReason::ALL.map(|reason| (api(reason), fate_of(reason))).into();
     each.extend([(transient(), Fate::Counted), (terminal(), Fate::Reported)]);
     let pairs = each.iter().flat_map(|one| each.iter().map(move |other| (one, other)));
     let row = |(one, other): (&(Failure, Fate), &(Failure, Fate))| {

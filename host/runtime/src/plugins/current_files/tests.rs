@@ -1,5 +1,7 @@
 //! Files of plugins whose policies have them wait, beside a host that has such policies.
 
+use std::sync::Mutex;
+
 use super::*;
 use crate::leadership::LeaseMode;
 use crate::plugins::directory::is_plugin;
@@ -13,14 +15,53 @@ struct Scene {
     stage: Stage,
     files: Files,
     current: CurrentFiles,
+    /// The digest of what runs of `shop`.
+    runs: Arc<Mutex<Option<Digest>>>,
+}
+
+fn digest(text: &str) -> Digest {
+    hexadecimal(&<sha2::Sha256 as sha2::Digest>::digest(text).into())
 }
 
 impl Scene {
     async fn new() -> Self {
         let stage = Stage::with(LeaseMode::None, GrantMode::Policy).await;
-        let (files, current) =
+        let (files, mut current) =
             (Files::follow(&stage.plugins, u64::MAX, is_plugin), CurrentFiles::new(stage.host.clone()));
-        Self { stage, files, current }
+        let runs = Arc::<Mutex<Option<Digest>>>::default();
+        let of = runs.clone();
+        current.runs = Arc::new(move |plugin| of.lock().expect("nobody panics").clone().filter(|_| plugin == "shop"));
+        Self { stage, files, current, runs }
+    }
+
+    /// With a version that runs and was kept, and that others have heard of.
+    async fn of_current(text: &str) -> Self {
+        let mut scene = Self::new().await;
+        scene.says("rollout: shadow");
+        scene.put("shop.wasm", text);
+        assert_eq!(scene.heard().await, ["shop.wasm is there"]);
+        scene.loads(text).await.expect("it can be kept");
+        scene.runs(text);
+        assert_eq!(scene.heard().await, ["shop.current.wasm is there"]);
+        scene
+    }
+
+    /// This of `shop.wasm` was loaded.
+    async fn loads(&self, text: &str) -> Result<(), NotKept> {
+        let file = self.stage.plugins.join("shop.wasm");
+        keep_first(&self.stage.host, &"shop".into(), &file, &digest(text)).await
+    }
+
+    /// This runs of `shop`.
+    fn runs(&self, text: &str) {
+        *self.runs.lock().expect("nobody panics") = Some(digest(text));
+    }
+
+    /// There is no policy any more.
+    fn says_nothing(&self) {
+        let path = self.stage.plugins.join("shop.policy.yaml");
+        std::fs::remove_file(&path).expect("it is there");
+        self.stage.host.policies.take(&[Change { path, content: Content::Gone }]);
     }
 
     fn says(&self, rollout: &str) {
@@ -56,22 +97,28 @@ impl Scene {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_version_is_kept_before_others_hear_of_it_and_another_is_just_told() {
+async fn the_first_version_is_kept_when_it_has_loaded_and_another_is_just_told() {
     let mut scene = Scene::new().await;
     scene.says("rollout: shadow");
+    scene.put("shop.wasm", "does not load");
+    assert_eq!(scene.heard().await, ["shop.wasm is there"]);
     scene.put("shop.wasm", "old");
-    assert_eq!(scene.heard().await, ["shop.wasm is there", "shop.current.wasm is there"]);
-    assert_eq!(scene.has("shop.current.wasm").as_deref(), Some("old"));
+    assert_eq!(scene.heard().await, ["shop.wasm is there"]);
+    assert_eq!(scene.has("shop.current.wasm"), None, "nobody knows yet whether it loads");
+    scene.loads("old").await.expect("it can be kept");
+    assert_eq!(scene.heard().await, ["shop.current.wasm is there"]);
     scene.put("shop.wasm", "new");
     assert_eq!(scene.heard().await, ["shop.wasm is there"]);
     assert_eq!(scene.has("shop.current.wasm").as_deref(), Some("old"));
+    assert!(matches!(scene.loads("new").await, Err(NotKept::Others)), "it was looked at before the other was kept");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_policy_that_comes_later_keeps_what_is_there() {
+async fn a_policy_that_comes_later_keeps_what_runs() {
     let mut scene = Scene::new().await;
     scene.put("shop.wasm", "old");
     assert_eq!(scene.heard().await, ["shop.wasm is there"]);
+    scene.runs("old");
     scene.says("rollout: shadow");
     assert_eq!(scene.heard().await, ["shop.current.wasm is there"]);
     assert_eq!(scene.has("shop.current.wasm").as_deref(), Some("old"));
@@ -82,6 +129,7 @@ async fn another_version_that_comes_with_the_policy_does_not_run() {
     let mut scene = Scene::new().await;
     scene.put("shop.wasm", "old");
     assert_eq!(scene.heard().await, ["shop.wasm is there"]);
+    scene.runs("old");
     scene.put("shop.wasm", "new");
     scene.says("rollout: shadow");
     // The copy that is made of what ran fails, as it has gone; then the new file is seen.
@@ -91,13 +139,7 @@ async fn another_version_that_comes_with_the_policy_does_not_run() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_current_version_that_goes_is_made_anew_of_the_same_bytes_and_of_no_others() {
-    let mut scene = Scene::new().await;
-    scene.says("rollout: shadow");
-    scene.put("shop.wasm", "old");
-    scene.heard().await;
-    // So that it is looked at, with the current version.
-    scene.put("api.wasm", "other");
-    assert_eq!(scene.heard().await, ["api.wasm is there"]);
+    let mut scene = Scene::of_current("old").await;
     let current = scene.stage.plugins.join("shop.current.wasm");
     std::fs::remove_file(&current).expect("it is there");
     scene.put("web.wasm", "other");
@@ -110,20 +152,40 @@ async fn a_current_version_that_goes_is_made_anew_of_the_same_bytes_and_of_no_ot
     assert_eq!(scene.has("shop.current.wasm"), None);
     scene.says("paused: true");
     assert_eq!(scene.heard().await, ["shop.current.wasm is gone"], "the policy does not want it any more");
+    scene.runs("new");
     scene.says("rollout: shadow");
     assert_eq!(scene.heard().await, ["shop.current.wasm is there"], "it has come to run meanwhile");
     assert_eq!(scene.has("shop.current.wasm").as_deref(), Some("new"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_policy_that_goes_and_comes_back_lets_no_version_run_that_nobody_has_promoted() {
+    let mut scene = Scene::of_current("old").await;
+    scene.put("shop.wasm", "new");
+    assert_eq!(scene.heard().await, ["shop.wasm is there"]);
+    scene.says_nothing();
+    scene.put("api.wasm", "other");
+    assert_eq!(scene.heard().await, ["api.wasm is there"], "the current version runs on");
+    std::fs::remove_file(scene.stage.plugins.join("shop.current.wasm")).expect("it is there");
+    assert_eq!(scene.heard().await, ["shop.current.wasm was another version"]);
+    scene.says("rollout: shadow");
+    scene.put("web.wasm", "other");
+    assert_eq!(scene.heard().await, ["web.wasm is there"]);
+    assert_eq!(scene.has("shop.current.wasm"), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_version_that_cannot_be_kept_does_not_run_and_is_tried_again_when_a_policy_changes() {
     let mut scene = Scene::new().await;
-    scene.says("rollout: shadow");
+    scene.put("shop.wasm", "old");
+    assert_eq!(scene.heard().await, ["shop.wasm is there"]);
+    scene.runs("old");
     // Nothing can take the place of a directory.
     let current = scene.stage.plugins.join("shop.current.wasm");
     std::fs::create_dir(&current).expect("it can be made");
-    scene.put("shop.wasm", "old");
+    scene.says("rollout: shadow");
     assert_eq!(scene.heard().await, ["shop.wasm is not kept"]);
+    assert!(matches!(scene.loads("old").await, Err(NotKept::Failed(why)) if why.contains("let the host write")));
     std::fs::remove_dir(&current).expect("it is empty");
     scene.says("rollout: {strategy: shadow}");
     assert_eq!(scene.heard().await, ["shop.wasm is there", "shop.current.wasm is there"]);

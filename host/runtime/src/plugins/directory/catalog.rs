@@ -101,6 +101,14 @@ impl<G: Clone> Catalog<G> {
         }
     }
 
+    /// `tried` of `plugin`, which was not taken, may be loaded again.
+    pub(crate) fn load_again(&mut self, plugin: &str, tried: &Digest) {
+        let Some(entry) = self.plugins.get_mut(plugin) else { return };
+        if matches!(&entry.attempt, LoadAttempt::Failed { digest, .. } if digest == tried) {
+            entry.attempt = LoadAttempt::None;
+        }
+    }
+
     /// The running generation of `plugin` has ended. Returns whether it was told to, or something newer waits in its
     /// place.
     pub(crate) fn ended(&mut self, plugin: &str) -> bool {

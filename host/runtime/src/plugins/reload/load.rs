@@ -8,6 +8,7 @@ use windlass_wasm::Plugin;
 
 use super::{DirectoryNews, Reload, as_loaded};
 use crate::observe::status::PluginState;
+use crate::plugins::current_files::{NotKept, keep_first, until_kept};
 use crate::plugins::directory::FileRefusal;
 use crate::plugins::directory::plugin_files::FileRole;
 use crate::plugins::{prepare, tell};
@@ -25,7 +26,7 @@ impl Reload {
         if status.generation().is_none() && status.state() != PluginState::Ending {
             status.set(PluginState::Loading, None);
         }
-        let (sandbox, tell, panics) = (self.sandbox.clone(), self.tell.clone(), self.host.panics.clone());
+        let (sandbox, tell, host) = (self.sandbox.clone(), self.tell.clone(), self.host.clone());
         let stop = self.phases.stop.clone();
         tokio::spawn(stop.run_until_cancelled_owned(async move {
             let load = async {
@@ -34,24 +35,37 @@ impl Reload {
                     FileRole::Current | FileRole::Next => prepare::load_as(&sandbox, &plugin, &path).await,
                 }
             };
-            let result = match caught("load", &panics, load).await {
+            let result = match caught("load", &host.panics, load).await {
                 Some(Ok(loaded)) if *loaded.digest() != digest => {
                     tokio::time::sleep(READ_AGAIN).await;
                     None
                 }
-                Some(result) => Some(result),
+                Some(Ok(loaded)) => match keep_first(&host, &plugin, &path, &digest).await {
+                    Ok(()) => Some(Ok(loaded)),
+                    Err(NotKept::Others) => {
+                        tokio::time::sleep(READ_AGAIN).await;
+                        None
+                    }
+                    Err(NotKept::Failed(problem)) => Some(Err(FileRefusal::Withheld { path: path.clone(), problem })),
+                },
+                Some(Err(refusal)) => Some(Err(refusal)),
                 None => {
                     let message = format!("{}: the host's loader panicked", path.display());
                     Some(Err(FileRefusal::NotLoaded { reason: "host", message }))
                 }
             };
-            let failed = matches!(result, Some(Err(_)));
+            let (failed, is_short) =
+                (matches!(result, Some(Err(_))), matches!(result, Some(Err(FileRefusal::Withheld { .. }))));
             let settles = if failed { settles_in(&path).await } else { Duration::ZERO };
             // Whoever listens ends with the host.
             let _ = tell.send(DirectoryNews::Loaded { plugin: plugin.clone(), digest: digest.clone(), result });
             if failed {
                 tokio::time::sleep(settles).await;
-                let _ = tell.send(DirectoryNews::Settled { plugin, digest });
+                let _ = tell.send(DirectoryNews::Settled { plugin: plugin.clone(), digest: digest.clone() });
+            }
+            if is_short {
+                until_kept(&host, &plugin, &path, &digest).await;
+                let _ = tell.send(DirectoryNews::Kept { plugin, digest });
             }
         }));
     }

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::*;
 use crate::files::Files;
 use crate::leadership::LeaseMode;
+use crate::observe::status::PluginState;
 use crate::plugins::current_files::CurrentFiles;
 use crate::plugins::directory::is_plugin;
 use crate::policies::GrantMode;
@@ -28,6 +29,13 @@ struct Followed {
 
 impl Followed {
     async fn new(stage: Stage) -> Self {
+        let host = Self::begin(stage);
+        until(|| host.stage.works()).await;
+        host
+    }
+
+    /// The same, whatever becomes of its plugin.
+    fn begin(stage: Stage) -> Self {
         let mut reload = stage.reload();
         let (tell, plugins, mut current) =
             (reload.teller(), stage.plugins.clone(), CurrentFiles::new(stage.host.clone()));
@@ -37,7 +45,6 @@ impl Followed {
         };
         let following = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(follow));
         let running = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(async move { reload.run().await }));
-        until(|| stage.works()).await;
         Self { stage, _running: running, _following: following }
     }
 
@@ -185,5 +192,39 @@ async fn a_version_that_watches_otherwise_waits_and_says_so() {
     host.stage.put(2);
     std::fs::copy(host.stage.plugins.join("chameleon.wasm"), host.stage.plugins.join(NEXT)).expect("copied");
     until(|| host.next()["reason"].to_string().contains("the same as")).await;
+    host.stage.phases.stop.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_file_that_does_not_load_is_not_kept_and_the_next_one_runs() {
+    let stage = Stage::with(LeaseMode::None, GrantMode::Policy).await;
+    grant(&stage, "shadow");
+    std::fs::write(stage.plugins.join("chameleon.wasm"), "no plugin").expect("it can be written");
+    let host = Followed::begin(stage);
+    until(|| host.stage.host.status.plugin("chameleon").state() == PluginState::NotLoaded).await;
+    let current = host.stage.plugins.join("chameleon.current.wasm");
+    assert!(!current.exists(), "nothing of it could run");
+    let own = host.stage.put(1);
+    until(|| host.stage.works()).await;
+    assert!(std::fs::read(&own).expect("it is there") == std::fs::read(&current).expect("it was kept before it ran"));
+    host.stage.phases.stop.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_file_that_cannot_be_kept_runs_once_it_can() {
+    let stage = Stage::with(LeaseMode::None, GrantMode::Policy).await;
+    grant(&stage, "shadow");
+    // Nothing can take the place of a directory.
+    let current = stage.plugins.join("chameleon.current.wasm");
+    std::fs::create_dir(&current).expect("it can be made");
+    stage.put(1);
+    let host = Followed::begin(stage);
+    until(|| host.stage.host.status.plugin("chameleon").state() == PluginState::NotLoaded).await;
+    let why = host.stage.host.status.plugin("chameleon").reason().unwrap_or_default();
+    assert!(why.contains("cannot be kept as chameleon.current.wasm"), "{why}");
+    std::fs::remove_dir(&current).expect("it is empty");
+    grant(&host.stage, "{strategy: shadow}");
+    until(|| host.stage.works()).await;
+    assert!(current.is_file());
     host.stage.phases.stop.cancel();
 }

@@ -1,0 +1,74 @@
+//! Which faults of a run have come about. One that has not was not tried: its rule has fitted no request, the watch had ended
+//! before its event, or the object was not there.
+
+use std::collections::BTreeSet;
+
+use windlass_apiserver::{ReactorDocument, ReactorRule};
+
+use super::Round;
+use crate::fault::Fault;
+use crate::trace::Happening;
+
+/// The rules of a run's faults, each with a name of its own, as two faults may be of one rule.
+pub(super) struct FaultRules {
+    /// Each with the place of its fault.
+    rules: Vec<(usize, ReactorRule)>,
+    /// The places of faults without rules that have come about, or whose rules are gone.
+    struck: BTreeSet<usize>,
+}
+
+impl FaultRules {
+    pub(super) fn of(faults: &[Fault]) -> FaultRules {
+        let all = faults.iter().enumerate().flat_map(|(fault, it)| it.rules.iter().map(move |rule| (fault, rule)));
+        let named = |(index, (fault, rule)): (usize, (usize, &ReactorRule))| {
+            (fault, ReactorRule { name: format!("{index}-{}", rule.name), ..rule.clone() })
+        };
+        FaultRules { rules: all.enumerate().map(named).collect(), struck: BTreeSet::new() }
+    }
+
+    /// As the API server takes them.
+    pub(super) fn document(&self, seed: u64) -> ReactorDocument {
+        ReactorDocument::new(seed, self.rules.iter().map(|(_, rule)| rule.clone()).collect())
+    }
+
+    /// The names of all rules, each with the place of its fault.
+    pub(super) fn names(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.rules.iter().map(|(fault, rule)| (*fault, &*rule.name))
+    }
+
+    /// The fault at this place has come about.
+    pub(super) fn has_struck(&mut self, fault: usize) {
+        self.struck.insert(fault);
+    }
+}
+
+impl Round<'_> {
+    /// Whether each of the faults has come about.
+    pub(super) fn struck(&self, faults: &[Fault]) -> Vec<bool> {
+        let counts = self.server.reactors().counts();
+        let acted = |name: &str| counts.iter().any(|count| count.name == name && count.struck > 0);
+        let happened = |what: &Happening| self.record.count(|it| it == what) > 0;
+        let struck = |(place, fault): (usize, &Fault)| {
+            self.rules.struck.contains(&place)
+                || self.rules.names().any(|(of, name)| of == place && acted(name))
+                || fault.crash.is_some() && happened(&Happening::Crash)
+                || fault.failover.is_some() && happened(&Happening::Silence)
+                || fault.swap.is_some() && happened(&Happening::Swapped)
+        };
+        faults.iter().enumerate().map(struck).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_rule_has_a_name_of_its_own_and_the_place_of_its_fault() {
+        let rule = || ReactorRule { name: "lost".to_owned(), ..ReactorRule::default() };
+        let with = |rules| Fault { rules, ..Fault::default() };
+        let rules = FaultRules::of(&[with(vec![rule(), rule()]), with(vec![]), with(vec![rule()])]);
+        assert_eq!(rules.names().collect::<Vec<_>>(), [(0, "0-lost"), (0, "1-lost"), (2, "2-lost")]);
+        assert_eq!(rules.document(1).rules.len(), 3);
+    }
+}

@@ -1,0 +1,69 @@
+//! Runs that are had again from files: with two faults at once, and as strangers may have written them.
+
+use anyhow::ensure;
+use serde_json::{Value, json};
+use windlass_check::{Finding, RunAgain, scenario};
+use windlass_tests::paths;
+
+use super::told;
+
+/// The file of a run under a scenario of tests/scenarios with these faults.
+pub(super) fn file(scenario: &str, faults: &Value) -> anyhow::Result<Value> {
+    let scenario = scenario::read(&paths::root().join(format!("tests/scenarios/{scenario}.yaml")))?;
+    let head = json!({"apiVersion": "windlass.dev/v1alpha1", "kind": "CheckReproduction", "digest": "", "seed": 1});
+    let mut file = head;
+    (file["scenario"], file["faults"]) = (serde_json::to_value(scenario)?, faults.clone());
+    Ok(file)
+}
+
+fn broken(again: &RunAgain) -> Vec<String> {
+    let told = |it: &Finding| format!("{}: {:?}", it.rule.name(), it.details);
+    again.findings.iter().map(told).collect()
+}
+
+#[test]
+fn an_outage_that_begins_with_a_deed_ends_before_it_is_judged() -> anyhow::Result<()> {
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"});
+    let deed = json!({
+        "name": "somebody deletes it", "class": "deleted-child", "allows": 1,
+        "atRest": {"afterStep": 1, "object": deployment, "deed": "delete"},
+    });
+    // The third of them is what makes it again: the first two are the steps'.
+    let when = json!({"verbs": ["patch"], "resources": ["deployments.apps"], "calls": {"after": 2}});
+    let rule = json!({"name": "outage", "when": when, "then": [{"error": {"code": 500}}]});
+    let outage = json!({"name": "each patch fails", "class": "outage", "rules": [rule], "lastsSeconds": 7200});
+    let file = file("webapp", &json!([deed, outage]))?;
+    told::with(&paths::plugins()?.join("webapp.wasm"), async |plugin| {
+        let again = plugin.again(&file).await?;
+        ensure!(again.missed.is_empty() && again.findings.is_empty(), "{:?} {:?}", again.missed, broken(&again));
+        Ok(())
+    })
+}
+
+/// Faults that a file may have, and no check has written: each can be, and comes to an end.
+#[test]
+fn the_faults_of_a_stranger_come_to_an_end() -> anyhow::Result<()> {
+    let object = json!({"apiVersion": "v1", "kind": "Service", "namespace": "default", "name": "shop"});
+    let point = |write: u64| json!({"write": write, "side": "afterCommit"});
+    let of_watches = |then: Value| json!({"rules": [{"name": "", "when": {"verbs": ["watch"]}, "then": [then]}]});
+    // Each, and how many of two of it do not come about.
+    let faults = [
+        (2, json!({"crash": point(0), "swap": point(u64::MAX), "allows": usize::MAX})),
+        (0, json!({"crash": point(1), "failover": {"at": point(1), "late": "no such thing"}, "allows": usize::MAX})),
+        (2, json!({"atRest": {"afterStep": usize::MAX, "object": object, "deed": "delete"}, "lastsSeconds": 0})),
+        (0, json!({"clock": {"afterStep": 0, "by": "-8784h"}})),
+        (2, of_watches(json!({"hide": {"after": usize::MAX, "events": usize::MAX}}))),
+        // The second has nothing left to hold.
+        (1, of_watches(json!({"hold": {"for": "8784h"}}))),
+        (0, of_watches(json!({"older": {"resourceVersion": u64::MAX}}))),
+        (0, of_watches(json!({"jump": "-99999999h"}))),
+    ];
+    told::with(&paths::plugins()?.join("webapp.wasm"), async |plugin| {
+        for (missed, mut fault) in faults {
+            (fault["name"], fault["class"]) = ("a stranger's".into(), "none".into());
+            let again = plugin.again(&file("webapp", &json!([fault, fault]))?).await?;
+            ensure!(again.missed.len() == missed, "{fault}: {:?} {:?}", again.missed, broken(&again));
+        }
+        Ok(())
+    })
+}
