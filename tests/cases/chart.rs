@@ -156,8 +156,11 @@ fn flags(rendered: &Path, plugins: &Path, kubeconfig: &Path) -> anyhow::Result<V
     Ok(flags)
 }
 
-/// What the audit log has of `user`: each verb and resource, and the refused ones.
-fn asked(audit: &Path, user: &str) -> anyhow::Result<(BTreeSet<(String, String)>, Vec<Value>)> {
+/// A verb and the resource that it is for.
+type Right = (String, String);
+
+/// The rights that `user` has used by the audit log, and its refused requests.
+fn asked(audit: &Path, user: &str) -> anyhow::Result<(BTreeSet<Right>, Vec<Value>)> {
     let mut asked = BTreeSet::new();
     let mut refused = vec![];
     for line in std::fs::read_to_string(audit)?.lines() {
@@ -178,7 +181,7 @@ fn asked(audit: &Path, user: &str) -> anyhow::Result<(BTreeSet<(String, String)>
 }
 
 /// Each verb and resource that the chart's roles grant.
-fn granted(rendered: &Path) -> anyhow::Result<BTreeSet<(String, String)>> {
+fn granted(rendered: &Path) -> anyhow::Result<BTreeSet<Right>> {
     let mut granted = BTreeSet::new();
     let texts = |value: &Value| -> anyhow::Result<Vec<String>> { Ok(serde_json::from_value(value.clone())?) };
     for role in served(rendered)?.iter().filter(|it| it["kind"].as_str().is_some_and(|kind| kind.ends_with("Role"))) {
@@ -241,7 +244,7 @@ async fn a_pod_of_the_chart(cluster: &Cluster, audit: &Path, namespaced: bool) -
     let user = format!("system:serviceaccount:{release}:host-windlass");
     // `create` is part of an apply that makes the object, and the audit log calls that a patch. The host takes its lease by an
     // update, and `delete`s the lease of a replica that is gone.
-    let seen_otherwise = |(verb, resource): &(String, String)| {
+    let seen_otherwise = |(verb, resource): &Right| {
         verb == "create" && !resource.starts_with("leases.") && !resource.starts_with("events.")
             || resource.starts_with("leases.")
             || (verb == "patch" && resource.starts_with("events."))
