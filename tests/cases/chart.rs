@@ -233,12 +233,7 @@ async fn a_pod_of_the_chart(cluster: &Cluster, audit: &Path, namespaced: bool) -
     let host = Host::start_with(&flags, &[("POD_NAMESPACE", &*release), ("POD_NAME", "host-0")], None)?;
     host.says("controller started").await?;
     let story = Story::new(server.objects());
-    story.create().await?;
-    story.run().await?;
-    story.scale().await?;
-    story.delete_deployment().await?;
-    story.edit_service().await?;
-    story.delete().await?;
+    story.whole().await?;
     ensure!(host.terminate().await?.success(), "it stops in order");
 
     let user = format!("system:serviceaccount:{release}:host-windlass");

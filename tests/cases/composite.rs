@@ -40,14 +40,7 @@ async fn the_whole_story(kind: Kind) -> anyhow::Result<()> {
     std::fs::copy(paths::plugins()?.join("composite").join(name), plugins.path().join(name))?;
     let host = crate::webapp::host(&server, Path::new(plugins.path())).await?;
     let story = Story::new(server.objects());
-    for told in [
-        story.create().await?,
-        story.run().await?,
-        story.scale().await?,
-        story.delete_deployment().await?,
-        story.edit_service().await?,
-        story.delete().await?,
-    ] {
+    for told in story.whole().await? {
         println!("{kind:?}: {} ({} ms)", told.line, told.took.as_millis());
     }
     let status = Host::terminate(host).await?;

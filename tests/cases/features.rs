@@ -123,12 +123,7 @@ async fn a_webapp_with(gates: &str) -> anyhow::Result<()> {
     let host = Host::run_with(server.kubeconfig(), server.objects().namespace(), plugins.path(), &more)?;
     host.says(&format!("gate={gates}")).await?;
     let story = Story::new(server.objects());
-    story.create().await?;
-    story.run().await?;
-    story.scale().await?;
-    story.delete_deployment().await?;
-    story.edit_service().await?;
-    story.delete().await?;
+    story.whole().await?;
     assert!(host.terminate().await?.success());
     Ok(())
 }

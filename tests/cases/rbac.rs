@@ -114,12 +114,7 @@ async fn a_host_with_the_printed_roles_and_no_others_tells_the_whole_story() -> 
     let host = Host::start(&arguments, None)?;
     host.says("controller started").await?;
     let story = Story::new(server.objects());
-    story.create().await?;
-    story.run().await?;
-    story.scale().await?;
-    story.delete_deployment().await?;
-    story.edit_service().await?;
-    story.delete().await?;
+    story.whole().await?;
     let log = host.log();
     assert!(host.terminate().await?.success());
     assert!(!log.to_lowercase().contains("forbidden"), "{log}");

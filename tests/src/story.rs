@@ -34,6 +34,18 @@ impl<'a> Story<'a> {
         Self { objects }
     }
 
+    /// All of it, step by step.
+    pub async fn whole(&self) -> anyhow::Result<Vec<Told>> {
+        Ok(vec![
+            self.create().await?,
+            self.run().await?,
+            self.scale().await?,
+            self.delete_deployment().await?,
+            self.edit_service().await?,
+            self.delete().await?,
+        ])
+    }
+
     /// Creates the `WebApp` and waits for both children.
     pub async fn create(&self) -> anyhow::Result<Told> {
         let started = Instant::now();

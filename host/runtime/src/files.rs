@@ -230,7 +230,8 @@ impl Files {
     }
 }
 
-fn is_hidden(path: &Path) -> bool {
+/// Whether the file `path` is hidden, as editors and copies in progress make them.
+pub(crate) fn is_hidden(path: &Path) -> bool {
     path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 

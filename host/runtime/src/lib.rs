@@ -31,6 +31,7 @@ pub use leadership::{LeaseMode, LeaseSettings};
 pub use manager::{HostError, run, run_loaded};
 pub use observe::admin::ListenError;
 pub use plugins::config::named_secrets;
+pub use plugins::directory::is_plugin_file;
 pub use plugins::directory::plugin_files::plugin_of;
 pub use plugins::directory::{AllowedError, DirectoryError};
 pub use plugins::leftovers::NamedKinds;

@@ -1,11 +1,11 @@
 //! Asks a running host at its admin address, by HTTP/1.1 over TCP: for the commands that show what a host does.
 
-use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -14,6 +14,9 @@ use windlass_core::error::explained;
 
 use super::view::text;
 
+/// The bytes that mean something in a path or a query.
+const MEANT: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':').remove(b',');
 /// How long a host may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How an answer begins that knows no such path at all, as that of an older host.
@@ -39,6 +42,14 @@ pub(super) enum AdminFailure {
 }
 
 impl AdminFailure {
+    /// The failure, where it makes no difference which it is.
+    pub(super) fn into_error(self) -> anyhow::Error {
+        match self {
+            Self::NotFound(why) => anyhow::anyhow!(why),
+            Self::Unknown(error) => error,
+        }
+    }
+
     /// Tells the failure, and which exit code it has.
     pub(super) fn told(&self) -> ExitCode {
         match self {
@@ -97,21 +108,12 @@ impl AdminArgs {
 
 /// A part of a URL's path or query.
 pub(super) fn encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~:,".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            // Writing to a text cannot fail.
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
+    utf8_percent_encode(text, MEANT).to_string()
 }
 
 /// An answer of the admin endpoint.
 #[derive(Debug)]
-pub(super) struct AdminAnswer {
+struct AdminAnswer {
     /// The status line.
     line: String,
     body: String,
@@ -119,22 +121,17 @@ pub(super) struct AdminAnswer {
 
 impl AdminAnswer {
     /// The HTTP status. None: the line has none.
-    pub(super) fn code(&self) -> Option<u16> {
+    fn code(&self) -> Option<u16> {
         self.line.split(' ').nth(1)?.parse().ok()
     }
 
     /// The document, if that is what the answer has.
-    pub(super) fn document(&self) -> anyhow::Result<Value> {
+    fn document(&self) -> anyhow::Result<Value> {
         if self.code() != Some(200) {
             bail!("it answers {}: {}", self.line, self.body.trim());
         }
         serde_json::from_str(&self.body).context("it answers something else than a host of this version does")
     }
-}
-
-/// Reads the JSON document at `path` of the admin endpoint.
-pub(super) async fn get(address: &str, path: &str) -> anyhow::Result<Value> {
-    ask(address, path).await?.document()
 }
 
 /// The answer to GET `path`.

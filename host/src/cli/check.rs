@@ -264,7 +264,7 @@ impl CheckArgs {
             super::print("The plugin is another one than that of the finding.\n")?;
         }
         for fault in missed {
-            super::print(&check_report::plain(&format!("This fault has not come about: {fault}\n")))?;
+            super::print(&format!("This fault has not come about: {fault}\n"))?;
         }
         if findings.is_empty() {
             super::print("The run shows nothing wrong.\n")?;

@@ -89,12 +89,7 @@ pub(super) fn finding(finding: &Finding, file: Option<&PathBuf>, most: usize) ->
     if let Some(file) = file {
         let _ = writeln!(text, "  again    windlass check PLUGIN --again {}", super::dev::shortened(file).display());
     }
-    plain(&text)
-}
-
-/// The text without what a terminal would obey: a finding of a stranger's file may have anything in its names.
-pub(super) fn plain(text: &str) -> String {
-    text.chars().map(|it| if it.is_control() && it != '\n' { ' ' } else { it }).collect()
+    text
 }
 
 /// The reports as `JUnit` has them, in XML: a case for each rule.

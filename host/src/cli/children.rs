@@ -14,6 +14,7 @@ use windlass_wasm::EntryPoint;
 use super::examine::{self, CacheArgs};
 use super::limits::LimitArgs;
 use super::marked::{self, ListFormat, PlaceArgs, SweptCluster, complete, reference};
+use super::view;
 use windlass_runtime::NamedKinds;
 
 /// Arguments of `windlass children`.
@@ -148,7 +149,7 @@ fn table(carriers: &[Carrier]) -> String {
         let [namespace, kind, name] = marked::place_and_name(carrier);
         [namespace, kind, name, carrier.created_by.clone().unwrap_or_default(), parent(carrier)]
     });
-    marked::table(["NAMESPACE", "KIND", "NAME", "PLUGIN", "PARENT"], rows)
+    view::table(&["NAMESPACE", "KIND", "NAME", "PLUGIN", "PARENT"], rows)
 }
 
 #[cfg(test)]

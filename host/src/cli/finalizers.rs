@@ -8,6 +8,7 @@ use windlass_core::finalizer;
 use windlass_kube::sweep::{Carrier, Sought};
 
 use super::marked::{self, ListFormat, PlaceArgs, SweptCluster, complete, reference};
+use super::view;
 
 /// Arguments of `windlass finalizers`.
 #[derive(Debug, Args)]
@@ -105,7 +106,7 @@ fn table(carriers: &[Carrier]) -> String {
         let deleting = if carrier.deleting { "yes" } else { "no" }.to_owned();
         [namespace, kind, name, deleting, its_finalizers(carrier).join(",")]
     });
-    marked::table(["NAMESPACE", "KIND", "NAME", "DELETING", "FINALIZERS"], rows)
+    view::table(&["NAMESPACE", "KIND", "NAME", "DELETING", "FINALIZERS"], rows)
 }
 
 #[cfg(test)]

@@ -127,7 +127,7 @@ fn rows(keys: &[Value], is_wide: bool) -> String {
         }
         row
     });
-    view::table(&heading, &rows.collect::<Vec<_>>())
+    view::table(&heading, rows)
 }
 
 /// All that is known of a key, for people.
@@ -187,7 +187,7 @@ fn call_rows(calls: &[Value]) -> String {
             cut(if error.is_empty() { wrote.join(", ") } else { error.to_owned() }.as_str(), ERROR),
         ]
     });
-    view::table(&["AGO", "TOOK", "OUTCOME", "WRITES", "ERROR, OR WHAT IT WROTE"], &rows.collect::<Vec<_>>())
+    view::table(&["AGO", "TOOK", "OUTCOME", "WRITES", "ERROR, OR WHAT IT WROTE"], rows)
 }
 
 #[cfg(test)]

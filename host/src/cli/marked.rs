@@ -89,17 +89,6 @@ pub(super) fn place_and_name(carrier: &Carrier) -> [String; 3] {
     [namespace, full_resource(carrier), carrier.key.name.to_string()]
 }
 
-/// A table for people.
-pub(super) fn table<const N: usize>(heading: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
-    let rows: Vec<_> = std::iter::once(heading.map(str::to_owned)).chain(rows).collect();
-    let widths: [usize; N] = std::array::from_fn(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0));
-    let line = |row: &[String; N]| {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
-        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
-    };
-    rows.iter().map(line).collect()
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use std::sync::Arc;

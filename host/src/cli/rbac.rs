@@ -1,6 +1,6 @@
 //! `windlass rbac`: the roles that a host needs in its cluster to run its plugins.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use windlass_kube::{Connection, Discovery, OwnReviews};
 use windlass_policy::asks::ClusterNames;
 use windlass_policy::rights::role::{self, RoleObject};
 use windlass_policy::rights::{HostRights, RightsOptions, RightsSource, asked, derive};
-use windlass_runtime::{GrantMode, LeaseMode, PolicySettings, Standing, named_secrets, standings};
+use windlass_runtime::{GrantMode, LeaseMode, PolicySettings, Standing, is_plugin_file, named_secrets, standings};
 use windlass_wasm::Plugin;
 use windlass_wasm::manifest::is_dns_label;
 
@@ -205,7 +205,7 @@ impl RbacArgs {
         let entries = std::fs::read_dir(&self.plugins).with_context(unreadable)?;
         let paths: Vec<PathBuf> =
             entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>().with_context(unreadable)?;
-        let mut files: Vec<_> = paths.into_iter().filter(|path| is_plugin(path)).collect();
+        let mut files: Vec<_> = paths.into_iter().filter(|path| is_plugin_file(path)).collect();
         files.sort_unstable();
         if files.is_empty() {
             eprintln!("windlass: no plugin is in {}: these are the rights of the host alone", self.plugins.display());
@@ -242,12 +242,6 @@ impl RbacArgs {
         }
         Ok(names)
     }
-}
-
-/// As the host itself takes files: hidden ones are nobody's.
-fn is_plugin(path: &Path) -> bool {
-    let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-    !is_hidden && path.extension().is_some_and(|extension| extension == "wasm")
 }
 
 /// Tells what the roles were derived from.

@@ -9,7 +9,7 @@ use windlass_policy::rights::held::{RightsQuestion, questions, superfluous};
 use windlass_policy::rights::role::in_order;
 use windlass_policy::rights::{Rights, RightsScope, RoleRule};
 
-use super::marked;
+use super::view;
 
 /// The rights that a user lacks, and those beyond what it should have.
 pub(super) struct RightsCheck {
@@ -119,7 +119,7 @@ impl RightsCheck {
         if lines.is_empty() {
             return "nothing is missing, and nothing is too much\n".to_owned();
         }
-        marked::table(["WHAT", "WHERE", "VERBS", "RESOURCE", "NAMES"], lines.into_iter())
+        view::table(&["WHAT", "WHERE", "VERBS", "RESOURCE", "NAMES"], lines)
     }
 
     /// The same for programs.

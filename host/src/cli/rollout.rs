@@ -5,7 +5,6 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
@@ -13,10 +12,9 @@ use serde_json::Value;
 use windlass_core::error::explained;
 use windlass_runtime::{RolledOut, abort, promote};
 
-use super::{OutputFormat, admin};
+use super::OutputFormat;
+use super::admin::{AdminArgs, AdminFailure};
 
-/// How long a host may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// The exit code where a question cannot be answered.
 const UNKNOWN: u8 = 2;
 
@@ -56,9 +54,8 @@ struct CompareArgs {
     /// The plugin.
     #[arg(value_name = "NAME", value_parser = super::namespace)]
     plugin: String,
-    /// Where the host serves /plugins: its --admin-address, or a port that is forwarded there.
-    #[arg(long, value_name = "ADDRESS", env = "WINDLASS_ADMIN_ADDRESS")]
-    admin_address: String,
+    #[command(flatten)]
+    admin: AdminArgs,
     /// The output format.
     #[arg(long, short, value_enum, default_value = "text")]
     output: OutputFormat,
@@ -162,13 +159,8 @@ impl CompareArgs {
 
     /// The plugin, as the host shows it.
     async fn look(&self) -> anyhow::Result<Value> {
-        let asking = tokio::time::timeout(PATIENCE, admin::get(&self.admin_address, "/plugins"));
-        let asked = asking.await.map_err(|_| anyhow::anyhow!("no answer within {PATIENCE:?}")).and_then(|it| it);
-        let shown =
-            asked.with_context(|| format!("cannot ask the host at {} (--admin-address)", self.admin_address))?;
-        let plugins = shown["plugins"].as_array().cloned().unwrap_or_default();
-        let named = plugins.into_iter().find(|plugin| plugin["name"] == *self.plugin);
-        named.with_context(|| format!("the host at {} has no plugin {}", self.admin_address, self.plugin))
+        let plugins = self.admin.plugins(Some(&self.plugin)).await.map_err(AdminFailure::into_error)?;
+        plugins.into_iter().next().context("the host shows no plugin")
     }
 }
 

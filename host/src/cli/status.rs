@@ -93,7 +93,7 @@ fn rows(plugins: &[Value], is_wide: bool) -> String {
         row.push(if is_wide { why.replace('\n', " ") } else { cut(why, WHY) });
         row
     });
-    view::table(&heading, &rows.collect::<Vec<_>>())
+    view::table(&heading, rows)
 }
 
 #[cfg(test)]

@@ -192,7 +192,7 @@ fn table(rows: &[TopRow], is_wide: bool) -> String {
         }
         row
     });
-    view::table(&heading, &rows.collect::<Vec<_>>())
+    view::table(&heading, rows)
 }
 
 #[cfg(test)]

@@ -117,12 +117,13 @@ pub(super) fn cut(text: &str, most: usize) -> String {
 }
 
 /// A table for people.
-pub(super) fn table(heading: &[&str], rows: &[Vec<String>]) -> String {
+pub(super) fn table<R: AsRef<[String]>>(heading: &[&str], rows: impl IntoIterator<Item = R>) -> String {
     let heading: Vec<_> = heading.iter().map(|&it| it.to_owned()).collect();
-    let all: Vec<_> = std::iter::once(&heading).chain(rows).collect();
+    let rows: Vec<R> = rows.into_iter().collect();
+    let all: Vec<&[String]> = std::iter::once(&*heading).chain(rows.iter().map(AsRef::as_ref)).collect();
     let width = |column: usize| all.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<_> = (0..heading.len()).map(|column| width(column).unwrap_or(0)).collect();
-    let line = |row: &&Vec<String>| {
+    let line = |row: &&[String]| {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
     };

@@ -20,6 +20,7 @@ pub(crate) use self::allowed::Allowed;
 pub use self::allowed::AllowedError;
 pub(crate) use self::catalog::Catalog;
 pub(crate) use self::refusal::{FileRefusal, NotRevived, StopReason};
+use crate::files::is_hidden;
 use crate::rejections::Digest;
 
 /// Why a directory of plugins cannot be used.
@@ -38,6 +39,12 @@ pub enum DirectoryError {
 /// Whether the file `path` is one of a plugin's. Hidden files are nobody's, as editors and copies in progress make them.
 pub(crate) fn is_plugin(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "wasm")
+}
+
+/// Whether a host that follows its directory takes the file `path` for a plugin's.
+#[must_use]
+pub fn is_plugin_file(path: &Path) -> bool {
+    !is_hidden(path) && is_plugin(path)
 }
 
 /// The digits of a digest.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
+use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 use windlass_core::key_state::KeyState;
 use windlass_core::object::ObjectKey;
@@ -184,18 +185,7 @@ fn place(token: &str) -> Option<(ObjectKey, String)> {
 
 /// `text` without the percent signs of a URL. What cannot be meant stays as it is.
 fn decoded(text: &str) -> String {
-    let (bytes, mut read, mut at) = (text.as_bytes(), Vec::with_capacity(text.len()), 0);
-    while let Some(&byte) = bytes.get(at) {
-        let digits = (byte == b'%').then(|| text.get(at + 1..at + 3)).flatten();
-        if let Some(decoded) = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            read.push(decoded);
-            at += 3;
-        } else {
-            read.push(byte);
-            at += 1;
-        }
-    }
-    String::from_utf8_lossy(&read).into_owned()
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]
