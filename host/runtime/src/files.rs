@@ -64,6 +64,8 @@ pub(crate) struct Files {
     watched: Option<FileIdentity>,
     seen: BTreeMap<PathBuf, SeenFile>,
     has_looked: bool,
+    /// Something has happened since the last look.
+    is_due: bool,
     /// The problem with the directory at the last look.
     problem: Option<Problem>,
 }
@@ -145,6 +147,7 @@ impl Files {
             watched: None,
             seen: BTreeMap::new(),
             has_looked: false,
+            is_due: false,
             problem: None,
         }
     }
@@ -160,11 +163,16 @@ impl Files {
             return first;
         }
         loop {
-            if timeout(self.poll, self.hint.notified()).await.is_ok() {
+            if !self.is_due {
+                // Kept, as the notification is gone once it was heard, and the future may be dropped before the look.
+                self.is_due = timeout(self.poll, self.hint.notified()).await.is_ok();
+            }
+            if self.is_due {
                 // Ends by either time limit.
                 let _ = timeout(LONGEST_UNREST, self.quiet()).await;
             }
             let changes = self.look().await;
+            self.is_due = false;
             if !changes.is_empty() {
                 return changes;
             }

@@ -125,11 +125,8 @@ impl CurrentFiles {
                     [Content::Is(digest), Content::Gone]
                 } else {
                     match keep(&seen.directory, plugin, &own).await {
-                        Ok(()) => {
-                            seen.current = Content::Is(digest);
-                            [Content::Is(digest), Content::Is(digest)]
-                        }
-                        Err(NotKept::Others) => return vec![],
+                        // It counts once it was seen, as it may have gone by then.
+                        Ok(()) | Err(NotKept::Others) => return vec![],
                         Err(NotKept::Failed(problem)) => [Content::Withheld(problem), Content::Gone],
                     }
                 }

@@ -125,6 +125,20 @@ async fn a_policy_that_comes_later_keeps_what_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_was_kept_and_has_gone_before_anybody_saw_it_is_kept_again() {
+    let mut scene = Scene::new().await;
+    scene.put("shop.wasm", "old");
+    assert_eq!(scene.heard().await, ["shop.wasm is there"]);
+    scene.runs("old");
+    scene.says("rollout: shadow");
+    assert_eq!(scene.current.settle_all().await, [], "others hear of what was seen");
+    std::fs::remove_file(scene.stage.plugins.join("shop.current.wasm")).expect("it was kept");
+    scene.says("rollout: {strategy: shadow}");
+    assert_eq!(scene.heard().await, ["shop.current.wasm is there"]);
+    assert_eq!(scene.has("shop.current.wasm").as_deref(), Some("old"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn another_version_that_comes_with_the_policy_does_not_run() {
     let mut scene = Scene::new().await;
     scene.put("shop.wasm", "old");
