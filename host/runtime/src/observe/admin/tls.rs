@@ -125,23 +125,25 @@ impl AdminTls {
     }
 
     async fn reload(&self, files: &TlsFiles) {
-        let (certificate, own) = (files.certificate.display(), files.clone());
-        match windlass_world::spawn_blocking(move || read(&own)).await {
-            Ok(Ok(new)) => {
-                let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-                // The first look at the files finds what is in use.
-                if current.certificate != new.certificate {
-                    tracing::info!(%certificate, "the admin address has a new certificate");
-                }
-                *current = new;
-            }
-            Ok(Err(error)) => {
-                tracing::error!(%error, "a new certificate of the admin address cannot be used: it keeps the one that it has")
-            }
-            Err(error) => {
-                tracing::error!(%error, "a new certificate of the admin address cannot be used: it keeps the one that it has")
-            }
+        let own = files.clone();
+        let problem = match windlass_world::spawn_blocking(move || read(&own)).await {
+            Ok(Ok(new)) => return self.take_over(new, &files.certificate),
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        tracing::error!(
+            error = problem,
+            "a new certificate of the admin address cannot be used: it keeps the one that it has"
+        );
+    }
+
+    fn take_over(&self, new: UsablePair, file: &Path) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        // The first look at the files finds what is in use.
+        if current.certificate != new.certificate {
+            tracing::info!(certificate = %file.display(), "the admin address has a new certificate");
         }
+        *current = new;
     }
 
     /// The encrypted connection. None: the client did not get so far in time.
