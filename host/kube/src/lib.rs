@@ -25,6 +25,7 @@ pub mod sweep;
 mod target;
 mod writer;
 
+pub use crate::client::observer::{EndedRequest, RequestObserver};
 pub use crate::client::reachability::{Outage, Reachability};
 pub use crate::client::request::RequestError;
 pub use crate::client::{ConnectError, ConnectOptions, Connection, ServerVersion};

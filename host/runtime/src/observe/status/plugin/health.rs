@@ -40,9 +40,14 @@ impl PluginStatus {
         }
         let controllers = self.controllers();
         let works = |state| matches!(state, ControllerState::Running | ControllerState::StandingBy);
-        let mut states = controllers.iter().map(|it| (it, it.state()));
-        if let Some((controller, (state, reason))) = states.find(|(_, (state, _))| !works(*state)) {
-            let is_well = matches!(state, ControllerState::Starting | ControllerState::Syncing);
+        // A watch that the API server refuses has a reason.
+        let begins = |state, reason: &Option<_>| {
+            matches!(state, ControllerState::Starting | ControllerState::Syncing) && reason.is_none()
+        };
+        let states = controllers.iter().map(|it| (it, it.state()));
+        let idle = states.filter(|(_, (state, _))| !works(*state));
+        if let Some((controller, (state, reason))) = idle.min_by_key(|(_, (state, reason))| begins(*state, reason)) {
+            let is_well = begins(state, &reason);
             let why = reason.map(|reason| format!("controller {}: {reason}", controller.own_name()));
             return PluginHealth::new(&label(state), why, is_well);
         }
@@ -97,6 +102,15 @@ mod tests {
         controller.set(ControllerState::Waiting, Some("no kind WebApp".to_owned()));
         let waits = ("waiting".to_owned(), Some("controller web: no kind WebApp".to_owned()), false);
         assert_eq!(health(&plugin), waits);
+        let other = plugin.controller("api", 1, HostMetrics::new().controller("webapp", "api"));
+        other.set(ControllerState::Syncing, None);
+        assert_eq!(health(&plugin), waits, "one that begins is well");
+        other.set(ControllerState::Syncing, Some("it may not list Jobs".to_owned()));
+        controller.set(ControllerState::Syncing, None);
+        let refused = ("syncing".to_owned(), Some("controller api: it may not list Jobs".to_owned()), false);
+        assert_eq!(health(&plugin), refused);
+        other.set(ControllerState::Running, None);
+        assert_eq!(health(&plugin), ("syncing".to_owned(), None, true));
         controller.set(ControllerState::StandingBy, None);
         assert!(health(&plugin).2, "another replica does the work");
         controller.set(ControllerState::Running, None);
