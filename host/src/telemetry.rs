@@ -52,15 +52,14 @@ pub(crate) fn start(format: LogFormat, filter: &str, brief: BriefOptions, audit:
             layer.with_ansi(is_terminal).fmt_fields(SpanFields).event_format(Lines::Text).boxed()
         }
     };
-    let layers = match audit.map(AuditLog::open).transpose()? {
-        None => vec![filter.boxed(), lines],
-        Some(file) => {
-            let audit = fmt::layer().with_writer(file).log_internal_errors(false).with_ansi(false);
-            let audit = audit.fmt_fields(SpanFields).event_format(Lines::Json);
-            let mutations = Targets::new().with_target(audit_log::TARGET, LevelFilter::DEBUG);
-            vec![lines.with_filter(filter).boxed(), audit.with_filter(mutations).boxed()]
-        }
-    };
+    // Each layer has a filter of its own: one that stands beside others in a list would filter nothing.
+    let mut layers = vec![lines.with_filter(filter).boxed()];
+    if let Some(file) = audit.map(AuditLog::open).transpose()? {
+        let audit = fmt::layer().with_writer(file).log_internal_errors(false).with_ansi(false);
+        let audit = audit.fmt_fields(SpanFields).event_format(Lines::Json);
+        let mutations = Targets::new().with_target(audit_log::TARGET, LevelFilter::DEBUG);
+        layers.push(audit.with_filter(mutations).boxed());
+    }
     tracing_subscriber::registry().with(layers).init();
     Ok(())
 }
