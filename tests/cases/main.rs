@@ -29,6 +29,7 @@ mod imports;
 mod kinds;
 mod kubectl;
 mod leases;
+mod logs;
 mod mapping;
 mod outage;
 mod policies;

@@ -3,6 +3,7 @@
 pub(crate) mod api_error;
 mod connect;
 pub(crate) mod headers;
+pub(crate) mod observer;
 pub(crate) mod reachability;
 pub(crate) mod request;
 mod transport;

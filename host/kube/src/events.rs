@@ -282,7 +282,7 @@ async fn send(client: &Client, mutation: &Mutation, fence: &Fenced) -> Result<bo
     let attempt = || async {
         let Ok(limit) = fence.may_start(STILL_POSSIBLE) else { return Ok(false) };
         let result = request::mutate(client, mutation.clone(), limit).await;
-        tracing::debug!(
+        tracing::trace!(
             target: "windlass::audit",
             role = "events", verb = %mutation.method, uri = mutation.uri, committed = result.is_ok(), "mutation"
         );

@@ -258,7 +258,7 @@ impl Leases {
         let began = Instant::now();
         let result = request::mutate(&self.client, mutation, limit).await;
         // Two a second for each lease: nobody wants to read them.
-        tracing::debug!(
+        tracing::trace!(
             target: "windlass::audit",
             role = "lease", replica = %self.role.replica, verb, object = %format_args!("{}/{name}", self.namespace),
             code = result.as_ref().map_or_else(RequestError::code, |answer| Some(answer.code)),

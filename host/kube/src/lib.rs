@@ -26,6 +26,7 @@ mod target;
 mod token_review;
 mod writer;
 
+pub use crate::client::observer::{EndedRequest, RequestObserver};
 pub use crate::client::reachability::{Outage, Reachability};
 pub use crate::client::request::RequestError;
 pub use crate::client::{ConnectError, ConnectOptions, Connection, ServerVersion};

@@ -69,6 +69,7 @@ impl Host {
         trust: Trust,
     ) -> Self {
         let Admin { status, metrics } = shown;
+        metrics.follow_requests(&connection);
         status.sees(Arc::new(leadership.view()));
         let discovery = Discovery::new(connection.client.clone())
             .compare_versions(settings.features.enabled(Feature::ComparableResourceVersions));

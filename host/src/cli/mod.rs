@@ -262,6 +262,15 @@ impl Command {
         }
     }
 
+    /// The file of the audit log, if there is one.
+    fn audit_log(&self) -> Option<&Path> {
+        match self {
+            Self::Run(args) => args.audit_log(),
+            Self::Dev(args) => args.audit_log(),
+            _ => None,
+        }
+    }
+
     /// How much the brief log shows, if that is the format.
     fn brief_options(&self) -> BriefOptions {
         match self {
@@ -292,7 +301,7 @@ impl Cli {
             LogFormat::Brief => telemetry::brief::FILTER,
             LogFormat::Text | LogFormat::Json => "info",
         });
-        telemetry::start(format, filter, self.command.brief_options())?;
+        telemetry::start(format, filter, self.command.brief_options(), self.command.audit_log())?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .thread_name("windlass")

@@ -1,6 +1,6 @@
 //! `windlass run`: plugins against a cluster.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -33,6 +33,11 @@ fn lease_threads() -> std::io::Result<Runtime> {
 }
 
 impl RunArgs {
+    /// The file of the audit log.
+    pub(super) fn audit_log(&self) -> Option<&Path> {
+        self.plugins.audit_log()
+    }
+
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let mut settings = self.plugins.settings(GrantMode::Policy, LeaseMode::Shards)?;
         let stop = shutdown::on_signal()?;

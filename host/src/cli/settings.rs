@@ -1,6 +1,6 @@
 //! From flags to the settings of a host.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -61,6 +61,10 @@ pub(crate) struct PluginArgs {
     pub(crate) cache_dir: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) admin: AdminServingArgs,
+    /// Append a line to this file for each write that a plugin has made or tried, as JSON. `none`, the default, writes no such file;
+    /// `--log-level windlass::audit=debug,info` shows the same lines in the log.
+    #[arg(long, value_name = "FILE", env = "WINDLASS_AUDIT_LOG")]
+    pub(crate) audit_log: Option<PathBuf>,
     /// A PEM file of certificate authorities that HTTPS requests of plugins trust, besides the system's.
     #[arg(long, value_name = "FILE", env = "WINDLASS_HTTP_CA")]
     pub(crate) http_ca: Option<PathBuf>,
@@ -89,6 +93,11 @@ pub(crate) struct PluginArgs {
 }
 
 impl PluginArgs {
+    /// The file of the audit log.
+    pub(super) fn audit_log(&self) -> Option<&Path> {
+        self.audit_log.as_deref().filter(|file| *file != "none")
+    }
+
     /// The settings from these flags. `mode` is the default of `--grants`, and `leases` that of `--leases`.
     pub(super) fn settings(self, mode: GrantMode, leases: LeaseMode) -> anyhow::Result<Settings> {
         let plugins = self.plugins.context("no directory of plugins was named (--plugins)")?;

@@ -147,6 +147,17 @@ impl Dispatch {
         }
     }
 
+    /// A line for each call that wrote something; for the others, which are most, at debug level.
+    pub(super) fn tell_call(&self, key: &ObjectKey, called: &Called, elapsed: Duration) {
+        let (writes, written) = self.status.calls.written(key);
+        let Called { cpu, result, .. } = called;
+        if writes > 0 {
+            tracing::info!(target: LOG, ?elapsed, ?cpu, ?result, writes, written, "called");
+        } else {
+            tracing::debug!(target: LOG, ?elapsed, ?cpu, ?result, "called");
+        }
+    }
+
     /// A sick server fails the calls of hundreds of keys, and a line for each would hide all others.
     fn tell_failure(&self, error: &str, attempt: u32, retry_in: Duration) {
         let Some(unsaid) = self.status.failure_line() else {

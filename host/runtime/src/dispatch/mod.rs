@@ -294,7 +294,7 @@ impl Dispatch {
         if called.made {
             self.status.called(started.elapsed());
         }
-        tracing::debug!(target: LOG, elapsed = ?started.elapsed(), cpu = ?called.cpu, result = ?called.result, "called");
+        self.tell_call(key, &called, started.elapsed());
         self.settle_key(key, &called, &context);
         context.overlay.close();
         KeyEnd::Done

@@ -12,6 +12,7 @@ mod plugin;
 mod ports;
 mod process;
 mod recordings;
+mod rest_client;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,6 +26,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use windlass_core::features::Features;
 use windlass_core::outcome::WAITED;
+use windlass_kube::Connection;
 
 pub(crate) use self::collect::{Sources, counters, gauges};
 use self::counters::Counters;
@@ -33,6 +35,7 @@ pub(crate) use self::plugin::PluginMetrics;
 pub(crate) use self::ports::counted;
 use self::process::ProcessMetrics;
 pub(crate) use self::recordings::RecordedCalls;
+use self::rest_client::{RestClientMetrics, host_of};
 
 /// The labels of a metric.
 type MetricLabels = Vec<(&'static str, String)>;
@@ -192,6 +195,13 @@ impl HostMetrics {
     pub(crate) fn show(&self, sources: Sources) {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         registry.register_collector(Box::new(sources));
+    }
+
+    /// From now on, requests of `connection` are counted.
+    pub(crate) fn follow_requests(&self, connection: &Connection) {
+        let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let (requests, host) = (RestClientMetrics::registered(&mut registry), host_of(&connection.server));
+        connection.requests.observe(move |request| requests.count(&host, request));
     }
 
     /// From now on, what `collector` has is shown too.

@@ -112,6 +112,13 @@ impl KeyCalls {
         }
     }
 
+    /// How often the call that runs about `key` has written so far, and the first objects that it has: `Service default/shop`.
+    pub(crate) fn written(&self, key: &ObjectKey) -> (u32, String) {
+        let calls = locked(&self.0);
+        let Some(running) = calls.running.iter().find(|running| running.key == *key) else { return <_>::default() };
+        (running.writes, running.written.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+    }
+
     /// The call about `key` has ended so.
     pub(crate) fn ended(&self, key: &ObjectKey, KeyCallEnd { end, error, context }: KeyCallEnd<'_>) {
         let mut calls = locked(&self.0);

@@ -105,6 +105,11 @@ impl ControllerStatus {
         listed.collect()
     }
 
+    /// Why no call can be made now.
+    pub(in super::super) fn block(&self) -> Option<CallBlock> {
+        self.parts().block
+    }
+
     fn parts(&self) -> KeyParts {
         let doing = locked(&self.doing);
         let source = doing.source.as_ref().and_then(std::sync::Weak::upgrade);
