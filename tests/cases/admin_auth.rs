@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{Api, PostParams};
@@ -40,7 +40,7 @@ async fn account(server: &Server, name: &str, file: &Path) -> anyhow::Result<()>
     objects.apply(&json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})).await?;
     let accounts: Api<ServiceAccount> = Api::namespaced(objects.client().clone(), objects.namespace());
     let asked = accounts.create_token_request(name, &PostParams::default(), &TokenRequest::default()).await?;
-    Ok(std::fs::write(file, asked.status.map(|it| it.token).unwrap_or_default())?)
+    Ok(std::fs::write(file, asked.status.context("there is an answer")?.token)?)
 }
 
 /// A role of the cluster that lets `account` get the plugins, and no more.

@@ -204,7 +204,7 @@ fn granted(rendered: &Path) -> anyhow::Result<BTreeSet<Right>> {
 }
 
 /// The admin address is shown to the account that the chart lets view it, and to no other.
-async fn answers_whom_the_roles_let(host: &Host, kubectl: &Kubectl, namespace: &str) -> anyhow::Result<()> {
+async fn answers_whom_the_roles_let(host: &Host, kubectl: &Kubectl<'_>, namespace: &str) -> anyhow::Result<()> {
     let address = format!("https://{}", admin::address(host).await?);
     let status = async |token: &str| -> anyhow::Result<String> {
         let mut status = tokio::process::Command::new(paths::windlass()?);
@@ -219,7 +219,9 @@ async fn answers_whom_the_roles_let(host: &Host, kubectl: &Kubectl, namespace: &
     for account in ["viewer", "stranger"] {
         kubectl.run(&["create", "serviceaccount", account, "--namespace", namespace]).await?;
     }
-    let token = async |account: &str| kubectl.run(&["create", "token", account, "--namespace", namespace]).await;
+    let token = async |account: &str| -> anyhow::Result<String> {
+        kubectl.run(&["create", "token", account, "--namespace", namespace]).await
+    };
     let viewer = token("viewer").await?;
     // The real server's authorizer sees a new role a little later.
     wait::until("the viewer sees the plugins", || async {

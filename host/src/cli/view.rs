@@ -122,7 +122,7 @@ pub(super) fn table<R: AsRef<[String]>>(heading: &[&str], rows: impl IntoIterato
     let heading = heading.iter().map(|&it| it.to_owned()).collect();
     let all: Vec<_> = std::iter::once(heading).chain(rows.into_iter().map(|row| cells(row.as_ref()))).collect();
     let width = |column: usize| all.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
-    let widths: Vec<_> = (0..heading.len()).map(|column| width(column).unwrap_or(0)).collect();
+    let widths: Vec<_> = (0..all[0].len()).map(|column| width(column).unwrap_or(0)).collect();
     let line = |row: &Vec<String>| {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
