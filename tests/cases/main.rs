@@ -1,6 +1,7 @@
 //! Cross-crate tests, one file a topic, on the embedded API server and, where it says so, on a real kube-apiserver.
 
 mod admin;
+mod admin_auth;
 mod apiserver;
 mod author;
 mod author_languages;

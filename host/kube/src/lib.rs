@@ -23,6 +23,7 @@ mod review;
 mod secret;
 pub mod sweep;
 mod target;
+mod token_review;
 mod writer;
 
 pub use crate::client::observer::{EndedRequest, RequestObserver};
@@ -45,6 +46,7 @@ pub use crate::reader::live::{LiveBudget, LiveReader};
 pub use crate::reader::{Readable, Reader};
 pub use crate::review::{ReviewError, ReviewVerdict, may_watch};
 pub use crate::secret::{SecretError, Secrets};
+pub use crate::token_review::{TokenReviewError, TokenUser, may_get, whose_token};
 pub use crate::writer::audit::WriteOutcome;
 pub use crate::writer::budget::{WriteBudget, WriteRate};
 pub use crate::writer::expecting::Expecting;

@@ -1,4 +1,4 @@
-//! Asks a running host at its admin address, by HTTP/1.1 over TCP: for the commands that show what a host does.
+//! Asks a running host at its admin address: for the commands that show what a host does.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -7,11 +7,10 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use windlass_core::deceptive;
 use windlass_core::error::explained;
 
+use super::admin_client::AdminClientArgs;
 use super::view::text;
 
 /// The bytes that mean something in a path or a query.
@@ -27,9 +26,11 @@ const UNKNOWN: u8 = 2;
 /// The host that is asked.
 #[derive(Clone, Debug, Args)]
 pub(super) struct AdminArgs {
-    /// The host's --admin-address, or a port that is forwarded there.
+    /// The host's --admin-address, or a port that is forwarded there: HOST:PORT, or https://HOST:PORT for a host with TLS.
     #[arg(long, value_name = "ADDRESS", env = "WINDLASS_ADMIN_ADDRESS")]
     admin_address: String,
+    #[command(flatten)]
+    client: AdminClientArgs,
 }
 
 /// Why there is nothing to show.
@@ -69,7 +70,7 @@ impl AdminArgs {
     /// The document at `path`.
     pub(super) async fn look(&self, path: &str) -> Result<Value, AdminFailure> {
         let address = &self.admin_address;
-        let asking = tokio::time::timeout(PATIENCE, ask(address, path));
+        let asking = tokio::time::timeout(PATIENCE, self.ask(path));
         let asked = asking.await.map_err(|_| anyhow::anyhow!("no answer within {PATIENCE:?}")).and_then(|it| it);
         let cannot = || {
             format!(
@@ -85,6 +86,16 @@ impl AdminArgs {
             .document()
             .with_context(|| format!("cannot use the answer of the host at {address}"))
             .map_err(AdminFailure::Unknown)
+    }
+
+    /// The answer to GET `path`.
+    async fn ask(&self, path: &str) -> anyhow::Result<AdminAnswer> {
+        let answer = self.client.get(&self.admin_address, path).await?;
+        let (head, body) = answer
+            .split_once("\r\n\r\n")
+            .context("it does not answer by HTTP: a host with TLS is asked by https://")?;
+        let line = head.lines().next().unwrap_or_default();
+        Ok(AdminAnswer { line: line.to_owned(), body: body.to_owned() })
     }
 
     /// The plugins, or the one of that name.
@@ -127,24 +138,18 @@ impl AdminAnswer {
 
     /// The document, if that is what the answer has.
     fn document(&self) -> anyhow::Result<Value> {
-        if self.code() != Some(200) {
-            bail!("it answers {}: {}", self.line, self.body.trim());
+        match self.code() {
+            Some(200) => {}
+            Some(401) => bail!(
+                "it wants a token: pass one with --token-file FILE, or with --token \"$(kubectl create token ACCOUNT)\". It \
+                 answers {}: {}",
+                self.line,
+                self.body.trim()
+            ),
+            _ => bail!("it answers {}: {}", self.line, self.body.trim()),
         }
         serde_json::from_str(&self.body).context("it answers something else than a host of this version does")
     }
-}
-
-/// The answer to GET `path`.
-async fn ask(address: &str, path: &str) -> anyhow::Result<AdminAnswer> {
-    let mut stream = TcpStream::connect(address).await?;
-    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("it does not answer by HTTP")?;
-    let line = head.lines().next().unwrap_or_default();
-    Ok(AdminAnswer { line: line.to_owned(), body: body.to_owned() })
 }
 
 #[cfg(test)]
@@ -161,7 +166,10 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let admin_address = listener.local_addr().expect("bound").to_string();
         drop(listener);
-        let failure = AdminArgs { admin_address }.look("/plugins").await.expect_err("nobody is there");
+        let failure = AdminArgs { admin_address, client: AdminClientArgs::default() }
+            .look("/plugins")
+            .await
+            .expect_err("nobody is there");
         let AdminFailure::Unknown(error) = failure else { panic!("{failure:?}") };
         let why = explained(&*error);
         assert!(why.contains("--admin-address") && why.contains("port-forward"), "{why}");

@@ -1,6 +1,8 @@
 //! The command line, one file a subcommand.
 
 mod admin;
+mod admin_client;
+mod admin_serving;
 mod apiserver;
 mod build;
 mod change;
@@ -49,6 +51,7 @@ use windlass_core::deceptive;
 use windlass_runtime::processors;
 use windlass_wasm::Compiler;
 
+pub(crate) use self::admin_serving::UsageError;
 use self::settings::PluginArgs;
 use crate::telemetry::brief::BriefOptions;
 use crate::telemetry::{self, LogFormat};

@@ -1,6 +1,5 @@
 //! From flags to the settings of a host.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -8,6 +7,7 @@ use clap::Args;
 use windlass_kube::{LiveBudget, WriteRate};
 use windlass_runtime::{GrantMode, GuardSettings, LeaseMode, PolicySettings, Settings, call_slots, processors};
 
+use super::admin_serving::AdminServingArgs;
 use super::features::FeatureGateArgs;
 use super::leases::LeaseArgs;
 use super::limits::LimitArgs;
@@ -59,9 +59,8 @@ pub(crate) struct PluginArgs {
     /// The directory for compiled plugins, private to this user. Default: `XDG_CACHE_HOME`/windlass, else ~/.cache/windlass.
     #[arg(long, value_name = "DIR", env = "WINDLASS_CACHE_DIR")]
     pub(crate) cache_dir: Option<PathBuf>,
-    /// Serve /healthz, /readyz, /metrics and /plugins at this address, to everyone who can connect. Default: not served.
-    #[arg(long, value_name = "ADDRESS", env = "WINDLASS_ADMIN_ADDRESS")]
-    pub(crate) admin_address: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) admin: AdminServingArgs,
     /// Append a line to this file for each write that a plugin has made or tried, as JSON. `none`, the default, writes no such file;
     /// `--log-level windlass::audit=debug,info` shows the same lines in the log.
     #[arg(long, value_name = "FILE", env = "WINDLASS_AUDIT_LOG")]
@@ -133,7 +132,7 @@ impl PluginArgs {
             cache_dir: self.cache_dir.or_else(windlass_wasm::default_cache_dir),
             plugin_cache: self.plugin_cache_limit.0,
             cache: self.cache_limit.0,
-            admin_address: self.admin_address,
+            admin: self.admin.settings()?,
             http_ca: self.http_ca,
             live: LiveBudget { per_second: self.live_reads_per_second.into(), burst: self.live_reads_burst.into() },
             guards: GuardSettings {

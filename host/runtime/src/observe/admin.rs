@@ -1,34 +1,46 @@
-//! The admin endpoint: `/healthz`, `/readyz`, `/metrics`, `/plugins` and the keys of each plugin. It reads and never changes anything, and shows
-//! nothing that is secret; who may reach it is a matter of where it listens (`--admin-address`), but pages in a browser
-//! may not (`caller`).
+//! The admin endpoint: `/healthz`, `/readyz`, `/metrics`, `/plugins` and the keys of each plugin. It reads and never
+//! changes anything, and shows nothing that is secret. Who may ask is a matter of where it listens (`--admin-address`)
+//! and of `authorization`; pages in a browser may not (`caller`).
 
+pub(crate) mod authorization;
 mod caller;
 mod connections;
 mod keys;
+mod review_answers;
+pub(crate) mod security;
+pub(crate) mod settings;
+pub(crate) mod tls;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 use self::connections::{Connection, Connections};
+use self::security::AdminSecurity;
 use crate::observe::metrics::HostMetrics;
 use crate::observe::status::Status;
 
 /// Connections at the same time. Of more, those that ask stay.
 const MOST_CONNECTIONS: usize = 64;
-/// How long a request's headers may take to arrive, and how long a connection may be idle between two requests.
+/// How long a request's headers or a TLS handshake may take to arrive, and how long a connection may be idle between
+/// two requests.
 const HEADER_LIMIT: Duration = Duration::from_secs(2);
+/// How long a new connection keeps its place in any case, where a handshake comes before the first request.
+const HANDSHAKE_GRACE: Duration = Duration::from_millis(100);
 /// The size of a request's headers.
 const HEADER_BYTES: usize = 16 << 10;
 /// How long a connection lasts: a slow reader must not hold it for ever.
@@ -66,16 +78,20 @@ pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, ListenErr
 }
 
 impl Admin {
-    /// Answers on `listener` until `stop`.
-    pub(crate) async fn serve(self, listener: &TcpListener, stop: &CancellationToken) {
-        let connections = Connections::new(MOST_CONNECTIONS);
+    /// Answers on `listener` until `stop`, whom `security` lets ask.
+    pub(crate) async fn serve(self, listener: &TcpListener, security: &Arc<AdminSecurity>, stop: &CancellationToken) {
+        let connections = match &security.tls {
+            Some(_) => Connections::with_grace(MOST_CONNECTIONS, HANDSHAKE_GRACE),
+            None => Connections::new(MOST_CONNECTIONS),
+        };
         let accepting = async {
             loop {
                 match listener.accept().await {
                     Ok((stream, _)) => {
                         let (admin, stop, place) = (self.clone(), stop.clone(), connections.place().await);
+                        let security = security.clone();
                         tokio::spawn(async move {
-                            stop.run_until_cancelled(admin.connection(stream, &place)).await;
+                            stop.run_until_cancelled(admin.connection(stream, &security, &place)).await;
                         });
                     }
                     Err(error) => {
@@ -88,26 +104,40 @@ impl Admin {
         stop.run_until_cancelled(accepting).await;
     }
 
-    async fn connection(&self, stream: TcpStream, place: &Connection) {
-        let answer = |request: Request<_>| async move {
-            place.asks();
-            Ok::<_, Infallible>(self.answer(&request))
+    async fn connection(&self, stream: TcpStream, security: &AdminSecurity, place: &Connection) {
+        let connection = async {
+            let Some(tls) = &security.tls else { return self.conversation(stream, security, place).await };
+            if let Some(stream) = tls.accept(stream).await {
+                self.conversation(stream, security, place).await;
+            }
         };
-        let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(HEADER_LIMIT).max_buf_size(HEADER_BYTES);
-        let connection = builder.serve_connection(TokioIo::new(stream), service_fn(answer));
         tokio::select! {
             biased;
-            // What a client does wrong is the client's.
+            // A client that takes for ever loses its connection.
             _ = tokio::time::timeout(CONNECTION_LIMIT, connection) => {}
             () = place.closed() => {}
         }
     }
 
+    async fn conversation<S>(&self, stream: S, security: &AdminSecurity, place: &Connection)
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin,
+    {
+        let answer = |request: Request<Incoming>| async move {
+            place.asks();
+            let request = request.map(drop);
+            Ok::<_, Infallible>(match refusal(&request, security).await {
+                Some(refusal) => refusal,
+                None => self.answer(&request),
+            })
+        };
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(HEADER_LIMIT).max_buf_size(HEADER_BYTES);
+        // What a client does wrong is the client's.
+        let _ = builder.serve_connection(TokioIo::new(stream), service_fn(answer)).await;
+    }
+
     fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
-        if let Some(why) = caller::refusal(request) {
-            return respond(StatusCode::FORBIDDEN, TEXT, format!("{why}\n"));
-        }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let mut response = respond(StatusCode::METHOD_NOT_ALLOWED, TEXT, "only GET\n".to_owned());
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
@@ -149,6 +179,31 @@ impl Admin {
     }
 }
 
+/// The answer to a request that gets no page. None: it gets one.
+async fn refusal<B>(request: &Request<B>, security: &AdminSecurity) -> Option<Response<Full<Bytes>>> {
+    if let Some(why) = caller::refusal(request) {
+        return Some(respond(StatusCode::FORBIDDEN, TEXT, format!("{why}\n")));
+    }
+    let refusal = security.check(request).await.err()?;
+    let mut response = respond(refusal.code(), TEXT, format!("{refusal}\n"));
+    let headers = response.headers_mut();
+    match refusal.code() {
+        StatusCode::UNAUTHORIZED => {
+            headers.append(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"windlass\""));
+            // Has a browser ask for a password, which is the token.
+            headers.append(
+                WWW_AUTHENTICATE,
+                HeaderValue::from_static("Basic realm=\"windlass: the password is a token\""),
+            );
+        }
+        StatusCode::TOO_MANY_REQUESTS => {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        _ => {}
+    }
+    Some(response)
+}
+
 fn respond(status: StatusCode, content_type: &'static str, body: String) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status;
@@ -166,8 +221,8 @@ mod tests {
         let listener = listen("127.0.0.1:0".parse().expect("an address")).await.expect("a free port");
         let address = listener.local_addr().expect("bound");
         let admin = Admin { status: Status::new(CancellationToken::new()), metrics: HostMetrics::new() };
-        let stop = stop.clone();
-        tokio::spawn(async move { admin.serve(&listener, &stop).await });
+        let (security, stop) = (Arc::new(AdminSecurity::default()), stop.clone());
+        tokio::spawn(async move { admin.serve(&listener, &security, &stop).await });
         address
     }
 
