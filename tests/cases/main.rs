@@ -45,6 +45,7 @@ mod storm;
 mod swap;
 mod swap_judged;
 mod tools;
+mod traces;
 mod weather;
 mod webapp;
 mod writes;
