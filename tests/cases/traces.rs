@@ -19,7 +19,7 @@ use crate::admin::{get, watched_at};
 use crate::webapp::plugin_directory;
 
 /// A collector of traces that keeps the spans that it gets. It ends when it is dropped.
-struct Collector {
+struct SpanCollector {
     address: SocketAddr,
     got: Arc<Mutex<Got>>,
     serving: JoinHandle<()>,
@@ -33,7 +33,7 @@ struct Got {
     resource: Value,
 }
 
-impl Collector {
+impl SpanCollector {
     async fn start() -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let (address, got) = (listener.local_addr()?, Arc::<Mutex<Got>>::default());
@@ -61,7 +61,7 @@ impl Collector {
     }
 }
 
-impl Drop for Collector {
+impl Drop for SpanCollector {
     fn drop(&mut self) {
         self.serving.abort();
     }
@@ -87,12 +87,12 @@ async fn request(stream: &mut TcpStream) -> anyhow::Result<(String, Vec<u8>)> {
 }
 
 /// A wire to an API server that is listened in to.
-struct Wire {
+struct TappedWire {
     kubeconfig: tempfile::TempDir,
     sent: Arc<Mutex<Vec<u8>>>,
 }
 
-impl Wire {
+impl TappedWire {
     async fn to(server: &Server) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(server.kubeconfig())?;
         let url = text.split("http://").nth(1).context("a plain URL")?;
@@ -179,7 +179,8 @@ async fn traced(
 async fn a_call_is_one_trace_from_its_event_to_the_api_servers_answer() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     server.install_webapp().await?;
-    let (plugins, collector, wire) = (plugin_directory()?, Collector::start().await?, Wire::to(&server).await?);
+    let (plugins, collector, wire) =
+        (plugin_directory()?, SpanCollector::start().await?, TappedWire::to(&server).await?);
     let endpoint = format!("http://{}", collector.address);
     let (host, admin) = traced(&server, &wire.kubeconfig(), plugins.path(), &["--otlp-endpoint", &endpoint]).await?;
     host.says("controller started").await?;
@@ -268,7 +269,8 @@ async fn a_collector_that_is_away_is_told_once_and_costs_nothing_else() -> anyho
 async fn a_call_that_is_not_sampled_leaves_no_span_and_tells_the_api_server_so() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     server.install_webapp().await?;
-    let (plugins, collector, wire) = (plugin_directory()?, Collector::start().await?, Wire::to(&server).await?);
+    let (plugins, collector, wire) =
+        (plugin_directory()?, SpanCollector::start().await?, TappedWire::to(&server).await?);
     let endpoint = format!("http://{}", collector.address);
     let more = ["--otlp-endpoint", &endpoint, "--trace-sampling", "0"];
     let (host, _) = traced(&server, &wire.kubeconfig(), plugins.path(), &more).await?;

@@ -115,19 +115,19 @@ impl EndedSpan {
 /// A call's place in its trace: new spans become parts of the span that it names. The default is a call of a host that
 /// collects no traces.
 #[derive(Clone, Debug, Default)]
-pub struct CallTrace(Choice);
+pub struct CallTrace(TraceChoice);
 
 #[derive(Clone, Debug, Default)]
-enum Choice {
+enum TraceChoice {
     /// Nobody has chosen.
     #[default]
     Untraced,
     NotSampled,
-    Sampled(Arc<Place>),
+    Sampled(Arc<SpanPlace>),
 }
 
 #[derive(Debug)]
-struct Place {
+struct SpanPlace {
     sink: Arc<dyn SpanSink>,
     trace_id: Arc<str>,
     /// The span that new ones are a part of.
@@ -138,12 +138,11 @@ impl CallTrace {
     /// A call whose spans are not collected, and which says so to whom it asks.
     #[must_use]
     pub fn not_sampled() -> Self {
-        Self(Choice::NotSampled)
+        Self(TraceChoice::NotSampled)
     }
 
     /// Begins the root of the trace `trace_id`, which has 32 hexadecimal digits, and whose spans `sink` takes. The root
     /// began at `start`, in nanoseconds since 1970.
-    #[must_use]
     pub fn root(sink: Arc<dyn SpanSink>, trace_id: Arc<str>, name: &'static str, start: u64) -> OpenSpan {
         let id = sink.new_id().max(1);
         OpenSpan::begun(sink, trace_id, id, None, SpanKind::Internal, name, start)
@@ -153,8 +152,8 @@ impl CallTrace {
     #[must_use]
     pub fn silenced(&self) -> Self {
         match self.0 {
-            Choice::Untraced => Self::default(),
-            Choice::NotSampled | Choice::Sampled(_) => Self::not_sampled(),
+            TraceChoice::Untraced => Self::default(),
+            TraceChoice::NotSampled | TraceChoice::Sampled(_) => Self::not_sampled(),
         }
     }
 
@@ -162,33 +161,30 @@ impl CallTrace {
     #[must_use]
     pub fn parent(&self) -> Option<u64> {
         match &self.0 {
-            Choice::Sampled(place) => Some(place.parent),
-            Choice::Untraced | Choice::NotSampled => None,
+            TraceChoice::Sampled(place) => Some(place.parent),
+            TraceChoice::Untraced | TraceChoice::NotSampled => None,
         }
     }
 
     /// Begins a span of work within the host.
-    #[must_use]
     pub fn span(&self, name: &'static str) -> OpenSpan {
-        let Choice::Sampled(place) = &self.0 else { return OpenSpan::without(self.clone()) };
+        let TraceChoice::Sampled(place) = &self.0 else { return OpenSpan::without(self.clone()) };
         self.begin(place, place.sink.new_id(), SpanKind::Internal, name)
     }
 
     /// Begins the span of a request. Its name is for the caller to set.
-    #[must_use]
     pub fn request(&self) -> OpenSpan {
-        let Choice::Sampled(place) = &self.0 else { return OpenSpan::without(self.clone()) };
+        let TraceChoice::Sampled(place) = &self.0 else { return OpenSpan::without(self.clone()) };
         self.begin(place, place.sink.new_id(), SpanKind::Client, "request")
     }
 
     /// The same with an `id` that the request says already.
-    #[must_use]
     pub fn request_as(&self, id: u64) -> OpenSpan {
-        let Choice::Sampled(place) = &self.0 else { return OpenSpan::without(self.clone()) };
+        let TraceChoice::Sampled(place) = &self.0 else { return OpenSpan::without(self.clone()) };
         self.begin(place, id, SpanKind::Client, "request")
     }
 
-    fn begin(&self, place: &Place, id: u64, kind: SpanKind, name: &'static str) -> OpenSpan {
+    fn begin(&self, place: &SpanPlace, id: u64, kind: SpanKind, name: &'static str) -> OpenSpan {
         let start = place.sink.now();
         let (sink, trace_id) = (place.sink.clone(), place.trace_id.clone());
         OpenSpan::begun(sink, trace_id, id.max(1), self.parent(), kind, name, start)
@@ -196,7 +192,7 @@ impl CallTrace {
 
     /// Collects a span without attributes that is over already: from `start` to `end`, in nanoseconds since 1970.
     pub fn past(&self, name: &'static str, start: u64, end: u64) {
-        let Choice::Sampled(place) = &self.0 else { return };
+        let TraceChoice::Sampled(place) = &self.0 else { return };
         place.sink.take(EndedSpan {
             trace_id: place.trace_id.clone(),
             id: place.sink.new_id().max(1),
@@ -214,8 +210,8 @@ impl CallTrace {
     #[must_use]
     pub fn now(&self) -> u64 {
         match &self.0 {
-            Choice::Sampled(place) => place.sink.now(),
-            Choice::Untraced | Choice::NotSampled => 0,
+            TraceChoice::Sampled(place) => place.sink.now(),
+            TraceChoice::Untraced | TraceChoice::NotSampled => 0,
         }
     }
 
@@ -223,8 +219,8 @@ impl CallTrace {
     #[must_use]
     pub fn api_server(&self) -> Option<(&str, u16)> {
         match &self.0 {
-            Choice::Sampled(place) => Some(place.sink.api_server()),
-            Choice::Untraced | Choice::NotSampled => None,
+            TraceChoice::Sampled(place) => Some(place.sink.api_server()),
+            TraceChoice::Untraced | TraceChoice::NotSampled => None,
         }
     }
 
@@ -235,7 +231,7 @@ impl CallTrace {
         let is_valid = trace_id.len() == 32
             && trace_id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
             && trace_id.bytes().any(|byte| byte != b'0');
-        let flags = if matches!(self.0, Choice::NotSampled) { "00" } else { "01" };
+        let flags = if matches!(self.0, TraceChoice::NotSampled) { "00" } else { "01" };
         is_valid.then(|| format!("00-{trace_id}-{:016x}-{flags}", span.max(1)))
     }
 }
@@ -271,8 +267,8 @@ impl OpenSpan {
             attributes: Vec::new(),
             error: None,
         };
-        let place = Place { sink, trace_id, parent: id };
-        Self { trace: CallTrace(Choice::Sampled(Arc::new(place))), span: Some(Box::new(span)) }
+        let place = SpanPlace { sink, trace_id, parent: id };
+        Self { trace: CallTrace(TraceChoice::Sampled(Arc::new(place))), span: Some(Box::new(span)) }
     }
 
     /// None that is collected, in `trace`.
@@ -319,7 +315,7 @@ impl OpenSpan {
 
 impl Drop for OpenSpan {
     fn drop(&mut self) {
-        if let (Some(mut span), Choice::Sampled(place)) = (self.span.take(), &self.trace.0) {
+        if let (Some(mut span), TraceChoice::Sampled(place)) = (self.span.take(), &self.trace.0) {
             span.end = place.sink.now().max(span.start);
             place.sink.take(*span);
         }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use windlass_core::egress::HttpTarget;
 use windlass_core::http::{HttpBody, HttpResponse};
 
-use super::export::{Collect, ExportError, Rejection};
+use super::export::{Collect, ExportError, PartialRefusal};
 use super::settings::TraceSettings;
 use crate::egress::tls::Trust;
 use crate::egress::{HttpLimits, post_own};
@@ -76,7 +76,7 @@ impl HttpCollector {
 }
 
 impl Collect for HttpCollector {
-    async fn export(&self, request: Bytes) -> Result<Rejection, ExportError> {
+    async fn export(&self, request: Bytes) -> Result<PartialRefusal, ExportError> {
         let request = self.request(request).map_err(|error| ExportError::Refused(error.to_string()))?;
         let posted = post_own(&self.target, request, &self.trust, &self.limits).await;
         let answer = posted.map_err(|error| ExportError::Later {
@@ -87,7 +87,7 @@ impl Collect for HttpCollector {
     }
 }
 
-fn read(answer: &HttpResponse, told: impl Fn(&str) -> String) -> Result<Rejection, ExportError> {
+fn read(answer: &HttpResponse, told: impl Fn(&str) -> String) -> Result<PartialRefusal, ExportError> {
     let text = match &answer.body {
         HttpBody::Text(text) => text.as_str(),
         HttpBody::Bytes(_) => "",
@@ -99,7 +99,7 @@ fn read(answer: &HttpResponse, told: impl Fn(&str) -> String) -> Result<Rejectio
             let spans = rejected_spans.as_u64().or_else(|| rejected_spans.as_str()?.parse().ok());
             let spans = spans.unwrap_or_default();
             let why = told(&format!("has refused {spans} of them: {}", shortened(&error_message)));
-            Ok(Rejection { spans, why })
+            Ok(PartialRefusal { spans, why })
         }
         status @ (429 | 502 | 503 | 504) => {
             let is_it = |name: &str| name.eq_ignore_ascii_case(RETRY_AFTER.as_str());
@@ -122,7 +122,7 @@ fn shortened(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn answered(status: u16, headers: &[(&str, &str)], body: &str) -> Result<Rejection, ExportError> {
+    fn answered(status: u16, headers: &[(&str, &str)], body: &str) -> Result<PartialRefusal, ExportError> {
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         read(&HttpResponse { status, headers, body: HttpBody::Text(body.to_owned()) }, str::to_owned)
     }

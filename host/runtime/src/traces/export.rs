@@ -26,12 +26,12 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// A collector of traces, or a test's stand-in for one.
 pub(super) trait Collect: Send + Sync + 'static {
     /// Has it take the `request`. Returns how many of its spans it has not taken, and why.
-    fn export(&self, request: Bytes) -> impl Future<Output = Result<Rejection, ExportError>> + Send;
+    fn export(&self, request: Bytes) -> impl Future<Output = Result<PartialRefusal, ExportError>> + Send;
 }
 
 /// The part of a request that a collector has refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Rejection {
+pub(super) struct PartialRefusal {
     pub(super) spans: u64,
     pub(super) why: String,
 }
@@ -96,7 +96,7 @@ impl<C: Collect> Exporter<C> {
             // The last attempt is one that began after the stop.
             let is_last = stop.is_cancelled();
             match self.collector.export(request.clone()).await {
-                Ok(Rejection { spans: rejected, why }) => {
+                Ok(PartialRefusal { spans: rejected, why }) => {
                     let rejected = rejected.min(spans);
                     self.totals.exported.fetch_add(spans - rejected, Ordering::Relaxed);
                     return self.taken(rejected, &why);

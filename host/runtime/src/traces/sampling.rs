@@ -19,7 +19,7 @@ impl Sampling {
     /// A share from 0 to 1. None: it is another number.
     pub(crate) fn share(share: f64) -> Option<Self> {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is from 0 to 2^63")]
-        let below = |share: f64| (share * (1_u64 << 63) as f64) as u64;
+        let below = |share: f64| (share * 9_223_372_036_854_775_808.0) as u64;
         (0.0..=1.0).contains(&share).then(|| Self { share, below: below(share) })
     }
 

@@ -5,29 +5,29 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::export::{BATCH, ExportError, Rejection};
+use super::export::{BATCH, ExportError, PartialRefusal};
 use super::*;
 
 /// A collector that gives the answers of a script, and then takes everything.
 struct Scripted {
-    answers: Mutex<VecDeque<Result<Rejection, ExportError>>>,
+    answers: Mutex<VecDeque<Result<PartialRefusal, ExportError>>>,
     /// It never answers.
     is_silent: bool,
     told: UnboundedSender<Value>,
 }
 
 impl Collect for Scripted {
-    async fn export(&self, request: Bytes) -> Result<Rejection, ExportError> {
+    async fn export(&self, request: Bytes) -> Result<PartialRefusal, ExportError> {
         self.told.send(serde_json::from_slice(&request).expect("JSON")).expect("the test listens");
         if self.is_silent {
             pending::<()>().await;
         }
         let answer = self.answers.lock().expect("not poisoned").pop_front();
-        answer.unwrap_or_else(|| Ok(Rejection::default()))
+        answer.unwrap_or_else(|| Ok(PartialRefusal::default()))
     }
 }
 
-fn later() -> Result<Rejection, ExportError> {
+fn later() -> Result<PartialRefusal, ExportError> {
     Err(ExportError::Later { why: "is away".to_owned(), after: None })
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn collected(sampling: f64) -> (Tracer, UnboundedReceiver<Value>) {
 
 fn start(
     is_silent: bool,
-    answers: impl IntoIterator<Item = Result<Rejection, ExportError>>,
+    answers: impl IntoIterator<Item = Result<PartialRefusal, ExportError>>,
 ) -> (Tracer, UnboundedReceiver<Value>) {
     tracer(1.0, is_silent, answers)
 }
@@ -46,7 +46,7 @@ fn start(
 fn tracer(
     sampling: f64,
     is_silent: bool,
-    answers: impl IntoIterator<Item = Result<Rejection, ExportError>>,
+    answers: impl IntoIterator<Item = Result<PartialRefusal, ExportError>>,
 ) -> (Tracer, UnboundedReceiver<Value>) {
     let (told, heard) = unbounded_channel();
     let flags = TraceFlags { endpoint: Some("http://c".to_owned()), sampling: Some(sampling) };
@@ -95,7 +95,7 @@ async fn what_a_collector_cannot_take_now_is_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_collector_refuses_is_counted_and_not_tried_again() {
-    let partly = Rejection { spans: 2, why: "too old".to_owned() };
+    let partly = PartialRefusal { spans: 2, why: "too old".to_owned() };
     let (tracer, mut heard) = start(false, [Err(ExportError::Refused("no".to_owned())), Ok(partly)]);
     for count in [1, 3] {
         end_spans(&tracer, count);

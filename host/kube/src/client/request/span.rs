@@ -21,15 +21,17 @@ pub(super) fn begin(headers: &RequestHeaders, method: &Method, uri: &str) -> Ope
             span.set("server.address", host);
             span.set("server.port", port);
         }
-        let Some(asked) = Asked::in_path(path) else {
+        let Some(resource_path) = ResourcePath::in_path(path) else {
             span.name = method.to_string().into();
             return;
         };
-        let verb = asked.verb(method);
-        span.name = format!("{verb} {}", asked.resource).into();
+        let verb = resource_path.verb(method);
+        span.name = format!("{verb} {}", resource_path.resource).into();
         span.set("windlass.verb", verb);
-        span.set("windlass.resource", asked.resource.as_str());
-        for (name, value) in [("k8s.namespace.name", asked.namespace), ("windlass.object.name", asked.name)] {
+        span.set("windlass.resource", resource_path.resource.as_str());
+        for (name, value) in
+            [("k8s.namespace.name", resource_path.namespace), ("windlass.object.name", resource_path.name)]
+        {
             if let Some(value) = value {
                 span.set(name, value);
             }
@@ -65,14 +67,14 @@ pub(super) fn end<T>(span: &mut OpenSpan, result: &Result<T, RequestError>, code
 
 /// What a path of the API server is about.
 #[derive(Debug, PartialEq, Eq)]
-struct Asked<'a> {
+struct ResourcePath<'a> {
     /// `deployments.apps`, or with a subresource `pods/log`.
     resource: String,
     namespace: Option<&'a str>,
     name: Option<&'a str>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> ResourcePath<'a> {
     /// None: the path is that of no resource.
     fn in_path(path: &'a str) -> Option<Self> {
         let parts: Vec<_> = path.split('/').filter(|part| !part.is_empty()).collect();
@@ -128,18 +130,18 @@ mod tests {
             ("/api/v1/namespaces/prod/finalize", "namespaces/finalize", None, Some("prod")),
             ("/apis/a.b/v1/things/x/status", "things.a.b/status", None, Some("x")),
         ] {
-            let asked = Asked::in_path(path).expect("a resource");
-            assert_eq!(asked, Asked { resource: resource.to_owned(), namespace, name }, "{path}");
+            let resource_path = ResourcePath::in_path(path).expect("a resource");
+            assert_eq!(resource_path, ResourcePath { resource: resource.to_owned(), namespace, name }, "{path}");
         }
         for other in ["/version", "/apis", "/api/v1", "/"] {
-            assert_eq!(Asked::in_path(other), None, "{other}");
+            assert_eq!(ResourcePath::in_path(other), None, "{other}");
         }
     }
 
     #[test]
     fn a_method_is_a_verb_of_kubernetes() {
-        let object = Asked::in_path("/api/v1/namespaces/prod/pods/a").expect("one");
-        let all = Asked::in_path("/api/v1/namespaces/prod/pods").expect("some");
+        let object = ResourcePath::in_path("/api/v1/namespaces/prod/pods/a").expect("one");
+        let all = ResourcePath::in_path("/api/v1/namespaces/prod/pods").expect("some");
         let verbs = [
             (object.verb(&Method::GET), "get"),
             (all.verb(&Method::GET), "list"),
