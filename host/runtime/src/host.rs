@@ -16,12 +16,12 @@ use crate::egress::tls::Trust;
 use crate::egress::{ApiServer, Egress, HttpLimits, SystemResolver};
 use crate::leadership::Leadership;
 use crate::observe::admin::Admin;
-use crate::observe::metrics::{ExportedSpans, HostMetrics, RecordedCalls, Sources};
+use crate::observe::metrics::{HostMetrics, RecordedCalls, Sources};
 use crate::observe::status::Status;
 use crate::policies::Policies;
 use crate::settings::{Settings, processors};
 use crate::supervise::Panics;
-use crate::traces::Tracer;
+use crate::traces::{ExportedSpans, Tracer};
 
 /// The parts that all controllers share.
 pub(crate) struct Host {

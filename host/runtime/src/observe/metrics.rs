@@ -13,7 +13,6 @@ mod ports;
 mod process;
 mod recordings;
 mod rest_client;
-mod spans;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,7 +36,6 @@ pub(crate) use self::ports::counted;
 use self::process::ProcessMetrics;
 pub(crate) use self::recordings::RecordedCalls;
 use self::rest_client::{RestClientMetrics, host_of};
-pub(crate) use self::spans::ExportedSpans;
 
 /// The labels of a metric.
 type MetricLabels = Vec<(&'static str, String)>;

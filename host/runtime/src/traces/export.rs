@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::retry::RetryPolicy;
 use windlass_core::trace::EndedSpan;
 
-use super::SpanTotals;
 use super::clock::SpanClock;
 use super::encode::Encoder;
+use super::totals::SpanTotals;
 
 /// The spans of one request.
 pub(super) const BATCH: usize = 512;

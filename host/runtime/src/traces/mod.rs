@@ -11,8 +11,9 @@ mod sampling;
 mod settings;
 #[cfg(test)]
 pub(crate) mod tests;
+mod totals;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -28,6 +29,8 @@ use self::encode::Encoder;
 use self::export::{Collect, Exporter};
 pub(crate) use self::sampling::Sampling;
 pub use self::settings::{TraceFlags, TraceSettings, TraceSettingsError};
+pub(crate) use self::totals::ExportedSpans;
+use self::totals::SpanTotals;
 use crate::egress::tls::Trust;
 use crate::supervise::{Panics, caught};
 
@@ -54,26 +57,6 @@ struct TracerInner {
     api_server: (String, u16),
     /// Ends the task. None: it was ended.
     exporting: Mutex<Option<(CancellationToken, JoinHandle<()>)>>,
-}
-
-/// What has become of spans so far.
-#[derive(Debug, Default)]
-pub(crate) struct SpanTotals {
-    /// All that have ended.
-    pub(crate) ended: AtomicU64,
-    /// Those that the collector has taken.
-    pub(crate) exported: AtomicU64,
-    /// Those that were given up.
-    pub(crate) dropped: AtomicU64,
-}
-
-impl SpanTotals {
-    /// Those that still wait.
-    fn left(&self) -> u64 {
-        let [ended, exported, dropped] =
-            [&self.ended, &self.exported, &self.dropped].map(|count| count.load(Ordering::Relaxed));
-        ended.saturating_sub(exported + dropped)
-    }
 }
 
 impl Tracer {
@@ -136,7 +119,7 @@ impl Tracer {
         CallTrace::root(self.0.clone(), trace_id.into(), "reconcile", start)
     }
 
-    pub(crate) fn totals(&self) -> &SpanTotals {
+    fn totals(&self) -> &SpanTotals {
         &self.0.totals
     }
 
