@@ -99,7 +99,7 @@ pub struct EndedSpan {
     pub start: u64,
     /// When it ended, in nanoseconds since 1970.
     pub end: u64,
-    /// What is to be known of it.
+    /// Facts about it.
     pub attributes: Vec<(&'static str, SpanValue)>,
     /// How it failed. None: it did not.
     pub error: Option<String>,

@@ -17,7 +17,7 @@ pub(crate) struct TraceArgs {
 }
 
 impl TraceArgs {
-    /// What is to be exported, if anything is.
+    /// The settings, if anything is to be exported.
     pub(super) fn settings(self) -> anyhow::Result<Option<TraceSettings>> {
         let flags = TraceFlags { endpoint: self.otlp_endpoint, sampling: self.trace_sampling };
         let settings = TraceSettings::read(&flags, |name| std::env::var(name).ok())?;

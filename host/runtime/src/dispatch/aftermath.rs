@@ -184,7 +184,7 @@ impl Dispatch {
     }
 }
 
-/// What went wrong. Empty: nothing.
+/// The failure in words. Empty: there is none.
 pub(super) fn describe(result: &CallResult) -> String {
     match result {
         CallResult::Failed(failures) => outcome::summary(failures),

@@ -18,7 +18,7 @@ use crate::egress::{HttpLimits, post_own};
 
 /// How long one request may take, as OpenTelemetry's own exporters have it.
 const LIMIT: Duration = Duration::from_secs(10);
-/// What is told of an answer that refuses, in bytes.
+/// The most that is told of an answer that refuses, in bytes.
 const MOST_TOLD: usize = 200;
 /// The port on which collectors mostly take gRPC.
 const GRPC: u16 = 4317;

@@ -1,4 +1,4 @@
-//! What is to be exported, and where: from flags, and from the variables that OpenTelemetry's SDKs read.
+//! The settings of traces: from flags, and from the variables that OpenTelemetry's SDKs read.
 
 use std::fmt;
 
@@ -52,7 +52,7 @@ pub enum TraceSettingsError {
     Endpoint {
         /// Where it was said.
         name: &'static str,
-        /// What was said.
+        /// The value.
         value: String,
         /// The problem.
         problem: String,
@@ -99,7 +99,7 @@ pub enum TraceSettingsError {
     Share {
         /// Where it was said.
         name: &'static str,
-        /// What was said.
+        /// The value.
         value: String,
     },
 }

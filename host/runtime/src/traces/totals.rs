@@ -1,4 +1,4 @@
-//! What has become of spans, for `/metrics`.
+//! Counts of spans, for `/metrics`.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use super::Tracer;
 use crate::observe::metrics::counters;
 
-/// What has become of spans so far.
+/// The fate of spans so far.
 #[derive(Debug, Default)]
 pub(super) struct SpanTotals {
     /// All that have ended.

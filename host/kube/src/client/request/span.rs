@@ -65,7 +65,7 @@ pub(super) fn end<T>(span: &mut OpenSpan, result: &Result<T, RequestError>, code
     });
 }
 
-/// What a path of the API server is about.
+/// The subject of a path of the API server.
 #[derive(Debug, PartialEq, Eq)]
 struct ResourcePath<'a> {
     /// `deployments.apps`, or with a subresource `pods/log`.
