@@ -121,7 +121,7 @@ async fn a_stop_does_not_wait_long_for_a_collector() {
     end_spans(&tracer, 5);
     let began = tokio::time::Instant::now();
     tracer.end().await;
-    assert!(began.elapsed() <= END, "{:?}", began.elapsed());
+    assert!(began.elapsed() < END + Duration::from_millis(100), "{:?}", began.elapsed());
     assert_eq!(totals(&tracer), (0, 5), "what is lost is counted");
     tracer.end().await;
 }
