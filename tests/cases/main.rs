@@ -47,6 +47,7 @@ mod storm;
 mod swap;
 mod swap_judged;
 mod tools;
+mod traces;
 mod weather;
 mod webapp;
 mod writes;

@@ -57,6 +57,7 @@ pub mod settle;
 pub mod shared_budget;
 pub mod sharing;
 pub mod text;
+pub mod trace;
 pub mod trigger;
 pub mod watch;
 pub mod withheld;

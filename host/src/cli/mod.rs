@@ -36,6 +36,7 @@ mod shutdown;
 mod size;
 mod status;
 mod top;
+mod traces;
 mod version;
 mod view;
 

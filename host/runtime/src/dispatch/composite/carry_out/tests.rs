@@ -117,6 +117,7 @@ fn call() -> Arc<CallContext> {
         primary_key: primary.header.key.clone(),
         primary: Some(primary),
         trace_id: "0".into(),
+        trace: <_>::default(),
         triggers: Triggers::default(),
         hold: Hold::detached(),
         overlay: Overlay::default(),
