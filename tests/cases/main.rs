@@ -31,6 +31,7 @@ mod kubectl;
 mod leases;
 mod logs;
 mod mapping;
+mod metrics;
 mod outage;
 mod policies;
 mod proxy;

@@ -73,6 +73,14 @@ pub fn helm() -> anyhow::Result<PathBuf> {
     said_by("tools/build-helm", &[]).map(PathBuf::from)
 }
 
+/// The promlint: `WINDLASS_PROMLINT`, else what `tools/build-promlint` says.
+pub fn promlint() -> anyhow::Result<PathBuf> {
+    if let Some(path) = std::env::var_os("WINDLASS_PROMLINT") {
+        return Ok(path.into());
+    }
+    said_by("tools/build-promlint", &[]).map(PathBuf::from)
+}
+
 /// The folder of npm's packages.
 pub fn npm_packages() -> anyhow::Result<PathBuf> {
     said_by("tools/languages", &["--npm"]).map(PathBuf::from)

@@ -12,6 +12,7 @@ pub mod breaker;
 pub mod clock;
 pub mod compact;
 pub mod compose;
+pub mod conditions;
 pub mod confidential;
 pub mod deceptive;
 pub mod defect;

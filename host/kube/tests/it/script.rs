@@ -387,6 +387,7 @@ pub(crate) fn object_of(name: &str, uid: &str) -> Object {
         labels: windlass_core::labels::Labels::default(),
         owners: Arc::default(),
         own_fields: None,
+        conditions: windlass_core::conditions::Conditions::default(),
         deleting: false,
     };
     Object::new(header, text)

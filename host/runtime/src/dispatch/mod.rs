@@ -304,7 +304,7 @@ impl Dispatch {
         self.status.used(cpu);
         permit.finish(charge(cpu, started.elapsed(), self.slot_worth));
         if called.made {
-            self.status.called(started.elapsed());
+            self.status.called(started.elapsed(), &context.trace_id);
         }
         self.tell_call(key, &called, started.elapsed());
         let end = self.settle_key(key, &called, &context);

@@ -120,6 +120,7 @@ pub(crate) fn object(version: &str, metadata: &str, deleting: bool) -> Object {
         labels: [].into(),
         owners: [].into(),
         own_fields: None,
+        conditions: windlass_core::conditions::Conditions::default(),
         deleting,
     };
     Object::new(header, text(version, metadata))

@@ -95,6 +95,7 @@ fn primary(status: &Value) -> Object {
         labels: [].into(),
         owners: [].into(),
         own_fields: None,
+        conditions: windlass_core::conditions::Conditions::default(),
         deleting: false,
     };
     Object::new(header, json!({"metadata": {"name": "shop"}, "status": status}).to_string())
