@@ -31,6 +31,7 @@ mod leases;
 mod logs;
 mod mapping;
 mod outage;
+mod pods;
 mod policies;
 mod proxy;
 mod rbac;

@@ -1,17 +1,19 @@
 //! Asks a running host at its admin address, by HTTP/1.1 over TCP: for the commands that show what a host does.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use windlass_core::deceptive;
 use windlass_core::error::explained;
 
+use super::pods::{AskedPod, PodArgs};
 use super::view::text;
 
 /// The bytes that mean something in a path or a query.
@@ -20,16 +22,35 @@ const MEANT: &AsciiSet =
 /// How long a host may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How an answer begins that knows no such path at all, as that of an older host.
-const NO_PATH: &str = "not found;";
+pub(super) const NO_PATH: &str = "not found;";
 /// The exit code where the host cannot be asked.
 const UNKNOWN: u8 = 2;
 
 /// The host that is asked.
 #[derive(Clone, Debug, Args)]
 pub(super) struct AdminArgs {
-    /// The host's --admin-address, or a port that is forwarded there.
+    /// The host's --admin-address, or a port that is forwarded there. Default: the host's Pods in a cluster are asked, through the
+    /// API server.
     #[arg(long, value_name = "ADDRESS", env = "WINDLASS_ADMIN_ADDRESS")]
-    admin_address: String,
+    admin_address: Option<String>,
+    #[command(flatten)]
+    pods: PodArgs,
+}
+
+/// The plugins of a host.
+pub(super) struct ShownPlugins {
+    /// As the host shows them. Those of replicas have the field `replica` too.
+    pub(super) plugins: Vec<Value>,
+    /// The replicas that were asked. None: one host was, by its address.
+    pub(super) replicas: Option<Value>,
+    /// Everybody who was asked has answered.
+    pub(super) is_complete: bool,
+}
+
+/// The host, or the replica, that runs a plugin.
+pub(super) enum PluginHost<'a> {
+    Address(&'a str),
+    Pod(AskedPod<'a>),
 }
 
 /// Why there is nothing to show.
@@ -66,44 +87,87 @@ impl AdminFailure {
 }
 
 impl AdminArgs {
-    /// The document at `path`.
-    pub(super) async fn look(&self, path: &str) -> Result<Value, AdminFailure> {
-        let address = &self.admin_address;
-        let asking = tokio::time::timeout(PATIENCE, ask(address, path));
-        let asked = asking.await.map_err(|_| anyhow::anyhow!("no answer within {PATIENCE:?}")).and_then(|it| it);
-        let cannot = || {
-            format!(
-                "cannot ask the host at {address} (--admin-address): is it there, was it started with --admin-address, and \
-                 is its port forwarded (kubectl port-forward)?"
-            )
-        };
-        let answer = asked.with_context(cannot).map_err(AdminFailure::Unknown)?;
-        if answer.code() == Some(404) && !answer.body.starts_with(NO_PATH) {
-            return Err(AdminFailure::NotFound(answer.body.trim().to_owned()));
+    /// The one to ask about `plugin`.
+    pub(super) async fn host_of(&self, plugin: &str) -> Result<PluginHost<'_>, AdminFailure> {
+        match &self.admin_address {
+            Some(address) => Ok(PluginHost::Address(address)),
+            None => self.pods.pod_of(plugin).await.map(PluginHost::Pod),
         }
-        answer
-            .document()
-            .with_context(|| format!("cannot use the answer of the host at {address}"))
-            .map_err(AdminFailure::Unknown)
     }
 
     /// The plugins, or the one of that name.
-    pub(super) async fn plugins(&self, only: Option<&str>) -> Result<Vec<Value>, AdminFailure> {
-        let mut shown = self.look("/plugins").await?;
-        let Value::Array(plugins) = shown["plugins"].take() else {
-            let error =
-                anyhow::anyhow!("the host at {} has no list of plugins: is it of this version?", self.admin_address);
-            return Err(AdminFailure::Unknown(error));
+    pub(super) async fn plugins(&self, only: Option<&str>) -> Result<ShownPlugins, AdminFailure> {
+        let mut shown = match &self.admin_address {
+            Some(address) => ShownPlugins { plugins: plugins_at(address).await?, replicas: None, is_complete: true },
+            None => self.pods.plugins().await?,
         };
-        let Some(only) = only else { return Ok(plugins) };
-        let names: Vec<_> = plugins.iter().map(|plugin| text(&plugin["name"]).to_owned()).collect();
-        let found: Vec<_> = plugins.into_iter().filter(|plugin| plugin["name"] == only).collect();
-        if found.is_empty() {
-            let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            return Err(AdminFailure::NotFound(format!("there is no plugin {only}; there are: {there}")));
+        if let Some(only) = only {
+            let found: Vec<_> = shown.plugins.iter().filter(|plugin| plugin["name"] == only).cloned().collect();
+            if found.is_empty() {
+                return Err(no_such_plugin(only, &shown.plugins));
+            }
+            shown.plugins = found;
         }
-        Ok(found)
+        Ok(shown)
     }
+}
+
+impl ShownPlugins {
+    /// All of it, for programs.
+    pub(super) fn document(&self) -> Value {
+        let mut document = json!({"plugins": self.plugins});
+        if let Some(replicas) = &self.replicas {
+            document["replicas"] = replicas.clone();
+        }
+        document
+    }
+}
+
+impl PluginHost<'_> {
+    /// The document at `path`.
+    pub(super) async fn look(&self, path: &str) -> Result<Value, AdminFailure> {
+        match self {
+            Self::Address(address) => look(address, path).await,
+            Self::Pod(pod) => pod.look(path).await,
+        }
+    }
+}
+
+/// Says that there is no `plugin` among `plugins`.
+pub(super) fn no_such_plugin(plugin: &str, plugins: &[Value]) -> AdminFailure {
+    let names: BTreeSet<_> = plugins.iter().map(|plugin| text(&plugin["name"])).collect();
+    let there = if names.is_empty() { "none".to_owned() } else { names.into_iter().collect::<Vec<_>>().join(", ") };
+    AdminFailure::NotFound(format!("there is no plugin {plugin}; there are: {there}"))
+}
+
+/// The document at `path` of the host at `address`.
+async fn look(address: &str, path: &str) -> Result<Value, AdminFailure> {
+    let asking = tokio::time::timeout(PATIENCE, ask(address, path));
+    let asked = asking.await.map_err(|_| anyhow::anyhow!("no answer within {PATIENCE:?}")).and_then(|it| it);
+    let cannot = || {
+        format!(
+            "cannot ask the host at {address} (--admin-address): is it there, was it started with --admin-address, and \
+             is its port forwarded (kubectl port-forward)?"
+        )
+    };
+    let answer = asked.with_context(cannot).map_err(AdminFailure::Unknown)?;
+    if answer.code() == Some(404) && !answer.body.starts_with(NO_PATH) {
+        return Err(AdminFailure::NotFound(answer.body.trim().to_owned()));
+    }
+    answer
+        .document()
+        .with_context(|| format!("cannot use the answer of the host at {address}"))
+        .map_err(AdminFailure::Unknown)
+}
+
+/// The plugins of the host at `address`.
+async fn plugins_at(address: &str) -> Result<Vec<Value>, AdminFailure> {
+    let mut shown = look(address, "/plugins").await?;
+    let Some(Value::Array(plugins)) = shown.get_mut("plugins").map(Value::take) else {
+        let error = anyhow::anyhow!("the host at {address} has no list of plugins: is it of this version?");
+        return Err(AdminFailure::Unknown(error));
+    };
+    Ok(plugins)
 }
 
 /// A part of a URL's path or query.
@@ -161,7 +225,8 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let admin_address = listener.local_addr().expect("bound").to_string();
         drop(listener);
-        let failure = AdminArgs { admin_address }.look("/plugins").await.expect_err("nobody is there");
+        let host = AdminArgs { admin_address: Some(admin_address), pods: PodArgs::default() };
+        let failure = host.plugins(None).await.map(|it| it.plugins).expect_err("nobody is there");
         let AdminFailure::Unknown(error) = failure else { panic!("{failure:?}") };
         let why = explained(&*error);
         assert!(why.contains("--admin-address") && why.contains("port-forward"), "{why}");
