@@ -42,6 +42,7 @@ mod replicas;
 mod review;
 mod rollout;
 mod shutdown;
+mod skew;
 mod stock;
 mod storm;
 mod swap;
