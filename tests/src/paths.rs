@@ -20,6 +20,17 @@ pub fn windlass() -> anyhow::Result<PathBuf> {
     existing(built, "the windlass binary", "make build")
 }
 
+/// A `windlass` of another version: `WINDLASS_SKEW_BIN`, from the root. Without it, the same binary, so that the story is told of
+/// one version.
+pub fn other_windlass() -> anyhow::Result<PathBuf> {
+    match std::env::var_os("WINDLASS_SKEW_BIN") {
+        Some(binary) => {
+            existing(Some(root().join(binary)), "the windlass of another version", "make soak STORIES=skew")
+        }
+        None => windlass(),
+    }
+}
+
 /// Where hosts under test keep compiled plugins: beside the binary, so that it goes when that is cleaned.
 pub fn cache() -> anyhow::Result<PathBuf> {
     Ok(windlass()?.with_file_name("compiled-plugins"))

@@ -18,6 +18,7 @@ mod informer;
 mod lease;
 mod offload;
 mod own_review;
+mod pod_proxy;
 mod reader;
 mod review;
 mod secret;
@@ -44,6 +45,7 @@ pub use crate::informer::{
 };
 pub use crate::lease::{LeaseError, LeaseKind, Leases, Notes};
 pub use crate::own_review::{AskedAccess, HeldRule, HeldRules, OwnReviewError, OwnReviews};
+pub use crate::pod_proxy::{FoundPod, FoundPods, PodProxy, PodProxyError};
 pub use crate::reader::claim::Claimer;
 pub use crate::reader::live::{LiveBudget, LiveReader};
 pub use crate::reader::{Readable, Reader};
