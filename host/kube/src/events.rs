@@ -127,7 +127,7 @@ impl Events for Recorder {
         shorten(&mut event.note, MOST_NOTE);
         shorten(&mut event.reason, MOST_WORD);
         shorten(&mut event.action, MOST_WORD);
-        let headers = match headers::of_call(call) {
+        let headers = match headers::after_call(call) {
             Ok(headers) => headers,
             Err(error) => {
                 tracing::warn!(plugin = %principal.plugin, %error, "an event was dropped; the plugin goes on");
@@ -356,7 +356,7 @@ fn mutation(occurrence: &Occurrence, method: Method, path: &str, content_type: &
         uri: query.onto(path),
         content_type,
         body: Bytes::from(body.to_string()),
-        headers: occurrence.headers.clone(),
+        headers: occurrence.headers.clone().into(),
     }
 }
 

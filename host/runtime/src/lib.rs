@@ -23,6 +23,7 @@ mod settings;
 mod supervise;
 #[cfg(test)]
 mod tests;
+mod traces;
 
 pub use dispatch::guards::GuardSettings;
 pub use dispatch::ports::call_slots;
@@ -43,3 +44,4 @@ pub use policies::{
     standings,
 };
 pub use settings::{QUICK_FROM, Settings, processors};
+pub use traces::{TraceFlags, TraceSettings, TraceSettingsError};

@@ -15,6 +15,7 @@ use crate::dispatch::ports::call_slots;
 use crate::leadership::{LeaseMode, LeaseSettings};
 use crate::observe::admin::settings::AdminSettings;
 use crate::policies::{GrantMode, PolicySettings};
+use crate::traces::TraceSettings;
 
 /// The settings of one host.
 #[derive(Debug)]
@@ -61,6 +62,8 @@ pub struct Settings {
     pub features: Features,
     /// Where calls are recorded. None: nowhere.
     pub record: Option<Recordings>,
+    /// Where the spans of calls are exported. None: nowhere.
+    pub traces: Option<TraceSettings>,
 }
 
 /// Files of at least so many bytes are compiled in two steps. Smaller ones, as C and Rust make them, are compiled well in a
@@ -111,6 +114,7 @@ impl Settings {
             },
             features: Features::default(),
             record: None,
+            traces: None,
         }
     }
 

@@ -18,6 +18,9 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+/// The most that a host answers: ten thousand plugins are a tenth of it.
+const MOST_BYTES: u64 = 128 << 20;
+
 /// The credentials for a host that asks for some, and those that it must have itself: kubectl's flags.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct AdminClientArgs {
@@ -145,7 +148,8 @@ fn authorities(path: &Path) -> anyhow::Result<RootCertStore> {
 async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> anyhow::Result<String> {
     stream.write_all(request.as_bytes()).await?;
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
+    stream.take(MOST_BYTES + 1).read_to_string(&mut answer).await?;
+    ensure!(answer.len() as u64 <= MOST_BYTES, "it answers more than {} MiB: is it a host?", MOST_BYTES >> 20);
     Ok(answer)
 }
 

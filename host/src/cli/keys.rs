@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::admin::{AdminArgs, AdminFailure, encoded};
+use super::admin::{AdminArgs, AdminFailure, PluginHost, encoded};
 use super::view::{self, ViewFormat, count, cut, text, time};
 
 /// How much of an error a table shows.
@@ -47,11 +47,7 @@ fn path_of(key: &str) -> Result<KeyPath, String> {
 
 impl KeysArgs {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let shown = match &self.key {
-            Some(KeyPath(key)) => self.admin.look(&format!("{}/{key}", self.path())).await,
-            None => self.list().await,
-        };
-        let shown = match shown {
+        let shown = match self.look().await {
             Ok(shown) => shown,
             Err(failure) => return Ok(failure.told()),
         };
@@ -60,6 +56,14 @@ impl KeysArgs {
             super::print(&self.text(keys))?;
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    async fn look(&self) -> Result<Value, AdminFailure> {
+        let host = self.admin.host_of(&self.plugin).await?;
+        match &self.key {
+            Some(KeyPath(key)) => host.look(&format!("{}/{key}", self.path())).await,
+            None => self.list(&host).await,
+        }
     }
 
     /// For people.
@@ -76,7 +80,7 @@ impl KeysArgs {
     }
 
     /// All pages as one.
-    async fn list(&self) -> Result<Value, AdminFailure> {
+    async fn list(&self, host: &PluginHost<'_>) -> Result<Value, AdminFailure> {
         let mut states = self.state.join(",");
         if states.is_empty() && !self.all {
             "not-done".clone_into(&mut states);
@@ -84,7 +88,7 @@ impl KeysArgs {
         let query = if states.is_empty() { String::new() } else { format!("&state={}", encoded(&states)) };
         let (mut keys, mut next) = (Vec::new(), String::new());
         loop {
-            let mut page = self.admin.look(&format!("{}?limit=1000{query}{next}", self.path())).await?;
+            let mut page = host.look(&format!("{}?limit=1000{query}{next}", self.path())).await?;
             if let Value::Array(more) = page["keys"].take() {
                 keys.extend(more);
             }

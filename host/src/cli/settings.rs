@@ -12,6 +12,7 @@ use super::features::FeatureGateArgs;
 use super::leases::LeaseArgs;
 use super::limits::LimitArgs;
 use super::size::ByteSize;
+use super::traces::TraceArgs;
 
 /// The flags that every command that runs plugins has: where plugins come from, and how they run.
 #[derive(Debug, Args)]
@@ -89,6 +90,8 @@ pub(crate) struct PluginArgs {
     #[command(flatten)]
     pub(crate) leases: LeaseArgs,
     #[command(flatten)]
+    pub(crate) traces: TraceArgs,
+    #[command(flatten)]
     pub(crate) feature_gates: FeatureGateArgs,
 }
 
@@ -115,6 +118,7 @@ impl PluginArgs {
             features: self.feature_gates.features(),
             read_only: self.read_only,
             record: None,
+            traces: self.traces.settings()?,
             rollback: true,
             policies: PolicySettings {
                 mode: self.grants.unwrap_or(mode),

@@ -3,6 +3,7 @@
 //! [`mutate`] is the only function of the project that sends anything but GET.
 
 mod query;
+mod span;
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use kube::client::Body;
 use kube::core::Status;
 use tokio::time::timeout;
 
+use crate::client::headers::RequestHeaders;
 use crate::client::transport;
 
 pub(crate) use query::{Query, encode};
@@ -120,7 +122,7 @@ pub(crate) struct Mutation {
     pub(crate) content_type: &'static str,
     pub(crate) body: Bytes,
     /// The principal and the trace: [`crate::client::headers`].
-    pub(crate) headers: HeaderMap,
+    pub(crate) headers: RequestHeaders,
 }
 
 impl Mutation {
@@ -159,7 +161,7 @@ pub(crate) async fn get(client: &Client, uri: &str, limit: Duration) -> Result<S
 pub(crate) async fn get_as(
     client: &Client,
     uri: &str,
-    headers: HeaderMap,
+    headers: RequestHeaders,
     most: usize,
     limit: Duration,
 ) -> Result<String, RequestError> {
@@ -171,13 +173,16 @@ pub(crate) async fn get_in_form(
     client: &Client,
     uri: &str,
     accept: &'static str,
-    headers: HeaderMap,
+    headers: RequestHeaders,
     most: usize,
     limit: Duration,
 ) -> Result<String, RequestError> {
+    let mut span = span::begin(&headers, &Method::GET, uri);
     let request = with(Request::get(uri), headers).header(ACCEPT, accept);
     let exchange = async { read(send(client, request, Bytes::new()).await?, most).await };
-    timeout(limit, exchange).await.unwrap_or(Err(RequestError::TimedOut { after: limit }))
+    let result = timeout(limit, exchange).await.unwrap_or(Err(RequestError::TimedOut { after: limit }));
+    span::end(&mut span, &result, |_| None);
+    result
 }
 
 /// GETs `uri` in the name of whom `headers` say, whatever form it has, and reads the first `most` bytes of the answer, or
@@ -185,14 +190,17 @@ pub(crate) async fn get_in_form(
 pub(crate) async fn get_beginning(
     client: &Client,
     uri: &str,
-    headers: HeaderMap,
+    headers: RequestHeaders,
     most: usize,
     limit: Duration,
 ) -> Result<Vec<u8>, RequestError> {
+    let mut span = span::begin(&headers, &Method::GET, uri);
     // What kubectl asks for: errors come as JSON.
     let request = with(Request::get(uri), headers).header(ACCEPT, "application/json, */*");
     let exchange = async { read_beginning(send(client, request, Bytes::new()).await?, most).await };
-    timeout(limit, exchange).await.unwrap_or(Err(RequestError::TimedOut { after: limit }))
+    let result = timeout(limit, exchange).await.unwrap_or(Err(RequestError::TimedOut { after: limit }));
+    span::end(&mut span, &result, |_| None);
+    result
 }
 
 /// GETs `uri` in a form that `accept` allows, and reads the whole answer into `buffer` within `limit`. For answers of
@@ -225,6 +233,7 @@ pub(crate) async fn watch(client: &Client, uri: &str, accept: &str, limit: Durat
 
 /// Sends `mutation` and reads the whole answer, of at most [`MOST_ANSWER`] bytes, within `limit`.
 pub(crate) async fn mutate(client: &Client, mutation: Mutation, limit: Duration) -> Result<Answer, RequestError> {
+    let mut span = span::begin(&mutation.headers, &mutation.method, &mutation.uri);
     let request = Request::builder().method(mutation.method).uri(mutation.uri);
     let request =
         with(request, mutation.headers).header(ACCEPT, "application/json").header(CONTENT_TYPE, mutation.content_type);
@@ -234,12 +243,14 @@ pub(crate) async fn mutate(client: &Client, mutation: Mutation, limit: Duration)
         let warnings = response.headers().get_all(WARNING).iter().filter_map(warning_text).collect();
         Ok(Answer { code, warnings, text: read(response, MOST_ANSWER).await? })
     };
-    timeout(limit, exchange).await.unwrap_or(Err(RequestError::TimedOut { after: limit }))
+    let result = timeout(limit, exchange).await.unwrap_or(Err(RequestError::TimedOut { after: limit }));
+    span::end(&mut span, &result, |answer| Some(answer.code));
+    result
 }
 
-fn with(mut request: http::request::Builder, headers: HeaderMap) -> http::request::Builder {
+fn with(mut request: http::request::Builder, headers: RequestHeaders) -> http::request::Builder {
     if let Some(all) = request.headers_mut() {
-        all.extend(headers);
+        all.extend(headers.map);
     }
     request
 }
@@ -414,7 +425,7 @@ mod tests {
             let mut query = Query::default();
             query.add("fieldManager", "timeout=15s");
             query.add("timeout", SERVER_TIMEOUT);
-            let (method, body, headers) = (Method::POST, Bytes::new(), HeaderMap::new());
+            let (method, body, headers) = (Method::POST, Bytes::new(), RequestHeaders::default());
             let mut mutation = Mutation { method, uri: query.onto("/a"), content_type: "", body, headers };
             mutation.end_within(limit);
             mutation.uri

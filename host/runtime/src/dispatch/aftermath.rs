@@ -55,8 +55,8 @@ impl Dispatch {
         }
     }
 
-    /// Carries out what the outcome of a call means for its key.
-    pub(super) fn settle_key(&self, key: &ObjectKey, called: &Called, context: &CallContext) {
+    /// Carries out what the outcome of a call means for its key. Returns how the call ended for it.
+    pub(super) fn settle_key(&self, key: &ObjectKey, called: &Called, context: &CallContext) -> CallEnd {
         let result = &called.result;
         let decision = outcome::decide(result, &self.primary.kind, key);
         self.tell_denial(result, context);
@@ -107,6 +107,7 @@ impl Dispatch {
             Decision::Retry { retry, at_least } => self.retry(key, retry, at_least, &error, context),
         };
         self.status.calls.ended(key, KeyCallEnd { end, error: &error, context });
+        end
     }
 
     /// Records how a call about `key` ended, by which its generation is judged.
@@ -183,7 +184,8 @@ impl Dispatch {
     }
 }
 
-fn describe(result: &CallResult) -> String {
+/// The failure in words. Empty: there is none.
+pub(super) fn describe(result: &CallResult) -> String {
     match result {
         CallResult::Failed(failures) => outcome::summary(failures),
         CallResult::Trapped { message, .. } => message.clone(),

@@ -122,9 +122,18 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
     // They have nothing to say any more, and a panic in them has been told of.
     followers.wait().await;
     tellers.join_all().await;
-    if let Some(recordings) = &host.recordings {
-        recordings.end().await;
-    }
+    // Both at once: their limits are no phases of the stop.
+    let recordings = async {
+        if let Some(recordings) = &host.recordings {
+            recordings.end().await;
+        }
+    };
+    let traces = async {
+        if let Some(tracer) = &host.tracer {
+            tracer.end().await;
+        }
+    };
+    tokio::join!(recordings, traces);
     if clean { Ok(()) } else { Err(HostError::NotClean) }
 }
 

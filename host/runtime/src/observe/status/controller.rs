@@ -13,10 +13,11 @@ use windlass_core::breaker;
 use windlass_core::clock::{Clock as _, Moment};
 use windlass_core::gate::Gate;
 use windlass_core::key_state::{CallBlock, CallEnd};
-use windlass_core::object::ObjectKey;
+use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::queue::Queue;
 use windlass_core::repeats::Repeats;
 use windlass_core::trigger::Triggers;
+use windlass_kube::ConditionCounts;
 
 pub(crate) use self::keys::KeyListing;
 use super::calls::KeyCalls;
@@ -86,6 +87,9 @@ pub(crate) trait KeySource: Send + Sync {
 
     /// Why `key` is queued, as far as it is known.
     fn triggers(&self, key: &ObjectKey) -> Triggers;
+
+    /// The kind of the primaries, and how many have which conditions.
+    fn conditions(&self) -> (ObjectKind, ConditionCounts);
 }
 
 /// The status of one controller, over all its rounds.
@@ -217,6 +221,12 @@ impl ControllerStatus {
         Some(locked(&self.doing).guards.as_ref()?.breaker())
     }
 
+    /// The kind of its primaries and their conditions. None: it is not at work here.
+    pub(crate) fn primary_conditions(&self) -> Option<(ObjectKind, ConditionCounts)> {
+        let source = locked(&self.doing).source.as_ref()?.upgrade()?;
+        Some(source.conditions())
+    }
+
     /// How many keys are called about rarely because they loop.
     pub(crate) fn slowed(&self) -> u64 {
         locked(&self.doing).guards.as_ref().map_or(0, |guards| guards.slowed() as u64)
@@ -273,9 +283,9 @@ impl ControllerStatus {
         Active { status: self, key }
     }
 
-    /// A call took so long.
-    pub(crate) fn called(&self, took: Duration) {
-        self.metrics.time.observe(took.as_secs_f64());
+    /// A call with this trace id took so long.
+    pub(crate) fn called(&self, took: Duration, trace_id: &Arc<str>) {
+        self.metrics.called(took, trace_id);
     }
 
     /// The plugin has used so much processor time.

@@ -183,9 +183,11 @@ mod tests {
     use std::time::Duration;
 
     use windlass_core::key_state::CallEnd;
+    use windlass_core::object::ObjectKind;
     use windlass_core::outcome::Retry;
     use windlass_core::queue::ItemExponential;
     use windlass_core::trigger::{TriggerReason, Triggers};
+    use windlass_kube::ConditionCounts;
 
     use super::super::super::calls::KeyCallEnd;
     use super::*;
@@ -214,6 +216,10 @@ mod tests {
             let mut triggers = Triggers::default();
             triggers.note(&Arc::new(TriggerReason::Resync.into()));
             triggers
+        }
+
+        fn conditions(&self) -> (ObjectKind, ConditionCounts) {
+            (ObjectKind::new("v1", "Shop"), ConditionCounts::default())
         }
     }
 
