@@ -40,7 +40,7 @@ async fn account(server: &Server, name: &str, file: &Path) -> anyhow::Result<()>
     objects.apply(&json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})).await?;
     let accounts: Api<ServiceAccount> = Api::namespaced(objects.client().clone(), objects.namespace());
     let asked = accounts.create_token_request(name, &PostParams::default(), &TokenRequest::default()).await?;
-    Ok(std::fs::write(file, asked.status.context("there is an answer")?.token)?)
+    Ok(std::fs::write(file, asked.status.and_then(|it| it.token).context("there is a token")?)?)
 }
 
 /// A role of the cluster that lets `account` get the plugins, and no more.

@@ -257,7 +257,7 @@ impl PodProxy {
 
     async fn get(&self, uri: &str) -> Result<String, RequestError> {
         let headers = HeaderMap::from_iter([(USER_AGENT, HeaderValue::from_static(HOST_AGENT)), (SITE, TYPED)]);
-        request::get_as(&self.client, uri, headers, MOST_BYTES, LIMIT).await
+        request::get_as(&self.client, uri, headers.into(), MOST_BYTES, LIMIT).await
     }
 
     /// Tells the API server's refusals from the Pod's: only the server's are objects of the kind Status.

@@ -128,7 +128,7 @@ async fn ask<T: for<'de> Deserialize<'de> + Default>(
         uri: path.to_owned(),
         content_type: "application/json",
         body: Bytes::from(review.to_string()),
-        headers: headers::of_principal(role).map_err(|error| TokenReviewError::Role(error.to_string()))?,
+        headers: headers::of_principal(role).map_err(|error| TokenReviewError::Role(error.to_string()))?.into(),
     };
     let answer = request::mutate(client, mutation, ANSWER_LIMIT).await;
     let answer = answer.map_err(|source| TokenReviewError::Request { kind, source })?;

@@ -125,8 +125,8 @@ pub(super) fn shows_replica(plugins: &[Value], is_wide: bool) -> bool {
 /// A table for people. A row is one line, whatever is in its cells.
 pub(super) fn table<R: AsRef<[String]>>(heading: &[&str], rows: impl IntoIterator<Item = R>) -> String {
     let cells = |row: &[String]| row.iter().map(|cell| cell.replace('\n', "\\n")).collect::<Vec<_>>();
-    let heading = heading.iter().map(|&it| it.to_owned()).collect();
-    let all: Vec<_> = std::iter::once(heading).chain(rows.into_iter().map(|row| cells(row.as_ref()))).collect();
+    let first = heading.iter().map(|&it| it.to_owned()).collect();
+    let all: Vec<_> = std::iter::once(first).chain(rows.into_iter().map(|row| cells(row.as_ref()))).collect();
     let width = |column: usize| all.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<_> = (0..all[0].len()).map(|column| width(column).unwrap_or(0)).collect();
     let line = |row: &Vec<String>| {
