@@ -30,6 +30,7 @@ mod kubectl;
 mod leases;
 mod mapping;
 mod outage;
+mod page;
 mod policies;
 mod proxy;
 mod rbac;

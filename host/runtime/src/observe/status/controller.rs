@@ -102,6 +102,8 @@ pub(crate) struct ControllerStatus {
     /// The last calls about its keys.
     pub(crate) calls: KeyCalls,
     doing: Mutex<Doing>,
+    /// The number of calls, and how long they took together: a histogram of metrics cannot be asked.
+    called: Mutex<(u64, Duration)>,
     /// The log lines about failed calls, whichever generation they are of.
     failures: Mutex<Repeats>,
     clock: SystemClock,
@@ -162,6 +164,7 @@ impl ControllerStatus {
             withheld: WithheldWrites::default(),
             calls: KeyCalls::default(),
             doing: Mutex::new(Doing::default()),
+            called: Mutex::default(),
             failures: Mutex::new(Repeats::a_minute(FAILURES_A_MINUTE)),
             clock: SystemClock::new(),
         })
@@ -276,6 +279,13 @@ impl ControllerStatus {
     /// A call took so long.
     pub(crate) fn called(&self, took: Duration) {
         self.metrics.time.observe(took.as_secs_f64());
+        let mut called = locked(&self.called);
+        *called = (called.0 + 1, called.1.saturating_add(took));
+    }
+
+    /// The number of calls so far, and how long they took together.
+    pub(super) fn call_times(&self) -> (u64, Duration) {
+        *locked(&self.called)
     }
 
     /// The plugin has used so much processor time.
