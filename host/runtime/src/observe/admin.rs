@@ -43,8 +43,8 @@ const HEADER_LIMIT: Duration = Duration::from_secs(2);
 const HEADER_BYTES: usize = 16 << 10;
 /// How long a connection lasts: a slow reader must not hold it for ever.
 const CONNECTION_LIMIT: Duration = Duration::from_mins(5);
-/// How long before that a stream ends, so that its page opens another and sees no failure.
-const STREAM_MARGIN: Duration = Duration::from_secs(10);
+/// The age of its connection at which a stream ends: before that one does, so that its page opens another and sees no failure.
+const STREAM_LIMIT: Duration = Duration::from_secs(290);
 /// The pause after a connection could not be accepted, as when files run out.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -107,7 +107,7 @@ impl Admin {
     }
 
     async fn connection(&self, stream: TcpStream, place: &Connection, streams: &PluginStreams) {
-        let until = Instant::now() + (CONNECTION_LIMIT - STREAM_MARGIN);
+        let until = Instant::now() + STREAM_LIMIT;
         let answer = |request: Request<_>| async move {
             place.asks();
             let mut answer = self.answer(&request, streams, until);

@@ -86,7 +86,9 @@ fn one(plugin: &PluginStatus, key: &ObjectKey) -> Result<Value, KeysRefusal> {
 fn page(plugin: &PluginStatus, query: &KeyQuery) -> Value {
     let mut all = listed(plugin);
     let mut states: BTreeMap<&str, usize> = BTreeMap::new();
-    all.iter().for_each(|listing| *states.entry(listing.state.as_str()).or_default() += 1);
+    for listing in &all {
+        *states.entry(listing.state.as_str()).or_default() += 1;
+    }
     all.retain(|listing| query.chooses(listing));
     let total = all.len();
     all.retain(|listing| {
