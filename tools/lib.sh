@@ -57,6 +57,15 @@ commit_time() {
 
 processors() { getconf _NPROCESSORS_ONLN; }
 
+# browser_program: prints the path of the machine's Chromium, or fails. CHROMIUM names another.
+browser_program() {
+    local program
+    for program in ${CHROMIUM:+"$CHROMIUM"} chromium chromium-browser google-chrome google-chrome-stable; do
+        ! command -v "$program" || return 0
+    done
+    return 1
+}
+
 is_debian() { have apt-get && have dpkg; }
 
 # file_sha256 FILE: its digest alone.

@@ -33,6 +33,7 @@ mod logs;
 mod mapping;
 mod metrics;
 mod outage;
+mod page;
 mod pods;
 mod policies;
 mod proxy;

@@ -6,9 +6,9 @@
 
 use std::net::IpAddr;
 
-use http::Request;
 use http::header::{HOST, ORIGIN};
 use http::uri::Authority;
+use http::{HeaderMap, Request};
 
 /// Endings of names that nobody can register in the public DNS. A Service is `NAME.NAMESPACE.svc`, whatever follows.
 const PRIVATE: [&str; 4] = [".svc", ".cluster.local", ".internal", ".localhost"];
@@ -17,7 +17,8 @@ const PRIVATE: [&str; 4] = [".svc", ".cluster.local", ".internal", ".localhost"]
 pub(super) fn refusal<B>(request: &Request<B>) -> Option<&'static str> {
     let headers = request.headers();
     let sites = || headers.get_all("sec-fetch-site").iter();
-    if headers.contains_key(ORIGIN) || sites().any(|site| site != "none" && site != "same-origin") {
+    let is_stranger = sites().any(|site| site != "none" && site != "same-origin");
+    if headers.contains_key(ORIGIN) || (is_stranger && !(request.uri().path() == "/" && is_visit(headers))) {
         return Some("web pages get no answer here");
     }
     let no_page = sites().next().is_some() && sites().all(|site| site == "none");
@@ -29,6 +30,16 @@ pub(super) fn refusal<B>(request: &Request<B>) -> Option<&'static str> {
         return Some("ask by an IP address, localhost, NAME.NAMESPACE.svc, or a name without a dot");
     }
     None
+}
+
+/// Whether somebody follows a link, in a window: a dashboard may have one to the status page. The page comes with nothing in it
+/// yet, and a page that has opened it cannot look into it.
+fn is_visit(headers: &HeaderMap) -> bool {
+    let is = |name: &str, value: &str| {
+        let mut values = headers.get_all(name).iter();
+        values.next().is_some_and(|it| it == value) && values.next().is_none()
+    };
+    is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document")
 }
 
 /// Whether `host` can be this address's without a stranger's doing.
@@ -71,6 +82,25 @@ mod tests {
         assert_eq!(refusal(&request(&[("host", "localhost"), ("sec-fetch-site", "same-origin")])), None);
         let by_an_api_server = [("host", "api.prod.example.com:6443"), ("sec-fetch-site", "none")];
         assert_eq!(refusal(&request(&by_an_api_server)), None);
+    }
+
+    #[test]
+    fn a_link_leads_to_the_status_page_alone_and_into_a_window_alone() {
+        let asked = |path: &str, mode: &str, destination: &str| {
+            let request = Request::get(path).header("host", "localhost").header("sec-fetch-site", "cross-site");
+            let request = request.header("sec-fetch-mode", mode).header("sec-fetch-dest", destination);
+            refusal(&request.body(()).expect("a request"))
+        };
+        assert_eq!(asked("/", "navigate", "document"), None);
+        for (path, mode, destination) in [
+            ("/plugins", "navigate", "document"),
+            ("/watch", "navigate", "document"),
+            ("/", "navigate", "iframe"),
+            ("/", "no-cors", "script"),
+            ("/", "cors", "empty"),
+        ] {
+            assert!(asked(path, mode, destination).is_some(), "{path} {mode} {destination}");
+        }
     }
 
     #[test]

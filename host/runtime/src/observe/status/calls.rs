@@ -179,14 +179,19 @@ impl KeyCalls {
 
     /// The last errors, the latest first, at most `most` of them: each of another key.
     pub(super) fn last_errors(&self, most: usize) -> Vec<Value> {
+        let shown = self.last_failures(most).into_iter().map(
+            |(key, error, at)| json!({"key": key.to_string(), "error": &*error, "secondsAgo": at.elapsed().as_secs()}),
+        );
+        shown.collect()
+    }
+
+    /// The same with the moment of each.
+    pub(super) fn last_failures(&self, most: usize) -> Vec<(ObjectKey, Arc<str>, Instant)> {
         let calls = locked(&self.0);
         let mut failed: Vec<_> =
             calls.stories.iter().filter_map(|(key, story)| Some((key, story.error.as_ref()?))).collect();
         failed.sort_by(|(one, (_, at)), (other, (_, then))| then.cmp(at).then_with(|| one.cmp(other)));
-        let shown = failed.into_iter().take(most).map(|(key, (error, at))| {
-            json!({"key": key.to_string(), "error": &**error, "secondsAgo": at.elapsed().as_secs()})
-        });
-        shown.collect()
+        failed.into_iter().take(most).map(|(key, (error, at))| (key.clone(), error.clone(), *at)).collect()
     }
 
     /// The calls about `key`, the latest first.
@@ -256,7 +261,7 @@ pub(super) fn rounded(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e3).round() / 1e3
 }
 
-fn cut(error: &str) -> &str {
+pub(super) fn cut(error: &str) -> &str {
     &error[..error.floor_char_boundary(CALL_ERROR_BYTES)]
 }
 

@@ -106,6 +106,8 @@ pub(crate) struct ControllerStatus {
     /// The last calls about its keys.
     pub(crate) calls: KeyCalls,
     doing: Mutex<Doing>,
+    /// The number of calls, and how long they took together: a histogram of metrics cannot be asked.
+    called: Mutex<(u64, Duration)>,
     /// The log lines about failed calls, whichever generation they are of.
     failures: Mutex<Repeats>,
     clock: SystemClock,
@@ -166,6 +168,7 @@ impl ControllerStatus {
             withheld: WithheldWrites::default(),
             calls: KeyCalls::default(),
             doing: Mutex::new(Doing::default()),
+            called: Mutex::default(),
             failures: Mutex::new(Repeats::a_minute(FAILURES_A_MINUTE)),
             clock: SystemClock::new(),
         })
@@ -286,6 +289,13 @@ impl ControllerStatus {
     /// A call with this trace id took so long.
     pub(crate) fn called(&self, took: Duration, trace_id: &Arc<str>) {
         self.metrics.called(took, trace_id);
+        let mut called = locked(&self.called);
+        *called = (called.0 + 1, called.1.saturating_add(took));
+    }
+
+    /// The number of calls so far, and how long they took together.
+    pub(super) fn call_times(&self) -> (u64, Duration) {
+        *locked(&self.called)
     }
 
     /// The plugin has used so much processor time.

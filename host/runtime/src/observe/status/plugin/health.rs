@@ -10,11 +10,11 @@ use super::{PluginState, PluginStatus};
 
 /// The state of a plugin with all its controllers, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct PluginHealth {
-    state: String,
-    why: Option<String>,
+pub(super) struct PluginHealth {
+    pub(super) state: String,
+    pub(super) why: Option<String>,
     /// Nobody has to look after it.
-    is_well: bool,
+    pub(super) is_well: bool,
 }
 
 impl PluginHealth {
@@ -30,7 +30,7 @@ impl PluginStatus {
         json!({"state": state, "why": why, "well": is_well})
     }
 
-    fn health(&self, unserved: Option<String>) -> PluginHealth {
+    pub(super) fn health(&self, unserved: Option<String>) -> PluginHealth {
         let current = locked(&self.current).clone();
         if current.state != PluginState::Running {
             let is_well = matches!(current.state, PluginState::Paused | PluginState::Ending | PluginState::Loading);
