@@ -131,7 +131,8 @@ async fn a_stream_begins_at_once_is_one_of_a_few_and_ends_with_the_host() {
     assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("16 status pages are open"), "{refused}");
     stop.cancel();
     for mut stream in pages {
-        let end = tokio::time::timeout(HEADER_LIMIT, stream.read_to_end(&mut Vec::new()));
+        let mut rest = Vec::new();
+        let end = tokio::time::timeout(HEADER_LIMIT, stream.read_to_end(&mut rest));
         end.await.expect("soon").expect("closed");
     }
 }

@@ -130,7 +130,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(5)).await;
         for name in ["web", "db"] {
             let controller = plugin.controller(name, 1, HostMetrics::new().controller("webapp", name));
-            controller.called(Duration::from_millis(250));
+            controller.called(Duration::from_millis(250), &"trace".into());
             let key = ObjectKey::namespaced("prod", name);
             controller.calls.begin(&key);
             let error = "<script>\u{202e}".to_owned() + &"x".repeat(1000);
