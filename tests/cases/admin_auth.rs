@@ -15,7 +15,7 @@ use windlass_tests::wait::until;
 use crate::admin::watched;
 use crate::webapp::plugin_directory;
 
-/// Who asks, and how.
+/// Somebody who asks, and how.
 struct Asker<'a> {
     address: SocketAddr,
     token: &'a Path,

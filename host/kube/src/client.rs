@@ -2,6 +2,7 @@
 
 pub(crate) mod api_error;
 mod connect;
+pub(crate) mod failure;
 pub(crate) mod headers;
 pub(crate) mod observer;
 pub(crate) mod reachability;

@@ -10,7 +10,8 @@ use kube::Client;
 use serde::Deserialize;
 
 use crate::client::Connection;
-use crate::client::request::{self, HOST_AGENT, Query, RequestError, encode};
+use crate::client::headers::HOST_AGENT;
+use crate::client::request::{self, Query, RequestError, encode};
 
 /// So many Pods are looked at. A host has a few replicas.
 const MOST_PODS: usize = 100;

@@ -60,7 +60,7 @@ pub struct TokenUser {
     /// Its name, such as `system:serviceaccount:monitoring:prometheus`.
     #[serde(rename(serialize = "user"))]
     pub username: String,
-    /// What tells two users of one name apart, over time.
+    /// Tells two users of one name apart, over time.
     pub uid: String,
     /// Its groups.
     pub groups: Vec<String>,

@@ -238,7 +238,7 @@ pub(super) fn names_what_is_not_there(answer: &str) -> bool {
     answer.starts_with("there is no plugin ") || answer.contains(" knows no ")
 }
 
-/// What a host shows: an object in JSON.
+/// The document that a host shows: an object in JSON.
 pub(super) fn document(text: &str) -> anyhow::Result<Value> {
     let shown: Value =
         serde_json::from_str(text).context("it answers something else than a host of this version does")?;

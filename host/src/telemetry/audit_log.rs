@@ -74,7 +74,7 @@ impl Write for AuditLog {
     }
 }
 
-/// What people are to hear of the file.
+/// News of the file, for people.
 #[derive(Debug)]
 enum News {
     Fails(io::Error),

@@ -14,9 +14,10 @@ use kube::{Client, Config};
 use serde::Deserialize;
 use tower::{BoxError, Service, ServiceExt as _};
 
+use crate::client::failure::chain;
 use crate::client::observer::RequestObserver;
 use crate::client::reachability::{Observed, Reachability};
-use crate::client::request::{self, RequestError, chain};
+use crate::client::request::{self, RequestError};
 use crate::client::transport::{self, Tuning};
 
 const CHECK_LIMIT: Duration = Duration::from_secs(15);

@@ -9,6 +9,9 @@ const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user")
 const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
+/// The User-Agent of what the host asks in its own name: discovery, lists and watches.
+pub(crate) const HOST_AGENT: &str = concat!("windlass/", env!("CARGO_PKG_VERSION"));
+
 /// A name that no header can carry. The request must not be sent without it: it would be somebody else's.
 #[derive(Debug, thiserror::Error)]
 #[error("{what} {text:?} cannot stand in a header of a request: {source}")]

@@ -20,9 +20,10 @@ use tokio::time::{Instant, timeout};
 use tower::{BoxError, Service, ServiceExt as _};
 use windlass_core::retry::RetryPolicy;
 
+use crate::client::failure::{chain, was_never_sent};
+use crate::client::headers::HOST_AGENT;
 use crate::client::observer::{EndedRequest, RequestObserver};
-use crate::client::request::{HOST_AGENT, chain};
-use crate::client::transport::{TooManyWatches, was_never_sent};
+use crate::client::transport::TooManyWatches;
 
 /// So many failures in a row that each may have reached the server are an outage. A connection refused is one at once.
 const FAILURES: u32 = 3;

@@ -5,7 +5,6 @@
 mod query;
 mod span;
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -17,8 +16,8 @@ use kube::client::Body;
 use kube::core::Status;
 use tokio::time::timeout;
 
-use crate::client::headers::RequestHeaders;
-use crate::client::transport;
+use crate::client::failure::{self, chain};
+use crate::client::headers::{HOST_AGENT, RequestHeaders};
 
 pub(crate) use query::{Query, encode};
 
@@ -33,8 +32,6 @@ pub(crate) const ON_THE_WAY: Duration = Duration::from_secs(5);
 /// How long after it was sent a mutation may still be carried out. The host waits as long for the answer, so that the
 /// server gives up first; and a stop waits longer than that for the last writes.
 pub(crate) const STILL_POSSIBLE: Duration = Duration::from_secs(SERVER_GIVES_UP.as_secs() + ON_THE_WAY.as_secs());
-/// The User-Agent of what the host asks in its own name: discovery, lists and watches.
-pub(crate) const HOST_AGENT: &str = concat!("windlass/", env!("CARGO_PKG_VERSION"));
 
 /// The answer to a mutation is one object, of which etcd takes 1.5 MiB; `managedFields` may double it.
 pub(crate) const MOST_ANSWER: usize = 8 << 20;
@@ -97,20 +94,6 @@ impl RequestError {
             _ => None,
         }
     }
-}
-
-/// An error and its sources in one line; a source that its parent already quotes is not repeated.
-pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(error) = next {
-        let cause = error.to_string();
-        if !text.contains(&cause) {
-            let _ = write!(text, ": {cause}");
-        }
-        next = error.source();
-    }
-    text
 }
 
 /// A mutation, ready to be sent.
@@ -267,7 +250,7 @@ async fn send(client: &Client, request: http::request::Builder, body: Bytes) -> 
 fn was_never_sent(error: &kube::Error) -> bool {
     match error {
         kube::Error::Auth(_) | kube::Error::HttpError(_) => true,
-        kube::Error::Service(error) => transport::was_never_sent(&**error),
+        kube::Error::Service(error) => failure::was_never_sent(&**error),
         _ => false,
     }
 }

@@ -100,12 +100,6 @@ pub(crate) fn client(
     Ok(Client::new(service, config.default_namespace.clone()))
 }
 
-/// Whether an error of this transport is certain to mean that no byte of the request has left. A stream that the server
-/// refused, or that it ended a connection before, was not processed either, but counts as sent: the safe side.
-pub(crate) fn was_never_sent(error: &(dyn Error + 'static)) -> bool {
-    error.downcast_ref::<legacy::Error>().is_some_and(legacy::Error::is_connect)
-}
-
 /// A watch has no connection left to it. The request was not sent, and nothing is known of the server by it.
 #[derive(Debug, thiserror::Error)]
 #[error(

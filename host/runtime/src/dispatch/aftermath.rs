@@ -72,7 +72,7 @@ impl Dispatch {
                 self.status.withheld.done(key, &context.trace_id);
             }
         }
-        let error = describe(result);
+        let error = result.failure();
         let end = match decision {
             Decision::Leave(again) => {
                 self.memory().keep_triggers(key, &context.triggers);
@@ -113,7 +113,7 @@ impl Dispatch {
     /// Records how a call about `key` ended, by which its generation is judged.
     fn judge(&self, key: &ObjectKey, result: &CallResult, decision: &Decision) {
         let failed_before = self.memory().had_failed(key);
-        let failure = probation::own_failure(result, decision, failed_before).map(|kind| (kind, describe(result)));
+        let failure = probation::own_failure(result, decision, failed_before).map(|kind| (kind, result.failure()));
         let subject = (self.controller.clone(), key.clone());
         let others_at_work = || self.queue.processing().iter().any(|other| other != key);
         self.record.called(&subject, failure.as_ref().map(|(kind, text)| (*kind, text.as_str())), others_at_work);
@@ -181,14 +181,5 @@ impl Dispatch {
         );
         let context = self.context(key, self.primaries.get(key), &trace_id, Hold::detached(), CpuPermit::default());
         self.ports.events.warn(&context, "ExpectationExpired", note);
-    }
-}
-
-/// The failure in words. Empty: there is none.
-pub(super) fn describe(result: &CallResult) -> String {
-    match result {
-        CallResult::Failed(failures) => outcome::summary(failures),
-        CallResult::Trapped { message, .. } => message.clone(),
-        CallResult::Done | CallResult::RequeueAfter(_) | CallResult::NotCalled { .. } => String::new(),
     }
 }

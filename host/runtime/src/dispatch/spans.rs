@@ -8,7 +8,7 @@ use windlass_core::outcome::CallResult;
 use windlass_core::ports::CallContext;
 use windlass_core::trace::{CallTrace, OpenSpan};
 
-use super::{Dispatch, aftermath};
+use super::Dispatch;
 use crate::traces::trace_text;
 
 /// The span of the guest's work.
@@ -88,7 +88,7 @@ impl KeySpans {
             span.set("windlass.attempt", attempt);
             span.set("windlass.triggers", call.triggers.to_string());
             span.set("windlass.outcome", end.as_str());
-            let error = aftermath::describe(result);
+            let error = result.failure();
             if !error.is_empty() {
                 span.set("error.type", end.as_str());
                 span.error = Some(error);
@@ -133,7 +133,7 @@ impl Drop for KeySpans {
 pub(super) fn ran(span: &mut OpenSpan, cpu: Duration, failure: Option<&CallResult>) {
     span.describe(|span| {
         span.set("windlass.cpu_seconds", cpu.as_secs_f64());
-        let error = failure.map(aftermath::describe).unwrap_or_default();
+        let error = failure.map(CallResult::failure).unwrap_or_default();
         if !error.is_empty() {
             span.error = Some(error);
         }

@@ -62,7 +62,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// What is shown is old in a second.
+/// The pages are old in a second.
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// An answer, which may be a stream.

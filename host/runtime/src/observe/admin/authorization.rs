@@ -1,4 +1,4 @@
-//! Who may ask the admin endpoint: holders of a token that the cluster knows, whose user may get the path. As
+//! The rights to ask the admin endpoint: those of holders of a token that the cluster knows, whose user may get the path. As
 //! kube-rbac-proxy does it: a `TokenReview`, then a `SubjectAccessReview` about `nonResourceURLs`. The probes need no
 //! token, as the kubelet has none.
 

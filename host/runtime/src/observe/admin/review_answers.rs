@@ -24,7 +24,7 @@ const NO_COSTS: Duration = Duration::from_secs(1);
 /// How long a question waits until it may be asked.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What is asked, as a digest.
+/// The question, as a digest.
 pub(super) type AnswerKey = [u8; 32];
 
 /// Why there is no answer.

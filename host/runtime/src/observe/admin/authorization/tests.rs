@@ -1,4 +1,4 @@
-//! Who is answered, by what the cluster says of tokens.
+//! The answers, by what the cluster says of tokens.
 
 use std::sync::Mutex;
 use std::time::Duration;
