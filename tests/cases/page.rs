@@ -63,7 +63,7 @@ impl Watched {
 
     /// Waits until it has told of the plugin what is `wanted`.
     async fn until(&mut self, plugin: &str, wanted: impl Fn(&Value) -> bool) -> anyhow::Result<Value> {
-        let waiting = async {
+        let told = async {
             loop {
                 if let Some(shown) = self.plugins.get(plugin).filter(|it| wanted(it)) {
                     return Ok(shown.clone());
@@ -71,8 +71,8 @@ impl Watched {
                 ensure!(self.next().await?.is_some(), "the stream has ended");
             }
         };
-        let waited = tokio::time::timeout(wait::PATIENCE, waiting).await;
-        waited.map_err(anyhow::Error::from).flatten().with_context(|| format!("it has told {:?}", self.plugins))
+        let in_time = tokio::time::timeout(wait::PATIENCE, told).await;
+        in_time.map_err(anyhow::Error::from).flatten().with_context(|| format!("it has told {:?}", self.plugins))
     }
 }
 
