@@ -87,12 +87,13 @@ struct OtlpAttribute<'a> {
 }
 
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
 enum OtlpValue<'a> {
-    StringValue(&'a str),
-    #[serde(serialize_with = "as_text")]
-    IntValue(i64),
-    DoubleValue(f64),
+    #[serde(rename = "stringValue")]
+    Text(&'a str),
+    #[serde(rename = "intValue", serialize_with = "as_text")]
+    Whole(i64),
+    #[serde(rename = "doubleValue")]
+    Number(f64),
 }
 
 /// Unset, unless the span failed: whether a call that ended well is a success is for others to say.
@@ -126,7 +127,7 @@ impl<'a> OtlpSpan<'a> {
 
 impl<'a> OtlpValue<'a> {
     fn text(text: &'a str) -> Self {
-        Self::StringValue(cut(text))
+        Self::Text(cut(text))
     }
 }
 
@@ -134,8 +135,8 @@ impl<'a> From<&'a SpanValue> for OtlpValue<'a> {
     fn from(value: &'a SpanValue) -> Self {
         match value {
             SpanValue::Text(text) => Self::text(text),
-            SpanValue::Whole(number) => Self::IntValue(*number),
-            SpanValue::Number(number) => Self::DoubleValue(*number),
+            SpanValue::Whole(number) => Self::Whole(*number),
+            SpanValue::Number(number) => Self::Number(*number),
         }
     }
 }
