@@ -91,9 +91,9 @@ enum OtlpValue<'a> {
     #[serde(rename = "stringValue")]
     Text(&'a str),
     #[serde(rename = "intValue", serialize_with = "as_text")]
-    Int(i64),
+    Whole(i64),
     #[serde(rename = "doubleValue")]
-    Double(f64),
+    Number(f64),
 }
 
 /// Unset, unless the span failed: whether a call that ended well is a success is for others to say.
@@ -135,8 +135,8 @@ impl<'a> From<&'a SpanValue> for OtlpValue<'a> {
     fn from(value: &'a SpanValue) -> Self {
         match value {
             SpanValue::Text(text) => Self::text(text),
-            SpanValue::Whole(number) => Self::Int(*number),
-            SpanValue::Number(number) => Self::Double(*number),
+            SpanValue::Whole(number) => Self::Whole(*number),
+            SpanValue::Number(number) => Self::Number(*number),
         }
     }
 }
