@@ -291,11 +291,14 @@ async fn a_call_that_is_not_sampled_leaves_no_span_and_tells_the_api_server_so()
     Ok(())
 }
 
+/// Flags, variables, and words of the error.
+type WrongSetting<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], [&'a str; 2]);
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_setting_of_traces_ends_the_host_with_its_place() -> anyhow::Result<()> {
     let plugins = tempfile::tempdir()?;
     let directory = plugins.path().to_str().context("UTF-8")?;
-    let cases: [(&[&str], &[(&str, &str)], [&str; 2]); 3] = [
+    let cases: [WrongSetting<'_>; 3] = [
         (&["--otlp-endpoint", "collector:4318"], &[], ["--otlp-endpoint", "http://collector.example:4318"]),
         (&[], &[("OTEL_EXPORTER_OTLP_ENDPOINT", "grpc://c")], ["OTEL_EXPORTER_OTLP_ENDPOINT", "no URL of a collector"]),
         (

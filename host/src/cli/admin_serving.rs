@@ -13,6 +13,7 @@ pub(crate) struct UsageError(String);
 
 /// Where a host is asked what it does, and by whom.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_field_names, reason = "the flags are called so")]
 pub(crate) struct AdminServingArgs {
     /// Serve /healthz, /readyz, /metrics and /plugins at this address. Beyond loopback, --admin-auth says to whom.
     /// Default: not served.

@@ -6,7 +6,7 @@ use windlass_runtime::{TraceFlags, TraceSettings};
 /// Where the spans of calls are exported.
 #[derive(Debug, Args)]
 pub(crate) struct TraceArgs {
-    /// Export the spans of calls by OTLP over HTTP to this collector, such as http://collector:4318. Default:
+    /// Export the spans of calls by OTLP over HTTP to this collector, such as `http://collector:4318`. Default:
     /// `OTEL_EXPORTER_OTLP_ENDPOINT`, else not exported. OpenTelemetry's variables for headers, the service's name, resource
     /// attributes and the sampler are read too: see docs/operating.md.
     #[arg(long, value_name = "URL", env = "WINDLASS_OTLP_ENDPOINT")]
