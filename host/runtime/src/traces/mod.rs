@@ -1,4 +1,4 @@
-//! Traces of calls, exported by OTLP (ADR 32): which calls are sampled, and how their spans come to the collector.
+//! Traces of calls, exported by OTLP (ADR 31): which calls are sampled, and how their spans come to the collector.
 //!
 //! A call that is not sampled costs a comparison. Spans of one that is go into a bounded queue, from which one task takes
 //! them in batches (`export`), writes them as JSON (`encode`) and posts them (`collector`). Nobody waits for that task.
