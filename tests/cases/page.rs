@@ -83,7 +83,8 @@ async fn a_plugin_writes_nothing_but_texts_into_the_status_page() -> anyhow::Res
     let mut page = Watched::open(address).await?;
     assert_eq!(page.next().await?.as_deref(), Some("state"), "everything is told first");
     page.until(probe::NAME, |shown| shown["state"] == "running").await?;
-    lab.run([json!({"call": "fail", "failures": [{"transient": HOSTILE}]})]).await?;
+    // Each call fails: after one that does not, nothing would be shown of it any more.
+    lab.begin(probe::NAME, true, [json!({"call": "fail", "failures": [{"transient": HOSTILE}]})]).await?;
     let failed = page.until(probe::NAME, |shown| shown["failing"] == 1).await?;
     let failure = &failed["failures"][0];
     let key = format!("{}/{}", lab.server.objects().namespace(), probe::NAME);
