@@ -334,7 +334,12 @@ async fn a_pod_that_somebody_else_has_deleted_first_is_no_failure() -> anyhow::R
     let server = Server::start(Kind::Embedded).await?;
     let (objects, proxy) = (server.objects(), Proxied::start(&server, SEED).await?);
     let plugins = plugin_directory()?;
-    let host = Host::run_with(proxy.kubeconfig(), objects.namespace(), plugins.path(), &["--grants=manifest"])?;
+    let host = Host::run_with(
+        proxy.kubeconfig(),
+        objects.namespace(),
+        plugins.path(),
+        &["--grants=manifest", "--log-level", "windlass::audit=debug,info"],
+    )?;
     host.says("controller started").await?;
     let recorder = Recorder::start(objects, "PodSet", &["Pod"]).await?;
     let made = objects.apply(&pod_set("web", 1)).await?;
