@@ -158,15 +158,20 @@ impl fmt::Display for ApiError {
 
 impl std::error::Error for ApiError {}
 
-/// `error` and its causes in one line. Many errors repeat their cause in their own words; here it stands once. Errors quote
-/// what strangers wrote, so what could deceive a reader is escaped.
-pub fn explained(error: &(dyn std::error::Error + 'static)) -> String {
+/// `error` and its causes in one line. Many errors repeat their cause in their own words; here it stands once.
+pub fn chained(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     for cause in std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string) {
         if !text.contains(&cause) {
             text = format!("{text}: {cause}");
         }
     }
+    text
+}
+
+/// The same for people. Errors quote what strangers wrote, so what could deceive a reader is escaped.
+pub fn explained(error: &(dyn std::error::Error + 'static)) -> String {
+    let text = chained(error);
     match deceptive::escape(&text) {
         Cow::Owned(escaped) => escaped,
         Cow::Borrowed(_) => text,

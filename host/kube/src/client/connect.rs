@@ -13,8 +13,8 @@ use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigErro
 use kube::{Client, Config};
 use serde::Deserialize;
 use tower::{BoxError, Service, ServiceExt as _};
+use windlass_core::error::chained;
 
-use crate::client::failure::chain;
 use crate::client::observer::RequestObserver;
 use crate::client::reachability::{Observed, Reachability};
 use crate::client::request::{self, RequestError};
@@ -167,7 +167,7 @@ pub enum ConnectError {
         source: Box<InClusterError>,
     },
     /// The configuration was read but no client can be made from it.
-    #[error("no client can be made from {origin}: {}", chain(source))]
+    #[error("no client can be made from {origin}: {}", chained(source))]
     Client {
         /// Where the configuration came from.
         origin: String,

@@ -18,9 +18,10 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tower::{BoxError, Service, ServiceExt as _};
+use windlass_core::error::chained;
 use windlass_core::retry::RetryPolicy;
 
-use crate::client::failure::{chain, was_never_sent};
+use crate::client::failure::was_never_sent;
 use crate::client::headers::HOST_AGENT;
 use crate::client::observer::{EndedRequest, RequestObserver};
 use crate::client::transport::TooManyWatches;
@@ -141,8 +142,8 @@ fn verdict<B>(result: &Result<Response<B>, BoxError>) -> Answering {
         }
         Ok(_) => Answering::Answered,
         Err(error) if error.is::<TooManyWatches>() => Answering::Unknown,
-        Err(error) if was_never_sent(&**error) => Answering::NoConnection(chain(&**error)),
-        Err(error) => Answering::Failed(chain(&**error)),
+        Err(error) if was_never_sent(&**error) => Answering::NoConnection(chained(&**error)),
+        Err(error) => Answering::Failed(chained(&**error)),
     }
 }
 

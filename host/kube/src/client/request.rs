@@ -15,8 +15,9 @@ use kube::Client;
 use kube::client::Body;
 use kube::core::Status;
 use tokio::time::timeout;
+use windlass_core::error::chained;
 
-use crate::client::failure::{self, chain};
+use crate::client::failure;
 use crate::client::headers::{HOST_AGENT, RequestHeaders};
 
 pub(crate) use query::{Query, encode};
@@ -50,13 +51,13 @@ pub enum RequestError {
         retry_after: Option<Duration>,
     },
     /// The request never left: no connection, or no credentials.
-    #[error("the API server could not be reached: {}", chain(source))]
+    #[error("the API server could not be reached: {}", chained(source))]
     NotSent {
         /// The cause.
         source: Box<kube::Error>,
     },
     /// The connection broke after the request had been sent, or may have been.
-    #[error("the connection to the API server broke: {}", chain(source))]
+    #[error("the connection to the API server broke: {}", chained(source))]
     Broken {
         /// The cause.
         source: Box<kube::Error>,
