@@ -145,7 +145,7 @@ fn a_ceiling_is_a_policy_for_nobody_in_particular() {
     let bare = text.lines().filter(|line| !is_ours(line)).collect::<Vec<_>>().join("\n");
     assert_eq!(ceiling(Path::new("c"), bare.as_bytes()).expect("valid").rules.len(), 2);
     let said = ceiling(Path::new("c"), text.as_bytes()).expect_err("of policies").to_string();
-    assert!(said.contains("c:4: `paused`") && said.contains("`plugin`"), "{said}");
+    assert!(said.contains("c:4:9: `paused`") && said.contains("`plugin`"), "{said}");
 }
 
 fn schema() -> serde_json::Value {
