@@ -58,7 +58,7 @@ test: ## run all the tests; STAGES="unit stories": only these
 	@tools/setup tests
 	@tools/test $(STAGES)
 
-soak: ## tell the long stories in full, and record them in docs/soak; STORIES="replicas crash": only these
+soak: ## tell the long stories in full, and record them in docs/soak; STORIES="replicas crash": only these; SKEW_FROM=COMMIT: the other version of the story skew
 	@tools/setup tests
 	@tools/soak $(STORIES)
 

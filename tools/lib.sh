@@ -33,7 +33,38 @@ limited() {
 # at_least MINIMUM VERSION: whether VERSION is not older.
 at_least() { [ "$(printf '%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }
 
+has_gnu_tar() { tar --version 2>/dev/null | grep -q GNU; }
+
+# from_caller PATH: absolute, as the caller meant it, who was in the folder $caller.
+from_caller() {
+    case "$1" in
+    /*) echo "$1" ;;
+    *) echo "${caller:?}/$1" ;;
+    esac
+}
+
+# The version of windlass that is built here.
+version() { sed -n '/^\[workspace\.package\]$/,/^$/s/^version = "\(.*\)"$/\1/p' Cargo.toml; }
+
+# This machine's, as archives are named by it: linux-x86_64.
+platform() { printf '%s-%s\n' "$(uname -s | tr '[:upper:]' '[:lower:]')" "$(uname -m)"; }
+
+# The time that what is made of this commit bears, in seconds: SOURCE_DATE_EPOCH, else that of the commit.
+commit_time() {
+    [ -z "${SOURCE_DATE_EPOCH:-}" ] || { echo "$SOURCE_DATE_EPOCH" && return; }
+    git log -1 --format=%ct 2>/dev/null || die "this is no Git repository: set SOURCE_DATE_EPOCH, and WINDLASS_COMMIT"
+}
+
 processors() { getconf _NPROCESSORS_ONLN; }
+
+# browser_program: prints the path of the machine's Chromium, or fails. CHROMIUM names another.
+browser_program() {
+    local program
+    for program in ${CHROMIUM:+"$CHROMIUM"} chromium chromium-browser google-chrome google-chrome-stable; do
+        ! command -v "$program" || return 0
+    done
+    return 1
+}
 
 is_debian() { have apt-get && have dpkg; }
 
@@ -90,6 +121,22 @@ go_program_key() {
         find "$folder" -type f ! -name '*_test.go' \( -name '*.go' -o -name 'go.mod' -o -name 'go.sum' \) | LC_ALL=C sort |
             while read -r file; do echo "$file" && cat "$file"; done
     } | { if have sha256sum; then sha256sum; else shasum -a 256; fi; } | cut -c 1-16
+}
+
+# cargo_program CRATE VERSION: prints the path of the crate's program, installed at most once per machine.
+cargo_program() {
+    local crate=$1 version=$2 installed new
+    installed="$cache_dir/$crate/$version"
+    if ! [ -x "$installed/bin/$crate" ]; then
+        say "installing $crate $version (the first time takes minutes)"
+        mkdir -p "$cache_dir/$crate"
+        new=$(mktemp -d "$cache_dir/$crate/$version.new.XXXXXX")
+        CARGO_TARGET_DIR="$new/target" cargo install --quiet --locked --root "$new" --version "=$version" "$crate" >&2 ||
+            die "$crate $version could not be installed"
+        rm -rf "$new/target"
+        publish "$new" "$installed"
+    fi
+    echo "$installed/bin/$crate"
 }
 
 # link_packages FOLDER: lets a folder with a package.json find npm's packages and the SDK, without an installation of its own.

@@ -7,6 +7,9 @@ use std::process::ExitCode;
 
 use windlass_core::error::explained;
 
+/// The exit code of a command line that cannot be run, as clap has it.
+const UNUSABLE: u8 = 2;
+
 fn main() -> ExitCode {
     // First, as this makes it another program.
     if std::env::args_os().nth(1).is_some_and(|first| first == cli::COMPILER) {
@@ -18,7 +21,7 @@ fn main() -> ExitCode {
         Err(error) => {
             // The log may be JSON or filtered; the user must see why the program ended.
             eprintln!("windlass: {}", explained(&*error));
-            ExitCode::FAILURE
+            if error.is::<cli::UsageError>() { ExitCode::from(UNUSABLE) } else { ExitCode::FAILURE }
         }
     }
 }

@@ -1,5 +1,6 @@
-//! Logs: for people on a terminal, as JSON for machines, always on standard error.
+//! Logs: for people on a terminal, as JSON for machines, always on standard error; and a file of mutations.
 
+mod audit_log;
 pub(crate) mod brief;
 mod lines;
 mod repeats;
@@ -7,14 +8,16 @@ mod source_map;
 mod stack;
 
 use std::io::IsTerminal;
+use std::path::Path;
 
 use anyhow::{Context, bail};
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, Layer as _, reload};
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 use windlass_core::error::explained;
 
+use self::audit_log::AuditLog;
 use self::brief::{Brief, BriefOptions};
 use self::lines::{Lines, SpanFields};
 
@@ -39,20 +42,36 @@ impl LogFilter {
     }
 }
 
-/// Starts logging. `filter` is in `tracing`'s syntax, such as `info` or `windlass=debug,info`.
-pub(crate) fn start(format: LogFormat, filter: &str, brief: BriefOptions) -> anyhow::Result<LogFilter> {
+/// A part of logging.
+type LogLayer = Box<dyn Layer<Registry> + Send + Sync>;
+
+/// Starts logging. `filter` is in `tracing`'s syntax, such as `info` or `windlass=debug,info`. `audit`: the file of mutations.
+pub(crate) fn start(
+    format: LogFormat,
+    filter: &str,
+    brief: BriefOptions,
+    audit: Option<&Path>,
+) -> anyhow::Result<LogFilter> {
     // If standard error is closed, reporting that on standard error would panic the task that logs.
-    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).log_internal_errors(false);
-    let layer = match format {
-        LogFormat::Json => layer.with_ansi(false).fmt_fields(SpanFields).event_format(Lines::Json).boxed(),
-        LogFormat::Brief => layer.with_ansi(false).event_format(Brief::new(brief)).boxed(),
+    let layer = fmt::layer().with_writer(std::io::stderr).log_internal_errors(false).with_ansi(false);
+    let lines: LogLayer = match format {
+        LogFormat::Json => layer.fmt_fields(SpanFields).event_format(Lines::Json).boxed(),
+        LogFormat::Brief => layer.event_format(Brief::new(brief)).boxed(),
         LogFormat::Text => {
             let is_terminal = std::io::stderr().is_terminal();
             layer.with_ansi(is_terminal).fmt_fields(SpanFields).event_format(Lines::Text).boxed()
         }
     };
+    // Each layer has a filter of its own: one that stands beside others in a list would filter nothing.
     let (filter, handle) = reload::Layer::new(env_filter(filter)?);
-    tracing_subscriber::registry().with(layer).with(filter).init();
+    let mut layers = vec![lines.with_filter(filter).boxed()];
+    if let Some(file) = audit.map(AuditLog::open).transpose()? {
+        let audit = fmt::layer().with_writer(file).log_internal_errors(false).with_ansi(false);
+        let audit = audit.fmt_fields(SpanFields).event_format(Lines::Json);
+        let mutations = Targets::new().with_target(audit_log::TARGET, LevelFilter::DEBUG);
+        layers.push(audit.with_filter(mutations).boxed());
+    }
+    tracing_subscriber::registry().with(layers).init();
     Ok(LogFilter(Box::new(move |filter| handle.reload(filter))))
 }
 

@@ -194,6 +194,25 @@ async fn a_wrong_kubeconfig_is_named() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_admin_address_that_is_open_to_others_or_has_no_certificate_keeps_the_host_from_starting()
+-> anyhow::Result<()> {
+    let (server, plugins) = (Server::start(Kind::Embedded).await?, plugin_directory()?);
+    let kubeconfig = server.kubeconfig().to_string_lossy();
+    let directory = plugins.path().to_string_lossy();
+    let run = ["run", "--kubeconfig", &kubeconfig, "--plugins", &directory];
+    let mut open = Host::start(&[&run[..], &["--admin-address", "0.0.0.0:0"]].concat(), None)?;
+    assert_eq!(open.ends().await?.code(), Some(2), "{}", open.log());
+    for choice in ["0.0.0.0:0", "--admin-auth=token", "--admin-auth=none"] {
+        assert!(open.log().contains(choice), "{choice} is not in: {}", open.log());
+    }
+    let own = [&run[..], &["--admin-address=127.0.0.1:0"]].concat();
+    let pair = ["--admin-tls-cert-file=/nowhere/tls.crt", "--admin-tls-private-key-file=/nowhere/tls.key"];
+    let said = fails(&[&own[..], &pair].concat()).await?;
+    assert!(said.contains("/nowhere/tls.crt (--admin-tls-cert-file): No such file"), "{said}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_context_is_named() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let plugins = plugin_directory()?;

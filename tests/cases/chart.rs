@@ -12,7 +12,7 @@ use windlass_tests::kubectl::Kubectl;
 use windlass_tests::objects::documents;
 use windlass_tests::server::Server;
 use windlass_tests::story::Story;
-use windlass_tests::{paths, wait};
+use windlass_tests::{admin, paths, wait};
 
 use crate::webapp::plugin_directory;
 
@@ -124,6 +124,10 @@ async fn nonsense_values_are_refused_by_name() -> anyhow::Result<()> {
         ("image.digest=latest", "digest"),
         ("admin.port=80", "port"),
         ("leases.duration=soon", "duration"),
+        ("admin.auth=basic", "auth"),
+        ("admin.tls.certificate=tls.crt", "certificate"),
+        ("admin.viewers[0].name=operators", "kind"),
+        ("metrics.podMonitor.enabled=true", "metrics.tokenSecret"),
     ] {
         let set = ["--set", "image.repository=registry.example.com/windlass", "--set", value];
         let (liked, said) = helm(&[&["template", "host", path(&chart())?], &set[..]].concat()).await?;
@@ -185,7 +189,9 @@ fn granted(rendered: &Path) -> anyhow::Result<BTreeSet<Right>> {
     let mut granted = BTreeSet::new();
     let texts = |value: &Value| -> anyhow::Result<Vec<String>> { Ok(serde_json::from_value(value.clone())?) };
     for role in served(rendered)?.iter().filter(|it| it["kind"].as_str().is_some_and(|kind| kind.ends_with("Role"))) {
-        for rule in role["rules"].as_array().context("rules")? {
+        // The paths of the admin address are for others than the host.
+        let rules = role["rules"].as_array().context("rules")?;
+        for rule in rules.iter().filter(|rule| rule["nonResourceURLs"].is_null()) {
             for group in texts(&rule["apiGroups"])? {
                 for resource in texts(&rule["resources"])? {
                     let resource = format!("{resource}.{group}");
@@ -197,6 +203,41 @@ fn granted(rendered: &Path) -> anyhow::Result<BTreeSet<Right>> {
     Ok(granted)
 }
 
+/// The admin address is shown to the account that the chart lets view it, and to no other.
+async fn answers_whom_the_roles_let(host: &Host, kubectl: &Kubectl<'_>, namespace: &str) -> anyhow::Result<()> {
+    let address = format!("https://{}", admin::address(host).await?);
+    let status = async |token: &str| -> anyhow::Result<String> {
+        let mut status = tokio::process::Command::new(paths::windlass()?);
+        status.args(["status", "--admin-address", &address, "--insecure-skip-tls-verify"]);
+        let output = status.env("WINDLASS_TOKEN", token).output().await?;
+        Ok(format!(
+            "{:?}: {}",
+            output.status.code(),
+            String::from_utf8(output.stdout)? + &String::from_utf8(output.stderr)?
+        ))
+    };
+    for account in ["viewer", "stranger"] {
+        kubectl.run(&["create", "serviceaccount", account, "--namespace", namespace]).await?;
+    }
+    let token = async |account: &str| -> anyhow::Result<String> {
+        kubectl.run(&["create", "token", account, "--namespace", namespace]).await
+    };
+    let viewer = token("viewer").await?;
+    // The real server's authorizer sees a new role a little later.
+    wait::until("the viewer sees the plugins", || async {
+        let shown = status(&viewer).await?;
+        ensure!(shown.starts_with("Some(0): NAME") && shown.contains("webapp "), "{shown}");
+        Ok(())
+    })
+    .await?;
+    let stranger = status(&token("stranger").await?).await?;
+    let user = format!("system:serviceaccount:{namespace}:stranger may not get /plugins");
+    ensure!(stranger.starts_with("Some(2)") && stranger.contains("403") && stranger.contains(&user), "{stranger}");
+    let unknown = status("no.such.token").await?;
+    ensure!(unknown.contains("401") && unknown.contains("kubectl create token"), "{unknown}");
+    Ok(())
+}
+
 /// A host as the chart's Pod and account: it tells the `WebApp`'s story without a refused request, and uses each right.
 async fn a_pod_of_the_chart(cluster: &Cluster, audit: &Path, namespaced: bool) -> anyhow::Result<()> {
     let server = Server::join(cluster).await?;
@@ -205,7 +246,9 @@ async fn a_pod_of_the_chart(cluster: &Cluster, audit: &Path, namespaced: bool) -
     let release = format!("{shops}-host");
     server.objects().apply(&restricted(&release)).await?;
     let rights = values("webapp");
-    let mut more = vec!["--values", path(&rights)?];
+    let viewers =
+        format!(r#"admin.viewers=[{{"kind": "ServiceAccount", "name": "viewer", "namespace": "{release}"}}]"#);
+    let mut more = vec!["--values", path(&rights)?, "--set-json", &viewers];
     let watched = format!("watchNamespaces={{{shops}}}");
     if namespaced {
         more.extend(["--set", &watched]);
@@ -234,6 +277,7 @@ async fn a_pod_of_the_chart(cluster: &Cluster, audit: &Path, namespaced: bool) -
     host.says("controller started").await?;
     let story = Story::new(server.objects());
     story.whole().await?;
+    answers_whom_the_roles_let(&host, &kubectl, &release).await?;
     ensure!(host.terminate().await?.success(), "it stops in order");
 
     let user = format!("system:serviceaccount:{release}:host-windlass");

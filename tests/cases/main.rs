@@ -1,6 +1,7 @@
 //! Cross-crate tests, one file a topic, on the embedded API server and, where it says so, on a real kube-apiserver.
 
 mod admin;
+mod admin_auth;
 mod apiserver;
 mod author;
 mod author_languages;
@@ -29,8 +30,12 @@ mod imports;
 mod kinds;
 mod kubectl;
 mod leases;
+mod logs;
 mod mapping;
+mod metrics;
 mod outage;
+mod page;
+mod pods;
 mod policies;
 mod proxy;
 mod rbac;
@@ -41,11 +46,13 @@ mod replicas;
 mod review;
 mod rollout;
 mod shutdown;
+mod skew;
 mod stock;
 mod storm;
 mod swap;
 mod swap_judged;
 mod tools;
+mod traces;
 mod weather;
 mod webapp;
 mod writes;

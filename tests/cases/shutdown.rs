@@ -96,7 +96,13 @@ async fn a_stop_under_load(kind: Kind) -> anyhow::Result<()> {
     let slow = Duration::from_millis(400)..=Duration::from_millis(1_200);
     let _slow = writes().map(|writes| proxy.add(Fault::DelayResponse(slow.clone()).on(writes)));
     let plugins = plugin_directory()?;
-    let (mut host, address) = watched_at(proxy.kubeconfig(), server.objects().namespace(), plugins.path(), &[]).await?;
+    let (mut host, address) = watched_at(
+        proxy.kubeconfig(),
+        server.objects().namespace(),
+        plugins.path(),
+        &["--log-level", "windlass::audit=debug,info"],
+    )
+    .await?;
     let stopped = async {
         until_within(Duration::from_mins(5), "some is written", || async {
             let written = written(&proxy);

@@ -61,6 +61,7 @@ impl Behind {
             primary_key: ObjectKey::namespaced(self.server.objects().namespace(), "primary"),
             primary: None,
             trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
+            trace: <_>::default(),
             triggers: Triggers::default(),
             hold,
             overlay: Overlay::default(),

@@ -211,8 +211,15 @@ fn the_configuration_files_of_hosts_are_ones_that_the_program_reads() -> anyhow:
 /// The names of metrics in `text`, without what a histogram's parts have more.
 fn metrics(text: &str) -> BTreeSet<&str> {
     let words = text.split(|character: char| !(character.is_ascii_alphanumeric() || character == '_'));
-    let ours =
-        ["windlass_", "workqueue_", "controller_runtime_", "leader_election_", "kubernetes_feature_", "process_"];
+    let ours = [
+        "windlass_",
+        "workqueue_",
+        "controller_runtime_",
+        "leader_election_",
+        "kubernetes_feature_",
+        "process_",
+        "rest_client_",
+    ];
     words
         .filter(|word| ours.iter().any(|prefix| word.starts_with(prefix)))
         .map(|word| ["_bucket", "_sum", "_count"].iter().find_map(|end| word.strip_suffix(end)).unwrap_or(word))

@@ -3,6 +3,7 @@
 
 mod chance;
 mod circles;
+mod dependencies;
 mod exceptions;
 mod findings;
 mod glossary;

@@ -27,6 +27,18 @@ pub(crate) fn missing_files(path: &str, text: &str, is_there: impl Fn(&str) -> b
     found
 }
 
+/// The scripts of this project that a workflow or a recipe calls and that no file is.
+pub(crate) fn missing_scripts(path: &str, text: &str, is_there: impl Fn(&str) -> bool) -> Vec<String> {
+    static CALLED: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"(?:^|[^\w./-])((?:tools|\.ci)/[\w.-]*\w)").expect("it is one"));
+    let mut found = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let called = CALLED.captures_iter(line).filter_map(|it| it.get(1)).map(|it| it.as_str());
+        found.extend(called.filter(|it| !is_there(it)).map(|it| format!("{path}:{}: there is no {it}", index + 1)));
+    }
+    found
+}
+
 /// A group in braces stands for several paths.
 fn alternatives(path: &str) -> Vec<String> {
     let Some((before, (inner, behind))) = path.split_once('{').and_then(|(a, b)| Some((a, b.split_once('}')?))) else {
@@ -47,5 +59,13 @@ mod tests {
         assert_eq!(missing_files("x.md", page, is_there), expected);
         let source = "let a = \"kube/src/gone.rs\";\n    // See kube/src/gone.rs.\n";
         assert_eq!(missing_files("x.rs", source, is_there), ["x.rs:2: there is no kube/src/gone.rs"]);
+    }
+
+    #[test]
+    fn scripts_are_found_where_they_are_called() {
+        let is_there = |path: &str| path == "tools/a" || path == ".ci/run";
+        let text = "run: tools/a --flag\nx=$(tools/b-c)\n\t@tools/a; .ci/gone\n.ci/run, my/tools/d and tools/";
+        let expected = ["x.yaml:2: there is no tools/b-c", "x.yaml:3: there is no .ci/gone"];
+        assert_eq!(missing_scripts("x.yaml", text, is_there), expected);
     }
 }

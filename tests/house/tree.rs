@@ -10,7 +10,7 @@ use crate::exceptions::{LONG_FILES, LONG_FUNCTIONS};
 use crate::findings::{Finding, without_exceptions};
 use crate::modules::{Crate, crate_folders};
 use crate::source::Source;
-use crate::{chance, circles, glossary, lines, names, pages, prose, sizes};
+use crate::{chance, circles, dependencies, glossary, lines, names, pages, prose, sizes};
 
 /// A stand-in for what the host talks to: its words are those of Kubernetes, and it shares no vocabulary with the host.
 const API_SERVER: &str = "host/apiserver";
@@ -115,11 +115,35 @@ fn missing_files() -> Vec<String> {
     of_now.flat_map(|(path, text)| pages::missing_files(path, text, is_there)).collect()
 }
 
+fn missing_scripts() -> Vec<String> {
+    let calls =
+        |path: &str| path.starts_with(".github/") || ["Makefile", ".ci/run", "deploy/Dockerfile"].contains(&path);
+    let callers: Vec<_> = TEXTS.iter().filter(|(path, _)| calls(path)).collect();
+    assert!(callers.len() > 3, "{callers:?}");
+    let is_there = |name: &str| TEXTS.iter().any(|(path, _)| path == name);
+    callers.iter().flat_map(|(path, text)| pages::missing_scripts(path, text, is_there)).collect()
+}
+
 fn glossary() -> Vec<String> {
     const PAGE: &str = "docs/glossary.md";
     let Some((_, page)) = texts("md").find(|(path, _)| *path == PAGE) else { return Vec::new() };
     let types: BTreeSet<_> = sources().flat_map(names::definitions).map(|it| it.name).collect();
     glossary::unknown_types(PAGE, page, &types)
+}
+
+fn dependencies() -> Vec<String> {
+    /// The interpreter of Starlark is in the program, and a workspace of its own.
+    const SHIPPED: [(&str, &str); 2] =
+        [("Cargo.toml", "host-tuple"), ("sdk/starlark/interpreter/Cargo.toml", "wasm32-unknown-unknown")];
+    let rules = std::fs::read_to_string(paths::root().join("deny.toml")).expect("deny.toml can be read");
+    let rules = dependencies::Rules::read(&rules).expect("deny.toml is sound");
+    let packages = SHIPPED.iter().flat_map(|(manifest, target)| {
+        dependencies::packages(&paths::root().join(manifest), target).expect("cargo knows the packages")
+    });
+    let packages: Vec<_> = packages.collect();
+    let locks = texts("lock").filter(|(path, _)| path.ends_with("Cargo.lock"));
+    let of_locks = locks.flat_map(|(path, text)| rules.locked(path, text));
+    rules.licences(&packages).into_iter().chain(rules.needless_licences(&packages)).chain(of_locks).collect()
 }
 
 /// Fails with the breaches of a rule, if there are any.
@@ -194,6 +218,16 @@ fn files_that_prose_names_are_there() {
 }
 
 #[test]
+fn scripts_that_workflows_and_recipes_call_are_there() {
+    holds("no missing scripts", &missing_scripts());
+}
+
+#[test]
 fn types_of_the_glossary_are_there() {
     holds("no unknown types in the glossary", &glossary());
+}
+
+#[test]
+fn crates_have_the_licences_and_sources_that_deny_toml_allows() {
+    holds("no crates but those that deny.toml allows", &dependencies());
 }

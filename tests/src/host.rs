@@ -71,6 +71,15 @@ impl Host {
         Self::spawn(Command::new(paths::windlass()?), arguments, environment, listener)
     }
 
+    /// Starts `BINARY ARGUMENTS`, which may be another version, with something more in its environment.
+    pub fn start_binary<S: AsRef<OsStr>, V: AsRef<OsStr>>(
+        binary: &Path,
+        arguments: &[S],
+        environment: &[(&str, V)],
+    ) -> anyhow::Result<Self> {
+        Self::spawn(Command::new(binary), arguments, environment, None)
+    }
+
     fn spawn<S: AsRef<OsStr>, V: AsRef<OsStr>>(
         mut command: Command,
         arguments: &[S],

@@ -20,6 +20,17 @@ pub fn windlass() -> anyhow::Result<PathBuf> {
     existing(built, "the windlass binary", "make build")
 }
 
+/// A `windlass` of another version: `WINDLASS_SKEW_BIN`, from the root. Without it, the same binary, so that the story is told of
+/// one version.
+pub fn other_windlass() -> anyhow::Result<PathBuf> {
+    match std::env::var_os("WINDLASS_SKEW_BIN") {
+        Some(binary) => {
+            existing(Some(root().join(binary)), "the windlass of another version", "make soak STORIES=skew")
+        }
+        None => windlass(),
+    }
+}
+
 /// Where hosts under test keep compiled plugins: beside the binary, so that it goes when that is cleaned.
 pub fn cache() -> anyhow::Result<PathBuf> {
     Ok(windlass()?.with_file_name("compiled-plugins"))
@@ -71,6 +82,14 @@ pub fn helm() -> anyhow::Result<PathBuf> {
         return Ok(path.into());
     }
     said_by("tools/build-helm", &[]).map(PathBuf::from)
+}
+
+/// The promlint: `WINDLASS_PROMLINT`, else what `tools/build-promlint` says.
+pub fn promlint() -> anyhow::Result<PathBuf> {
+    if let Some(path) = std::env::var_os("WINDLASS_PROMLINT") {
+        return Ok(path.into());
+    }
+    said_by("tools/build-promlint", &[]).map(PathBuf::from)
 }
 
 /// The folder of npm's packages.

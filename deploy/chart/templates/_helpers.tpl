@@ -102,3 +102,32 @@ subjects:
     name: {{ include "windlass.serviceAccountName" . | quote }}
     namespace: {{ .Release.Namespace | quote }}
 {{- end -}}
+
+{{/* Whether the admin address speaks HTTPS; empty if not. */}}
+{{- define "windlass.https" -}}
+{{- if or (eq .Values.admin.auth "token") .Values.admin.tls.secretName -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{/* How Prometheus asks for metrics: the part of an endpoint that both kinds of monitors have. */}}
+{{- define "windlass.scrape" -}}
+port: admin
+path: /metrics
+{{- if include "windlass.https" . }}
+scheme: https
+tlsConfig:
+  {{- if .Values.metrics.tlsConfig }}
+  {{- toYaml .Values.metrics.tlsConfig | nindent 2 }}
+  {{- else if .Values.admin.tls.secretName }}
+  ca: {secret: {name: {{ .Values.admin.tls.secretName | quote }}, key: ca.crt}}
+  serverName: {{ include "windlass.fullname" . }}.{{ .Release.Namespace }}.svc
+  {{- else }}
+  insecureSkipVerify: true
+  {{- end }}
+{{- end }}
+{{- if and (eq .Values.admin.auth "token") .Values.metrics.tokenSecret.name }}
+authorization:
+  credentials: {name: {{ .Values.metrics.tokenSecret.name | quote }}, key: {{ .Values.metrics.tokenSecret.key | quote }}}
+{{- end }}
+{{- end -}}

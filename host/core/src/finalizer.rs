@@ -109,6 +109,13 @@ mod tests {
     }
 
     #[test]
+    fn what_marks_objects_is_the_same_in_every_version() {
+        // Another version, or the next one, finds by these what it has to look after.
+        assert_eq!(name("webapp"), "windlass.dev/webapp");
+        assert_eq!(crate::compose::CREATED_BY, "windlass.dev/created-by");
+    }
+
+    #[test]
     fn a_finalizer_is_never_added_to_what_is_being_deleted() {
         let [with, without] = [list(&["other/x", "windlass.dev/a"]), list(&["other/x"])];
         assert_eq!(step(false, &without, "windlass.dev/a"), FinalizerStep::AddFirst);

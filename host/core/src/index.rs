@@ -83,6 +83,7 @@ mod tests {
             labels: [("app".into(), "shop".into())].into(),
             owners: [].into(),
             own_fields: None,
+            conditions: crate::conditions::Conditions::default(),
             deleting: false,
         };
         Object::new(header, body.to_string())

@@ -149,8 +149,13 @@ impl KeyState {
         if facts.is_called {
             return Self::Running;
         }
-        let Some(queued) = facts.queued else { return Self::at_rest(facts.last) };
+        let Some(queued) = facts.queued else {
+            return if facts.is_looping { Self::HotLoop } else { Self::at_rest(facts.last) };
+        };
         match (queued.stage, facts.block) {
+            (DirtyStage::Idle, Some(block)) if queued.due_in.is_some_and(|due_in| due_in.is_zero()) => {
+                Self::blocked(block)
+            }
             (DirtyStage::Parked, _) => Self::Held,
             (DirtyStage::Ready | DirtyStage::Processing, Some(block)) => Self::blocked(block),
             (DirtyStage::Processing, None) => Self::WaitingForPermit,
@@ -275,6 +280,8 @@ mod tests {
         assert_eq!(KeyState::of(&called), KeyState::Running, "a call that has begun goes on");
         let waits = KeyFacts { block: Some(blocks[0]), ..due(1, Some(CallEnd::Failed)) };
         assert_eq!(KeyState::of(&waits), KeyState::Backoff, "it would not run now in any case");
+        let queued = waits.queued.map(|queued| QueuedKey { due_in: Some(Duration::ZERO), ..queued });
+        assert_eq!(KeyState::of(&KeyFacts { queued, ..waits }), KeyState::ServerUnreachable, "its time has come");
     }
 
     #[test]
@@ -286,6 +293,11 @@ mod tests {
         assert_eq!(state(15, Some(CallEnd::GaveUp)), KeyState::GivenUp);
         let looping = KeyFacts { is_looping: true, ..due(0, Some(CallEnd::NotMade)) };
         assert_eq!(KeyState::of(&looping), KeyState::HotLoop);
+        assert_eq!(
+            KeyState::of(&KeyFacts { queued: None, ..looping }),
+            KeyState::HotLoop,
+            "also while nothing is to do"
+        );
     }
 
     #[test]

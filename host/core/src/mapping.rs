@@ -190,6 +190,7 @@ mod tests {
             labels: [("app".into(), "shop".into()), ("far".into(), "test/shop".into())].into(),
             owners: owner.into_iter().collect(),
             own_fields: None,
+            conditions: crate::conditions::Conditions::default(),
             deleting: false,
         };
         let text = r#"{"metadata":{"annotations":{"app":"noted"}},"spec":{"for":"pointed"}}"#;

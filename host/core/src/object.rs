@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::compact::{Uid, Version};
+use crate::conditions::Conditions;
 use crate::labels::Labels;
 use crate::text::{Dictionary, Text};
 
@@ -142,6 +143,8 @@ pub struct Header {
     pub owners: Arc<[OwnerReference]>,
     /// The entries of `managedFields` that are this host's own, as a JSON array. None: it has none.
     pub own_fields: Option<Arc<String>>,
+    /// The conditions of its status.
+    pub conditions: Conditions,
     /// Whether the object has a deletion timestamp and waits for finalizers or its grace period.
     pub deleting: bool,
 }
@@ -270,6 +273,7 @@ mod tests {
                 labels,
                 owners: Arc::default(),
                 own_fields: own_fields.map(|fields| Arc::new(fields.to_owned())),
+                conditions: Conditions::default(),
                 deleting: false,
             };
             Object::new(header, "{}")

@@ -96,6 +96,16 @@ impl CallResult {
     pub fn is_wait(&self) -> bool {
         matches!(self, Self::Trapped { reason, .. } if *reason == WAITED)
     }
+
+    /// The failure in words. Empty: there is none.
+    #[must_use]
+    pub fn failure(&self) -> String {
+        match self {
+            Self::Failed(failures) => summary(failures),
+            Self::Trapped { message, .. } => message.clone(),
+            Self::Done | Self::RequeueAfter(_) | Self::NotCalled { .. } => String::new(),
+        }
+    }
 }
 
 /// Why a key is retried without being counted against its plugin, or counted.

@@ -233,6 +233,7 @@ mod tests {
             labels: crate::labels::Labels::default(),
             owners: Arc::default(),
             own_fields: None,
+            conditions: crate::conditions::Conditions::default(),
             deleting: false,
         };
         Object::new(header, text)

@@ -132,6 +132,7 @@ mod tests {
             labels: Labels::default(),
             owners: owners.collect(),
             own_fields: None,
+            conditions: crate::conditions::Conditions::default(),
             deleting,
         }
     }

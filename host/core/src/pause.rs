@@ -46,6 +46,7 @@ mod tests {
             labels: [].into(),
             owners: [].into(),
             own_fields: None,
+            conditions: crate::conditions::Conditions::default(),
             deleting: false,
         };
         is_paused(&Object::new(header, format!(r#"{{"metadata":{{"annotations":{annotations}}}}}"#)))

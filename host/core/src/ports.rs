@@ -17,6 +17,7 @@ use crate::object::{Object, ObjectKey, ObjectKind, ObjectRef};
 use crate::overlay::Overlay;
 use crate::principal::Principal;
 use crate::settle::Hold;
+use crate::trace::{CallTrace, OpenSpan};
 use crate::trigger::Triggers;
 use crate::write::{Collection, DeleteOptions, Operation};
 
@@ -41,6 +42,8 @@ pub struct CallContext {
     pub triggers: Triggers,
     /// 32 hexadecimal digits, as in W3C Trace Context.
     pub trace_id: Arc<str>,
+    /// The call's place in that trace, if its spans are collected.
+    pub trace: CallTrace,
     /// Keeps the key from being processed again: a write that is on its way holds the context until it has settled,
     /// even if the call that asked for it has been cancelled (ADR 5).
     pub hold: Hold,
@@ -60,6 +63,16 @@ impl CallContext {
             kind: self.primary_kind.clone(),
             key: self.primary_key.clone(),
             uid: self.primary.as_ref().map(|object| object.header.uid.text()),
+        }
+    }
+
+    /// The same for what is a part of `span`.
+    #[must_use]
+    pub fn within(self: &Arc<Self>, span: &OpenSpan) -> Arc<Self> {
+        if span.is_collected() {
+            Arc::new(Self { trace: span.trace().clone(), ..(**self).clone() })
+        } else {
+            self.clone()
         }
     }
 }

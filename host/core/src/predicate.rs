@@ -146,6 +146,7 @@ mod tests {
             labels: [].into(),
             owners: [].into(),
             own_fields: None,
+            conditions: crate::conditions::Conditions::default(),
             deleting: false,
         };
         Object::new(header, text)

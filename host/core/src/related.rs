@@ -167,6 +167,7 @@ mod tests {
             labels: labels.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect(),
             owners: [].into(),
             own_fields: None,
+            conditions: crate::conditions::Conditions::default(),
             deleting: false,
         };
         Object::new(header, "{}")

@@ -2,7 +2,9 @@
 
 pub(crate) mod api_error;
 mod connect;
+pub(crate) mod failure;
 pub(crate) mod headers;
+pub(crate) mod observer;
 pub(crate) mod reachability;
 pub(crate) mod request;
 mod transport;

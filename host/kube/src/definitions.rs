@@ -236,7 +236,7 @@ impl Installer<'_> {
             uri: query.onto(&self.path()),
             content_type: "application/apply-patch+yaml",
             body: Bytes::from(body.to_string()),
-            headers: self.headers.clone(),
+            headers: self.headers.clone().into(),
         };
         mutation.end_within(limit);
         let began = Instant::now();
@@ -294,7 +294,7 @@ impl Installer<'_> {
 
     /// The definition as the server has it now.
     async fn get(&self) -> Result<Option<Value>, DefinitionError> {
-        let headers = self.headers.clone();
+        let headers = self.headers.clone().into();
         match request::get_as(self.client, &self.path(), headers, request::MOST_ANSWER, ANSWER_LIMIT).await {
             Ok(text) => self.read(&text).map(Some),
             Err(error) if error.code() == Some(404) => Ok(None),

@@ -127,7 +127,7 @@ impl Events for Recorder {
         shorten(&mut event.note, MOST_NOTE);
         shorten(&mut event.reason, MOST_WORD);
         shorten(&mut event.action, MOST_WORD);
-        let headers = match headers::of_call(call) {
+        let headers = match headers::after_call(call) {
             Ok(headers) => headers,
             Err(error) => {
                 tracing::warn!(plugin = %principal.plugin, %error, "an event was dropped; the plugin goes on");
@@ -282,7 +282,7 @@ async fn send(client: &Client, mutation: &Mutation, fence: &Fenced) -> Result<bo
     let attempt = || async {
         let Ok(limit) = fence.may_start(STILL_POSSIBLE) else { return Ok(false) };
         let result = request::mutate(client, mutation.clone(), limit).await;
-        tracing::debug!(
+        tracing::trace!(
             target: "windlass::audit",
             role = "events", verb = %mutation.method, uri = mutation.uri, committed = result.is_ok(), "mutation"
         );
@@ -356,7 +356,7 @@ fn mutation(occurrence: &Occurrence, method: Method, path: &str, content_type: &
         uri: query.onto(path),
         content_type,
         body: Bytes::from(body.to_string()),
-        headers: occurrence.headers.clone(),
+        headers: occurrence.headers.clone().into(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Watches and their caches: one list+watch per watch specification, shared by all its subscribers (invariant 5).
 
 pub(crate) mod budget;
+pub(crate) mod conditions;
 mod error;
 pub(crate) mod feed;
 mod follow;
@@ -18,4 +19,4 @@ pub(crate) mod store;
 
 pub use self::error::{InformerError, OverBudget};
 pub use self::informers::Informers;
-pub use self::status::{InformerFigures, InformerOptions, InformerStatus};
+pub use self::status::{InformerFigures, InformerOptions, InformerStatus, ListReason};

@@ -167,7 +167,7 @@ impl Leases {
 
     /// The lease as it is.
     pub async fn get(&self, name: &str, limit: Duration) -> Result<ElectionAnswer, LeaseError> {
-        let (path, headers) = (self.path(Some(name)), self.headers.clone());
+        let (path, headers) = (self.path(Some(name)), self.headers.clone().into());
         match request::get_as(&self.client, &path, headers, MOST_ANSWER, limit).await {
             Ok(text) => Ok(ElectionAnswer::Found(Some(self.read(name, &text)?))),
             Err(error) if error.code() == Some(404) => Ok(ElectionAnswer::Found(None)),
@@ -252,13 +252,13 @@ impl Leases {
             query.add("fieldManager", &self.role.field_manager());
         }
         query.add("timeout", SERVER_TIMEOUT);
-        let (uri, headers) = (query.onto(path), self.headers.clone());
+        let (uri, headers) = (query.onto(path), self.headers.clone().into());
         let mut mutation = Mutation { method, uri, content_type: JSON, body: Bytes::from(body), headers };
         mutation.end_within(limit);
         let began = Instant::now();
         let result = request::mutate(&self.client, mutation, limit).await;
         // Two a second for each lease: nobody wants to read them.
-        tracing::debug!(
+        tracing::trace!(
             target: "windlass::audit",
             role = "lease", replica = %self.role.replica, verb, object = %format_args!("{}/{name}", self.namespace),
             code = result.as_ref().map_or_else(RequestError::code, |answer| Some(answer.code)),

@@ -18,13 +18,16 @@ mod informer;
 mod lease;
 mod offload;
 mod own_review;
+mod pod_proxy;
 mod reader;
 mod review;
 mod secret;
 pub mod sweep;
 mod target;
+mod token_review;
 mod writer;
 
+pub use crate::client::observer::{EndedRequest, RequestObserver};
 pub use crate::client::reachability::{Outage, Reachability};
 pub use crate::client::request::RequestError;
 pub use crate::client::{ConnectError, ConnectOptions, Connection, ServerVersion};
@@ -32,18 +35,23 @@ pub use crate::definitions::{Definition, DefinitionError, Definitions, Installed
 pub use crate::discovery::{Discovery, DiscoveryError, Resource};
 pub use crate::events::Recorder;
 pub use crate::informer::budget::{Budget, BudgetScope, Excess};
+pub use crate::informer::conditions::ConditionCounts;
 pub use crate::informer::feed::{SubscribeOptions, Subscription};
 pub use crate::informer::parse::{ParseError, object_of};
 pub use crate::informer::pointer::PointerError;
 pub use crate::informer::store::{NotSynced, Store};
-pub use crate::informer::{InformerError, InformerFigures, InformerOptions, InformerStatus, Informers, OverBudget};
+pub use crate::informer::{
+    InformerError, InformerFigures, InformerOptions, InformerStatus, Informers, ListReason, OverBudget,
+};
 pub use crate::lease::{LeaseError, LeaseKind, Leases, Notes};
 pub use crate::own_review::{AskedAccess, HeldRule, HeldRules, OwnReviewError, OwnReviews};
+pub use crate::pod_proxy::{FoundPod, FoundPods, PodProxy, PodProxyError};
 pub use crate::reader::claim::Claimer;
 pub use crate::reader::live::{LiveBudget, LiveReader};
 pub use crate::reader::{Readable, Reader};
 pub use crate::review::{ReviewError, ReviewVerdict, may_watch};
 pub use crate::secret::{SecretError, Secrets};
+pub use crate::token_review::{TokenReviewError, TokenUser, may_get, whose_token};
 pub use crate::writer::audit::WriteOutcome;
 pub use crate::writer::budget::{WriteBudget, WriteRate};
 pub use crate::writer::expecting::Expecting;

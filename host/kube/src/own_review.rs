@@ -145,7 +145,7 @@ impl OwnReviews {
             uri: format!("{API}{resource}"),
             content_type: "application/json",
             body: Bytes::from(review.to_string()),
-            headers,
+            headers: headers.into(),
         };
         let answer = request::mutate(&self.client, mutation, ANSWER_LIMIT).await;
         let answer = answer.map_err(|source| OwnReviewError::Request { user: user(), source })?;

@@ -125,7 +125,7 @@ async fn review(
         uri: PATH.to_owned(),
         content_type: "application/json",
         body: Bytes::from(question(account, resource, namespace, verb).to_string()),
-        headers: headers::of_principal(role).map_err(|error| ReviewError::Role(error.to_string()))?,
+        headers: headers::of_principal(role).map_err(|error| ReviewError::Role(error.to_string()))?.into(),
     };
     let answer = match request::mutate(client, mutation, ANSWER_LIMIT).await {
         Ok(answer) => answer,

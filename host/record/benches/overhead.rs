@@ -39,6 +39,7 @@ fn context(plugin: &Plugin) -> Arc<CallContext> {
         primary: None,
         triggers: Triggers::default(),
         trace_id: "0".into(),
+        trace: <_>::default(),
         hold: Hold::detached(),
         overlay: Overlay::default(),
         cpu_permit: CpuPermit::default(),

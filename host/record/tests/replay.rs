@@ -102,6 +102,7 @@ fn context(plugin: &Plugin) -> Arc<CallContext> {
         primary: None,
         triggers,
         trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
+        trace: <_>::default(),
         hold: Hold::detached(),
         overlay: Overlay::default(),
         cpu_permit: CpuPermit::default(),

@@ -21,6 +21,7 @@ use crate::observe::status::Status;
 use crate::policies::Policies;
 use crate::settings::{Settings, processors};
 use crate::supervise::Panics;
+use crate::traces::{ExportedSpans, Tracer};
 
 /// The parts that all controllers share.
 pub(crate) struct Host {
@@ -54,6 +55,8 @@ pub(crate) struct Host {
     pub(crate) slot_worth: f64,
     /// Where calls are recorded. None: nowhere.
     pub(crate) recordings: Option<Recordings>,
+    /// Samples calls, and exports their spans. None: nobody does.
+    pub(crate) tracer: Option<Tracer>,
     /// Which process this is, for those who read its writes in an audit log.
     pub(crate) replica: Arc<str>,
 }
@@ -69,6 +72,7 @@ impl Host {
         trust: Trust,
     ) -> Self {
         let Admin { status, metrics } = shown;
+        metrics.follow_requests(&connection);
         status.sees(Arc::new(leadership.view()));
         let discovery = Discovery::new(connection.client.clone())
             .compare_versions(settings.features.enabled(Feature::ComparableResourceVersions));
@@ -83,7 +87,8 @@ impl Host {
         let informers = Informers::with_options(connection.client.clone(), discovery.clone(), options);
         let api_server = ApiServer::at(&connection.server);
         let totals = metrics.http().clone();
-        let egress = Egress::new(HttpLimits::default(), trust, Arc::new(SystemResolver), api_server, totals);
+        let trust = Arc::new(trust);
+        let egress = Egress::new(HttpLimits::default(), trust.clone(), Arc::new(SystemResolver), api_server, totals);
         let recorder = Recorder::new(connection.client.clone()).read_only(settings.read_only);
         let guards = Guards::new(settings.guards);
         metrics.collect(Box::new(guards.clone()));
@@ -91,6 +96,11 @@ impl Host {
             metrics.collect(Box::new(RecordedCalls(recordings.clone())));
         }
         let panics = Panics::default();
+        let tracer = settings.traces.as_ref();
+        let tracer = tracer.map(|traces| Tracer::start(traces, &connection.server, &replica, trust, &panics));
+        if let Some(tracer) = &tracer {
+            metrics.collect(Box::new(ExportedSpans(tracer.clone())));
+        }
         let writer = Writer::new(connection.client.clone(), discovery.clone()).read_only(settings.read_only);
         metrics.show(Sources {
             status: status.clone(),
@@ -121,6 +131,7 @@ impl Host {
             guards,
             slot_worth: f64::from(processors()) / f64::from(settings.call_slots),
             recordings: settings.record.clone(),
+            tracer,
             replica,
         }
     }

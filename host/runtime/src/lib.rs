@@ -24,6 +24,7 @@ mod settings;
 mod supervise;
 #[cfg(test)]
 mod tests;
+mod traces;
 
 pub use dispatch::guards::GuardSettings;
 pub use dispatch::ports::call_slots;
@@ -32,6 +33,8 @@ pub use followed_file::FollowedFile;
 pub use leadership::{LeaseMode, LeaseSettings};
 pub use manager::{HostError, run, run_loaded};
 pub use observe::admin::ListenError;
+pub use observe::admin::settings::{AdminAuth, AdminSettings, TlsFiles};
+pub use observe::admin::tls::AdminTlsError;
 pub use plugins::config::named_secrets;
 pub use plugins::directory::is_plugin_file;
 pub use plugins::directory::plugin_files::plugin_of;
@@ -43,3 +46,4 @@ pub use policies::{
     standings,
 };
 pub use settings::{QUICK_FROM, Settings, processors};
+pub use traces::{TraceFlags, TraceSettings, TraceSettingsError};

@@ -1,6 +1,5 @@
 //! The settings of a host, which the command line makes.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,7 +13,9 @@ use windlass_wasm::{Compiler, Limits, Sandbox, SandboxError, SandboxOptions};
 use crate::dispatch::guards::GuardSettings;
 use crate::dispatch::ports::call_slots;
 use crate::leadership::{LeaseMode, LeaseSettings};
+use crate::observe::admin::settings::AdminSettings;
 use crate::policies::{GrantMode, PolicySettings};
+use crate::traces::TraceSettings;
 
 /// The settings of one host.
 #[derive(Debug)]
@@ -41,8 +42,8 @@ pub struct Settings {
     pub plugin_cache: usize,
     /// The most that any one cache may hold, in bytes.
     pub cache: usize,
-    /// Where the admin endpoint listens. None: nowhere.
-    pub admin_address: Option<SocketAddr>,
+    /// Where the admin endpoint listens, and for whom. None: nowhere.
+    pub admin: Option<AdminSettings>,
     /// Authorities that plugins' HTTPS requests trust too.
     pub http_ca: Option<PathBuf>,
     /// How often one plugin may read the API server itself.
@@ -61,6 +62,8 @@ pub struct Settings {
     pub features: Features,
     /// Where calls are recorded. None: nowhere.
     pub record: Option<Recordings>,
+    /// Where the spans of calls are exported. None: nowhere.
+    pub traces: Option<TraceSettings>,
 }
 
 /// Files of at least so many bytes are compiled in two steps. Smaller ones, as C and Rust make them, are compiled well in a
@@ -88,7 +91,7 @@ impl Settings {
             cache_dir: None,
             plugin_cache: 1 << 30,
             cache: 1 << 30,
-            admin_address: None,
+            admin: None,
             http_ca: None,
             live: LiveBudget::default(),
             guards: GuardSettings { writes: WriteRate { per_second: 50, burst: 200 }, hot_loop_writes: 300 },
@@ -111,6 +114,7 @@ impl Settings {
             },
             features: Features::default(),
             record: None,
+            traces: None,
         }
     }
 

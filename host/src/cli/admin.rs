@@ -1,17 +1,18 @@
-//! Asks a running host at its admin address, by HTTP/1.1 over TCP: for the commands that show what a host does.
+//! Asks a running host at its admin address, or its replicas in a cluster: for the commands that show what a host does.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::Value;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use serde_json::{Value, json};
 use windlass_core::deceptive;
 use windlass_core::error::explained;
 
+use super::admin_client::AdminClientArgs;
+use super::pods::{AskedPod, PodArgs};
 use super::view::text;
 
 /// The bytes that mean something in a path or a query.
@@ -19,17 +20,42 @@ const MEANT: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':').remove(b',');
 /// How long a host may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How an answer begins that knows no such path at all, as that of an older host.
-const NO_PATH: &str = "not found;";
 /// The exit code where the host cannot be asked.
 const UNKNOWN: u8 = 2;
 
 /// The host that is asked.
 #[derive(Clone, Debug, Args)]
 pub(super) struct AdminArgs {
-    /// The host's --admin-address, or a port that is forwarded there.
+    /// The host's --admin-address, or a port that is forwarded there: HOST:PORT, or https://HOST:PORT for a host with TLS. Default:
+    /// the host's Pods in a cluster are asked, through the API server.
     #[arg(long, value_name = "ADDRESS", env = "WINDLASS_ADMIN_ADDRESS")]
-    admin_address: String,
+    admin_address: Option<String>,
+    #[command(flatten)]
+    client: AdminClientArgs,
+    #[command(flatten)]
+    pods: PodArgs,
+}
+
+/// The plugins of a host.
+pub(super) struct ShownPlugins {
+    /// As the host shows them. Those of replicas have the field `replica` too.
+    pub(super) plugins: Vec<Value>,
+    /// The replicas that were asked. None: one host was, by its address.
+    pub(super) replicas: Option<Value>,
+    /// Everybody who was asked has answered.
+    pub(super) is_complete: bool,
+}
+
+/// The host, or the replica, that runs a plugin.
+pub(super) enum PluginHost<'a> {
+    Address(AskedAddress<'a>),
+    Pod(AskedPod<'a>),
+}
+
+/// A host that is asked by its address.
+pub(super) struct AskedAddress<'a> {
+    address: &'a str,
+    client: &'a AdminClientArgs,
 }
 
 /// Why there is nothing to show.
@@ -66,10 +92,70 @@ impl AdminFailure {
 }
 
 impl AdminArgs {
+    /// The one to ask about `plugin`.
+    pub(super) async fn host_of(&self, plugin: &str) -> Result<PluginHost<'_>, AdminFailure> {
+        match &self.admin_address {
+            Some(address) => Ok(PluginHost::Address(self.at(address))),
+            None => self.pods.pod_of(plugin).await.map(PluginHost::Pod),
+        }
+    }
+
+    /// The plugins, or the one of that name.
+    pub(super) async fn plugins(&self, only: Option<&str>) -> Result<ShownPlugins, AdminFailure> {
+        let mut shown = match &self.admin_address {
+            Some(address) => {
+                ShownPlugins { plugins: self.at(address).plugins().await?, replicas: None, is_complete: true }
+            }
+            None => self.pods.plugins().await?,
+        };
+        if let Some(only) = only {
+            let found: Vec<_> = shown.plugins.iter().filter(|plugin| plugin["name"] == only).cloned().collect();
+            if found.is_empty() {
+                return Err(no_such_plugin(only, &shown.plugins));
+            }
+            shown.plugins = found;
+        }
+        Ok(shown)
+    }
+
+    fn at<'a>(&'a self, address: &'a str) -> AskedAddress<'a> {
+        AskedAddress { address, client: &self.client }
+    }
+}
+
+impl ShownPlugins {
+    /// All of it, for programs.
+    pub(super) fn document(&self) -> Value {
+        let mut document = json!({"plugins": self.plugins});
+        if let Some(replicas) = &self.replicas {
+            document["replicas"] = replicas.clone();
+        }
+        document
+    }
+}
+
+impl PluginHost<'_> {
     /// The document at `path`.
     pub(super) async fn look(&self, path: &str) -> Result<Value, AdminFailure> {
-        let address = &self.admin_address;
-        let asking = tokio::time::timeout(PATIENCE, ask(address, path));
+        match self {
+            Self::Address(host) => host.look(path).await,
+            Self::Pod(pod) => pod.look(path).await,
+        }
+    }
+}
+
+/// Says that there is no `plugin` among `plugins`.
+pub(super) fn no_such_plugin(plugin: &str, plugins: &[Value]) -> AdminFailure {
+    let names: BTreeSet<_> = plugins.iter().map(|plugin| text(&plugin["name"])).collect();
+    let there = if names.is_empty() { "none".to_owned() } else { names.into_iter().collect::<Vec<_>>().join(", ") };
+    AdminFailure::NotFound(format!("there is no plugin {plugin}; there are: {there}"))
+}
+
+impl AskedAddress<'_> {
+    /// The document at `path`.
+    async fn look(&self, path: &str) -> Result<Value, AdminFailure> {
+        let address = self.address;
+        let asking = tokio::time::timeout(PATIENCE, self.ask(path));
         let asked = asking.await.map_err(|_| anyhow::anyhow!("no answer within {PATIENCE:?}")).and_then(|it| it);
         let cannot = || {
             format!(
@@ -78,7 +164,7 @@ impl AdminArgs {
             )
         };
         let answer = asked.with_context(cannot).map_err(AdminFailure::Unknown)?;
-        if answer.code() == Some(404) && !answer.body.starts_with(NO_PATH) {
+        if answer.code() == Some(404) && names_what_is_not_there(&answer.body) {
             return Err(AdminFailure::NotFound(answer.body.trim().to_owned()));
         }
         answer
@@ -87,22 +173,27 @@ impl AdminArgs {
             .map_err(AdminFailure::Unknown)
     }
 
-    /// The plugins, or the one of that name.
-    pub(super) async fn plugins(&self, only: Option<&str>) -> Result<Vec<Value>, AdminFailure> {
+    /// The answer to GET `path`.
+    async fn ask(&self, path: &str) -> anyhow::Result<AdminAnswer> {
+        let answer = self.client.get(self.address, path).await?;
+        let (head, body) = answer
+            .split_once("\r\n\r\n")
+            .context("it does not answer by HTTP: a host with TLS is asked by https://")?;
+        let line = head.lines().next().unwrap_or_default();
+        Ok(AdminAnswer { line: line.to_owned(), body: body.to_owned() })
+    }
+
+    /// The plugins.
+    async fn plugins(&self) -> Result<Vec<Value>, AdminFailure> {
         let mut shown = self.look("/plugins").await?;
-        let Value::Array(plugins) = shown["plugins"].take() else {
-            let error =
-                anyhow::anyhow!("the host at {} has no list of plugins: is it of this version?", self.admin_address);
-            return Err(AdminFailure::Unknown(error));
-        };
-        let Some(only) = only else { return Ok(plugins) };
-        let names: Vec<_> = plugins.iter().map(|plugin| text(&plugin["name"]).to_owned()).collect();
-        let found: Vec<_> = plugins.into_iter().filter(|plugin| plugin["name"] == only).collect();
-        if found.is_empty() {
-            let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            return Err(AdminFailure::NotFound(format!("there is no plugin {only}; there are: {there}")));
+        match shown.get_mut("plugins").map(Value::take) {
+            Some(Value::Array(plugins)) if plugins.iter().all(Value::is_object) => Ok(plugins),
+            _ => {
+                let address = self.address;
+                let error = anyhow::anyhow!("the host at {address} has no list of plugins: is it of this version?");
+                Err(AdminFailure::Unknown(error))
+            }
         }
-        Ok(found)
     }
 }
 
@@ -127,24 +218,32 @@ impl AdminAnswer {
 
     /// The document, if that is what the answer has.
     fn document(&self) -> anyhow::Result<Value> {
-        if self.code() != Some(200) {
-            bail!("it answers {}: {}", self.line, self.body.trim());
+        match self.code() {
+            Some(200) => {}
+            Some(401) => bail!(
+                "it wants a token: pass one with --token-file FILE, or with --token \"$(kubectl create token ACCOUNT)\". It \
+                 answers {}: {}",
+                self.line,
+                self.body.trim()
+            ),
+            _ => bail!("it answers {}: {}", self.line, self.body.trim()),
         }
-        serde_json::from_str(&self.body).context("it answers something else than a host of this version does")
+        document(&self.body)
     }
 }
 
-/// The answer to GET `path`.
-async fn ask(address: &str, path: &str) -> anyhow::Result<AdminAnswer> {
-    let mut stream = TcpStream::connect(address).await?;
-    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("it does not answer by HTTP")?;
-    let line = head.lines().next().unwrap_or_default();
-    Ok(AdminAnswer { line: line.to_owned(), body: body.to_owned() })
+/// Whether an answer with the status 404 is a host's that knows the path, and not what is asked for. Anything else says so in
+/// other words, and an older host does of the path.
+pub(super) fn names_what_is_not_there(answer: &str) -> bool {
+    answer.starts_with("there is no plugin ") || answer.contains(" knows no ")
+}
+
+/// The document that a host shows: an object in JSON.
+pub(super) fn document(text: &str) -> anyhow::Result<Value> {
+    let shown: Value =
+        serde_json::from_str(text).context("it answers something else than a host of this version does")?;
+    ensure!(shown.is_object(), "it answers something else than a host of this version does: it is no JSON object");
+    Ok(shown)
 }
 
 #[cfg(test)]
@@ -156,12 +255,25 @@ mod tests {
         assert_eq!(encoded("a/b c?ü:d"), "a%2Fb%20c%3F%C3%BC:d");
     }
 
+    #[test]
+    fn what_is_no_object_is_no_answer_of_a_host() {
+        assert!(document("{}").is_ok());
+        for other in ["[]", "7", "null", "", "ok"] {
+            assert!(document(other).is_err(), "{other:?}");
+        }
+    }
+
     #[tokio::test]
     async fn an_address_where_nobody_is_says_what_to_do() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let admin_address = listener.local_addr().expect("bound").to_string();
         drop(listener);
-        let failure = AdminArgs { admin_address }.look("/plugins").await.expect_err("nobody is there");
+        let host = AdminArgs {
+            admin_address: Some(admin_address),
+            client: AdminClientArgs::default(),
+            pods: PodArgs::default(),
+        };
+        let failure = host.plugins(None).await.map(|it| it.plugins).expect_err("nobody is there");
         let AdminFailure::Unknown(error) = failure else { panic!("{failure:?}") };
         let why = explained(&*error);
         assert!(why.contains("--admin-address") && why.contains("port-forward"), "{why}");

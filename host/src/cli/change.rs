@@ -142,6 +142,7 @@ impl ManualChange<'_> {
             primary_key: carrier.key.clone(),
             primary: None,
             trace_id: format!("{:032x}", windlass_world::random::<u128>()).into(),
+            trace: <_>::default(),
             triggers: Triggers::default(),
             hold: Hold::detached(),
             overlay: Overlay::default(),

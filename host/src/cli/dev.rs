@@ -43,6 +43,11 @@ impl DevArgs {
         self.plugins.plugins.is_none()
     }
 
+    /// The file of the audit log.
+    pub(super) fn audit_log(&self) -> Option<&Path> {
+        self.plugins.audit_log()
+    }
+
     /// How much the brief log shows.
     pub(super) fn brief_options(&self) -> BriefOptions {
         let folder = self.folder.as_deref().unwrap_or(Path::new("."));

@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::{Value, json};
+use windlass_core::deceptive;
 
-use super::admin::{AdminArgs, AdminFailure, encoded};
+use super::admin::{AdminArgs, AdminFailure, PluginHost, encoded};
 use super::view::{self, ViewFormat, count, cut, text, time};
 
 /// How much of an error a table shows.
@@ -47,19 +48,33 @@ fn path_of(key: &str) -> Result<KeyPath, String> {
 
 impl KeysArgs {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let shown = match &self.key {
-            Some(KeyPath(key)) => self.admin.look(&format!("{}/{key}", self.path())).await,
-            None => self.list().await,
-        };
-        let shown = match shown {
+        let shown = match self.look().await {
             Ok(shown) => shown,
             Err(failure) => return Ok(failure.told()),
         };
         let keys = shown["keys"].as_array().map(Vec::as_slice).unwrap_or_default();
-        if !view::print_document(self.output, &shown)? {
+        let unknown = if keys.is_empty() { self.unknown().await } else { None };
+        if let Some(why) = &unknown {
+            eprintln!("windlass: {}", deceptive::escape(why));
+        }
+        if !view::print_document(self.output, &shown)? && unknown.is_none() {
             super::print(&self.text(keys))?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(if unknown.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// Why there are no keys, if that is not because nothing is to be done: the plugin is not at work where it is asked.
+    async fn unknown(&self) -> Option<String> {
+        let shown = self.admin.plugins(Some(&self.plugin)).await.ok()?;
+        shown.plugins.first().and_then(|plugin| not_at_work(&self.plugin, &plugin["health"]))
+    }
+
+    async fn look(&self) -> Result<Value, AdminFailure> {
+        let host = self.admin.host_of(&self.plugin).await?;
+        match &self.key {
+            Some(KeyPath(key)) => host.look(&format!("{}/{key}", self.path())).await,
+            None => self.list(&host).await,
+        }
     }
 
     /// For people.
@@ -76,7 +91,7 @@ impl KeysArgs {
     }
 
     /// All pages as one.
-    async fn list(&self) -> Result<Value, AdminFailure> {
+    async fn list(&self, host: &PluginHost<'_>) -> Result<Value, AdminFailure> {
         let mut states = self.state.join(",");
         if states.is_empty() && !self.all {
             "not-done".clone_into(&mut states);
@@ -84,12 +99,21 @@ impl KeysArgs {
         let query = if states.is_empty() { String::new() } else { format!("&state={}", encoded(&states)) };
         let (mut keys, mut next) = (Vec::new(), String::new());
         loop {
-            let mut page = self.admin.look(&format!("{}?limit=1000{query}{next}", self.path())).await?;
-            if let Value::Array(more) = page["keys"].take() {
-                keys.extend(more);
-            }
+            let mut page = host.look(&format!("{}?limit=1000{query}{next}", self.path())).await?;
+            let Value::Array(more) = page["keys"].take() else {
+                return Err(AdminFailure::Unknown(anyhow::anyhow!(
+                    "the host has no list of keys: is it of this version?"
+                )));
+            };
+            keys.extend(more);
             let Some(token) = page["continue"].as_str() else { break };
-            next = format!("&continue={}", encoded(token));
+            let after = format!("&continue={}", encoded(token));
+            if after == next {
+                return Err(AdminFailure::Unknown(anyhow::anyhow!(
+                    "the host shows the same page of keys again and again"
+                )));
+            }
+            next = after;
         }
         Ok(json!({"plugin": self.plugin, "keys": keys}))
     }
@@ -104,6 +128,16 @@ impl KeysArgs {
             format!("no key of {plugin} is {}\n", self.state.join(" or "))
         }
     }
+}
+
+/// Why a plugin with this health has no keys where it is asked. None: it would show them.
+fn not_at_work(plugin: &str, health: &Value) -> Option<String> {
+    let state = text(&health["state"]);
+    if matches!(state, "running" | "paused" | "breaker-open" | "server-unreachable") {
+        return None;
+    }
+    let why = health["why"].as_str().map(|why| format!(": {why}")).unwrap_or_default();
+    Some(format!("nothing is known of the keys of {plugin} there, as it is {state}{why}"))
 }
 
 fn rows(keys: &[Value], is_wide: bool) -> String {
@@ -209,6 +243,15 @@ mod tests {
             "key": "prod/shop", "controller": controller, "state": "backoff", "failures": 3, "retryInSeconds": 12.5,
             "lastError": "no image\nat all",
         })
+    }
+
+    #[test]
+    fn no_keys_of_a_plugin_that_is_not_at_work_do_not_mean_that_all_is_done() {
+        assert_eq!(not_at_work("a", &json!({"state": "running", "why": null})), None);
+        let standby = json!({"state": "standing-by", "why": "another replica has its lease"});
+        let expected = "nothing is known of the keys of a there, as it is standing-by: another replica has its lease";
+        assert_eq!(not_at_work("a", &standby).as_deref(), Some(expected));
+        assert!(not_at_work("a", &json!({"state": "not-loaded"})).is_some());
     }
 
     #[test]

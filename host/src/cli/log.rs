@@ -1,5 +1,7 @@
 //! The log of a command: its flags, and what stands for them where they are not given.
 
+use std::path::Path;
+
 use clap::Args;
 
 use super::Command;
@@ -30,7 +32,7 @@ impl LogArgs {
         let format = self.log_format.unwrap_or_else(|| command.log_format());
         let default = command.log_filter(format);
         let filter = self.log_level.as_deref().unwrap_or(default);
-        let filter = telemetry::start(format, filter, command.brief_options())?;
+        let filter = telemetry::start(format, filter, command.brief_options(), command.audit_log())?;
         Ok(LogControl { filter, default })
     }
 }
@@ -62,6 +64,15 @@ impl Command {
             (Self::Rbac(_), _) => "warn,windlass_runtime=off",
             (_, LogFormat::Brief) => telemetry::brief::FILTER,
             (_, LogFormat::Text | LogFormat::Json) => "info",
+        }
+    }
+
+    /// The file of the audit log, if there is one.
+    fn audit_log(&self) -> Option<&Path> {
+        match self {
+            Self::Run(args) => args.audit_log(),
+            Self::Dev(args) => args.audit_log(),
+            _ => None,
         }
     }
 

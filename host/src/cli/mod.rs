@@ -1,6 +1,8 @@
 //! The command line, one file a subcommand.
 
 mod admin;
+mod admin_client;
+mod admin_serving;
 mod apiserver;
 mod build;
 mod change;
@@ -23,11 +25,13 @@ mod limits;
 mod log;
 mod marked;
 mod new;
+mod pods;
 mod rbac;
 mod rbac_check;
 mod record;
 mod replay;
 mod replay_report;
+mod replica_views;
 mod rollout;
 mod run;
 mod running;
@@ -36,6 +40,7 @@ mod shutdown;
 mod size;
 mod status;
 mod top;
+mod traces;
 mod version;
 mod view;
 
@@ -52,6 +57,7 @@ use windlass_core::deceptive;
 use windlass_runtime::processors;
 use windlass_wasm::Compiler;
 
+pub(crate) use self::admin_serving::UsageError;
 use self::config::HostConfig;
 use self::log::LogArgs;
 use self::settings::PluginArgs;

@@ -14,7 +14,9 @@ use windlass_kube::{Connection, Discovery, OwnReviews};
 use windlass_policy::asks::ClusterNames;
 use windlass_policy::rights::role::{self, RoleObject};
 use windlass_policy::rights::{HostRights, RightsOptions, RightsSource, asked, derive};
-use windlass_runtime::{GrantMode, LeaseMode, PolicySettings, Standing, is_plugin_file, named_secrets, standings};
+use windlass_runtime::{
+    AdminAuth, GrantMode, LeaseMode, PolicySettings, Standing, is_plugin_file, named_secrets, standings,
+};
 use windlass_wasm::Plugin;
 use windlass_wasm::manifest::is_dns_label;
 
@@ -68,6 +70,10 @@ pub(super) struct RbacArgs {
     /// The namespace of the leases. Default: the host's own.
     #[arg(long, value_name = "NAMESPACE", value_parser = super::namespace, env = "WINDLASS_LEASE_NAMESPACE")]
     lease_namespace: Option<String>,
+    /// Whom the host's admin address answers: as for `run`. With token, the host asks the cluster whose a token is, and what its
+    /// user may get.
+    #[arg(long, value_enum, value_name = "HOW", env = "WINDLASS_ADMIN_AUTH", default_value = "none")]
+    admin_auth: AdminAuth,
     /// Print no roles, but what the kubeconfig's user lacks of these rights, and has beyond them in these namespaces.
     #[arg(long)]
     check: bool,
@@ -191,7 +197,9 @@ impl RbacArgs {
         }
         let leases = self.lease_namespace.clone().unwrap_or_else(|| self.host_namespace.clone());
         let leases = (self.leases != LeaseMode::None).then_some(leases);
-        let rights = derive(&RightsOptions { only: self.namespace.clone(), leases }, &sources)?;
+        let reviews_tokens = self.admin_auth == AdminAuth::Token;
+        let options = RightsOptions { only: self.namespace.clone(), leases, reviews_tokens };
+        let rights = derive(&options, &sources)?;
         for remark in &rights.remarks {
             eprintln!("windlass: {remark}");
         }

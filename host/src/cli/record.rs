@@ -39,7 +39,8 @@ impl RecordArgs {
     }
 }
 
-fn share(text: &str) -> Result<f64, String> {
+/// A number from 0 to 1.
+pub(super) fn share(text: &str) -> Result<f64, String> {
     let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
     share.ok_or_else(|| "a share is a number from 0 to 1, such as 0.01".to_owned())
 }

@@ -1,6 +1,6 @@
 //! `windlass rollout`: what has come of comparing a plugin's next version with the current one, and its promotion.
 //!
-//! What a host has compared is read from its admin address. Nothing is changed there: a version is promoted by its file,
+//! What a host has compared is read from its admin address, or from its Pods. Nothing is changed there: a version is promoted by its file,
 //! by whoever may write the plugin directory.
 
 use std::path::PathBuf;
@@ -28,8 +28,8 @@ pub(super) struct RolloutArgs {
 #[derive(Debug, Subcommand)]
 enum RolloutCommand {
     /// Show how far the next version of a plugin agrees with the current one.
-    #[command(after_help = "Examples:\n  windlass rollout status shop --admin-address 127.0.0.1:8080\n  \
-        kubectl port-forward deploy/windlass 8080 &  windlass rollout status shop --admin-address localhost:8080 -o json")]
+    #[command(after_help = "Examples:\n  windlass rollout status shop -n windlass\n  \
+        windlass rollout status shop --admin-address 127.0.0.1:8080 -o json")]
     Status(CompareArgs),
     /// Show the objects about which the next version would act otherwise, and how.
     ///
@@ -159,8 +159,8 @@ impl CompareArgs {
 
     /// The plugin, as the host shows it.
     async fn look(&self) -> anyhow::Result<Value> {
-        let plugins = self.admin.plugins(Some(&self.plugin)).await.map_err(AdminFailure::into_error)?;
-        plugins.into_iter().next().context("the host shows no plugin")
+        let shown = self.admin.plugins(Some(&self.plugin)).await.map_err(AdminFailure::into_error)?;
+        shown.plugins.into_iter().next().context("the host shows no plugin")
     }
 }
 

@@ -1,6 +1,6 @@
 //! `windlass run`: plugins against a cluster.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -39,6 +39,11 @@ fn lease_threads() -> std::io::Result<Runtime> {
 }
 
 impl RunArgs {
+    /// The file of the audit log.
+    pub(super) fn audit_log(&self) -> Option<&Path> {
+        self.plugins.audit_log()
+    }
+
     /// Refuses what a host would refuse, apart from plugins that are not named yet.
     pub(super) fn check(self) -> anyhow::Result<()> {
         if self.plugins.plugins.is_some() {

@@ -1,17 +1,18 @@
 //! From flags to the settings of a host.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{ArgAction, Args};
 use windlass_kube::{LiveBudget, WriteRate};
 use windlass_runtime::{GrantMode, GuardSettings, LeaseMode, PolicySettings, Settings, call_slots, processors};
 
+use super::admin_serving::AdminServingArgs;
 use super::features::FeatureGateArgs;
 use super::leases::LeaseArgs;
 use super::limits::LimitArgs;
 use super::size::ByteSize;
+use super::traces::TraceArgs;
 
 /// The flags that every command that runs plugins has: where plugins come from, and how they run.
 #[derive(Debug, Args)]
@@ -61,9 +62,12 @@ pub(crate) struct PluginArgs {
     /// The directory for compiled plugins, private to this user. Default: `XDG_CACHE_HOME`/windlass, else ~/.cache/windlass.
     #[arg(long, value_name = "DIR", env = "WINDLASS_CACHE_DIR")]
     pub(crate) cache_dir: Option<PathBuf>,
-    /// Serve /healthz, /readyz, /metrics and /plugins at this address, to everyone who can connect. Default: not served.
-    #[arg(long, value_name = "ADDRESS", env = "WINDLASS_ADMIN_ADDRESS")]
-    pub(crate) admin_address: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) admin: AdminServingArgs,
+    /// Append a line to this file for each write that a plugin has made or tried, as JSON. `none`, the default, writes no such file;
+    /// `--log-level windlass::audit=debug,info` shows the same lines in the log.
+    #[arg(long, value_name = "FILE", env = "WINDLASS_AUDIT_LOG")]
+    pub(crate) audit_log: Option<PathBuf>,
     /// A PEM file of certificate authorities that HTTPS requests of plugins trust, besides the system's.
     #[arg(long, value_name = "FILE", env = "WINDLASS_HTTP_CA")]
     pub(crate) http_ca: Option<PathBuf>,
@@ -88,10 +92,17 @@ pub(crate) struct PluginArgs {
     #[command(flatten)]
     pub(crate) leases: LeaseArgs,
     #[command(flatten)]
+    pub(crate) traces: TraceArgs,
+    #[command(flatten)]
     pub(crate) feature_gates: FeatureGateArgs,
 }
 
 impl PluginArgs {
+    /// The file of the audit log.
+    pub(super) fn audit_log(&self) -> Option<&Path> {
+        self.audit_log.as_deref().filter(|file| *file != "none")
+    }
+
     /// The settings from these flags. `mode` is the default of `--grants`, and `leases` that of `--leases`.
     pub(super) fn settings(self, mode: GrantMode, leases: LeaseMode) -> anyhow::Result<Settings> {
         let plugins = self.plugins.context("no directory of plugins was named (--plugins)")?;
@@ -109,6 +120,7 @@ impl PluginArgs {
             features: self.feature_gates.features(),
             read_only: self.read_only,
             record: None,
+            traces: self.traces.settings()?,
             rollback: true,
             policies: PolicySettings {
                 mode: self.grants.unwrap_or(mode),
@@ -126,7 +138,7 @@ impl PluginArgs {
             cache_dir: self.cache_dir.or_else(windlass_wasm::default_cache_dir),
             plugin_cache: self.plugin_cache_limit.0,
             cache: self.cache_limit.0,
-            admin_address: self.admin_address,
+            admin: self.admin.settings()?,
             http_ca: self.http_ca,
             live: LiveBudget { per_second: self.live_reads_per_second.into(), burst: self.live_reads_burst.into() },
             guards: GuardSettings {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::admin::AdminArgs;
 use super::view::{self, ViewFormat, count, cut, size, text, time};
@@ -26,16 +26,17 @@ pub(super) struct StatusArgs {
 
 impl StatusArgs {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let plugins = match self.admin.plugins(self.plugin.as_deref()).await {
-            Ok(plugins) => plugins,
+        let shown = match self.admin.plugins(self.plugin.as_deref()).await {
+            Ok(shown) => shown,
             Err(failure) => return Ok(failure.told()),
         };
-        if !view::print_document(self.output, &json!({"plugins": plugins}))? {
+        let plugins = &shown.plugins;
+        if !view::print_document(self.output, &shown.document())? {
             let none = || "the host has no plugin: put NAME.wasm into its plugin directory\n".to_owned();
             let is_wide = self.output == ViewFormat::Wide;
-            super::print(&if plugins.is_empty() { none() } else { rows(&plugins, is_wide) })?;
+            super::print(&if plugins.is_empty() { none() } else { rows(plugins, is_wide) })?;
         }
-        let is_well = plugins.iter().all(|plugin| plugin["health"]["well"] == true);
+        let is_well = shown.is_complete && plugins.iter().all(|plugin| plugin["health"]["well"] == true);
         Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
@@ -63,6 +64,10 @@ fn rows(plugins: &[Value], is_wide: bool) -> String {
     if is_wide {
         heading.extend(["DIGEST", "HOLDER", "BACKOFF", "HELD", "SETTLING", "PEAK"]);
     }
+    let with_replica = view::shows_replica(plugins, is_wide);
+    if with_replica {
+        heading.push("REPLICA");
+    }
     heading.push("WHY");
     let rows = plugins.iter().map(|plugin| {
         let (usage, health) = (&plugin["usage"], &plugin["health"]);
@@ -89,6 +94,9 @@ fn rows(plugins: &[Value], is_wide: bool) -> String {
                 size(&usage["memoryPeakBytes"]),
             ]);
         }
+        if with_replica {
+            row.push(text(&plugin["replica"]).to_owned());
+        }
         let why = health["why"].as_str().unwrap_or_default();
         row.push(if is_wide { why.replace('\n', " ") } else { cut(why, WHY) });
         row
@@ -98,6 +106,8 @@ fn rows(plugins: &[Value], is_wide: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn webapp() -> Value {
@@ -124,6 +134,22 @@ mod tests {
             assert!(wide.contains(part), "{part:?} in {wide}");
         }
         assert!(!wide.contains("605a0172cb36a"), "{wide}");
+    }
+
+    #[test]
+    fn the_replica_is_shown_in_a_wide_table_and_where_two_tell_of_one_plugin() {
+        let of = |replica: &str| {
+            let mut plugin = webapp();
+            plugin["replica"] = replica.into();
+            plugin
+        };
+        let (one, other) = (of("windlass-a"), of("windlass-b"));
+        let alone = std::slice::from_ref(&one);
+        assert!(!rows(alone, false).contains("REPLICA"));
+        let wide = rows(alone, true);
+        assert!(wide.contains(" REPLICA ") && wide.contains(" windlass-a"), "{wide}");
+        let both = rows(&[one.clone(), other], false);
+        assert!(both.contains(" windlass-a") && both.contains(" windlass-b"), "{both}");
     }
 
     #[test]

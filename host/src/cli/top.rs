@@ -81,7 +81,8 @@ struct TopRow {
 /// The looks so far.
 #[derive(Default)]
 struct Looks {
-    before: Option<(Instant, BTreeMap<String, Usage>)>,
+    /// By the plugin and its replica: each counts for itself.
+    before: Option<(Instant, BTreeMap<[String; 2], Usage>)>,
 }
 
 impl TopArgs {
@@ -90,8 +91,8 @@ impl TopArgs {
         let is_terminal = std::io::stdout().is_terminal();
         loop {
             match self.admin.plugins(None).await {
-                Ok(plugins) => {
-                    let mut rows = looks.rows(plugins, Instant::now());
+                Ok(shown) => {
+                    let mut rows = looks.rows(shown.plugins, Instant::now());
                     rows.sort_by(|one, other| by(self.sort_by, one, other));
                     if is_terminal && !self.once {
                         std::io::stdout().write_all(CLEAR)?;
@@ -123,7 +124,8 @@ impl Looks {
         let before = self.before.take();
         let mut seen = BTreeMap::new();
         let rows = plugins.into_iter().map(|shown| {
-            let (name, usage) = (text(&shown["name"]).to_owned(), Usage::of(&shown["usage"]));
+            let name = [&shown["name"], &shown["replica"]].map(|it| text(it).to_owned());
+            let usage = Usage::of(&shown["usage"]);
             let rates = before.as_ref().and_then(|(then, all)| {
                 let (former, seconds) = (all.get(&name)?, now.saturating_duration_since(*then).as_secs_f64());
                 // A host that has started anew counts from zero.
@@ -162,6 +164,7 @@ fn by(column: SortColumn, one: &TopRow, other: &TopRow) -> Ordering {
 fn document(row: &TopRow) -> Value {
     json!({
         "name": row.shown["name"],
+        "replica": row.shown["replica"],
         "usage": row.shown["usage"],
         "cpuPercent": row.rates.map(|(cpu, _)| cpu * 100.0),
         "writesPerSecond": row.rates.map(|(_, writes)| writes),
@@ -172,6 +175,10 @@ fn table(rows: &[TopRow], is_wide: bool) -> String {
     let mut heading = vec!["NAME", "CPU%", "CPU", "MEMORY", "CACHE", "WRITES/S", "WRITES", "QUEUE", "FAILING"];
     if is_wide {
         heading.extend(["PEAK", "STATE"]);
+    }
+    let with_replica = rows.iter().any(|row| !row.shown["replica"].is_null()) && is_wide;
+    if with_replica {
+        heading.push("REPLICA");
     }
     let rows = rows.iter().map(|TopRow { shown, rates, .. }| {
         let usage = &shown["usage"];
@@ -189,6 +196,9 @@ fn table(rows: &[TopRow], is_wide: bool) -> String {
         ];
         if is_wide {
             row.extend([size(&usage["memoryPeakBytes"]), text(&shown["health"]["state"]).to_owned()]);
+        }
+        if with_replica {
+            row.push(text(&shown["replica"]).to_owned());
         }
         row
     });

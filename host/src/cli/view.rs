@@ -116,14 +116,20 @@ pub(super) fn cut(text: &str, most: usize) -> String {
     if is_whole { kept } else { kept + "…" }
 }
 
-/// A table for people.
+/// Whether a table of plugins says which replica shows each: a wide one where they are of replicas, and where two tell of one.
+pub(super) fn shows_replica(plugins: &[Value], is_wide: bool) -> bool {
+    let is_of_replicas = plugins.iter().any(|plugin| !plugin["replica"].is_null());
+    is_of_replicas && (is_wide || plugins.windows(2).any(|two| two[0]["name"] == two[1]["name"]))
+}
+
+/// A table for people. A row is one line, whatever is in its cells.
 pub(super) fn table<R: AsRef<[String]>>(heading: &[&str], rows: impl IntoIterator<Item = R>) -> String {
-    let heading: Vec<_> = heading.iter().map(|&it| it.to_owned()).collect();
-    let rows: Vec<R> = rows.into_iter().collect();
-    let all: Vec<&[String]> = std::iter::once(&*heading).chain(rows.iter().map(AsRef::as_ref)).collect();
+    let cells = |row: &[String]| row.iter().map(|cell| cell.replace('\n', "\\n")).collect::<Vec<_>>();
+    let first = heading.iter().map(|&it| it.to_owned()).collect();
+    let all: Vec<_> = std::iter::once(first).chain(rows.into_iter().map(|row| cells(row.as_ref()))).collect();
     let width = |column: usize| all.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
-    let widths: Vec<_> = (0..heading.len()).map(|column| width(column).unwrap_or(0)).collect();
-    let line = |row: &&[String]| {
+    let widths: Vec<_> = (0..all[0].len()).map(|column| width(column).unwrap_or(0)).collect();
+    let line = |row: &Vec<String>| {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
     };
@@ -142,6 +148,12 @@ mod tests {
         assert_eq!(sizes.map(|it| size(&it)), ["0", "1023", "1.0Ki", "1.5Mi", "3.0Gi", "-"]);
         let times = [json!(0), json!(0.0123), json!(1.5), json!(200), json!(7500), json!(200_000), json!(null)];
         assert_eq!(times.map(|it| time(&it)), ["0ms", "12ms", "1.5s", "3m20s", "2h5m", "2d7h", "-"]);
+    }
+
+    #[test]
+    fn no_name_makes_a_row_of_its_own() {
+        let table = table(&["NAME", "STATE"], [["evil\nwebapp".to_owned(), "not-loaded".to_owned()]]);
+        assert_eq!(table, "NAME          STATE\nevil\\nwebapp  not-loaded\n");
     }
 
     #[test]

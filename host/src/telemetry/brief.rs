@@ -20,7 +20,7 @@ use super::source_map::SourceMap;
 use super::stack;
 
 /// The default filter. It adds calls and events, which a host's log does not have by default.
-pub(crate) const FILTER: &str = "info,windlass::dispatch=debug,windlass::events=debug";
+pub(crate) const FILTER: &str = "info,windlass::audit=debug,windlass::dispatch=debug,windlass::events=debug";
 
 /// Fields that an author who watches one plugin does not need.
 const LEFT_OUT: [&str; 7] = ["plugin", "digest", "replica", "trace_id", "controller", "message", "source"];

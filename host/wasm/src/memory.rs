@@ -285,6 +285,7 @@ mod tests {
             labels: Labels::default(),
             owners: Arc::default(),
             own_fields: None,
+            conditions: windlass_core::conditions::Conditions::default(),
             deleting: false,
         };
         let object = Object::new(header, " ".repeat(3 * PAGE - (2 << 10)));

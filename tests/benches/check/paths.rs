@@ -154,6 +154,7 @@ fn call(kind: ObjectKind) -> Arc<CallContext> {
         primary_key: shop(),
         primary: None,
         trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
+        trace: <_>::default(),
         triggers: Triggers::default(),
         hold: Hold::detached(),
         overlay: Overlay::default(),

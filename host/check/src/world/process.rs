@@ -18,10 +18,11 @@ use crate::trace::{Happening, Record};
 /// The URL of the server, for messages.
 const SERVER: &str = "http://localhost";
 
-/// The times of a lease: three times the usual ones, so that all calls of a process that has fallen silent have ended when it runs
-/// out, and with a fifth of the renewals, which cost more than all else of a run.
+/// The times of a lease: six times the usual ones, so that all calls of a process that has fallen silent have ended when it runs
+/// out, and with a tenth of the renewals, which cost more than all else of a run. A call that is cut off waits 20 s for its write,
+/// and one that composes 30 s more to learn of its status.
 fn timing() -> Timing {
-    let [duration, renew_deadline, retry_period] = [45, 30, 10].map(Duration::from_secs);
+    let [duration, renew_deadline, retry_period] = [90, 60, 20].map(Duration::from_secs);
     Timing::new(duration, renew_deadline, retry_period).expect("they fit together")
 }
 

@@ -96,6 +96,7 @@ fn object(number: u8) -> Object {
         labels: crate::labels::Labels::default(),
         owners: Arc::default(),
         own_fields: None,
+        conditions: crate::conditions::Conditions::default(),
         deleting: false,
     };
     Object::new(header, "{}")

@@ -9,14 +9,17 @@
 //! taken under that of a cache's changes too, when what the cache has shown wakes keys; but not under the gate's, nor
 //! with that of a cache's contents. Nothing takes another of them under the queue's.
 
+mod hold_times;
 #[cfg(test)]
 mod interleavings;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use self::hold_times::HoldTimes;
 use crate::clock::{Clock, Moment};
 use crate::defect::Defect;
 use crate::expectations::{Cache, Due, Effect, ExpectationCounts, Expectations, HeldKey};
@@ -33,6 +36,7 @@ pub struct Gate {
     queue: Queue<ObjectKey>,
     clock: Arc<dyn Clock>,
     sooner: Notify,
+    hold_times: HoldTimes,
 }
 
 struct GateInner {
@@ -47,7 +51,8 @@ impl Gate {
     pub fn new(caches: Vec<Cache>, queue: Queue<ObjectKey>, clock: Arc<dyn Clock>) -> Arc<Self> {
         let progress: Vec<_> = caches.iter().map(|cache| cache.progress.clone()).collect();
         let state = StateLock::new(GateInner { expectations: Expectations::new(caches), sleeps_until: None });
-        let gate = Arc::new(Self { state, active: AtomicUsize::new(0), queue, clock, sooner: Notify::new() });
+        let (active, sooner) = (AtomicUsize::new(0), Notify::new());
+        let gate = Arc::new(Self { state, active, queue, clock, sooner, hold_times: HoldTimes::default() });
         let observer: Arc<dyn Observer> = gate.clone();
         for (token, progress) in progress.into_iter().enumerate() {
             progress.observe(token, Arc::downgrade(&observer));
@@ -62,7 +67,11 @@ impl Gate {
             return false;
         }
         let now = self.clock.now();
-        self.state.with(|state| state.expectations.holds(key, now))
+        let holds = self.state.with(|state| state.expectations.holds(key, now));
+        if holds {
+            self.hold_times.begin(key, now);
+        }
+        holds
     }
 
     /// To be called before the key `primary` sends a write to `object`, which `caches` may show. None: they are none.
@@ -170,6 +179,21 @@ impl Gate {
         Some((self.state.with(|state| state.expectations.waits_for(key))?, self.clock.now()))
     }
 
+    /// From now on, [`Gate::take_hold_time`] knows how long keys were held.
+    pub fn time_holds(&self) {
+        self.hold_times.switch_on();
+    }
+
+    /// How long ago `key` was first held since this was last asked, and how long ago it was let go. None: it was not held,
+    /// or nobody had it timed.
+    #[must_use]
+    pub fn take_hold_time(&self, key: &ObjectKey) -> Option<(Duration, Duration)> {
+        let (since, until) = self.hold_times.take(key)?;
+        let now = self.clock.now();
+        let ago = |moment: Moment| now.0.saturating_sub(moment.0);
+        Some((ago(since), ago(until.unwrap_or(now))))
+    }
+
     fn is_idle(&self) -> bool {
         self.active.load(Ordering::SeqCst) == 0
     }
@@ -183,6 +207,7 @@ impl Gate {
         });
         // Whoever found a key held may not have parked it yet: the queue sees to that.
         for key in free {
+            self.hold_times.end(&key, now);
             self.queue.wake(&key);
         }
     }

@@ -27,6 +27,7 @@ fn object(mut text: Value, owned: &Value) -> Object {
         labels: Labels::default(),
         owners: Arc::default(),
         own_fields: Some(Arc::new(json!([entry]).to_string())),
+        conditions: crate::conditions::Conditions::default(),
         deleting: false,
     };
     Object::new(header, text.to_string())

@@ -169,6 +169,7 @@ mod tests {
             labels: Labels::default(),
             owners: [].into(),
             own_fields: None,
+            conditions: crate::conditions::Conditions::default(),
             deleting: false,
         }
     }

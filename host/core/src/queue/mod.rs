@@ -174,6 +174,14 @@ impl<K: Key> Queue<K> {
         self.change(|state| state.limit_by(limiter));
     }
 
+    /// How long ago `key`, which [`Queue::get`] returned, was added: the time parked is part of it, and a backoff before is
+    /// not.
+    #[must_use]
+    pub fn age(&self, key: &K) -> Duration {
+        let (hash, now) = (self.hash(key), self.now());
+        self.shared.state.with(|state| state.age(hash, key, now))
+    }
+
     /// The part of `key` that is known now. None: nothing is, as of keys that have nothing to do.
     #[must_use]
     pub fn look(&self, key: &K) -> Option<QueuedKey> {

@@ -29,6 +29,7 @@ pub(crate) fn state(name: &str, uid: &str, version: &str, labels: &[(&str, &str)
         labels,
         owners: Arc::default(),
         own_fields: None,
+        conditions: windlass_core::conditions::Conditions::default(),
         deleting,
     };
     Object::new(header, "{}")

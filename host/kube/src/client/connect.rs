@@ -14,8 +14,10 @@ use kube::{Client, Config};
 use serde::Deserialize;
 use tower::{BoxError, Service, ServiceExt as _};
 
+use crate::client::failure::chain;
+use crate::client::observer::RequestObserver;
 use crate::client::reachability::{Observed, Reachability};
-use crate::client::request::{self, RequestError, chain};
+use crate::client::request::{self, RequestError};
 use crate::client::transport::{self, Tuning};
 
 const CHECK_LIMIT: Duration = Duration::from_secs(15);
@@ -38,6 +40,8 @@ pub struct Connection {
     pub client: Client,
     /// Whether the server answers, as the client's requests show.
     pub reachability: Reachability,
+    /// Tells how each request ends, those of [`Connection::another_client`] included.
+    pub requests: RequestObserver,
     /// The server's URL.
     pub server: String,
     /// The namespace that commands mean when they name none.
@@ -71,16 +75,20 @@ impl Connection {
         let reachability = Reachability::new(&url);
         let default_namespace = "default".to_owned();
         let service = service.map_err(S::Error::into);
-        let client = Client::new(Observed::new(service, reachability.clone(), server), &default_namespace);
+        let requests = RequestObserver::default();
+        let service = Observed::new(service, reachability.clone(), server).telling(&requests);
+        let client = Client::new(service, &default_namespace);
         let (source, origin) = ("this process".to_owned(), Origin::InProcess);
-        Self { client, reachability, server: url, default_namespace, source, origin }
+        Self { client, reachability, requests, server: url, default_namespace, source, origin }
     }
 
     /// Another client, with connections of its own. Its tasks run on the tokio runtime that this is called on: it is for what
     /// must not wait behind everything else. Whether the server answers it says nothing of the others' connections.
     pub fn another_client(&self) -> Result<Client, ConnectError> {
         match &self.origin {
-            Origin::Configured(config) => client(config, &Reachability::new(&self.server), &self.source),
+            Origin::Configured(config) => {
+                client(config, &Reachability::new(&self.server), &self.requests, &self.source)
+            }
             Origin::InProcess => Ok(self.client.clone()),
         }
     }
@@ -215,10 +223,12 @@ pub async fn connect(options: &ConnectOptions) -> Result<Connection, ConnectErro
     let default_namespace = options.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
     config.default_namespace.clone_from(&default_namespace);
     let reachability = Reachability::new(&server);
-    let client = client(&config, &reachability, &source)?;
+    let requests = RequestObserver::default();
+    let client = client(&config, &reachability, &requests, &source)?;
     Ok(Connection {
         client,
         reachability,
+        requests,
         server,
         default_namespace,
         source,
@@ -226,8 +236,13 @@ pub async fn connect(options: &ConnectOptions) -> Result<Connection, ConnectErro
     })
 }
 
-fn client(config: &Config, reachability: &Reachability, source: &str) -> Result<Client, ConnectError> {
-    transport::client(config, Tuning::default(), reachability)
+fn client(
+    config: &Config,
+    reachability: &Reachability,
+    requests: &RequestObserver,
+    source: &str,
+) -> Result<Client, ConnectError> {
+    transport::client(config, Tuning::default(), reachability, requests)
         .map_err(|error| ConnectError::Client { origin: source.to_owned(), source: Box::new(error) })
 }
 

@@ -3,10 +3,14 @@
 use http::header::{HeaderMap, HeaderName, HeaderValue, InvalidHeaderValue, USER_AGENT};
 use windlass_core::ports::CallContext;
 use windlass_core::principal::{Principal, ServiceAccount};
+use windlass_core::trace::{CallTrace, OpenSpan};
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// The User-Agent of what the host asks in its own name: discovery, lists and watches.
+pub(crate) const HOST_AGENT: &str = concat!("windlass/", env!("CARGO_PKG_VERSION"));
 
 /// A name that no header can carry. The request must not be sent without it: it would be somebody else's.
 #[derive(Debug, thiserror::Error)]
@@ -17,10 +21,43 @@ pub(crate) struct HeaderError {
     source: InvalidHeaderValue,
 }
 
+/// The headers of one request, and the span that it is in the trace of its call.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RequestHeaders {
+    pub(super) map: HeaderMap,
+    trace: CallTrace,
+    span: u64,
+}
+
+impl From<HeaderMap> for RequestHeaders {
+    /// Those of a request that is made for no call, or whose span is not to be collected.
+    fn from(map: HeaderMap) -> Self {
+        Self { map, trace: CallTrace::default(), span: 0 }
+    }
+}
+
+impl RequestHeaders {
+    /// Begins the span of the request, which is sent now. To be called once.
+    pub(super) fn begin_span(&self) -> OpenSpan {
+        self.trace.request_as(self.span)
+    }
+}
+
 /// The headers of a request for `call`.
-pub(crate) fn of_call(call: &CallContext) -> Result<HeaderMap, HeaderError> {
+pub(crate) fn of_call(call: &CallContext) -> Result<RequestHeaders, HeaderError> {
+    let span = windlass_world::random();
+    Ok(RequestHeaders { map: of_span(call, span)?, trace: call.trace.clone(), span })
+}
+
+/// The headers of requests that may be made after `call` has ended, more than once: they have no span of their own.
+pub(crate) fn after_call(call: &CallContext) -> Result<HeaderMap, HeaderError> {
+    let span = windlass_world::random();
+    of_span(call, call.trace.parent().unwrap_or(span))
+}
+
+fn of_span(call: &CallContext, span: u64) -> Result<HeaderMap, HeaderError> {
     let mut headers = of_principal(&call.principal)?;
-    if let Some(parent) = traceparent(&call.trace_id, windlass_world::random()) {
+    if let Some(parent) = call.trace.traceparent(&call.trace_id, span) {
         headers.insert(TRACEPARENT, value("the trace", &parent)?);
     }
     Ok(headers)
@@ -55,14 +92,6 @@ fn impersonate(headers: &mut HeaderMap, account: &ServiceAccount) -> Result<(), 
         headers.append(IMPERSONATE_GROUP, value("the group", group)?);
     }
     Ok(())
-}
-
-/// W3C Trace Context: the call is the trace, this request a span of it. None: the trace has no valid name.
-fn traceparent(trace_id: &str, span: u64) -> Option<String> {
-    let is_valid = trace_id.len() == 32
-        && trace_id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-        && trace_id.bytes().any(|byte| byte != b'0');
-    is_valid.then(|| format!("00-{trace_id}-{:016x}-01", span.max(1)))
 }
 
 fn value(what: &'static str, text: &str) -> Result<HeaderValue, HeaderError> {
@@ -103,18 +132,5 @@ mod tests {
     fn an_account_that_no_header_can_carry_is_an_error_and_not_left_out() {
         let error = of_principal(&principal(Some(("prod", "shop\r\nImpersonate-Group: system:masters"))));
         assert!(error.expect_err("a line break").to_string().contains("service account"));
-    }
-
-    #[test]
-    fn a_request_is_a_span_of_its_calls_trace() {
-        let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
-        assert_eq!(
-            traceparent(trace, 0xf0).as_deref(),
-            Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00000000000000f0-01")
-        );
-        assert!(traceparent(trace, 0).is_some_and(|parent| parent.contains("-0000000000000001-")), "0 is no span");
-        for invalid in ["", &"0".repeat(32), &trace.to_uppercase(), &trace[1..]] {
-            assert_eq!(traceparent(invalid, 1), None, "{invalid}");
-        }
     }
 }

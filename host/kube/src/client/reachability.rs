@@ -20,8 +20,10 @@ use tokio::time::{Instant, timeout};
 use tower::{BoxError, Service, ServiceExt as _};
 use windlass_core::retry::RetryPolicy;
 
-use crate::client::request::{HOST_AGENT, chain};
-use crate::client::transport::{TooManyWatches, was_never_sent};
+use crate::client::failure::{chain, was_never_sent};
+use crate::client::headers::HOST_AGENT;
+use crate::client::observer::{EndedRequest, RequestObserver};
+use crate::client::transport::TooManyWatches;
 
 /// So many failures in a row that each may have reached the server are an outage. A connection refused is one at once.
 const FAILURES: u32 = 3;
@@ -153,11 +155,12 @@ fn is_from_nowhere(status: StatusCode, headers: &HeaderMap) -> bool {
     gateway && !json && !headers.contains_key("audit-id")
 }
 
-/// A service whose results tell a [`Reachability`].
+/// A service whose results tell a [`Reachability`], and an observer.
 #[derive(Clone)]
 pub(crate) struct Observed<S> {
     inner: S,
     reachability: Reachability,
+    observer: RequestObserver,
     /// Where the server tells its version: nobody needs rights for that, and credentials are none of its business.
     version: Uri,
     /// Where the prober runs, whichever thread a request fails on.
@@ -169,7 +172,14 @@ impl<S> Observed<S> {
     pub(crate) fn new(inner: S, reachability: Reachability, server: &Uri) -> Self {
         let version = format!("{}/version", server.to_string().trim_end_matches('/'));
         let version = version.parse().unwrap_or_else(|_| server.clone());
-        Self { inner, reachability, version, runtime: Handle::current() }
+        let observer = RequestObserver::default();
+        Self { inner, reachability, observer, version, runtime: Handle::current() }
+    }
+
+    /// The same, which tells `observer` too. The prober's requests are not told.
+    pub(crate) fn telling(mut self, observer: &RequestObserver) -> Self {
+        self.observer = observer.clone();
+        self
     }
 }
 
@@ -188,11 +198,15 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let method = request.method().clone();
         let exchange = self.inner.call(request);
         let observed = self.clone();
         async move {
-            let waiting = PendingRequest { since: Instant::now(), report: Some(|verdict| observed.report(verdict)) };
+            let since = Instant::now();
+            let waiting = PendingRequest { since, report: Some(|verdict| observed.report(verdict)) };
             let result = exchange.await;
+            let code = result.as_ref().ok().map(Response::status);
+            observed.observer.tell(&EndedRequest { method: &method, code, took: since.elapsed() });
             waiting.end(verdict(&result));
             result
         }
@@ -345,9 +359,34 @@ mod tests {
         script: &Script,
         reachability: &Reachability,
     ) -> impl Service<Request<Body>, Response = Response<Body>, Error = BoxError> + Clone + use<> {
+        told(script, reachability, &RequestObserver::default())
+    }
+
+    fn told(
+        script: &Script,
+        reachability: &Reachability,
+        observer: &RequestObserver,
+    ) -> impl Service<Request<Body>, Response = Response<Body>, Error = BoxError> + Clone + use<> {
         let script = script.clone();
         let service = tower::service_fn(move |request| script.clone().answer(request));
-        Observed::new(service, reachability.clone(), &Uri::from_static("http://server"))
+        Observed::new(service, reachability.clone(), &Uri::from_static("http://server")).telling(observer)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_observer_hears_how_each_request_ended_and_not_of_the_probers() {
+        let (script, reachability) = (Script::new(Server::Up), Reachability::new("server"));
+        let (observer, codes) = (RequestObserver::default(), Arc::new(Mutex::new(Vec::new())));
+        let heard = codes.clone();
+        observer.observe(move |request| heard.lock().expect("no panic").push(request.code));
+        let service = told(&script, &reachability, &observer);
+        assert!(request(&service).await);
+        script.set(Server::Resets);
+        for _ in 0..FAILURES {
+            assert!(!request(&service).await);
+        }
+        script.set(Server::Up);
+        reachability.reachable().await;
+        assert_eq!(*codes.lock().expect("no panic"), [Some(StatusCode::OK), None, None, None]);
     }
 
     #[tokio::test(start_paused = true)]

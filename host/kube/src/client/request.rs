@@ -3,8 +3,8 @@
 //! [`mutate`] is the only function of the project that sends anything but GET.
 
 mod query;
+mod span;
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -16,7 +16,8 @@ use kube::client::Body;
 use kube::core::Status;
 use tokio::time::timeout;
 
-use crate::client::transport;
+use crate::client::failure::{self, chain};
+use crate::client::headers::{HOST_AGENT, RequestHeaders};
 
 pub(crate) use query::{Query, encode};
 
@@ -31,8 +32,6 @@ pub(crate) const ON_THE_WAY: Duration = Duration::from_secs(5);
 /// How long after it was sent a mutation may still be carried out. The host waits as long for the answer, so that the
 /// server gives up first; and a stop waits longer than that for the last writes.
 pub(crate) const STILL_POSSIBLE: Duration = Duration::from_secs(SERVER_GIVES_UP.as_secs() + ON_THE_WAY.as_secs());
-/// The User-Agent of what the host asks in its own name: discovery, lists and watches.
-pub(crate) const HOST_AGENT: &str = concat!("windlass/", env!("CARGO_PKG_VERSION"));
 
 /// The answer to a mutation is one object, of which etcd takes 1.5 MiB; `managedFields` may double it.
 pub(crate) const MOST_ANSWER: usize = 8 << 20;
@@ -97,20 +96,6 @@ impl RequestError {
     }
 }
 
-/// An error and its sources in one line; a source that its parent already quotes is not repeated.
-pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(error) = next {
-        let cause = error.to_string();
-        if !text.contains(&cause) {
-            let _ = write!(text, ": {cause}");
-        }
-        next = error.source();
-    }
-    text
-}
-
 /// A mutation, ready to be sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Mutation {
@@ -120,7 +105,7 @@ pub(crate) struct Mutation {
     pub(crate) content_type: &'static str,
     pub(crate) body: Bytes,
     /// The principal and the trace: [`crate::client::headers`].
-    pub(crate) headers: HeaderMap,
+    pub(crate) headers: RequestHeaders,
 }
 
 impl Mutation {
@@ -159,7 +144,7 @@ pub(crate) async fn get(client: &Client, uri: &str, limit: Duration) -> Result<S
 pub(crate) async fn get_as(
     client: &Client,
     uri: &str,
-    headers: HeaderMap,
+    headers: RequestHeaders,
     most: usize,
     limit: Duration,
 ) -> Result<String, RequestError> {
@@ -171,13 +156,16 @@ pub(crate) async fn get_in_form(
     client: &Client,
     uri: &str,
     accept: &'static str,
-    headers: HeaderMap,
+    headers: RequestHeaders,
     most: usize,
     limit: Duration,
 ) -> Result<String, RequestError> {
+    let mut span = span::begin(&headers, &Method::GET, uri);
     let request = with(Request::get(uri), headers).header(ACCEPT, accept);
     let exchange = async { read(send(client, request, Bytes::new()).await?, most).await };
-    timeout(limit, exchange).await.unwrap_or(Err(RequestError::TimedOut { after: limit }))
+    let result = timeout(limit, exchange).await.unwrap_or(Err(RequestError::TimedOut { after: limit }));
+    span::end(&mut span, &result, |_| None);
+    result
 }
 
 /// GETs `uri` in the name of whom `headers` say, whatever form it has, and reads the first `most` bytes of the answer, or
@@ -185,14 +173,17 @@ pub(crate) async fn get_in_form(
 pub(crate) async fn get_beginning(
     client: &Client,
     uri: &str,
-    headers: HeaderMap,
+    headers: RequestHeaders,
     most: usize,
     limit: Duration,
 ) -> Result<Vec<u8>, RequestError> {
+    let mut span = span::begin(&headers, &Method::GET, uri);
     // What kubectl asks for: errors come as JSON.
     let request = with(Request::get(uri), headers).header(ACCEPT, "application/json, */*");
     let exchange = async { read_beginning(send(client, request, Bytes::new()).await?, most).await };
-    timeout(limit, exchange).await.unwrap_or(Err(RequestError::TimedOut { after: limit }))
+    let result = timeout(limit, exchange).await.unwrap_or(Err(RequestError::TimedOut { after: limit }));
+    span::end(&mut span, &result, |_| None);
+    result
 }
 
 /// GETs `uri` in a form that `accept` allows, and reads the whole answer into `buffer` within `limit`. For answers of
@@ -225,6 +216,7 @@ pub(crate) async fn watch(client: &Client, uri: &str, accept: &str, limit: Durat
 
 /// Sends `mutation` and reads the whole answer, of at most [`MOST_ANSWER`] bytes, within `limit`.
 pub(crate) async fn mutate(client: &Client, mutation: Mutation, limit: Duration) -> Result<Answer, RequestError> {
+    let mut span = span::begin(&mutation.headers, &mutation.method, &mutation.uri);
     let request = Request::builder().method(mutation.method).uri(mutation.uri);
     let request =
         with(request, mutation.headers).header(ACCEPT, "application/json").header(CONTENT_TYPE, mutation.content_type);
@@ -234,12 +226,14 @@ pub(crate) async fn mutate(client: &Client, mutation: Mutation, limit: Duration)
         let warnings = response.headers().get_all(WARNING).iter().filter_map(warning_text).collect();
         Ok(Answer { code, warnings, text: read(response, MOST_ANSWER).await? })
     };
-    timeout(limit, exchange).await.unwrap_or(Err(RequestError::TimedOut { after: limit }))
+    let result = timeout(limit, exchange).await.unwrap_or(Err(RequestError::TimedOut { after: limit }));
+    span::end(&mut span, &result, |answer| Some(answer.code));
+    result
 }
 
-fn with(mut request: http::request::Builder, headers: HeaderMap) -> http::request::Builder {
+fn with(mut request: http::request::Builder, headers: RequestHeaders) -> http::request::Builder {
     if let Some(all) = request.headers_mut() {
-        all.extend(headers);
+        all.extend(headers.map);
     }
     request
 }
@@ -256,7 +250,7 @@ async fn send(client: &Client, request: http::request::Builder, body: Bytes) -> 
 fn was_never_sent(error: &kube::Error) -> bool {
     match error {
         kube::Error::Auth(_) | kube::Error::HttpError(_) => true,
-        kube::Error::Service(error) => transport::was_never_sent(&**error),
+        kube::Error::Service(error) => failure::was_never_sent(&**error),
         _ => false,
     }
 }
@@ -414,7 +408,7 @@ mod tests {
             let mut query = Query::default();
             query.add("fieldManager", "timeout=15s");
             query.add("timeout", SERVER_TIMEOUT);
-            let (method, body, headers) = (Method::POST, Bytes::new(), HeaderMap::new());
+            let (method, body, headers) = (Method::POST, Bytes::new(), RequestHeaders::default());
             let mut mutation = Mutation { method, uri: query.onto("/a"), content_type: "", body, headers };
             mutation.end_within(limit);
             mutation.uri

@@ -29,6 +29,7 @@ use rustix::process::{Resource, getrlimit};
 use tokio::time::{Instant, timeout};
 use tower::{BoxError, Service, ServiceBuilder};
 
+use crate::client::observer::RequestObserver;
 use crate::client::reachability::{Observed, Reachability};
 
 /// As Go's HTTP/2 transport: one stream may be 4 MiB ahead of its reader.
@@ -77,8 +78,14 @@ impl Default for Tuning {
     }
 }
 
-/// A client like `Client::try_from(config)`, on a [`Transport`]. What it learns about the server goes to `reachability`.
-pub(crate) fn client(config: &Config, tuning: Tuning, reachability: &Reachability) -> Result<Client, kube::Error> {
+/// A client like `Client::try_from(config)`, on a [`Transport`]. What it learns about the server goes to `reachability`, and how each
+/// request ended to `observer`.
+pub(crate) fn client(
+    config: &Config,
+    tuning: Tuning,
+    reachability: &Reachability,
+    observer: &RequestObserver,
+) -> Result<Client, kube::Error> {
     if config.proxy_url.is_some() {
         // Built without kube's features for proxies: it says so.
         return Client::try_from(config.clone());
@@ -89,14 +96,8 @@ pub(crate) fn client(config: &Config, tuning: Tuning, reachability: &Reachabilit
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
-        .service(Observed::new(transport, reachability.clone(), &config.cluster_url));
+        .service(Observed::new(transport, reachability.clone(), &config.cluster_url).telling(observer));
     Ok(Client::new(service, config.default_namespace.clone()))
-}
-
-/// Whether an error of this transport is certain to mean that no byte of the request has left. A stream that the server
-/// refused, or that it ended a connection before, was not processed either, but counts as sent: the safe side.
-pub(crate) fn was_never_sent(error: &(dyn Error + 'static)) -> bool {
-    error.downcast_ref::<legacy::Error>().is_some_and(legacy::Error::is_connect)
 }
 
 /// A watch has no connection left to it. The request was not sent, and nothing is known of the server by it.
@@ -426,7 +427,7 @@ mod tests {
 
         fn client(&self, tuning: Tuning) -> Client {
             let config = Config::new(format!("http://{}", self.address).parse().expect("a URL"));
-            client(&config, tuning, &Reachability::always()).expect("a client")
+            client(&config, tuning, &Reachability::always(), &RequestObserver::default()).expect("a client")
         }
 
         fn connections(&self) -> usize {

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::Instant;
 use windlass_core::compact::Version;
 use windlass_core::freshness::Evidence;
 use windlass_core::object::Object;
@@ -53,6 +54,8 @@ pub(crate) struct Feed {
     hurry: Notify,
     /// A list was asked for by force, at this stamp.
     wanted: watch::Sender<Option<Stamp>>,
+    /// When the server has last told something.
+    heard: Mutex<Option<Instant>>,
     /// When the last proof of freshness began, and how it ended. Held while one runs.
     proven: tokio::sync::Mutex<Option<(Stamp, Evidence)>>,
     /// The dictionary for texts that did not come in a list.
@@ -151,6 +154,7 @@ impl Feed {
             subscribers: watch::Sender::default(),
             hurry: Notify::new(),
             wanted: watch::Sender::default(),
+            heard: Mutex::default(),
             proven: tokio::sync::Mutex::default(),
             dictionary: OnceLock::new(),
         }
@@ -232,6 +236,7 @@ impl Feed {
             contents.set_gone();
             contents.epoch()
         });
+        *self.heard() = None;
         let was_gone = self.status.borrow().gone;
         self.status.send_modify(|status| {
             status.synced = false;
@@ -268,7 +273,17 @@ impl Feed {
     /// Its figures now.
     pub(crate) fn figures(&self) -> InformerFigures {
         let (watch, status) = (self.spec.clone(), self.status.borrow().clone());
-        InformerFigures { watch, objects: self.store.len(), bytes: self.store.bytes(), status }
+        let silence = self.heard().map(|heard| heard.elapsed());
+        InformerFigures { watch, objects: self.store.len(), bytes: self.store.bytes(), status, silence }
+    }
+
+    /// The server has told something just now.
+    pub(crate) fn hears(&self) {
+        *self.heard() = Some(Instant::now());
+    }
+
+    fn heard(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether anybody can afford a cache of `bytes`; for a list that is still coming in.

@@ -15,7 +15,7 @@ use windlass_core::progress::Stamp;
 use windlass_core::watch::WatchSpec;
 
 use self::log::TroubleLog;
-use self::trouble::{can_resume, is_refusal, not_before, retry_after, watch_seconds};
+use self::trouble::{can_resume, is_refusal, list_reason, not_before, retry_after, watch_seconds};
 use crate::backoff::Backoff;
 use crate::client::reachability::Reachability;
 use crate::client::request::{Line, Lines};
@@ -25,7 +25,7 @@ use crate::informer::feed::{CompleteList, Feed};
 use crate::informer::listing::{self, Collector, From};
 use crate::informer::notice::Notice;
 use crate::informer::parse::ObjectParser;
-use crate::informer::status::InformerOptions;
+use crate::informer::status::{InformerOptions, ListReason};
 
 /// For the beginning of a watch's answer.
 const WATCH_START: Duration = Duration::from_secs(30);
@@ -62,6 +62,8 @@ pub(crate) struct Follower {
     streaming: bool,
     /// The last list that came so went wrong: the next one comes in pages.
     spoilt: bool,
+    /// Why the next list is made. None: none is due.
+    due: Option<ListReason>,
     /// When the last list was taken over.
     listed_at: Option<Instant>,
     /// How often in a row the server has said that it has not come to the cache's version.
@@ -94,6 +96,8 @@ impl Follower {
     ) -> Self {
         let InformerOptions { streaming_lists: streaming, reachability, cold_after, silence, .. } = options;
         let packing = cold_after.is_some();
+        // One of the same feed has panicked, if there was a list.
+        let due = if feed.store().is_synced() { ListReason::Distrusted } else { ListReason::First };
         Self {
             client,
             discovery,
@@ -105,6 +109,7 @@ impl Follower {
             log: TroubleLog::new(),
             streaming,
             spoilt: false,
+            due: Some(due),
             listed_at: None,
             ahead: 0,
         }
@@ -123,6 +128,7 @@ impl Follower {
         loop {
             if relist_due(Arc::clone(&self.feed), self.listed_at).now_or_never().is_some() {
                 resume = None;
+                self.due.get_or_insert(ListReason::Asked);
             }
             let step = match resume {
                 None if self.streaming && !self.spoilt => self.stream(&mut parser).await,
@@ -130,6 +136,9 @@ impl Follower {
                 Some(version) => self.watch(version, &mut parser).await,
             };
             resume = step.resume;
+            if resume.is_none() {
+                self.due.get_or_insert_with(|| list_reason(step.failure.as_ref()));
+            }
             match step.failure {
                 None => {}
                 Some(InformerError::OverBudget(over)) => return over,
@@ -188,6 +197,10 @@ impl Follower {
     fn take_list(&mut self, listed: CompleteList) -> Result<Version, InformerError> {
         let version = listed.version.clone();
         tracing::debug!(watch = %self.spec, objects = listed.objects.len(), %version, "listed");
+        if let Some(reason) = self.due.take() {
+            self.feed.update_status(|status| status.lists_by_reason[reason as usize] += 1);
+        }
+        self.feed.hears();
         self.feed.replace(listed).map_err(InformerError::OverBudget)?;
         self.spoilt = false;
         self.listed_at = Some(Instant::now());
@@ -285,7 +298,9 @@ impl Follower {
 
     /// Takes over one line; returns the version that it brought the store to.
     fn take(&self, line: &[u8], parser: &mut ObjectParser) -> Result<Version, InformerError> {
-        let (version, taken) = match Notice::read(line, parser)? {
+        let notice = Notice::read(line, parser)?;
+        self.feed.hears();
+        let (version, taken) = match notice {
             Notice::Applied(object) if self.feed.is_late(&object) => {
                 let header = &object.header;
                 return Err(InformerError::Disordered { key: header.key.clone(), version: header.version.clone() });

@@ -6,8 +6,11 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
+use windlass_core::conditions::Conditions;
 use windlass_core::labels::Labels;
 use windlass_core::object::{ObjectKind, OwnerReference};
+
+use crate::informer::conditions::ReadConditions;
 
 /// Never forget below so many entries.
 const FIRST_SWEEP: usize = 1024;
@@ -20,6 +23,7 @@ pub(crate) struct Interner {
     strings: HashTable<Arc<str>>,
     labels: HashTable<Labels>,
     owners: HashTable<Arc<[OwnerReference]>>,
+    conditions: HashTable<Conditions>,
     /// The number of entries at which the next sweep is due.
     sweep_at: usize,
 }
@@ -93,6 +97,30 @@ impl Interner {
         new
     }
 
+    /// `read` is as `conditions::read` answers.
+    pub(crate) fn conditions(&mut self, (read, left_out): &ReadConditions<'_>) -> Conditions {
+        if read.is_empty() && *left_out == 0 {
+            return Conditions::default();
+        }
+        let hash = hash_pairs(&self.hasher, read.iter().map(|(name, status)| (&**name, status.as_str())));
+        let is_same = |known: &Conditions| {
+            let pairs = known.iter().map(|(name, status)| (&**name, *status));
+            known.left_out() == *left_out
+                && known.iter().len() == read.len()
+                && pairs.eq(read.iter().map(|(name, status)| (&**name, *status)))
+        };
+        if let Some(found) = self.conditions.find(hash, is_same) {
+            return found.clone();
+        }
+        let kept = read.iter().map(|(name, status)| (self.string(name), *status)).collect();
+        let new = Conditions::new(kept, *left_out);
+        self.sweep_when_due();
+        self.conditions.insert_unique(hash, new.clone(), |known| {
+            hash_pairs(&self.hasher, known.iter().map(|(name, status)| (&**name, status.as_str())))
+        });
+        new
+    }
+
     fn owner(&mut self, owner: &BorrowedOwner<'_>) -> OwnerReference {
         OwnerReference {
             kind: ObjectKind::new(self.string(&owner.api_version), self.string(&owner.kind)),
@@ -105,11 +133,12 @@ impl Interner {
     /// Forgets what only this interner holds, when there is twice as much as after the last time. Sets before strings,
     /// as they hold some.
     fn sweep_when_due(&mut self) {
-        let size = |this: &Self| this.strings.len() + this.labels.len() + this.owners.len();
+        let size = |this: &Self| this.strings.len() + this.labels.len() + this.owners.len() + this.conditions.len();
         if size(self) < self.sweep_at.max(FIRST_SWEEP) {
             return;
         }
         self.labels.retain(|labels| !labels.is_unshared());
+        self.conditions.retain(|conditions| !conditions.is_unshared());
         self.owners.retain(|owners| Arc::strong_count(owners) > 1);
         self.strings.retain(|string| Arc::strong_count(string) > 1);
         self.sweep_at = 2 * size(self);
@@ -127,6 +156,8 @@ fn hash_uids<'a>(hasher: &DefaultHashBuilder, uids: impl Iterator<Item = &'a str
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::conditions::ConditionStatus;
+
     use super::*;
 
     fn pair(key: &str, value: &str) -> (Cow<'static, str>, Cow<'static, str>) {
@@ -141,6 +172,10 @@ mod tests {
         assert_eq!(labels, interner.labels(&[pair("app", "web"), pair("tier", "front")]));
         assert!(!labels.is_unshared());
         assert_ne!(labels, interner.labels(&[pair("app", "web")]));
+        let ready = |status| (vec![("Ready".into(), status)], 0);
+        let conditions = interner.conditions(&ready(ConditionStatus::True));
+        assert!(conditions.is_shared_with(&interner.conditions(&ready(ConditionStatus::True))));
+        assert_ne!(conditions, interner.conditions(&ready(ConditionStatus::False)));
     }
 
     #[test]
@@ -158,8 +193,9 @@ mod tests {
         for number in 0..100_000 {
             interner.labels(&[pair("number", &number.to_string())]);
             interner.string(&number.to_string());
+            interner.conditions(&(vec![(number.to_string().into(), ConditionStatus::True)], 0));
         }
-        assert!(interner.strings.len() + interner.labels.len() < 3 * FIRST_SWEEP);
+        assert!(interner.strings.len() + interner.labels.len() + interner.conditions.len() < 3 * FIRST_SWEEP);
         assert!(Arc::ptr_eq(&held, &interner.string("held")));
     }
 }

@@ -15,6 +15,7 @@ use windlass_core::compact::{Uid, Version};
 use windlass_core::object::{Header, Object, ObjectKey, ObjectKind};
 use windlass_core::watch::{Projection, WatchSpec};
 
+use crate::informer::conditions;
 use crate::informer::intern::{BorrowedOwner, Interner};
 use crate::informer::pointer::{PointerError, PointerTree};
 
@@ -49,6 +50,8 @@ struct ParsedObject<'a> {
     kind: Option<&'a RawValue>,
     #[serde(borrow)]
     metadata: Option<ParsedMetadata<'a>>,
+    #[serde(borrow)]
+    status: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -174,10 +177,10 @@ impl ObjectParser {
         if let Some(tree) = &self.kept {
             kept = tree.select(&kept)?.into();
         }
-        Ok(Object::new(self.header(metadata)?, kept))
+        Ok(Object::new(self.header(metadata, top.status)?, kept))
     }
 
-    fn header(&mut self, metadata: ParsedMetadata<'_>) -> Result<Header, ParseError> {
+    fn header(&mut self, metadata: ParsedMetadata<'_>, status: Option<&RawValue>) -> Result<Header, ParseError> {
         let namespace = (!metadata.namespace.is_empty()).then(|| self.interner.string(&metadata.namespace));
         let owners: Vec<_> =
             metadata.owner_references.unwrap_or_default().into_iter().map(ParsedOwner::borrowed).collect();
@@ -189,6 +192,7 @@ impl ObjectParser {
             labels: metadata.labels.map(|Pairs(pairs)| self.interner.labels(&pairs)).unwrap_or_default(),
             owners: self.interner.owners(&owners),
             own_fields: own_fields(metadata.managed_fields)?,
+            conditions: status.map(|status| self.interner.conditions(&conditions::read(status))).unwrap_or_default(),
             deleting: metadata.deletion_timestamp.is_some(),
         })
     }

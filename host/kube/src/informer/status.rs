@@ -21,6 +21,8 @@ pub struct InformerStatus {
     pub error: Option<Arc<InformerError>>,
     /// How many complete lists were taken over.
     pub lists: u64,
+    /// The same by reason, in the order of [`ListReason::ALL`].
+    pub lists_by_reason: [u64; 6],
     /// How many lists, events and half lines could not be read, or came out of order.
     pub malformed: u64,
     /// How often the server has gone back to an older state, as after a restored backup, or has ceased to serve the kind:
@@ -28,6 +30,42 @@ pub struct InformerStatus {
     pub epoch: u64,
     /// How often the informer's own task has panicked.
     pub panics: u64,
+}
+
+/// The reason why an informer has listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListReason {
+    /// It had no list, or the kind was not served.
+    First,
+    /// Somebody wanted proof that the cache is fresh.
+    Asked,
+    /// The server's history did not reach back to where the watch was to go on.
+    Expired,
+    /// The server refused to let the watch go on.
+    Refused,
+    /// The server went back to an older state, as after a restored backup.
+    WentBack,
+    /// The server sent what cannot be trusted, or the informer panicked over it.
+    Distrusted,
+}
+
+impl ListReason {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::First, Self::Asked, Self::Expired, Self::Refused, Self::WentBack, Self::Distrusted];
+
+    /// The label of metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Asked => "asked",
+            Self::Expired => "expired",
+            Self::Refused => "refused",
+            Self::WentBack => "went-back",
+            Self::Distrusted => "distrusted",
+        }
+    }
 }
 
 /// One cache at one moment.
@@ -41,6 +79,8 @@ pub struct InformerFigures {
     pub bytes: usize,
     /// How the informer is doing.
     pub status: InformerStatus,
+    /// How long the API server has told nothing: no event, no bookmark, no list. None: it has told nothing yet.
+    pub silence: Option<Duration>,
 }
 
 /// How informers work.

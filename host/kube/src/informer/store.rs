@@ -19,6 +19,7 @@ use windlass_core::watch::IndexSource;
 pub(crate) use self::contents::Contents;
 use self::observers::Observers;
 use crate::discovery::Resource;
+use crate::informer::conditions::ConditionCounts;
 
 /// A reader of one watch's objects. Cheap to clone.
 #[derive(Clone)]
@@ -119,6 +120,12 @@ impl Store {
         self.read().whole_bytes()
     }
 
+    /// How many objects have which conditions. What it costs depends on how many types there are, not on how many objects.
+    #[must_use]
+    pub fn conditions(&self) -> ConditionCounts {
+        self.read().conditions()
+    }
+
     /// The `resourceVersion` up to which all changes are in the store and its indexes. None: there was no complete list.
     #[must_use]
     pub fn version(&self) -> Option<Version> {
@@ -130,6 +137,11 @@ impl Store {
         let contents = self.read();
         let is_later = |version: &&Version| contents.compare(version, other) == Some(Ordering::Greater);
         contents.version().filter(is_later).cloned()
+    }
+
+    /// Whether there is a complete list.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.read().is_synced()
     }
 
     /// Whether versions of the resource compare, and not merely look as if they did.

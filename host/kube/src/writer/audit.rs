@@ -1,4 +1,4 @@
-//! One line a mutation: who did what to which object, for whom, and how it ended; and the counts of the same. Of what a
+//! One line a mutation, at debug level, as the host tells of calls: who did what to which object, for whom, and how it ended; and the counts of the same. Of what a
 //! read-only host withholds, the line says what it would have done.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -105,15 +105,21 @@ impl Audit<'_> {
     /// Writes how it ended.
     pub(crate) fn ended(&self, outcome: WriteOutcome, code: Option<u16>, took: Duration) {
         self.counts.count(outcome);
-        self.line(code, outcome.as_str(), None, took, "mutation");
+        let (name, settled) = (outcome.as_str(), None::<&str>);
+        if outcome == WriteOutcome::Unknown {
+            line!(info, self, took, code, outcome = name, settled, "mutation");
+        } else {
+            line!(debug, self, took, code, outcome = name, settled, "mutation");
+        }
     }
 
     /// Writes how one that was unknown has settled.
     pub(crate) fn settled(&self, settlement: Settlement, took: Duration) {
-        self.line(None, WriteOutcome::Unknown.as_str(), Some(settlement.as_str()), took, "mutation settled");
+        let (code, outcome, settled) = (None::<u16>, WriteOutcome::Unknown.as_str(), settlement.as_str());
+        line!(info, self, took, code, outcome, settled, "mutation settled");
     }
 
-    /// Writes what one would have done that a read-only host has withheld; at debug level, if that is no news.
+    /// Writes what one would have done that a read-only host has withheld; at trace level, if that is no news.
     pub(crate) fn withheld(&self, write: &WithheldWrite, is_news: bool, code: Option<u16>, took: Duration) {
         self.counts.count(WriteOutcome::Withheld);
         let outcome = WriteOutcome::Withheld.as_str();
@@ -122,12 +128,8 @@ impl Audit<'_> {
         if is_news {
             line!(info, self, took, code, outcome, would, %difference, unjudged, "mutation withheld");
         } else {
-            line!(debug, self, took, code, outcome, would, %difference, unjudged, "mutation withheld");
+            line!(trace, self, took, code, outcome, would, %difference, unjudged, "mutation withheld");
         }
-    }
-
-    fn line(&self, code: Option<u16>, outcome: &str, settled: Option<&str>, took: Duration, message: &str) {
-        line!(info, self, took, code, outcome, settled, "{message}");
     }
 }
 

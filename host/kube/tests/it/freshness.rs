@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 use windlass_core::freshness::{Evidence, Proof};
 use windlass_core::watch::WatchSpec;
-use windlass_kube::{Discovery, Informers, Subscription};
+use windlass_kube::{Discovery, Informers, ListReason, Subscription};
 
 use crate::informer::events;
 use crate::script::{Asked, Reply, Script, line, list, pod, pods};
@@ -248,6 +248,7 @@ async fn a_list_by_force_is_made_once_for_all_who_asked_and_not_too_often() {
     assert!(began.elapsed() >= Duration::from_secs(9), "{:?}", began.elapsed());
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(subscription.status().lists, 2);
+    assert_eq!(subscription.status().lists_by_reason[ListReason::Asked as usize], 1);
     assert!(!informers.relist(&WatchSpec { namespace: Some("other".into()), ..pods() }));
 }
 

@@ -4,7 +4,7 @@ use serde_json::json;
 use tokio::time::{Instant, timeout};
 use windlass_core::object::ObjectKind;
 use windlass_core::watch::{Tombstone, WatchEvent, WatchSpec};
-use windlass_kube::{Discovery, DiscoveryError, InformerError, Informers, Subscription};
+use windlass_kube::{Discovery, DiscoveryError, InformerError, Informers, ListReason, Subscription};
 
 use crate::script::{Reply, Script, brief, key, line, list, pod, pods};
 
@@ -129,6 +129,29 @@ async fn an_expired_version_leads_to_a_list_that_is_compared_with_the_store() {
     assert_eq!(events(&mut subscription, 5).await, ["?gone@3", "changed@2>12", "?reborn@4", "reborn@14", "new@15"]);
     nothing_more(&mut subscription).await;
     assert_eq!(subscription.store().len(), 4);
+    assert_eq!(reasons(&subscription), ["first", "expired"]);
+}
+
+/// Why lists were made, in the order of all reasons.
+fn reasons(subscription: &Subscription) -> Vec<&'static str> {
+    let counts = subscription.status().lists_by_reason;
+    let of = |reason: ListReason| {
+        std::iter::repeat_n(reason.as_str(), usize::try_from(counts[reason as usize]).expect("few"))
+    };
+    ListReason::ALL.into_iter().flat_map(of).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_known_how_long_the_server_has_told_nothing() {
+    let script = Script::default().lists([list(10, &[pod("a", "u", 5)])]);
+    let informers = informers(&script);
+    assert!(informers.figures().is_empty());
+    let subscription = informers.subscribe(pods());
+    assert_eq!(informers.figures()[0].silence, None);
+    assert!(subscription.synced().await);
+    tokio::time::advance(Duration::from_secs(40)).await;
+    let silence = informers.figures()[0].silence.expect("a list has come");
+    assert!((40..45).contains(&silence.as_secs()), "{silence:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -151,6 +174,7 @@ async fn garbage_leads_to_a_list_and_is_counted() {
         let mut subscription = informers.subscribe(pods());
         assert_eq!(events(&mut subscription, 1).await, ["a@15"], "{garbage:?}");
         assert_eq!((subscription.status().malformed, subscription.status().lists), (1, 2), "{garbage:?}");
+        assert_eq!(reasons(&subscription), ["first", "distrusted"], "{garbage:?}");
     }
 }
 

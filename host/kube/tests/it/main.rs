@@ -23,6 +23,7 @@ mod review;
 mod script;
 mod settling;
 mod sweep;
+mod token_review;
 mod unstored;
 mod withhold;
 mod write_budget;

@@ -339,6 +339,7 @@ pub(crate) fn call_with(rules: Vec<Rule>) -> CallContext {
         primary_key: key("shop"),
         primary: Some(object_of("shop", "u-shop")),
         trace_id: "0".repeat(32).into(),
+        trace: <_>::default(),
         triggers: Triggers::default(),
         hold: windlass_core::settle::Hold::detached(),
         overlay: windlass_core::overlay::Overlay::default(),
@@ -386,6 +387,7 @@ pub(crate) fn object_of(name: &str, uid: &str) -> Object {
         labels: windlass_core::labels::Labels::default(),
         owners: Arc::default(),
         own_fields: None,
+        conditions: windlass_core::conditions::Conditions::default(),
         deleting: false,
     };
     Object::new(header, text)

@@ -11,6 +11,8 @@ use super::scoped::{Granted, ScopedRule, WATCH};
 use super::{Rights, RightsScope, RoleRule};
 use crate::asks::{ClusterNames, ResourceName, watches};
 
+const AUTHORIZATION: &str = "authorization.k8s.io";
+const ACCESS_REVIEWS: &str = "subjectaccessreviews";
 const CRD_GROUP: &str = "apiextensions.k8s.io";
 const CRDS: &str = "customresourcedefinitions";
 /// Where the API server keeps the Events about objects without a namespace.
@@ -26,6 +28,8 @@ pub struct RightsOptions {
     pub only: Option<String>,
     /// The namespace of its leases. None: it uses none.
     pub leases: Option<String>,
+    /// Its admin address answers holders of tokens, about which it asks the cluster.
+    pub reviews_tokens: bool,
 }
 
 /// One plugin of the host.
@@ -130,10 +134,15 @@ pub fn derive(options: &RightsOptions, plugins: &[RightsSource<'_>]) -> Result<H
 }
 
 /// The rights of a host without plugins. It follows the definitions of kinds, and asks who serves a group: both are hints to it.
+/// If its admin address answers holders of tokens, it has these reviewed.
 fn of_host(options: &RightsOptions) -> Rights {
     let mut rights = Rights::default();
     rights.add(RightsScope::Cluster, RoleRule::new(CRD_GROUP, CRDS, &WATCH));
     rights.add(RightsScope::Cluster, RoleRule::new("apiregistration.k8s.io", "apiservices", &["get"]));
+    if options.reviews_tokens {
+        rights.add(RightsScope::Cluster, of_role(Role::Reviews, "authentication.k8s.io", "tokenreviews"));
+        rights.add(RightsScope::Cluster, of_role(Role::Reviews, AUTHORIZATION, ACCESS_REVIEWS));
+    }
     if let Some(namespace) = &options.leases {
         let scope = RightsScope::Namespace(namespace.clone());
         rights.add(scope.clone(), of_role(Role::Lease, "coordination.k8s.io", "leases"));
@@ -190,7 +199,7 @@ impl PluginWork<'_> {
         self.host.add(RightsScope::Namespace(account.namespace.to_string()), user);
         let groups = RoleRule::new("", "groups", &["impersonate"]).named(account.groups());
         self.host.add(RightsScope::Cluster, groups);
-        let reviews = of_role(Role::Reviews, "authorization.k8s.io", "subjectaccessreviews");
+        let reviews = of_role(Role::Reviews, AUTHORIZATION, ACCESS_REVIEWS);
         self.host.add(RightsScope::Cluster, reviews);
     }
 

@@ -122,7 +122,7 @@ fn lines(rights: &Rights) -> Vec<String> {
 
 #[test]
 fn a_host_without_plugins_follows_kinds_and_has_leases() {
-    let options = RightsOptions { only: None, leases: Some("windlass".to_owned()) };
+    let options = RightsOptions { leases: Some("windlass".to_owned()), ..RightsOptions::default() };
     let rights = derive(&options, &[]).expect("nothing to find out");
     let expected = [
         "windlass: create,patch events of events.k8s.io",
@@ -134,6 +134,14 @@ fn a_host_without_plugins_follows_kinds_and_has_leases() {
     };
     assert_eq!((role.kind(), binding.kind()), ("ClusterRole", "ClusterRoleBinding"));
     assert!(matches!(&role.content, RoleContent::Rules(rules) if rules.len() == 2), "{role:?}");
+}
+
+#[test]
+fn a_host_that_answers_holders_of_tokens_may_have_these_reviewed() {
+    let rights = derive(&RightsOptions { reviews_tokens: true, ..RightsOptions::default() }, &[]).expect("no plugins");
+    let expected =
+        ["*: create subjectaccessreviews of authorization.k8s.io", "*: create tokenreviews of authentication.k8s.io"];
+    assert_eq!(lines(&rights.host), expected);
 }
 
 #[test]
@@ -177,7 +185,7 @@ fn a_policy_that_names_namespaces_makes_rights_there_and_nowhere_else() {
 fn the_only_namespace_of_a_host_narrows_what_is_in_namespaces() {
     let nodes = json!({"permissions": [{"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["get"]}]});
     let of_cluster = Rule { cluster: true, ..everything() };
-    let options = RightsOptions { only: Some("prod".to_owned()), leases: None };
+    let options = RightsOptions { only: Some("prod".to_owned()), ..RightsOptions::default() };
     let setting = Setting { options, ..Setting::under(vec![of_cluster]) };
     let found = setting.host(&manifest(&nodes));
     assert!(
@@ -264,7 +272,7 @@ fn what_cannot_be_resolved_is_an_error_and_never_a_guess() {
     let permission = json!({"permissions": [{"apiGroups": ["other.com"], "resources": ["gadgets"], "verbs": ["get"]}]});
     let permission = manifest(&permission);
     assert!(Setting::default().derive(&permission).is_ok(), "in a role of the cluster it does not matter");
-    let options = RightsOptions { only: Some("prod".to_owned()), leases: None };
+    let options = RightsOptions { only: Some("prod".to_owned()), ..RightsOptions::default() };
     let error = Setting { options, ..Setting::default() }.derive(&permission).expect_err("where?").to_string();
     assert!(error.contains("gadgets.other.com") && error.contains("cluster-scoped"), "{error}");
 }

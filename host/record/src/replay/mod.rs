@@ -156,6 +156,7 @@ fn context(plugin: &Plugin, recorded: &RecordedRequest) -> Arc<CallContext> {
         primary: None,
         triggers,
         trace_id: recorded.trace_id.as_str().into(),
+        trace: <_>::default(),
         hold: Hold::detached(),
         overlay: Overlay::default(),
         cpu_permit: CpuPermit::default(),

@@ -147,6 +147,7 @@ mod tests {
             labels: [].into_iter().collect(),
             owners: [].into(),
             own_fields: None,
+            conditions: windlass_core::conditions::Conditions::default(),
             deleting: false,
         };
         Object::new(header, "{}")

@@ -40,6 +40,7 @@ use crate::dispatch::ports::waited_for;
 use crate::dispatch::route::{Route, Stores};
 use crate::dispatch::shadow::{Backlog, NextCallee, ShadowCaller};
 use crate::dispatch::sink::KeySink;
+use crate::dispatch::traced::traced;
 use crate::observe::metrics::counted;
 use crate::observe::status::ControllerState;
 use crate::phases::Phases;
@@ -230,6 +231,7 @@ impl Controller {
             workers: Workers::new(self.workers.clone(), self.handover.workers.clone()),
             dropped: phases.dropping(),
             panics: self.parts.host.panics.clone(),
+            tracer: self.parts.host.tracer.clone(),
         }
     }
 
@@ -263,6 +265,9 @@ impl Controller {
             gate.doubt(if self.handover.was_replaced() { Vec::new() } else { left });
             gate
         });
+        if self.parts.host.tracer.is_some() {
+            gate.time_holds();
+        }
         let caches = watches.iter().map(ToString::to_string).collect();
         self.handover.reporter.show(&self.report, |status| status.holds_by(&gate, caches));
         Some(gate)
@@ -307,7 +312,8 @@ impl Controller {
         };
         let host = &self.parts.host;
         let counted = counted(ports, &host.metrics, self.parts.plugin.name(), host.read_only);
-        waited_for(counted, &Handle::current())
+        let ports = waited_for(counted, &Handle::current());
+        if host.tracer.is_some() { traced(ports) } else { ports }
     }
 
     /// Makes the calls of the next version, on the caches of this one.

@@ -55,8 +55,8 @@ impl Dispatch {
         }
     }
 
-    /// Carries out what the outcome of a call means for its key.
-    pub(super) fn settle_key(&self, key: &ObjectKey, called: &Called, context: &CallContext) {
+    /// Carries out what the outcome of a call means for its key. Returns how the call ended for it.
+    pub(super) fn settle_key(&self, key: &ObjectKey, called: &Called, context: &CallContext) -> CallEnd {
         let result = &called.result;
         let decision = outcome::decide(result, &self.primary.kind, key);
         self.tell_denial(result, context);
@@ -72,7 +72,7 @@ impl Dispatch {
                 self.status.withheld.done(key, &context.trace_id);
             }
         }
-        let error = describe(result);
+        let error = result.failure();
         let end = match decision {
             Decision::Leave(again) => {
                 self.memory().keep_triggers(key, &context.triggers);
@@ -107,12 +107,13 @@ impl Dispatch {
             Decision::Retry { retry, at_least } => self.retry(key, retry, at_least, &error, context),
         };
         self.status.calls.ended(key, KeyCallEnd { end, error: &error, context });
+        end
     }
 
     /// Records how a call about `key` ended, by which its generation is judged.
     fn judge(&self, key: &ObjectKey, result: &CallResult, decision: &Decision) {
         let failed_before = self.memory().had_failed(key);
-        let failure = probation::own_failure(result, decision, failed_before).map(|kind| (kind, describe(result)));
+        let failure = probation::own_failure(result, decision, failed_before).map(|kind| (kind, result.failure()));
         let subject = (self.controller.clone(), key.clone());
         let others_at_work = || self.queue.processing().iter().any(|other| other != key);
         self.record.called(&subject, failure.as_ref().map(|(kind, text)| (*kind, text.as_str())), others_at_work);
@@ -147,6 +148,17 @@ impl Dispatch {
         }
     }
 
+    /// A line for each call that wrote something; for the others, which are most, at debug level.
+    pub(super) fn tell_call(&self, key: &ObjectKey, called: &Called, elapsed: Duration) {
+        let (writes, written) = self.status.calls.written(key);
+        let Called { cpu, result, .. } = called;
+        if writes > 0 {
+            tracing::info!(target: LOG, ?elapsed, ?cpu, ?result, writes, written, "called");
+        } else {
+            tracing::debug!(target: LOG, ?elapsed, ?cpu, ?result, "called");
+        }
+    }
+
     /// A sick server fails the calls of hundreds of keys, and a line for each would hide all others.
     fn tell_failure(&self, error: &str, attempt: u32, retry_in: Duration) {
         let Some(unsaid) = self.status.failure_line() else {
@@ -169,13 +181,5 @@ impl Dispatch {
         );
         let context = self.context(key, self.primaries.get(key), &trace_id, Hold::detached(), CpuPermit::default());
         self.ports.events.warn(&context, "ExpectationExpired", note);
-    }
-}
-
-fn describe(result: &CallResult) -> String {
-    match result {
-        CallResult::Failed(failures) => outcome::summary(failures),
-        CallResult::Trapped { message, .. } => message.clone(),
-        CallResult::Done | CallResult::RequeueAfter(_) | CallResult::NotCalled { .. } => String::new(),
     }
 }

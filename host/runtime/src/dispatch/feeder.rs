@@ -149,6 +149,7 @@ mod tests {
             labels: [("for".into(), primary.into())].into(),
             owners: [].into(),
             own_fields: None,
+            conditions: windlass_core::conditions::Conditions::default(),
             deleting: false,
         };
         Object::new(header, "{}")

@@ -28,6 +28,8 @@ mod setbacks;
 pub(crate) mod shadow;
 mod shown;
 pub(crate) mod sink;
+mod spans;
+pub(crate) mod traced;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -49,6 +51,7 @@ use windlass_core::ports::{CallContext, Ports};
 use windlass_core::principal::Principal;
 use windlass_core::queue::Queue;
 use windlass_core::settle::{self, Hold};
+use windlass_core::trace::CallTrace;
 use windlass_core::trigger::{TriggerReason, Triggers};
 use windlass_wasm::{CallLimits, CpuTime, Request};
 
@@ -60,9 +63,11 @@ use crate::dispatch::in_hand::{InHand, KeyEnd, Workers};
 use crate::dispatch::memory::KeyMemory;
 use crate::dispatch::reconcile::{Call, Reconcile};
 use crate::dispatch::route::Stores;
+use crate::dispatch::spans::KeySpans;
 use crate::observe::status::ControllerStatus;
 use crate::phases::Dropped;
 use crate::supervise::Panics;
+use crate::traces::{Tracer, trace_text};
 
 /// The log target of calls, which `--log-level windlass::dispatch=debug` names.
 const LOG: &str = "windlass::dispatch";
@@ -109,6 +114,8 @@ pub(crate) struct Dispatch {
     /// The keys that are dropped so, in a worker's hands, and those of a round that is abandoned.
     pub(crate) dropped: Dropped,
     pub(crate) panics: Panics,
+    /// Samples calls, and collects their spans. None: nobody does.
+    pub(crate) tracer: Option<Tracer>,
     /// Is told how each call ends.
     pub(crate) status: Arc<ControllerStatus>,
 }
@@ -129,12 +136,14 @@ impl Dispatch {
                 in_hand.end = KeyEnd::Held;
                 continue;
             }
-            let (key, trace_id) = (&in_hand.key, trace_id());
+            let (key, mut spans) = (&in_hand.key, self.begin_spans(&in_hand.key));
             let span = tracing::info_span!(
-                "reconcile", plugin = %self.principal.plugin, controller = %self.controller, key = %key, trace_id
+                "reconcile", plugin = %self.principal.plugin, controller = %self.controller, key = %key,
+                trace_id = spans.trace_id
             );
             let (hold, settled) = settle::hold();
-            in_hand.end = self.process(key, &trace_id, hold).instrument(span).await;
+            in_hand.end = self.process(key, &mut spans, hold).instrument(span).await;
+            drop(spans);
             self.put_down(in_hand, settled).await;
             if since.elapsed() >= LEAVES_THREAD_AFTER {
                 leave_thread().await;
@@ -227,12 +236,13 @@ impl Dispatch {
     }
 
     /// One call, and what follows from it.
-    async fn process(&self, key: &ObjectKey, trace_id: &str, hold: Hold) -> KeyEnd {
+    async fn process(&self, key: &ObjectKey, spans: &mut KeySpans, hold: Hold) -> KeyEnd {
         // A panic of the host's own fails this key like a trap of the guest's would, and no other.
-        let run = AssertUnwindSafe(self.call(key, trace_id, hold)).catch_unwind().await;
+        let run = AssertUnwindSafe(self.call(key, spans, hold)).catch_unwind().await;
         run.unwrap_or_else(|panic| {
             self.panics.report("call", &*panic, "the key is tried again");
             self.status.panicked();
+            spans.panicked(key);
             let primary = self.primaries.get(key);
             self.memory().fails(key, primary.map(|object| SlowMark::of(&object.header)));
             self.queue.add_rate_limited(key.clone(), Retry::Counted, None);
@@ -240,7 +250,7 @@ impl Dispatch {
         })
     }
 
-    async fn call(&self, key: &ObjectKey, trace_id: &str, hold: Hold) -> KeyEnd {
+    async fn call(&self, key: &ObjectKey, spans: &mut KeySpans, hold: Hold) -> KeyEnd {
         if self.principal.grants().hides(key) {
             let mut memory = self.memory();
             memory.ends(key);
@@ -254,6 +264,7 @@ impl Dispatch {
             self.dropped.add(1);
             return KeyEnd::Done;
         };
+        spans.permitted();
         if self.is_held(key) {
             // An old state has turned up while the key waited for its permit.
             permit.unused();
@@ -272,9 +283,10 @@ impl Dispatch {
         if is_other {
             self.forget(key);
         }
-        let context = self.context(key, primary.clone(), trace_id, hold, permit.cpu_permit());
-        let context = Arc::new(CallContext { triggers, ..context });
-        let request = self.request(key, primary.as_ref(), trace_id);
+        let context = self.context(key, primary.clone(), &spans.trace_id, hold, permit.cpu_permit());
+        let context = Arc::new(CallContext { triggers, trace: spans.trace().clone(), ..context });
+        let request = self.request(key, primary.as_ref(), &spans.trace_id);
+        let attempt = request.attempt;
         tracing::trace!(target: LOG, triggers = %context.triggers, "begins");
         let started = Instant::now();
         let _active = self.status.call(key);
@@ -292,10 +304,11 @@ impl Dispatch {
         self.status.used(cpu);
         permit.finish(charge(cpu, started.elapsed(), self.slot_worth));
         if called.made {
-            self.status.called(started.elapsed());
+            self.status.called(started.elapsed(), &context.trace_id);
         }
-        tracing::debug!(target: LOG, elapsed = ?started.elapsed(), cpu = ?called.cpu, result = ?called.result, "called");
-        self.settle_key(key, &called, &context);
+        self.tell_call(key, &called, started.elapsed());
+        let end = self.settle_key(key, &called, &context);
+        spans.ended(&context, attempt, end, &called.result);
         context.overlay.close();
         KeyEnd::Done
     }
@@ -316,6 +329,7 @@ impl Dispatch {
             primary,
             triggers: Triggers::default(),
             trace_id: trace_id.into(),
+            trace: CallTrace::default(),
             hold,
             overlay: Overlay::default(),
             cpu_permit,
@@ -346,9 +360,9 @@ impl Dispatch {
     }
 }
 
-/// 32 hexadecimal digits, as W3C Trace Context wants them.
+/// A new one: 32 hexadecimal digits, as W3C Trace Context wants them.
 fn trace_id() -> String {
-    format!("{:032x}", windlass_world::random::<u128>())
+    trace_text(windlass_world::random())
 }
 
 #[cfg(test)]

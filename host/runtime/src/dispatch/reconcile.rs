@@ -8,6 +8,8 @@ use windlass_core::breaker::BreakerRound;
 use windlass_core::ports::{CallContext, Ports};
 use windlass_wasm::{CallLimits, Called, Plugin, Request};
 
+use crate::dispatch::spans::{self, RUN};
+
 /// One call about a key.
 pub(crate) struct Call<'a> {
     pub(crate) request: Request,
@@ -26,6 +28,13 @@ pub(crate) trait Reconcile: Send + Sync {
 
 impl Reconcile for Arc<Plugin> {
     fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
-        Plugin::reconcile(self, call.request, call.ports, call.context, call.limits).boxed()
+        let Call { request, ports, context, limits, .. } = call;
+        async move {
+            let mut span = context.trace.span(RUN);
+            let called = Plugin::reconcile(self, request, ports, context.within(&span), limits).await;
+            spans::ran(&mut span, called.cpu, Some(&called.result));
+            called
+        }
+        .boxed()
     }
 }

@@ -10,7 +10,7 @@ use windlass_core::queue::Priority;
 use windlass_core::related::RelatedRules;
 use windlass_core::trigger::{Trigger, TriggerReason};
 use windlass_core::watch::{IndexSource, WatchEvent};
-use windlass_kube::{NotSynced, Store};
+use windlass_kube::{ConditionCounts, NotSynced, Store};
 use windlass_wasm::ObjectChange;
 
 /// How the events of one declared watch concern primaries.
@@ -61,6 +61,13 @@ impl Stores {
     /// All primaries.
     pub(crate) fn objects(&self) -> impl Iterator<Item = Object> {
         self.stores.iter().flat_map(Store::all)
+    }
+
+    /// How many primaries have which conditions.
+    pub(crate) fn conditions(&self) -> ConditionCounts {
+        let mut all = ConditionCounts::default();
+        self.stores.iter().for_each(|store| all.add(store.conditions()));
+        all
     }
 }
 
@@ -187,6 +194,7 @@ mod tests {
             labels: [("for".into(), primary.into())].into(),
             owners: [].into(),
             own_fields: None,
+            conditions: windlass_core::conditions::Conditions::default(),
             deleting: false,
         };
         Object::new(header, "{}")

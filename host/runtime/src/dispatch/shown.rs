@@ -6,8 +6,9 @@ use serde_json::Value;
 use windlass_core::breaker;
 use windlass_core::key_state::CallBlock;
 use windlass_core::mapping::Primaries as _;
-use windlass_core::object::ObjectKey;
+use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::trigger::Triggers;
+use windlass_kube::ConditionCounts;
 
 use super::Dispatch;
 use super::circuit::Circuit;
@@ -53,5 +54,9 @@ impl KeySource for Dispatch {
 
     fn triggers(&self, key: &ObjectKey) -> Triggers {
         self.memory().triggers(key)
+    }
+
+    fn conditions(&self) -> (ObjectKind, ConditionCounts) {
+        (self.primary.kind.clone(), self.primaries.conditions())
     }
 }

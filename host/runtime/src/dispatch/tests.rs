@@ -8,6 +8,7 @@ mod remembered;
 mod retired;
 mod settling;
 mod shown;
+mod spans;
 mod triggered;
 mod waiting;
 
@@ -71,6 +72,8 @@ struct PlayedCall {
     request: Request,
     /// The context's, as text.
     triggers: String,
+    /// The header of a request that it would make.
+    traceparent: Option<String>,
     answer: Answer,
 }
 
@@ -97,7 +100,8 @@ impl Reconcile for Played {
         let Call { request, context, .. } = call;
         let (sender, answered) = oneshot::channel();
         let (triggers, answer) = (context.triggers.to_string(), Answer { sender, hold: context.hold.clone() });
-        self.0.send(PlayedCall { request, triggers, answer }).expect("the test listens");
+        let traceparent = context.trace.traceparent(&context.trace_id, 1);
+        self.0.send(PlayedCall { request, triggers, traceparent, answer }).expect("the test listens");
         async {
             let result = answered.await.expect("told to panic");
             let made = !matches!(result, CallResult::NotCalled { .. });
@@ -178,6 +182,7 @@ impl Stage {
             workers: Workers::new(tracker(), tracker()),
             dropped: phases.dropping(),
             panics: Panics::default(),
+            tracer: None,
             status,
         });
         for _ in 0..workers {

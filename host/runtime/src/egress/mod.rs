@@ -8,10 +8,12 @@
 mod answer;
 mod bounded_stream;
 mod connect;
+mod own;
 mod prepare;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tls;
+mod trace;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,6 +32,7 @@ use windlass_core::ports::{CallContext, Http};
 use self::answer::exchange;
 use self::bounded_stream::BoundedStream;
 pub(crate) use self::connect::{ApiServer, Resolve, SystemResolver};
+pub(crate) use self::own::post_own;
 use self::prepare::{Outgoing, prepare};
 use self::tls::Trust;
 use crate::observe::metrics::HttpTotals;
@@ -81,7 +84,7 @@ pub(crate) struct Egress(Arc<EgressInner>);
 
 struct EgressInner {
     limits: HttpLimits,
-    trust: Trust,
+    trust: Arc<Trust>,
     resolver: Arc<dyn Resolve>,
     api_server: ApiServer,
     totals: HttpTotals,
@@ -96,20 +99,27 @@ impl Egress {
     /// Nothing is sent, and no certificate is read, before the first fetch.
     pub(crate) fn new(
         limits: HttpLimits,
-        trust: Trust,
+        trust: impl Into<Arc<Trust>>,
         resolver: Arc<dyn Resolve>,
         api_server: ApiServer,
         totals: HttpTotals,
     ) -> Self {
+        let trust = trust.into();
         Self(Arc::new(EgressInner { limits, trust, resolver, api_server, totals, permits: Mutex::default() }))
     }
 }
 
 impl EgressInner {
-    async fn carry_out(&self, call: &CallContext, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+    async fn carry_out(
+        &self,
+        call: &CallContext,
+        request: HttpRequest,
+        traceparent: Option<String>,
+    ) -> Result<HttpResponse, HttpError> {
         let grants = &call.principal.grants;
         let time = request.timeout.map_or(self.limits.time, |asked| asked.min(self.limits.time));
-        let outgoing = prepare(request, &self.limits, &call.principal.plugin)?;
+        let mut outgoing = prepare(request, &self.limits, &call.principal.plugin)?;
+        trace::continue_in(&mut outgoing, traceparent);
         // What is denied waits for no permit.
         allowed(grants, &outgoing)?;
         let sent = async {
@@ -184,14 +194,16 @@ impl EgressInner {
 struct RequestSummary {
     method: String,
     target: String,
+    /// None: it is malformed.
+    parsed: Option<HttpTarget>,
 }
 
 impl RequestSummary {
     fn of(request: &HttpRequest) -> Self {
-        let target =
-            HttpTarget::parse(&request.url).map_or_else(|_| "malformed".to_owned(), |target| target.to_string());
+        let parsed = HttpTarget::parse(&request.url).ok();
+        let target = parsed.as_ref().map_or_else(|| "malformed".to_owned(), ToString::to_string);
         let method = if egress::is_method(&request.method) { request.method.as_str() } else { "malformed" };
-        Self { method: method.to_owned(), target }
+        Self { method: method.to_owned(), target, parsed }
     }
 }
 
@@ -204,7 +216,10 @@ impl Http for Egress {
         let egress = self.0.clone();
         async move {
             let (told, began) = (RequestSummary::of(&request), Instant::now());
-            let result = egress.carry_out(&call, request).await;
+            let mut span = trace::begin(&call.trace, &told);
+            let result = egress.carry_out(&call, request, span.traceparent()).await;
+            trace::end(&mut span, &result);
+            drop(span);
             egress.tell(&call, &told, &result, began.elapsed());
             result
         }

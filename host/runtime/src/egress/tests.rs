@@ -19,6 +19,7 @@ use windlass_core::settle::Hold;
 use windlass_core::trigger::Triggers;
 
 use super::*;
+use crate::traces::tests::collected;
 
 /// The policy of most tests: every port that a server of theirs may have is granted by [`Rules::to`].
 #[derive(Clone)]
@@ -73,6 +74,7 @@ impl Rules {
             primary_key: ObjectKey::namespaced("prod", "shop"),
             primary: None,
             trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
+            trace: <_>::default(),
             triggers: Triggers::default(),
             hold: Hold::detached(),
             overlay: Overlay::default(),
@@ -195,6 +197,33 @@ async fn a_granted_request_goes_out_as_it_was_asked_and_comes_back_whole() {
     }
     assert!(request.ends_with("\r\n\r\nhello") && !request.contains("traceparent"), "{request}");
     assert_eq!(egress.0.totals.of("caller", "ok"), 1);
+}
+
+#[tokio::test]
+async fn a_fetch_of_a_sampled_call_continues_its_trace_unless_the_plugin_does_that_itself() {
+    let (server, mut told) = serving(ok("")).await;
+    let rules = Rules::to(Scheme::Http, "127.0.0.1", server).reaching("127.0.0.0/8");
+    let (tracer, mut heard) = collected(1.0);
+    let root = tracer.root("0af7651916cd43dd8448eb211c80319c", 0);
+    let call = rules.call().within(&root);
+    let egress = egress();
+    let url = format!("http://{server}/path");
+    egress.fetch(call.clone(), get(url.clone())).await.expect("answered");
+    let request = told.recv().await.expect("it was asked");
+    drop(root);
+    tracer.end().await;
+    let exported = heard.recv().await.expect("spans");
+    let span = &exported["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
+    let parent =
+        format!("traceparent: 00-0af7651916cd43dd8448eb211c80319c-{}-01\r\n", span["spanId"].as_str().expect("an id"));
+    assert!(request.contains(&parent), "{parent} is missing in {request}");
+    assert_eq!((&span["name"], &span["kind"]), (&"GET".into(), &3.into()));
+    let shown = span["attributes"].to_string();
+    assert!(shown.contains("127.0.0.1") && !shown.contains("/path"), "{shown}");
+    let own = HttpRequest { headers: vec![("Traceparent".to_owned(), "mine".to_owned())], ..get(url) };
+    egress.fetch(call, own).await.expect("answered");
+    let request = told.recv().await.expect("it was asked");
+    assert!(request.contains("traceparent: mine\r\n") && !request.contains("traceparent: 00"), "{request}");
 }
 
 #[tokio::test]

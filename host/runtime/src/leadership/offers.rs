@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::sharing::{Membership, Offer, Unserved};
 use windlass_kube::Leases;
 use windlass_wasm::Plugin;
+use windlass_wasm::manifest::is_dns_label;
 
 use super::settings::MOST_OFFER_BYTES;
 use super::slots::LeaseSlots;
@@ -37,7 +38,9 @@ impl ReadOffers {
         if let Some((_, offer)) = self.0.get(member).filter(|(before, _)| *before == text) {
             return Some(offer.clone());
         }
-        let offer = Arc::new(Offer::read(&text, |plugin| settings.lease_of(plugin)));
+        // A word that can be no plugin's name is a newer version's, and no plugin that the others lack.
+        let lease_of = |plugin: &str| settings.lease_of(plugin).filter(|_| is_dns_label(plugin));
+        let offer = Arc::new(Offer::read(&text, lease_of));
         self.0.insert(member.clone(), (text, offer.clone()));
         Some(offer)
     }
@@ -119,5 +122,39 @@ impl ReplicasView for PluginReplicas {
         let Some(lease) = self.settings.lease_of(plugin) else { return BTreeMap::new() };
         let members = self.members.borrow();
         members.serving(plugin, &lease).map(|(member, digest)| (member.clone(), digest.clone())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use windlass_core::lease::Timing;
+
+    use super::*;
+
+    #[test]
+    fn the_words_of_a_newer_version_in_an_offer_are_passed_over() {
+        let second = std::time::Duration::from_secs(1);
+        let settings = LeaseSettings {
+            mode: LeaseMode::Single,
+            namespace: None,
+            instance: "main".to_owned(),
+            timing: Timing::new(second * 15, second * 10, second * 2).expect("they fit together"),
+            stability: second,
+            warm_standby: false,
+            threads: None,
+        };
+        let found = |serves: &str| {
+            let metadata =
+                json!({"name": "m", "annotations": {"windlass.dev/serves": serves, "windlass.dev/newer": "1"}});
+            Leases::watched(&json!({"metadata": metadata, "spec": {"strategy": "Newer"}}).to_string())
+        };
+        let mut read = ReadOffers::default();
+        let mut plugins = |serves: &str| {
+            let offer = read.of(&"m".into(), &found(serves), &settings).expect("it says");
+            offer.of_lease("windlass-main-all").map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(plugins("shop webapp@5f2a77"), ["shop", "webapp"], "as the former version writes it");
+        assert_eq!(plugins("#form=2 shop@77 webapp@5f2a@arm64 {x}"), ["shop", "webapp"]);
     }
 }

@@ -99,4 +99,36 @@ mod tests {
         let written = over(&told(RejectionVerdict::Rejected(rejection.clone())), there).expect("news");
         assert_eq!(serde_json::from_str::<Rejection>(&written).expect("a rejection"), rejection);
     }
+
+    #[test]
+    fn an_annotation_of_the_former_version_is_read_and_written_to_the_byte() {
+        let former = r#"{"digest":"d1","because":"it traps","former":"d0","at":1795000000000}"#;
+        let rejection: Rejection = serde_json::from_str(former).expect("as it was written");
+        assert_eq!((&*rejection.digest, rejection.former.as_deref()), ("d1", Some("d0")));
+        assert_eq!(rejection.at, JudgedAt::from_millis(1_795_000_000_000));
+        assert_eq!(serde_json::to_string(&rejection).expect("text"), former);
+    }
+
+    #[test]
+    fn what_a_newer_version_has_added_or_written_in_another_form_stays_until_there_is_news_of_the_plugin() {
+        let added = r#"{"digest":"d1","because":"it traps","at":5,"rule":"new"}"#;
+        let other_form = r#"{"form":2,"digests":["d1","d2"]}"#;
+        let metadata = json!({"name": "windlass-main-rejected", "annotations": {
+            "rejected.windlass.dev/shop": added, "rejected.windlass.dev/webapp": other_form,
+        }});
+        let known = read(&Leases::watched(&json!({"metadata": metadata}).to_string()));
+        assert_eq!(known.keys().map(|plugin| &**plugin).collect::<Vec<_>>(), ["shop"]);
+        let of = |verdict| {
+            let mut verdicts = RejectionVerdicts::default();
+            verdicts.add(verdict);
+            verdicts
+        };
+        let pardon = of(RejectionVerdict::Pardoned { digest: "d9".into(), at: JudgedAt::from_millis(9) });
+        let older = of(RejectionVerdict::Rejected(Rejection::new("d9".into(), "it traps".into(), None)));
+        assert_eq!(over(&pardon, Some(added)).as_deref(), Some(added));
+        assert_eq!(over(&older, Some(added)).as_deref(), Some(added), "it was judged later");
+        assert_eq!(over(&pardon, Some(other_form)).as_deref(), Some(other_form));
+        // Of each plugin there is one, and this replica has just rolled one back.
+        assert!(over(&older, Some(other_form)).is_some_and(|written| written.contains("d9")));
+    }
 }

@@ -2,6 +2,9 @@
 
 use std::time::Instant;
 
+use kube::ResourceExt as _;
+use kube::api::{Api, PostParams};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use tokio::runtime::Builder;
 use windlass_apiserver::{ApiServer, Config};
 use windlass_core::lease::{ElectionAnswer, Timing};
@@ -196,4 +199,54 @@ async fn a_lease_is_renewed_whatever_keeps_the_hosts_own_threads_busy() {
     stop.cancel();
     of_leases.shutdown_background();
     of_server.shutdown_background();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_newer_version_keeps_in_leases_is_left_as_it_is() {
+    let server = ApiServer::start(Config::default()).await.expect("loopback");
+    let connection = connected(&server).await;
+    let kind = GroupVersionKind::gvk("coordination.k8s.io", "v1", "Lease");
+    let resource = ApiResource::from_gvk_with_plural(&kind, "leases");
+    let leases = Api::<DynamicObject>::namespaced_with(connection.client.clone(), "default", &resource);
+    let (note, other_form) = ("newer.windlass.dev/note", r#"{"form":2}"#);
+    // All but the last have the names that this version uses too.
+    for name in ["windlass-many-all", "windlass-many-rejected", "windlass-many-member-newer", "windlass-many-newer"] {
+        let lease = serde_json::json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {
+                "name": name, "labels": {"windlass.dev/instance": "many", "newer.windlass.dev/label": "1"},
+                "annotations": {note: "1", "rejected.windlass.dev/shop": other_form},
+            },
+            "spec": {"holderIdentity": "", "leaseDurationSeconds": 1},
+        });
+        let lease = serde_json::from_value(lease).expect("an object");
+        leases.create(&PostParams::default(), &lease).await.expect("created");
+    }
+    let version = |lease: &DynamicObject| lease.metadata.resource_version.clone();
+    let before = leases.get("windlass-many-newer").await.expect("there");
+
+    let (stop, panics) = (CancellationToken::new(), Panics::default());
+    let informers = Informers::new(connection.client.clone(), Discovery::new(connection.client.clone()));
+    let settings = LeaseSettings { mode: LeaseMode::Single, ..settings() };
+    let leadership = Leadership::new(settings, &connection, &"one".into(), &stop).expect("names that can be");
+    leadership.start(&informers, &panics);
+    leadership.join();
+    let lease = leadership.take(&"webapp".into(), &stop, &panics);
+    let _term = lease.term().await;
+    let mut verdicts = RejectionVerdicts::default();
+    verdicts.add(RejectionVerdict::Rejected(Rejection::new("d1".into(), "it traps".into(), None)));
+    leadership.tell("webapp", &verdicts).await.expect("the server answers");
+
+    let held = leases.get("windlass-many-all").await.expect("there");
+    assert_eq!(held.data["spec"]["holderIdentity"], "one");
+    let rejected = leases.get("windlass-many-rejected").await.expect("there");
+    assert!(rejected.annotations().contains_key("rejected.windlass.dev/webapp"), "{rejected:?}");
+    for lease in [&held, &rejected] {
+        assert_eq!(lease.annotations()[note], "1");
+        assert_eq!(lease.annotations()["rejected.windlass.dev/shop"], other_form);
+        assert_eq!(lease.labels()["newer.windlass.dev/label"], "1");
+    }
+    let after = leases.get("windlass-many-newer").await.expect("it was not deleted");
+    assert_eq!(version(&after), version(&before), "nor written");
+    stop.cancel();
 }

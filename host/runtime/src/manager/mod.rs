@@ -4,7 +4,6 @@ mod first_answer;
 mod follow;
 mod loaded;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
@@ -22,6 +21,10 @@ use crate::egress::tls::{Trust, TrustError};
 use crate::files::Files;
 use crate::host::Host;
 use crate::leadership::Leadership;
+use crate::observe::admin::authorization::ServerTokenReviews;
+use crate::observe::admin::security::AdminSecurity;
+use crate::observe::admin::settings::AdminSettings;
+use crate::observe::admin::tls::AdminTlsError;
 use crate::observe::admin::{self, Admin, ListenError};
 use crate::observe::metrics::{Guests, HostMetrics};
 use crate::observe::status::Status;
@@ -43,6 +46,9 @@ pub enum HostError {
     /// The admin address cannot be listened on.
     #[error(transparent)]
     Admin(#[from] ListenError),
+    /// The admin address has no certificate that it could show.
+    #[error(transparent)]
+    AdminTls(#[from] AdminTlsError),
     /// The file of certificate authorities is of no use.
     #[error(transparent)]
     Trust(#[from] TrustError),
@@ -73,8 +79,14 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
     open_files::raise();
     let shown = Admin { status: Status::new(stop.clone()), metrics: HostMetrics::new() };
     tell_features(&settings.features, &shown.metrics);
+    let replica: Arc<str> = replica().into();
     // To the very end: how it stops is shown too.
-    let _admin = start_admin(&shown, settings.admin_address).await?;
+    let _admin = match &settings.admin {
+        Some(settings) => {
+            Some(start_admin(&shown, settings, ServerTokenReviews::new(connection.clone(), &replica)).await?)
+        }
+        None => None,
+    };
     let trust = Trust::with(settings.http_ca.as_deref())?;
     let sandbox = settings.sandbox()?;
     let settings = Settings { call_slots: sandbox.concurrent_calls(), ..settings };
@@ -92,7 +104,6 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
         );
     }
     let (policies, files) = Policies::read(settings.policies.clone()).await?;
-    let replica: Arc<str> = replica().into();
     let Begun { host, supplies, phases, followers } =
         begin(&connection, &settings, policies, replica, shown, trust, &stop)?;
     // What binds calls is followed until the last of them has ended.
@@ -111,9 +122,18 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
     // They have nothing to say any more, and a panic in them has been told of.
     followers.wait().await;
     tellers.join_all().await;
-    if let Some(recordings) = &host.recordings {
-        recordings.end().await;
-    }
+    // Both at once: their limits are no phases of the stop.
+    let recordings = async {
+        if let Some(recordings) = &host.recordings {
+            recordings.end().await;
+        }
+    };
+    let traces = async {
+        if let Some(tracer) = &host.tracer {
+            tracer.end().await;
+        }
+    };
+    tokio::join!(recordings, traces);
     if clean { Ok(()) } else { Err(HostError::NotClean) }
 }
 
@@ -187,16 +207,25 @@ async fn prepare(connection: &Connection, settings: &Settings) -> Result<FirstLo
     Ok(FirstLook { files, first, allowed })
 }
 
-/// Serves the admin endpoint, if there is to be one, until the result is dropped.
-async fn start_admin(shown: &Admin, address: Option<SocketAddr>) -> Result<Option<DropGuard>, HostError> {
-    let Some(address) = address else { return Ok(None) };
-    let listener = admin::listen(address).await?;
+/// Serves the admin endpoint until the result is dropped. `reviews` says whose tokens are.
+async fn start_admin(
+    shown: &Admin,
+    settings: &AdminSettings,
+    reviews: ServerTokenReviews,
+) -> Result<DropGuard, HostError> {
+    let security = Arc::new(AdminSecurity::of(settings, reviews)?);
+    let listener = admin::listen(settings.address).await?;
     let (stop, shown) = (CancellationToken::new(), shown.clone());
+    let (until, followed) = (stop.clone(), security.clone());
+    tokio::spawn(async move {
+        let follow = || until.run_until_cancelled(followed.follow());
+        supervise("admin-tls", &Panics::default(), &until, follow).await;
+    });
     let until = stop.clone();
     tokio::spawn(async move {
-        supervise("admin", &Panics::default(), &until, || shown.clone().serve(&listener, &until)).await;
+        supervise("admin", &Panics::default(), &until, || shown.clone().serve(&listener, &security, &until)).await;
     });
-    Ok(Some(stop.drop_guard()))
+    Ok(stop.drop_guard())
 }
 
 /// The permits for calls.

@@ -1,44 +1,72 @@
-//! The admin endpoint: `/healthz`, `/readyz`, `/metrics`, `/plugins` and the keys of each plugin. It reads and never changes anything, and shows
-//! nothing that is secret; who may reach it is a matter of where it listens (`--admin-address`), but pages in a browser
-//! may not (`caller`).
+//! The admin endpoint: the status page, `/healthz`, `/readyz`, `/metrics`, `/plugins` and the keys of each plugin. It reads
+//! and never changes anything, and shows nothing that is secret. Who may ask is a matter of where it listens
+//! (`--admin-address`) and of `authorization`; pages of others in a browser may not (`caller`).
 
+pub(crate) mod authorization;
 mod caller;
 mod connections;
 mod keys;
+mod page;
+mod review_answers;
+pub(crate) mod security;
+pub(crate) mod settings;
+mod stall;
+mod streams;
+pub(crate) mod tls;
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::Full;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::connections::{Connection, Connections};
+use self::keys::KeysRefusal;
+use self::security::AdminSecurity;
+use self::stall::StallGuard;
+use self::streams::{MOST_STREAMS, PluginStreams};
 use crate::observe::metrics::HostMetrics;
 use crate::observe::status::Status;
 
 /// Connections at the same time. Of more, those that ask stay.
 const MOST_CONNECTIONS: usize = 64;
-/// How long a request's headers may take to arrive, and how long a connection may be idle between two requests.
+/// How long a request's headers or a TLS handshake may take to arrive, and how long a connection may be idle between
+/// two requests.
 const HEADER_LIMIT: Duration = Duration::from_secs(2);
+/// How long a new connection keeps its place in any case, where a handshake comes before the first request.
+const HANDSHAKE_GRACE: Duration = Duration::from_millis(100);
 /// The size of a request's headers.
 const HEADER_BYTES: usize = 16 << 10;
 /// How long a connection lasts: a slow reader must not hold it for ever.
 const CONNECTION_LIMIT: Duration = Duration::from_mins(5);
+/// The age of its connection at which a stream ends: before that one does, so that its page opens another and sees no failure.
+const STREAM_LIMIT: Duration = Duration::from_secs(290);
 /// The pause after a connection could not be accepted, as when files run out.
 const PAUSE: Duration = Duration::from_millis(100);
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// The pages are old in a second.
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
+/// An answer, which may be a stream.
+type AdminAnswer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 /// The sources of the pages.
 #[derive(Clone)]
@@ -59,23 +87,27 @@ pub struct ListenError {
 pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, ListenError> {
     let listening = async {
         let listener = TcpListener::bind(address).await?;
-        tracing::info!(address = %listener.local_addr()?, "admin endpoint: /healthz /readyz /metrics /plugins");
+        tracing::info!(address = %listener.local_addr()?, "admin endpoint: / /healthz /readyz /metrics /plugins");
         Ok(listener)
     };
     listening.await.map_err(|source| ListenError { address, source })
 }
 
 impl Admin {
-    /// Answers on `listener` until `stop`.
-    pub(crate) async fn serve(self, listener: &TcpListener, stop: &CancellationToken) {
-        let connections = Connections::new(MOST_CONNECTIONS);
+    /// Answers on `listener` until `stop`, whom `security` lets ask.
+    pub(crate) async fn serve(self, listener: &TcpListener, security: &Arc<AdminSecurity>, stop: &CancellationToken) {
+        let connections = match &security.tls {
+            Some(_) => Connections::with_grace(MOST_CONNECTIONS, HANDSHAKE_GRACE),
+            None => Connections::new(MOST_CONNECTIONS),
+        };
+        let asked = Arc::new(Asked { admin: self, security: security.clone(), streams: PluginStreams::new() });
         let accepting = async {
             loop {
                 match listener.accept().await {
                     Ok((stream, _)) => {
-                        let (admin, stop, place) = (self.clone(), stop.clone(), connections.place().await);
+                        let (asked, stop, place) = (asked.clone(), stop.clone(), connections.place().await);
                         tokio::spawn(async move {
-                            stop.run_until_cancelled(admin.connection(stream, &place)).await;
+                            stop.run_until_cancelled(asked.connection(stream, &place)).await;
                         });
                     }
                     Err(error) => {
@@ -88,32 +120,18 @@ impl Admin {
         stop.run_until_cancelled(accepting).await;
     }
 
-    async fn connection(&self, stream: TcpStream, place: &Connection) {
-        let answer = |request: Request<_>| async move {
-            place.asks();
-            Ok::<_, Infallible>(self.answer(&request))
-        };
-        let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(HEADER_LIMIT).max_buf_size(HEADER_BYTES);
-        let connection = builder.serve_connection(TokioIo::new(stream), service_fn(answer));
-        tokio::select! {
-            biased;
-            // What a client does wrong is the client's.
-            _ = tokio::time::timeout(CONNECTION_LIMIT, connection) => {}
-            () = place.closed() => {}
-        }
-    }
-
-    fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
-        if let Some(why) = caller::refusal(request) {
-            return respond(StatusCode::FORBIDDEN, TEXT, format!("{why}\n"));
-        }
+    fn answer<B>(&self, request: &Request<B>, streams: &PluginStreams, until: Instant) -> AdminAnswer {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let mut response = respond(StatusCode::METHOD_NOT_ALLOWED, TEXT, "only GET\n".to_owned());
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return response;
         }
         match request.uri().path() {
+            "/" => page::answer(),
+            "/watch" => streams.open(self, until).unwrap_or_else(|| {
+                let why = format!("{MOST_STREAMS} status pages are open, and there may be no more: close one\n");
+                respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, why)
+            }),
             "/healthz" => respond(StatusCode::OK, TEXT, "ok\n".to_owned()),
             "/readyz" => match self.status.ready() {
                 Ok(notes) => {
@@ -125,12 +143,12 @@ impl Admin {
             },
             "/metrics" => respond(StatusCode::OK, OPEN_METRICS, self.metrics.text()),
             "/plugins" => respond(StatusCode::OK, JSON, format!("{:#}\n", self.plugins())),
-            path => match keys::answer(&self.status, path, request.uri().query()) {
+            path => match self.plugin(path).or_else(|| keys::answer(&self.status, path, request.uri().query())) {
                 Some(Ok(shown)) => respond(StatusCode::OK, JSON, format!("{shown:#}\n")),
                 Some(Err((code, why))) => respond(code, TEXT, why),
                 None => {
-                    let known = "not found; there are /healthz, /readyz, /metrics, /plugins, /plugins/PLUGIN/keys and \
-                                 /plugins/PLUGIN/keys/NAMESPACE/NAME\n";
+                    let known = "not found; there are /, /healthz, /readyz, /metrics, /plugins, /plugins/PLUGIN, \
+                                 /plugins/PLUGIN/keys, /plugins/PLUGIN/keys/NAMESPACE/NAME and /watch\n";
                     respond(StatusCode::NOT_FOUND, TEXT, known.to_owned())
                 }
             },
@@ -140,106 +158,114 @@ impl Admin {
     /// Every plugin, with what is counted of it.
     fn plugins(&self) -> Value {
         let mut shown = self.status.to_json();
-        for plugin in shown["plugins"].as_array_mut().into_iter().flatten() {
-            let Some(name) = plugin["name"].as_str().map(str::to_owned) else { continue };
-            plugin["usage"]["cpuSeconds"] = self.metrics.cpu_seconds(&name).into();
-            plugin["usage"]["writes"] = self.metrics.committed_writes(&name).into();
-        }
+        shown["plugins"].as_array_mut().into_iter().flatten().for_each(|plugin| self.count(plugin));
         shown
+    }
+
+    /// One plugin, with the same, if that is what `path` asks for.
+    fn plugin(&self, path: &str) -> Option<Result<Value, KeysRefusal>> {
+        let name = path.strip_prefix("/plugins/").filter(|name| !name.contains('/'))?;
+        Some(keys::find(&self.status, name).map(|plugin| {
+            let mut shown = self.status.plugin_json(&plugin);
+            self.count(&mut shown);
+            shown
+        }))
+    }
+
+    fn count(&self, plugin: &mut Value) {
+        let Some(name) = plugin["name"].as_str().map(str::to_owned) else { return };
+        plugin["usage"]["cpuSeconds"] = self.metrics.cpu_seconds(&name).into();
+        plugin["usage"]["writes"] = self.metrics.committed_writes(&name).into();
+    }
+
+    /// Each plugin in short, as JSON. Times of failures are seconds since `began`.
+    fn summaries(&self, began: Instant) -> BTreeMap<Arc<str>, String> {
+        let counted = self.status.summaries(began).into_iter().map(|(name, mut shown)| {
+            shown["cpuSeconds"] = self.metrics.cpu_seconds(&name).into();
+            shown["writes"] = self.metrics.committed_writes(&name).into();
+            (name, shown.to_string())
+        });
+        counted.collect()
     }
 }
 
-fn respond(status: StatusCode, content_type: &'static str, body: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(body.into()));
+/// The endpoint at work.
+struct Asked {
+    admin: Admin,
+    security: Arc<AdminSecurity>,
+    streams: PluginStreams,
+}
+
+impl Asked {
+    async fn connection(&self, stream: TcpStream, place: &Connection) {
+        let connection = async {
+            let Some(tls) = &self.security.tls else { return self.conversation(stream, place).await };
+            if let Some(stream) = tls.accept(stream).await {
+                self.conversation(stream, place).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            // A client that takes for ever loses its connection.
+            _ = tokio::time::timeout(CONNECTION_LIMIT, connection) => {}
+            () = place.closed() => {}
+        }
+    }
+
+    async fn conversation<S>(&self, stream: S, place: &Connection)
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin,
+    {
+        let until = Instant::now() + STREAM_LIMIT;
+        let answer = |request: Request<Incoming>| async move {
+            place.asks();
+            let request = request.map(drop);
+            let mut answer = match refusal(&request, &self.security).await {
+                Some(refusal) => refusal,
+                None => self.admin.answer(&request, &self.streams, until),
+            };
+            // Texts of strangers are in some: a browser is not to guess what they are.
+            answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+            Ok::<_, Infallible>(answer)
+        };
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(HEADER_LIMIT).max_buf_size(HEADER_BYTES);
+        // What a client does wrong is the client's.
+        let _ = builder.serve_connection(TokioIo::new(StallGuard::new(stream)), service_fn(answer)).await;
+    }
+}
+
+/// The answer to a request that gets no page. None: it gets one.
+async fn refusal<B>(request: &Request<B>, security: &AdminSecurity) -> Option<AdminAnswer> {
+    if let Some(why) = caller::refusal(request) {
+        return Some(respond(StatusCode::FORBIDDEN, TEXT, format!("{why}\n")));
+    }
+    let refusal = security.check(request).await.err()?;
+    let mut response = respond(refusal.code(), TEXT, format!("{refusal}\n"));
+    let headers = response.headers_mut();
+    match refusal.code() {
+        StatusCode::UNAUTHORIZED => {
+            headers.append(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"windlass\""));
+            // Has a browser ask for a password, which is the token.
+            headers.append(
+                WWW_AUTHENTICATE,
+                HeaderValue::from_static("Basic realm=\"windlass: the password is a token\""),
+            );
+        }
+        StatusCode::TOO_MANY_REQUESTS => {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        _ => {}
+    }
+    Some(response)
+}
+
+fn respond(status: StatusCode, content_type: &'static str, body: String) -> AdminAnswer {
+    let mut response = Response::new(Full::new(body.into()).boxed_unsync());
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }
 
 #[cfg(test)]
-mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-    use super::*;
-
-    async fn serving(stop: &CancellationToken) -> SocketAddr {
-        let listener = listen("127.0.0.1:0".parse().expect("an address")).await.expect("a free port");
-        let address = listener.local_addr().expect("bound");
-        let admin = Admin { status: Status::new(CancellationToken::new()), metrics: HostMetrics::new() };
-        let stop = stop.clone();
-        tokio::spawn(async move { admin.serve(&listener, &stop).await });
-        address
-    }
-
-    async fn asked(address: SocketAddr, request: &str) -> String {
-        let mut stream = TcpStream::connect(address).await.expect("it listens");
-        let request = format!("{request} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.expect("sent");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.expect("answered");
-        answer
-    }
-
-    #[tokio::test]
-    async fn each_path_answers_in_its_form() {
-        let stop = CancellationToken::new();
-        let address = serving(&stop).await;
-        assert!(asked(address, "GET /healthz").await.starts_with("HTTP/1.1 200 OK"));
-        let unready = asked(address, "GET /readyz").await;
-        assert!(unready.starts_with("HTTP/1.1 503") && unready.contains("being loaded"), "{unready}");
-        let metrics = asked(address, "GET /metrics?x=y").await;
-        assert!(metrics.contains("openmetrics-text") && metrics.ends_with("# EOF\n"), "{metrics}");
-        assert!(asked(address, "GET /plugins").await.contains(r#""plugins": []"#));
-        let keys = asked(address, "GET /plugins/webapp/keys").await;
-        assert!(keys.starts_with("HTTP/1.1 404") && keys.contains("no plugin webapp; there are: none"), "{keys}");
-        assert!(asked(address, "GET /").await.starts_with("HTTP/1.1 404"));
-        let refused = asked(address, "POST /plugins").await;
-        assert!(refused.starts_with("HTTP/1.1 405") && refused.contains("allow: GET, HEAD"), "{refused}");
-    }
-
-    #[tokio::test]
-    async fn its_connections_end_with_the_host() {
-        let stop = CancellationToken::new();
-        let mut idle = TcpStream::connect(serving(&stop).await).await.expect("it listens");
-        idle.write_all(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("sent");
-        let mut first = [0; 12];
-        idle.read_exact(&mut first).await.expect("answered");
-        stop.cancel();
-        let mut rest = Vec::new();
-        tokio::time::timeout(HEADER_LIMIT / 2, idle.read_to_end(&mut rest)).await.expect("soon").expect("closed");
-    }
-
-    #[tokio::test]
-    async fn a_probe_is_answered_whatever_number_of_connections_is_silent() {
-        let stop = CancellationToken::new();
-        let address = serving(&stop).await;
-        let mut silent = Vec::new();
-        for number in 0..3 * MOST_CONNECTIONS {
-            let mut stream = TcpStream::connect(address).await.expect("it listens");
-            // Some begin a request that never ends, and some have had an answer and stay.
-            let sent = ["", "GET /healthz HTTP/1.1\r\n", "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"][number % 3];
-            stream.write_all(sent.as_bytes()).await.expect("sent");
-            silent.push(stream);
-        }
-        let probe = asked(address, "GET /healthz");
-        // Less than the time after which the silent ones are closed in any case.
-        let answer = tokio::time::timeout(HEADER_LIMIT / 2, probe).await.expect("before they are all closed");
-        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
-    }
-
-    #[tokio::test]
-    async fn a_web_page_is_refused() {
-        let stop = CancellationToken::new();
-        let refused = asked(serving(&stop).await, "GET /plugins HTTP/1.1\r\nOrigin: https://example.com\r\nX:").await;
-        assert!(refused.starts_with("HTTP/1.1 403"), "{refused}");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn who_sends_nothing_is_sent_away() {
-        let stop = CancellationToken::new();
-        let mut silent = TcpStream::connect(serving(&stop).await).await.expect("it listens");
-        silent.write_all(b"GET /healthz HTTP/1.1\r\n").await.expect("sent");
-        let mut rest = Vec::new();
-        silent.read_to_end(&mut rest).await.expect("closed, after a time that this clock skips");
-    }
-}
+mod tests;

@@ -6,25 +6,29 @@
 //! name of another's or of the host's.
 
 mod collect;
+mod conditions;
 mod counters;
 mod guests;
 mod plugin;
 mod ports;
 mod process;
 mod recordings;
+mod rest_client;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::exemplar::HistogramWithExemplars;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use windlass_core::features::Features;
 use windlass_core::outcome::WAITED;
+use windlass_kube::Connection;
 
 pub(crate) use self::collect::{Sources, counters, gauges};
 use self::counters::Counters;
@@ -33,12 +37,16 @@ pub(crate) use self::plugin::PluginMetrics;
 pub(crate) use self::ports::counted;
 use self::process::ProcessMetrics;
 pub(crate) use self::recordings::RecordedCalls;
+use self::rest_client::{RestClientMetrics, host_of};
 
 /// The labels of a metric.
 type MetricLabels = Vec<(&'static str, String)>;
 
 /// A counter of seconds.
 type SecondsTotal = Counter<f64, AtomicU64>;
+
+/// A histogram whose buckets remember the trace id of the last call in each.
+type CallSeconds = HistogramWithExemplars<[(&'static str, Arc<str>); 1]>;
 
 /// controller-runtime's buckets of `controller_runtime_reconcile_time_seconds`.
 const RECONCILE_SECONDS: [f64; 33] = [
@@ -66,7 +74,7 @@ pub(crate) struct HostMetrics {
     panics: Counters,
     timeouts: Counters,
     cpu: Family<MetricLabels, SecondsTotal>,
-    reconcile_time: Family<MetricLabels, Histogram, fn() -> Histogram>,
+    reconcile_time: Family<MetricLabels, CallSeconds, fn() -> CallSeconds>,
     active: Family<MetricLabels, Gauge>,
 }
 
@@ -97,13 +105,18 @@ pub(crate) struct ControllerMetrics {
     timeouts: Counter,
     traps: Counters,
     labels: MetricLabels,
-    pub(crate) time: Histogram,
+    time: CallSeconds,
     pub(crate) active: Gauge,
     /// The plugin's, over all its controllers.
     pub(crate) cpu: SecondsTotal,
 }
 
 impl ControllerMetrics {
+    /// A call with this trace id took so long.
+    pub(crate) fn called(&self, took: Duration, trace_id: &Arc<str>) {
+        self.time.observe(took.as_secs_f64(), Some([("trace_id", trace_id.clone())]), None);
+    }
+
     /// One more call that ended without an answer. `reason` is one of a few fixed ones.
     pub(crate) fn trapped(&self, reason: &'static str) {
         if reason == "trap" {
@@ -139,7 +152,7 @@ impl HostMetrics {
             panics: Counters::default(),
             timeouts: Counters::default(),
             cpu: Family::default(),
-            reconcile_time: Family::new_with_constructor(|| Histogram::new(RECONCILE_SECONDS)),
+            reconcile_time: Family::new_with_constructor(|| CallSeconds::new(RECONCILE_SECONDS.into_iter())),
             active: Family::default(),
         };
         metrics.register();
@@ -192,6 +205,13 @@ impl HostMetrics {
     pub(crate) fn show(&self, sources: Sources) {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         registry.register_collector(Box::new(sources));
+    }
+
+    /// From now on, requests of `connection` are counted.
+    pub(crate) fn follow_requests(&self, connection: &Connection) {
+        let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let (requests, host) = (RestClientMetrics::registered(&mut registry), host_of(&connection.server));
+        connection.requests.observe(move |request| requests.count(&host, request));
     }
 
     /// From now on, what `collector` has is shown too.
@@ -288,8 +308,6 @@ fn of_plugin(plugin: &str) -> MetricLabels {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     impl HttpTotals {
@@ -339,6 +357,19 @@ mod tests {
             assert!(text.lines().any(|it| it == line), "{line} is not in {text}");
         }
         assert!((metrics.cpu_seconds("webapp") - 2.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn each_bucket_of_the_time_of_calls_leads_to_the_trace_of_its_last_call() {
+        let metrics = HostMetrics::new();
+        let controller = metrics.controller("webapp", "web");
+        for (millis, trace_id) in [(20, "a"), (21, "b"), (3000, "c"), (60_000, "d")] {
+            controller.called(Duration::from_millis(millis), &trace_id.into());
+        }
+        let text = metrics.text();
+        let exemplars = text.lines().filter_map(|line| line.split_once(" # ").map(|(_, exemplar)| exemplar));
+        let expected = [r#"{trace_id="b"} 0.021"#, r#"{trace_id="c"} 3.0"#, r#"{trace_id="d"} 60.0"#];
+        assert_eq!(exemplars.collect::<Vec<_>>(), expected, "{text}");
     }
 
     #[test]

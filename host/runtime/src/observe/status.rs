@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::calls::KeyCallEnd;
@@ -118,17 +119,27 @@ impl Status {
 
     /// Everything, for `/plugins`.
     pub(crate) fn to_json(&self) -> Value {
-        let shown = |plugin: Arc<PluginStatus>| {
-            let mut shown = plugin.to_json();
-            let unserved = self.unserved(&plugin.name);
-            shown["unserved"] = json!(unserved);
-            shown["health"] = plugin.health_json(unserved);
-            if let (Some(replicas), Some(lease)) = (self.0.replicas.get(), shown["lease"].as_object_mut()) {
-                lease.insert("canServe".to_owned(), json!(replicas.digests(&plugin.name)));
-            }
-            shown
-        };
-        json!({"plugins": self.plugins().into_iter().map(shown).collect::<Vec<_>>()})
+        json!({"plugins": self.plugins().iter().map(|plugin| self.plugin_json(plugin)).collect::<Vec<_>>()})
+    }
+
+    /// Everything of `plugin`.
+    pub(crate) fn plugin_json(&self, plugin: &PluginStatus) -> Value {
+        let mut shown = plugin.to_json();
+        let unserved = self.unserved(&plugin.name);
+        shown["unserved"] = json!(unserved);
+        shown["health"] = plugin.health_json(unserved);
+        if let (Some(replicas), Some(lease)) = (self.0.replicas.get(), shown["lease"].as_object_mut()) {
+            lease.insert("canServe".to_owned(), json!(replicas.digests(&plugin.name)));
+        }
+        shown
+    }
+
+    /// Each plugin in short, for the status page. Times of failures are seconds since `began`.
+    pub(crate) fn summaries(&self, began: Instant) -> Vec<(Arc<str>, Value)> {
+        let plugins = self.plugins();
+        let short =
+            |plugin: &Arc<PluginStatus>| (plugin.name.clone(), plugin.summary_json(self.unserved(&plugin.name), began));
+        plugins.iter().map(short).collect()
     }
 
     fn plugins_by_name(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Arc<PluginStatus>>> {

@@ -188,6 +188,7 @@ fn event(host: &Host, plugin: &Arc<str>, runs: &str, note: &str) {
         primary_key: ObjectKey::namespaced(&**host.leadership.namespace(), &*lease),
         primary: None,
         trace_id: format!("{:032x}", windlass_world::random::<u128>()).into(),
+        trace: <_>::default(),
         triggers: Triggers::default(),
         hold: Hold::detached(),
         overlay: Overlay::default(),

@@ -37,7 +37,10 @@ impl Policies {
     /// The state that the policies give the `plugin` now, and why.
     fn state_of(&self, plugin: &str) -> (PluginState, Option<String>) {
         match self.standing(plugin) {
-            Standing::Waiting(why) => (PluginState::WaitingForPolicy, why),
+            Standing::Waiting(why) => {
+                let none = || "no policy grants it anything: `windlass grant` writes one for review".to_owned();
+                (PluginState::WaitingForPolicy, Some(why.unwrap_or_else(none)))
+            }
             Standing::Granted(_) if self.pauses.borrow().get(plugin) == Some(&true) => {
                 (PluginState::Paused, Some("by its policy".to_owned()))
             }

@@ -3,6 +3,9 @@
 //!
 //! Kept in a file, if the host has a directory to keep things in; and, where there are leases, in an annotation that
 //! all replicas see (`leadership`). What those are to be told is [`RejectionVerdicts`]; `plugins::replicas` tells them.
+//!
+//! Hosts that share the directory share the file, also hosts of different versions. So one entry is changed at a time, and what
+//! this version does not know stays in the others. A version that needs another form of an entry has to write another file.
 
 mod verdicts;
 
@@ -12,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub(crate) use self::verdicts::{JudgedAt, RejectionVerdict, RejectionVerdicts};
 use windlass_policy::regular::read_whole;
@@ -77,7 +81,7 @@ impl Rejections {
     pub(crate) fn kept_in(directory: Option<&Path>) -> Self {
         let Some(file) = directory.map(|directory| directory.join(FILE)) else { return Self::default() };
         let all = match read(&file) {
-            Ok(all) => all,
+            Ok(entries) => known_of(entries, &file),
             Err(error) => {
                 tracing::error!(
                     file = %file.display(), error,
@@ -120,7 +124,11 @@ impl Rejections {
     /// Remembers one.
     pub(crate) fn add(&mut self, plugin: &Arc<str>, rejection: &Rejection) {
         if self.all.insert(plugin.clone(), rejection.clone()).as_ref() != Some(rejection) {
-            self.keep();
+            self.keep(|entries| {
+                // What has no text is no rejection; its fields all have one.
+                let entry = serde_json::to_value(rejection).unwrap_or_default();
+                entries.insert(plugin.to_string(), entry);
+            });
         }
     }
 
@@ -134,7 +142,12 @@ impl Rejections {
         self.pardoned.entry(plugin.clone()).or_default().insert(digest.clone(), at);
         if self.all.get(plugin).is_some_and(|rejection| rejection.digest == *digest) {
             self.all.remove(plugin);
-            self.keep();
+            self.keep(|entries| {
+                // Another host may have rejected another one since.
+                if entries.get(&**plugin).is_some_and(|entry| entry["digest"] == **digest) {
+                    entries.remove(&**plugin);
+                }
+            });
         }
         at
     }
@@ -143,9 +156,13 @@ impl Rejections {
         self.pardoned.get(plugin)?.get(digest).copied()
     }
 
-    fn keep(&self) {
+    /// Changes the file as it is now.
+    fn keep(&self, change: impl FnOnce(&mut KeptEntries)) {
         let Some(file) = &self.file else { return };
-        if let Err(error) = write(file, &self.all) {
+        // What cannot be read was told of when it was opened.
+        let mut entries = read(file).unwrap_or_default();
+        change(&mut entries);
+        if let Err(error) = write(file, &entries) {
             tracing::error!(
                 file = %file.display(), %error,
                 "what was rolled back could not be written down: after a restart it may run again"
@@ -154,23 +171,37 @@ impl Rejections {
     }
 }
 
-fn read(file: &Path) -> Result<BTreeMap<Arc<str>, Rejection>, String> {
+/// The file's entries by plugin, each as some version wrote it.
+type KeptEntries = BTreeMap<String, Value>;
+
+fn read(file: &Path) -> Result<KeptEntries, String> {
     match read_whole(file, MOST_BYTES) {
-        Ok(text) => {
-            let all: BTreeMap<String, Rejection> = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
-            Ok(all.into_iter().map(|(plugin, rejection)| (plugin.into(), rejection)).collect())
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(BTreeMap::new()),
+        Ok(text) => serde_json::from_slice(&text).map_err(|error| error.to_string()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(KeptEntries::new()),
         Err(error) => Err(error.to_string()),
     }
 }
 
+/// The entries that this version can read.
+fn known_of(entries: KeptEntries, file: &Path) -> BTreeMap<Arc<str>, Rejection> {
+    let known = entries.into_iter().filter_map(|(plugin, entry)| match serde_json::from_value(entry) {
+        Ok(rejection) => Some((plugin.into(), rejection)),
+        Err(error) => {
+            tracing::warn!(
+                file = %file.display(), plugin, %error,
+                "what was rolled back of this plugin cannot be read, and is left as it is: a newer version may have written it"
+            );
+            None
+        }
+    });
+    known.collect()
+}
+
 /// Whole or not at all: another file is written first.
-fn write(file: &Path, all: &BTreeMap<Arc<str>, Rejection>) -> std::io::Result<()> {
-    let all: BTreeMap<&str, &Rejection> = all.iter().map(|(plugin, rejection)| (&**plugin, rejection)).collect();
+fn write(file: &Path, entries: &KeptEntries) -> std::io::Result<()> {
     let new = file.with_extension("json.new");
     let mut written = std::fs::File::create(&new)?;
-    written.write_all(&serde_json::to_vec_pretty(&all)?)?;
+    written.write_all(&serde_json::to_vec_pretty(entries)?)?;
     written.sync_all()?;
     std::fs::rename(&new, file)
 }
@@ -224,6 +255,74 @@ mod tests {
         let mut rejections = Rejections::kept_in(Some(directory.path()));
         rejections.add(&"webapp".into(), &rejection("d1"));
         assert_eq!(known(&Rejections::kept_in(Some(directory.path()))), ["d1"]);
+    }
+
+    /// As the version before this one wrote it.
+    const FORMER: &str = r#"{
+  "shop": {
+    "digest": "d1",
+    "because": "3 of its first 5 calls trapped",
+    "former": "d0",
+    "at": 1795000000000
+  },
+  "webapp": {
+    "digest": "d2",
+    "because": "it traps",
+    "at": 0
+  }
+}"#;
+
+    fn file_with(text: &str) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().expect("a directory");
+        std::fs::write(directory.path().join(FILE), text).expect("written");
+        directory
+    }
+
+    #[test]
+    fn the_file_of_the_former_version_is_read_and_written_as_that_does() {
+        let directory = file_with(FORMER);
+        let open = || Rejections::kept_in(Some(directory.path()));
+        let shop = Rejection::new("d1".into(), "3 of its first 5 calls trapped".into(), Some("d0"));
+        let shop = Rejection { at: at(1_795_000_000_000), ..shop };
+        assert_eq!(open().known(), [("shop".into(), shop.clone()), ("webapp".into(), rejection("d2"))]);
+        open().pardon(&"shop".into(), &"d1".into(), at(1));
+        assert_eq!(known(&open()), ["d2"]);
+        open().add(&"shop".into(), &shop);
+        let written = std::fs::read_to_string(directory.path().join(FILE)).expect("there");
+        assert_eq!(written.parse::<Value>().expect("JSON"), FORMER.parse::<Value>().expect("JSON"));
+    }
+
+    #[test]
+    fn what_a_newer_version_has_written_stays_when_this_one_writes_something_else() {
+        let newer = r#"{
+            "shop": {"digest": "d1", "because": "it traps", "at": 5, "rolledBackBy": "another rule"},
+            "odd": {"form": 2, "digests": ["d7", "d8"]},
+            "webapp": {"digest": "d2", "because": "it traps", "at": 6}
+        }"#;
+        let directory = file_with(newer);
+        let mut rejections = Rejections::kept_in(Some(directory.path()));
+        assert_eq!(known(&rejections), ["d1", "d2"], "one that cannot be read hides none of the others");
+        rejections.pardon(&"webapp".into(), &"d2".into(), at(7));
+        rejections.add(&"other".into(), &rejection("d3"));
+        let written = std::fs::read_to_string(directory.path().join(FILE)).expect("there");
+        let (written, newer): (Value, Value) = (written.parse().expect("JSON"), newer.parse().expect("JSON"));
+        assert_eq!([&written["shop"], &written["odd"]], [&newer["shop"], &newer["odd"]]);
+        assert_eq!(written["other"]["digest"], "d3");
+        assert_eq!(written["webapp"], Value::Null);
+    }
+
+    #[test]
+    fn hosts_that_share_the_file_do_not_undo_each_other() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let open = || Rejections::kept_in(Some(directory.path()));
+        let (mut one, mut other) = (open(), open());
+        one.add(&"shop".into(), &rejection("d1"));
+        other.add(&"webapp".into(), &rejection("d2"));
+        assert_eq!(known(&open()), ["d1", "d2"]);
+        one.add(&"shop".into(), &rejection("d3"));
+        other.add(&"shop".into(), &rejection("d4"));
+        one.pardon(&"shop".into(), &"d3".into(), at(1));
+        assert_eq!(known(&open()), ["d4", "d2"], "that was another digest");
     }
 
     fn at(time: u64) -> JudgedAt {

@@ -120,6 +120,7 @@ pub(crate) fn object(version: &str, metadata: &str, deleting: bool) -> Object {
         labels: [].into(),
         owners: [].into(),
         own_fields: None,
+        conditions: windlass_core::conditions::Conditions::default(),
         deleting,
     };
     Object::new(header, text(version, metadata))
@@ -158,6 +159,7 @@ pub(crate) fn call(primary: Option<Object>) -> (Request, Arc<CallContext>) {
         primary_key: key,
         primary,
         trace_id: "0".into(),
+        trace: <_>::default(),
         triggers: Triggers::default(),
         hold: Hold::detached(),
         overlay: Overlay::default(),

@@ -183,7 +183,7 @@ impl<'a> ConfigReader<'a> {
 
     /// A relative path begins where the file is, not where the host was started.
     fn placed(&self, key: &ConfigKey, text: String) -> Result<String, String> {
-        if key.kind != KeyKind::Path || text.is_empty() {
+        if key.kind != KeyKind::Path || text.is_empty() || (key.id() == AUDIT_LOG && text == NO_FILE) {
             return Ok(text);
         }
         let path = self.path.parent().unwrap_or(Path::new("")).join(text);
@@ -204,6 +204,9 @@ impl<'a> ConfigReader<'a> {
     }
 }
 
+/// The flag that takes a word instead of a path, and the word.
+const AUDIT_LOG: &str = "audit_log";
+const NO_FILE: &str = "none";
 const NO_VALUE: &str = "it has no value: give it one, or delete the line";
 
 /// The text of a scalar that has the type.

@@ -131,11 +131,12 @@ fn a_map_in_the_environment_is_overridden_name_by_name_too() {
 
 #[test]
 fn relative_paths_begin_at_the_file() {
-    let (directory, path) = written("plugins: plugins\nceiling: ../ceiling.yaml\nkubeconfig: /k\n");
+    let (directory, path) = written("plugins: plugins\nceiling: ../ceiling.yaml\nkubeconfig: /k\nauditLog: none\n");
     let line = words(&["--config", path.to_str().expect("UTF-8")]);
     let config = HostConfig::of(&Cli::command(), &line).expect("it is right").expect("it is named");
     let in_directory = |name: &str| directory.path().join(name).display().to_string();
     let expected = [
+        "--audit-log=none".to_owned(),
         format!("--ceiling={}", in_directory("../ceiling.yaml")),
         "--kubeconfig=/k".to_owned(),
         format!("--plugins={}", in_directory("plugins")),

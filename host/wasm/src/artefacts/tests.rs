@@ -191,6 +191,54 @@ fn another_engine_has_other_files() {
     assert!(fixture.finds(&ours), "and they stay");
 }
 
+/// Puts a file there as another version of the host would.
+fn put(path: &Path, name: &str, content: &[u8], age: Duration) -> PathBuf {
+    let file = path.join(name);
+    std::fs::write(&file, content).expect("written");
+    let opened = std::fs::File::options().append(true).open(&file).expect("there");
+    opened.set_modified(SystemTime::now() - age).expect("set");
+    set_mode(&file, 0o400);
+    file
+}
+
+/// This test's bytes were made by hand, by what `seal.rs` says of the form: a change of it needs another [`FORMAT`], as a host of
+/// the former version may share the directory.
+#[test]
+fn a_file_as_every_version_of_this_format_writes_it_is_read() {
+    let fixture = Fixture::new();
+    std::fs::create_dir(fixture.path()).expect("made");
+    set_mode(&fixture.path(), 0o700);
+    let key: Vec<u8> = (0..32).collect();
+    set_mode(&put(&fixture.path(), "windlass-cache.key", &key, Duration::ZERO), 0o600);
+    let seal = "6708136c409a5a4fcc85d8e2f95262d5f84f1290747234f6aeb5c25e1c9fc2fd";
+    let seal = (0..seal.len()).step_by(2).map(|at| u8::from_str_radix(&seal[at..at + 2], 16).expect("hexadecimal"));
+    let content =
+        [b"{\"name\":\"webapp\"}".as_slice(), &0_u64.to_le_bytes(), b"windlas1", &seal.collect::<Vec<_>>()].concat();
+    put(&fixture.path(), &format!("{}.1.manifest", digest(1)), &content, Duration::ZERO);
+    assert_eq!(fixture.open().manifest(&digest(1)).as_deref(), Some(r#"{"name":"webapp"}"#));
+}
+
+#[test]
+fn what_another_version_keeps_is_neither_used_nor_removed_until_nobody_has_used_it_for_long() {
+    let fixture = Fixture::new();
+    drop(fixture.filled());
+    let day = Duration::from_hours(24);
+    let at = |ending: &str, days: u32| {
+        let name = format!("{}.{ending}", digest(1));
+        put(&fixture.path(), &name, b"in a form that this version does not know", day * days)
+    };
+    let [code, manifest, kind] =
+        [at(&format!("{}.code", "f".repeat(32)), 29), at("2.manifest", 29), at("2.profile", 999)];
+    let old = at(&format!("{}.refusal", "e".repeat(32)), 31);
+    let bounds = Bounds { interval: Duration::ZERO, ..Bounds::default() };
+    let artefacts = Artefacts::bounded(&fixture.path(), &fixture.engine, bounds).expect("a cache");
+    assert!(fixture.finds(&artefacts), "its own, and then it cleans up");
+    assert_eq!(artefacts.manifest(&digest(1)), None);
+    assert!(code.exists() && manifest.exists(), "their version may start again");
+    assert!(kind.exists(), "a kind of file that this version does not know is not its to remove");
+    assert!(!old.exists(), "not used for a month");
+}
+
 #[test]
 fn the_pool_has_no_say_in_the_code() {
     let limits = Limits { memory_bytes: 1 << 20, table_elements: 7, ..Limits::default() };

@@ -123,6 +123,7 @@ impl Call {
             primary_key: self.key(),
             primary: None,
             trace_id: self.trace_id.clone(),
+            trace: <_>::default(),
             triggers: self.triggers.clone(),
             hold: Hold::detached(),
             overlay: Overlay::default(),

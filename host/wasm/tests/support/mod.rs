@@ -90,6 +90,7 @@ pub(crate) fn call_of(plugin: &Plugin, key: &ObjectKey) -> Arc<CallContext> {
         primary_key: key.clone(),
         primary: None,
         trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
+        trace: <_>::default(),
         triggers: Triggers::default(),
         hold: Hold::detached(),
         overlay: Overlay::default(),

@@ -34,6 +34,7 @@ type settings struct {
 	strip    bool
 	pods     bool
 	operator string
+	metrics  string
 }
 
 func main() {
@@ -43,6 +44,7 @@ func main() {
 	flag.BoolVar(&set.strip, "strip", false, "keep no managedFields in the caches")
 	flag.BoolVar(&set.pods, "pods", false, "watch and cache all Pods, too")
 	flag.StringVar(&set.operator, "operator", "", "be the operator with this number among many, and no WebApp controller")
+	flag.StringVar(&set.metrics, "metrics", "0", "serve metrics at this address, and elect a leader, who has some of them; 0: neither")
 	flag.Parse()
 	if err := run(set); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -63,7 +65,13 @@ func run(set settings) error {
 	}
 	// No limits of the client's own: the server has its own.
 	config.QPS = -1
-	options := ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}}
+	options := ctrl.Options{
+		Scheme:                  scheme,
+		Metrics:                 metricsserver.Options{BindAddress: set.metrics},
+		LeaderElection:          set.metrics != "0",
+		LeaderElectionID:        "webapp",
+		LeaderElectionNamespace: "default",
+	}
 	if set.strip {
 		options.Cache = cache.Options{DefaultTransform: cache.TransformStripManagedFields()}
 	}

@@ -35,6 +35,12 @@ impl<K: Key> QueueState<K> {
         Some(queued(self.items.get(slot), since, now))
     }
 
+    pub(in crate::queue) fn age(&mut self, hash: KeyHash, key: &K, now: u64) -> Duration {
+        let now = self.pass(now);
+        let since = self.items.find(hash, key).map(|slot| self.items.get(slot).since);
+        Duration::from_nanos(now.saturating_sub(since.unwrap_or(now)))
+    }
+
     pub(in crate::queue) fn known(&mut self, now: u64) -> Vec<(K, QueuedKey)> {
         let now = self.pass(now);
         let Self { working, items, .. } = self;
@@ -99,6 +105,7 @@ mod tests {
         let _ = state.next(None, Waker::noop(), second(5));
         let processed = state.look(A, &"a", second(7)).expect("a worker has it");
         assert_eq!((processed.stage, processed.waited), (DirtyStage::Processing, Duration::from_secs(2)));
+        assert_eq!(state.age(A, &"a", second(7)), Duration::from_secs(7), "from its addition");
         let at_least = Duration::from_secs(10);
         state.fail(A, "a", Retry::Counted, at_least, Moment(Duration::from_secs(7)));
         state.done(A, &"a", second(7));

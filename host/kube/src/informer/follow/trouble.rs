@@ -6,6 +6,7 @@ use std::time::Duration;
 use windlass_core::compact::Version;
 
 use crate::informer::error::InformerError;
+use crate::informer::status::ListReason;
 
 /// An error, if the server is at a version before the cache's.
 pub(super) fn not_before(server: &Version, cache: &Version) -> Result<(), InformerError> {
@@ -23,6 +24,19 @@ pub(super) fn watch_seconds() -> u64 {
 /// Whether the server's history no longer reaches back to where the watch would resume.
 pub(super) fn is_expired(error: &InformerError) -> bool {
     error.code() == Some(410)
+}
+
+/// Why a watch that ended so needs a new list. None: it was stopped for one.
+pub(super) fn list_reason(failure: Option<&InformerError>) -> ListReason {
+    match failure {
+        None => ListReason::Asked,
+        Some(InformerError::Discovery(_) | InformerError::NotWatchable { .. }) => ListReason::First,
+        Some(InformerError::Malformed { .. } | InformerError::Disordered { .. }) => ListReason::Distrusted,
+        Some(InformerError::WentBack { .. }) => ListReason::WentBack,
+        Some(error) if error.is_ahead() => ListReason::WentBack,
+        Some(error) if is_expired(error) => ListReason::Expired,
+        Some(_) => ListReason::Refused,
+    }
 }
 
 /// Whether a watch that failed so may be asked for again from where it was. Anything else needs a new list, and perhaps a

@@ -16,6 +16,7 @@ use windlass_core::watch::IndexSource;
 
 use super::StoreScope;
 use crate::discovery::Resource;
+use crate::informer::conditions::{ConditionCounts, ConditionTally};
 use crate::informer::index::{DeclaredIndex, OwnerIndex};
 use crate::informer::pointer::PointerError;
 
@@ -48,7 +49,7 @@ impl PartialEq for ByName {
 
 impl Eq for ByName {}
 
-/// Invariant: `names`, `owners` and `indexes` have exactly the objects of `objects`, and no namespace is empty.
+/// Invariant: `names`, `owners`, `indexes` and `conditions` have exactly the objects of `objects`, and no namespace is empty.
 #[derive(Default)]
 pub(crate) struct Contents {
     /// Set by the first complete list.
@@ -60,6 +61,7 @@ pub(crate) struct Contents {
     names: BTreeMap<Arc<str>, BTreeSet<ByName>>,
     owners: OwnerIndex,
     indexes: HashMap<IndexSource, DeclaredIndex>,
+    conditions: ConditionTally,
     /// The bytes that the objects occupied when each was inserted, or when they were last weighed.
     bytes: usize,
     /// The bytes that they would occupy with every text unpacked.
@@ -114,6 +116,7 @@ impl Contents {
 
     fn update_indexes(&mut self, old: Option<&Object>, new: Option<&Object>) {
         self.owners.update(old, new);
+        self.conditions.update(old, new);
         for index in self.indexes.values_mut() {
             index.update(old, new);
         }
@@ -214,11 +217,17 @@ impl Contents {
         self.whole_bytes
     }
 
+    /// See [`Store::conditions`](super::Store::conditions).
+    pub(super) fn conditions(&self) -> ConditionCounts {
+        self.conditions.counts()
+    }
+
     /// Makes everything again from the objects by key.
     pub(crate) fn rebuild(&mut self) {
         let objects = std::mem::take(&mut self.objects);
         self.names.clear();
         self.owners = OwnerIndex::default();
+        self.conditions = ConditionTally::default();
         for index in self.indexes.values_mut() {
             index.clear();
         }

@@ -140,6 +140,7 @@ fn call(overlay: Overlay) -> CallContext {
         primary_key: ObjectKey::namespaced("prod", "shop"),
         primary: Some(whole(&kind(), &primary).expect("an object")),
         trace_id: "".into(),
+        trace: <_>::default(),
         triggers: Triggers::default(),
         hold: Hold::detached(),
         overlay,

@@ -108,6 +108,7 @@ fn pod(namespace: &str, name: &str, generation: i64) -> Object {
         labels: [].into(),
         owners: [].into(),
         own_fields: None,
+        conditions: windlass_core::conditions::Conditions::default(),
         deleting: false,
     };
     Object::new(header, name)

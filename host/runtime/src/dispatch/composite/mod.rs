@@ -22,6 +22,7 @@ use windlass_core::ports::{CallContext, EventType, Ports};
 use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, Customized, Plugin, Request};
 
 use crate::dispatch::reconcile::{Call, Reconcile};
+use crate::dispatch::spans::{self, RUN};
 use carry_out::ChildWriter;
 pub(crate) use observed_state::{ObservedState, OwnedWatch, RelatedWatch};
 
@@ -51,7 +52,13 @@ impl Compose for Arc<Plugin> {
         call: Arc<CallContext>,
         limits: CallLimits,
     ) -> BoxFuture<'_, Composed> {
-        Plugin::compose(self, request, call, limits).boxed()
+        async move {
+            let mut span = call.trace.span(RUN);
+            let composed = Plugin::compose(self, request, call.within(&span), limits).await;
+            spans::ran(&mut span, composed.cpu, composed.answer.as_ref().err());
+            composed
+        }
+        .boxed()
     }
 
     fn customize(&self, request: Request, call: Arc<CallContext>, limits: CallLimits) -> BoxFuture<'_, Customized> {

@@ -69,6 +69,7 @@ fn unheld(call: &CallContext) -> CallContext {
         hold: Hold::detached(),
         overlay: Overlay::default(),
         cpu_permit: CpuPermit::default(),
+        trace: call.trace.silenced(),
         ..call.clone()
     }
 }

@@ -16,6 +16,7 @@ fn header(generation: i64, version: &str) -> Header {
         labels: [].into(),
         owners: [].into(),
         own_fields: None,
+        conditions: windlass_core::conditions::Conditions::default(),
         deleting: false,
     }
 }

@@ -1,12 +1,14 @@
 //! Which requests the admin endpoint answers. Whoever can connect may read it; a page in a browser of somebody who can
 //! connect may not. A page shows itself by `Origin` or `Sec-Fetch-Site`. A page that had its own name lead to this address
-//! (DNS rebinding) shows neither, but asks for that name: so names that anybody can register are not answered to.
+//! (DNS rebinding) shows neither, but asks for that name: so names that anybody can register are not answered to, unless
+//! `Sec-Fetch-Site: none` says that no page asks: no page can have a browser send that. `windlass status` says it, as the
+//! API server's proxy passes on the name by which the API server itself was asked.
 
 use std::net::IpAddr;
 
-use http::Request;
 use http::header::{HOST, ORIGIN};
 use http::uri::Authority;
+use http::{HeaderMap, Request};
 
 /// Endings of names that nobody can register in the public DNS. A Service is `NAME.NAMESPACE.svc`, whatever follows.
 const PRIVATE: [&str; 4] = [".svc", ".cluster.local", ".internal", ".localhost"];
@@ -14,18 +16,30 @@ const PRIVATE: [&str; 4] = [".svc", ".cluster.local", ".internal", ".localhost"]
 /// Why a request is not answered, in a sentence for its sender; None: it is.
 pub(super) fn refusal<B>(request: &Request<B>) -> Option<&'static str> {
     let headers = request.headers();
-    let mut sites = headers.get_all("sec-fetch-site").iter();
-    if headers.contains_key(ORIGIN) || sites.any(|site| site != "none" && site != "same-origin") {
+    let sites = || headers.get_all("sec-fetch-site").iter();
+    let is_stranger = sites().any(|site| site != "none" && site != "same-origin");
+    if headers.contains_key(ORIGIN) || (is_stranger && !(request.uri().path() == "/" && is_visit(headers))) {
         return Some("web pages get no answer here");
     }
+    let no_page = sites().next().is_some() && sites().all(|site| site == "none");
     let mut hosts = headers.get_all(HOST).iter().filter_map(|host| host.to_str().ok().and_then(|it| it.parse().ok()));
     // A name in the request's line counts more than the header, and without any nobody was led here by a name.
     let named: Option<Authority> = request.uri().authority().cloned().or_else(|| hosts.next());
     let is_unreadable = named.is_none() && headers.contains_key(HOST);
-    if is_unreadable || hosts.next().is_some() || named.is_some_and(|named| !is_ours(named.host())) {
+    if is_unreadable || hosts.next().is_some() || named.is_some_and(|named| !no_page && !is_ours(named.host())) {
         return Some("ask by an IP address, localhost, NAME.NAMESPACE.svc, or a name without a dot");
     }
     None
+}
+
+/// Whether somebody follows a link, in a window: a dashboard may have one to the status page. The page comes with nothing in it
+/// yet, and a page that has opened it cannot look into it.
+fn is_visit(headers: &HeaderMap) -> bool {
+    let is = |name: &str, value: &str| {
+        let mut values = headers.get_all(name).iter();
+        values.next().is_some_and(|it| it == value) && values.next().is_none()
+    };
+    is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document")
 }
 
 /// Whether `host` can be this address's without a stranger's doing.
@@ -66,6 +80,27 @@ mod tests {
         // Somebody has typed the address, or reloads.
         assert_eq!(refusal(&request(&[("host", "localhost"), ("sec-fetch-site", "none")])), None);
         assert_eq!(refusal(&request(&[("host", "localhost"), ("sec-fetch-site", "same-origin")])), None);
+        let by_an_api_server = [("host", "api.prod.example.com:6443"), ("sec-fetch-site", "none")];
+        assert_eq!(refusal(&request(&by_an_api_server)), None);
+    }
+
+    #[test]
+    fn a_link_leads_to_the_status_page_alone_and_into_a_window_alone() {
+        let asked = |path: &str, mode: &str, destination: &str| {
+            let request = Request::get(path).header("host", "localhost").header("sec-fetch-site", "cross-site");
+            let request = request.header("sec-fetch-mode", mode).header("sec-fetch-dest", destination);
+            refusal(&request.body(()).expect("a request"))
+        };
+        assert_eq!(asked("/", "navigate", "document"), None);
+        for (path, mode, destination) in [
+            ("/plugins", "navigate", "document"),
+            ("/watch", "navigate", "document"),
+            ("/", "navigate", "iframe"),
+            ("/", "no-cors", "script"),
+            ("/", "cors", "empty"),
+        ] {
+            assert!(asked(path, mode, destination).is_some(), "{path} {mode} {destination}");
+        }
     }
 
     #[test]
@@ -77,6 +112,8 @@ mod tests {
             &[("host", "127.0.0.1:8080"), ("sec-fetch-site", "same-site")],
             &[("host", "127.0.0.1:8080"), ("sec-fetch-site", "none"), ("sec-fetch-site", "cross-site")],
             &[("host", "rebound.example.com:8080"), ("sec-fetch-site", "same-origin")],
+            &[("host", "rebound.example.com:8080"), ("sec-fetch-site", "none"), ("sec-fetch-site", "same-origin")],
+            &[("host", "rebound.example.com:8080"), ("x-forwarded-uri", "/api/v1/namespaces/a/pods/b/proxy/plugins")],
             &[("host", "windlass.ops.svc.example.com")],
             &[("host", "127.0.0.1.example.com")],
             &[("host", "10.0.0.1@example.com")],

@@ -17,6 +17,7 @@ pub(super) struct Connections(Arc<Mutex<Places>>);
 
 struct Places {
     most: usize,
+    grace: Duration,
     next: u64,
     /// Ordered by when they were opened or last asked, the one longest ago first.
     taken: Vec<Place>,
@@ -38,7 +39,12 @@ pub(super) struct Connection {
 
 impl Connections {
     pub(super) fn new(most: usize) -> Self {
-        Self(Arc::new(Mutex::new(Places { most, next: 0, taken: Vec::new() })))
+        Self::with_grace(most, GRACE)
+    }
+
+    /// The same, where a client needs `grace` to send its first request.
+    pub(super) fn with_grace(most: usize, grace: Duration) -> Self {
+        Self(Arc::new(Mutex::new(Places { most, grace, next: 0, taken: Vec::new() })))
     }
 
     /// A place for a new connection, at the latest when another one has had its time.
@@ -62,7 +68,7 @@ impl Places {
     fn place(&mut self) -> Result<(u64, CancellationToken), Instant> {
         if self.taken.len() >= self.most {
             let victim = self.taken.iter().position(|place| !place.has_asked).unwrap_or(0);
-            let until = self.taken[victim].opened + GRACE;
+            let until = self.taken[victim].opened + self.grace;
             if Instant::now() < until {
                 return Err(until);
             }

@@ -1,5 +1,6 @@
 //! `/plugins/NAME/keys` and `/plugins/NAME/keys/NAMESPACE/NAME`: the keys of a plugin, a page at a time, and the story of one.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use http::StatusCode;
@@ -22,7 +23,7 @@ const CLUSTER: &str = "-";
 const NOT_DONE: &str = "not-done";
 
 /// Why there is no answer.
-type KeysRefusal = (StatusCode, String);
+pub(super) type KeysRefusal = (StatusCode, String);
 
 /// The part of a query that chooses keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ struct KeyQuery {
     after: Option<(ObjectKey, String)>,
     /// Empty: all.
     states: Vec<KeyState>,
+    /// A part of the key, in lower case. Empty: all.
+    search: String,
 }
 
 /// The answer to a request for `path`, if it is one for keys.
@@ -53,7 +56,7 @@ fn key(namespace: &str, name: &str) -> ObjectKey {
     if namespace == CLUSTER { ObjectKey::cluster(name) } else { ObjectKey::namespaced(namespace, name) }
 }
 
-fn find(status: &Status, plugin: &str) -> Result<Arc<PluginStatus>, KeysRefusal> {
+pub(super) fn find(status: &Status, plugin: &str) -> Result<Arc<PluginStatus>, KeysRefusal> {
     status.known(plugin).ok_or_else(|| {
         let there = names(status.plugins().iter().map(|plugin| plugin.name.to_string()));
         (StatusCode::NOT_FOUND, format!("there is no plugin {plugin}; there are: {there}\n"))
@@ -82,7 +85,11 @@ fn one(plugin: &PluginStatus, key: &ObjectKey) -> Result<Value, KeysRefusal> {
 /// A page of keys, in the order of keys and controllers.
 fn page(plugin: &PluginStatus, query: &KeyQuery) -> Value {
     let mut all = listed(plugin);
-    all.retain(|listing| query.states.is_empty() || query.states.contains(&listing.state));
+    let mut states: BTreeMap<&str, usize> = BTreeMap::new();
+    for listing in &all {
+        *states.entry(listing.state.as_str()).or_default() += 1;
+    }
+    all.retain(|listing| query.chooses(listing));
     let total = all.len();
     all.retain(|listing| {
         query.after.as_ref().is_none_or(|(key, controller)| order(listing) > (key, controller.as_str()))
@@ -99,6 +106,7 @@ fn page(plugin: &PluginStatus, query: &KeyQuery) -> Value {
         "plugin": &*plugin.name,
         "keys": all.iter().map(KeyListing::to_json).collect::<Vec<_>>(),
         "total": total,
+        "states": states,
         "continue": next,
     })
 }
@@ -130,7 +138,7 @@ fn names(all: impl Iterator<Item = String>) -> String {
 
 impl KeyQuery {
     fn read(query: &str) -> Result<Self, KeysRefusal> {
-        let mut read = Self { limit: LIMIT, after: None, states: Vec::new() };
+        let mut read = Self { limit: LIMIT, after: None, states: Vec::new(), search: String::new() };
         for part in query.split('&').filter(|part| !part.is_empty()) {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             let value = decoded(value);
@@ -151,10 +159,17 @@ impl KeyQuery {
                         })?);
                     }
                 }
-                _ => return Err(bad(format!("{name}: there are limit, continue and state"))),
+                "search" => read.search = value.to_lowercase(),
+                _ => return Err(bad(format!("{name}: there are limit, continue, state and search"))),
             }
         }
         Ok(read)
+    }
+
+    /// Whether `listing` is one that is asked for, on whichever page.
+    fn chooses(&self, listing: &KeyListing) -> bool {
+        (self.states.is_empty() || self.states.contains(&listing.state))
+            && (self.search.is_empty() || listing.key.to_string().to_lowercase().contains(&self.search))
     }
 }
 
@@ -261,6 +276,16 @@ mod tests {
         assert_eq!(total("state=not-served"), 2);
         assert_eq!(total("state=not-done"), 2);
         assert_eq!(total("state=done,backoff"), 0);
+    }
+
+    #[tokio::test]
+    async fn a_search_chooses_by_a_part_of_the_key_and_leaves_the_states_of_all_to_be_seen() {
+        let status = status(&["prod/shop", "prod/cart", "test/shop"]);
+        let page = |query: &str| asked(&status, "/plugins/webapp/keys", query).expect("a page");
+        let found = page("search=D%2FSho");
+        assert_eq!((&found["total"], &found["keys"][1]["key"]), (&json!(2), &json!("prod/shop")));
+        assert_eq!(found["states"], json!({"not-served": 6}));
+        assert_eq!(page("search=shop&state=done")["total"], 0);
     }
 
     #[tokio::test]

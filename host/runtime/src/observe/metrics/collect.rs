@@ -9,8 +9,9 @@ use prometheus_client::metrics::MetricType;
 use windlass_core::breaker;
 use windlass_core::expectations::ExpectationCounts;
 use windlass_core::queue::{self, Histogram};
-use windlass_kube::{Informers, Recorder, WriteOutcome, Writer};
+use windlass_kube::{Informers, ListReason, Recorder, WriteOutcome, Writer};
 
+use super::conditions::conditions;
 use crate::observe::status::{ControllerStatus, PluginStatus, Status};
 use crate::supervise::Panics;
 
@@ -155,6 +156,7 @@ impl Sources {
         histograms(encoder, "workqueue_queue_duration_seconds", "From addition to worker", waited)?;
         let worked = queues.iter().map(|(it, at)| (it.clone(), at.work_duration));
         histograms(encoder, "workqueue_work_duration_seconds", "From worker to done", worked)?;
+        conditions(encoder, &controllers)?;
         expectations(encoder, &controllers)
     }
 
@@ -168,8 +170,21 @@ impl Sources {
         gauges(encoder, "windlass_informer_bytes", "Roughly what a cache occupies in memory", bytes)?;
         let synced = all.clone().map(|at| (labelled(at), i64::from(caches[at].status.synced)));
         gauges(encoder, "windlass_informer_synced", "Whether a cache holds its first complete list", synced)?;
-        let lists = all.clone().map(|at| (labelled(at), caches[at].status.lists));
-        counters(encoder, "windlass_informer_lists", "Complete lists that a cache has taken over", lists)?;
+        let silence = all.clone().filter_map(|at| Some((labelled(at), caches[at].silence?.as_secs_f64())));
+        let help = "How long the API server has told a cache nothing, neither of a change nor by a bookmark";
+        gauges(encoder, "windlass_informer_silence_seconds", help, silence)?;
+        let lists = all.clone().flat_map(|at| {
+            // A reason that has never been is no line; but each cache has one, as the first is there from the beginning.
+            let is_shown = |(reason, count): &(ListReason, u64)| *count > 0 || *reason == ListReason::First;
+            let counts = ListReason::ALL.into_iter().zip(caches[at].status.lists_by_reason).filter(is_shown);
+            counts.map(move |(reason, count)| {
+                let mut labels = labelled(at);
+                labels.push(("reason", reason.as_str().to_owned()));
+                (labels, count)
+            })
+        });
+        let help = "Complete lists that a cache has taken over, by why they were made";
+        counters(encoder, "windlass_informer_lists", help, lists)?;
         let malformed = all.map(|at| (labelled(at), caches[at].status.malformed));
         let help = "Lists and events that could not be read, or came out of order";
         counters(encoder, "windlass_informer_malformed", help, malformed)
@@ -218,7 +233,7 @@ fn expectations(encoder: &mut DescriptorEncoder<'_>, controllers: &[Arc<Controll
     )
 }
 
-fn labels(controller: &ControllerStatus) -> Owned {
+pub(super) fn labels(controller: &ControllerStatus) -> Owned {
     let name = controller.name.split_once('/').map_or(&*controller.name, |(_, name)| name);
     vec![("controller", name.to_owned()), ("plugin", controller.plugin.to_string())]
 }
@@ -238,7 +253,7 @@ fn breaker(state: breaker::BreakerState) -> i64 {
     }
 }
 
-fn gauge(value: u64) -> i64 {
+pub(super) fn gauge(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 

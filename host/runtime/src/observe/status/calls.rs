@@ -112,6 +112,13 @@ impl KeyCalls {
         }
     }
 
+    /// How often the call that runs about `key` has written so far, and the first objects that it has: `Service default/shop`.
+    pub(crate) fn written(&self, key: &ObjectKey) -> (u32, String) {
+        let calls = locked(&self.0);
+        let Some(running) = calls.running.iter().find(|running| running.key == *key) else { return <_>::default() };
+        (running.writes, running.written.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+    }
+
     /// The call about `key` has ended so.
     pub(crate) fn ended(&self, key: &ObjectKey, KeyCallEnd { end, error, context }: KeyCallEnd<'_>) {
         let mut calls = locked(&self.0);
@@ -172,14 +179,19 @@ impl KeyCalls {
 
     /// The last errors, the latest first, at most `most` of them: each of another key.
     pub(super) fn last_errors(&self, most: usize) -> Vec<Value> {
+        let shown = self.last_failures(most).into_iter().map(
+            |(key, error, at)| json!({"key": key.to_string(), "error": &*error, "secondsAgo": at.elapsed().as_secs()}),
+        );
+        shown.collect()
+    }
+
+    /// The same with the moment of each.
+    pub(super) fn last_failures(&self, most: usize) -> Vec<(ObjectKey, Arc<str>, Instant)> {
         let calls = locked(&self.0);
         let mut failed: Vec<_> =
             calls.stories.iter().filter_map(|(key, story)| Some((key, story.error.as_ref()?))).collect();
         failed.sort_by(|(one, (_, at)), (other, (_, then))| then.cmp(at).then_with(|| one.cmp(other)));
-        let shown = failed.into_iter().take(most).map(|(key, (error, at))| {
-            json!({"key": key.to_string(), "error": &**error, "secondsAgo": at.elapsed().as_secs()})
-        });
-        shown.collect()
+        failed.into_iter().take(most).map(|(key, (error, at))| (key.clone(), error.clone(), *at)).collect()
     }
 
     /// The calls about `key`, the latest first.
@@ -249,7 +261,7 @@ pub(super) fn rounded(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e3).round() / 1e3
 }
 
-fn cut(error: &str) -> &str {
+pub(super) fn cut(error: &str) -> &str {
     &error[..error.floor_char_boundary(CALL_ERROR_BYTES)]
 }
 

@@ -13,10 +13,11 @@ use windlass_core::breaker;
 use windlass_core::clock::{Clock as _, Moment};
 use windlass_core::gate::Gate;
 use windlass_core::key_state::{CallBlock, CallEnd};
-use windlass_core::object::ObjectKey;
+use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::queue::Queue;
 use windlass_core::repeats::Repeats;
 use windlass_core::trigger::Triggers;
+use windlass_kube::ConditionCounts;
 
 pub(crate) use self::keys::KeyListing;
 use super::calls::KeyCalls;
@@ -86,6 +87,9 @@ pub(crate) trait KeySource: Send + Sync {
 
     /// Why `key` is queued, as far as it is known.
     fn triggers(&self, key: &ObjectKey) -> Triggers;
+
+    /// The kind of the primaries, and how many have which conditions.
+    fn conditions(&self) -> (ObjectKind, ConditionCounts);
 }
 
 /// The status of one controller, over all its rounds.
@@ -102,6 +106,8 @@ pub(crate) struct ControllerStatus {
     /// The last calls about its keys.
     pub(crate) calls: KeyCalls,
     doing: Mutex<Doing>,
+    /// The number of calls, and how long they took together: a histogram of metrics cannot be asked.
+    called: Mutex<(u64, Duration)>,
     /// The log lines about failed calls, whichever generation they are of.
     failures: Mutex<Repeats>,
     clock: SystemClock,
@@ -162,6 +168,7 @@ impl ControllerStatus {
             withheld: WithheldWrites::default(),
             calls: KeyCalls::default(),
             doing: Mutex::new(Doing::default()),
+            called: Mutex::default(),
             failures: Mutex::new(Repeats::a_minute(FAILURES_A_MINUTE)),
             clock: SystemClock::new(),
         })
@@ -215,6 +222,12 @@ impl ControllerStatus {
     /// The circuit breaker of the current round. None: no round has begun.
     pub(crate) fn breaker(&self) -> Option<breaker::BreakerState> {
         Some(locked(&self.doing).guards.as_ref()?.breaker())
+    }
+
+    /// The kind of its primaries and their conditions. None: it is not at work here.
+    pub(crate) fn primary_conditions(&self) -> Option<(ObjectKind, ConditionCounts)> {
+        let source = locked(&self.doing).source.as_ref()?.upgrade()?;
+        Some(source.conditions())
     }
 
     /// How many keys are called about rarely because they loop.
@@ -273,9 +286,16 @@ impl ControllerStatus {
         Active { status: self, key }
     }
 
-    /// A call took so long.
-    pub(crate) fn called(&self, took: Duration) {
-        self.metrics.time.observe(took.as_secs_f64());
+    /// A call with this trace id took so long.
+    pub(crate) fn called(&self, took: Duration, trace_id: &Arc<str>) {
+        self.metrics.called(took, trace_id);
+        let mut called = locked(&self.called);
+        *called = (called.0 + 1, called.1.saturating_add(took));
+    }
+
+    /// The number of calls so far, and how long they took together.
+    pub(super) fn call_times(&self) -> (u64, Duration) {
+        *locked(&self.called)
     }
 
     /// The plugin has used so much processor time.

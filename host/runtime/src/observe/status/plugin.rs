@@ -1,6 +1,7 @@
 //! The status of one plugin, and of its files.
 
 mod health;
+mod summary;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};

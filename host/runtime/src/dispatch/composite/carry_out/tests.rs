@@ -95,6 +95,7 @@ fn primary(status: &Value) -> Object {
         labels: [].into(),
         owners: [].into(),
         own_fields: None,
+        conditions: windlass_core::conditions::Conditions::default(),
         deleting: false,
     };
     Object::new(header, json!({"metadata": {"name": "shop"}, "status": status}).to_string())
@@ -117,6 +118,7 @@ fn call() -> Arc<CallContext> {
         primary_key: primary.header.key.clone(),
         primary: Some(primary),
         trace_id: "0".into(),
+        trace: <_>::default(),
         triggers: Triggers::default(),
         hold: Hold::detached(),
         overlay: Overlay::default(),

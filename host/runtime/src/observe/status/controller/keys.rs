@@ -105,6 +105,11 @@ impl ControllerStatus {
         listed.collect()
     }
 
+    /// Why no call can be made now.
+    pub(in super::super) fn block(&self) -> Option<CallBlock> {
+        self.parts().block
+    }
+
     fn parts(&self) -> KeyParts {
         let doing = locked(&self.doing);
         let source = doing.source.as_ref().and_then(std::sync::Weak::upgrade);
@@ -178,9 +183,11 @@ mod tests {
     use std::time::Duration;
 
     use windlass_core::key_state::CallEnd;
+    use windlass_core::object::ObjectKind;
     use windlass_core::outcome::Retry;
     use windlass_core::queue::ItemExponential;
     use windlass_core::trigger::{TriggerReason, Triggers};
+    use windlass_kube::ConditionCounts;
 
     use super::super::super::calls::KeyCallEnd;
     use super::*;
@@ -209,6 +216,10 @@ mod tests {
             let mut triggers = Triggers::default();
             triggers.note(&Arc::new(TriggerReason::Resync.into()));
             triggers
+        }
+
+        fn conditions(&self) -> (ObjectKind, ConditionCounts) {
+            (ObjectKind::new("v1", "Shop"), ConditionCounts::default())
         }
     }
 

@@ -3,17 +3,18 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 use windlass_core::breaker::BreakerState;
+use windlass_core::key_state::CallBlock;
 
 use super::super::{ControllerState, locked};
 use super::{PluginState, PluginStatus};
 
 /// The state of a plugin with all its controllers, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct PluginHealth {
-    state: String,
-    why: Option<String>,
+pub(super) struct PluginHealth {
+    pub(super) state: String,
+    pub(super) why: Option<String>,
     /// Nobody has to look after it.
-    is_well: bool,
+    pub(super) is_well: bool,
 }
 
 impl PluginHealth {
@@ -29,7 +30,7 @@ impl PluginStatus {
         json!({"state": state, "why": why, "well": is_well})
     }
 
-    fn health(&self, unserved: Option<String>) -> PluginHealth {
+    pub(super) fn health(&self, unserved: Option<String>) -> PluginHealth {
         let current = locked(&self.current).clone();
         if current.state != PluginState::Running {
             let is_well = matches!(current.state, PluginState::Paused | PluginState::Ending | PluginState::Loading);
@@ -40,14 +41,29 @@ impl PluginStatus {
         }
         let controllers = self.controllers();
         let works = |state| matches!(state, ControllerState::Running | ControllerState::StandingBy);
-        let mut states = controllers.iter().map(|it| (it, it.state()));
-        if let Some((controller, (state, reason))) = states.find(|(_, (state, _))| !works(*state)) {
-            let is_well = matches!(state, ControllerState::Starting | ControllerState::Syncing);
+        // A watch that the API server refuses has a reason.
+        let begins = |state, reason: &Option<_>| {
+            matches!(state, ControllerState::Starting | ControllerState::Syncing) && reason.is_none()
+        };
+        let states = controllers.iter().map(|it| (it, it.state()));
+        let idle = states.filter(|(_, (state, _))| !works(*state));
+        if let Some((controller, (state, reason))) = idle.min_by_key(|(_, (state, reason))| begins(*state, reason)) {
+            let is_well = begins(state, &reason);
             let why = reason.map(|reason| format!("controller {}: {reason}", controller.own_name()));
             return PluginHealth::new(&label(state), why, is_well);
         }
         if controllers.iter().any(|it| it.state().0 == ControllerState::StandingBy) {
-            return PluginHealth::new("standing-by", Some("another replica has its lease".to_owned()), true);
+            let is_held = locked(&self.lease).as_ref().is_some_and(|lease| lease.is_held());
+            let why = if is_held {
+                "its lease is this replica's and could not be renewed: does the API server answer?"
+            } else {
+                "another replica has its lease"
+            };
+            return PluginHealth::new("standing-by", Some(why.to_owned()), !is_held);
+        }
+        if controllers.iter().any(|it| it.block() == Some(CallBlock::ServerUnreachable)) {
+            let why = "the API server does not answer, so no calls are made";
+            return PluginHealth::new("server-unreachable", Some(why.to_owned()), false);
         }
         let is_open = |state| matches!(state, Some(BreakerState::Open | BreakerState::HalfOpen));
         if let Some(open) = controllers.iter().find(|it| is_open(it.breaker())) {
@@ -57,13 +73,13 @@ impl PluginStatus {
             );
             return PluginHealth::new("breaker-open", Some(why), false);
         }
-        let of_file = current.not_taken.map(|it| format!("its file was not taken: {}", it.reason));
         let rolled_back = current.rejected.map(|it| format!("a version was rolled back: {}", it.reason));
+        let of_file = current.not_taken.map(|it| format!("its file was not taken: {}", it.reason));
         let [given_up, slowed] =
             [controllers.iter().map(|it| it.given_up()).sum::<u64>(), controllers.iter().map(|it| it.slowed()).sum()];
         let keys = (given_up > 0).then(|| format!("{given_up} keys have used up their retries"));
         let loops = (slowed > 0).then(|| format!("{slowed} keys write an object over and over"));
-        let why = of_file.or(rolled_back).or(keys).or(loops);
+        let why = rolled_back.or(of_file).or(keys).or(loops);
         let is_well = why.is_none();
         PluginHealth::new("running", why, is_well)
     }
@@ -97,6 +113,15 @@ mod tests {
         controller.set(ControllerState::Waiting, Some("no kind WebApp".to_owned()));
         let waits = ("waiting".to_owned(), Some("controller web: no kind WebApp".to_owned()), false);
         assert_eq!(health(&plugin), waits);
+        let other = plugin.controller("api", 1, HostMetrics::new().controller("webapp", "api"));
+        other.set(ControllerState::Syncing, None);
+        assert_eq!(health(&plugin), waits, "one that begins is well");
+        other.set(ControllerState::Syncing, Some("it may not list Jobs".to_owned()));
+        controller.set(ControllerState::Syncing, None);
+        let refused = ("syncing".to_owned(), Some("controller api: it may not list Jobs".to_owned()), false);
+        assert_eq!(health(&plugin), refused);
+        other.set(ControllerState::Running, None);
+        assert_eq!(health(&plugin), ("syncing".to_owned(), None, true));
         controller.set(ControllerState::StandingBy, None);
         assert!(health(&plugin).2, "another replica does the work");
         controller.set(ControllerState::Running, None);

@@ -1,0 +1,323 @@
+//! The spans of a call, as OpenTelemetry has them: what the call waited for, ran and asked for, and when.
+//!
+//! A [`CallTrace`] goes with a call's context, and everybody who works for the call begins spans with it. Most calls have
+//! none: nobody collects traces, or the call was not sampled. Then nothing here allocates or reads a clock, and no name or
+//! attribute is computed. `windlass-runtime` samples and exports ([`SpanSink`]).
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// Where ended spans go, with what a span needs of the world.
+pub trait SpanSink: Debug + Send + Sync {
+    /// The present, in nanoseconds since 1970.
+    fn now(&self) -> u64;
+
+    /// A random id.
+    fn new_id(&self) -> u64;
+
+    /// The API server's host and port, for the spans of requests to it.
+    fn api_server(&self) -> (&str, u16);
+
+    /// Takes a span that has ended. It may be dropped.
+    fn take(&self, span: EndedSpan);
+}
+
+/// Which side of an exchange a span is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpanKind {
+    /// None: work within the host.
+    Internal,
+    /// The side that asks.
+    Client,
+}
+
+/// The value of an attribute.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SpanValue {
+    /// Text.
+    Text(String),
+    /// A whole number.
+    Whole(i64),
+    /// Any number.
+    Number(f64),
+}
+
+impl From<String> for SpanValue {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for SpanValue {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<i64> for SpanValue {
+    fn from(number: i64) -> Self {
+        Self::Whole(number)
+    }
+}
+
+impl From<u32> for SpanValue {
+    fn from(number: u32) -> Self {
+        Self::Whole(number.into())
+    }
+}
+
+impl From<u16> for SpanValue {
+    fn from(number: u16) -> Self {
+        Self::Whole(number.into())
+    }
+}
+
+impl From<f64> for SpanValue {
+    fn from(number: f64) -> Self {
+        Self::Number(number)
+    }
+}
+
+/// A span that has ended, or is about to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EndedSpan {
+    /// The trace: 32 hexadecimal digits.
+    pub trace_id: Arc<str>,
+    /// Its own id, never 0.
+    pub id: u64,
+    /// The span that it is a part of. None: it is the root.
+    pub parent: Option<u64>,
+    /// Its name, of which there are few.
+    pub name: Cow<'static, str>,
+    /// Which side of an exchange it is.
+    pub kind: SpanKind,
+    /// When it began, in nanoseconds since 1970.
+    pub start: u64,
+    /// When it ended, in nanoseconds since 1970.
+    pub end: u64,
+    /// Facts about it.
+    pub attributes: Vec<(&'static str, SpanValue)>,
+    /// How it failed. None: it did not.
+    pub error: Option<String>,
+}
+
+impl EndedSpan {
+    /// Adds an attribute.
+    pub fn set(&mut self, name: &'static str, value: impl Into<SpanValue>) {
+        self.attributes.push((name, value.into()));
+    }
+}
+
+/// A call's place in its trace: new spans become parts of the span that it names. The default is a call of a host that
+/// collects no traces.
+#[derive(Clone, Debug, Default)]
+pub struct CallTrace(TraceChoice);
+
+#[derive(Clone, Debug, Default)]
+enum TraceChoice {
+    /// Nobody has chosen.
+    #[default]
+    Untraced,
+    NotSampled,
+    Sampled(Arc<SpanPlace>),
+}
+
+#[derive(Debug)]
+struct SpanPlace {
+    sink: Arc<dyn SpanSink>,
+    trace_id: Arc<str>,
+    /// The span that new ones are a part of.
+    parent: u64,
+}
+
+impl CallTrace {
+    /// A call whose spans are not collected, and which says so to whom it asks.
+    #[must_use]
+    pub fn not_sampled() -> Self {
+        Self(TraceChoice::NotSampled)
+    }
+
+    /// Begins the root of the trace `trace_id`, which has 32 hexadecimal digits, and whose spans `sink` takes. The root
+    /// began at `start`, in nanoseconds since 1970.
+    pub fn root(sink: Arc<dyn SpanSink>, trace_id: Arc<str>, name: &'static str, start: u64) -> OpenSpan {
+        let id = sink.new_id().max(1);
+        OpenSpan::begun(sink, trace_id, id, None, SpanKind::Internal, name, start)
+    }
+
+    /// The same call without spans: what follows is no part of what is collected.
+    #[must_use]
+    pub fn silenced(&self) -> Self {
+        match self.0 {
+            TraceChoice::Untraced => Self::default(),
+            TraceChoice::NotSampled | TraceChoice::Sampled(_) => Self::not_sampled(),
+        }
+    }
+
+    /// The id of the span that new ones are a part of. None: the call has no spans.
+    #[must_use]
+    pub fn parent(&self) -> Option<u64> {
+        match &self.0 {
+            TraceChoice::Sampled(place) => Some(place.parent),
+            TraceChoice::Untraced | TraceChoice::NotSampled => None,
+        }
+    }
+
+    /// Begins a span of work within the host.
+    pub fn span(&self, name: &'static str) -> OpenSpan {
+        let TraceChoice::Sampled(place) = &self.0 else { return OpenSpan::without(self.clone()) };
+        self.begin(place, place.sink.new_id(), SpanKind::Internal, name)
+    }
+
+    /// Begins the span of a request. Its name is for the caller to set.
+    pub fn request(&self) -> OpenSpan {
+        let TraceChoice::Sampled(place) = &self.0 else { return OpenSpan::without(self.clone()) };
+        self.begin(place, place.sink.new_id(), SpanKind::Client, "request")
+    }
+
+    /// The same with an `id` that the request says already.
+    pub fn request_as(&self, id: u64) -> OpenSpan {
+        let TraceChoice::Sampled(place) = &self.0 else { return OpenSpan::without(self.clone()) };
+        self.begin(place, id, SpanKind::Client, "request")
+    }
+
+    fn begin(&self, place: &SpanPlace, id: u64, kind: SpanKind, name: &'static str) -> OpenSpan {
+        let start = place.sink.now();
+        let (sink, trace_id) = (place.sink.clone(), place.trace_id.clone());
+        OpenSpan::begun(sink, trace_id, id.max(1), self.parent(), kind, name, start)
+    }
+
+    /// Collects a span without attributes that is over already: from `start` to `end`, in nanoseconds since 1970.
+    pub fn past(&self, name: &'static str, start: u64, end: u64) {
+        let TraceChoice::Sampled(place) = &self.0 else { return };
+        place.sink.take(EndedSpan {
+            trace_id: place.trace_id.clone(),
+            id: place.sink.new_id().max(1),
+            parent: Some(place.parent),
+            name: name.into(),
+            kind: SpanKind::Internal,
+            start,
+            end: end.max(start),
+            attributes: Vec::new(),
+            error: None,
+        });
+    }
+
+    /// The present of the call's spans, in nanoseconds since 1970. 0 for a call without spans.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        match &self.0 {
+            TraceChoice::Sampled(place) => place.sink.now(),
+            TraceChoice::Untraced | TraceChoice::NotSampled => 0,
+        }
+    }
+
+    /// The API server's host and port, if the call has spans.
+    #[must_use]
+    pub fn api_server(&self) -> Option<(&str, u16)> {
+        match &self.0 {
+            TraceChoice::Sampled(place) => Some(place.sink.api_server()),
+            TraceChoice::Untraced | TraceChoice::NotSampled => None,
+        }
+    }
+
+    /// The header `traceparent` of W3C Trace Context: a request that is the span `span` of the trace `trace_id`. It is
+    /// flagged as sampled, unless the host collects traces and has not chosen this one. None: the trace has no valid name.
+    #[must_use]
+    pub fn traceparent(&self, trace_id: &str, span: u64) -> Option<String> {
+        let is_valid = trace_id.len() == 32
+            && trace_id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+            && trace_id.bytes().any(|byte| byte != b'0');
+        let flags = if matches!(self.0, TraceChoice::NotSampled) { "00" } else { "01" };
+        is_valid.then(|| format!("00-{trace_id}-{:016x}-{flags}", span.max(1)))
+    }
+}
+
+/// A span that has begun. It ends when it is dropped.
+#[derive(Debug, Default)]
+#[must_use = "a span ends when it is dropped"]
+pub struct OpenSpan {
+    /// The place of its parts.
+    trace: CallTrace,
+    /// None: it is not collected.
+    span: Option<Box<EndedSpan>>,
+}
+
+impl OpenSpan {
+    fn begun(
+        sink: Arc<dyn SpanSink>,
+        trace_id: Arc<str>,
+        id: u64,
+        parent: Option<u64>,
+        kind: SpanKind,
+        name: &'static str,
+        start: u64,
+    ) -> Self {
+        let span = EndedSpan {
+            trace_id: trace_id.clone(),
+            id,
+            parent,
+            name: name.into(),
+            kind,
+            start,
+            end: start,
+            attributes: Vec::new(),
+            error: None,
+        };
+        let place = SpanPlace { sink, trace_id, parent: id };
+        Self { trace: CallTrace(TraceChoice::Sampled(Arc::new(place))), span: Some(Box::new(span)) }
+    }
+
+    /// None that is collected, in `trace`.
+    pub fn without(trace: CallTrace) -> Self {
+        Self { trace, span: None }
+    }
+
+    /// Whether it is collected.
+    #[must_use]
+    pub fn is_collected(&self) -> bool {
+        self.span.is_some()
+    }
+
+    /// The trace as its parts have it.
+    #[must_use]
+    pub fn trace(&self) -> &CallTrace {
+        &self.trace
+    }
+
+    /// Says more of it, if it is collected.
+    pub fn describe(&mut self, describe: impl FnOnce(&mut EndedSpan)) {
+        if let Some(span) = &mut self.span {
+            describe(span);
+        }
+    }
+
+    /// It has failed, as `message` says.
+    pub fn fail(&mut self, message: impl FnOnce() -> String) {
+        self.describe(|span| span.error = Some(message()));
+    }
+
+    /// The header `traceparent` of a request that is this span. None: it is not collected.
+    #[must_use]
+    pub fn traceparent(&self) -> Option<String> {
+        let span = self.span.as_ref()?;
+        self.trace.traceparent(&span.trace_id, span.id)
+    }
+
+    /// It is not collected after all.
+    pub fn discard(&mut self) {
+        self.span = None;
+    }
+}
+
+impl Drop for OpenSpan {
+    fn drop(&mut self) {
+        if let (Some(mut span), TraceChoice::Sampled(place)) = (self.span.take(), &self.trace.0) {
+            span.end = place.sink.now().max(span.start);
+            place.sink.take(*span);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::*;
+
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+
+/// Keeps spans. Each look at its clock takes a nanosecond.
+#[derive(Debug, Default)]
+struct Kept {
+    clock: AtomicU64,
+    ids: AtomicU64,
+    spans: Mutex<Vec<EndedSpan>>,
+}
+
+impl SpanSink for Kept {
+    fn now(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn new_id(&self) -> u64 {
+        self.ids.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn api_server(&self) -> (&str, u16) {
+        ("10.0.0.1", 443)
+    }
+
+    fn take(&self, span: EndedSpan) {
+        self.spans.lock().expect("not poisoned").push(span);
+    }
+}
+
+impl Kept {
+    fn root(self: &Arc<Self>) -> OpenSpan {
+        self.ids.store(1, Ordering::Relaxed);
+        CallTrace::root(self.clone(), TRACE.into(), "reconcile", 0)
+    }
+
+    fn told(&self) -> Vec<(String, u64, Option<u64>)> {
+        let spans = self.spans.lock().expect("not poisoned");
+        spans.iter().map(|span| (span.name.to_string(), span.id, span.parent)).collect()
+    }
+}
+
+#[test]
+fn spans_are_parts_of_the_span_whose_trace_began_them() {
+    let kept = Arc::new(Kept::default());
+    let root = kept.root();
+    let run = root.trace().span("run");
+    drop(run.trace().request_as(7));
+    drop(run);
+    root.trace().past("queue", 0, 3);
+    drop(root);
+    let told = [("request", 7, Some(2)), ("run", 2, Some(1)), ("queue", 3, Some(1)), ("reconcile", 1, None)];
+    assert_eq!(kept.told(), told.map(|(name, id, parent)| (name.to_owned(), id, parent)));
+}
+
+#[test]
+fn a_span_has_what_was_said_of_it_and_ends_no_sooner_than_it_began() {
+    let kept = Arc::new(Kept::default());
+    let mut root = CallTrace::root(kept.clone(), TRACE.into(), "reconcile", 1_000);
+    root.describe(|span| span.set("windlass.attempt", 3_u32));
+    root.fail(|| "no".to_owned());
+    drop(root);
+    let spans = kept.spans.lock().expect("not poisoned");
+    let span = spans.first().expect("one");
+    assert_eq!((span.start, span.end), (1_000, 1_000), "the clock was put back");
+    assert_eq!(span.attributes, [("windlass.attempt", SpanValue::Whole(3))]);
+    assert_eq!(span.error.as_deref(), Some("no"));
+}
+
+#[test]
+fn a_call_without_spans_computes_nothing_of_them() {
+    for trace in [CallTrace::default(), CallTrace::not_sampled()] {
+        let mut span = trace.span("run");
+        span.describe(|_| unreachable!("nobody wants to know"));
+        span.fail(|| unreachable!("nobody wants to know"));
+        assert!(!span.is_collected() && span.traceparent().is_none() && span.trace().parent().is_none());
+    }
+}
+
+#[test]
+fn a_span_that_is_discarded_is_not_collected() {
+    let kept = Arc::new(Kept::default());
+    let mut root = kept.root();
+    root.discard();
+    drop(root);
+    assert!(kept.told().is_empty());
+}
+
+#[test]
+fn a_request_is_a_span_of_its_calls_trace() {
+    let untraced = CallTrace::default();
+    assert_eq!(
+        untraced.traceparent(TRACE, 0xf0).as_deref(),
+        Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00000000000000f0-01")
+    );
+    let silent = CallTrace::not_sampled().traceparent(TRACE, 0xf0);
+    assert!(silent.is_some_and(|parent| parent.ends_with("-00000000000000f0-00")), "not sampled");
+    assert!(untraced.traceparent(TRACE, 0).is_some_and(|parent| parent.contains("-0000000000000001-")), "0 is no span");
+    for invalid in ["", &"0".repeat(32), &TRACE.to_uppercase(), &TRACE[1..]] {
+        assert_eq!(untraced.traceparent(invalid, 1), None, "{invalid}");
+    }
+    let kept = Arc::new(Kept::default());
+    let root = kept.root();
+    assert_eq!(root.traceparent().as_deref(), Some("00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000001-01"));
+    assert!(root.trace().silenced().traceparent(TRACE, 1).is_some_and(|parent| parent.ends_with("-00")));
+    assert!(untraced.silenced().traceparent(TRACE, 1).is_some_and(|parent| parent.ends_with("-01")));
+}

@@ -1,0 +1,143 @@
+//! The conditions of objects: read from a status, and counted over the objects of a store.
+//!
+//! The words are whatever somebody wrote who may write statuses, so that what is kept and shown of them has bounds.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use windlass_core::conditions::{ConditionStatus, Conditions};
+use windlass_core::object::Object;
+
+/// Conditions of one object that are kept. Those that people know have about a dozen at most.
+const MOST_OF_OBJECT: usize = 32;
+/// Kubernetes' own limit on the type of a condition.
+const MOST_TYPE_BYTES: usize = 316;
+
+/// Some conditions, sorted by type, and how many more there are.
+pub(crate) type ReadConditions<'a> = (Vec<(Cow<'a, str>, ConditionStatus)>, usize);
+
+#[derive(Deserialize)]
+struct ParsedStatus<'a> {
+    #[serde(borrow)]
+    conditions: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct ParsedCondition<'a> {
+    #[serde(borrow, default)]
+    r#type: Cow<'a, str>,
+    #[serde(borrow, default)]
+    status: Cow<'a, str>,
+}
+
+/// The conditions of `status`. What is written in another way than Kubernetes' conditions is no condition, and no error: a
+/// kind may have any status. Of a type that comes twice, the last one counts.
+pub(crate) fn read(status: &RawValue) -> ReadConditions<'_> {
+    // Of an array serde would take the items for the fields. Many kinds have none, and looking is quicker than reading.
+    let may_have = |text: &&str| text.starts_with('{') && text.contains("\"conditions\"");
+    let Some(text) = Some(status.get()).filter(may_have) else { return (vec![], 0) };
+    let listed = serde_json::from_str::<ParsedStatus<'_>>(text).ok().and_then(|status| status.conditions);
+    let Some(all) = listed.and_then(|list| serde_json::from_str::<Vec<ParsedCondition<'_>>>(list.get()).ok()) else {
+        return (vec![], 0);
+    };
+    let (mut kept, mut left_out) = (Vec::with_capacity(all.len().min(MOST_OF_OBJECT)), 0);
+    for ParsedCondition { r#type, status } in all {
+        let is_type = !r#type.is_empty() && r#type.len() <= MOST_TYPE_BYTES && !r#type.chars().any(char::is_control);
+        let Some(status) = ConditionStatus::of(&status).filter(|_| is_type) else { continue };
+        match kept.binary_search_by(|(known, _): &(Cow<'_, str>, _)| known.cmp(&r#type)) {
+            Ok(at) => kept[at].1 = status,
+            Err(_) if kept.len() == MOST_OF_OBJECT => left_out += 1,
+            Err(at) => kept.insert(at, (r#type, status)),
+        }
+    }
+    (kept, left_out)
+}
+
+/// How many objects have which conditions, kept by every change, so that to ask costs nothing by object.
+#[derive(Debug, Default)]
+pub(crate) struct ConditionTally {
+    objects: HashMap<(Arc<str>, ConditionStatus), u64>,
+    left_out: u64,
+}
+
+/// How many objects have which conditions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConditionCounts {
+    /// Types of conditions, and how many objects have each in the order of [`ConditionStatus::ALL`].
+    pub types: BTreeMap<Arc<str>, [u64; 3]>,
+    /// How many conditions of objects are not among them.
+    pub left_out: u64,
+}
+
+impl ConditionCounts {
+    /// Adds those of other objects.
+    pub fn add(&mut self, others: Self) {
+        for (name, more) in others.types {
+            let counts = self.types.entry(name).or_default();
+            *counts = std::array::from_fn(|at| counts[at] + more[at]);
+        }
+        self.left_out += others.left_out;
+    }
+
+    /// The same with the `most` types that most objects have, and the others only counted: what few objects have is the
+    /// likeliest to be anything. Of those that equally many have, the first by name are kept.
+    #[must_use]
+    pub fn bounded(self, most: usize) -> Self {
+        let sum = |counts: &[u64; 3]| counts.iter().sum::<u64>();
+        let mut ranked: Vec<_> = self.types.into_iter().collect();
+        ranked.sort_by_key(|(_, counts)| Reverse(sum(counts)));
+        let beyond = ranked.split_off(most.min(ranked.len()));
+        let left_out = self.left_out + beyond.iter().map(|(_, counts)| sum(counts)).sum::<u64>();
+        Self { types: ranked.into_iter().collect(), left_out }
+    }
+}
+
+impl ConditionTally {
+    /// `old` has made place for `new`; either may be missing.
+    pub(crate) fn update(&mut self, old: Option<&Object>, new: Option<&Object>) {
+        let of = |object: Option<&Object>| object.map(|object| object.header.conditions.clone()).unwrap_or_default();
+        let (before, after) = (of(old), of(new));
+        // Mostly something else has changed.
+        if before.is_shared_with(&after) {
+            return;
+        }
+        self.add(&after);
+        self.remove(&before);
+    }
+
+    fn add(&mut self, conditions: &Conditions) {
+        for condition in conditions.iter() {
+            *self.objects.entry(condition.clone()).or_default() += 1;
+        }
+        self.left_out += conditions.left_out() as u64;
+    }
+
+    fn remove(&mut self, conditions: &Conditions) {
+        for condition in conditions.iter() {
+            if let Some(objects) = self.objects.get_mut(condition) {
+                *objects -= 1;
+                if *objects == 0 {
+                    self.objects.remove(condition);
+                }
+            }
+        }
+        self.left_out -= conditions.left_out() as u64;
+    }
+
+    /// The counts of all types.
+    pub(crate) fn counts(&self) -> ConditionCounts {
+        let mut counts = ConditionCounts { left_out: self.left_out, ..ConditionCounts::default() };
+        for ((name, status), objects) in &self.objects {
+            counts.types.entry(Arc::clone(name)).or_default()[*status as usize] += objects;
+        }
+        counts
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,377 @@
+//! Asks Pods by HTTP through the API server, as `kubectl get --raw …/pods/NAME:PORT/proxy/…` does: for people, who look at
+//! the replicas of a host in a cluster. Nothing is changed by it.
+
+use std::fmt;
+use std::time::Duration;
+
+use futures::{StreamExt as _, stream};
+use http::header::{HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use kube::Client;
+use serde::Deserialize;
+
+use crate::client::Connection;
+use crate::client::headers::HOST_AGENT;
+use crate::client::request::{self, Query, RequestError, encode};
+
+/// So many Pods are looked at. A host has a few replicas.
+const MOST_PODS: usize = 100;
+/// So many are asked at the same time.
+const AT_ONCE: usize = 16;
+/// How long the list of Pods and the answer of each may take.
+const LIMIT: Duration = Duration::from_secs(10);
+/// Of a list of Pods, or of one answer, in bytes. A thousand plugins are a few MiB.
+const MOST_BYTES: usize = 16 << 20;
+/// The name of the header below.
+const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// The API server passes the name by which *it* is asked on to the Pod, and a host answers to strangers' names only if no web
+/// page can be asking. No page can send this header by itself, and a browser sends this value for what a person has typed.
+const TYPED: HeaderValue = HeaderValue::from_static("none");
+
+/// Why a Pod was not asked, or what became of it.
+#[derive(Debug, thiserror::Error)]
+pub enum PodProxyError {
+    /// The user may not do that.
+    #[error(
+        "your user may not {verb} {resource} in the namespace {namespace}: the API server says: {message}. A Role there needs \
+         the verb list on pods, and get on pods/proxy"
+    )]
+    Forbidden {
+        /// The verb that is missing.
+        verb: &'static str,
+        /// The resource.
+        resource: &'static str,
+        /// Where.
+        namespace: String,
+        /// The server's words.
+        message: String,
+    },
+    /// The Pod cannot be asked, as its object says.
+    #[error("{0}")]
+    NotAsked(String),
+    /// The Pod itself answered, with another status than success.
+    #[error("it answers {code}: {}", body.trim())]
+    Answered {
+        /// The HTTP status.
+        code: u16,
+        /// The text.
+        body: String,
+    },
+    /// The API server did not bring an answer of the Pod's.
+    #[error("{0}")]
+    Request(#[from] RequestError),
+    /// The list of Pods cannot be read.
+    #[error("the API server's list of Pods cannot be read: {0}")]
+    Malformed(#[from] serde_json::Error),
+}
+
+/// The way to the Pods of one namespace.
+#[derive(Clone)]
+pub struct PodProxy {
+    client: Client,
+    namespace: String,
+    source: String,
+}
+
+impl fmt::Debug for PodProxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PodProxy").field("namespace", &self.namespace).finish_non_exhaustive()
+    }
+}
+
+/// A Pod that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundPod {
+    /// Its name.
+    pub name: String,
+    /// `NAME:PORT` or `https:NAME:PORT`, as the path of a request has it. Err: why it cannot be asked.
+    target: Result<String, String>,
+}
+
+/// The Pods that were found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FoundPods {
+    /// By name. None of them has ended.
+    pub pods: Vec<FoundPod>,
+    /// There are more than are looked at.
+    pub has_more: bool,
+}
+
+#[derive(Deserialize)]
+struct PodList {
+    metadata: ListMeta,
+    items: Vec<PodObject>,
+}
+
+#[derive(Deserialize)]
+struct ListMeta {
+    #[serde(rename = "continue", default)]
+    token: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct PodObject {
+    metadata: PodMeta,
+    spec: PodSpec,
+    #[serde(default)]
+    status: PodPhase,
+}
+
+#[derive(Deserialize)]
+struct PodMeta {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct PodSpec {
+    containers: Vec<PodContainer>,
+}
+
+#[derive(Default, Deserialize)]
+struct PodPhase {
+    #[serde(default)]
+    phase: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodContainer {
+    #[serde(default)]
+    ports: Vec<ContainerPort>,
+    #[serde(default)]
+    liveness_probe: Option<PodProbe>,
+    #[serde(default)]
+    readiness_probe: Option<PodProbe>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ContainerPort {
+    #[serde(default)]
+    name: Option<String>,
+    container_port: u16,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodProbe {
+    #[serde(default)]
+    http_get: Option<ProbeRequest>,
+}
+
+#[derive(Deserialize)]
+struct ProbeRequest {
+    #[serde(default)]
+    port: serde_json::Value,
+    #[serde(default)]
+    scheme: Option<String>,
+}
+
+impl FoundPod {
+    /// The Pod `name`, to be asked at `port` without TLS.
+    #[must_use]
+    pub fn at(name: &str, port: u16) -> Self {
+        Self { name: name.to_owned(), target: Ok(format!("{name}:{port}")) }
+    }
+}
+
+impl PodObject {
+    fn has_ended(&self) -> bool {
+        matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
+    }
+
+    /// The Pod, to be asked at its port of the name `port`.
+    fn found(self, port: &str) -> FoundPod {
+        let name = self.metadata.name;
+        let target = if self.status.phase == "Pending" {
+            Err("its Pod is Pending: kubectl describe pod says why".to_owned())
+        } else {
+            let target = self.spec.containers.iter().find_map(|container| container.target(&name, port));
+            target.ok_or_else(|| format!("its Pod has no container port named {port}"))
+        };
+        FoundPod { name, target }
+    }
+}
+
+impl PodContainer {
+    /// The API server looks names of ports up for Services and not for Pods, so it gets a number.
+    fn target(&self, pod: &str, port: &str) -> Option<String> {
+        let number = self.ports.iter().find(|it| it.name.as_deref() == Some(port))?.container_port;
+        let probes = [&self.readiness_probe, &self.liveness_probe].into_iter().flatten();
+        let is_tls = probes
+            .filter_map(|probe| probe.http_get.as_ref())
+            .any(|probe| (probe.port == port || probe.port == number) && probe.scheme.as_deref() == Some("HTTPS"));
+        Some(if is_tls { format!("https:{pod}:{number}") } else { format!("{pod}:{number}") })
+    }
+}
+
+impl PodProxy {
+    /// The Pods of the namespace that `connection` means. Nothing is asked yet.
+    #[must_use]
+    pub fn new(connection: &Connection) -> Self {
+        let Connection { client, default_namespace, source, .. } = connection;
+        Self { client: client.clone(), namespace: default_namespace.clone(), source: source.clone() }
+    }
+
+    /// The namespace.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// Where the way to the cluster was found, for messages.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Finds the Pods with the labels that `selector` wants, to be asked at their port of the name `port`.
+    pub async fn find(&self, selector: &str, port: &str) -> Result<FoundPods, PodProxyError> {
+        let mut query = Query::default();
+        query.add("labelSelector", selector);
+        query.add("limit", &MOST_PODS.to_string());
+        let text = self.get(&query.onto(&self.path())).await.map_err(|error| self.refused(error, "list", "pods"))?;
+        let PodList { metadata, items } = serde_json::from_str(&text)?;
+        let mut pods: Vec<_> = items.into_iter().filter(|pod| !pod.has_ended()).map(|pod| pod.found(port)).collect();
+        pods.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(FoundPods { pods, has_more: metadata.token.is_some_and(|token| !token.is_empty()) })
+    }
+
+    /// Asks `pod` for `path`, which may have a query.
+    pub async fn ask(&self, pod: &FoundPod, path: &str) -> Result<String, PodProxyError> {
+        let target = pod.target.as_ref().map_err(|why| PodProxyError::NotAsked(why.clone()))?;
+        let uri = format!("{}/{target}/proxy{path}", self.path());
+        self.get(&uri).await.map_err(|error| self.refused(error, "get", "pods/proxy"))
+    }
+
+    /// Asks all `pods` the same, and returns their answers in the same order. One that does not answer holds none of the others
+    /// up for longer than ten seconds.
+    pub async fn ask_all(&self, pods: &[FoundPod], path: &str) -> Vec<Result<String, PodProxyError>> {
+        stream::iter(pods.iter().map(|pod| self.ask(pod, path))).buffered(AT_ONCE).collect().await
+    }
+
+    fn path(&self) -> String {
+        let mut path = String::from("/api/v1/namespaces/");
+        encode(&mut path, &self.namespace);
+        path.push_str("/pods");
+        path
+    }
+
+    async fn get(&self, uri: &str) -> Result<String, RequestError> {
+        let headers = HeaderMap::from_iter([(USER_AGENT, HeaderValue::from_static(HOST_AGENT)), (SITE, TYPED)]);
+        request::get_as(&self.client, uri, headers.into(), MOST_BYTES, LIMIT).await
+    }
+
+    /// Tells the API server's refusals from the Pod's: only the server's are objects of the kind Status.
+    fn refused(&self, error: RequestError, verb: &'static str, resource: &'static str) -> PodProxyError {
+        let RequestError::Refused { status, .. } = &error else { return error.into() };
+        let message = status.message.clone();
+        match (status.code, status.status.is_some()) {
+            (code, false) => PodProxyError::Answered { code, body: message },
+            (403, true) => PodProxyError::Forbidden { verb, resource, namespace: self.namespace.clone(), message },
+            _ => error.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use http::{Request, Response};
+    use http_body_util::Full;
+    use kube::client::Body;
+    use serde_json::{Value, json};
+    use tower::service_fn;
+
+    use super::*;
+
+    /// A Pod with one container, of which this is added.
+    fn pod(name: &str, phase: &str, container: &Value) -> Value {
+        json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "sidecar"}, container]}, "status": {"phase": phase}})
+    }
+
+    fn admin(more: &Value) -> Value {
+        let mut container = json!({"name": "windlass", "ports": [{"name": "admin", "containerPort": 8080}]});
+        container.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        container
+    }
+
+    fn target(object: Value) -> Result<String, String> {
+        serde_json::from_value::<PodObject>(object).expect("a Pod").found("admin").target
+    }
+
+    #[test]
+    fn a_pod_is_asked_at_its_admin_port_and_as_its_probes_are() {
+        let plain = json!({"readinessProbe": {"httpGet": {"path": "/readyz", "port": "admin"}}});
+        assert_eq!(target(pod("a", "Running", &admin(&plain))), Ok("a:8080".to_owned()));
+        let tls = json!({"livenessProbe": {"httpGet": {"path": "/healthz", "port": 8080, "scheme": "HTTPS"}}});
+        assert_eq!(target(pod("a", "Running", &admin(&tls))), Ok("https:a:8080".to_owned()));
+        let other = json!({"livenessProbe": {"httpGet": {"path": "/", "port": 443, "scheme": "HTTPS"}}});
+        assert_eq!(target(pod("a", "Running", &admin(&other))), Ok("a:8080".to_owned()));
+        let none = target(pod("a", "Running", &json!({"name": "c"}))).expect_err("no such port");
+        assert!(none.contains("no container port named admin"), "{none}");
+        assert!(target(pod("a", "Pending", &admin(&json!({})))).is_err_and(|why| why.contains("Pending")));
+    }
+
+    type AskedUris = Arc<Mutex<Vec<String>>>;
+
+    /// A proxy to a server that answers so, and what it was asked.
+    fn proxy(answer: impl Fn(&str) -> (u16, String) + Clone + Send + Sync + 'static) -> (PodProxy, AskedUris) {
+        let asked = AskedUris::default();
+        let noted = asked.clone();
+        let service = service_fn(move |request: Request<Body>| {
+            let uri = request.uri().to_string();
+            assert_eq!(request.headers()[SITE], TYPED);
+            let (code, body) = answer(&uri);
+            noted.lock().expect("nobody panicked").push(uri);
+            let response = Response::builder().status(code).body(Full::from(body)).expect("a response");
+            async { Ok::<_, std::convert::Infallible>(response) }
+        });
+        let server = "http://server/".parse().expect("a URL");
+        (PodProxy::new(&Connection::in_process(service, &server)), asked)
+    }
+
+    fn found(name: &str) -> FoundPod {
+        FoundPod::at(name, 8080)
+    }
+
+    #[tokio::test]
+    async fn pods_are_found_by_their_labels_and_those_that_have_ended_are_left_out() {
+        let items = [("b", "Running"), ("a", "Running"), ("c", "Failed"), ("d", "Succeeded")];
+        let items = items.map(|(name, phase)| pod(name, phase, &admin(&json!({}))));
+        let list = json!({"metadata": {"continue": "more"}, "items": items}).to_string();
+        let (proxy, asked) = proxy(move |_| (200, list.clone()));
+        let FoundPods { pods, has_more } = proxy.find("app=windlass", "admin").await.expect("a list");
+        assert_eq!((pods, has_more), (vec![found("a"), found("b")], true));
+        let expected = "/api/v1/namespaces/default/pods?labelSelector=app%3Dwindlass&limit=100";
+        assert_eq!(*asked.lock().expect("nobody panicked"), [expected]);
+    }
+
+    #[tokio::test]
+    async fn the_answers_of_pods_come_in_order_and_none_hides_another() {
+        let (proxy, asked) =
+            proxy(|uri| if uri.contains("/b:") { (503, "busy".to_owned()) } else { (200, uri.to_owned()) });
+        let answers = proxy.ask_all(&["a", "b", "c"].map(found), "/plugins?x=y").await;
+        let of = |name: &str| format!("/api/v1/namespaces/default/pods/{name}:8080/proxy/plugins?x=y");
+        assert_eq!(answers[0].as_ref().expect("an answer"), &of("a"));
+        assert!(
+            matches!(&answers[1], Err(PodProxyError::Answered { code: 503, body }) if body == "busy"),
+            "{answers:?}"
+        );
+        assert_eq!(answers[2].as_ref().expect("an answer"), &of("c"));
+        assert_eq!(asked.lock().expect("nobody panicked").len(), 3);
+    }
+
+    #[tokio::test]
+    async fn a_missing_right_is_named_and_told_from_a_refusal_of_the_pods() {
+        let status = json!({"kind": "Status", "status": "Failure", "code": 403, "message": "pods \"a\" is forbidden"});
+        let (server_refuses, _) = proxy(move |_| (403, status.to_string()));
+        let listed = server_refuses.find("app=windlass", "admin").await.expect_err("forbidden").to_string();
+        assert!(listed.contains("may not list pods in the namespace default"), "{listed}");
+        let asked = server_refuses.ask(&found("a"), "/plugins").await.expect_err("forbidden").to_string();
+        assert!(asked.contains("may not get pods/proxy in the namespace default"), "{asked}");
+        let (pod_refuses, _) = proxy(|_| (403, "ask by an IP address\n".to_owned()));
+        let refused = pod_refuses.ask(&found("a"), "/plugins").await.expect_err("refused").to_string();
+        assert_eq!(refused, "it answers 403: ask by an IP address");
+    }
+}

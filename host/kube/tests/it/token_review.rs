@@ -1,0 +1,62 @@
+//! Whose a token is, and what its user may get: the questions as the API server gets them, and its answers.
+
+use serde_json::{Value, json};
+use windlass_kube::{TokenUser, may_get, whose_token};
+
+use crate::definitions::role;
+use crate::script::{Reply, Script};
+
+fn answering(code: u16, answer: Value) -> Script {
+    Script::default().mutations([Reply::Json(code, answer)])
+}
+
+fn prometheus() -> Value {
+    json!({
+        "username": "system:serviceaccount:monitoring:prometheus", "uid": "1", "groups": ["system:authenticated"],
+        "extra": {"authentication.kubernetes.io/pod-name": ["prometheus-0"]},
+    })
+}
+
+#[tokio::test]
+async fn a_token_is_known_if_the_server_says_so_and_its_user_is_asked_about_with_all_that_is_known() {
+    let script = answering(201, json!({"status": {"authenticated": true, "user": prometheus()}}));
+    let user = whose_token(&script.client(), &role(), "a-token").await.expect("an answer").expect("it is known");
+    assert_eq!(user.username, "system:serviceaccount:monitoring:prometheus");
+    let [asked] = &script.asked()[..] else { panic!("one request") };
+    assert_eq!(asked.path, "/apis/authentication.k8s.io/v1/tokenreviews");
+    assert_eq!(asked.json()["spec"], json!({"token": "a-token"}));
+
+    let script = answering(201, json!({"status": {"allowed": true}}));
+    assert!(may_get(&script.client(), &role(), &user, "/metrics").await.expect("an answer"));
+    let [asked] = &script.asked()[..] else { panic!("one request") };
+    assert_eq!(asked.path, "/apis/authorization.k8s.io/v1/subjectaccessreviews");
+    let user = prometheus();
+    let expected = json!({
+        "user": user["username"], "uid": "1", "groups": user["groups"], "extra": user["extra"],
+        "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
+    });
+    assert_eq!(asked.json()["spec"], expected);
+}
+
+#[tokio::test]
+async fn only_a_clear_yes_is_one() {
+    let unknown = json!({"status": {"user": {}, "error": "[invalid bearer token, unknown]"}});
+    for answer in [unknown, json!({"status": {}}), json!({})] {
+        let whose = whose_token(&answering(201, answer).client(), &role(), "a").await.expect("an answer");
+        assert_eq!(whose, None);
+    }
+    let missing_role = json!({"status": {"allowed": false, "evaluationError": "clusterrole \"a\" not found"}});
+    for answer in [missing_role, json!({"status": {"allowed": false, "denied": true}}), json!({})] {
+        let may = may_get(&answering(201, answer).client(), &role(), &TokenUser::default(), "/metrics").await;
+        assert!(!may.expect("an answer"));
+    }
+}
+
+#[tokio::test]
+async fn a_host_that_may_not_ask_is_told_which_role_it_lacks() {
+    let refusal = json!({"kind": "Status", "message": "tokenreviews is forbidden", "reason": "Forbidden", "code": 403});
+    let error = whose_token(&answering(403, refusal).client(), &role(), "a-token").await.expect_err("refused");
+    let said = error.to_string();
+    assert!(said.contains("TokenReview") && said.contains("windlass rbac --admin-auth token"), "{said}");
+    assert!(!said.contains("a-token"), "{said}");
+}

@@ -1,0 +1,48 @@
+//! The span of a fetch, and the header that lets the peer continue its trace.
+
+use http::header::{HeaderName, HeaderValue};
+use windlass_core::http::{HttpError, HttpResponse};
+use windlass_core::trace::{CallTrace, OpenSpan};
+
+use super::prepare::Outgoing;
+use super::{RequestSummary, reason};
+
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// Begins the span. Neither path nor query is told, nor any header: they may hold secrets.
+pub(super) fn begin(trace: &CallTrace, request: &RequestSummary) -> OpenSpan {
+    let mut span = trace.request();
+    span.describe(|span| {
+        span.name = request.method.clone().into();
+        span.set("http.request.method", request.method.as_str());
+        if let Some(target) = &request.parsed {
+            span.set("url.scheme", target.scheme.as_str());
+            span.set("server.address", target.host.to_string());
+            span.set("server.port", target.port);
+        }
+    });
+    span
+}
+
+/// Adds the header, if the fetch is a span that is collected. One that the plugin has set itself stays.
+pub(super) fn continue_in(outgoing: &mut Outgoing, traceparent: Option<String>) {
+    let Some(value) = traceparent.and_then(|parent| HeaderValue::try_from(parent).ok()) else { return };
+    outgoing.request.headers_mut().entry(TRACEPARENT).or_insert(value);
+}
+
+/// Notes how the fetch ended.
+pub(super) fn end(span: &mut OpenSpan, result: &Result<HttpResponse, HttpError>) {
+    span.describe(|span| match result {
+        Ok(response) => {
+            span.set("http.response.status_code", response.status);
+            if response.status >= 400 {
+                span.set("error.type", response.status.to_string());
+                span.error = Some(format!("the server answered {}", response.status));
+            }
+        }
+        Err(error) => {
+            span.set("error.type", reason(error.reason));
+            span.error = Some(error.message.clone());
+        }
+    });
+}

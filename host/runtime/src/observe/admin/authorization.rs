@@ -1,0 +1,148 @@
+//! The rights to ask the admin endpoint: those of holders of a token that the cluster knows, whose user may get the path. As
+//! kube-rbac-proxy does it: a `TokenReview`, then a `SubjectAccessReview` about `nonResourceURLs`. The probes need no
+//! token, as the kubelet has none.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, Request, StatusCode};
+use sha2::{Digest as _, Sha256};
+use windlass_core::principal::{Principal, Role};
+use windlass_kube::client::Connection;
+use windlass_kube::{TokenReviewError, TokenUser, may_get, whose_token};
+
+use super::review_answers::{AnswerKey, ReviewAnswers, Unanswered};
+
+/// The paths that need no token.
+const OPEN: [&str; 2] = ["/healthz", "/readyz"];
+
+/// Answers reviews: the API server, or a test double.
+pub(crate) trait TokenReviewer: Send + Sync {
+    /// The user of `token`; None: nobody's.
+    fn whose(&self, token: String) -> BoxFuture<'static, Result<Option<TokenUser>, TokenReviewError>>;
+
+    /// Whether `user` may get `path`.
+    fn may_get(&self, user: Arc<TokenUser>, path: String) -> BoxFuture<'static, Result<bool, TokenReviewError>>;
+}
+
+/// Reviews by the API server, in the host's own name.
+pub(crate) struct ServerTokenReviews {
+    connection: Connection,
+    role: Arc<Principal>,
+}
+
+impl ServerTokenReviews {
+    pub(crate) fn new(connection: Connection, replica: &Arc<str>) -> Self {
+        Self { connection, role: Arc::new(Principal::of_host(Role::Reviews, replica.clone())) }
+    }
+}
+
+impl TokenReviewer for ServerTokenReviews {
+    fn whose(&self, token: String) -> BoxFuture<'static, Result<Option<TokenUser>, TokenReviewError>> {
+        let (client, role) = (self.connection.client.clone(), self.role.clone());
+        async move { whose_token(&client, &role, &token).await }.boxed()
+    }
+
+    fn may_get(&self, user: Arc<TokenUser>, path: String) -> BoxFuture<'static, Result<bool, TokenReviewError>> {
+        let (client, role) = (self.connection.client.clone(), self.role.clone());
+        async move { may_get(&client, &role, &user, &path).await }.boxed()
+    }
+}
+
+/// Why a request is not answered.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AccessRefusal {
+    #[error("no token: send one as `Authorization: Bearer TOKEN`; `kubectl create token ACCOUNT` makes one")]
+    NoToken,
+    #[error("the cluster does not know this token, or it has expired; `kubectl create token ACCOUNT` makes one")]
+    WrongToken,
+    #[error(
+        "{user} may not get {path}: bind a ClusterRole to it that has the verb get and nonResourceURLs: [{path:?}], or a \
+         pattern such as /plugins/*"
+    )]
+    Forbidden { user: String, path: String },
+    #[error("too many tokens wait for the API server to review them: ask again in a second")]
+    Busy,
+    #[error("the API server cannot be asked whether this token may get this path: {0}")]
+    Unavailable(String),
+}
+
+impl AccessRefusal {
+    pub(super) fn code(&self) -> StatusCode {
+        match self {
+            Self::NoToken | Self::WrongToken => StatusCode::UNAUTHORIZED,
+            Self::Forbidden { .. } => StatusCode::FORBIDDEN,
+            Self::Busy => StatusCode::TOO_MANY_REQUESTS,
+            Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+}
+
+impl From<Unanswered> for AccessRefusal {
+    fn from(why: Unanswered) -> Self {
+        match why {
+            Unanswered::Busy => Self::Busy,
+            Unanswered::Failed(why) => Self::Unavailable(why),
+        }
+    }
+}
+
+/// Decides about requests, and remembers the cluster's answers for a while. It keeps digests of tokens, never a token.
+pub(crate) struct Authorizer {
+    reviewer: Arc<dyn TokenReviewer>,
+    users: Arc<ReviewAnswers<Arc<TokenUser>>>,
+    /// By token and path.
+    access: Arc<ReviewAnswers<()>>,
+}
+
+impl Authorizer {
+    pub(crate) fn new(reviewer: impl TokenReviewer + 'static) -> Self {
+        Self { reviewer: Arc::new(reviewer), users: Arc::default(), access: Arc::default() }
+    }
+
+    /// Whether `request` may be answered.
+    pub(super) async fn check<B>(&self, request: &Request<B>) -> Result<(), AccessRefusal> {
+        let path = request.uri().path();
+        if OPEN.contains(&path) {
+            return Ok(());
+        }
+        let token = token(request.headers()).ok_or(AccessRefusal::NoToken)?;
+        let key: AnswerKey = Sha256::digest(&token).into();
+        let whose = {
+            let asking = self.reviewer.whose(token);
+            async move { asking.await.map(|user| user.map(Arc::new)) }
+        };
+        let user = self.users.answer(key, whose).await?.ok_or(AccessRefusal::WrongToken)?;
+        let of_path = Sha256::new().chain_update(key).chain_update(path).finalize().into();
+        let may = {
+            let asking = self.reviewer.may_get(user.clone(), path.to_owned());
+            async move { asking.await.map(|may| may.then_some(())) }
+        };
+        let forbidden = || AccessRefusal::Forbidden { user: user.username.clone(), path: path.to_owned() };
+        self.access.answer(of_path, may).await?.ok_or_else(forbidden)
+    }
+}
+
+/// The token of a request. A browser asks its user for a name and a password, and the password is the token.
+fn token(headers: &HeaderMap) -> Option<String> {
+    let mut all = headers.get_all(AUTHORIZATION).iter();
+    let (Some(only), None) = (all.next(), all.next()) else { return None };
+    let (scheme, sent) = only.to_str().ok()?.trim().split_once(' ')?;
+    let sent = sent.trim();
+    let token = if scheme.eq_ignore_ascii_case("bearer") {
+        sent.to_owned()
+    } else if scheme.eq_ignore_ascii_case("basic") {
+        let decoded = String::from_utf8(BASE64_STANDARD.decode(sent).ok()?).ok()?;
+        decoded.split_once(':')?.1.trim().to_owned()
+    } else {
+        return None;
+    };
+    (!token.is_empty()).then_some(token)
+}
+
+#[cfg(test)]
+pub(super) mod tests;

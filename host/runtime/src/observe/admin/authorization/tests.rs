@@ -1,0 +1,132 @@
+//! The answers, by what the cluster says of tokens.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use super::*;
+
+/// A cluster in which `reader` may get metrics, `nobody` may get nothing, and the other tokens are nobody's.
+#[derive(Clone, Default)]
+pub(crate) struct ToldReviews(Arc<Mutex<ToldState>>);
+
+#[derive(Default)]
+struct ToldState {
+    asked: Vec<String>,
+    is_away: bool,
+}
+
+impl ToldReviews {
+    fn told(&self, question: String) -> Result<(), TokenReviewError> {
+        let mut state = self.0.lock().expect("no panic");
+        state.asked.push(question);
+        if state.is_away { Err(TokenReviewError::Role("the server is away".to_owned())) } else { Ok(()) }
+    }
+
+    fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().expect("no panic").asked)
+    }
+
+    fn goes_away(&self) {
+        self.0.lock().expect("no panic").is_away = true;
+    }
+}
+
+impl TokenReviewer for ToldReviews {
+    fn whose(&self, token: String) -> BoxFuture<'static, Result<Option<TokenUser>, TokenReviewError>> {
+        let this = self.clone();
+        let user = async move {
+            this.told(token.clone())?;
+            let is_known = ["reader", "nobody"].contains(&&*token);
+            Ok(is_known.then(|| TokenUser { username: token, ..TokenUser::default() }))
+        };
+        user.boxed()
+    }
+
+    fn may_get(&self, user: Arc<TokenUser>, path: String) -> BoxFuture<'static, Result<bool, TokenReviewError>> {
+        let this = self.clone();
+        let may = async move {
+            this.told(format!("{} {path}", user.username))?;
+            Ok(user.username == "reader" && path == "/metrics")
+        };
+        may.boxed()
+    }
+}
+
+fn request(path: &str, authorization: &[&str]) -> Request<()> {
+    let request = authorization.iter().fold(Request::get(path), |it, value| it.header(AUTHORIZATION, *value));
+    request.body(()).expect("a request")
+}
+
+/// The status and the text of the answer to a request that is refused. None: it is not.
+async fn refused(authorizer: &Authorizer, path: &str, token: &str) -> Option<(u16, String)> {
+    let refusal = authorizer.check(&request(path, &[&format!("Bearer {token}")])).await.err()?;
+    Some((refusal.code().as_u16(), refusal.to_string()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn probes_need_no_token_and_all_else_does() {
+    let reviews = ToldReviews::default();
+    let authorizer = Authorizer::new(reviews.clone());
+    for path in ["/healthz", "/readyz", "/healthz?verbose"] {
+        assert!(authorizer.check(&request(path, &[])).await.is_ok(), "{path}");
+    }
+    for path in ["/metrics", "/plugins", "/", "/healthz/", "/readyz/x", "/unknown", "/plugins/../healthz"] {
+        let refusal = authorizer.check(&request(path, &[])).await.expect_err(path);
+        assert_eq!(refusal.code(), StatusCode::UNAUTHORIZED, "{path}");
+        assert!(refusal.to_string().contains("kubectl create token"), "{refusal}");
+    }
+    assert!(reviews.asked().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_gets_what_its_user_may_get_and_the_cluster_is_asked_once() {
+    let reviews = ToldReviews::default();
+    let authorizer = Authorizer::new(reviews.clone());
+    for _ in 0..3 {
+        assert_eq!(refused(&authorizer, "/metrics", "reader").await, None);
+        assert_eq!(refused(&authorizer, "/metrics?name=x", "reader").await, None);
+        let (code, why) = refused(&authorizer, "/plugins", "reader").await.expect("no right");
+        assert!(code == 403 && why.contains("reader may not get /plugins") && why.contains("nonResourceURLs"), "{why}");
+        assert_eq!(refused(&authorizer, "/metrics", "nobody").await.map(|it| it.0), Some(403));
+        assert_eq!(refused(&authorizer, "/metrics", "wrong").await.map(|it| it.0), Some(401));
+    }
+    let expected = ["reader", "reader /metrics", "reader /plugins", "nobody", "nobody /metrics", "wrong"];
+    assert_eq!(reviews.asked(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_api_server_known_tokens_work_on_for_a_minute() {
+    let reviews = ToldReviews::default();
+    let authorizer = Authorizer::new(reviews.clone());
+    assert_eq!(refused(&authorizer, "/metrics", "reader").await, None);
+    reviews.goes_away();
+    tokio::time::advance(Duration::from_secs(59)).await;
+    assert_eq!(refused(&authorizer, "/metrics", "reader").await, None);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    let (code, why) = refused(&authorizer, "/metrics", "reader").await.expect("nobody can tell");
+    assert!(code == 503 && why.contains("the server is away"), "{why}");
+    assert_eq!(refused(&authorizer, "/healthz", "reader").await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_wrong_tokens_is_told_to_wait() {
+    let reviews = ToldReviews::default();
+    let authorizer = Authorizer::new(reviews.clone());
+    let tokens: Vec<_> = (0..100).map(|number| format!("wrong-{number}")).collect();
+    let codes = futures::future::join_all(tokens.iter().map(|token| refused(&authorizer, "/metrics", token))).await;
+    let busy = codes.iter().flatten().filter(|(code, _)| *code == 429).count();
+    assert!(busy >= 80 && reviews.asked().len() <= 20, "{codes:?}");
+}
+
+#[test]
+fn a_token_is_a_bearers_or_a_browsers_password() {
+    let of = |values: &[&str]| token(request("/", values).headers());
+    assert_eq!(of(&["Bearer abc.def"]).as_deref(), Some("abc.def"));
+    assert_eq!(of(&["bearer  abc "]).as_deref(), Some("abc"));
+    // `anybody:abc.def`.
+    assert_eq!(of(&["Basic YW55Ym9keTphYmMuZGVm"]).as_deref(), Some("abc.def"));
+    for none in [&[][..], &["Bearer "], &["Bearer"], &["abc"], &["Digest abc"], &["Basic %%%"], &["Basic YWJj"]] {
+        assert_eq!(of(none), None, "{none:?}");
+    }
+    assert_eq!(of(&["Bearer a", "Bearer b"]), None, "which of the two?");
+}

@@ -1,0 +1,173 @@
+// The host as this page knows it: what /watch has told, and samples of it for the curves.
+
+/** Samples older than this are forgotten, in seconds. */
+const SAMPLE_SPAN = 300;
+/** The host says something every ten seconds. A stream that is silent for longer than this, in seconds, is dead. */
+const SILENCE = 25;
+/** A page that nobody looks at lets go of its stream after this time, in milliseconds: the host has few of them. */
+const HIDDEN = 60_000;
+
+const model = { host: null, plugins: new Map(), samples: [], now: null, heard: 0, heardAt: 0, problem: null, isLive: false };
+
+const clock = () => performance.now() / 1000;
+
+/** What the host calls now, in seconds since it began. */
+const hostNow = () => (model.now === null ? 0 : model.now + (clock() - model.heard));
+
+const NOTHING = { calls: 0, callSeconds: 0, waits: 0, waitSeconds: 0, cpu: 0, writes: 0 };
+
+/** How the counts of a plugin have grown in `span` seconds. A host that has started anew counts from zero. */
+function growth(before, after, span) {
+  if (!before || !span) return { ...NOTHING, span: null };
+  const of = (name) => (after[name] < before[name] ? after[name] : after[name] - before[name]);
+  return {
+    calls: of("calls"), callSeconds: of("callSeconds"), waits: of("waits"), waitSeconds: of("waitSeconds"),
+    cpu: of("cpuSeconds"), writes: of("writes"), span,
+  };
+}
+
+/** One moment: what waits, and what has been done since the moment before, by the second. */
+function sample(t, queue, failing, grown) {
+  const by = (number) => (grown.span ? number / grown.span : null);
+  return {
+    t, queue, failing, grown,
+    callRate: by(grown.calls), cpu: by(grown.cpu), writeRate: by(grown.writes),
+    call: grown.calls > 0 ? grown.callSeconds / grown.calls : null,
+    wait: grown.waits > 0 ? grown.waitSeconds / grown.waits : null,
+  };
+}
+
+function keep(samples, next) {
+  const last = samples.at(-1);
+  // The host was silent, so nothing had changed until the second before.
+  if (last && !last.gap && next.t - last.t > 2.5) {
+    samples.push(sample(next.t - 1, last.queue, last.failing, { ...NOTHING, span: 1 }));
+  }
+  samples.push(next);
+  while (samples.length > 2 && samples[1].t < next.t - SAMPLE_SPAN) samples.shift();
+}
+
+/** Takes over what the host has told. */
+function take(event, told) {
+  const [t, span] = [clock(), told.span];
+  const isAll = event === "state";
+  if (model.now !== null && told.now < model.now) forgetSamples();
+  Object.assign(model, { now: told.now, heard: t, heardAt: Date.now(), isLive: true, problem: null }, told.host ? { host: told.host } : {});
+  const changed = new Map((told.plugins ?? []).map((shown) => [shown.name, shown]));
+  if (isAll) {
+    for (const name of model.plugins.keys()) if (!changed.has(name)) model.plugins.delete(name);
+  }
+  for (const [name, shown] of changed) {
+    const known = model.plugins.get(name) ?? { samples: [], shown: null, sample: null };
+    known.before = known.shown;
+    known.shown = shown;
+    model.plugins.set(name, known);
+  }
+  const sum = { queue: 0, failing: 0, grown: { ...NOTHING, span } };
+  for (const [name, plugin] of model.plugins) {
+    const isChanged = changed.has(name);
+    const isIdle = plugin.sample?.grown.span && Object.keys(NOTHING).every((it) => plugin.sample.grown[it] === 0);
+    if (isChanged || !isIdle) {
+      const grown = isChanged ? growth(plugin.before, plugin.shown, span) : { ...NOTHING, span };
+      plugin.sample = sample(t, plugin.shown.queue, plugin.shown.failing, grown);
+      keep(plugin.samples, plugin.sample);
+    }
+    sum.queue += plugin.shown.queue;
+    sum.failing += plugin.shown.failing;
+    for (const it of Object.keys(NOTHING)) sum.grown[it] += plugin.sample.grown[it];
+  }
+  keep(model.samples, sample(t, sum.queue, sum.failing, sum.grown));
+  refresh();
+}
+
+function forgetSamples() {
+  model.samples = [];
+  for (const plugin of model.plugins.values()) plugin.samples = [];
+}
+
+/** The curves have nothing of the time in which the host said nothing. */
+function interrupt() {
+  const gap = () => ({ t: clock(), gap: true });
+  for (const { samples } of [model, ...model.plugins.values()]) if (samples.length > 0 && !samples.at(-1).gap) samples.push(gap());
+}
+
+/** One event of the stream: its name, and its data as JSON. */
+function read(text) {
+  const fields = Object.fromEntries(text.split("\n").map((line) => [line.split(":", 1)[0], line.slice(line.indexOf(":") + 1).trim()]));
+  if (fields.data) take(fields.event ?? "message", JSON.parse(fields.data));
+}
+
+/** Reads the stream to its end. EventSource would not tell why it was refused. */
+async function listen(signal) {
+  const answer = await fetch("watch", { headers: { Accept: "text/event-stream" }, signal });
+  if (!answer.ok) throw new Error((await answer.text()).trim());
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const events = (rest + value).split("\n\n");
+    rest = events.pop();
+    events.forEach(read);
+  }
+}
+
+/** Follows the host for as long as this page is looked at. */
+async function follow() {
+  let pause = 500;
+  for (;;) {
+    const ending = new AbortController();
+    const opened = clock();
+    const watch = setInterval(() => {
+      if (clock() - Math.max(model.heard, opened) > SILENCE) ending.abort(new Error("the host says nothing"));
+    }, 1000);
+    let hidden = null;
+    const look = () => {
+      clearTimeout(hidden);
+      if (document.hidden) hidden = setTimeout(() => ending.abort(new Error("nobody looks")), HIDDEN);
+    };
+    document.addEventListener("visibilitychange", look);
+    look();
+    try {
+      await listen(ending.signal);
+      // The host ends each stream after some minutes.
+      pause = 200;
+    } catch (error) {
+      model.problem = ending.signal.aborted ? ending.signal.reason.message : reasonOf(error);
+      model.isLive = false;
+      pause = clock() - opened > 5 ? 500 : Math.min(pause * 2, 10_000);
+      interrupt();
+    }
+    clearInterval(watch);
+    clearTimeout(hidden);
+    document.removeEventListener("visibilitychange", look);
+    refresh();
+    await new Promise((resolve) => setTimeout(resolve, pause));
+    if (document.hidden) await new Promise((resolve) => document.addEventListener("visibilitychange", resolve, { once: true }));
+  }
+}
+
+/** Why a request failed, in a sentence. */
+function reasonOf(error) {
+  return error instanceof TypeError ? "the host does not answer" : error.message;
+}
+
+/** The document at `path`. */
+async function ask(path) {
+  const answer = await fetch(path);
+  if (!answer.ok) throw new Error((await answer.text()).trim());
+  return answer.json();
+}
+
+/** Asks again and again, for as long as somebody looks at the page. Returns what ends it. */
+function repeatedly(every, load) {
+  let isOver = false;
+  const rounds = async () => {
+    while (!isOver) {
+      if (!document.hidden) await load();
+      await new Promise((resolve) => setTimeout(resolve, every));
+    }
+  };
+  rounds();
+  return () => (isOver = true);
+}

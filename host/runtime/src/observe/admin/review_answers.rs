@@ -1,0 +1,254 @@
+//! Answers of the cluster to questions about tokens: kept for a bounded time and in a bounded number, and asked for at
+//! a bounded rate, so that strangers who try tokens can neither fill the memory nor have the host flood the API server.
+
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+/// How long a yes holds, and so a right at most after it was taken back. Somebody who was taken out of a group has it
+/// for twice that: the user of the token is one answer, and the access of that user another.
+const YES_FOR: Duration = Duration::from_mins(1);
+/// How long a no holds.
+const NO_FOR: Duration = Duration::from_secs(10);
+/// How many answers are kept.
+const MOST_ANSWERS: usize = 1024;
+/// How many questions are on their way to the API server at once, of those that strangers ask and of the others.
+const MOST_ASKED: usize = 8;
+/// How long a question that did not end in a yes counts as on its way: so strangers cause at most [`MOST_ASKED`] a
+/// second.
+const NO_COSTS: Duration = Duration::from_secs(1);
+/// How long a question waits until it may be asked.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The question, as a digest.
+pub(super) type AnswerKey = [u8; 32];
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Unanswered {
+    /// Too many questions are on their way.
+    Busy,
+    /// The API server has not answered.
+    Failed(String),
+}
+
+/// The answers to one kind of question.
+pub(super) struct ReviewAnswers<T> {
+    kept: Mutex<HashMap<AnswerKey, KeptAnswer<T>>>,
+    /// For questions whose last answer was a yes: strangers do not hold them up.
+    familiar: Arc<Semaphore>,
+    strange: Arc<Semaphore>,
+}
+
+#[derive(Clone)]
+struct KeptAnswer<T> {
+    /// None: no.
+    yes: Option<T>,
+    until: Instant,
+}
+
+impl<T> Default for ReviewAnswers<T> {
+    fn default() -> Self {
+        let permits = || Arc::new(Semaphore::new(MOST_ASKED));
+        Self { kept: Mutex::default(), familiar: permits(), strange: permits() }
+    }
+}
+
+impl<T: Clone + Send + 'static> ReviewAnswers<T> {
+    /// The answer to the question `key`, which `ask` asks if none is kept. None: no.
+    ///
+    /// Once it has begun, the question is asked to its end, whether or not anybody still waits: else it would be free
+    /// of charge.
+    pub(super) async fn answer<E: Display + Send + 'static>(
+        self: &Arc<Self>,
+        key: AnswerKey,
+        ask: impl Future<Output = Result<Option<T>, E>> + Send + 'static,
+    ) -> Result<Option<T>, Unanswered> {
+        if let Some(kept) = self.kept(&key) {
+            return Ok(kept.yes);
+        }
+        let permits = if self.was_yes(&key) { &self.familiar } else { &self.strange };
+        let permit = tokio::time::timeout(PATIENCE, permits.clone().acquire_owned()).await;
+        let Ok(Ok(permit)) = permit else { return Err(Unanswered::Busy) };
+        // Somebody else may have asked the same in the meantime.
+        if let Some(kept) = self.kept(&key) {
+            return Ok(kept.yes);
+        }
+        let this = self.clone();
+        let asking = tokio::spawn(async move {
+            let answer = ask.await.map_err(|error| Unanswered::Failed(error.to_string()));
+            if !matches!(answer, Ok(Some(_))) {
+                tokio::spawn(charge(permit));
+            }
+            if let Ok(answer) = &answer {
+                this.keep(key, answer.clone());
+            }
+            answer
+        });
+        asking.await.unwrap_or_else(|error| Err(Unanswered::Failed(error.to_string())))
+    }
+
+    /// The answer that still holds.
+    fn kept(&self, key: &AnswerKey) -> Option<KeptAnswer<T>> {
+        self.all().get(key).filter(|kept| Instant::now() < kept.until).cloned()
+    }
+
+    fn was_yes(&self, key: &AnswerKey) -> bool {
+        self.all().get(key).is_some_and(|kept| kept.yes.is_some())
+    }
+
+    fn keep(&self, key: AnswerKey, yes: Option<T>) {
+        let until = Instant::now() + if yes.is_some() { YES_FOR } else { NO_FOR };
+        let mut all = self.all();
+        if all.len() >= MOST_ANSWERS && !all.contains_key(&key) {
+            // A no before a yes: those who only try must not push the others out.
+            let least = all.iter().min_by_key(|(_, kept)| (kept.yes.is_some(), kept.until)).map(|(key, _)| *key);
+            if let Some(least) = least {
+                all.remove(&least);
+            }
+        }
+        all.insert(key, KeptAnswer { yes, until });
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<AnswerKey, KeptAnswer<T>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Holds `permit` as long as what it was for costs.
+async fn charge(permit: OwnedSemaphorePermit) {
+    tokio::time::sleep(NO_COSTS).await;
+    drop(permit);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Counts how often it is asked.
+    #[derive(Clone, Default)]
+    struct Oracle(Arc<AtomicUsize>);
+
+    impl Oracle {
+        fn says(&self, answer: Option<u8>) -> impl Future<Output = Result<Option<u8>, Infallible>> + Send + use<> {
+            let asked = self.0.clone();
+            async move {
+                asked.fetch_add(1, Ordering::Relaxed);
+                Ok(answer)
+            }
+        }
+
+        fn asked(&self) -> usize {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    fn key(number: usize) -> AnswerKey {
+        let mut key = [0; 32];
+        key[..8].copy_from_slice(&number.to_le_bytes());
+        key
+    }
+
+    fn answers() -> (Arc<ReviewAnswers<u8>>, Oracle) {
+        (Arc::default(), Oracle::default())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_yes_holds_for_a_minute_and_a_no_for_ten_seconds() {
+        let (answers, oracle) = answers();
+        assert_eq!(answers.answer(key(1), oracle.says(Some(7))).await, Ok(Some(7)));
+        assert_eq!(answers.answer(key(2), oracle.says(None)).await, Ok(None));
+        tokio::time::advance(Duration::from_millis(9_999)).await;
+        assert_eq!(answers.answer(key(1), oracle.says(None)).await, Ok(Some(7)));
+        assert_eq!(answers.answer(key(2), oracle.says(Some(8))).await, Ok(None));
+        assert_eq!(oracle.asked(), 2);
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(answers.answer(key(2), oracle.says(Some(8))).await, Ok(Some(8)));
+        tokio::time::advance(Duration::from_secs(50)).await;
+        assert_eq!(answers.answer(key(1), oracle.says(None)).await, Ok(None));
+        assert_eq!(oracle.asked(), 4);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_failed_is_asked_again() {
+        let (answers, oracle) = answers();
+        let failed = answers.answer(key(1), async { Err::<Option<u8>, _>("no connection") }).await;
+        assert_eq!(failed, Err(Unanswered::Failed("no connection".to_owned())));
+        assert_eq!(answers.answer(key(1), oracle.says(Some(7))).await, Ok(Some(7)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn strangers_cause_eight_questions_a_second_and_hold_up_nobody_who_was_known() {
+        let (answers, oracle) = answers();
+        assert_eq!(answers.answer(key(0), oracle.says(Some(7))).await, Ok(Some(7)));
+        tokio::time::advance(YES_FOR).await;
+        let tried = (1..=100).map(|number| answers.answer(key(number), oracle.says(None)));
+        let tried = futures::future::join_all(tried);
+        let known = async {
+            // In the middle of it.
+            tokio::task::yield_now().await;
+            answers.answer(key(0), oracle.says(Some(7))).await
+        };
+        let began = Instant::now();
+        let (tried, known) = tokio::join!(tried, known);
+        assert_eq!(known, Ok(Some(7)));
+        assert!(began.elapsed() <= NO_COSTS + PATIENCE, "{:?}", began.elapsed());
+        let busy = tried.iter().filter(|it| **it == Err(Unanswered::Busy)).count();
+        assert!((100 - 2 * MOST_ASKED..=100 - MOST_ASKED).contains(&busy), "{busy} were told to wait");
+        assert!(oracle.asked() <= 2 + 2 * MOST_ASKED, "{} questions", oracle.asked());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_that_nobody_waits_for_any_more_is_charged_all_the_same() {
+        let (answers, oracle) = answers();
+        for number in 0..100 {
+            let oracle = oracle.clone();
+            let slow = async move {
+                let answer = oracle.says(None).await;
+                tokio::task::yield_now().await;
+                answer
+            };
+            // Its sender closes the connection at once.
+            let _ = tokio::time::timeout(Duration::from_millis(1), answers.answer(key(number), slow)).await;
+        }
+        assert!(oracle.asked() <= 2 * MOST_ASKED, "{} questions", oracle.asked());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_same_question_is_asked_once() {
+        let (answers, oracle) = answers();
+        let same = (0..5 * MOST_ASKED).map(|_| {
+            let oracle = oracle.clone();
+            answers.answer(key(1), async move {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                oracle.says(Some(7)).await
+            })
+        });
+        let told = futures::future::join_all(same).await;
+        assert!(told.iter().all(|it| *it == Ok(Some(7))), "{told:?}");
+        assert!(oracle.asked() <= MOST_ASKED, "{} questions", oracle.asked());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_answers_are_kept_than_there_is_room_for_and_a_yes_stays_the_longest() {
+        let (answers, oracle) = answers();
+        for number in 0..10 {
+            answers.keep(key(number), Some(7));
+        }
+        for number in 10..3 * MOST_ANSWERS {
+            answers.keep(key(number), None);
+        }
+        assert_eq!(answers.all().len(), MOST_ANSWERS);
+        for number in 0..10 {
+            assert_eq!(answers.answer(key(number), oracle.says(None)).await, Ok(Some(7)));
+        }
+        assert_eq!(oracle.asked(), 0);
+    }
+}

@@ -1,0 +1,294 @@
+//! `/watch`: all plugins in short as they change, as server-sent events, for the status page.
+//!
+//! The plugins are looked at once a second at most, for all pages together, and only while a page asks. A page is told what has
+//! changed since it was told last: one that reads slowly misses nothing, and all that is kept for it is the event that it reads.
+//!
+//! The events are `state`, which has everything, and `change`, which has the plugins that have changed. Both have `now` in
+//! seconds, and as `span` the seconds since the page was last told, or would have been had there been anything to tell.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::stream;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::Frame;
+use serde_json::json;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+use super::{Admin, AdminAnswer, NO_STORE};
+
+/// Pages that are told at the same time.
+pub(super) const MOST_STREAMS: usize = 16;
+/// The shortest time between two looks at the plugins.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// The longest time without an event: by them a page sees that the host is there.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// The streams of all pages. Clones are the same.
+#[derive(Clone)]
+pub(super) struct PluginStreams {
+    places: Arc<Semaphore>,
+    latest: Arc<Mutex<LatestLook>>,
+}
+
+/// Everything as it was when it was last looked at.
+struct LatestLook {
+    began: Instant,
+    /// None: nobody has looked.
+    at: Option<Instant>,
+    /// The number of changes so far.
+    changes: u64,
+    host: ShownPart,
+    plugins: BTreeMap<Arc<str>, ShownPart>,
+    /// The change with which a plugin was last gone.
+    gone: u64,
+}
+
+/// A part of what is shown, as JSON, and the change with which it became that.
+#[derive(Default)]
+struct ShownPart {
+    json: String,
+    since: u64,
+}
+
+/// The stream of one page, which gives its place back when this is dropped.
+struct PageStream {
+    admin: Admin,
+    streams: PluginStreams,
+    /// When it ends.
+    until: Instant,
+    /// The changes that the page knows of.
+    seen: u64,
+    looked: Option<Instant>,
+    told: Instant,
+    _place: OwnedSemaphorePermit,
+}
+
+impl PluginStreams {
+    pub(super) fn new() -> Self {
+        let latest = LatestLook {
+            began: Instant::now(),
+            at: None,
+            changes: 0,
+            host: ShownPart::default(),
+            plugins: BTreeMap::new(),
+            gone: 0,
+        };
+        Self { places: Arc::new(Semaphore::new(MOST_STREAMS)), latest: Arc::new(Mutex::new(latest)) }
+    }
+
+    /// A stream of what `admin` shows, until then. None: as many are open as there may be.
+    pub(super) fn open(&self, admin: &Admin, until: Instant) -> Option<AdminAnswer> {
+        let place = self.places.clone().try_acquire_owned().ok()?;
+        let (admin, streams) = (admin.clone(), self.clone());
+        let page = PageStream { admin, streams, until, seen: 0, looked: None, told: Instant::now(), _place: place };
+        let events = stream::unfold(page, |mut page| async move {
+            let event = page.next().await?;
+            Some((Ok::<_, Infallible>(Frame::data(event.into())), page))
+        });
+        let mut response = AdminAnswer::new(StreamBody::new(events).boxed_unsync());
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
+        Some(response)
+    }
+}
+
+impl PageStream {
+    /// The next event, as soon as there is one. None: the stream ends.
+    async fn next(&mut self) -> Option<String> {
+        while Instant::now() < self.until {
+            if let Some(event) = self.look() {
+                return Some(event);
+            }
+            tokio::time::sleep(INTERVAL).await;
+        }
+        None
+    }
+
+    fn look(&mut self) -> Option<String> {
+        let mut latest = self.streams.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = latest.fresh(&self.admin);
+        let span = self.looked.replace(at).map(|before| at.saturating_duration_since(before));
+        if self.seen == latest.changes && self.told.elapsed() < SILENCE {
+            return None;
+        }
+        let event = latest.event(self.seen, span);
+        (self.seen, self.told) = (latest.changes, Instant::now());
+        Some(event)
+    }
+}
+
+impl LatestLook {
+    /// Looks again, unless somebody has a moment ago. Returns the time of the look.
+    fn fresh(&mut self, admin: &Admin) -> Instant {
+        let now = Instant::now();
+        match self.at {
+            Some(at) if now < at + INTERVAL => at,
+            _ => {
+                self.at = Some(now);
+                let host = match admin.status.ready() {
+                    Ok(notes) => json!({"ready": true, "why": null, "notes": notes}),
+                    Err(why) => json!({"ready": false, "why": why, "notes": []}),
+                };
+                self.becomes(host.to_string(), admin.summaries(self.began));
+                now
+            }
+        }
+    }
+
+    /// This is what there is now.
+    fn becomes(&mut self, host: String, plugins: BTreeMap<Arc<str>, String>) {
+        let (next, before) = (self.changes + 1, self.plugins.len());
+        let mut has_changed = self.host.becomes(host, next);
+        self.plugins.retain(|name, _| plugins.contains_key(name));
+        if self.plugins.len() < before {
+            self.gone = next;
+            has_changed = true;
+        }
+        for (name, json) in plugins {
+            has_changed |= self.plugins.entry(name).or_default().becomes(json, next);
+        }
+        if has_changed {
+            self.changes = next;
+        }
+    }
+
+    /// The event for a page that knows of the first `seen` changes. It would not see by a change that a plugin is gone.
+    fn event(&self, seen: u64, span: Option<Duration>) -> String {
+        let is_all = seen == 0 || seen < self.gone;
+        let is_new = |part: &ShownPart| is_all || part.since > seen;
+        let now = self.at.map_or(0.0, |at| at.saturating_duration_since(self.began).as_secs_f64());
+        let times = json!({"now": now, "span": span.map(|span| span.as_secs_f64())}).to_string();
+        let host = if is_new(&self.host) { format!(r#","host":{}"#, self.host.json) } else { String::new() };
+        let plugins: Vec<_> = self.plugins.values().filter(|part| is_new(part)).map(|part| &*part.json).collect();
+        format!(
+            "event: {}\ndata: {}{host},\"plugins\":[{}]}}\n\n",
+            if is_all { "state" } else { "change" },
+            times.trim_end_matches('}'),
+            plugins.join(",")
+        )
+    }
+}
+
+impl ShownPart {
+    /// Whether that is something else than before.
+    fn becomes(&mut self, json: String, change: u64) -> bool {
+        let is_other = self.json != json;
+        if is_other {
+            *self = Self { json, since: change };
+        }
+        is_other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http_body_util::combinators::UnsyncBoxBody;
+    use serde_json::Value;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::observe::metrics::HostMetrics;
+    use crate::observe::status::{PluginState, Status};
+
+    const LONG: Duration = Duration::from_mins(2);
+
+    fn admin() -> Admin {
+        let status = Status::new(CancellationToken::new());
+        status.plugin("webapp");
+        status.loaded();
+        Admin { status, metrics: HostMetrics::new() }
+    }
+
+    struct Page(UnsyncBoxBody<Bytes, Infallible>);
+
+    impl Page {
+        fn open(streams: &PluginStreams, admin: &Admin) -> Option<Self> {
+            streams.open(admin, Instant::now() + LONG).map(|answer| Self(answer.into_body()))
+        }
+
+        /// The next event and what it says. None: the stream has ended.
+        async fn next(&mut self) -> Option<(String, Value)> {
+            let frame = self.0.frame().await?.expect("it cannot fail");
+            let text = String::from_utf8(frame.into_data().expect("data").to_vec()).expect("text");
+            let lines: Vec<_> = text.strip_suffix("\n\n").expect("an event ends so").split('\n').collect();
+            let [event, data] = lines[..] else { panic!("{text}") };
+            let event = event.strip_prefix("event: ").expect("its name").to_owned();
+            let data = data.strip_prefix("data: ").expect("its data");
+            Some((event, serde_json::from_str(data).expect("JSON")))
+        }
+
+        /// The event after the first, and how long it was in coming.
+        async fn next_after(&mut self) -> ((String, Value), Duration) {
+            let began = Instant::now();
+            let event = self.next().await.expect("an event");
+            (event, began.elapsed())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_page_is_told_everything_at_once_and_then_what_has_changed() {
+        let (admin, streams) = (admin(), PluginStreams::new());
+        let mut page = Page::open(&streams, &admin).expect("a place");
+        let ((event, first), waited) = page.next_after().await;
+        assert_eq!((&*event, &first["span"], waited), ("state", &Value::Null, Duration::ZERO));
+        assert_eq!(
+            (&first["plugins"][0]["state"], &first["host"]["ready"]),
+            (&json!("loading"), &json!(true)),
+            "{first}"
+        );
+        admin.status.plugin("shop");
+        admin.status.plugin("webapp").set(PluginState::Paused, Some("<b>\n\n\u{202e}".to_owned()));
+        let ((event, second), waited) = page.next_after().await;
+        assert_eq!((&*event, waited, second["host"].is_null()), ("change", INTERVAL, true), "{second}");
+        assert_eq!(second["plugins"].as_array().map(Vec::len), Some(2), "{second}");
+        assert_eq!(second["plugins"][1]["why"], "<b>\n\n\u{202e}");
+        admin.status.plugin("shop").set(PluginState::Running, None);
+        let ((_, third), _) = page.next_after().await;
+        assert_eq!(third["plugins"].as_array().map(Vec::len), Some(1), "{third}");
+        assert_eq!((&third["plugins"][0]["name"], &third["span"]), (&json!("shop"), &json!(1.0)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_told_while_nothing_changes_but_that_the_host_is_there() {
+        let (admin, streams) = (admin(), PluginStreams::new());
+        let mut page = Page::open(&streams, &admin).expect("a place");
+        page.next().await.expect("the first");
+        let ((event, alive), waited) = page.next_after().await;
+        assert_eq!((&*event, &alive["plugins"], waited), ("change", &json!([]), SILENCE));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_page_that_has_slept_is_told_all_that_it_has_missed_in_one_event() {
+        let (admin, streams) = (admin(), PluginStreams::new());
+        let [mut page, mut other] = [(); 2].map(|()| Page::open(&streams, &admin).expect("a place"));
+        page.next().await.expect("the first");
+        other.next().await.expect("the first");
+        for name in ["a", "b", "c"] {
+            admin.status.plugin(name);
+            other.next().await.expect("an event");
+        }
+        let (event, missed) = page.next().await.expect("an event");
+        assert_eq!((&*event, missed["plugins"].as_array().map(Vec::len)), ("change", Some(3)), "{missed}");
+        admin.status.forget("b");
+        let (event, gone) = page.next().await.expect("an event");
+        assert_eq!((&*event, gone["plugins"].as_array().map(Vec::len)), ("state", Some(3)), "{gone}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn so_many_streams_are_open_at_most_and_one_that_ends_makes_room() {
+        let (admin, streams) = (admin(), PluginStreams::new());
+        let mut pages: Vec<_> = (0..MOST_STREAMS).filter_map(|_| Page::open(&streams, &admin)).collect();
+        assert!(pages.len() == MOST_STREAMS && Page::open(&streams, &admin).is_none());
+        pages.pop();
+        let mut last = Page::open(&streams, &admin).expect("there is room again");
+        let began = Instant::now();
+        while last.next().await.is_some() {}
+        assert!(began.elapsed() >= LONG && began.elapsed() < LONG + 2 * INTERVAL, "{:?}", began.elapsed());
+    }
+}

@@ -1,0 +1,190 @@
+//! The endpoint as its clients have it, over TCP.
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::*;
+use crate::observe::status::PluginState;
+
+async fn serving(stop: &CancellationToken) -> SocketAddr {
+    serving_status(stop, Status::new(CancellationToken::new())).await
+}
+
+async fn serving_status(stop: &CancellationToken, status: Status) -> SocketAddr {
+    let listener = listen("127.0.0.1:0".parse().expect("an address")).await.expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let admin = Admin { status, metrics: HostMetrics::new() };
+    let (security, stop) = (Arc::new(AdminSecurity::default()), stop.clone());
+    tokio::spawn(async move { admin.serve(&listener, &security, &stop).await });
+    address
+}
+
+async fn asked(address: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    let request = format!("{request} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("answered");
+    answer
+}
+
+#[tokio::test]
+async fn each_path_answers_in_its_form() {
+    let stop = CancellationToken::new();
+    let address = serving(&stop).await;
+    assert!(asked(address, "GET /healthz").await.starts_with("HTTP/1.1 200 OK"));
+    let unready = asked(address, "GET /readyz").await;
+    assert!(unready.starts_with("HTTP/1.1 503") && unready.contains("being loaded"), "{unready}");
+    let metrics = asked(address, "GET /metrics?x=y").await;
+    assert!(metrics.contains("openmetrics-text") && metrics.ends_with("# EOF\n"), "{metrics}");
+    assert!(asked(address, "GET /plugins").await.contains(r#""plugins": []"#));
+    let keys = asked(address, "GET /plugins/webapp/keys").await;
+    assert!(keys.starts_with("HTTP/1.1 404") && keys.contains("no plugin webapp; there are: none"), "{keys}");
+    let unknown = asked(address, "GET /plugins/webapp").await;
+    assert!(unknown.starts_with("HTTP/1.1 404") && unknown.contains("there is no plugin webapp"), "{unknown}");
+    assert!(asked(address, "GET /other").await.starts_with("HTTP/1.1 404"));
+    let page = asked(address, "GET /").await;
+    assert!(page.starts_with("HTTP/1.1 200 OK") && page.contains("content-type: text/html"), "{page}");
+    for header in ["content-security-policy: default-src 'none'; ", "x-content-type-options: nosniff", "no-store"] {
+        assert!(page.contains(header), "{header}");
+    }
+    let refused = asked(address, "POST /plugins").await;
+    assert!(refused.starts_with("HTTP/1.1 405") && refused.contains("allow: GET, HEAD"), "{refused}");
+}
+
+#[tokio::test]
+async fn its_connections_end_with_the_host() {
+    let stop = CancellationToken::new();
+    let mut idle = TcpStream::connect(serving(&stop).await).await.expect("it listens");
+    idle.write_all(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("sent");
+    let mut first = [0; 12];
+    idle.read_exact(&mut first).await.expect("answered");
+    stop.cancel();
+    let mut rest = Vec::new();
+    tokio::time::timeout(HEADER_LIMIT / 2, idle.read_to_end(&mut rest)).await.expect("soon").expect("closed");
+}
+
+#[tokio::test]
+async fn a_probe_is_answered_whatever_number_of_connections_is_silent() {
+    let stop = CancellationToken::new();
+    let address = serving(&stop).await;
+    let mut silent = Vec::new();
+    for number in 0..3 * MOST_CONNECTIONS {
+        let mut stream = TcpStream::connect(address).await.expect("it listens");
+        // Some begin a request that never ends, and some have had an answer and stay.
+        let sent = ["", "GET /healthz HTTP/1.1\r\n", "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"][number % 3];
+        stream.write_all(sent.as_bytes()).await.expect("sent");
+        silent.push(stream);
+    }
+    let probe = asked(address, "GET /healthz");
+    // Less than the time after which the silent ones are closed in any case.
+    let answer = tokio::time::timeout(HEADER_LIMIT / 2, probe).await.expect("before they are all closed");
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_web_page_is_refused() {
+    let stop = CancellationToken::new();
+    let refused = asked(serving(&stop).await, "GET /plugins HTTP/1.1\r\nOrigin: https://example.com\r\nX:").await;
+    assert!(refused.starts_with("HTTP/1.1 403"), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_sends_nothing_is_sent_away() {
+    let stop = CancellationToken::new();
+    let address = serving(&stop).await;
+    for sent in ["", "GET /healthz HTTP/1.1\r\n", "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"] {
+        let mut silent = TcpStream::connect(address).await.expect("it listens");
+        silent.write_all(sent.as_bytes()).await.expect("sent");
+        let mut rest = Vec::new();
+        silent.read_to_end(&mut rest).await.expect("closed, after a time that this clock skips");
+    }
+}
+
+/// A connection that has asked for the stream, and what came first: all but the end of the answer.
+async fn watching(address: SocketAddr) -> (TcpStream, String) {
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    stream.write_all(b"GET /watch HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("sent");
+    let mut come = Vec::new();
+    while !come.ends_with(b"\n\n\r\n") && !come.ends_with(b"close one\n") {
+        assert!(stream.read_buf(&mut come).await.expect("an answer") > 0, "{}", String::from_utf8_lossy(&come));
+    }
+    (stream, String::from_utf8(come).expect("text"))
+}
+
+#[tokio::test]
+async fn a_stream_begins_at_once_is_one_of_a_few_and_ends_with_the_host() {
+    let stop = CancellationToken::new();
+    let address = serving(&stop).await;
+    // To ask for the headers alone takes no place.
+    for _ in 0..=MOST_STREAMS {
+        let head = asked(address, "HEAD /watch").await;
+        assert!(head.contains("content-type: text/event-stream") && head.ends_with("\r\n\r\n"), "{head}");
+    }
+    let mut pages = Vec::new();
+    for _ in 0..MOST_STREAMS {
+        let (stream, first) = watching(address).await;
+        assert!(first.starts_with("HTTP/1.1 200 OK") && first.contains("content-type: text/event-stream"), "{first}");
+        assert!(first.contains("event: state\ndata: {") && first.contains(r#""plugins":[]}"#), "{first}");
+        pages.push(stream);
+    }
+    let (_, refused) = watching(address).await;
+    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("16 status pages are open"), "{refused}");
+    stop.cancel();
+    for mut stream in pages {
+        let mut rest = Vec::new();
+        let end = tokio::time::timeout(HEADER_LIMIT, stream.read_to_end(&mut rest));
+        end.await.expect("soon").expect("closed");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_does_not_read_is_let_go_and_what_was_to_be_sent_too() {
+    let (stop, status) = (CancellationToken::new(), Status::new(CancellationToken::new()));
+    for number in 0..4000 {
+        status.plugin(&format!("plugin-{number}")).set(PluginState::NotLoaded, Some("x".repeat(1000)));
+    }
+    let address = serving_status(&stop, status).await;
+    let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+    socket.set_recv_buffer_size(4096).expect("a small buffer");
+    let mut page = socket.connect(address).await.expect("it listens");
+    page.write_all(b"GET /watch HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("sent");
+    tokio::time::sleep(2 * stall::STALL_LIMIT).await;
+    let mut come = Vec::new();
+    // It ends by what was on its way already, or by a reset.
+    let _ = page.read_to_end(&mut come).await;
+    assert!(!come.is_empty() && come.len() < 4000 * 1000, "{} bytes", come.len());
+}
+
+#[tokio::test]
+async fn a_request_with_more_headers_than_any_client_has_is_refused() {
+    let stop = CancellationToken::new();
+    let address = serving(&stop).await;
+    let long = format!("GET /healthz HTTP/1.1\r\nX-Long: {}\r\nX:", "x".repeat(HEADER_BYTES));
+    let many = format!("GET /healthz HTTP/1.1\r\n{}X:", "X-Many: x\r\n".repeat(200));
+    for request in [long, many] {
+        let refused = asked(address, &request).await;
+        assert!(refused.starts_with("HTTP/1.1 431"), "{refused}");
+    }
+    let fits =
+        asked(address, &format!("GET /healthz HTTP/1.1\r\nX-Long: {}\r\nX:", "x".repeat(HEADER_BYTES / 2))).await;
+    assert!(fits.starts_with("HTTP/1.1 200 OK"), "{fits}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_sends_a_request_byte_by_byte_or_a_body_without_end_is_sent_away() {
+    let stop = CancellationToken::new();
+    let address = serving(&stop).await;
+    for (begin, rest) in [
+        ("GET /healthz HTTP/1.1\r\nX-Slow: ", "x"),
+        ("GET /healthz HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\nx\r\n"),
+    ] {
+        let mut slow = TcpStream::connect(address).await.expect("it listens");
+        slow.write_all(begin.as_bytes()).await.expect("sent");
+        let began = Instant::now();
+        // Writing fails once the other side has closed.
+        while slow.write_all(rest.as_bytes()).await.is_ok() {
+            tokio::time::sleep(HEADER_LIMIT / 8).await;
+            assert!(began.elapsed() < 4 * HEADER_LIMIT, "{begin:?} is still read");
+        }
+    }
+}

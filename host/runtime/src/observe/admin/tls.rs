@@ -1,0 +1,216 @@
+//! TLS of the admin endpoint: its certificate comes from files that are followed, or is made at the start.
+//!
+//! A pair that cannot be used never takes the place of one that can: a certificate and its key are two files, which may
+//! change one after the other.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use windlass_policy::regular::read_whole;
+
+use super::HEADER_LIMIT;
+use super::settings::TlsFiles;
+use crate::files::Files;
+
+/// Of each file. A chain has a few kilobytes.
+const MOST_BYTES: u64 = 1 << 20;
+/// The first byte of a TLS connection: that of a handshake's record.
+const HANDSHAKE: u8 = 0x16;
+/// The answer to a client that speaks HTTP where HTTPS is spoken.
+const PLAIN_HTTP: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n\
+    this address speaks HTTPS: ask by https://\n";
+
+/// Why the certificate cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum AdminTlsError {
+    /// A file cannot be read.
+    #[error("cannot read {} ({flag}): {source}", path.display())]
+    Unreadable {
+        /// The flag that names it.
+        flag: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// A file holds something else than it should.
+    #[error("no {what} in {} ({flag}): it takes PEM, {}", path.display(), takes)]
+    Content {
+        /// The thing that is missing.
+        what: &'static str,
+        /// The flag that names the file.
+        flag: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// How it begins.
+        takes: &'static str,
+    },
+    /// The two do not fit each other, or one of them is of a kind that TLS does not take.
+    #[error(
+        "the certificate in {} (--admin-tls-cert-file) and the private key in {} (--admin-tls-private-key-file) cannot be used \
+         together: {source}", certificate.display(), key.display()
+    )]
+    Pair {
+        /// The certificate's file.
+        certificate: PathBuf,
+        /// The key's file.
+        key: PathBuf,
+        /// Why not.
+        source: rustls::Error,
+    },
+    /// No certificate could be made.
+    #[error("cannot make a certificate for the admin address: {0}; name one with --admin-tls-cert-file")]
+    Made(#[from] rcgen::Error),
+    /// A certificate was made that TLS does not take.
+    #[error(
+        "the certificate that was made for the admin address cannot be used: {0}; name one with --admin-tls-cert-file"
+    )]
+    Unusable(rustls::Error),
+}
+
+/// The certificate that new connections are shown.
+pub(crate) struct AdminTls {
+    /// None: it was made for this process.
+    files: Option<TlsFiles>,
+    current: Mutex<UsablePair>,
+}
+
+/// A pair that can be used.
+struct UsablePair {
+    config: Arc<ServerConfig>,
+    certificate: CertificateDer<'static>,
+}
+
+impl AdminTls {
+    /// The pair in `files`.
+    pub(crate) fn from_files(files: TlsFiles) -> Result<Self, AdminTlsError> {
+        let pair = read(&files)?;
+        Ok(Self { files: Some(files), current: Mutex::new(pair) })
+    }
+
+    /// A certificate that nobody can verify: it keeps those out who only listen.
+    pub(crate) fn self_signed() -> Result<Self, AdminTlsError> {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+        let pair = usable(vec![made.cert.der().clone()], key).map_err(AdminTlsError::Unusable)?;
+        Ok(Self { files: None, current: Mutex::new(pair) })
+    }
+
+    /// Where the certificate is from, in a word.
+    pub(super) fn source(&self) -> &'static str {
+        if self.files.is_some() { "files" } else { "self-signed" }
+    }
+
+    /// Takes over what is written to the files, for ever.
+    pub(crate) async fn follow(&self) {
+        let Some(files) = &self.files else { return };
+        let mut certificate = Files::follow_one(&files.certificate, MOST_BYTES);
+        let mut key = Files::follow_one(&files.key, MOST_BYTES);
+        loop {
+            tokio::select! {
+                biased;
+                _ = certificate.changes() => {}
+                _ = key.changes() => {}
+            }
+            self.reload(files).await;
+        }
+    }
+
+    async fn reload(&self, files: &TlsFiles) {
+        let own = files.clone();
+        let problem = match windlass_world::spawn_blocking(move || read(&own)).await {
+            Ok(Ok(new)) => return self.take_over(new, &files.certificate),
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        tracing::error!(
+            error = problem,
+            "a new certificate of the admin address cannot be used: it keeps the one that it has"
+        );
+    }
+
+    fn take_over(&self, new: UsablePair, file: &Path) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        // The first look at the files finds what is in use.
+        if current.certificate != new.certificate {
+            tracing::info!(certificate = %file.display(), "the admin address has a new certificate");
+        }
+        *current = new;
+    }
+
+    /// The encrypted connection. None: the client did not get so far in time.
+    pub(super) async fn accept(&self, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
+        let config = self.current.lock().unwrap_or_else(PoisonError::into_inner).config.clone();
+        let shaking = async {
+            let mut stream = stream;
+            let mut first = [0];
+            if stream.peek(&mut first).await? == 1 && first[0] != HANDSHAKE {
+                stream.write_all(PLAIN_HTTP.as_bytes()).await?;
+                stream.shutdown().await?;
+                // A connection that is closed with a request unread is reset, and the answer with it.
+                tokio::io::copy(&mut stream, &mut tokio::io::sink()).await?;
+                return Err(std::io::Error::other("it does not speak TLS"));
+            }
+            TlsAcceptor::from(config).accept(stream).await
+        };
+        match tokio::time::timeout(HEADER_LIMIT, shaking).await {
+            Ok(Ok(stream)) => Some(stream),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "no TLS with a client of the admin address");
+                None
+            }
+            Err(_) => None,
+        }
+    }
+}
+
+fn read(files: &TlsFiles) -> Result<UsablePair, AdminTlsError> {
+    let (certificate, key) = (&files.certificate, &files.key);
+    let chain = pem("--admin-tls-cert-file", certificate)?;
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(&chain).collect::<Result<_, _>>().unwrap_or_default();
+    if chain.is_empty() {
+        return Err(AdminTlsError::Content {
+            what: "certificate",
+            flag: "--admin-tls-cert-file",
+            path: certificate.clone(),
+            takes: "beginning with -----BEGIN CERTIFICATE-----",
+        });
+    }
+    let Ok(secret) = PrivateKeyDer::from_pem_slice(&pem("--admin-tls-private-key-file", key)?) else {
+        return Err(AdminTlsError::Content {
+            what: "private key",
+            flag: "--admin-tls-private-key-file",
+            path: key.clone(),
+            takes: "beginning with -----BEGIN PRIVATE KEY----- or the like, and not encrypted",
+        });
+    };
+    usable(chain, secret).map_err(|source| AdminTlsError::Pair {
+        certificate: certificate.clone(),
+        key: key.clone(),
+        source,
+    })
+}
+
+fn pem(flag: &'static str, path: &Path) -> Result<Vec<u8>, AdminTlsError> {
+    read_whole(path, MOST_BYTES).map_err(|source| AdminTlsError::Unreadable { flag, path: path.to_owned(), source })
+}
+
+fn usable(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<UsablePair, rustls::Error> {
+    let certificate = chain[0].clone();
+    let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions()?.with_no_client_auth();
+    let mut config = builder.with_single_cert(chain, key)?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(UsablePair { config: Arc::new(config), certificate })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! A plugin in short: the part of its status that a line of the status page shows, and the counts that its curves are drawn
+//! from. `/plugins` has all.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use windlass_core::breaker::BreakerState;
+use windlass_wasm::PluginStats;
+
+use super::super::calls::{cut, rounded};
+use super::super::{ControllerStatus, locked};
+use super::PluginStatus;
+
+/// The failures of one controller that are told, the latest.
+const MOST_FAILURES: usize = 3;
+/// The digits of a digest that tell files apart.
+const DIGITS: usize = 12;
+
+/// The sums over the controllers of a plugin.
+#[derive(Default)]
+struct ControllerSums {
+    queue: usize,
+    held: usize,
+    backoff: usize,
+    settling: usize,
+    failing: usize,
+    running: i64,
+    calls: u64,
+    call_time: Duration,
+    /// Keys that workers have taken out of the queue, and how long they had waited in it.
+    waits: u64,
+    wait_time: Duration,
+}
+
+impl ControllerSums {
+    fn of(controllers: &[Arc<ControllerStatus>]) -> Self {
+        let mut sums = Self::default();
+        for controller in controllers {
+            let queue = controller.queue().map(|queue| queue.metrics()).unwrap_or_default();
+            sums.queue += queue.depth;
+            sums.held += queue.parked;
+            sums.backoff += queue.backing_off;
+            sums.settling += controller.settling.count();
+            sums.failing += controller.failing(queue.failing);
+            sums.running += controller.metrics.active.get();
+            let (calls, took) = controller.call_times();
+            sums.calls += calls;
+            sums.call_time = sums.call_time.saturating_add(took);
+            sums.waits += queue.queue_duration.count;
+            sums.wait_time = sums.wait_time.saturating_add(Duration::from_nanos(queue.queue_duration.sum));
+        }
+        sums
+    }
+}
+
+impl PluginStatus {
+    /// For the status page. `unserved`: why no replica runs it. Failures are at seconds since `began`.
+    pub(in super::super) fn summary_json(&self, unserved: Option<String>, began: Instant) -> Value {
+        let health = self.health(unserved);
+        let (plugin, lease) = (locked(&self.current).plugin.clone(), locked(&self.lease).clone());
+        let stats = plugin.as_ref().map_or_else(PluginStats::default, |plugin| plugin.stats());
+        let lease = lease
+            .filter(|it| it.name().is_some())
+            .map(|it| json!({"heldHere": it.is_held(), "holder": it.holder().as_deref()}));
+        let controllers = self.controllers();
+        let sums = ControllerSums::of(&controllers);
+        json!({
+            "name": &*self.name,
+            "version": plugin.as_ref().map(|plugin| &plugin.manifest().version),
+            "digest": plugin.as_ref().map(|plugin| plugin.digest().to_string().chars().take(DIGITS).collect::<String>()),
+            "state": health.state,
+            "why": health.why,
+            "well": health.is_well,
+            "lease": lease,
+            "breaker": breaker(&controllers),
+            "queue": sums.queue,
+            "held": sums.held,
+            "backoff": sums.backoff,
+            "settling": sums.settling,
+            "failing": sums.failing,
+            "running": sums.running,
+            "calls": sums.calls,
+            "callSeconds": sums.call_time.as_secs_f64(),
+            "waits": sums.waits,
+            "waitSeconds": sums.wait_time.as_secs_f64(),
+            "memoryBytes": stats.memory,
+            "cacheBytes": self.cache_bytes(),
+            "denied": self.denials.snapshot().iter().map(|denial| denial.count).sum::<u64>(),
+            "failures": controllers.iter().flat_map(|it| failures(it, began)).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// The circuit that is furthest from closed.
+fn breaker(controllers: &[Arc<ControllerStatus>]) -> Option<&'static str> {
+    let states =
+        [(BreakerState::Open, "open"), (BreakerState::HalfOpen, "half-open"), (BreakerState::Closed, "closed")];
+    let has = |state| controllers.iter().any(|controller| controller.breaker() == Some(state));
+    states.into_iter().find(|(state, _)| has(*state)).map(|(_, word)| word)
+}
+
+fn failures(controller: &ControllerStatus, began: Instant) -> Vec<Value> {
+    let last = controller.calls.last_failures(MOST_FAILURES).into_iter().map(|(key, error, at)| {
+        json!({
+            "key": key.to_string(),
+            "controller": controller.own_name(),
+            "error": cut(&error),
+            "at": rounded(at.saturating_duration_since(began)),
+        })
+    });
+    last.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::key_state::CallEnd;
+    use windlass_core::object::ObjectKey;
+
+    use super::*;
+    use crate::observe::metrics::HostMetrics;
+    use crate::observe::status::{KeyCallEnd, PluginState};
+    use crate::tests::played::call;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_plugin_in_short_sums_up_its_controllers_and_has_the_last_failure_of_each() {
+        let (plugin, began) = (PluginStatus::new("webapp"), Instant::now());
+        plugin.set(PluginState::Running, None);
+        tokio::time::advance(Duration::from_secs(5)).await;
+        for name in ["web", "db"] {
+            let controller = plugin.controller(name, 1, HostMetrics::new().controller("webapp", name));
+            controller.called(Duration::from_millis(250), &"trace".into());
+            let key = ObjectKey::namespaced("prod", name);
+            controller.calls.begin(&key);
+            let error = "<script>\u{202e}".to_owned() + &"x".repeat(1000);
+            controller.calls.ended(&key, KeyCallEnd { end: CallEnd::Denied, error: &error, context: &call(None).1 });
+        }
+        let shown = plugin.summary_json(None, began);
+        assert_eq!(
+            (&shown["calls"], &shown["callSeconds"], &shown["failing"]),
+            (&json!(2), &json!(0.5), &json!(2)),
+            "{shown}"
+        );
+        let failures = shown["failures"].as_array().expect("a list");
+        assert_eq!((failures.len(), &failures[0]["at"], &failures[0]["key"]), (2, &json!(5.0), &json!("prod/db")));
+        let error = failures[1]["error"].as_str().expect("a text");
+        assert!(
+            error.starts_with("<script>\u{202e}x") && error.len() <= 256,
+            "as it is: the page writes texts, not HTML"
+        );
+        assert_eq!((&shown["breaker"], &shown["digest"]), (&Value::Null, &Value::Null));
+    }
+}

@@ -1,0 +1,173 @@
+//! Traces of calls, exported by OTLP (ADR 31): which calls are sampled, and how their spans come to the collector.
+//!
+//! A call that is not sampled costs a comparison. Spans of one that is go into a bounded queue, from which one task takes
+//! them in batches (`export`), writes them as JSON (`encode`) and posts them (`collector`). Nobody waits for that task.
+
+mod clock;
+mod collector;
+mod encode;
+mod export;
+mod sampling;
+mod settings;
+#[cfg(test)]
+pub(crate) mod tests;
+mod totals;
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use windlass_core::trace::{CallTrace, EndedSpan, OpenSpan, SpanSink};
+
+use self::clock::SpanClock;
+use self::collector::HttpCollector;
+use self::encode::Encoder;
+use self::export::{Collect, Exporter};
+pub(crate) use self::sampling::Sampling;
+pub use self::settings::{TraceFlags, TraceSettings, TraceSettingsError};
+pub(crate) use self::totals::ExportedSpans;
+use self::totals::SpanTotals;
+use crate::egress::tls::Trust;
+use crate::supervise::{Panics, caught};
+
+/// Spans that may wait for the task: some megabytes.
+const QUEUE: usize = 8_192;
+/// How long a stop waits for the last spans to be exported.
+const END: Duration = Duration::from_secs(2);
+
+/// 32 hexadecimal digits, as W3C Trace Context wants them.
+pub(crate) fn trace_text(id: u128) -> String {
+    format!("{id:032x}")
+}
+
+/// Samples calls and exports their spans. Clones are the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Tracer(Arc<TracerInner>);
+
+#[derive(Debug)]
+struct TracerInner {
+    sampling: Sampling,
+    clock: Arc<SpanClock>,
+    queue: mpsc::Sender<EndedSpan>,
+    totals: Arc<SpanTotals>,
+    api_server: (String, u16),
+    /// Ends the task. None: it was ended.
+    exporting: Mutex<Option<(CancellationToken, JoinHandle<()>)>>,
+}
+
+impl Tracer {
+    /// Starts the task that exports, on the tokio runtime that this is called on. `server` is the API server's URL,
+    /// `replica` the name of this process.
+    pub(crate) fn start(
+        settings: &TraceSettings,
+        server: &str,
+        replica: &str,
+        trust: Arc<Trust>,
+        panics: &Panics,
+    ) -> Self {
+        tracing::info!(
+            collector = %settings.collector, sampling = %settings.sampling,
+            "the spans of calls are exported by OTLP"
+        );
+        let collector = HttpCollector::new(settings, trust);
+        Self::exporting_to(collector, settings, server, replica, panics)
+    }
+
+    fn exporting_to(
+        collector: impl Collect,
+        settings: &TraceSettings,
+        server: &str,
+        replica: &str,
+        panics: &Panics,
+    ) -> Self {
+        let (queue, spans) = mpsc::channel(QUEUE);
+        let (clock, totals) = (Arc::new(SpanClock::default()), Arc::new(SpanTotals::default()));
+        let stop = CancellationToken::new();
+        let encoder = Encoder::new(settings.resource(replica));
+        let exporter =
+            Exporter { spans, collector, encoder, clock: clock.clone(), totals: totals.clone(), told: false };
+        let (until, panics) = (stop.clone(), panics.clone());
+        let task = tokio::spawn(async move {
+            caught("traces", &panics, exporter.run(&until)).await;
+        });
+        Self(Arc::new(TracerInner {
+            sampling: settings.sampling,
+            clock,
+            queue,
+            totals,
+            api_server: address_of(server),
+            exporting: Mutex::new(Some((stop, task))),
+        }))
+    }
+
+    /// Whether the spans of the call whose trace is `id` are collected.
+    pub(crate) fn samples(&self, id: u128) -> bool {
+        self.0.sampling.samples(id)
+    }
+
+    /// The present, in nanoseconds since 1970.
+    pub(crate) fn now(&self) -> u64 {
+        self.0.now()
+    }
+
+    /// Begins the root span of a call, which began at `start`.
+    pub(crate) fn root(&self, trace_id: &str, start: u64) -> OpenSpan {
+        CallTrace::root(self.0.clone(), trace_id.into(), "reconcile", start)
+    }
+
+    fn totals(&self) -> &SpanTotals {
+        &self.0.totals
+    }
+
+    /// Exports what waits, within [`END`]. Spans that end later are dropped.
+    pub(crate) async fn end(&self) {
+        let exporting = self.0.exporting.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some((stop, mut task)) = exporting else { return };
+        stop.cancel();
+        if timeout(END, &mut task).await.is_err() {
+            task.abort();
+        }
+        let left = self.0.totals.left();
+        if left > 0 {
+            self.0.totals.dropped.fetch_add(left, Ordering::Relaxed);
+            tracing::warn!(spans = left, "the last spans were not exported within {END:?}: they are lost");
+        }
+    }
+}
+
+impl SpanSink for TracerInner {
+    fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    fn new_id(&self) -> u64 {
+        windlass_world::random()
+    }
+
+    fn api_server(&self) -> (&str, u16) {
+        (&self.api_server.0, self.api_server.1)
+    }
+
+    fn take(&self, span: EndedSpan) {
+        self.totals.ended.fetch_add(1, Ordering::Relaxed);
+        if self.queue.try_send(span).is_err() && self.totals.dropped.fetch_add(1, Ordering::Relaxed) == 0 {
+            tracing::warn!(
+                "spans are dropped, as more than {QUEUE} wait to be exported: sample fewer calls (--trace-sampling), or see why \
+                 the collector is slow. windlass_spans_dropped_total counts them, and the log does not say this again"
+            );
+        }
+    }
+}
+
+/// The host and port of a URL, as far as it has them.
+fn address_of(url: &str) -> (String, u16) {
+    let uri: Option<http::Uri> = url.parse().ok();
+    let is_plain = uri.as_ref().and_then(http::Uri::scheme_str) == Some("http");
+    let port = uri.as_ref().and_then(http::Uri::port_u16).unwrap_or(if is_plain { 80 } else { 443 });
+    let host = uri.as_ref().and_then(http::Uri::host).unwrap_or_default();
+    (host.trim_start_matches('[').trim_end_matches(']').to_owned(), port)
+}

@@ -1,0 +1,159 @@
+use std::collections::VecDeque;
+use std::future::pending;
+
+use bytes::Bytes;
+use serde_json::Value;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::export::{BATCH, ExportError, PartialRefusal};
+use super::*;
+
+/// A collector that gives the answers of a script, and then takes everything.
+struct Scripted {
+    answers: Mutex<VecDeque<Result<PartialRefusal, ExportError>>>,
+    /// It never answers.
+    is_silent: bool,
+    told: UnboundedSender<Value>,
+}
+
+impl Collect for Scripted {
+    async fn export(&self, request: Bytes) -> Result<PartialRefusal, ExportError> {
+        self.told.send(serde_json::from_slice(&request).expect("JSON")).expect("the test listens");
+        if self.is_silent {
+            pending::<()>().await;
+        }
+        let answer = self.answers.lock().expect("not poisoned").pop_front();
+        answer.unwrap_or_else(|| Ok(PartialRefusal::default()))
+    }
+}
+
+fn later() -> Result<PartialRefusal, ExportError> {
+    Err(ExportError::Later { why: "is away".to_owned(), after: None })
+}
+
+/// A tracer that samples this share of calls, and the requests that its collector gets.
+pub(crate) fn collected(sampling: f64) -> (Tracer, UnboundedReceiver<Value>) {
+    tracer(sampling, false, [])
+}
+
+fn start(
+    is_silent: bool,
+    answers: impl IntoIterator<Item = Result<PartialRefusal, ExportError>>,
+) -> (Tracer, UnboundedReceiver<Value>) {
+    tracer(1.0, is_silent, answers)
+}
+
+fn tracer(
+    sampling: f64,
+    is_silent: bool,
+    answers: impl IntoIterator<Item = Result<PartialRefusal, ExportError>>,
+) -> (Tracer, UnboundedReceiver<Value>) {
+    let (told, heard) = unbounded_channel();
+    let flags = TraceFlags { endpoint: Some("http://c".to_owned()), sampling: Some(sampling) };
+    let settings = TraceSettings::read(&flags, |_| None).expect("settings").expect("a collector");
+    let collector = Scripted { answers: Mutex::new(answers.into_iter().collect()), is_silent, told };
+    let panics = Panics::default();
+    (Tracer::exporting_to(collector, &settings, "https://[fd00::1]:6443", "host-1", &panics), heard)
+}
+
+fn end_spans(tracer: &Tracer, count: usize) {
+    for id in 0..count {
+        drop(tracer.root(&trace_text(id as u128 + 1), tracer.now()));
+    }
+}
+
+fn spans(request: &Value) -> usize {
+    request["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().map_or(0, Vec::len)
+}
+
+fn totals(tracer: &Tracer) -> (u64, u64) {
+    (tracer.totals().exported.load(Ordering::Relaxed), tracer.totals().dropped.load(Ordering::Relaxed))
+}
+
+#[tokio::test(start_paused = true)]
+async fn spans_are_exported_in_batches_and_the_last_ones_at_the_end() {
+    let (tracer, mut heard) = start(false, []);
+    end_spans(&tracer, BATCH + 1);
+    assert_eq!(spans(&heard.recv().await.expect("a batch")), BATCH, "a full one waits for nothing");
+    assert_eq!(spans(&heard.recv().await.expect("a batch")), 1);
+    end_spans(&tracer, 2);
+    tracer.end().await;
+    assert_eq!(heard.recv().await.as_ref().map(spans), Some(2));
+    assert_eq!(totals(&tracer), (BATCH as u64 + 3, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_collector_cannot_take_now_is_tried_again() {
+    let (tracer, mut heard) = start(false, [later(), later()]);
+    end_spans(&tracer, 3);
+    for _ in 0..3 {
+        assert_eq!(heard.recv().await.as_ref().map(spans), Some(3));
+    }
+    tracer.end().await;
+    assert_eq!(totals(&tracer), (3, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_collector_refuses_is_counted_and_not_tried_again() {
+    let partly = PartialRefusal { spans: 2, why: "too old".to_owned() };
+    let (tracer, mut heard) = start(false, [Err(ExportError::Refused("no".to_owned())), Ok(partly)]);
+    for count in [1, 3] {
+        end_spans(&tracer, count);
+        assert_eq!(heard.recv().await.as_ref().map(spans), Some(count));
+    }
+    tracer.end().await;
+    assert_eq!(totals(&tracer), (1, 3));
+    assert!(heard.recv().await.is_none(), "each was sent once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn spans_that_nobody_takes_are_bounded_and_counted() {
+    let (tracer, mut heard) = start(true, []);
+    end_spans(&tracer, 1);
+    heard.recv().await.expect("the collector is asked, and does not answer");
+    end_spans(&tracer, QUEUE + 10);
+    assert_eq!(totals(&tracer), (0, 10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_does_not_wait_long_for_a_collector() {
+    let (tracer, _heard) = start(true, []);
+    end_spans(&tracer, 5);
+    let began = tokio::time::Instant::now();
+    tracer.end().await;
+    assert!(began.elapsed() < END + Duration::from_millis(100), "{:?}", began.elapsed());
+    assert_eq!(totals(&tracer), (0, 5), "what is lost is counted");
+    tracer.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_collector_that_is_away_at_the_stop_is_asked_once_more() {
+    let (tracer, mut heard) = start(false, std::iter::repeat_n(later(), 9));
+    end_spans(&tracer, 1);
+    heard.recv().await.expect("the first attempt");
+    tracer.end().await;
+    assert_eq!(heard.recv().await.as_ref().map(spans), Some(1));
+    assert_eq!(totals(&tracer), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_span_tells_the_time_of_day() {
+    let (tracer, mut heard) = start(false, []);
+    let day = u64::try_from(windlass_world::now().as_nanos()).expect("before 2554");
+    end_spans(&tracer, 1);
+    let request = heard.recv().await.expect("a batch");
+    let span = &request["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
+    let start: u64 = span["startTimeUnixNano"].as_str().and_then(|text| text.parse().ok()).expect("a number");
+    assert!(start.abs_diff(day) < 60_000_000_000, "{start} is not near {day}");
+}
+
+#[test]
+fn the_api_server_is_told_as_host_and_port() {
+    for (url, host, port) in [
+        ("https://[fd00::1]:6443", "fd00::1", 6443),
+        ("https://kubernetes.default.svc", "kubernetes.default.svc", 443),
+        ("http://127.0.0.1:8001/", "127.0.0.1", 8001),
+    ] {
+        assert_eq!(address_of(url), (host.to_owned(), port));
+    }
+}

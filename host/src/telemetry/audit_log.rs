@@ -1,0 +1,128 @@
+//! The audit log: a file of its own for lines about mutations, as JSON, whatever `--log-level` shows of them.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context as _, ensure};
+use tracing_subscriber::fmt::MakeWriter;
+
+/// The lines of the audit log.
+pub(super) const TARGET: &str = "windlass::audit";
+
+/// The file. A line that cannot be written is lost, and that is told: the host goes on.
+#[derive(Clone)]
+pub(super) struct AuditLog {
+    path: Arc<Path>,
+    lines: Arc<Mutex<AuditLines<File>>>,
+}
+
+impl AuditLog {
+    /// Lines are appended to the file at `path`, which is made if it is not there, for this user alone.
+    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
+        let is_pipe = std::fs::metadata(path).is_ok_and(|it| it.file_type().is_fifo());
+        // To open one waits until somebody reads it.
+        ensure!(!is_pipe, "the audit log {} (--audit-log) is a pipe: it must be a file", path.display());
+        let file = appended(path).with_context(|| {
+            let path = path.display();
+            format!(
+                "cannot open the audit log {path} (--audit-log): is its directory there, and may this user write it?"
+            )
+        })?;
+        Ok(Self { path: path.into(), lines: Arc::new(Mutex::new(AuditLines::to(file))) })
+    }
+}
+
+fn appended(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+}
+
+impl<'a> MakeWriter<'a> for AuditLog {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+/// One write is one line.
+impl Write for AuditLog {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let news = {
+            let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+            lines.follow(&self.path);
+            lines.append(line)
+        };
+        let file = self.path.display();
+        // With nothing locked: this is written to the other log.
+        match news {
+            None => {}
+            Some(News::Fails(error)) => tracing::error!(
+                %file, %error, "the audit log cannot be written: its lines are lost until it can; is the disk full?"
+            ),
+            Some(News::Goes { lost }) => {
+                tracing::warn!(%file, lost, "the audit log can be written again: lines are missing");
+            }
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// News of the file, for people.
+#[derive(Debug)]
+enum News {
+    Fails(io::Error),
+    Goes { lost: u64 },
+}
+
+/// Where the lines go.
+struct AuditLines<W> {
+    file: W,
+    /// The lines that could not be written since one could.
+    lost: u64,
+    /// The last line may be there in part.
+    is_torn: bool,
+}
+
+impl<W: Write> AuditLines<W> {
+    fn to(file: W) -> Self {
+        Self { file, lost: 0, is_torn: false }
+    }
+
+    fn append(&mut self, line: &[u8]) -> Option<News> {
+        // What is left of a torn line stays on a line of its own.
+        let torn: &[u8] = if self.is_torn { b"\n" } else { b"" };
+        if let Err(error) = self.file.write_all(&[torn, line].concat()) {
+            let is_first = self.lost == 0;
+            (self.lost, self.is_torn) = (self.lost + 1, true);
+            return is_first.then_some(News::Fails(error));
+        }
+        self.is_torn = false;
+        let lost = std::mem::take(&mut self.lost);
+        (lost > 0).then_some(News::Goes { lost })
+    }
+}
+
+impl AuditLines<File> {
+    /// Goes on in a new file where the old one was moved or removed, as whoever rotates logs does.
+    fn follow(&mut self, path: &Path) {
+        let identity = |it: Metadata| (it.dev(), it.ino());
+        let there = std::fs::metadata(path).map(identity);
+        if there.ok() == self.file.metadata().map(identity).ok() {
+            return;
+        }
+        // If it cannot be made, the old one still takes lines.
+        if let Ok(file) = appended(path) {
+            (self.file, self.is_torn) = (file, false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
