@@ -14,7 +14,8 @@ use anyhow::{Context, bail};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, Layer, Registry, fmt};
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
+use windlass_core::error::explained;
 
 use self::audit_log::AuditLog;
 use self::brief::{Brief, BriefOptions};
@@ -31,17 +32,26 @@ pub(crate) enum LogFormat {
     Brief,
 }
 
+/// The filter of the log, which can be replaced while it is written.
+pub(crate) struct LogFilter(Box<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>);
+
+impl LogFilter {
+    /// Logs by another filter from now on.
+    pub(crate) fn set(&self, filter: &str) -> anyhow::Result<()> {
+        (self.0)(env_filter(filter)?).context("cannot replace the log's filter")
+    }
+}
+
 /// A part of logging.
 type LogLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// Starts logging. `filter` is in `tracing`'s syntax, such as `info` or `windlass=debug,info`. `audit`: the file of mutations.
-pub(crate) fn start(format: LogFormat, filter: &str, brief: BriefOptions, audit: Option<&Path>) -> anyhow::Result<()> {
-    // kube's own layer would log an error for each answer that the host handles; a filter that names it still wins.
-    let no_filter = || format!("--log-level {filter:?} is not a filter such as `info` or `windlass_kube=debug,info`");
-    if let Some(word) = no_level(filter) {
-        bail!("{}: {word:?} is not a level", no_filter());
-    }
-    let filter = EnvFilter::try_new(format!("kube_client=off,{filter}")).with_context(no_filter)?;
+pub(crate) fn start(
+    format: LogFormat,
+    filter: &str,
+    brief: BriefOptions,
+    audit: Option<&Path>,
+) -> anyhow::Result<LogFilter> {
     // If standard error is closed, reporting that on standard error would panic the task that logs.
     let layer = fmt::layer().with_writer(std::io::stderr).log_internal_errors(false).with_ansi(false);
     let lines: LogLayer = match format {
@@ -53,6 +63,7 @@ pub(crate) fn start(format: LogFormat, filter: &str, brief: BriefOptions, audit:
         }
     };
     // Each layer has a filter of its own: one that stands beside others in a list would filter nothing.
+    let (filter, handle) = reload::Layer::new(env_filter(filter)?);
     let mut layers = vec![lines.with_filter(filter).boxed()];
     if let Some(file) = audit.map(AuditLog::open).transpose()? {
         let audit = fmt::layer().with_writer(file).log_internal_errors(false).with_ansi(false);
@@ -61,7 +72,24 @@ pub(crate) fn start(format: LogFormat, filter: &str, brief: BriefOptions, audit:
         layers.push(audit.with_filter(mutations).boxed());
     }
     tracing_subscriber::registry().with(layers).init();
-    Ok(())
+    Ok(LogFilter(Box::new(move |filter| handle.reload(filter))))
+}
+
+/// The filter as it was given, if it is one.
+pub(crate) fn checked_filter(filter: &str) -> Result<String, String> {
+    match env_filter(filter) {
+        Ok(_) => Ok(filter.to_owned()),
+        Err(error) => Err(explained(&*error)),
+    }
+}
+
+fn env_filter(filter: &str) -> anyhow::Result<EnvFilter> {
+    let no_filter = || format!("{filter:?} is not a filter such as `info` or `windlass_kube=debug,info`");
+    if let Some(word) = no_level(filter) {
+        bail!("{}: {word:?} is not a level", no_filter());
+    }
+    // kube's own layer would log an error for each answer that the host handles; a filter that names it still wins.
+    EnvFilter::try_new(format!("kube_client=off,{filter}")).with_context(no_filter)
 }
 
 /// A part of `filter` that stands alone and is not a level. `EnvFilter` takes it for a module, so `warning` would silence the

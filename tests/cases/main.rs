@@ -23,6 +23,7 @@ mod features;
 mod finalizers;
 mod freshness;
 mod guard;
+mod host_config;
 mod hostile;
 mod image;
 mod imports;

@@ -60,7 +60,7 @@ fn flags(text: &str) -> BTreeSet<&str> {
 fn every_snippet_is_one_that_a_test_checks() {
     for Snippet { info, line, .. } in snippets(OPERATING) {
         assert!(
-            ["sh", "json log", "yaml rbac", "yaml policy", "yaml config"].contains(&info.as_str()),
+            ["sh", "json log", "yaml rbac", "yaml policy", "yaml config", "yaml host"].contains(&info.as_str()),
             "line {line}: nothing checks ```{info}"
         );
     }
@@ -99,10 +99,12 @@ fn the_commands_are_ones_that_the_program_has() -> anyhow::Result<()> {
 #[test]
 fn every_flag_is_described_and_no_other() -> anyhow::Result<()> {
     let mut help = String::new();
-    let commands: [&[&str]; 21] = [
+    let commands: [&[&str]; 23] = [
         &["run"],
         &["dev"],
         &["apiserver"],
+        &["config", "print"],
+        &["config", "schema"],
         &["features"],
         &["grant"],
         &["rollout", "abort"],
@@ -185,6 +187,23 @@ async fn the_configurations_are_ones_that_the_program_reads() -> anyhow::Result<
         // All of the file has been read when the Secret that it names is looked for, and is not there.
         host.says("the value for /smtp/password").await?;
         host.terminate().await?;
+    }
+    Ok(())
+}
+
+#[test]
+fn the_configuration_files_of_hosts_are_ones_that_the_program_reads() -> anyhow::Result<()> {
+    let directory = tempfile::tempdir()?;
+    let file = directory.path().join("windlass.yaml");
+    let path = file.to_str().context("a path of UTF-8")?;
+    for Snippet { text, line, .. } in of("yaml host") {
+        std::fs::write(&file, &text)?;
+        let printed =
+            said(&["config", "print", "--config", path, "--output", "json"]).with_context(|| format!("line {line}"))?;
+        let printed: serde_json::Value = serde_json::from_str(&printed)?;
+        let settings = printed["settings"].as_array().context("a list")?;
+        let of_file = settings.iter().filter(|setting| setting["source"] == "file").count();
+        ensure!(of_file >= 12, "line {line}: only {of_file} settings come from it: {printed}");
     }
     Ok(())
 }

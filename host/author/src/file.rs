@@ -283,9 +283,9 @@ watch: [\"src/**\"]
             ("src/**", "src/***", &["windlass.yaml:6", "no pattern"]),
             ("make shop", "\"\"", &["windlass.yaml:5", "`build.command` is empty"]),
             ("name: shop\n", "", &["windlass.yaml", "name"]),
-            ("name: shop", "name: [1]", &["windlass.yaml:1: `name`: "]),
-            ("command: make shop", "command: [make]", &["windlass.yaml:5: `build.command`: "]),
-            ("[\"src/**\"]", "src", &["windlass.yaml:6: `watch`: "]),
+            ("name: shop", "name: [1]", &["windlass.yaml:1:7: `name`: "]),
+            ("command: make shop", "command: [make]", &["windlass.yaml:5:18: `build.command`: "]),
+            ("[\"src/**\"]", "src", &["windlass.yaml:6:8: `watch`: "]),
         ] {
             assert!(FULL.contains(from), "{from}");
             let said = read(&FULL.replacen(from, to, 1)).expect_err(to);

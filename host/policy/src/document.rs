@@ -20,7 +20,7 @@ use windlass_wasm::manifest::{API_VERSION, is_dns_label};
 
 pub use self::check::VERBS;
 use self::check::{check_http, check_rule, is_definition, is_finalizer, is_subdomain};
-use self::problems::DocumentProblems;
+use self::problems::{DocumentProblems, place};
 use self::shape::{DocumentHead, PolicyDocument, PromoteAfterDocument, RolloutDocument};
 use super::problem::Problem;
 use super::{Policy, PolicyError, PromoteAfter, RolloutStrategy};
@@ -64,14 +64,14 @@ pub fn ceiling(path: &Path, text: &[u8]) -> Result<Arc<Allowance>, PolicyError> 
     let mut problems = DocumentProblems::default();
     let read = document(text, CEILING, &mut problems).map(|document| {
         let of_policies = [
-            ("plugin", document.plugin.as_ref().map(|it| it.referenced.line())),
-            ("paused", document.paused.as_ref().map(|it| it.referenced.line())),
-            ("instances", document.instances.as_ref().map(|it| it.referenced.line())),
-            ("impersonate", document.impersonate.as_ref().map(|it| it.referenced.line())),
-            ("rollout", document.rollout.as_ref().map(|it| it.referenced.line())),
+            ("plugin", document.plugin.as_ref().map(|it| place(it.referenced))),
+            ("paused", document.paused.as_ref().map(|it| place(it.referenced))),
+            ("instances", document.instances.as_ref().map(|it| place(it.referenced))),
+            ("impersonate", document.impersonate.as_ref().map(|it| place(it.referenced))),
+            ("rollout", document.rollout.as_ref().map(|it| place(it.referenced))),
         ];
         for (field, at) in of_policies.into_iter().filter(|(_, at)| at.is_some()) {
-            problems.0.push(Problem { line: at, what: format!("`{field}` is for policies, not for a ceiling") });
+            problems.0.push(Problem { place: at, what: format!("`{field}` is for policies, not for a ceiling") });
         }
         Arc::new(allowance(document, &mut problems))
     });

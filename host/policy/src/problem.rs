@@ -15,20 +15,20 @@ pub struct PolicyError {
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// From 1. None: it concerns the file as a whole.
-    pub line: Option<u64>,
+    /// The line and the column, from 1. None: it concerns the file as a whole.
+    pub place: Option<(u64, u64)>,
     /// The problem, and what to do.
     pub what: String,
 }
 
 impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, Problem { line, what }) in self.problems.iter().enumerate() {
+        for (index, Problem { place, what }) in self.problems.iter().enumerate() {
             if index > 0 {
                 f.write_str("; ")?;
             }
-            match line {
-                Some(line) => write!(f, "{}:{line}: {what}", self.path.display())?,
+            match place {
+                Some((line, column)) => write!(f, "{}:{line}:{column}: {what}", self.path.display())?,
                 None => write!(f, "{}: {what}", self.path.display())?,
             }
         }

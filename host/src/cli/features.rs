@@ -16,7 +16,7 @@ pub(crate) struct FeatureGateArgs {
     /// Switch features on or off, as NAME=true,NAME=false; repeatable. `windlass features` lists them.
     ///
     /// `AllAlpha` and `AllBeta` stand for all features of that stage that you do not name.
-    #[arg(long, value_name = "GATES", env = "WINDLASS_FEATURE_GATES")]
+    #[arg(long, value_name = "NAME=BOOL", env = "WINDLASS_FEATURE_GATES")]
     feature_gates: Vec<Wishes>,
 }
 

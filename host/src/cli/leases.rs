@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgAction, Args};
 use windlass_core::lease::{Timing, TimingError};
 
 use windlass_runtime::{LeaseMode, LeaseSettings};
@@ -38,7 +38,9 @@ pub(crate) struct LeaseArgs {
     lease_stability: Duration,
     /// Also fill the caches of plugins that other replicas run. A takeover is quicker, but each replica needs memory for all
     /// plugins.
-    #[arg(long, env = "WINDLASS_WARM_STANDBY")]
+    #[arg(long, env = "WINDLASS_WARM_STANDBY", action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
+        require_equals = true, default_value_t = false, default_missing_value = "true", hide_default_value = true,
+        hide_possible_values = true)]
     warm_standby: bool,
 }
 

@@ -11,6 +11,7 @@ mod check_recorded;
 mod check_report;
 mod children;
 mod completion;
+mod config;
 mod dev;
 mod embedded;
 mod examine;
@@ -21,6 +22,7 @@ mod inspect;
 mod keys;
 mod leases;
 mod limits;
+mod log;
 mod marked;
 mod new;
 mod pods;
@@ -47,7 +49,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 use windlass_core::deceptive;
@@ -55,9 +58,9 @@ use windlass_runtime::processors;
 use windlass_wasm::Compiler;
 
 pub(crate) use self::admin_serving::UsageError;
+use self::config::HostConfig;
+use self::log::LogArgs;
 use self::settings::PluginArgs;
-use crate::telemetry::brief::BriefOptions;
-use crate::telemetry::{self, LogFormat};
 
 /// The first argument that makes this program the host's compiler. Users do not type it, so [`Command`] does not have it.
 pub(crate) const COMPILER: &str = "compile-component";
@@ -74,19 +77,10 @@ pub(crate) fn compiler() -> anyhow::Result<Compiler> {
 pub(crate) struct Cli {
     #[command(flatten)]
     log: LogArgs,
+    #[arg(skip)]
+    config: Option<HostConfig>,
     #[command(subcommand)]
     command: Command,
-}
-
-#[derive(Debug, Args)]
-struct LogArgs {
-    /// The format of the log. Default: text; brief for `dev` in a plugin's folder.
-    #[arg(long, global = true, value_enum, env = "WINDLASS_LOG_FORMAT")]
-    log_format: Option<LogFormat>,
-    /// The least severe level to log (error, warn, info, debug, trace), or a filter such as `windlass_kube=debug,info`. Default:
-    /// info; the brief format adds calls and events.
-    #[arg(long, global = true, env = "WINDLASS_LOG")]
-    log_level: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -176,6 +170,8 @@ enum Command {
         windlass replay recordings/shop --plugin build/shop.wasm\n  \
         windlass replay recordings --key prod/web --trace")]
     Replay(replay::ReplayArgs),
+    /// Show the settings of a host and where they come from, or the schema of its configuration file.
+    Config(config::ConfigArgs),
     /// List the feature gates, the stage of each, and whether it is enabled.
     ///
     /// With --feature-gates or `WINDLASS_FEATURE_GATES`, shows what they would enable, and refuses what `run` would refuse.
@@ -256,33 +252,6 @@ fn namespace(text: &str) -> Result<String, String> {
     }
 }
 
-impl Command {
-    /// The log format without `--log-format`.
-    fn log_format(&self) -> LogFormat {
-        match self {
-            Self::Dev(args) if args.is_in_folder() => LogFormat::Brief,
-            _ => LogFormat::Text,
-        }
-    }
-
-    /// The file of the audit log, if there is one.
-    fn audit_log(&self) -> Option<&Path> {
-        match self {
-            Self::Run(args) => args.audit_log(),
-            Self::Dev(args) => args.audit_log(),
-            _ => None,
-        }
-    }
-
-    /// How much the brief log shows, if that is the format.
-    fn brief_options(&self) -> BriefOptions {
-        match self {
-            Self::Dev(args) => args.brief_options(),
-            _ => BriefOptions::default(),
-        }
-    }
-}
-
 impl Cli {
     /// Reads the command line. kubectl runs the program `kubectl-windlass` as its own command `windlass`: help then shows that.
     pub(crate) fn from_command_line() -> Self {
@@ -290,21 +259,23 @@ impl Cli {
         if is_kubectls(std::env::args_os().next().as_deref()) {
             command = command.bin_name("kubectl windlass");
         }
-        Self::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+        let words: Vec<_> = std::env::args_os().collect();
+        let config = HostConfig::of(&command, &words)
+            .unwrap_or_else(|error| clap::Error::raw(ErrorKind::ValueValidation, format!("{error}\n")).exit());
+        let words = if let Some(config) = &config { config.completed(words) } else { words };
+        let read = command.try_get_matches_from(words).and_then(|matches| Self::from_arg_matches(&matches));
+        let cli = read.unwrap_or_else(|error| {
+            if let Some(config) = config.as_ref().filter(|_| error.use_stderr()) {
+                eprintln!("{}", config.hint());
+            }
+            error.exit()
+        });
+        Self { config, ..cli }
     }
 
     /// Runs the subcommand to its end.
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let format = self.log.log_format.unwrap_or_else(|| self.command.log_format());
-        let filter = self.log.log_level.as_deref().unwrap_or(match format {
-            // The plugin's lines are those of the recorded calls.
-            _ if matches!(self.command, Command::Replay(_)) => "warn",
-            // It says itself what a host would log of policies.
-            _ if matches!(self.command, Command::Rbac(_)) => "warn,windlass_runtime=off",
-            LogFormat::Brief => telemetry::brief::FILTER,
-            LogFormat::Text | LogFormat::Json => "info",
-        });
-        telemetry::start(format, filter, self.command.brief_options(), self.command.audit_log())?;
+        let log = self.log.start(&self.command)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .thread_name("windlass")
@@ -316,10 +287,11 @@ impl Cli {
             .build()?;
         run_to_end(runtime, async {
             match self.command {
-                Command::Run(args) => args.run().await.map(|()| ExitCode::SUCCESS),
+                Command::Run(args) => args.run(self.config, log).await.map(|()| ExitCode::SUCCESS),
                 Command::Dev(args) => args.run().await.map(|()| ExitCode::SUCCESS),
                 Command::ApiServer(args) => args.run().await.map(|()| ExitCode::SUCCESS),
                 Command::Children(args) => args.run().await.map(|()| ExitCode::SUCCESS),
+                Command::Config(args) => args.run(self.config.as_ref()),
                 Command::Features(args) => args.run().map(|()| ExitCode::SUCCESS),
                 Command::Finalizers(args) => args.run().await.map(|()| ExitCode::SUCCESS),
                 Command::New(args) => args.run(),
@@ -375,6 +347,7 @@ fn run_to_end<T>(runtime: Runtime, work: impl Future<Output = T>) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::telemetry::LogFormat;
 
     #[test]
     fn a_thread_that_blocks_does_not_hold_up_the_end() {

@@ -8,6 +8,8 @@ use tokio::runtime::{Builder, Runtime};
 use windlass_kube::client::{self, ConnectOptions};
 use windlass_runtime::{GrantMode, LeaseMode};
 
+use super::config::HostConfig;
+use super::log::LogControl;
 use super::record::RecordArgs;
 use super::{PluginArgs, limits, shutdown};
 
@@ -15,6 +17,10 @@ use super::{PluginArgs, limits, shutdown};
 #[derive(Debug, Args)]
 #[command(mut_arg("plugins", |plugins| plugins.required(true)), mut_arg("limits", |it| it.long_help(limits::long_help())))]
 pub(super) struct RunArgs {
+    /// Read what flags can set from this file too, of kind `HostConfiguration`. Flags and environment variables override it.
+    /// `windlass config` shows what comes of it.
+    #[arg(long, value_name = "FILE", env = "WINDLASS_CONFIG")]
+    config: Option<PathBuf>,
     #[command(flatten)]
     plugins: PluginArgs,
     #[command(flatten)]
@@ -38,7 +44,20 @@ impl RunArgs {
         self.plugins.audit_log()
     }
 
-    pub(super) async fn run(self) -> anyhow::Result<()> {
+    /// Refuses what a host would refuse, apart from plugins that are not named yet.
+    pub(super) fn check(self) -> anyhow::Result<()> {
+        if self.plugins.plugins.is_some() {
+            self.plugins.settings(GrantMode::Policy, LeaseMode::Shards)?;
+        }
+        Ok(())
+    }
+
+    /// Runs a host until it is told to stop. `config` is what `--config` names, and has been read.
+    pub(super) async fn run(self, config: Option<HostConfig>, log: LogControl) -> anyhow::Result<()> {
+        if let (Some(config), Some(file)) = (config, &self.config) {
+            tracing::info!(file = %file.display(), "settings come from a configuration file too");
+            tokio::spawn(config.follow(log));
+        }
         let mut settings = self.plugins.settings(GrantMode::Policy, LeaseMode::Shards)?;
         let stop = shutdown::on_signal()?;
         let options = ConnectOptions { kubeconfig: self.kubeconfig, context: self.context, namespace: None };

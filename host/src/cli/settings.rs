@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use clap::Args;
+use clap::{ArgAction, Args};
 use windlass_kube::{LiveBudget, WriteRate};
 use windlass_runtime::{GrantMode, GuardSettings, LeaseMode, PolicySettings, Settings, call_slots, processors};
 
@@ -46,7 +46,9 @@ pub(crate) struct PluginArgs {
     pub(crate) host_namespace: Option<String>,
     /// Change nothing in the cluster: call the plugins, send their writes as server-side dry runs only, and tell in the log and
     /// in `/plugins` what they would change.
-    #[arg(long, env = "WINDLASS_READ_ONLY")]
+    #[arg(long, env = "WINDLASS_READ_ONLY", action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
+        require_equals = true, default_value_t = false, default_missing_value = "true", hide_default_value = true,
+        hide_possible_values = true)]
     pub(crate) read_only: bool,
     /// The most calls that run at once, over all plugins. Default: twice the processors.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use serde_path_to_error::{Path as FieldPath, Segment, Track};
-use serde_saphyr::Spanned;
+use serde_saphyr::{Location, Spanned};
 use windlass_wasm::manifest::did_you_mean;
 
 use crate::PolicyError;
@@ -23,12 +23,12 @@ pub struct DocumentProblems(pub Vec<Problem>);
 impl DocumentProblems {
     /// A problem of the document as a whole.
     pub fn whole(&mut self, what: String) {
-        self.0.push(Problem { line: None, what });
+        self.0.push(Problem { place: None, what });
     }
 
-    /// A problem with `value`, at its line.
+    /// A problem with `value`, at its place.
     pub fn at<T>(&mut self, value: &Spanned<T>, what: String) {
-        self.0.push(Problem { line: Some(value.referenced.line()), what });
+        self.0.push(Problem { place: Some(place(value.referenced)), what });
     }
 
     /// Reads the YAML document `text`. None: it is not one, which is a problem.
@@ -40,10 +40,11 @@ impl DocumentProblems {
         match read {
             Ok(value) => Some(value),
             Err(error) => {
-                let line = error.location().map(|location| location.line());
+                let place = error.location().map(place);
                 let field = field(&track.path());
                 let what = explained(&error);
-                self.0.push(Problem { line, what: if field.is_empty() { what } else { format!("`{field}`: {what}") } });
+                self.0
+                    .push(Problem { place, what: if field.is_empty() { what } else { format!("`{field}`: {what}") } });
                 None
             }
         }
@@ -61,6 +62,11 @@ impl DocumentProblems {
             _ => Err(PolicyError { path: path.to_owned(), problems: self.0 }),
         }
     }
+}
+
+/// The line and the column.
+pub(super) fn place(location: Location) -> (u64, u64) {
+    (location.line(), location.column())
 }
 
 /// The field that a problem is about, as one writes it: `build.output`, `rules[1].verbs`. Empty: the document as a whole.

@@ -104,14 +104,14 @@ fn what_makes_no_sense_is_refused_with_what_to_write() {
 
 #[test]
 fn a_value_of_the_wrong_type_is_told_with_its_field() {
-    for (from, to, line, field) in [
-        ("plugin: webapp", "plugin: [webapp]", ":3:", "`plugin`: "),
-        ("verbs: [get, patch]", "verbs: get", ":9:", "`rules[0].verbs`: "),
-        ("names: [shop]", "names: [[shop]]", ":11:", "`rules[0].names[0]`: "),
-        ("port: 8443", "port: many", ":14:", "`http[0].port`: "),
+    for (from, to, place, field) in [
+        ("plugin: webapp", "plugin: [webapp]", ":3:9:", "`plugin`: "),
+        ("verbs: [get, patch]", "verbs: get", ":9:10:", "`rules[0].verbs`: "),
+        ("names: [shop]", "names: [[shop]]", ":11:11:", "`rules[0].names[0]`: "),
+        ("port: 8443", "port: many", ":14:48:", "`http[0].port`: "),
     ] {
         let said = wrong(from, to);
-        assert!(said.contains(&format!("webapp.policy.yaml{line} {field}")), "{to}: {said}");
+        assert!(said.contains(&format!("webapp.policy.yaml{place} {field}")), "{to}: {said}");
     }
 }
 
@@ -145,7 +145,7 @@ fn a_ceiling_is_a_policy_for_nobody_in_particular() {
     let bare = text.lines().filter(|line| !is_ours(line)).collect::<Vec<_>>().join("\n");
     assert_eq!(ceiling(Path::new("c"), bare.as_bytes()).expect("valid").rules.len(), 2);
     let said = ceiling(Path::new("c"), text.as_bytes()).expect_err("of policies").to_string();
-    assert!(said.contains("c:4: `paused`") && said.contains("`plugin`"), "{said}");
+    assert!(said.contains("c:4:9: `paused`") && said.contains("`plugin`"), "{said}");
 }
 
 fn schema() -> serde_json::Value {
