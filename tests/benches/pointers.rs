@@ -147,6 +147,7 @@ fn context(plugin: &Arc<Plugin>, key: &ObjectKey) -> CallContext {
         triggers: Triggers::default(),
         hold: Hold::detached(),
         overlay: Overlay::default(),
+        lines: <_>::default(),
         cpu_permit: windlass_core::fair::CpuPermit::default(),
         config: "{}".into(),
     }

@@ -65,6 +65,7 @@ impl Behind {
             triggers: Triggers::default(),
             hold,
             overlay: Overlay::default(),
+            lines: <_>::default(),
             cpu_permit: windlass_core::fair::CpuPermit::default(),
             config: "{}".into(),
         };

@@ -107,6 +107,7 @@ async function looksAtAPlugin(page) {
   await has(rows(page, "Controllers").first(), "running");
   await are(rows(page, "Keys"), 50);
   await has(page.locator(".pager").last(), "1–50 of 120");
+  await has(table(page, "Recent failures").getByRole("list", { name: "Logged before" }).first(), "INFO chameleon: about to fail");
   await page.getByRole("button", { name: "Next" }).last().click();
   await has(page.locator(".pager").last(), "51–100 of 120");
   await page.getByRole("searchbox", { name: "Search keys" }).fill("visitor-11");
@@ -121,6 +122,7 @@ async function looksAtAKey(page) {
   await table(page, "Keys").getByRole("link").click();
   await is(page.getByRole("heading", { level: 1 }), key);
   await has(page.getByRole("main"), "told to fail for now");
+  await has(page.getByRole("list", { name: "Logged before" }), "INFO chameleon: about to fail");
   await has(table(page, "Calls of chameleon, the latest first"), "failed");
   // Back, what was chosen is chosen still.
   await page.goBack();

@@ -9,6 +9,7 @@ mod accounts;
 pub mod aggregate;
 pub mod batch;
 pub mod breaker;
+pub mod call_lines;
 pub mod clock;
 pub mod compact;
 pub mod compose;

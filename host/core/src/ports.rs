@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
+use crate::call_lines::CallLines;
 use crate::confidential::Confidential;
 use crate::error::ApiError;
 use crate::fair::CpuPermit;
@@ -49,6 +50,8 @@ pub struct CallContext {
     pub hold: Hold,
     /// The states that this call's own writes have left; its cache reads show them.
     pub overlay: Overlay,
+    /// The last lines that the plugin has logged in it.
+    pub lines: CallLines,
     /// The call's permission to compute, which it gives up while it waits.
     pub cpu_permit: CpuPermit,
     /// The operator's configuration of the plugin, a JSON object. It may hold what was read from Secrets.

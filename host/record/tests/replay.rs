@@ -105,6 +105,7 @@ fn context(plugin: &Plugin) -> Arc<CallContext> {
         trace: <_>::default(),
         hold: Hold::detached(),
         overlay: Overlay::default(),
+        lines: <_>::default(),
         cpu_permit: CpuPermit::default(),
         config: "{}".into(),
     })

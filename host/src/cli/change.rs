@@ -146,6 +146,7 @@ impl ManualChange<'_> {
             triggers: Triggers::default(),
             hold: Hold::detached(),
             overlay: Overlay::default(),
+            lines: <_>::default(),
             cpu_permit: windlass_core::fair::CpuPermit::default(),
             config: "{}".into(),
         }

@@ -195,6 +195,10 @@ fn story(plugin: &str, key: &Value) -> String {
     if !error.is_null() {
         line("error", format!("{} ago: {}", time(&error["secondsAgo"]), text(&error["error"]).replace('\n', "\n    ")));
     }
+    for (at, logged) in error["log"].as_array().into_iter().flatten().enumerate() {
+        let name = if at == 0 { "logged" } else { "" };
+        line(name, format!("{} {}", text(&logged["level"]), text(&logged["message"])));
+    }
     if key["exists"] == false {
         line("object", "it is not in the cache: it has gone, or was never there".to_owned());
     }
@@ -276,7 +280,10 @@ mod tests {
             "key": "prod/shop", "controller": "web", "state": "backoff", "why": "its last call failed", "exists": true,
             "sinceSeconds": null, "triggers": ["Changed WebApp prod/shop"], "failures": 3, "attempts": 2,
             "retryInSeconds": 12.5, "waitsFor": null, "loopsOver": null,
-            "lastError": {"error": "no image", "secondsAgo": 2.5}, "calls": [call, done],
+            "lastError": {"error": "no image", "secondsAgo": 2.5, "log": [
+                {"level": "INFO", "message": "deploys"}, {"level": "WARN", "message": "no {\"image\":\"web\"}"},
+            ]},
+            "calls": [call, done],
         });
         let expected = "\
             prod/shop  of webapp, controller web\n  \
@@ -286,6 +293,8 @@ mod tests {
               runs in   12.5s\n  \
               failures  3 in a row, 2 of them counted\n  \
               error     2.5s ago: no image\n  \
+              logged    INFO deploys\n            \
+                        WARN no {\"image\":\"web\"}\n  \
               calls     the latest first\n    \
                 AGO    TOOK   OUTCOME  WRITES  ERROR, OR WHAT IT WROTE\n    \
                 2.5s   12ms   failed   1       no image\n    \

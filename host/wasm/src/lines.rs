@@ -6,13 +6,18 @@ use windlass_core::ports::CallContext;
 
 use crate::state::CallState;
 
-/// Logs `message`, which is one line, with `fields`.
+/// Logs `message`, which is one line, with `fields`. The call keeps it too, from INFO on, whatever the host's log shows.
 pub(crate) fn log(state: &mut CallState, level: Level, message: &str, fields: Option<&str>) {
     let bytes = message.len() + fields.map_or(0, str::len);
     if state.meter.log_line(bytes) {
         let is_within = state.world.counters().is_none_or(|plugin| plugin.log_line(state.meter.limits(), bytes));
         match state.world.call() {
-            Some(call) if is_within => emit(call, level, message, fields),
+            Some(call) if is_within => {
+                if level <= Level::INFO {
+                    call.lines.add(level.as_str(), message, fields);
+                }
+                emit(call, level, message, fields);
+            }
             _ => state.meter.drop_log_line(),
         }
     }

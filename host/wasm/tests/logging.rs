@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex};
 
 use support::guests::Core;
 use support::ports::quiet;
-use support::{load, reconcile, sandbox};
+use support::{call_of, call_with, load, sandbox};
+use windlass_core::object::ObjectKey;
 use windlass_core::outcome::CallResult;
-use windlass_wasm::Limits;
+use windlass_wasm::{CallLimits, Limits};
 
 #[derive(Clone, Default)]
 struct Written(Arc<Mutex<Vec<u8>>>);
@@ -38,7 +39,12 @@ async fn a_guest_cannot_forge_a_line() {
     let data = r#"(data (i32.const 3000) "ok\0aforged") (data (i32.const 3072) "\00\08\00\00\02\00\00\00\b8\0b\00\00\09\00\00\00")"#;
     let guest = Core { imports: import.into(), items: data.into(), reconcile: log.into(), ..Core::default() };
     let plugin = load(&sandbox(Limits::default()), "guest", &guest.component()).await.expect("it loads");
-    assert_eq!(reconcile(&plugin, &quiet()).await, CallResult::Done);
+    let call = call_of(&plugin, &ObjectKey::namespaced("prod", "shop"));
+    let called = call_with(&plugin, &quiet(), call.clone(), None, CallLimits::default()).await;
+    assert_eq!(called.result, CallResult::Done);
+    let kept = call.lines.take();
+    assert_eq!(kept.len(), 1, "the call keeps it: {kept:?}");
+    assert_eq!((kept[0].level, &*kept[0].text), ("WARN", r#"ok\nforged [["v1","ok\\nforged"]]"#));
 
     let bytes = written.0.lock().expect("not poisoned").clone();
     let text = String::from_utf8(bytes).expect("UTF-8");

@@ -124,6 +124,7 @@ impl Host {
             triggers: Triggers::default(),
             hold: Hold::detached(),
             overlay: Overlay::default(),
+            lines: <_>::default(),
             cpu_permit: windlass_core::fair::CpuPermit::default(),
             config: "{}".into(),
         });

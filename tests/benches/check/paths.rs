@@ -158,6 +158,7 @@ fn call(kind: ObjectKind) -> Arc<CallContext> {
         triggers: Triggers::default(),
         hold: Hold::detached(),
         overlay: Overlay::default(),
+        lines: <_>::default(),
         cpu_permit: windlass_core::fair::CpuPermit::default(),
         config: "{}".into(),
     })

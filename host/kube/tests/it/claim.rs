@@ -227,6 +227,7 @@ impl Cluster {
                 primary: Some(claimant.primary.clone()),
                 hold: Hold::detached(),
                 overlay: windlass_core::overlay::Overlay::default(),
+                lines: <_>::default(),
                 cpu_permit: windlass_core::fair::CpuPermit::default(),
                 ..self.call()
             };

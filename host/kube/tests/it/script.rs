@@ -343,6 +343,7 @@ pub(crate) fn call_with(rules: Vec<Rule>) -> CallContext {
         triggers: Triggers::default(),
         hold: windlass_core::settle::Hold::detached(),
         overlay: windlass_core::overlay::Overlay::default(),
+        lines: <_>::default(),
         cpu_permit: windlass_core::fair::CpuPermit::default(),
         config: "{}".into(),
     }

@@ -159,6 +159,7 @@ fn context(plugin: &Plugin, recorded: &RecordedRequest) -> Arc<CallContext> {
         trace: <_>::default(),
         hold: Hold::detached(),
         overlay: Overlay::default(),
+        lines: <_>::default(),
         cpu_permit: CpuPermit::default(),
         config: recorded.config.as_str().into(),
     })

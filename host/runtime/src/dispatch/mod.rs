@@ -40,6 +40,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
+use windlass_core::call_lines::CallLines;
 use windlass_core::fair::{CallPermit, CpuPermit, CpuShare, LEAVES_THREAD_AFTER, leave_thread};
 use windlass_core::gate::Gate;
 use windlass_core::hot_loop::SlowMark;
@@ -332,6 +333,7 @@ impl Dispatch {
             trace: CallTrace::default(),
             hold,
             overlay: Overlay::default(),
+            lines: CallLines::default(),
             cpu_permit,
             config: self.config.borrow().clone().unwrap_or_else(|| "{}".into()),
         }

@@ -78,6 +78,7 @@ impl Rules {
             triggers: Triggers::default(),
             hold: Hold::detached(),
             overlay: Overlay::default(),
+            lines: <_>::default(),
             cpu_permit: windlass_core::fair::CpuPermit::default(),
             config: "{}".into(),
         })

@@ -192,6 +192,7 @@ fn event(host: &Host, plugin: &Arc<str>, runs: &str, note: &str) {
         triggers: Triggers::default(),
         hold: Hold::detached(),
         overlay: Overlay::default(),
+        lines: <_>::default(),
         cpu_permit: windlass_core::fair::CpuPermit::default(),
         config: "{}".into(),
     };

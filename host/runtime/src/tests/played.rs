@@ -163,6 +163,7 @@ pub(crate) fn call(primary: Option<Object>) -> (Request, Arc<CallContext>) {
         triggers: Triggers::default(),
         hold: Hold::detached(),
         overlay: Overlay::default(),
+        lines: <_>::default(),
         cpu_permit: windlass_core::fair::CpuPermit::default(),
         config: "{}".into(),
     };

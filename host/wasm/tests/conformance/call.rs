@@ -127,6 +127,7 @@ impl Call {
             triggers: self.triggers.clone(),
             hold: Hold::detached(),
             overlay: Overlay::default(),
+            lines: <_>::default(),
             cpu_permit: windlass_core::fair::CpuPermit::default(),
             config: self.config.as_str().into(),
         })

@@ -92,7 +92,10 @@ impl Reconciler for Chameleon {
     fn reconcile(request: Request) -> Result<Outcome, Failures> {
         match modes::chosen() {
             Mode::ReconcileTraps => panic!("chameleon: reconcile of {} was told to trap", request.name),
-            Mode::ReconcileTransient => Err(Failures::transient("chameleon: told to fail for now")),
+            Mode::ReconcileTransient => {
+                windlass_sdk::info!("chameleon: about to fail", attempt = request.attempt);
+                Err(Failures::transient("chameleon: told to fail for now"))
+            }
             Mode::ReconcileTerminal => Err(Failures::terminal("chameleon: told to fail for good")),
             Mode::ReconcileEmptyFailures => Err(Failures::new()),
             Mode::ReconcileLoops => spin(),

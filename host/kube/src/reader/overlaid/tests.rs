@@ -144,6 +144,7 @@ fn call(overlay: Overlay) -> CallContext {
         triggers: Triggers::default(),
         hold: Hold::detached(),
         overlay,
+        lines: <_>::default(),
         cpu_permit: windlass_core::fair::CpuPermit::default(),
         config: "{}".into(),
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use windlass_core::call_lines::CallLines;
 use windlass_core::fair::CpuPermit;
 use windlass_core::overlay::Overlay;
 use windlass_core::ports::CallContext;
@@ -68,8 +69,21 @@ fn unheld(call: &CallContext) -> CallContext {
     CallContext {
         hold: Hold::detached(),
         overlay: Overlay::default(),
+        lines: CallLines::default(),
         cpu_permit: CpuPermit::default(),
         trace: call.trace.silenced(),
         ..call.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shadows_lines_are_no_lines_of_the_call_that_it_follows() {
+        let (_, call) = crate::tests::played::call(None);
+        unheld(&call).lines.add("INFO", "in the shadow", None);
+        assert_eq!(call.lines.take(), []);
     }
 }

@@ -1,8 +1,9 @@
 //! The calls of one controller, as far as they are remembered for people: of each key that is not done its last ten, and of
 //! those that are, the last of all.
 //!
-//! The memory is bounded: [`MOST_KEYS`] keys with [`MOST_CALLS`] calls each, which is at most about 6 KiB a key, and
-//! [`MOST_RECENT`] calls of keys that are done. Keys that are done and whose calls are not among these take none.
+//! The memory is bounded: [`MOST_KEYS`] keys with [`MOST_CALLS`] calls each, which is at most about 6 KiB a key, and 3 KiB for
+//! the log lines before its last failure; and [`MOST_RECENT`] calls of keys that are done. Keys that are done and whose calls
+//! are not among these take none.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use windlass_core::call_lines::CallLine;
 use windlass_core::key_state::CallEnd;
 use windlass_core::object::{ObjectKey, ObjectRef};
 use windlass_core::ports::CallContext;
@@ -66,8 +68,16 @@ struct EndedCall {
 #[derive(Clone, Debug, Default)]
 struct KeyStory {
     calls: VecDeque<EndedCall>,
-    /// The last error, and when.
-    error: Option<(Arc<str>, Instant)>,
+    failure: Option<KeyFailure>,
+}
+
+/// The last failure of a key.
+#[derive(Clone, Debug)]
+pub(super) struct KeyFailure {
+    pub(super) error: Arc<str>,
+    pub(super) at: Instant,
+    /// The last lines that the plugin had logged before.
+    lines: Arc<[CallLine]>,
 }
 
 /// The end of a call about a key.
@@ -85,8 +95,7 @@ pub(super) struct CallsGlance {
     pub(super) running: Option<Duration>,
     /// How its last call ended, if it is not done.
     pub(super) last: Option<CallEnd>,
-    /// Its last error, and how long ago that was.
-    pub(super) error: Option<(Arc<str>, Duration)>,
+    pub(super) failure: Option<KeyFailure>,
 }
 
 impl KeyCalls {
@@ -146,7 +155,8 @@ impl KeyCalls {
             let short = cut(error);
             // Mostly it is the same each time.
             ended.error = Some(last.filter(|last| **last == *short).unwrap_or_else(|| short.into()));
-            story.error = Some((shortened(error.to_owned()).into(), Instant::now()));
+            let (error, lines) = (shortened(error.to_owned()).into(), context.lines.take().into());
+            story.failure = Some(KeyFailure { error, at: Instant::now(), lines });
         }
         if story.calls.len() == MOST_CALLS {
             story.calls.pop_front();
@@ -177,21 +187,13 @@ impl KeyCalls {
         locked(&self.0).glance(key)
     }
 
-    /// The last errors, the latest first, at most `most` of them: each of another key.
-    pub(super) fn last_errors(&self, most: usize) -> Vec<Value> {
-        let shown = self.last_failures(most).into_iter().map(
-            |(key, error, at)| json!({"key": key.to_string(), "error": &*error, "secondsAgo": at.elapsed().as_secs()}),
-        );
-        shown.collect()
-    }
-
-    /// The same with the moment of each.
-    pub(super) fn last_failures(&self, most: usize) -> Vec<(ObjectKey, Arc<str>, Instant)> {
+    /// The last failures, the latest first, at most `most` of them: each of another key.
+    pub(super) fn last_failures(&self, most: usize) -> Vec<(ObjectKey, KeyFailure)> {
         let calls = locked(&self.0);
         let mut failed: Vec<_> =
-            calls.stories.iter().filter_map(|(key, story)| Some((key, story.error.as_ref()?))).collect();
-        failed.sort_by(|(one, (_, at)), (other, (_, then))| then.cmp(at).then_with(|| one.cmp(other)));
-        failed.into_iter().take(most).map(|(key, (error, at))| (key.clone(), error.clone(), *at)).collect()
+            calls.stories.iter().filter_map(|(key, story)| Some((key, story.failure.as_ref()?))).collect();
+        failed.sort_by(|(one, failure), (other, then)| then.at.cmp(&failure.at).then_with(|| one.cmp(other)));
+        failed.into_iter().take(most).map(|(key, failure)| (key.clone(), failure.clone())).collect()
     }
 
     /// The calls about `key`, the latest first.
@@ -232,12 +234,19 @@ impl Calls {
     fn glance(&self, key: &ObjectKey) -> CallsGlance {
         let running = self.running.iter().find(|running| running.key == *key);
         let story = self.stories.get(key);
-        let error = story.and_then(|story| story.error.as_ref());
         CallsGlance {
             running: running.map(|running| running.since.elapsed()),
             last: story.and_then(|story| story.calls.back()).map(|call| call.end),
-            error: error.map(|(error, at)| (error.clone(), at.elapsed())),
+            failure: story.and_then(|story| story.failure.clone()),
         }
+    }
+}
+
+impl KeyFailure {
+    /// With the lines that the plugin had logged, the oldest first.
+    pub(super) fn to_json(&self) -> Value {
+        let log = self.lines.iter().map(|line| json!({"level": line.level, "message": &*line.text}));
+        json!({"error": &*self.error, "secondsAgo": rounded(self.at.elapsed()), "log": log.collect::<Vec<_>>()})
     }
 }
 
@@ -298,7 +307,7 @@ mod tests {
         assert_eq!(shown[9]["error"], "no 2");
         let glance = calls.glance(&shop);
         assert_eq!(
-            (glance.last, glance.error.expect("one").0.to_string()),
+            (glance.last, glance.failure.expect("one").error.to_string()),
             (Some(CallEnd::Failed), "no 11".to_owned())
         );
         assert_eq!(calls.count(CallEnd::is_failure), 1);
@@ -309,7 +318,7 @@ mod tests {
         let (calls, shop) = (KeyCalls::default(), key("shop"));
         called(&calls, &shop, CallEnd::Failed, "no");
         called(&calls, &shop, CallEnd::Done, "");
-        assert!(calls.glances().is_empty() && calls.last_errors(10).is_empty());
+        assert!(calls.glances().is_empty() && calls.last_failures(10).is_empty());
         let outcomes: Vec<_> = calls.to_json(&shop).iter().map(|call| call["outcome"].clone()).collect();
         assert_eq!(outcomes, ["done", "failed"]);
         (0..MOST_RECENT).for_each(|at| called(&calls, &key(&format!("other-{at}")), CallEnd::Done, ""));
@@ -336,6 +345,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_failure_has_the_lines_that_its_call_had_logged() {
+        let (calls, shop, context) = (KeyCalls::default(), key("shop"), call(None).1);
+        context.lines.add("INFO", "deploys", None);
+        calls.begin(&shop);
+        calls.ended(&shop, KeyCallEnd { end: CallEnd::Failed, error: "no image", context: &context });
+        let (_, failure) = &calls.last_failures(9)[0];
+        assert_eq!(failure.to_json()["log"], json!([{"level": "INFO", "message": "deploys"}]));
+        calls.begin(&shop);
+        calls.ended(&shop, KeyCallEnd { end: CallEnd::Failed, error: "no image", context: &call(None).1 });
+        assert_eq!(calls.last_failures(9)[0].1.to_json()["log"], json!([]), "those of the last failure alone");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_flood_of_failing_keys_takes_no_more_memory_than_is_told() {
         let calls = KeyCalls::default();
         for at in 0..=MOST_KEYS {
@@ -344,7 +366,10 @@ mod tests {
         }
         assert_eq!(calls.glances().len(), MOST_KEYS);
         assert!(calls.to_json(&key("0")).is_empty(), "it was called longest ago");
-        assert!(calls.glance(&key("1")).error.expect("one").0.len() <= super::super::MOST_ERROR_BYTES + '…'.len_utf8());
+        assert!(
+            calls.glance(&key("1")).failure.expect("one").error.len()
+                <= super::super::MOST_ERROR_BYTES + '…'.len_utf8()
+        );
         assert!(calls.to_json(&key("1"))[0]["error"].as_str().expect("one").len() <= CALL_ERROR_BYTES);
     }
 

@@ -366,6 +366,12 @@ impl ControllerStatus {
         let (queue, held) = (self.queue().map(|queue| queue.metrics()), self.held());
         let failing = self.failing(queue.map_or(0, |queue| queue.failing));
         let settling = self.settling.count();
+        let last_errors = self.calls.last_failures(MOST_ERRORS).into_iter().map(|(key, failure)| {
+            let mut shown = failure.to_json();
+            shown["key"] = key.to_string().into();
+            shown
+        });
+        let last_errors: Vec<_> = last_errors.collect();
         let doing = locked(&self.doing);
         let guards = doing.guards.as_ref();
         let given_up = doing.given_up.iter().map(|(key, error)| json!({"key": key.to_string(), "error": error}));
@@ -384,7 +390,7 @@ impl ControllerStatus {
             "givenUpUnlisted": doing.unlisted,
             "breaker": guards.map(|guards| guards.breaker_json()),
             "slowLane": guards.map_or_else(Vec::new, |guards| guards.slow_lane_json()),
-            "lastErrors": self.calls.last_errors(MOST_ERRORS),
+            "lastErrors": last_errors,
         })
     }
 }

@@ -32,6 +32,16 @@ const KEY_COLUMNS = (plugin) => [
   { title: "Last error", class: "text", text: (it) => it.lastError ?? "", node: (it) => clipped(it.lastError) },
 ];
 
+const LAST_ERROR_COLUMNS = (plugin) => [
+  { title: "When", class: "number", text: (it) => ago(it.secondsAgo) },
+  { title: "Key", heads: true, text: (it) => it.key, node: (it) => el("a", { href: `#/${linkTo(plugin, it.key)}` }, it.key) },
+  { title: "Controller", class: "mid", text: (it) => it.controller },
+  {
+    title: "Error, and what was logged before", class: "text", text: (it) => `${it.error} ${it.log.map((line) => line.message).join(" ")}`,
+    node: (it) => [clipped(it.error), logged(it.log)],
+  },
+];
+
 const DENIAL_COLUMNS = [
   { title: "Verb", heads: true, text: (it) => it.verb },
   { title: "Resource", text: (it) => it.resource },
@@ -72,11 +82,13 @@ function pluginPage(name) {
   const denials = table({ caption: "Denials", columns: DENIAL_COLUMNS, key: (it) => `${it.verb} ${it.resource} ${it.cause}`, empty: () => "Nothing was denied." });
   const keys = keyList(name);
   const denied = section("Denials", denials.node);
+  const failures = table({ caption: "Recent failures", columns: LAST_ERROR_COLUMNS(name), key: (it) => `${it.controller} ${it.key}`, empty: () => "No key fails." });
+  const failed = section("Recent failures", failures.node);
   const node = el("div", {},
     trail(["Plugins", "#/"], [name]),
     el("div", { class: "title" }, el("h1", { tabindex: "-1" }, name), state),
     why, notes, about, drawn.node,
-    section("Controllers", controllers.node), keys.node, denied,
+    section("Controllers", controllers.node), keys.node, failed, denied,
     el("p", { class: "hint" }, "Everything that the host tells of it, as JSON: ", el("a", { href: linkTo(name) }, linkTo(name))));
   let [told, drawnState] = [null, null];
 
@@ -117,6 +129,9 @@ function pluginPage(name) {
       ["Denied", count(now.denied)],
     ]));
     controllers.show(told.controllers);
+    const last = told.controllers.flatMap((it) => it.lastErrors.map((error) => ({ ...error, controller: it.name })));
+    failed.hidden = last.length === 0;
+    failures.show(last.sort((one, other) => one.secondsAgo - other.secondsAgo).slice(0, FAILURE_ROWS));
     denied.hidden = told.denials.length === 0;
     denials.show(told.denials);
   }

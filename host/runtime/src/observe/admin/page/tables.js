@@ -97,6 +97,11 @@ function clipped(text) {
   return text && el("p", { class: "clipped" }, text);
 }
 
+/** The lines that a plugin had logged before a failure. */
+function logged(lines) {
+  return lines.length > 0 && el("ul", { class: "log", "aria-label": "Logged before" }, lines.map((it) => el("li", {}, el("b", {}, it.level), ` ${it.message}`)));
+}
+
 /** Names and values below each other. Values are texts or elements; those that are null are left out. */
 function facts(pairs) {
   const shown = pairs.filter(([, value]) => value !== null && value !== undefined);

@@ -10,7 +10,7 @@ use windlass_core::key_state::{CallBlock, KeyFacts, KeyState};
 use windlass_core::object::ObjectKey;
 use windlass_core::queue::{Queue, QueuedKey};
 
-use super::super::calls::{CallsGlance, rounded};
+use super::super::calls::{CallsGlance, KeyFailure, rounded};
 use super::super::{locked, shortened};
 use super::{CallGuards, ControllerState, ControllerStatus, KeySource};
 
@@ -60,7 +60,6 @@ impl ControllerStatus {
             _ => queued.map(|queued| queued.waited).filter(|waited| !waited.is_zero()),
         };
         let triggers = parts.source.as_ref().map(|source| source.triggers(key)).unwrap_or_default();
-        let error = glance.error.as_ref();
         Some(json!({
             "key": key.to_string(),
             "namespace": key.namespace.as_deref(),
@@ -76,7 +75,7 @@ impl ControllerStatus {
             "retryInSeconds": queued.and_then(|queued| queued.due_in).map(rounded),
             "waitsFor": parts.held(key),
             "loopsOver": looping.as_deref(),
-            "lastError": error.map(|(error, ago)| json!({"error": &**error, "secondsAgo": rounded(*ago)})),
+            "lastError": glance.failure.as_ref().map(KeyFailure::to_json),
             "calls": calls,
         }))
     }
@@ -148,7 +147,7 @@ impl KeyListing {
             "state": self.state.as_str(),
             "failures": self.queued.map_or(0, |queued| queued.failures),
             "retryInSeconds": due_in.map(rounded),
-            "lastError": self.glance.error.as_ref().map(|(error, _)| &**error),
+            "lastError": self.glance.failure.as_ref().map(|failure| &*failure.error),
         })
     }
 }

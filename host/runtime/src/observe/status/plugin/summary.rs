@@ -102,12 +102,12 @@ fn breaker(controllers: &[Arc<ControllerStatus>]) -> Option<&'static str> {
 }
 
 fn failures(controller: &ControllerStatus, began: Instant) -> Vec<Value> {
-    let last = controller.calls.last_failures(MOST_FAILURES).into_iter().map(|(key, error, at)| {
+    let last = controller.calls.last_failures(MOST_FAILURES).into_iter().map(|(key, failure)| {
         json!({
             "key": key.to_string(),
             "controller": controller.own_name(),
-            "error": cut(&error),
-            "at": rounded(at.saturating_duration_since(began)),
+            "error": cut(&failure.error),
+            "at": rounded(failure.at.saturating_duration_since(began)),
         })
     });
     last.collect()

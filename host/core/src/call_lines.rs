@@ -1,0 +1,80 @@
+//! The last lines that a plugin has logged in one call, for whoever asks why the call failed.
+//!
+//! The log has them all. Here are as many as an operator reads beside an error.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The lines of one call that are kept.
+const MOST_LINES: usize = 10;
+/// The bytes of one line that are kept.
+const MOST_BYTES: usize = 256;
+
+/// The last lines of one call. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct CallLines(Arc<Mutex<VecDeque<CallLine>>>);
+
+/// A line that a plugin has logged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallLine {
+    /// Its level: `INFO`.
+    pub level: &'static str,
+    /// Its message and fields, in at most 256 bytes.
+    pub text: Box<str>,
+}
+
+impl CallLines {
+    /// Adds a line with this message, and its fields as a JSON object, if it has any.
+    pub fn add(&self, level: &'static str, message: &str, fields: Option<&str>) {
+        let cut = |text: &str, most: usize| text[..text.floor_char_boundary(most)].to_owned();
+        let mut text = cut(message, MOST_BYTES);
+        if let Some(fields) = fields.filter(|_| text.len() + 1 < MOST_BYTES) {
+            text.push(' ');
+            text += &cut(fields, MOST_BYTES - text.len());
+        }
+        let mut lines = self.lock();
+        if lines.len() == MOST_LINES {
+            lines.pop_front();
+        }
+        lines.push_back(CallLine { level, text: text.into() });
+    }
+
+    /// Takes the lines out, the oldest first.
+    #[must_use]
+    pub fn take(&self) -> Vec<CallLine> {
+        std::mem::take(&mut *self.lock()).into()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<CallLine>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_ten_lines_are_kept() {
+        let lines = CallLines::default();
+        for at in 0..12 {
+            lines.clone().add("INFO", &format!("line {at}"), None);
+        }
+        let kept = lines.take();
+        let texts: Vec<_> = kept.iter().map(|line| &*line.text).collect();
+        assert_eq!((texts.len(), texts[0], texts[9]), (10, "line 2", "line 11"));
+        assert_eq!(lines.take(), []);
+    }
+
+    #[test]
+    fn a_line_of_any_size_takes_256_bytes() {
+        let lines = CallLines::default();
+        lines.add("WARN", "no image", Some(r#"{"image":"web"}"#));
+        lines.add("WARN", &"ü".repeat(1000), Some("{}"));
+        lines.add("WARN", &"a".repeat(250), Some(&"ü".repeat(99)));
+        lines.add("WARN", &"a".repeat(255), Some("{}"));
+        let kept: Vec<_> = lines.take().into_iter().map(|line| line.text).collect();
+        assert_eq!(&*kept[0], r#"no image {"image":"web"}"#);
+        assert_eq!(kept.iter().skip(1).map(|text| text.len()).collect::<Vec<_>>(), [256, 255, 255]);
+    }
+}
