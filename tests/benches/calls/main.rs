@@ -52,7 +52,7 @@ fn main() -> anyhow::Result<()> {
     runtime.block_on(measure_traces(time))
 }
 
-/// What traces add to a call, from `get` to `done`.
+/// Measures and prints how much traces add to a call, from `get` to `done`.
 async fn measure_traces(time: Duration) -> anyhow::Result<()> {
     let (without, [unsampled, some, all]) = dispatched::measure_traces(time, ["0", "0.05", "1"]).await?;
     println!("from `get` to `done`, CPU a key, without traces: {:.1}", micros(without));

@@ -1,4 +1,4 @@
-//! What is left of a version when the next one is made, on the embedded API server.
+//! The remains of a version when the next one is made, on the embedded API server.
 
 use tokio::sync::mpsc;
 
