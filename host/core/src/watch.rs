@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::deceptive::is_deceptive;
 use crate::object::ObjectKind;
 use crate::reference::ReferencePath;
 
@@ -113,7 +114,8 @@ impl fmt::Display for WatchSpec {
 
 /// `pointer` in a list of pointers. One that could pass for several stands in quotes: two watches must not be shown as one.
 fn shown(pointer: &str) -> Cow<'_, str> {
-    if pointer.contains([',', '"']) { format!("{pointer:?}").into() } else { pointer.into() }
+    let must_be_quoted = |it: char| matches!(it, ',' | '"') || is_deceptive(it);
+    if pointer.contains(must_be_quoted) { format!("{pointer:?}").into() } else { pointer.into() }
 }
 
 /// A change, as an informer tells its subscribers. Named so because `Event` is always a Kubernetes Event.
@@ -169,5 +171,6 @@ mod tests {
             shown(&["/spec/b", "/spec/a"])
         );
         assert!(shown(&["/spec/a, /spec/b"]).ends_with(r#"Pod ("/spec/a, /spec/b")"#));
+        assert!(shown(&["/a\u{202e}"]).ends_with(r#"Pod ("/a\u{202e}")"#));
     }
 }
