@@ -310,7 +310,7 @@ async fn a_wrong_setting_of_traces_ends_the_host_with_its_place() -> anyhow::Res
     for (flags, variables, words) in cases {
         let arguments: Vec<_> = ["run", "--plugins", directory].iter().chain(flags).copied().collect();
         let mut host = Host::start_with(&arguments, variables, None)?;
-        assert_eq!(host.ends().await?.code(), Some(1), "{}", host.log());
+        assert_eq!(host.ends().await?.code(), Some(2), "{}", host.log());
         for word in words {
             assert!(host.log().contains(word), "{word:?} is not in: {}", host.log());
         }

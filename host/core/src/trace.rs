@@ -10,10 +10,16 @@ mod tests;
 use std::borrow::Cow;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The most spans of one call, its root and its waits apart: a plugin that asks for much must not take the room of others.
+pub const MOST_SPANS: u32 = 1_000;
+/// How a span has failed whose work was dropped before its end.
+const CUT_OFF: &str = "cut off: nobody waits for it any more, as when its call was stopped";
 
 /// Where ended spans go, with what a span needs of the world.
 pub trait SpanSink: Debug + Send + Sync {
-    /// The present, in nanoseconds since 1970.
+    /// The present, in nanoseconds since 1970. It never goes back.
     fn now(&self) -> u64;
 
     /// A random id.
@@ -24,6 +30,9 @@ pub trait SpanSink: Debug + Send + Sync {
 
     /// Takes a span that has ended. It may be dropped.
     fn take(&self, span: EndedSpan);
+
+    /// A call has more spans than [`MOST_SPANS`], and one more was left out.
+    fn left_out(&self);
 }
 
 /// Which side of an exchange a span is.
@@ -132,6 +141,8 @@ struct SpanPlace {
     trace_id: Arc<str>,
     /// The span that new ones are a part of.
     parent: u64,
+    /// How many spans the whole call was to have so far.
+    begun: Arc<AtomicU32>,
 }
 
 impl CallTrace {
@@ -145,7 +156,8 @@ impl CallTrace {
     /// began at `start`, in nanoseconds since 1970.
     pub fn root(sink: Arc<dyn SpanSink>, trace_id: Arc<str>, name: &'static str, start: u64) -> OpenSpan {
         let id = sink.new_id().max(1);
-        OpenSpan::begun(sink, trace_id, id, None, SpanKind::Internal, name, start)
+        let place = SpanPlace { sink, trace_id, parent: id, begun: Arc::default() };
+        OpenSpan::begun(place, None, SpanKind::Internal, name, start)
     }
 
     /// The same call without spans: what follows is no part of what is collected.
@@ -166,13 +178,13 @@ impl CallTrace {
         }
     }
 
-    /// Begins a span of work within the host.
+    /// Begins a span of work within the host. Who begins it says how it ends, too ([`OpenSpan::ends`]).
     pub fn span(&self, name: &'static str) -> OpenSpan {
         let TraceChoice::Sampled(place) = &self.0 else { return OpenSpan::without(self.clone()) };
         self.begin(place, place.sink.new_id(), SpanKind::Internal, name)
     }
 
-    /// Begins the span of a request. Its name is for the caller to set.
+    /// Begins the span of a request. Its name is for the caller to set, and so is how it ends ([`OpenSpan::ends`]).
     pub fn request(&self) -> OpenSpan {
         let TraceChoice::Sampled(place) = &self.0 else { return OpenSpan::without(self.clone()) };
         self.begin(place, place.sink.new_id(), SpanKind::Client, "request")
@@ -185,9 +197,15 @@ impl CallTrace {
     }
 
     fn begin(&self, place: &SpanPlace, id: u64, kind: SpanKind, name: &'static str) -> OpenSpan {
-        let start = place.sink.now();
-        let (sink, trace_id) = (place.sink.clone(), place.trace_id.clone());
-        OpenSpan::begun(sink, trace_id, id.max(1), self.parent(), kind, name, start)
+        if place.begun.fetch_add(1, Ordering::Relaxed) >= MOST_SPANS {
+            place.sink.left_out();
+            return OpenSpan::without(self.clone());
+        }
+        let SpanPlace { sink, trace_id, begun, .. } = place;
+        let new = SpanPlace { sink: sink.clone(), trace_id: trace_id.clone(), parent: id.max(1), begun: begun.clone() };
+        let mut span = OpenSpan::begun(new, Some(place.parent), kind, name, sink.now());
+        span.is_cut_off = true;
+        span
     }
 
     /// Collects a span without attributes that is over already: from `start` to `end`, in nanoseconds since 1970.
@@ -204,6 +222,15 @@ impl CallTrace {
             attributes: Vec::new(),
             error: None,
         });
+    }
+
+    /// How many spans of the call were left out so far, as it has more than [`MOST_SPANS`].
+    #[must_use]
+    pub fn left_out(&self) -> u32 {
+        match &self.0 {
+            TraceChoice::Sampled(place) => place.begun.load(Ordering::Relaxed).saturating_sub(MOST_SPANS),
+            TraceChoice::Untraced | TraceChoice::NotSampled => 0,
+        }
     }
 
     /// The present of the call's spans, in nanoseconds since 1970. 0 for a call without spans.
@@ -244,21 +271,16 @@ pub struct OpenSpan {
     trace: CallTrace,
     /// None: it is not collected.
     span: Option<Box<EndedSpan>>,
+    /// Its work has not come to an end of which it was told.
+    is_cut_off: bool,
 }
 
 impl OpenSpan {
-    fn begun(
-        sink: Arc<dyn SpanSink>,
-        trace_id: Arc<str>,
-        id: u64,
-        parent: Option<u64>,
-        kind: SpanKind,
-        name: &'static str,
-        start: u64,
-    ) -> Self {
+    /// The span that `place` is about.
+    fn begun(place: SpanPlace, parent: Option<u64>, kind: SpanKind, name: &'static str, start: u64) -> Self {
         let span = EndedSpan {
-            trace_id: trace_id.clone(),
-            id,
+            trace_id: place.trace_id.clone(),
+            id: place.parent,
             parent,
             name: name.into(),
             kind,
@@ -267,13 +289,13 @@ impl OpenSpan {
             attributes: Vec::new(),
             error: None,
         };
-        let place = SpanPlace { sink, trace_id, parent: id };
-        Self { trace: CallTrace(TraceChoice::Sampled(Arc::new(place))), span: Some(Box::new(span)) }
+        let trace = CallTrace(TraceChoice::Sampled(Arc::new(place)));
+        Self { trace, span: Some(Box::new(span)), is_cut_off: false }
     }
 
     /// None that is collected, in `trace`.
     pub fn without(trace: CallTrace) -> Self {
-        Self { trace, span: None }
+        Self { trace, span: None, is_cut_off: false }
     }
 
     /// Whether it is collected.
@@ -293,6 +315,12 @@ impl OpenSpan {
         if let Some(span) = &mut self.span {
             describe(span);
         }
+    }
+
+    /// Its work has come to an end, of which `describe` says more, if it is collected. A span that goes without was cut off.
+    pub fn ends(&mut self, describe: impl FnOnce(&mut EndedSpan)) {
+        self.is_cut_off = false;
+        self.describe(describe);
     }
 
     /// It has failed, as `message` says.
@@ -317,6 +345,10 @@ impl Drop for OpenSpan {
     fn drop(&mut self) {
         if let (Some(mut span), TraceChoice::Sampled(place)) = (self.span.take(), &self.trace.0) {
             span.end = place.sink.now().max(span.start);
+            if self.is_cut_off {
+                span.set("error.type", "cancelled");
+                span.error = Some(CUT_OFF.to_owned());
+            }
             place.sink.take(*span);
         }
     }

@@ -1,9 +1,11 @@
 //! The specification of a watch. Equal specifications share one informer per process (invariant 5).
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::deceptive::is_deceptive;
 use crate::object::ObjectKind;
 use crate::reference::ReferencePath;
 
@@ -101,10 +103,19 @@ impl fmt::Display for WatchSpec {
         match &self.projection {
             Projection::Full => {}
             Projection::Metadata => f.write_str(" (metadata)")?,
-            Projection::Fields(pointers) => write!(f, " ({})", pointers.join(", "))?,
+            Projection::Fields(pointers) => {
+                let shown: Vec<_> = pointers.iter().map(|pointer| shown(pointer)).collect();
+                write!(f, " ({})", shown.join(", "))?;
+            }
         }
         Ok(())
     }
+}
+
+/// `pointer` in a list of pointers. One that could pass for several stands in quotes: two watches must not be shown as one.
+fn shown(pointer: &str) -> Cow<'_, str> {
+    let must_be_quoted = |it: char| matches!(it, ',' | '"') || is_deceptive(it);
+    if pointer.contains(must_be_quoted) { format!("{pointer:?}").into() } else { pointer.into() }
 }
 
 /// A change, as an informer tells its subscribers. Named so because `Event` is always a Kubernetes Event.
@@ -142,4 +153,24 @@ pub struct Tombstone {
     /// The watch did not show the deletion, a list did: the object may have changed after `last`.
     /// (client-go: `cache.DeletedFinalStateUnknown`.)
     pub final_state_unknown: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_watches_are_not_shown_as_one() {
+        let shown = |pointers: &[&str]| {
+            let projection = Projection::fields(pointers.iter().map(|pointer| Arc::from(*pointer)));
+            WatchSpec { projection, ..WatchSpec::all(ObjectKind::new("v1", "Pod")) }.to_string()
+        };
+        assert!(
+            shown(&["/spec/b", "/spec/a"]).ends_with("Pod (/spec/a, /spec/b)"),
+            "{}",
+            shown(&["/spec/b", "/spec/a"])
+        );
+        assert!(shown(&["/spec/a, /spec/b"]).ends_with(r#"Pod ("/spec/a, /spec/b")"#));
+        assert!(shown(&["/a\u{202e}"]).ends_with(r#"Pod ("/a\u{202e}")"#));
+    }
 }

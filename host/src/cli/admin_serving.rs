@@ -9,7 +9,7 @@ use windlass_runtime::{AdminAuth, AdminSettings, TlsFiles};
 /// A command line that is well-formed, and that nothing can be run by. The program ends with exit code 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct UsageError(String);
+pub(crate) struct UsageError(pub(super) String);
 
 /// Where a host is asked what it does, and by whom.
 #[derive(Debug, Args)]

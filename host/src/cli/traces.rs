@@ -3,6 +3,8 @@
 use clap::Args;
 use windlass_runtime::{TraceFlags, TraceSettings};
 
+use super::admin_serving::UsageError;
+
 /// Where the spans of calls are exported.
 #[derive(Debug, Args)]
 pub(crate) struct TraceArgs {
@@ -18,9 +20,10 @@ pub(crate) struct TraceArgs {
 
 impl TraceArgs {
     /// The settings, if anything is to be exported.
-    pub(super) fn settings(self) -> anyhow::Result<Option<TraceSettings>> {
+    pub(super) fn settings(self) -> Result<Option<TraceSettings>, UsageError> {
         let flags = TraceFlags { endpoint: self.otlp_endpoint, sampling: self.trace_sampling };
-        let settings = TraceSettings::read(&flags, |name| std::env::var(name).ok())?;
+        let settings = TraceSettings::read(&flags, |name| std::env::var(name).ok())
+            .map_err(|error| UsageError(error.to_string()))?;
         if settings.is_none() && flags.sampling.is_some() {
             tracing::warn!("--trace-sampling has no effect: no collector is named (--otlp-endpoint)");
         }

@@ -8,6 +8,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
 use windlass_tests::server::{Kind, Server};
 
 use crate::guests::Core;
@@ -26,11 +28,47 @@ pub(crate) struct Dispatched {
 
 /// Calls for so long, twice.
 pub(crate) async fn measure(time: Duration) -> anyhow::Result<Dispatched> {
-    Ok(Dispatched { cpu: rounds(MANY, time).await?.0, alone: rounds(1, time).await?.1 })
+    Ok(Dispatched { cpu: rounds(MANY, time, &[]).await?.0, alone: rounds(1, time, &[]).await?.1 })
 }
 
-/// The processor time a key, and the mean time from `get` to `done`.
-async fn rounds(keys: usize, time: Duration) -> anyhow::Result<(Duration, Duration)> {
+/// The processor time of the process a key, with many keys: without traces, and with these shares of calls sampled. The
+/// collector is this process, so its time is in none of them.
+pub(crate) async fn measure_traces<const N: usize>(
+    time: Duration,
+    shares: [&str; N],
+) -> anyhow::Result<(Duration, [Duration; N])> {
+    let collector = TcpListener::bind("127.0.0.1:0").await?;
+    let endpoint = format!("http://{}", collector.local_addr()?);
+    let collecting = tokio::spawn(async move {
+        while let Ok((stream, _)) = collector.accept().await {
+            tokio::spawn(taken(stream));
+        }
+    });
+    let without = rounds(MANY, time, &[]).await?.0;
+    let mut with = [Duration::ZERO; N];
+    for (cost, share) in with.iter_mut().zip(shares) {
+        *cost = rounds(MANY, time, &["--otlp-endpoint", &endpoint, "--trace-sampling", share]).await?.0;
+    }
+    collecting.abort();
+    Ok((without, with))
+}
+
+/// Takes one request whole, and answers.
+async fn taken(stream: TcpStream) -> anyhow::Result<()> {
+    let mut stream = BufReader::new(stream);
+    let (mut length, mut line) = (0, String::new());
+    while stream.read_line(&mut line).await? > 2 {
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse()?;
+        }
+        line.clear();
+    }
+    tokio::io::copy(&mut (&mut stream).take(length), &mut tokio::io::sink()).await?;
+    Ok(stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}").await?)
+}
+
+/// The processor time a key, and the mean time from `get` to `done`, of a host with these flags too.
+async fn rounds(keys: usize, time: Duration, flags: &[&str]) -> anyhow::Result<(Duration, Duration)> {
     let server = Server::start(Kind::Embedded).await?;
     for number in 0..keys {
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("key-{number}")}});
@@ -38,7 +76,7 @@ async fn rounds(keys: usize, time: Duration) -> anyhow::Result<(Duration, Durati
     }
     let plugins = tempfile::tempdir()?;
     write_restless(&plugins.path().join("guest.wasm"))?;
-    let mut host = Watched::start(&server, plugins.path(), &[]).await?;
+    let mut host = Watched::start(&server, plugins.path(), flags).await?;
     host.hears(|line| line.contains("controller started")).await?;
     let figures = async |host: &Watched| {
         let of = async |name: &str| host.metric(name, "guest").await;

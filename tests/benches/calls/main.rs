@@ -1,8 +1,8 @@
 //! The cost of a call: a fresh instance with all limits and accounting on, a read of the cache, a hundred plugins in turn.
 //! It is compared with the prototype, bare wasmtime with a pool, without limits or a host around it, in the same rounds.
-//! And the whole way from the queue and back, in the host as a process.
+//! And the whole way from the queue and back, in the host as a process, also with traces.
 //!
-//! `make bench`; docs/benchmarks.md has recorded results. Times are of processors, of the whole process: whatever threads the
+//! `make bench`, or `-- traces` for what traces cost alone; docs/benchmarks.md has recorded results. Times are of processors, of the whole process: whatever threads the
 //! host uses for a call are in them.
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures the time of the world")]
@@ -37,6 +37,9 @@ const PLUGINS: usize = 100;
 fn main() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (rounds, calls, time) = if std::env::args().any(|it| it == "--quick") { QUICK } else { FULL };
+    if std::env::args().any(|it| it == "traces") {
+        return runtime.block_on(measure_traces(time));
+    }
     let (bare, ours) = runtime.block_on(measure(rounds, calls))?;
     let whole = runtime.block_on(dispatched::measure(time))?;
     println!(
@@ -46,6 +49,16 @@ fn main() -> anyhow::Result<()> {
         ratio(whole.cpu, bare)
     );
     println!("  … and in time, of a single key: {:.1}", micros(whole.alone));
+    runtime.block_on(measure_traces(time))
+}
+
+/// Measures and prints how much traces add to a call, from `get` to `done`.
+async fn measure_traces(time: Duration) -> anyhow::Result<()> {
+    let (without, [unsampled, some, all]) = dispatched::measure_traces(time, ["0", "0.05", "1"]).await?;
+    println!("from `get` to `done`, CPU a key, without traces: {:.1}", micros(without));
+    for (what, cost) in [("no call", unsampled), ("one call in 20", some), ("each call", all)] {
+        println!("  … traces on, {what} sampled: {:.1} ({:.2}×)", micros(cost), ratio(cost, without));
+    }
     Ok(())
 }
 

@@ -11,6 +11,7 @@ struct Kept {
     clock: AtomicU64,
     ids: AtomicU64,
     spans: Mutex<Vec<EndedSpan>>,
+    left_out: AtomicU64,
 }
 
 impl SpanSink for Kept {
@@ -28,6 +29,10 @@ impl SpanSink for Kept {
 
     fn take(&self, span: EndedSpan) {
         self.spans.lock().expect("not poisoned").push(span);
+    }
+
+    fn left_out(&self) {
+        self.left_out.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -78,6 +83,36 @@ fn a_call_without_spans_computes_nothing_of_them() {
         span.fail(|| unreachable!("nobody wants to know"));
         assert!(!span.is_collected() && span.traceparent().is_none() && span.trace().parent().is_none());
     }
+}
+
+#[test]
+fn a_span_whose_work_is_dropped_before_its_end_was_cut_off() {
+    let kept = Arc::new(Kept::default());
+    let root = kept.root();
+    drop(root.trace().span("cut"));
+    let mut whole = root.trace().span("whole");
+    whole.ends(|span| span.set("windlass.settlement", "committed"));
+    drop((whole, root));
+    let spans = kept.spans.lock().expect("not poisoned");
+    let errors: Vec<_> = spans.iter().map(|span| (&*span.name, span.error.as_deref())).collect();
+    assert_eq!(errors, [("cut", Some(CUT_OFF)), ("whole", None), ("reconcile", None)]);
+    assert_eq!(spans[0].attributes, [("error.type", "cancelled".into())]);
+}
+
+#[test]
+fn a_call_that_asks_for_much_has_a_bounded_number_of_spans() {
+    let kept = Arc::new(Kept::default());
+    let root = kept.root();
+    for _ in 0..MOST_SPANS {
+        // A request within an import, for each of which there would be a span.
+        let import = root.trace().span("live.get");
+        let request = import.trace().request_as(7);
+        assert!(request.trace().parent().is_some(), "what it sends still names a span of the trace");
+    }
+    assert_eq!(root.trace().left_out(), MOST_SPANS);
+    drop(root);
+    let spans = u32::try_from(kept.told().len()).expect("few");
+    assert_eq!((spans, kept.left_out.load(Ordering::Relaxed)), (MOST_SPANS + 1, u64::from(MOST_SPANS)));
 }
 
 #[test]

@@ -11,6 +11,7 @@ use hashbrown::HashMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use windlass_core::conditions::{ConditionStatus, Conditions};
+use windlass_core::deceptive::is_deceptive;
 use windlass_core::object::Object;
 
 /// Conditions of one object that are kept. Those that people know have about a dozen at most.
@@ -47,7 +48,7 @@ pub(crate) fn read(status: &RawValue) -> ReadConditions<'_> {
     };
     let (mut kept, mut left_out) = (Vec::with_capacity(all.len().min(MOST_OF_OBJECT)), 0);
     for ParsedCondition { r#type, status } in all {
-        let is_type = !r#type.is_empty() && r#type.len() <= MOST_TYPE_BYTES && !r#type.chars().any(char::is_control);
+        let is_type = !r#type.is_empty() && r#type.len() <= MOST_TYPE_BYTES && !r#type.contains(is_deceptive);
         let Some(status) = ConditionStatus::of(&status).filter(|_| is_type) else { continue };
         match kept.binary_search_by(|(known, _): &(Cow<'_, str>, _)| known.cmp(&r#type)) {
             Ok(at) => kept[at].1 = status,

@@ -230,13 +230,25 @@ impl Writer {
         }
     }
 
-    /// Keeps the call from ending until the write can no longer be carried out.
-    pub(super) async fn settle(&self, call: &CallContext, unsettled: Unsettled, interest: Option<Interest>) {
+    /// Keeps the call from ending until the write can no longer be carried out. That is a part of the call's trace, which
+    /// ends later than the call then.
+    pub(super) async fn settle(&self, call: &Arc<CallContext>, unsettled: Unsettled, interest: Option<Interest>) {
         let began = Instant::now();
         let plan = unsettled.plan();
+        let mut span = call.trace.span("settle");
+        let call = &call.within(&span);
         let known = self.skips.as_ref().map(|skips| skips.known(&plan.resource.kind)).unwrap_or_default();
         let (settlement, object) = unsettled.settle(&self.client, call, &known).await;
         self.audit(call, plan).settled(settlement, began.elapsed());
+        span.ends(|span| {
+            span.set("windlass.verb", plan.subject.verb);
+            span.set("windlass.resource", plan.subject.resource.as_str());
+            span.set("windlass.object.name", &*plan.key.name);
+            if let Some(namespace) = &plan.key.namespace {
+                span.set("k8s.namespace.name", &**namespace);
+            }
+            span.set("windlass.settlement", settlement.as_str());
+        });
         match (settlement, &object, &self.expecting, interest) {
             (Settlement::Committed, Some(object), Some(expecting), Some(interest)) => {
                 let effect = expecting.found(&interest, plan, object);

@@ -23,7 +23,7 @@ use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::ports::{CallContext, Collections, Deleted};
 use windlass_core::principal::Role;
 use windlass_core::selector::{Selector, SelectorError};
-use windlass_core::settle::Ending;
+use windlass_core::settle::{Ending, Settlement};
 use windlass_core::withheld::{WithheldEffect, WithheldWrite};
 use windlass_core::write::{Collection, DeleteOptions, Propagation};
 
@@ -95,7 +95,12 @@ impl Collections for Writer {
                 return;
             };
             let _ = asker.send(deleted);
+            let mut span = call.trace.span("settle");
             sleep_until(over).await;
+            span.ends(|span| {
+                span.set("windlass.verb", VERB);
+                span.set("windlass.settlement", Settlement::Expired.as_str());
+            });
             end(interest, CollectionInterest::unknown);
             drop(call);
         };

@@ -1,6 +1,6 @@
 //! Writes whose outcome is not known, on a paused clock: how long they hold their key, and what is asked meanwhile.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::Method;
@@ -11,6 +11,7 @@ use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::overlay::{Overlay, WrittenState};
 use windlass_core::ports::{CallContext, Event, EventType, Events as _, Writes as _};
 use windlass_core::settle::{self, Settled};
+use windlass_core::trace::{CallTrace, EndedSpan, SpanSink};
 use windlass_core::write::{Operation, PatchType, WriteOptions};
 use windlass_kube::{Discovery, Followed, Informers, Readable, Recorder, WriteOutcome, Writer};
 
@@ -35,9 +36,13 @@ struct Failed {
 }
 
 async fn failed(script: Script, operation: Operation) -> Failed {
+    failed_in(CallTrace::default(), script, operation).await
+}
+
+async fn failed_in(trace: CallTrace, script: Script, operation: Operation) -> Failed {
     let (hold, settled) = settle::hold();
     let overlay = Overlay::default();
-    let call = CallContext { hold, overlay: overlay.clone(), ..call() };
+    let call = CallContext { hold, overlay: overlay.clone(), trace, ..call() };
     let client = script.client();
     let writer = Writer::new(client.clone(), Discovery::new(client));
     let began = Instant::now();
@@ -87,6 +92,47 @@ async fn a_create_that_was_carried_out_is_found_and_shown_at_once() {
     assert_eq!(looks(&script), 1);
     let known = overlay.get(&ObjectKind::new("v1", "Pod"), &key("a")).expect("it was written");
     assert!(matches!(known.left, Some(WrittenState::State(_, object)) if object.header.uid.is("u")));
+}
+
+/// Keeps the spans of a call.
+#[derive(Debug, Default)]
+struct KeptSpans(Mutex<Vec<EndedSpan>>);
+
+impl SpanSink for KeptSpans {
+    fn now(&self) -> u64 {
+        0
+    }
+
+    fn new_id(&self) -> u64 {
+        self.0.lock().expect("not poisoned").len() as u64 + 2
+    }
+
+    fn api_server(&self) -> (&str, u16) {
+        ("10.0.0.1", 443)
+    }
+
+    fn take(&self, span: EndedSpan) {
+        self.0.lock().expect("not poisoned").push(span);
+    }
+
+    fn left_out(&self) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wait_for_a_write_to_settle_is_a_span_of_the_call_with_what_is_asked_meanwhile() {
+    let kept = Arc::new(KeptSpans::default());
+    let root = CallTrace::root(kept.clone(), "4bf92f3577b34da6a3ce929d0e0e4736".into(), "reconcile", 0);
+    let script = lost().lists([Reply::Json(200, by("windlass/webapp"))]);
+    let write = failed_in(root.trace().clone(), script, create(POD)).await;
+    write.held().await;
+    let spans = kept.0.lock().expect("not poisoned");
+    let settle = spans.iter().find(|span| span.name == "settle").expect("a span");
+    assert_eq!((settle.parent, settle.error.as_deref()), (root.trace().parent(), None));
+    for (name, value) in [("windlass.object.name", "a"), ("windlass.settlement", "committed")] {
+        assert!(settle.attributes.contains(&(name, value.into())), "{name}: {settle:?}");
+    }
+    let parents: Vec<_> = spans.iter().map(|span| (&*span.name, span.parent == Some(settle.id))).collect();
+    assert_eq!(parents, [("create pods", false), ("get pods", true), ("settle", false)]);
 }
 
 #[tokio::test(start_paused = true)]

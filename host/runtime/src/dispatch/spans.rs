@@ -74,6 +74,7 @@ impl KeySpans {
             return;
         }
         self.waits();
+        let left_out = self.trace().left_out();
         self.root.describe(|span| {
             let key = &call.primary_key;
             span.set("windlass.plugin", &*call.principal.plugin);
@@ -88,6 +89,9 @@ impl KeySpans {
             span.set("windlass.attempt", attempt);
             span.set("windlass.triggers", call.triggers.to_string());
             span.set("windlass.outcome", end.as_str());
+            if left_out > 0 {
+                span.set("windlass.spans_left_out", left_out);
+            }
             let error = result.failure();
             if !error.is_empty() {
                 span.set("error.type", end.as_str());
@@ -131,7 +135,7 @@ impl Drop for KeySpans {
 
 /// Notes how the guest's work ended, in `cpu` time, with `failure` if it is one.
 pub(super) fn ran(span: &mut OpenSpan, cpu: Duration, failure: Option<&CallResult>) {
-    span.describe(|span| {
+    span.ends(|span| {
         span.set("windlass.cpu_seconds", cpu.as_secs_f64());
         let error = failure.map(CallResult::failure).unwrap_or_default();
         if !error.is_empty() {

@@ -44,7 +44,7 @@ fn import<T: Send + 'static>(
     let work = port(call.within(&span));
     async move {
         let result = work.await;
-        span.describe(|span| note(span, &result));
+        span.ends(|span| note(span, &result));
         result
     }
     .boxed()

@@ -11,7 +11,7 @@ mod connect;
 mod own;
 mod prepare;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub(crate) mod tls;
 mod trace;
 

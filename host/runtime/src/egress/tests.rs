@@ -86,7 +86,7 @@ impl Rules {
 }
 
 /// A server that reads one request on each connection, tells the test, and answers `answer`.
-async fn serving(answer: impl Into<Vec<u8>>) -> (SocketAddr, mpsc::UnboundedReceiver<String>) {
+pub(crate) async fn serving(answer: impl Into<Vec<u8>>) -> (SocketAddr, mpsc::UnboundedReceiver<String>) {
     let (listener, answer) = (listener().await, answer.into());
     let address = listener.local_addr().expect("bound");
     let (requests, told) = mpsc::unbounded_channel();
@@ -98,7 +98,7 @@ async fn serving(answer: impl Into<Vec<u8>>) -> (SocketAddr, mpsc::UnboundedRece
     (address, told)
 }
 
-async fn listener() -> TcpListener {
+pub(crate) async fn listener() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").await.expect("a free port")
 }
 
@@ -129,7 +129,7 @@ async fn answered(
     let _ = stream.shutdown().await;
 }
 
-fn ok(body: &str) -> String {
+pub(crate) fn ok(body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nX-Kind: a\r\n\r\n{body}", body.len())
 }
 
@@ -505,7 +505,7 @@ async fn a_plugin_has_so_many_look_ups_and_no_more_even_if_it_does_not_wait_for_
 }
 
 /// An authority, a server with a certificate of it for `localhost`, and a file with the authority's own.
-async fn tls_server() -> (SocketAddr, tempfile::NamedTempFile) {
+pub(crate) async fn tls_server() -> (SocketAddr, tempfile::NamedTempFile) {
     let mut params = CertificateParams::new(vec![]).expect("no names");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("a certificate");

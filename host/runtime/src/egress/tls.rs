@@ -21,16 +21,20 @@ use super::failed;
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
     /// It cannot be read, or holds something else.
-    #[error("cannot read certificates from {} (--http-ca): {reason}", path.display())]
+    #[error("cannot read certificates from {} ({name}): {reason}", path.display())]
     Unreadable {
+        /// The flag or variable that names it.
+        name: &'static str,
         /// The file.
         path: PathBuf,
         /// The problem.
         reason: String,
     },
     /// It holds none.
-    #[error("no certificate in {} (--http-ca): it takes PEM, beginning with -----BEGIN CERTIFICATE-----", path.display())]
+    #[error("no certificate in {} ({name}): it takes PEM, beginning with -----BEGIN CERTIFICATE-----", path.display())]
     Empty {
+        /// The flag or variable that names it.
+        name: &'static str,
         /// The file.
         path: PathBuf,
     },
@@ -44,16 +48,20 @@ pub(crate) struct Trust {
 }
 
 impl Trust {
-    /// Trusts the platform's authorities and those in the PEM file `added`.
+    /// Trusts the platform's authorities and those in the PEM file `added`, which `--http-ca` names.
     pub(crate) fn with(added: Option<&Path>) -> Result<Self, TrustError> {
-        let Some(path) = added else { return Ok(Self::default()) };
-        let unreadable = |reason: String| TrustError::Unreadable { path: path.to_owned(), reason };
+        added.map_or_else(|| Ok(Self::default()), |path| Self::named(path, "--http-ca"))
+    }
+
+    /// The same with the file at `path`, which the flag or variable `name` names.
+    pub(crate) fn named(path: &Path, name: &'static str) -> Result<Self, TrustError> {
+        let unreadable = |reason: String| TrustError::Unreadable { name, path: path.to_owned(), reason };
         let pem = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
         let added: Vec<_> = CertificateDer::pem_slice_iter(&pem)
             .collect::<Result<_, _>>()
             .map_err(|error| unreadable(error.to_string()))?;
         if added.is_empty() {
-            return Err(TrustError::Empty { path: path.to_owned() });
+            return Err(TrustError::Empty { name, path: path.to_owned() });
         }
         Ok(Self { added, config: OnceLock::new() })
     }

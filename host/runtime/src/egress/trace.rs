@@ -32,7 +32,7 @@ pub(super) fn continue_in(outgoing: &mut Outgoing, traceparent: Option<String>) 
 
 /// Notes how the fetch ended.
 pub(super) fn end(span: &mut OpenSpan, result: &Result<HttpResponse, HttpError>) {
-    span.describe(|span| match result {
+    span.ends(|span| match result {
         Ok(response) => {
             span.set("http.response.status_code", response.status);
             if response.status >= 400 {

@@ -266,20 +266,40 @@ impl HostMetrics {
         }
     }
 
-    /// `plugin` is not there any more: what it declared, what its calls asked of the world, and the figures of its `controllers`,
-    /// are not shown any more.
-    pub(crate) fn forget(&self, plugin: &str, controllers: &[String]) {
+    /// `plugin` is not there any more: what it declared, what its calls asked of the world, and the figures of all controllers
+    /// that it has had, are not shown any more.
+    pub(crate) fn forget(&self, plugin: &str) {
         self.plugins.forget(plugin);
-        let of_calls = [&self.reconciles, &self.reconcile_errors, &self.terminal_errors, &self.traps];
-        let found = [&self.openings, &self.hot_loops, &self.panics, &self.timeouts];
-        let asked = [&self.http.0, &self.reads, &self.live, &self.writes, &self.claims, &self.events];
-        of_calls.into_iter().chain(found).chain(asked).for_each(|counters| counters.forget(plugin));
-        self.cpu.remove(&of_plugin(plugin));
-        for controller in controllers {
-            let labels = vec![("controller", controller.clone()), ("plugin", plugin.to_owned())];
-            self.reconcile_time.remove(&labels);
-            self.active.remove(&labels);
+        for controller in self.reconcile_errors.values(plugin, "controller") {
+            self.forget_controller(plugin, &controller);
         }
+        let asked = [&self.http.0, &self.reads, &self.live, &self.writes, &self.claims, &self.events];
+        asked.into_iter().chain(self.of_controllers()).for_each(|counters| counters.forget(plugin));
+        self.cpu.remove(&of_plugin(plugin));
+    }
+
+    /// `plugin` has no `controller` of this name any more, as a newer version of it has other ones.
+    pub(crate) fn forget_controller(&self, plugin: &str, controller: &str) {
+        self.of_controllers()
+            .into_iter()
+            .for_each(|counters| counters.forget_those(plugin, ("controller", controller)));
+        let labels = vec![("controller", controller.to_owned()), ("plugin", plugin.to_owned())];
+        self.reconcile_time.remove(&labels);
+        self.active.remove(&labels);
+    }
+
+    /// The counters that have a controller's name.
+    fn of_controllers(&self) -> [&Counters; 8] {
+        [
+            &self.reconciles,
+            &self.reconcile_errors,
+            &self.terminal_errors,
+            &self.traps,
+            &self.openings,
+            &self.hot_loops,
+            &self.panics,
+            &self.timeouts,
+        ]
     }
 
     /// The processor time in seconds that calls of `plugin` have used so far.
@@ -334,8 +354,26 @@ mod tests {
             |plugin: &str| metrics.text().lines().filter(|line| line.contains(&format!("plugin=\"{plugin}\""))).count();
         let before = lines("stays");
         assert!(before > 10 && lines("gone") == before);
-        metrics.forget("gone", &["c".to_owned()]);
+        metrics.forget("gone");
         assert_eq!((lines("gone"), lines("stays")), (0, before), "{}", metrics.text());
+    }
+
+    #[test]
+    fn all_that_is_counted_of_a_controller_goes_with_it_and_nothing_else() {
+        let metrics = HostMetrics::new();
+        for controller in ["gone", "stays"] {
+            let controller = metrics.controller("shop", controller);
+            controller.trapped("memory");
+            controller.called(Duration::from_secs(1), &"a".into());
+        }
+        let lines =
+            |name: &str| metrics.text().lines().filter(|line| line.contains(&format!("controller=\"{name}\""))).count();
+        let before = lines("stays");
+        assert!(before > 40 && lines("gone") == before);
+        metrics.forget_controller("shop", "gone");
+        assert_eq!((lines("gone"), lines("stays")), (0, before), "{}", metrics.text());
+        metrics.forget("shop");
+        assert_eq!(lines("stays"), 0, "its last version may have other controllers: {}", metrics.text());
     }
 
     #[test]

@@ -267,9 +267,15 @@ impl Serving {
             record: record.clone(),
             configured,
         };
-        // One that is gone and comes back waits for the calls that it still has.
-        past.handover.retain(|_, handover| handover.is_in_use());
         let declared = plugin.manifest().controllers.iter().enumerate();
+        // One that is gone and comes back waits for the calls that it still has.
+        past.handover.retain(|name, handover| {
+            let is_in_use = handover.is_in_use();
+            if !is_in_use && !declared.clone().any(|(_, declared)| declared.name == *name) {
+                self.host.metrics.forget_controller(plugin.name(), name);
+            }
+            is_in_use
+        });
         let controllers = declared.map(|(index, declared)| {
             let handover = past.handover.entry(declared.name.clone()).or_insert_with(|| {
                 let metrics = self.host.metrics.controller(plugin.name(), &declared.name);
@@ -377,3 +383,6 @@ impl ServingState {
         join_all(self.handover.values().map(|handover| handover.calls())).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

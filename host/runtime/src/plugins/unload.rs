@@ -32,9 +32,7 @@ pub(super) fn tell(
 ) {
     let name = plugin.name();
     host.policies.unregister(name);
-    let controllers =
-        plugin.manifest().controllers.iter().map(|controller| controller.name.clone()).collect::<Vec<_>>();
-    host.metrics.forget(name, &controllers);
+    host.metrics.forget(name);
     host.guards.forget(name);
     let status = host.status.plugin(name);
     // Why it ends is said there already.

@@ -1,36 +1,34 @@
 //! The clock of spans.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Tells the time of day, and goes on evenly in between: no span ends before it began because the machine's clock was set.
+/// Goes on evenly from the time of day at its start, whatever the machine's clock is set to meanwhile: no span ends before
+/// it began, or lasts an hour because the clock was put forward. How far it is off is added when spans are exported.
 #[derive(Debug)]
 pub(super) struct SpanClock {
     base: Instant,
     /// The time of day at `base`, in nanoseconds since 1970.
-    at_base: AtomicU64,
+    at_base: u64,
 }
 
 impl Default for SpanClock {
     fn default() -> Self {
-        let clock = Self { base: Instant::now(), at_base: AtomicU64::new(0) };
-        clock.set();
-        clock
+        Self { base: Instant::now(), at_base: nanoseconds(windlass_world::now()) }
     }
 }
 
 impl SpanClock {
-    /// Takes the machine's time of day. To be called from time to time, as the two drift apart.
-    pub(super) fn set(&self) {
-        let at_base = nanoseconds(windlass_world::now()).saturating_sub(nanoseconds(self.base.elapsed()));
-        self.at_base.store(at_base, Ordering::Relaxed);
+    /// The present, in nanoseconds since 1970 as this clock counts them.
+    pub(super) fn now(&self) -> u64 {
+        self.at_base.saturating_add(nanoseconds(self.base.elapsed()))
     }
 
-    /// The present, in nanoseconds since 1970.
-    pub(super) fn now(&self) -> u64 {
-        self.at_base.load(Ordering::Relaxed).saturating_add(nanoseconds(self.base.elapsed()))
+    /// The nanoseconds by which the machine's time of day is ahead of this clock now.
+    pub(super) fn correction(&self) -> i64 {
+        let (machine, own) = (i128::from(nanoseconds(windlass_world::now())), i128::from(self.now()));
+        i64::try_from(machine - own).unwrap_or_default()
     }
 }
 

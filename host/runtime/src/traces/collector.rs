@@ -9,15 +9,13 @@ use http::{HeaderMap, HeaderValue, Request};
 use http_body_util::Full;
 use serde::Deserialize;
 use windlass_core::egress::HttpTarget;
-use windlass_core::http::{HttpBody, HttpResponse};
+use windlass_core::http::{HttpBody, HttpReason, HttpResponse};
 
 use super::export::{Collect, ExportError, PartialRefusal};
 use super::settings::TraceSettings;
 use crate::egress::tls::Trust;
 use crate::egress::{HttpLimits, post_own};
 
-/// How long one request may take, as OpenTelemetry's own exporters have it.
-const LIMIT: Duration = Duration::from_secs(10);
 /// The most that is told of an answer that refuses, in bytes.
 const MOST_TOLD: usize = 200;
 /// The port on which collectors mostly take gRPC.
@@ -47,9 +45,11 @@ struct OtlpPartialSuccess {
 }
 
 impl HttpCollector {
+    /// `trust`: that of all requests.
     pub(super) fn new(settings: &TraceSettings, trust: Arc<Trust>) -> Self {
         let (target, headers) = (settings.collector.clone(), settings.headers.clone());
-        Self { target, headers, trust, limits: HttpLimits { time: LIMIT, ..HttpLimits::default() } }
+        let trust = settings.trust.clone().unwrap_or(trust);
+        Self { target, headers, trust, limits: HttpLimits { time: settings.timeout, ..HttpLimits::default() } }
     }
 
     fn request(&self, body: Bytes) -> Result<Request<Full<Bytes>>, http::Error> {
@@ -79,9 +79,13 @@ impl Collect for HttpCollector {
     async fn export(&self, request: Bytes) -> Result<PartialRefusal, ExportError> {
         let request = self.request(request).map_err(|error| ExportError::Refused(error.to_string()))?;
         let posted = post_own(&self.target, request, &self.trust, &self.limits).await;
-        let answer = posted.map_err(|error| ExportError::Later {
-            why: self.told(&format!("cannot be reached: {}", error.message)),
-            after: None,
+        let answer = posted.map_err(|error| {
+            if error.reason == HttpReason::TooLarge {
+                // It has answered, and answers the next time as much.
+                return ExportError::Refused(self.told(&format!("answers too much: {}", error.message)));
+            }
+            let why = self.told(&format!("cannot be reached: {}", error.message));
+            ExportError::Later { why, after: None }
         })?;
         read(&answer, |why| self.told(why))
     }
@@ -98,29 +102,86 @@ fn read(answer: &HttpResponse, told: impl Fn(&str) -> String) -> Result<PartialR
                 serde_json::from_str::<OtlpAnswer>(text).unwrap_or_default().partial_success;
             let spans = rejected_spans.as_u64().or_else(|| rejected_spans.as_str()?.parse().ok());
             let spans = spans.unwrap_or_default();
-            let why = told(&format!("has refused {spans} of them: {}", shortened(&error_message)));
+            let why = told(&with_words(&format!("has refused {spans} of a batch"), &error_message));
             Ok(PartialRefusal { spans, why })
         }
         status @ (429 | 502 | 503 | 504) => {
             let is_it = |name: &str| name.eq_ignore_ascii_case(RETRY_AFTER.as_str());
             let after = answer.headers.iter().find(|(name, _)| is_it(name));
             let after = after.and_then(|(_, value)| value.parse().ok()).map(Duration::from_secs);
-            Err(ExportError::Later { why: told(&format!("answers {status}: {}", shortened(text))), after })
+            Err(ExportError::Later { why: told(&with_words(&format!("answers {status}"), text)), after })
         }
-        status => Err(ExportError::Refused(told(&format!("answers {status}: {}", shortened(text))))),
+        status => Err(ExportError::Refused(told(&with_words(&format!("answers {status}"), text)))),
     }
 }
 
-/// The beginning of what a stranger wrote, on one line.
-fn shortened(text: &str) -> String {
+/// `what`, and the beginning of what a stranger wrote of it, if anything, on one line.
+fn with_words(what: &str, text: &str) -> String {
     let line: String = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
     let line = line.trim();
-    line[..line.floor_char_boundary(MOST_TOLD)].to_owned()
+    let line = &line[..line.floor_char_boundary(MOST_TOLD)];
+    if line.is_empty() { what.to_owned() } else { format!("{what}: {line}") }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::egress::tests::{listener, ok, serving, tls_server};
+    use crate::traces::TraceFlags;
+
+    /// The collector at this URL, of whom nobody has said more than these variables.
+    fn collector(url: String, variables: &[(&str, &str)]) -> HttpCollector {
+        let flags = TraceFlags { endpoint: Some(url), sampling: None };
+        let variable = |name: &str| Some(variables.iter().find(|(known, _)| *known == name)?.1.to_owned());
+        let settings = TraceSettings::read(&flags, variable).expect("settings").expect("a collector");
+        HttpCollector::new(&settings, Arc::default())
+    }
+
+    async fn exported(collector: &HttpCollector) -> Result<u64, ExportError> {
+        collector.export(Bytes::from_static(b"{}")).await.map(|refusal| refusal.spans)
+    }
+
+    #[tokio::test]
+    async fn a_collector_behind_tls_is_asked_if_the_variable_names_its_authority() {
+        let (server, authority) = tls_server().await;
+        let file = authority.path().to_str().expect("UTF-8");
+        let url = format!("https://localhost:{}", server.port());
+        let trusting = collector(url.clone(), &[("OTEL_EXPORTER_OTLP_CERTIFICATE", file)]);
+        assert_eq!(exported(&trusting).await, Ok(0), "nothing is refused");
+        let error = exported(&collector(url, &[])).await.expect_err("nobody has said to trust it");
+        assert!(matches!(&error, ExportError::Later { why, .. } if why.contains("no TLS with localhost")), "{error:?}");
+    }
+
+    #[tokio::test]
+    async fn a_request_says_what_it_is_and_who_may_send_it() {
+        let (server, mut told) = serving(ok("{}")).await;
+        let headers = ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20abc,user-agent=me");
+        let url = format!("http://{server}/otlp?team=a");
+        assert_eq!(exported(&collector(url, &[headers])).await, Ok(0));
+        let request = told.recv().await.expect("it was asked");
+        assert!(request.starts_with("POST /otlp/v1/traces?team=a HTTP/1.1\r\n"), "{request}");
+        for line in
+            ["content-type: application/json", "authorization: Bearer abc", "user-agent: me", "connection: close"]
+        {
+            assert_eq!(request.matches(&format!("{line}\r\n")).count(), 1, "{line} in {request}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_collector_that_does_not_answer_is_given_the_time_that_the_variable_says() {
+        // It takes the connection, and nobody reads.
+        let silent = listener().await;
+        let url = format!("http://{}", silent.local_addr().expect("bound"));
+        let error = exported(&collector(url, &[("OTEL_EXPORTER_OTLP_TIMEOUT", "50")])).await.expect_err("no answer");
+        assert!(matches!(&error, ExportError::Later { why, .. } if why.contains("50ms")), "{error:?}");
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_end_is_not_asked_for_again() {
+        let (server, _told) = serving(ok(&"x".repeat(2 << 20))).await;
+        let error = exported(&collector(format!("http://{server}"), &[])).await.expect_err("too much");
+        assert!(matches!(&error, ExportError::Refused(why) if why.contains("too much")), "{error:?}");
+    }
 
     fn answered(status: u16, headers: &[(&str, &str)], body: &str) -> Result<PartialRefusal, ExportError> {
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -139,6 +200,7 @@ mod tests {
         let why = "answers 503: busy".to_owned();
         assert_eq!(later, Err(ExportError::Later { why, after: Some(Duration::from_secs(7)) }));
         assert_eq!(answered(404, &[], "no"), Err(ExportError::Refused("answers 404: no".to_owned())));
+        assert_eq!(answered(413, &[], ""), Err(ExportError::Refused("answers 413".to_owned())));
         assert!(matches!(answered(302, &[], ""), Err(ExportError::Refused(_))), "nobody is followed");
     }
 }

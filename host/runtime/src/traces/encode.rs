@@ -3,8 +3,8 @@
 use serde::{Serialize, Serializer};
 use windlass_core::trace::{EndedSpan, SpanKind, SpanValue};
 
-/// The longest text of one attribute or error, in bytes.
-const MOST_TEXT: usize = 2 << 10;
+/// The longest text of one attribute, name or error, in bytes.
+pub(super) const MOST_TEXT: usize = 2 << 10;
 
 /// Writes requests that all have the same resource.
 #[derive(Debug)]
@@ -17,15 +17,15 @@ impl Encoder {
         Self { resource }
     }
 
-    /// An `ExportTraceServiceRequest`.
-    pub(super) fn request(&self, spans: &[EndedSpan]) -> Vec<u8> {
+    /// An `ExportTraceServiceRequest`. `correction`: the nanoseconds by which the spans' clock is behind.
+    pub(super) fn request(&self, spans: &[EndedSpan], correction: i64) -> Vec<u8> {
         let attributes = self.resource.iter().map(|(key, value)| OtlpAttribute { key, value: OtlpValue::text(value) });
         let request = OtlpRequest {
             resource_spans: [OtlpResourceSpans {
                 resource: OtlpResource { attributes: attributes.collect() },
                 scope_spans: [OtlpScopeSpans {
                     scope: OtlpScope { name: "windlass", version: env!("CARGO_PKG_VERSION") },
-                    spans: spans.iter().map(OtlpSpan::of).collect(),
+                    spans: spans.iter().map(|span| OtlpSpan::of(span, correction)).collect(),
                 }],
             }],
         };
@@ -106,19 +106,19 @@ struct OtlpStatus<'a> {
 }
 
 impl<'a> OtlpSpan<'a> {
-    fn of(span: &'a EndedSpan) -> Self {
+    fn of(span: &'a EndedSpan, correction: i64) -> Self {
         let hexadecimal = |id: u64| format!("{id:016x}");
         Self {
             trace_id: &span.trace_id,
             span_id: hexadecimal(span.id),
             parent_span_id: span.parent.map(hexadecimal),
-            name: &span.name,
+            name: cut(&span.name),
             kind: match span.kind {
                 SpanKind::Internal => 1,
                 SpanKind::Client => 3,
             },
-            start_time_unix_nano: span.start,
-            end_time_unix_nano: span.end,
+            start_time_unix_nano: span.start.saturating_add_signed(correction),
+            end_time_unix_nano: span.end.saturating_add_signed(correction),
             attributes: span.attributes.iter().map(|(key, value)| OtlpAttribute { key, value: value.into() }).collect(),
             status: OtlpStatus { code: span.error.is_some().then_some(2), message: span.error.as_deref().map(cut) },
         }
@@ -164,8 +164,8 @@ mod tests {
             parent: Some(1),
             name: "patch deployments.apps".into(),
             kind: SpanKind::Client,
-            start: 1_795_000_000_000_000_001,
-            end: 1_795_000_000_000_000_002,
+            start: 1_795_000_000_000_001_001,
+            end: 1_795_000_000_000_001_002,
             attributes: vec![],
             error: Some("no".to_owned()),
         };
@@ -174,7 +174,7 @@ mod tests {
         span.set("windlass.cpu_seconds", 0.5);
         let root = EndedSpan { parent: None, error: None, kind: SpanKind::Internal, ..span.clone() };
         let encoder = Encoder::new(vec![("service.name".to_owned(), "windlass".to_owned())]);
-        let request: Value = serde_json::from_slice(&encoder.request(&[span, root])).expect("JSON");
+        let request: Value = serde_json::from_slice(&encoder.request(&[span, root], -1_000)).expect("JSON");
         let resource = &request["resourceSpans"][0];
         let name = json!([{"key": "service.name", "value": {"stringValue": "windlass"}}]);
         assert_eq!(resource["resource"]["attributes"], name);

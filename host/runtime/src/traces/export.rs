@@ -22,6 +22,9 @@ const DELAY: Duration = Duration::from_secs(1);
 /// The pauses between two attempts.
 const PAUSES: RetryPolicy = RetryPolicy::doubling(Duration::from_secs(1), LONGEST).jitter(0.5, 1.0);
 const LONGEST: Duration = Duration::from_secs(30);
+/// How long a batch is tried. What comes later is worth more by then, and one that never gets through, as when something on the
+/// way breaks it off for its size, must not hold up the others.
+const GIVES_UP: Duration = Duration::from_mins(5);
 
 /// A collector of traces, or a test's stand-in for one.
 pub(super) trait Collect: Send + Sync + 'static {
@@ -52,16 +55,17 @@ pub(super) struct Exporter<C> {
     pub(super) encoder: Encoder,
     pub(super) clock: Arc<SpanClock>,
     pub(super) totals: Arc<SpanTotals>,
-    /// That spans are not taken has been said.
-    pub(super) told: bool,
+    /// That no spans are taken has been said, and not that they are again.
+    pub(super) is_away: bool,
+    /// That spans were refused has been said.
+    pub(super) told_refusal: bool,
 }
 
 impl<C: Collect> Exporter<C> {
     /// Exports what comes until `stop`, and then what is left, each batch once.
     pub(super) async fn run(mut self, stop: &CancellationToken) {
         while let Some(batch) = self.next_batch(stop).await {
-            self.clock.set();
-            let request = Bytes::from(self.encoder.request(&batch));
+            let request = Bytes::from(self.encoder.request(&batch, self.clock.correction()));
             self.export(request, batch.len() as u64, stop).await;
         }
     }
@@ -89,9 +93,10 @@ impl<C: Collect> Exporter<C> {
         (!batch.is_empty()).then_some(batch)
     }
 
-    /// Exports a request with so many spans, however long it takes.
+    /// Exports a request with so many spans, or gives it up.
     async fn export(&mut self, request: Bytes, spans: u64, stop: &CancellationToken) {
         let mut pauses = PAUSES.begin();
+        let until = Instant::now() + GIVES_UP;
         loop {
             // The last attempt is one that began after the stop.
             let is_last = stop.is_cancelled();
@@ -99,44 +104,59 @@ impl<C: Collect> Exporter<C> {
                 Ok(PartialRefusal { spans: rejected, why }) => {
                     let rejected = rejected.min(spans);
                     self.totals.exported.fetch_add(spans - rejected, Ordering::Relaxed);
-                    return self.taken(rejected, &why);
+                    self.totals.dropped.fetch_add(rejected, Ordering::Relaxed);
+                    if rejected > 0 {
+                        self.refused(&why);
+                    }
+                    return self.is_back();
                 }
                 Err(ExportError::Refused(why)) => {
                     self.totals.dropped.fetch_add(spans, Ordering::Relaxed);
-                    return self.tell(&why, "they are dropped");
+                    return self.refused(&why);
                 }
                 Err(ExportError::Later { why, after }) => {
-                    self.tell(&why, "they wait, and are dropped when too many do");
-                    if is_last {
+                    self.waits(&why);
+                    let pause = pauses.pause(windlass_world::random()).max(after.unwrap_or_default().min(GIVES_UP));
+                    if !is_last {
+                        stop.run_until_cancelled(sleep(pause)).await;
+                    }
+                    if is_last || (Instant::now() >= until && !stop.is_cancelled()) {
                         self.totals.dropped.fetch_add(spans, Ordering::Relaxed);
                         return;
                     }
-                    let pause = pauses.pause(windlass_world::random());
-                    let pause = pause.max(after.unwrap_or_default().min(LONGEST));
-                    stop.run_until_cancelled(sleep(pause)).await;
                 }
             }
         }
     }
 
-    fn taken(&mut self, rejected: u64, why: &str) {
-        if rejected > 0 {
-            self.totals.dropped.fetch_add(rejected, Ordering::Relaxed);
-            return self.tell(why, "it has taken the others");
-        }
-        if std::mem::take(&mut self.told) {
+    /// The collector takes spans.
+    fn is_back(&mut self) {
+        if std::mem::take(&mut self.is_away) {
             let dropped = self.totals.dropped.load(Ordering::Relaxed);
             tracing::info!(dropped, "the collector takes spans again");
         }
     }
 
-    /// Tells once that spans are not taken, until they are again.
-    fn tell(&mut self, why: &str, follows: &str) {
-        if std::mem::replace(&mut self.told, true) {
+    /// Tells once that the collector takes no spans, until it does again.
+    fn waits(&mut self, why: &str) {
+        if std::mem::replace(&mut self.is_away, true) {
             tracing::debug!("the collector takes no spans, still: {why}");
         } else {
             tracing::warn!(
-                "the collector takes no spans: {why}. {follows}; calls go on as ever, and the log says when it takes them again"
+                "the collector takes no spans: {why}. They wait, and are dropped after {GIVES_UP:?} or when too many do; calls \
+                 go on as ever, and the log says when it takes them again"
+            );
+        }
+    }
+
+    /// Tells once that the collector has refused spans: it may refuse some of each batch.
+    fn refused(&mut self, why: &str) {
+        if std::mem::replace(&mut self.told_refusal, true) {
+            tracing::debug!("the collector refuses spans, still: {why}");
+        } else {
+            tracing::warn!(
+                "the collector refuses spans: {why}. They are dropped; calls go on as ever. windlass_spans_dropped_total counts \
+                 them, and the log does not say this again"
             );
         }
     }

@@ -13,19 +13,21 @@ mod settings;
 pub(crate) mod tests;
 mod totals;
 
-use std::sync::atomic::Ordering;
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use windlass_core::trace::{CallTrace, EndedSpan, OpenSpan, SpanSink};
+use windlass_core::deceptive;
+use windlass_core::trace::{CallTrace, EndedSpan, OpenSpan, SpanSink, SpanValue};
 
 use self::clock::SpanClock;
 use self::collector::HttpCollector;
-use self::encode::Encoder;
+use self::encode::{Encoder, MOST_TEXT};
 use self::export::{Collect, Exporter};
 pub(crate) use self::sampling::Sampling;
 pub use self::settings::{TraceFlags, TraceSettings, TraceSettingsError};
@@ -54,6 +56,8 @@ struct TracerInner {
     clock: Arc<SpanClock>,
     queue: mpsc::Sender<EndedSpan>,
     totals: Arc<SpanTotals>,
+    /// That the queue was full has been said.
+    told_full: AtomicBool,
     api_server: (String, u16),
     /// Ends the task. None: it was ended.
     exporting: Mutex<Option<(CancellationToken, JoinHandle<()>)>>,
@@ -88,8 +92,15 @@ impl Tracer {
         let (clock, totals) = (Arc::new(SpanClock::default()), Arc::new(SpanTotals::default()));
         let stop = CancellationToken::new();
         let encoder = Encoder::new(settings.resource(replica));
-        let exporter =
-            Exporter { spans, collector, encoder, clock: clock.clone(), totals: totals.clone(), told: false };
+        let exporter = Exporter {
+            spans,
+            collector,
+            encoder,
+            clock: clock.clone(),
+            totals: totals.clone(),
+            is_away: false,
+            told_refusal: false,
+        };
         let (until, panics) = (stop.clone(), panics.clone());
         let task = tokio::spawn(async move {
             caught("traces", &panics, exporter.run(&until)).await;
@@ -99,6 +110,7 @@ impl Tracer {
             clock,
             queue,
             totals,
+            told_full: AtomicBool::new(false),
             api_server: address_of(server),
             exporting: Mutex::new(Some((stop, task))),
         }))
@@ -152,14 +164,45 @@ impl SpanSink for TracerInner {
         (&self.api_server.0, self.api_server.1)
     }
 
-    fn take(&self, span: EndedSpan) {
+    fn take(&self, mut span: EndedSpan) {
+        tame(&mut span);
         self.totals.ended.fetch_add(1, Ordering::Relaxed);
-        if self.queue.try_send(span).is_err() && self.totals.dropped.fetch_add(1, Ordering::Relaxed) == 0 {
+        let Err(rest) = self.queue.try_send(span) else { return };
+        self.totals.dropped.fetch_add(1, Ordering::Relaxed);
+        // Else the task has ended, and that has been told.
+        if matches!(rest, TrySendError::Full(_)) && !self.told_full.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 "spans are dropped, as more than {QUEUE} wait to be exported: sample fewer calls (--trace-sampling), or see why \
                  the collector is slow. windlass_spans_dropped_total counts them, and the log does not say this again"
             );
         }
+    }
+
+    fn left_out(&self) {
+        self.totals.ended.fetch_add(1, Ordering::Relaxed);
+        self.totals.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Cuts long texts, since thousands of spans may wait, and escapes in them what deceives a reader: they may be a plugin's.
+fn tame(span: &mut EndedSpan) {
+    let texts = span.attributes.iter_mut().filter_map(|(_, value)| match value {
+        SpanValue::Text(text) => Some(text),
+        SpanValue::Whole(_) | SpanValue::Number(_) => None,
+    });
+    for text in texts.chain(&mut span.error) {
+        shorten(text);
+        if let Cow::Owned(escaped) = deceptive::escape(text) {
+            *text = escaped;
+            shorten(text);
+        }
+    }
+}
+
+fn shorten(text: &mut String) {
+    if text.len() > MOST_TEXT {
+        text.truncate(text.floor_char_boundary(MOST_TEXT));
+        text.shrink_to_fit();
     }
 }
 

@@ -1,17 +1,23 @@
 //! The settings of traces: from flags, and from the variables that OpenTelemetry's SDKs read.
 
 use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::percent_decode_str;
 use windlass_core::egress::HttpTarget;
 
 use super::Sampling;
+use crate::egress::tls::{Trust, TrustError};
 
 /// The path of traces below a collector's URL.
 const PATH: &str = "/v1/traces";
 /// Headers that the host sets itself.
 const OWN: [&str; 5] = ["host", "connection", "content-length", "content-type", "transfer-encoding"];
+/// How long one request may take, as OpenTelemetry's own exporters have it.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The flags about traces.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +34,10 @@ pub struct TraceSettings {
     pub(super) collector: HttpTarget,
     /// They may hold credentials.
     pub(super) headers: HeaderMap,
+    /// How long one request may take.
+    pub(super) timeout: Duration,
+    /// The authorities of the collector. None: those that all requests trust.
+    pub(super) trust: Option<Arc<Trust>>,
     pub(super) sampling: Sampling,
     /// The operator's, first; then the host's own.
     attributes: Vec<(String, String)>,
@@ -43,17 +53,13 @@ impl fmt::Debug for TraceSettings {
 }
 
 /// Why traces cannot be exported as they are to be.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum TraceSettingsError {
-    /// The collector's URL is none.
-    #[error(
-        "{name} {value:?} is no URL of a collector: {problem}. It is like http://collector.example:4318, for OTLP over HTTP"
-    )]
+    /// The collector's URL is none. It is not told: it may hold credentials.
+    #[error("{name} is no URL of a collector: {problem}. It is like http://collector.example:4318, for OTLP over HTTP")]
     Endpoint {
         /// Where it was said.
         name: &'static str,
-        /// The value.
-        value: String,
         /// The problem.
         problem: String,
     },
@@ -68,26 +74,40 @@ pub enum TraceSettingsError {
         /// Its value.
         value: String,
     },
-    /// A list of keys and values is none. Its values are not told: they may hold credentials.
+    /// A list of keys and values is none. Its parts are not told: they may hold credentials.
     #[error(
-        "{name} has a part {part:?} that is not like KEY=VALUE: parts are separated by commas, and values are percent-encoded"
+        "part {part} of {name} is not like KEY=VALUE: parts are separated by commas, and values are percent-encoded, so that \
+         a comma in a value is %2C"
     )]
     Pair {
         /// The variable.
         name: &'static str,
-        /// The part up to its first `=`.
-        part: String,
+        /// Which part, from 1.
+        part: usize,
     },
     /// A header cannot be sent.
-    #[error("{name} has a header {header:?} that cannot be sent: {problem}")]
+    #[error("part {part} of {name} is a header that cannot be sent: {problem}")]
     Header {
         /// The variable.
         name: &'static str,
-        /// The header's name.
-        header: String,
+        /// Which part, from 1.
+        part: usize,
         /// The problem.
-        problem: &'static str,
+        problem: String,
     },
+    /// The limit of a request is none.
+    #[error(
+        "{name} {value:?} is not how long a request to the collector may take: it is a number of milliseconds above 0"
+    )]
+    Timeout {
+        /// The variable.
+        name: &'static str,
+        /// The value.
+        value: String,
+    },
+    /// The collector's authorities cannot be read.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
     /// The sampler is unknown.
     #[error(
         "OTEL_TRACES_SAMPLER {0:?} is none that the host has: it has always_on, always_off and traceidratio, and the same with \
@@ -116,21 +136,25 @@ impl TraceSettings {
         variable: impl Fn(&'static str) -> Option<String>,
     ) -> Result<Option<Self>, TraceSettingsError> {
         // As OpenTelemetry has it, an empty variable is one that is not set.
-        let variable = |name| variable(name).filter(|value| !value.trim().is_empty());
+        let variable = |name| variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
         let Some(collector) = collector(flags, &variable)? else { return Ok(None) };
         let protocol = first(&variable, ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"]);
         if let Some((name, value)) = protocol
-            && !matches!(value.as_str(), "http/json" | "http/protobuf")
+            && !matches!(&*value.to_ascii_lowercase(), "http/json" | "http/protobuf")
         {
             return Err(TraceSettingsError::Protocol { name, value });
         }
         let headers = first(&variable, ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"]);
         let headers = headers.map_or_else(|| Ok(HeaderMap::new()), |(name, text)| read_headers(name, &text))?;
+        let timeout = first(&variable, ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"]);
+        let timeout = timeout.map_or(Ok(TIMEOUT), |(name, value)| read_timeout(name, value))?;
+        let trust = first(&variable, ["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"]);
+        let trust = trust.map(|(name, file)| Trust::named(Path::new(&file), name).map(Arc::new)).transpose()?;
         let sampling = match flags.sampling {
             Some(share) => share_of("--trace-sampling", share.to_string())?,
             None => sampler(&variable)?,
         };
-        Ok(Some(Self { collector, headers, sampling, attributes: attributes(&variable)? }))
+        Ok(Some(Self { collector, headers, timeout, trust, sampling, attributes: attributes(&variable)? }))
     }
 
     /// The resource's attributes, for the process `replica`.
@@ -169,7 +193,7 @@ fn collector(
     let flag = flags.endpoint.clone().filter(|url| !url.trim().is_empty()).map(|url| ("--otlp-endpoint", url));
     let is_off = || {
         variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"))
-            || variable("OTEL_TRACES_EXPORTER").is_some_and(|value| value == "none")
+            || variable("OTEL_TRACES_EXPORTER").is_some_and(|value| value.eq_ignore_ascii_case("none"))
     };
     let Some((name, value)) =
         flag.or_else(|| first(variable, [OF_TRACES, "OTEL_EXPORTER_OTLP_ENDPOINT"]).filter(|_| !is_off()))
@@ -178,49 +202,57 @@ fn collector(
     };
     let mut target = match HttpTarget::parse(value.trim()) {
         Ok(target) => target,
-        Err(error) => return Err(TraceSettingsError::Endpoint { name, value, problem: error.to_string() }),
+        Err(error) => return Err(TraceSettingsError::Endpoint { name, problem: error.to_string() }),
     };
-    let is_whole = name == OF_TRACES || target.path_and_query.ends_with(PATH);
+    let (path, query) =
+        target.path_and_query.split_at(target.path_and_query.find('?').unwrap_or(target.path_and_query.len()));
+    let is_whole = name == OF_TRACES || path.ends_with(PATH);
     if !is_whole {
-        target.path_and_query = format!("{}{PATH}", target.path_and_query.trim_end_matches('/'));
+        target.path_and_query = format!("{}{PATH}{query}", path.trim_end_matches('/'));
     }
     Ok(Some(target))
 }
 
-/// `a=b,c=d`, with percent-encoded values.
-fn pairs(name: &'static str, text: &str) -> Result<Vec<(String, String)>, TraceSettingsError> {
-    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-    let read = |part: &str| {
-        let pair = part.split_once('=').filter(|(key, _)| !key.trim().is_empty());
-        let (key, value) = pair.ok_or_else(|| {
-            let part = part.split('=').next().unwrap_or_default().to_owned();
-            TraceSettingsError::Pair { name, part }
-        })?;
-        Ok((key.trim().to_owned(), percent_decode_str(value.trim()).decode_utf8_lossy().into_owned()))
+/// `a=b,c=d`, with percent-encoded values; each pair with which part it is, from 1.
+fn pairs(name: &'static str, text: &str) -> Result<Vec<(usize, String, String)>, TraceSettingsError> {
+    let parts = (1..).zip(text.split(',').map(str::trim)).filter(|(_, part)| !part.is_empty());
+    let read = |(part, text): (usize, &str)| {
+        let pair = text.split_once('=').filter(|(key, _)| !key.trim().is_empty());
+        let (key, value) = pair.ok_or(TraceSettingsError::Pair { name, part })?;
+        Ok((part, key.trim().to_owned(), percent_decode_str(value.trim()).decode_utf8_lossy().into_owned()))
     };
     parts.map(read).collect()
 }
 
 fn read_headers(name: &'static str, text: &str) -> Result<HeaderMap, TraceSettingsError> {
     let mut headers = HeaderMap::new();
-    for (header, value) in pairs(name, text)? {
-        let problem = |problem| TraceSettingsError::Header { name, header: header.clone(), problem };
-        let named = HeaderName::try_from(&header).map_err(|_| problem("its name is none"))?;
+    for (part, header, value) in pairs(name, text)? {
+        let problem = |problem: String| TraceSettingsError::Header { name, part, problem };
+        // What is no name is not told: `authorization: Bearer abc==` has a `=`, too.
+        let named = HeaderName::try_from(&header).map_err(|_| problem("its name is none".to_owned()))?;
         if OWN.contains(&named.as_str()) {
-            return Err(problem("it is the host's to set"));
+            return Err(problem(format!("{named} is the host's to set")));
         }
-        let mut value = HeaderValue::try_from(value).map_err(|_| problem("its value holds what a header cannot"))?;
+        let mut value = HeaderValue::try_from(value)
+            .map_err(|_| problem(format!("the value of {named} holds what a header cannot")))?;
         value.set_sensitive(true);
-        headers.append(named, value);
+        // Of two with one name the last counts, as in OpenTelemetry's SDKs; and it may replace what the host says of itself.
+        headers.insert(named, value);
     }
     Ok(headers)
+}
+
+fn read_timeout(name: &'static str, value: String) -> Result<Duration, TraceSettingsError> {
+    let milliseconds = value.parse().ok().filter(|milliseconds| *milliseconds > 0);
+    milliseconds.map(Duration::from_millis).ok_or(TraceSettingsError::Timeout { name, value })
 }
 
 /// No call of the host's has a parent, so `parentbased_` says nothing.
 fn sampler(variable: &impl Fn(&'static str) -> Option<String>) -> Result<Sampling, TraceSettingsError> {
     const SHARE: &str = "OTEL_TRACES_SAMPLER_ARG";
     let Some(sampler) = variable("OTEL_TRACES_SAMPLER") else { return Ok(Sampling::ALL) };
-    match sampler.strip_prefix("parentbased_").unwrap_or(&sampler) {
+    let named = sampler.to_ascii_lowercase();
+    match named.strip_prefix("parentbased_").unwrap_or(&named) {
         "always_on" => Ok(Sampling::ALL),
         "always_off" => Ok(Sampling::NONE),
         "traceidratio" => variable(SHARE).map_or(Ok(Sampling::ALL), |share| share_of(SHARE, share)),
@@ -235,7 +267,13 @@ fn share_of(name: &'static str, value: String) -> Result<Sampling, TraceSettings
 
 fn attributes(variable: &impl Fn(&'static str) -> Option<String>) -> Result<Vec<(String, String)>, TraceSettingsError> {
     const ALL: &str = "OTEL_RESOURCE_ATTRIBUTES";
-    let mut all = variable(ALL).map_or_else(|| Ok(Vec::new()), |text| pairs(ALL, &text))?;
+    let said = variable(ALL).map_or_else(|| Ok(Vec::new()), |text| pairs(ALL, &text))?;
+    let mut all: Vec<(String, String)> = Vec::new();
+    for (_, name, value) in said {
+        // No resource has two of one name.
+        all.retain(|(known, _)| *known != name);
+        all.push((name, value));
+    }
     if let Some(service) = variable("OTEL_SERVICE_NAME") {
         all.retain(|(name, _)| name != "service.name");
         all.push(("service.name".to_owned(), service));
@@ -249,101 +287,4 @@ fn attributes(variable: &impl Fn(&'static str) -> Option<String>) -> Result<Vec<
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(endpoint: Option<&str>, variables: &[(&str, &str)]) -> Result<Option<TraceSettings>, TraceSettingsError> {
-        let flags = TraceFlags { endpoint: endpoint.map(str::to_owned), sampling: None };
-        let find = |name: &str| variables.iter().find(|(known, _)| *known == name);
-        TraceSettings::read(&flags, |name| find(name).map(|(_, value)| (*value).to_owned()))
-    }
-
-    fn url(settings: Result<Option<TraceSettings>, TraceSettingsError>) -> Option<String> {
-        let target = settings.expect("settings")?.collector;
-        Some(format!("{target}{}", target.path_and_query))
-    }
-
-    fn refusal(variables: &[(&str, &str)]) -> String {
-        read(Some("http://c:4318"), variables).expect_err("it is wrong").to_string()
-    }
-
-    #[test]
-    fn traces_are_exported_only_where_a_collector_is_named() {
-        let (general, own) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT");
-        assert_eq!(url(read(None, &[(general, " ")])), None);
-        assert_eq!(url(read(None, &[(general, "http://c:4318")])).as_deref(), Some("http://c:4318/v1/traces"));
-        assert_eq!(url(read(None, &[(own, "http://c/x"), (general, "http://d")])).as_deref(), Some("http://c/x"));
-        for off in [("OTEL_SDK_DISABLED", "true"), ("OTEL_TRACES_EXPORTER", "none")] {
-            assert_eq!(url(read(None, &[(general, "http://c:4318"), off])), None, "{off:?}");
-            assert!(url(read(Some("http://c"), &[off])).is_some(), "a flag is meant for this host");
-        }
-        for (flag, whole) in [
-            ("https://c/otlp/", "https://c/otlp/v1/traces"),
-            ("http://[::1]:4318/v1/traces", "http://[::1]:4318/v1/traces"),
-        ] {
-            assert_eq!(url(read(Some(flag), &[(general, "http://other")])).as_deref(), Some(whole));
-        }
-    }
-
-    #[test]
-    fn a_wrong_value_is_refused_with_its_place_and_what_to_do() {
-        for wrong in ["collector:4318", "grpc://c", "http://", "http://me@c", "http://c:0"] {
-            let error = read(Some(wrong), &[]).expect_err(wrong).to_string();
-            assert!(error.contains("--otlp-endpoint") && error.contains("http://collector.example:4318"), "{error}");
-        }
-        for (variable, value, words) in [
-            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "http/json"),
-            ("OTEL_EXPORTER_OTLP_HEADERS", "authorization", "KEY=VALUE"),
-            ("OTEL_EXPORTER_OTLP_HEADERS", "a b=c", "its name is none"),
-            ("OTEL_EXPORTER_OTLP_HEADERS", "host=c", "the host's to set"),
-            ("OTEL_EXPORTER_OTLP_HEADERS", "a=b%0A", "its value holds"),
-            ("OTEL_TRACES_SAMPLER", "jaeger_remote", "traceidratio"),
-            ("OTEL_RESOURCE_ATTRIBUTES", "=a", "KEY=VALUE"),
-        ] {
-            let error = refusal(&[(variable, value)]);
-            assert!(error.contains(variable) && error.contains(words), "{error}");
-        }
-        let error = refusal(&[("OTEL_TRACES_SAMPLER", "traceidratio"), ("OTEL_TRACES_SAMPLER_ARG", "2")]);
-        assert!(error.contains("OTEL_TRACES_SAMPLER_ARG") && error.contains("from 0 to 1"), "{error}");
-        let secret = refusal(&[("OTEL_EXPORTER_OTLP_HEADERS", "=secret")]);
-        assert!(!secret.contains("secret"), "{secret}");
-    }
-
-    #[test]
-    fn the_usual_variables_are_read() {
-        let settings = read(
-            Some("http://c"),
-            &[
-                ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Basic%20abc, x-scope = prod"),
-                ("OTEL_SERVICE_NAME", "operators"),
-                ("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=prod,service.name=other"),
-                ("OTEL_TRACES_SAMPLER", "parentbased_always_off"),
-                ("POD_NAMESPACE", "windlass"),
-            ],
-        );
-        let settings = settings.expect("settings").expect("a collector");
-        assert_eq!(settings.headers["authorization"], "Basic abc");
-        assert_eq!(settings.headers["x-scope"], "prod");
-        assert_eq!(settings.sampling, Sampling::NONE);
-        let resource = settings.resource("host-1");
-        for (name, value) in [
-            ("service.name", "operators"),
-            ("service.instance.id", "host-1"),
-            ("deployment.environment.name", "prod"),
-            ("k8s.namespace.name", "windlass"),
-        ] {
-            let said: Vec<_> = resource.iter().filter(|(known, _)| known == name).map(|(_, value)| value).collect();
-            assert_eq!(said, [value], "{name}");
-        }
-        let shown = format!("{settings:?}");
-        assert!(!shown.contains("abc"), "{shown}");
-    }
-
-    #[test]
-    fn the_flag_wins_over_the_sampler_of_the_environment() {
-        let flags = TraceFlags { endpoint: Some("http://c".to_owned()), sampling: Some(1.0) };
-        let off = |name: &str| (name == "OTEL_TRACES_SAMPLER").then(|| "always_off".to_owned());
-        let settings = TraceSettings::read(&flags, off).expect("settings").expect("a collector");
-        assert_eq!(settings.sampling, Sampling::ALL);
-    }
-}
+mod tests;

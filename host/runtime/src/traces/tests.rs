@@ -4,6 +4,7 @@ use std::future::pending;
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use windlass_core::trace::MOST_SPANS;
 
 use super::export::{BATCH, ExportError, PartialRefusal};
 use super::*;
@@ -104,6 +105,50 @@ async fn what_a_collector_refuses_is_counted_and_not_tried_again() {
     tracer.end().await;
     assert_eq!(totals(&tracer), (1, 3));
     assert!(heard.recv().await.is_none(), "each was sent once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_never_gets_through_is_given_up_when_the_pause_that_was_asked_for_is_over() {
+    let asked = ExportError::Later { why: "is busy".to_owned(), after: Some(Duration::from_hours(1)) };
+    let (tracer, mut heard) = start(false, [Err(asked)]);
+    end_spans(&tracer, 1);
+    assert_eq!(heard.recv().await.as_ref().map(spans), Some(1));
+    let began = tokio::time::Instant::now();
+    end_spans(&tracer, 2);
+    assert_eq!(heard.recv().await.as_ref().map(spans), Some(2), "the first one holds up no other");
+    assert!(began.elapsed() >= Duration::from_mins(5), "{:?}", began.elapsed());
+    tracer.end().await;
+    assert_eq!(totals(&tracer), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_text_of_a_span_is_tamed_before_it_waits() {
+    let (tracer, mut heard) = start(false, []);
+    let mut root = tracer.root(&trace_text(1), tracer.now());
+    root.describe(|span| span.set("windlass.object.name", "ü".repeat(1 << 20)));
+    root.fail(|| "x".repeat(1 << 20));
+    root.describe(|span| span.set("windlass.key", "prod/\u{202e}shop\u{1b}[2J"));
+    drop(root);
+    let request = heard.recv().await.expect("a batch");
+    let span = &request["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
+    let texts = [&span["status"]["message"], &span["attributes"][0]["value"]["stringValue"]];
+    assert_eq!(texts.map(|text| text.as_str().map(str::len)), [Some(MOST_TEXT); 2]);
+    assert_eq!(span["attributes"][1]["value"]["stringValue"], "prod/\\u{202e}shop\\u{1b}[2J");
+}
+
+#[tokio::test(start_paused = true)]
+async fn spans_that_a_call_has_too_many_of_are_counted_as_dropped() {
+    let (tracer, mut heard) = start(false, []);
+    let root = tracer.root(&trace_text(1), tracer.now());
+    for _ in 0..MOST_SPANS + 5 {
+        root.trace().span("live.get").ends(|_| {});
+    }
+    drop(root);
+    for _ in 0..2 {
+        heard.recv().await.expect("a batch");
+    }
+    tracer.end().await;
+    assert_eq!(totals(&tracer), (u64::from(MOST_SPANS) + 1, 5));
 }
 
 #[tokio::test(start_paused = true)]

@@ -39,7 +39,7 @@ impl Collector for ExportedSpans {
         let exported = [(vec![], totals.exported.load(Ordering::Relaxed))];
         counters(&mut encoder, "windlass_spans_exported", "Spans that the collector has taken", exported)?;
         let dropped = [(vec![], totals.dropped.load(Ordering::Relaxed))];
-        let help = "Spans that were dropped, as too many waited or the collector refused them";
+        let help = "Spans that were dropped, as there were too many or the collector did not take them";
         counters(&mut encoder, "windlass_spans_dropped", help, dropped)
     }
 }

@@ -42,7 +42,7 @@ pub(super) fn begin(headers: &RequestHeaders, method: &Method, uri: &str) -> Ope
 
 /// Notes how the request ended. `code` finds the status of a success, which is 200 where nobody knows better.
 pub(super) fn end<T>(span: &mut OpenSpan, result: &Result<T, RequestError>, code: impl FnOnce(&T) -> Option<u16>) {
-    span.describe(|span| {
+    span.ends(|span| {
         let code = match result {
             Ok(answer) => Some(code(answer).unwrap_or(200)),
             Err(error) => error.code(),

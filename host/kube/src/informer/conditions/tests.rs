@@ -36,6 +36,7 @@ fn conditions_are_read_by_type_whatever_else_a_status_has() {
 fn a_status_of_another_shape_has_no_conditions_and_is_no_error() {
     for status in [
         "null",
+        r#"{"conditions":[{"type":"Re\u202eady","status":"True"},{"type":"Re\nady","status":"True"}]}"#,
         r#""conditions""#,
         r#"["conditions"]"#,
         r#"[[{"type":"Ready","status":"True"}],"conditions"]"#,

@@ -39,6 +39,26 @@ impl Counters {
         meant.filter_map(|labels| Some(self.family.get(labels)?.get())).sum()
     }
 
+    /// The values that those of `plugin` have for the label `name`.
+    pub(super) fn values(&self, plugin: &str, name: &str) -> BTreeSet<String> {
+        let of_plugins = self.of_plugins();
+        let labels = of_plugins.get(plugin).into_iter().flatten().flatten();
+        labels.filter(|(label, _)| *label == name).map(|(_, value)| value.clone()).collect()
+    }
+
+    /// Those of `plugin` that have this label are not shown any more.
+    pub(super) fn forget_those(&self, plugin: &str, (name, value): (&str, &str)) {
+        let mut of_plugins = self.of_plugins();
+        let Some(own) = of_plugins.get_mut(plugin) else { return };
+        own.retain(|labels| {
+            let is_meant = labels.iter().any(|(label, it)| *label == name && it == value);
+            if is_meant {
+                self.family.remove(labels);
+            }
+            !is_meant
+        });
+    }
+
     /// Those of `plugin` are not shown any more.
     pub(super) fn forget(&self, plugin: &str) {
         for labels in self.of_plugins().remove(plugin).unwrap_or_default() {

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
+use windlass_core::deceptive::is_deceptive;
 use windlass_core::ports::{CallContext, MetricChange, Metrics};
 use windlass_wasm::manifest::{Metric, MetricType as Declared};
 
@@ -48,7 +49,9 @@ impl Misfit {
         match self {
             Self::Undeclared => "its manifest declares no metric of this name, or its name is taken",
             Self::OtherType => "its manifest declares it with another type",
-            Self::Labels => "its labels are not those that its manifest declares, or a value of one is too long",
+            Self::Labels => {
+                "its labels are not those that its manifest declares, or a value of one is too long or holds a control character"
+            }
             Self::Value => "its value is not finite, or negative for a counter",
             Self::TooManySeries => "it has as many series as one metric, or one plugin, may have",
         }
@@ -217,7 +220,7 @@ impl Series {
 
     /// The values in the order of the declared labels. None: they are others, or one cannot be.
     fn label_values(&self, labels: &[(String, String)]) -> Option<Vec<String>> {
-        let can_be = |value: &str| value.len() <= MOST_LABEL_BYTES && !value.chars().any(char::is_control);
+        let can_be = |value: &str| value.len() <= MOST_LABEL_BYTES && !value.contains(is_deceptive);
         if labels.len() != self.labels.len() || !labels.iter().all(|(_, value)| can_be(value)) {
             return None;
         }
@@ -278,7 +281,7 @@ fn finite(sum: f64) -> Result<f64, Misfit> {
 
 /// The text in one line, as `OpenMetrics` has it: the encoder takes it as it comes.
 fn escaped(help: &str) -> String {
-    let help: String = help.chars().filter(|character| *character == '\n' || !character.is_control()).collect();
+    let help: String = help.chars().filter(|character| *character == '\n' || !is_deceptive(*character)).collect();
     help.replace('\\', r"\\").replace('\n', r"\n").replace('"', "\\\"")
 }
 

@@ -83,6 +83,7 @@ fn what_does_not_fit_is_dropped_for_a_reason() {
     assert_eq!(add("n", 1.0, &[("other", "x")]), Err(Misfit::Labels));
     assert_eq!(add("n", 1.0, &[("kind", "x"), ("plugin", "b")]), Err(Misfit::Labels));
     assert_eq!(add("n", 1.0, &[("kind", "x\ny")]), Err(Misfit::Labels));
+    assert_eq!(add("n", 1.0, &[("kind", "x\u{202e}y")]), Err(Misfit::Labels), "it would read as another");
     assert_eq!(add("n", 1.0, &[("kind", &"x".repeat(129))]), Err(Misfit::Labels));
     assert_eq!(add("n", f64::MAX, &[("kind", "x")]), Ok(()));
     assert_eq!(add("n", f64::MAX, &[("kind", "x")]), Err(Misfit::Value), "the sum is no number any more");

@@ -1,0 +1,28 @@
+//! The remains of a version when the next one is made, on the embedded API server.
+
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::tests::stage::Stage;
+
+#[tokio::test]
+async fn figures_of_a_controller_that_the_next_version_has_no_more_go_when_nothing_of_it_is_in_use() {
+    let stage = Stage::new().await;
+    let plugin = stage.load(1).await;
+    let (serving, _newest) = stage.serving(&plugin, mpsc::unbounded_channel().0, stage.phases.stop.child_token());
+    let metrics = &stage.host.metrics;
+    let former = || {
+        Handover::new(ControllerStatus::unlisted(plugin.name(), "former", 1, metrics.controller("chameleon", "former")))
+    };
+    let mut past =
+        ServingState { handover: BTreeMap::from([("former".to_owned(), former())]), ..ServingState::default() };
+    let at_work = past.handover["former"].clone();
+    let shows = |name: &str| metrics.text().contains(&format!("controller=\"{name}\""));
+    let generation = serving.generation(plugin.clone(), &mut past).expect("it can be configured");
+    let own = generation.controllers[0].name().to_owned();
+    assert!(shows("former") && shows(&own), "its calls may still run");
+    drop((at_work, generation));
+    let _next = serving.generation(plugin.clone(), &mut past).expect("it can be configured");
+    assert!(!shows("former") && shows(&own), "{}", metrics.text());
+    stage.phases.stop.cancel();
+}
