@@ -19,19 +19,14 @@ pub struct CallLines(Arc<Mutex<VecDeque<CallLine>>>);
 pub struct CallLine {
     /// Its level: `INFO`.
     pub level: &'static str,
-    /// Its message and fields, in at most 256 bytes.
+    /// Its message and its fields, `NAME=VALUE`, in at most 256 bytes.
     pub text: Box<str>,
 }
 
 impl CallLines {
-    /// Adds a line with this message, and its fields as a JSON object, if it has any.
-    pub fn add(&self, level: &'static str, message: &str, fields: Option<&str>) {
-        let cut = |text: &str, most: usize| text[..text.floor_char_boundary(most)].to_owned();
-        let mut text = cut(message, MOST_BYTES);
-        if let Some(fields) = fields.filter(|_| text.len() + 1 < MOST_BYTES) {
-            text.push(' ');
-            text += &cut(fields, MOST_BYTES - text.len());
-        }
+    /// Adds a line with this text: its message, and its fields if it has any.
+    pub fn add(&self, level: &'static str, text: &str) {
+        let text = &text[..text.floor_char_boundary(MOST_BYTES)];
         let mut lines = self.lock();
         if lines.len() == MOST_LINES {
             lines.pop_front();
@@ -58,7 +53,7 @@ mod tests {
     fn the_last_ten_lines_are_kept() {
         let lines = CallLines::default();
         for at in 0..12 {
-            lines.clone().add("INFO", &format!("line {at}"), None);
+            lines.clone().add("INFO", &format!("line {at}"));
         }
         let kept = lines.take();
         let texts: Vec<_> = kept.iter().map(|line| &*line.text).collect();
@@ -67,14 +62,10 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_any_size_takes_256_bytes() {
+    fn a_line_takes_at_most_256_bytes() {
         let lines = CallLines::default();
-        lines.add("WARN", "no image", Some(r#"{"image":"web"}"#));
-        lines.add("WARN", &"ü".repeat(1000), Some("{}"));
-        lines.add("WARN", &"a".repeat(250), Some(&"ü".repeat(99)));
-        lines.add("WARN", &"a".repeat(255), Some("{}"));
-        let kept: Vec<_> = lines.take().into_iter().map(|line| line.text).collect();
-        assert_eq!(&*kept[0], r#"no image {"image":"web"}"#);
-        assert_eq!(kept.iter().skip(1).map(|text| text.len()).collect::<Vec<_>>(), [256, 255, 255]);
+        lines.add("WARN", &"ü".repeat(1000));
+        lines.add("WARN", &format!("a{}", "ü".repeat(1000)));
+        assert_eq!(lines.take().iter().map(|line| line.text.len()).collect::<Vec<_>>(), [256, 255]);
     }
 }

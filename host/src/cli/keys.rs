@@ -281,7 +281,7 @@ mod tests {
             "sinceSeconds": null, "triggers": ["Changed WebApp prod/shop"], "failures": 3, "attempts": 2,
             "retryInSeconds": 12.5, "waitsFor": null, "loopsOver": null,
             "lastError": {"error": "no image", "secondsAgo": 2.5, "log": [
-                {"level": "INFO", "message": "deploys"}, {"level": "WARN", "message": "no {\"image\":\"web\"}"},
+                {"level": "INFO", "message": "deploys"}, {"level": "WARN", "message": "no image=web"},
             ]},
             "calls": [call, done],
         });
@@ -294,7 +294,7 @@ mod tests {
               failures  3 in a row, 2 of them counted\n  \
               error     2.5s ago: no image\n  \
               logged    INFO deploys\n            \
-                        WARN no {\"image\":\"web\"}\n  \
+                        WARN no image=web\n  \
               calls     the latest first\n    \
                 AGO    TOOK   OUTCOME  WRITES  ERROR, OR WHAT IT WROTE\n    \
                 2.5s   12ms   failed   1       no image\n    \

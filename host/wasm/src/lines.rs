@@ -6,7 +6,8 @@ use windlass_core::ports::CallContext;
 
 use crate::state::CallState;
 
-/// Logs `message`, which is one line, with `fields`. The call keeps it too, from INFO on, whatever the host's log shows.
+/// Logs `message`, which is one line, with `fields` as `text::fields` writes them. From INFO on the call keeps it too, whatever
+/// the host's log shows.
 pub(crate) fn log(state: &mut CallState, level: Level, message: &str, fields: Option<&str>) {
     let bytes = message.len() + fields.map_or(0, str::len);
     if state.meter.log_line(bytes) {
@@ -14,13 +15,19 @@ pub(crate) fn log(state: &mut CallState, level: Level, message: &str, fields: Op
         match state.world.call() {
             Some(call) if is_within => {
                 if level <= Level::INFO {
-                    call.lines.add(level.as_str(), message, fields);
+                    call.lines.add(level.as_str(), &readable(message, fields));
                 }
                 emit(call, level, message, fields);
             }
             _ => state.meter.drop_log_line(),
         }
     }
+}
+
+/// `message` and its fields as a person reads them: `scaling replicas=3`.
+fn readable(message: &str, fields: Option<&str>) -> String {
+    let fields: Vec<(String, String)> = fields.and_then(|it| serde_json::from_str(it).ok()).unwrap_or_default();
+    fields.iter().fold(message.to_owned(), |text, (name, value)| text + " " + name + "=" + value)
 }
 
 /// The level of an event is part of its type, hence a match.

@@ -44,7 +44,7 @@ async fn a_guest_cannot_forge_a_line() {
     assert_eq!(called.result, CallResult::Done);
     let kept = call.lines.take();
     assert_eq!(kept.len(), 1, "the call keeps it: {kept:?}");
-    assert_eq!((kept[0].level, &*kept[0].text), ("WARN", r#"ok\nforged [["v1","ok\\nforged"]]"#));
+    assert_eq!((kept[0].level, &*kept[0].text), ("WARN", r"ok\nforged v1=ok\nforged"));
 
     let bytes = written.0.lock().expect("not poisoned").clone();
     let text = String::from_utf8(bytes).expect("UTF-8");

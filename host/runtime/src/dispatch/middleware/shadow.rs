@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn a_shadows_lines_are_no_lines_of_the_call_that_it_follows() {
         let (_, call) = crate::tests::played::call(None);
-        unheld(&call).lines.add("INFO", "in the shadow", None);
+        unheld(&call).lines.add("INFO", "in the shadow");
         assert_eq!(call.lines.take(), []);
     }
 }

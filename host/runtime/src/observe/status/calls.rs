@@ -347,7 +347,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_failure_has_the_lines_that_its_call_had_logged() {
         let (calls, shop, context) = (KeyCalls::default(), key("shop"), call(None).1);
-        context.lines.add("INFO", "deploys", None);
+        context.lines.add("INFO", "deploys");
         calls.begin(&shop);
         calls.ended(&shop, KeyCallEnd { end: CallEnd::Failed, error: "no image", context: &context });
         let (_, failure) = &calls.last_failures(9)[0];
