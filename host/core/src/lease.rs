@@ -172,6 +172,9 @@ pub struct Election {
     /// When the last successful renewal was about to be sent.
     held: Option<Moment>,
     pending: Option<PendingLeaseWrite>,
+    /// It has asked for the lease, and has seen nobody else's name since: where its own stands, it is of that. If not, the
+    /// server has gone back to a state from before another's term, which may still last.
+    has_claim: bool,
     next_try: Moment,
     /// Until then, what was started in a term that was lost may still be carried out: the lease is not let go of before.
     quiet: Moment,
@@ -183,7 +186,18 @@ impl Election {
     #[must_use]
     pub fn new(me: Arc<str>, timing: Timing) -> Self {
         let (next_try, quiet) = (Moment::default(), Moment::default());
-        Self { me, timing, seen: None, must_look: true, held: None, pending: None, next_try, quiet, loss: None }
+        Self {
+            me,
+            timing,
+            seen: None,
+            must_look: true,
+            held: None,
+            pending: None,
+            has_claim: false,
+            next_try,
+            quiet,
+            loss: None,
+        }
     }
 
     /// The right to act. None: another holds the lease, or nobody.
@@ -222,6 +236,9 @@ impl Election {
     }
 
     fn see(&mut self, found: FoundLease, now: Moment) {
+        if found.as_ref().is_some_and(|(_, record)| !record.holder.is_empty() && record.holder != self.me) {
+            self.has_claim = false;
+        }
         match (found, &mut self.seen) {
             (Some((version, _)), Some(seen)) if seen.version.as_ref() == Some(&version) => {}
             (Some((version, record)), seen) => *seen = Some(SeenLease { version: Some(version), record, at: now }),
@@ -244,7 +261,7 @@ impl Election {
         let Some(seen) = self.seen.clone().filter(|_| !self.must_look) else {
             return ElectionStep::Look { limit: self.limit(now) };
         };
-        let is_mine = seen.record.holder == self.me;
+        let is_mine = self.has_claim && seen.record.holder == self.me;
         match wish {
             LeaseWish::Yield if now < self.quiet && self.held.is_some() => self.write(&seen, Purpose::Renew, now),
             LeaseWish::Yield if now < self.quiet && is_mine => ElectionStep::WaitUntil(self.quiet),
@@ -256,7 +273,7 @@ impl Election {
             }
             LeaseWish::Yield => ElectionStep::WaitUntil(never()),
             LeaseWish::Hold { .. } if self.held.is_some() => self.write(&seen, Purpose::Renew, now),
-            // Of a write whose answer was lost.
+            // Of a write whose answer was lost, or of a term that ran out.
             LeaseWish::Hold { .. } if is_mine => self.write(&seen, Purpose::Acquire, now),
             LeaseWish::Hold { after } => {
                 let held_for = if seen.record.holder.is_empty() { Duration::ZERO } else { seen.record.duration };
@@ -340,6 +357,7 @@ impl Election {
             Purpose::Acquire | Purpose::Renew => mine(transitions + u32::from(seen.version.is_some()), None),
         };
         let limit = self.limit(now);
+        self.has_claim |= purpose != Purpose::Release;
         self.pending = Some(PendingLeaseWrite { record: record.clone(), purpose, sent: now });
         ElectionStep::Write { over: seen.version.clone(), record, purpose, limit }
     }

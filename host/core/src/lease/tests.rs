@@ -248,3 +248,22 @@ fn a_lease_that_is_given_up_is_not_renewed_and_runs_out() {
     election.give_up();
     assert_eq!(election.take_loss(), None, "it is not held");
 }
+
+#[test]
+fn an_own_name_of_before_anothers_term_is_waited_for_like_the_others() {
+    let mut election = loser();
+    election.observe(found("2", "b"), at(30_000));
+    // The server is restored to a state from before b's term, which b does not know yet.
+    election.observe(found("1", "a"), at(40_000));
+    assert_eq!(election.next(at(40_000), TAKE), ElectionStep::WaitUntil(at(55_000)));
+    assert_eq!(
+        election.next(at(40_000), LeaseWish::Yield),
+        ElectionStep::WaitUntil(never()),
+        "it is not its to release"
+    );
+    let ElectionStep::Write { purpose: Purpose::Acquire, .. } = election.next(at(55_000), TAKE) else {
+        panic!("b knows by now")
+    };
+    election.answered(ElectionAnswer::Written("3".into()), at(55_100), 0.0);
+    assert!(election.term().is_some());
+}
