@@ -261,6 +261,13 @@ async fn a_key_that_fails_says_why_at_the_admin_address_and_on_the_command_line(
     }
     let nobody = says("127.0.0.1:1".parse()?, &["status"], 2).await?;
     assert!(nobody.contains("--admin-address"), "{nobody}");
+    for words in [&["status"][..], &["keys", "chameleon"], &["top", "--once"]] {
+        let mut windlass = std::process::Command::new(paths::windlass()?);
+        windlass.args(words).args(["--admin-address", &address.to_string()]);
+        let Output { status, stderr, .. } = windlass.stdout(std::fs::File::create("/dev/full")?).output()?;
+        let said = String::from_utf8_lossy(&stderr);
+        assert!(status.code() == Some(2) && said.contains("standard output"), "{words:?}: {status}: {said}");
+    }
     let gates = [("WatchList", "ALPHA", 0), ("AutomaticExpectations", "", 1), ("AllBeta", "BETA", 0)];
     let gates = gates
         .map(|(name, stage, value)| format!(r#"kubernetes_feature_enabled{{name="{name}",stage="{stage}"}} {value}"#));

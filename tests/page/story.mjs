@@ -214,6 +214,19 @@ await open({}, async (page, complaints) => {
     return performance.now() - begun;
   });
   assert.ok(took < 200, `a refresh of a thousand plugins takes ${took} ms`);
+  // The host ends each stream after a while, and the rates go on from where it ended.
+  const begun = Date.now();
+  await page.route("**/watch", (route) => {
+    const now = (Date.now() - begun) / 1000;
+    const [first, ...others] = state.plugins;
+    const told = { ...state, now, plugins: [{ ...first, calls: Math.round(100 * now) }, ...others] };
+    return route.fulfill({ contentType: "text/event-stream", body: `event: state\ndata: ${JSON.stringify(told)}\n\n` });
+  });
+  await page.reload();
+  await until(async () => {
+    const shown = await page.locator(".tiles div", { hasText: "Calls/s" }).locator("dd").innerText();
+    assert.ok(Math.abs(Number(shown) - 100) < 20, `${shown} calls a second`);
+  });
   const lost = complaints.filter((it) => !it.includes("503"));
   assert.deepEqual(lost, []);
   complaints.length = 0;

@@ -83,6 +83,8 @@ impl fmt::Debug for PodProxy {
 pub struct FoundPod {
     /// Its name.
     pub name: String,
+    /// It is being deleted, and may still answer.
+    pub is_ending: bool,
     /// `NAME:PORT` or `https:NAME:PORT`, as the path of a request has it. Err: why it cannot be asked.
     target: Result<String, String>,
 }
@@ -117,8 +119,11 @@ struct PodObject {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct PodMeta {
     name: String,
+    #[serde(default)]
+    deletion_timestamp: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -170,7 +175,7 @@ impl FoundPod {
     /// The Pod `name`, to be asked at `port` without TLS.
     #[must_use]
     pub fn at(name: &str, port: u16) -> Self {
-        Self { name: name.to_owned(), target: Ok(format!("{name}:{port}")) }
+        Self { name: name.to_owned(), is_ending: false, target: Ok(format!("{name}:{port}")) }
     }
 }
 
@@ -181,14 +186,14 @@ impl PodObject {
 
     /// The Pod, to be asked at its port of the name `port`.
     fn found(self, port: &str) -> FoundPod {
-        let name = self.metadata.name;
+        let (name, is_ending) = (self.metadata.name, self.metadata.deletion_timestamp.is_some());
         let target = if self.status.phase == "Pending" {
             Err("its Pod is Pending: kubectl describe pod says why".to_owned())
         } else {
             let target = self.spec.containers.iter().find_map(|container| container.target(&name, port));
             target.ok_or_else(|| format!("its Pod has no container port named {port}"))
         };
-        FoundPod { name, target }
+        FoundPod { name, is_ending, target }
     }
 }
 
@@ -311,6 +316,15 @@ mod tests {
         let none = target(pod("a", "Running", &json!({"name": "c"}))).expect_err("no such port");
         assert!(none.contains("no container port named admin"), "{none}");
         assert!(target(pod("a", "Pending", &admin(&json!({})))).is_err_and(|why| why.contains("Pending")));
+    }
+
+    #[test]
+    fn a_pod_that_is_being_deleted_is_known_as_such() {
+        let mut object = pod("a", "Running", &admin(&json!({})));
+        let found = |object: &Value| PodObject::deserialize(object).expect("a Pod").found("admin");
+        assert!(!found(&object).is_ending);
+        object["metadata"]["deletionTimestamp"] = "2026-11-26T18:00:00Z".into();
+        assert!(found(&object).is_ending && found(&object).target.is_ok());
     }
 
     type AskedUris = Arc<Mutex<Vec<String>>>;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
+use http::Response;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use windlass_core::deceptive;
@@ -63,8 +64,15 @@ pub(super) struct AskedAddress<'a> {
 pub(super) enum AdminFailure {
     /// The host knows no such thing, and says what there is.
     NotFound(String),
-    /// The host cannot be asked.
+    /// The host cannot be asked, or what it says not be shown.
     Unknown(anyhow::Error),
+}
+
+impl From<std::io::Error> for AdminFailure {
+    /// Nothing can be written, so nothing is shown.
+    fn from(error: std::io::Error) -> Self {
+        Self::Unknown(anyhow::Error::new(error).context("cannot write to standard output"))
+    }
 }
 
 impl AdminFailure {
@@ -146,7 +154,7 @@ impl PluginHost<'_> {
 
 /// Says that there is no `plugin` among `plugins`.
 pub(super) fn no_such_plugin(plugin: &str, plugins: &[Value]) -> AdminFailure {
-    let names: BTreeSet<_> = plugins.iter().map(|plugin| text(&plugin["name"])).collect();
+    let names: BTreeSet<_> = plugins.iter().map(|plugin| text(&plugin["name"]).replace('\n', "\\n")).collect();
     let there = if names.is_empty() { "none".to_owned() } else { names.into_iter().collect::<Vec<_>>().join(", ") };
     AdminFailure::NotFound(format!("there is no plugin {plugin}; there are: {there}"))
 }
@@ -155,7 +163,7 @@ impl AskedAddress<'_> {
     /// The document at `path`.
     async fn look(&self, path: &str) -> Result<Value, AdminFailure> {
         let address = self.address;
-        let asking = tokio::time::timeout(PATIENCE, self.ask(path));
+        let asking = tokio::time::timeout(PATIENCE, self.client.get(address, path));
         let asked = asking.await.map_err(|_| anyhow::anyhow!("no answer within {PATIENCE:?}")).and_then(|it| it);
         let cannot = || {
             format!(
@@ -164,23 +172,12 @@ impl AskedAddress<'_> {
             )
         };
         let answer = asked.with_context(cannot).map_err(AdminFailure::Unknown)?;
-        if answer.code() == Some(404) && names_what_is_not_there(&answer.body) {
-            return Err(AdminFailure::NotFound(answer.body.trim().to_owned()));
+        if answer.status() == 404 && names_what_is_not_there(answer.body()) {
+            return Err(AdminFailure::NotFound(answer.body().trim().to_owned()));
         }
-        answer
-            .document()
+        document_of(&answer)
             .with_context(|| format!("cannot use the answer of the host at {address}"))
             .map_err(AdminFailure::Unknown)
-    }
-
-    /// The answer to GET `path`.
-    async fn ask(&self, path: &str) -> anyhow::Result<AdminAnswer> {
-        let answer = self.client.get(self.address, path).await?;
-        let (head, body) = answer
-            .split_once("\r\n\r\n")
-            .context("it does not answer by HTTP: a host with TLS is asked by https://")?;
-        let line = head.lines().next().unwrap_or_default();
-        Ok(AdminAnswer { line: line.to_owned(), body: body.to_owned() })
     }
 
     /// The plugins.
@@ -202,33 +199,16 @@ pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, MEANT).to_string()
 }
 
-/// An answer of the admin endpoint.
-#[derive(Debug)]
-struct AdminAnswer {
-    /// The status line.
-    line: String,
-    body: String,
-}
-
-impl AdminAnswer {
-    /// The HTTP status. None: the line has none.
-    fn code(&self) -> Option<u16> {
-        self.line.split(' ').nth(1)?.parse().ok()
-    }
-
-    /// The document, if that is what the answer has.
-    fn document(&self) -> anyhow::Result<Value> {
-        match self.code() {
-            Some(200) => {}
-            Some(401) => bail!(
-                "it wants a token: pass one with --token-file FILE, or with --token \"$(kubectl create token ACCOUNT)\". It \
-                 answers {}: {}",
-                self.line,
-                self.body.trim()
-            ),
-            _ => bail!("it answers {}: {}", self.line, self.body.trim()),
-        }
-        document(&self.body)
+/// The document, if that is what `answer` has.
+fn document_of(answer: &Response<String>) -> anyhow::Result<Value> {
+    let (status, said) = (answer.status(), answer.body().trim());
+    match status.as_u16() {
+        200 => document(answer.body()),
+        401 => bail!(
+            "it wants a token: pass one with --token-file FILE, or with --token \"$(kubectl create token ACCOUNT)\". It \
+             answers {status}: {said}"
+        ),
+        _ => bail!("it answers {status}: {said}"),
     }
 }
 
@@ -253,6 +233,13 @@ mod tests {
     #[test]
     fn a_path_has_nothing_that_means_something_in_it() {
         assert_eq!(encoded("a/b c?ü:d"), "a%2Fb%20c%3F%C3%BC:d");
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_told_like_a_host_that_cannot_be_asked() {
+        let failure = AdminFailure::from(std::io::Error::from(std::io::ErrorKind::StorageFull));
+        assert_eq!(failure.told(), ExitCode::from(UNKNOWN));
+        assert!(explained(&*failure.into_error()).contains("standard output"));
     }
 
     #[test]

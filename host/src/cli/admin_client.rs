@@ -5,7 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail, ensure};
+use bytes::Bytes;
 use clap::Args;
+use http::header::{AUTHORIZATION, CONNECTION, HOST};
+use http::request::Builder;
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Empty, LengthLimitError, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
@@ -13,13 +20,13 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error as TlsFailure, RootCertStore, SignatureScheme};
 use rustls_platform_verifier::Verifier;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 /// The most that a host answers: ten thousand plugins are a tenth of it.
-const MOST_BYTES: u64 = 128 << 20;
+const MOST_BYTES: usize = 128 << 20;
 
 /// The credentials for a host that asks for some, and those that it must have itself: kubectl's flags.
 #[derive(Clone, Debug, Default, Args)]
@@ -72,21 +79,20 @@ impl<'a> AdminUrl<'a> {
 }
 
 impl AdminClientArgs {
-    /// The whole answer to GET `path`, head and body.
-    pub(super) async fn get(&self, address: &str, path: &str) -> anyhow::Result<String> {
+    /// The whole answer to GET `path`.
+    pub(super) async fn get(&self, address: &str, path: &str) -> anyhow::Result<Response<String>> {
         let url = AdminUrl::of(address)?;
         let token = self.token()?;
         ensure!(
             token.is_none() || url.is_https || url.is_this_machine(),
             "the token would go over the network in the clear: ask by https://"
         );
-        let sent = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n{sent}Connection: close\r\n\r\n", url.authority);
+        let request = request(&url, path, token.as_deref()).body(Empty::new())?;
         let stream = TcpStream::connect(url.authority).await?;
         if url.is_https {
-            exchange(self.encrypted(&url, stream).await?, &request).await
+            exchange(self.encrypted(&url, stream).await?, request).await
         } else {
-            exchange(stream, &request).await
+            exchange(stream, request).await
         }
     }
 
@@ -144,13 +150,31 @@ fn authorities(path: &Path) -> anyhow::Result<RootCertStore> {
     Ok(roots)
 }
 
+fn request(url: &AdminUrl<'_>, path: &str, token: Option<&str>) -> Builder {
+    // A host answers to names that a stranger may own only if no web page can be asking, and no page can send this value.
+    let request = Request::get(path).header(HOST, url.authority).header("sec-fetch-site", "none");
+    let request = request.header(CONNECTION, "close");
+    token.into_iter().fold(request, |request, token| request.header(AUTHORIZATION, format!("Bearer {token}")))
+}
+
 /// The whole answer to `request`.
-async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> anyhow::Result<String> {
-    stream.write_all(request.as_bytes()).await?;
-    let mut answer = String::new();
-    stream.take(MOST_BYTES + 1).read_to_string(&mut answer).await?;
-    ensure!(answer.len() as u64 <= MOST_BYTES, "it answers more than {} MiB: is it a host?", MOST_BYTES >> 20);
-    Ok(answer)
+async fn exchange<S>(stream: S, request: Request<Empty<Bytes>>) -> anyhow::Result<Response<String>>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    // It ends with the answer, or with the failure that the answer's reader is told of.
+    tokio::spawn(connection);
+    let no_http = "it does not answer by HTTP: a host with TLS is asked by https://";
+    let (head, body) = sender.send_request(request).await.context(no_http)?.into_parts();
+    let body = Limited::new(body, MOST_BYTES).collect().await.map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            return anyhow::anyhow!("it answers more than {} MiB: is it a host?", MOST_BYTES >> 20);
+        }
+        anyhow::anyhow!(error).context("its answer breaks off")
+    })?;
+    let body = String::from_utf8(body.to_bytes().into()).context("its answer is no text: is it a host?")?;
+    Ok(Response::from_parts(head, body))
 }
 
 /// Believes every certificate, as its user has asked for.
@@ -194,6 +218,7 @@ impl ServerCertVerifier for Credulous {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use windlass_apiserver::{ApiServer, Config, Tls};
     use windlass_core::error::explained;
 
@@ -231,18 +256,59 @@ mod tests {
         let certificate_authority = Some(directory.path().join("ca.pem"));
         let client = AdminClientArgs { certificate_authority, ..AdminClientArgs::default() };
         let answer = client.get(&address, "/version").await.expect("it is believed");
-        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("gitVersion"), "{answer}");
+        assert!(answer.status() == 200 && answer.body().contains("gitVersion"), "{answer:?}");
         let renamed = AdminClientArgs { tls_server_name: Some("other.example.com".to_owned()), ..client.clone() };
         assert!(refused(&renamed, &address).await.contains("--tls-server-name"));
         let stranger = refused(&AdminClientArgs::default(), &address).await;
         assert!(stranger.contains("--certificate-authority"), "{stranger}");
         let credulous = AdminClientArgs { insecure_skip_tls_verify: true, ..AdminClientArgs::default() };
-        assert!(credulous.get(&address, "/version").await.expect("anything is").contains("gitVersion"));
+        assert!(credulous.get(&address, "/version").await.expect("anything is").body().contains("gitVersion"));
         let nothing = directory.path().join("nothing.pem");
         std::fs::write(&nothing, "").expect("written");
         let empty = AdminClientArgs { certificate_authority: Some(nothing), ..AdminClientArgs::default() };
         assert!(refused(&empty, &address).await.contains("nothing.pem"));
         server.shutdown().await;
+    }
+
+    /// The outcome of a request that somebody on this machine answers by `said`, and the request.
+    async fn answered(said: &'static str) -> (anyhow::Result<Response<String>>, String) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("bound").to_string();
+        let answering = async {
+            let (mut stream, _) = listener.accept().await.expect("it is asked");
+            let mut asked = Vec::new();
+            while !asked.ends_with(b"\r\n\r\n") {
+                stream.read_buf(&mut asked).await.expect("a request");
+            }
+            stream.write_all(said.as_bytes()).await.expect("it reads");
+            String::from_utf8(asked).expect("text")
+        };
+        let client = AdminClientArgs { token: Some("abc".to_owned()), ..AdminClientArgs::default() };
+        tokio::join!(client.get(&address, "/plugins"), answering)
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_read_as_a_proxy_may_pass_it_on() {
+        let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n";
+        for said in [chunked, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "HTTP/1.0 200 OK\r\n\r\n{}"] {
+            let (answer, asked) = answered(said).await;
+            assert_eq!(answer.expect("an answer").body(), "{}", "{said}");
+            assert!(asked.starts_with("GET /plugins HTTP/1.1\r\n"), "{asked}");
+            for header in ["host: 127.0.0.1:", "authorization: Bearer abc\r\n", "sec-fetch-site: none\r\n"] {
+                assert!(asked.contains(header), "{header} in {asked}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn half_an_answer_is_none_and_what_is_no_http_says_so() {
+        let why = async |said| explained(&*answered(said).await.0.expect_err("it is of no use"));
+        let half = why("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}").await;
+        assert!(half.contains("breaks off"), "{half}");
+        for other in ["SSH-2.0-OpenSSH_9.9\r\n\r\n", "\u{15}\u{3}\u{1}\u{0}\u{2}\u{2}\u{46}", ""] {
+            let why = why(other).await;
+            assert!(why.contains("does not answer by HTTP"), "{why}");
+        }
     }
 
     #[tokio::test]

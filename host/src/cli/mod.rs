@@ -298,7 +298,7 @@ impl Cli {
                 Command::Build(args) => args.run().await,
                 Command::Check(args) => args.run().await,
                 Command::Rollout(args) => args.run().await,
-                Command::Running(command) => command.run().await,
+                Command::Running(command) => Ok(command.run().await),
                 Command::Grant(args) => args.run().await,
                 Command::Replay(args) => Ok(args.run().await),
                 Command::Inspect(args) => args.run().await,

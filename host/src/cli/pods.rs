@@ -49,7 +49,7 @@ impl PodArgs {
         let views = self.views().await?;
         let replicas = views.iter().map(|view| json!({"pod": view.pod.name, "problem": view.plugins.as_ref().err()}));
         let replicas = Some(replicas.collect());
-        let is_complete = views.iter().all(|view| view.plugins.is_ok());
+        let is_complete = views.iter().all(ReplicaView::is_as_expected);
         Ok(ShownPlugins { plugins: together(views), replicas, is_complete })
     }
 
@@ -101,8 +101,7 @@ impl PodArgs {
             ReplicaView { pod, plugins }
         });
         let views: Vec<_> = views.collect();
-        let silent = views.iter().filter_map(|view| Some((&view.pod.name, view.plugins.as_ref().err()?)));
-        let lines: Vec<_> = silent.map(|(pod, why)| format!("the replica {pod} does not answer: {why}")).collect();
+        let lines: Vec<_> = views.iter().filter_map(ReplicaView::silence).collect();
         if lines.len() == views.len() {
             let advice = "no replica of the host answers (--admin-address asks one past the API server, as by kubectl port-forward)";
             return Err(AdminFailure::Unknown(anyhow::anyhow!(lines.join("; ")).context(advice)));

@@ -13,6 +13,18 @@ pub(super) struct ReplicaView {
 }
 
 impl ReplicaView {
+    /// Whether it answers, or is being deleted and so need not.
+    pub(super) fn is_as_expected(&self) -> bool {
+        self.plugins.is_ok() || self.pod.is_ending
+    }
+
+    /// Why it shows nothing, in a sentence.
+    pub(super) fn silence(&self) -> Option<String> {
+        let why = self.plugins.as_ref().err()?;
+        let ends = if self.pod.is_ending { ", and is being deleted" } else { "" };
+        Some(format!("the replica {} does not answer{ends}: {why}", self.pod.name))
+    }
+
     fn plugins(&self) -> impl Iterator<Item = &Value> {
         self.plugins.iter().flatten()
     }
@@ -44,9 +56,11 @@ pub(super) fn together(views: Vec<ReplicaView>) -> Vec<Value> {
     });
     let mut shown: Vec<Value> = Vec::new();
     for plugin in all {
-        let before: Vec<_> = shown.iter().filter(|it| it["name"] == plugin["name"]).collect();
-        let is_news = !is_well(&plugin) && before.iter().all(|it| it["health"] != plugin["health"]);
-        if before.is_empty() || runs_here(&plugin) || is_news {
+        // They are in the order of their names.
+        let mut before = shown.iter().rev().take_while(|it| it["name"] == plugin["name"]).peekable();
+        let is_first = before.peek().is_none();
+        let is_news = !is_well(&plugin) && before.all(|it| it["health"] != plugin["health"]);
+        if is_first || runs_here(&plugin) || is_news {
             shown.push(plugin);
         }
     }
@@ -113,6 +127,18 @@ mod tests {
         ];
         assert_eq!(runs_at(&views, "shop").map(|pod| &*pod.name), Some("a"));
         assert_eq!(rows(views), [["shop", "b", "unserved"]]);
+    }
+
+    #[test]
+    fn a_replica_that_is_being_deleted_need_not_answer() {
+        let mut pod = FoundPod::at("a", 8080);
+        pod.is_ending = true;
+        let ending = ReplicaView { pod, plugins: Err("connection refused".to_owned()) };
+        assert!(ending.is_as_expected());
+        let said = "the replica a does not answer, and is being deleted: connection refused";
+        assert_eq!(ending.silence().as_deref(), Some(said));
+        let silent = ReplicaView { pod: FoundPod::at("b", 8080), plugins: Err("connection refused".to_owned()) };
+        assert!(!silent.is_as_expected() && view("c", vec![]).silence().is_none());
     }
 
     #[test]

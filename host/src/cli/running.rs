@@ -17,28 +17,29 @@ pub(super) enum RunningCommand {
     /// Without --admin-address, the host's Pods are found in the cluster of the kubeconfig and asked through the API server, which
     /// needs list on pods and get on pods/proxy. Of several replicas, each plugin is shown as the one shows it that has its lease.
     /// Exit codes: 0, all is well; 1, a plugin is not, there is no such plugin, or a replica does not answer; 2, the host cannot
-    /// be asked.
+    /// be asked, or nothing be written.
     #[command(after_help = "Examples:\n  windlass status -n windlass -o wide\n  \
         windlass status webapp --admin-address 127.0.0.1:8080 -o json")]
     Status(StatusArgs),
     /// Show the keys of a plugin that are not done, and why; or all that is known of one key.
     ///
     /// A key is the namespace and the name of an object that the plugin reconciles. Exit codes: 0, shown; 1, there is no such
-    /// plugin or key; 2, the host cannot be asked.
+    /// plugin or key; 2, the host cannot be asked, or nothing be written.
     #[command(after_help = "Examples:\n  windlass keys webapp -n windlass\n  \
         windlass keys webapp prod/shop --admin-address 127.0.0.1:8080\n  \
         windlass keys webapp --state given-up,hot-loop --admin-address 127.0.0.1:8080")]
     Keys(KeysArgs),
     /// Show which plugin uses the CPU, the memory, the caches and the API server, every two seconds.
     ///
-    /// CPU% is of one processor. Exit codes, with --once or when the first look fails: 0, shown; 2, the host cannot be asked.
+    /// CPU% is of one processor. Exit codes, with --once or when the first look fails: 0, shown; 2, the host cannot be asked, or nothing be
+    /// written.
     #[command(after_help = "Examples:\n  windlass top -n windlass\n  \
         windlass top --once --sort-by memory --admin-address 127.0.0.1:8080")]
     Top(TopArgs),
 }
 
 impl RunningCommand {
-    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self) -> ExitCode {
         match self {
             Self::Status(args) => args.run().await,
             Self::Keys(args) => args.run().await,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::Value;
 
-use super::admin::AdminArgs;
+use super::admin::{AdminArgs, AdminFailure};
 use super::view::{self, ViewFormat, count, cut, size, text, time};
 
 /// How much of a reason a table shows.
@@ -25,11 +25,12 @@ pub(super) struct StatusArgs {
 }
 
 impl StatusArgs {
-    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let shown = match self.admin.plugins(self.plugin.as_deref()).await {
-            Ok(shown) => shown,
-            Err(failure) => return Ok(failure.told()),
-        };
+    pub(super) async fn run(self) -> ExitCode {
+        self.show().await.unwrap_or_else(|failure| failure.told())
+    }
+
+    async fn show(self) -> Result<ExitCode, AdminFailure> {
+        let shown = self.admin.plugins(self.plugin.as_deref()).await?;
         let plugins = &shown.plugins;
         if !view::print_document(self.output, &shown.document())? {
             let none = || "the host has no plugin: put NAME.wasm into its plugin directory\n".to_owned();

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::admin::AdminArgs;
+use super::admin::{AdminArgs, AdminFailure};
 use super::status::sum;
 use super::view::{self, ViewFormat, count, size, text, time};
 
@@ -86,7 +86,11 @@ struct Looks {
 }
 
 impl TopArgs {
-    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self) -> ExitCode {
+        self.show().await.unwrap_or_else(|failure| failure.told())
+    }
+
+    async fn show(self) -> Result<ExitCode, AdminFailure> {
         let mut looks = Looks::default();
         let is_terminal = std::io::stdout().is_terminal();
         loop {
@@ -105,7 +109,7 @@ impl TopArgs {
                     }
                 }
                 // A host that was there may come back: somebody may look at how it starts again.
-                Err(failure) if self.once || looks.before.is_none() => return Ok(failure.told()),
+                Err(failure) if self.once || looks.before.is_none() => return Err(failure),
                 Err(failure) => {
                     let _ = failure.told();
                 }

@@ -26,7 +26,8 @@ impl VersionArgs {
     }
 }
 
-/// The commit, or `unknown` where the sources were no Git repository and nobody said it.
+/// The commit, with `-dirty` if `tools/release-build` found changes that are in none; or `unknown` where the sources were no Git
+/// repository and nobody said it.
 const COMMIT: &str = env!("WINDLASS_COMMIT");
 const TARGET: &str = env!("WINDLASS_TARGET");
 const WASMTIME: &str = env!("WINDLASS_WASMTIME");
@@ -73,7 +74,8 @@ mod tests {
             json["wasmtime"].as_str().is_some_and(is_number) && json["wit"][0].as_str().is_some_and(is_number),
             "{json}"
         );
-        let is_commit = |text: &str| text.len() >= 7 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_hash = |text: &str| text.len() >= 7 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_commit = |text: &str| is_hash(text.strip_suffix("-dirty").unwrap_or(text));
         assert!(COMMIT == "unknown" || is_commit(COMMIT), "{COMMIT}");
         assert!(text().contains(TARGET), "{}", text());
     }

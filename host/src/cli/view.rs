@@ -124,7 +124,9 @@ pub(super) fn shows_replica(plugins: &[Value], is_wide: bool) -> bool {
 
 /// A table for people. A row is one line, whatever is in its cells.
 pub(super) fn table<R: AsRef<[String]>>(heading: &[&str], rows: impl IntoIterator<Item = R>) -> String {
-    let cells = |row: &[String]| row.iter().map(|cell| cell.replace('\n', "\\n")).collect::<Vec<_>>();
+    // What is escaped is wider, so that comes first.
+    let plain = |cell: &String| deceptive::escape(&cell.replace('\n', "\\n")).into_owned();
+    let cells = |row: &[String]| row.iter().map(plain).collect::<Vec<_>>();
     let first = heading.iter().map(|&it| it.to_owned()).collect();
     let all: Vec<_> = std::iter::once(first).chain(rows.into_iter().map(|row| cells(row.as_ref()))).collect();
     let width = |column: usize| all.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
@@ -154,6 +156,12 @@ mod tests {
     fn no_name_makes_a_row_of_its_own() {
         let table = table(&["NAME", "STATE"], [["evil\nwebapp".to_owned(), "not-loaded".to_owned()]]);
         assert_eq!(table, "NAME          STATE\nevil\\nwebapp  not-loaded\n");
+    }
+
+    #[test]
+    fn a_name_that_deceives_leaves_the_columns_where_they_are() {
+        let table = table(&["NAME", "STATE"], [["a\u{202e}b".to_owned(), "done".to_owned()]]);
+        assert_eq!(table, "NAME        STATE\na\\u{202e}b  done\n");
     }
 
     #[test]

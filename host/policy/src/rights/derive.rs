@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::grants::{Allowance, Grants, Rule, resource_name};
 use windlass_core::principal::{Role, ServiceAccount};
 use windlass_wasm::Manifest;
-use windlass_wasm::manifest::Controller;
+use windlass_wasm::manifest::{Controller, Watch};
 
 use super::scoped::{Granted, ScopedRule, WATCH};
 use super::{Rights, RightsScope, RoleRule};
@@ -119,6 +119,8 @@ pub fn derive(options: &RightsOptions, plugins: &[RightsSource<'_>]) -> Result<H
         let granted = Granted { manifest, names, grants, only: options.only.as_deref() };
         let mut work = PluginWork { plugin, granted, host: Rights::default(), own: Rights::default(), remarks: vec![] };
         work.all()?;
+        // Two versions of a plugin lack the same.
+        work.remarks.retain(|remark| !rights.remarks.contains(remark));
         rights.remarks.append(&mut work.remarks);
         rights.host.extend(work.host);
         let whose = match &plugin.impersonate {
@@ -247,15 +249,24 @@ impl PluginWork<'_> {
 
     fn controller(&mut self, controller: &Controller, owns: bool) {
         let RightsSource { manifest, names, grants, impersonate, .. } = self.plugin;
-        for watch in watches(controller) {
-            let (kind, resource) = (watch.object_kind(), names.name(manifest, &watch.object_kind()));
-            let scopes = self.granted.scopes_of(watch, &resource);
-            if scopes.is_empty() {
-                self.remarks.push(format!(
-                    "the plugin {}'s controller {} waits: it is not granted the watch of {kind}. See `windlass inspect`",
-                    manifest.name, controller.name
-                ));
-            }
+        let of_watch = |watch| {
+            let kind = Watch::object_kind(watch);
+            let resource = names.name(manifest, &kind);
+            (self.granted.scopes_of(watch, &resource), kind, resource)
+        };
+        let watched: Vec<_> = watches(controller).map(of_watch).collect();
+        let ungranted: BTreeSet<_> =
+            watched.iter().filter(|(scopes, ..)| scopes.is_empty()).map(|(_, kind, _)| kind.to_string()).collect();
+        if !ungranted.is_empty() {
+            self.remarks.push(format!(
+                "the plugin {}'s controller {} waits, and is left out: it is not granted the watch of {}. See `windlass inspect`",
+                manifest.name,
+                controller.name,
+                ungranted.into_iter().collect::<Vec<_>>().join(", ")
+            ));
+            return;
+        }
+        for (scopes, kind, resource) in watched {
             for (scope, name) in scopes {
                 let rule = RoleRule::new(kind.group(), &resource.plural, &WATCH).named(name);
                 // The host reads the caches, and asks whether the account might too.

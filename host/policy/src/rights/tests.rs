@@ -74,15 +74,22 @@ impl Setting {
     }
 
     fn derive(&self, manifest: &Manifest) -> Result<HostRights, RightsError> {
+        self.derive_all(&[manifest])
+    }
+
+    fn derive_all(&self, manifests: &[&Manifest]) -> Result<HostRights, RightsError> {
         let names = ClusterNames::default();
-        let asked = windlass_core::grants::Grants::asked(asked(manifest, &names)?);
-        let grants = asked.within(self.options.only.as_deref()).without(self.forbidden.clone());
-        let grants = match &self.policy {
-            Some(policy) => grants.bounded(Layer::Policy, Arc::new(policy.clone())),
-            None => grants,
+        let source = |manifest| {
+            let asked = windlass_core::grants::Grants::asked(asked(manifest, &names)?);
+            let grants = asked.within(self.options.only.as_deref()).without(self.forbidden.clone());
+            let grants = match &self.policy {
+                Some(policy) => grants.bounded(Layer::Policy, Arc::new(policy.clone())),
+                None => grants,
+            };
+            let (impersonate, secrets) = (self.impersonate.clone(), self.secrets.clone());
+            Ok(RightsSource { manifest, names: &names, grants, impersonate, secrets })
         };
-        let (impersonate, secrets) = (self.impersonate.clone(), self.secrets.clone());
-        derive(&self.options, &[RightsSource { manifest, names: &names, grants, impersonate, secrets }])
+        derive(&self.options, &manifests.iter().copied().map(source).collect::<Result<Vec<_>, RightsError>>()?)
     }
 
     /// The rights of the host, as lines.
@@ -179,6 +186,27 @@ fn a_policy_that_names_namespaces_makes_rights_there_and_nowhere_else() {
     let rights = nothing.derive(&owning(&deployments())).expect("all kinds are known");
     assert!(lines(&rights.host).is_empty(), "{rights:?}");
     assert!(rights.remarks.iter().any(|remark| remark.contains("the watch of apps/v1 Deployment")), "{rights:?}");
+}
+
+#[test]
+fn a_controller_that_waits_for_a_watch_needs_no_rights_and_two_versions_of_it_are_one_remark() {
+    let (shop, secrets) =
+        (json!({"apiVersion": "example.com/v1", "kind": "Shop"}), json!({"apiVersion": "v1", "kind": "Secret"}));
+    let manifest = manifest(&json!({
+        "controllers": [
+            {"name": "shops", "primary": shop, "owns": [secrets], "options": {"finalizer": true}},
+            {"name": "deployments", "primary": deployments()},
+        ],
+    }));
+    let setting = Setting::under(vec![
+        rule("example.com", &["shops"], &["list", "watch"]),
+        rule("apps", &["deployments"], &["list", "watch"]),
+    ]);
+    let rights = setting.derive_all(&[&manifest, &manifest]).expect("all kinds are known");
+    let shops: Vec<_> = lines(&rights.host).into_iter().filter(|line| line.contains("shops ")).collect();
+    assert_eq!(shops, ["*: list,watch shops of example.com"], "what the policy grants, and no finalizer");
+    assert_eq!(rights.remarks.len(), 1, "{:?}", rights.remarks);
+    assert!(rights.remarks[0].contains("controller shops waits") && rights.remarks[0].contains("v1 Secret"));
 }
 
 #[test]

@@ -21,7 +21,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
@@ -62,7 +64,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// The pages are old in a second.
+/// Answers are old in a second, and may be for one reader alone.
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// An answer, which may be a stream.
@@ -222,10 +224,11 @@ impl Asked {
             let request = request.map(drop);
             let mut answer = match refusal(&request, &self.security).await {
                 Some(refusal) => refusal,
-                None => self.admin.answer(&request, &self.streams, until),
+                None => self.admin.answer(&request, &self.streams, self.security.until(until)),
             };
             // Texts of strangers are in some: a browser is not to guess what they are.
             answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+            answer.headers_mut().insert(CACHE_CONTROL, NO_STORE);
             Ok::<_, Infallible>(answer)
         };
         let mut builder = http1::Builder::new();

@@ -57,7 +57,9 @@ fn key(namespace: &str, name: &str) -> ObjectKey {
 }
 
 pub(super) fn find(status: &Status, plugin: &str) -> Result<Arc<PluginStatus>, KeysRefusal> {
-    status.known(plugin).ok_or_else(|| {
+    // A file of any name is shown, as a plugin that is not loaded.
+    let plugin = decoded(plugin);
+    status.known(&plugin).ok_or_else(|| {
         let there = names(status.plugins().iter().map(|plugin| plugin.name.to_string()));
         (StatusCode::NOT_FOUND, format!("there is no plugin {plugin}; there are: {there}\n"))
     })
@@ -120,10 +122,10 @@ fn listed(plugin: &PluginStatus) -> Vec<KeyListing> {
     plugin.controllers().iter().flat_map(|controller| controller.keys()).collect()
 }
 
-/// The first of `all`, and that there are more.
+/// The first of `all`, in one line, and that there are more.
 fn names(all: impl Iterator<Item = String>) -> String {
     let mut shown: Vec<String> = Vec::new();
-    for name in all {
+    for name in all.map(|name| name.replace('\n', "\\n")) {
         if shown.contains(&name) {
             continue;
         }
@@ -158,6 +160,9 @@ impl KeyQuery {
                             bad(format!("state={state}: it is one of {}, or {NOT_DONE}", all.join(", ")))
                         })?);
                     }
+                    // Every key is compared with each.
+                    let wanted = std::mem::take(&mut read.states);
+                    read.states.extend(KeyState::ALL.into_iter().filter(|state| wanted.contains(state)));
                 }
                 "search" => read.search = value.to_lowercase(),
                 _ => return Err(bad(format!("{name}: there are limit, continue, state and search"))),
@@ -302,6 +307,26 @@ mod tests {
         }
         assert_eq!(refused("/plugins/webapp/keys/prod", "").0, StatusCode::NOT_FOUND);
         assert!(answer(&status, "/plugins/webapp", None).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_plugin_is_found_whatever_its_file_is_called_and_makes_no_line_of_its_own() {
+        let status = status(&[]);
+        for name in ["a b%41", "ünï", "new\nline"] {
+            status.plugin(name);
+        }
+        for path in ["a%20b%2541", "%C3%BCn%C3%AF", "new%0Aline", "web%61pp"] {
+            assert!(asked(&status, &format!("/plugins/{path}/keys"), "").is_ok(), "{path}");
+        }
+        let (_, why) = asked(&status, "/plugins/%C3%BC/keys", "").expect_err("refused");
+        assert_eq!(why, "there is no plugin ü; there are: a b%41, new\\nline, webapp, ünï\n");
+    }
+
+    #[test]
+    fn a_state_is_asked_for_once_however_often_it_is_named() {
+        let states = |query: &str| KeyQuery::read(query).expect("a query").states;
+        assert_eq!(states("state=done,done&state=done"), [KeyState::Done]);
+        assert_eq!(states("state=not-done,backoff,done,not-done").len(), KeyState::ALL.len());
     }
 
     #[test]

@@ -6,11 +6,11 @@ use std::sync::LazyLock;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY};
+use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY};
 use http_body_util::{BodyExt as _, Full};
 use sha2::{Digest as _, Sha256};
 
-use super::{AdminAnswer, NO_STORE};
+use super::AdminAnswer;
 
 const DOCUMENT: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/page.css");
@@ -56,7 +56,6 @@ pub(super) fn answer() -> AdminAnswer {
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     headers.insert(CONTENT_SECURITY_POLICY, PAGE.policy.clone());
-    headers.insert(CACHE_CONTROL, NO_STORE);
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(OPENER_POLICY, HeaderValue::from_static("same-origin"));
     response

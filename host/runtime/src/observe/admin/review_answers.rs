@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 /// How long a yes holds, and so a right at most after it was taken back. Somebody who was taken out of a group has it
 /// for twice that: the user of the token is one answer, and the access of that user another.
-const YES_FOR: Duration = Duration::from_mins(1);
+pub(super) const YES_FOR: Duration = Duration::from_mins(1);
 /// How long a no holds.
 const NO_FOR: Duration = Duration::from_secs(10);
 /// How many answers are kept.

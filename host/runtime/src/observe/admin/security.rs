@@ -1,8 +1,10 @@
 //! All that stands between whoever can connect and the pages: TLS, and the question who asks.
 
 use http::Request;
+use tokio::time::Instant;
 
 use super::authorization::{AccessRefusal, Authorizer, TokenReviewer};
+use super::review_answers::YES_FOR;
 use super::settings::{AdminAuth, AdminSettings};
 use super::tls::{AdminTls, AdminTlsError};
 
@@ -45,6 +47,12 @@ impl AdminSecurity {
             Some(authorizer) => authorizer.check(request).await,
             None => Ok(()),
         }
+    }
+
+    /// The end of an answer that begins now, and may be a stream until `longest`: a token that is taken back must not be good for
+    /// as long as its stream might be open.
+    pub(super) fn until(&self, longest: Instant) -> Instant {
+        if self.authorizer.is_some() { longest.min(Instant::now() + YES_FOR) } else { longest }
     }
 }
 

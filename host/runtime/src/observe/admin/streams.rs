@@ -12,14 +12,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::stream;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use super::{Admin, AdminAnswer, NO_STORE};
+use super::{Admin, AdminAnswer};
 
 /// Pages that are told at the same time.
 pub(super) const MOST_STREAMS: usize = 16;
@@ -92,7 +92,8 @@ impl PluginStreams {
         });
         let mut response = AdminAnswer::new(StreamBody::new(events).boxed_unsync());
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-        response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
+        // On this connection, which is as old as the stream, the next stream would end before it begins.
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         Some(response)
     }
 }

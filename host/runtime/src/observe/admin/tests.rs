@@ -36,7 +36,8 @@ async fn each_path_answers_in_its_form() {
     assert!(unready.starts_with("HTTP/1.1 503") && unready.contains("being loaded"), "{unready}");
     let metrics = asked(address, "GET /metrics?x=y").await;
     assert!(metrics.contains("openmetrics-text") && metrics.ends_with("# EOF\n"), "{metrics}");
-    assert!(asked(address, "GET /plugins").await.contains(r#""plugins": []"#));
+    let plugins = asked(address, "GET /plugins").await;
+    assert!(plugins.contains(r#""plugins": []"#) && plugins.contains("cache-control: no-store\r\n"), "{plugins}");
     let keys = asked(address, "GET /plugins/webapp/keys").await;
     assert!(keys.starts_with("HTTP/1.1 404") && keys.contains("no plugin webapp; there are: none"), "{keys}");
     let unknown = asked(address, "GET /plugins/webapp").await;
@@ -125,6 +126,7 @@ async fn a_stream_begins_at_once_is_one_of_a_few_and_ends_with_the_host() {
         let (stream, first) = watching(address).await;
         assert!(first.starts_with("HTTP/1.1 200 OK") && first.contains("content-type: text/event-stream"), "{first}");
         assert!(first.contains("event: state\ndata: {") && first.contains(r#""plugins":[]}"#), "{first}");
+        assert!(first.contains("connection: close\r\n"), "the next one needs a younger connection: {first}");
         pages.push(stream);
     }
     let (_, refused) = watching(address).await;

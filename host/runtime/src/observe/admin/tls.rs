@@ -3,8 +3,11 @@
 //! A pair that cannot be used never takes the place of one that can: a certificate and its key are two files, which may
 //! change one after the other.
 
+mod expiry;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rustls::ServerConfig;
 use rustls::crypto::ring;
@@ -16,12 +19,15 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use windlass_policy::regular::read_whole;
 
+use self::expiry::ExpiryProblem;
 use super::HEADER_LIMIT;
 use super::settings::TlsFiles;
 use crate::files::Files;
 
 /// Of each file. A chain has a few kilobytes.
 const MOST_BYTES: u64 = 1 << 20;
+/// How often the log tells of a certificate that expires soon, or has expired.
+const REMINDER: Duration = Duration::from_hours(24);
 /// The first byte of a TLS connection: that of a handshake's record.
 const HANDSHAKE: u8 = 0x16;
 /// The answer to a client that speaks HTTP where HTTPS is spoken.
@@ -87,6 +93,8 @@ pub(crate) struct AdminTls {
 struct UsablePair {
     config: Arc<ServerConfig>,
     certificate: CertificateDer<'static>,
+    /// When the first certificate of its chain expires, since the Unix epoch. None: none of them says.
+    expires: Option<Duration>,
 }
 
 impl AdminTls {
@@ -109,9 +117,13 @@ impl AdminTls {
         if self.files.is_some() { "files" } else { "self-signed" }
     }
 
-    /// Takes over what is written to the files, for ever.
+    /// Takes over what is written to the files, and tells of a certificate that nobody renews, for ever.
     pub(crate) async fn follow(&self) {
         let Some(files) = &self.files else { return };
+        tokio::join!(self.follow_files(files), self.remind(files));
+    }
+
+    async fn follow_files(&self, files: &TlsFiles) {
         let mut certificate = Files::follow_one(&files.certificate, MOST_BYTES);
         let mut key = Files::follow_one(&files.key, MOST_BYTES);
         loop {
@@ -121,6 +133,15 @@ impl AdminTls {
                 _ = key.changes() => {}
             }
             self.reload(files).await;
+        }
+    }
+
+    /// At once, and then every day.
+    async fn remind(&self, files: &TlsFiles) {
+        let mut reminder = tokio::time::interval(REMINDER);
+        loop {
+            reminder.tick().await;
+            tell_expiry(self.expires(), &files.certificate);
         }
     }
 
@@ -142,8 +163,13 @@ impl AdminTls {
         // The first look at the files finds what is in use.
         if current.certificate != new.certificate {
             tracing::info!(certificate = %file.display(), "the admin address has a new certificate");
+            tell_expiry(new.expires, file);
         }
         *current = new;
+    }
+
+    fn expires(&self) -> Option<Duration> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).expires
     }
 
     /// The encrypted connection. None: the client did not get so far in time.
@@ -168,6 +194,20 @@ impl AdminTls {
                 None
             }
             Err(_) => None,
+        }
+    }
+}
+
+/// Has the log tell of a certificate that expires at `expires`, if that is soon or was before now.
+fn tell_expiry(expires: Option<Duration>, file: &Path) {
+    let certificate = file.display();
+    match expires.and_then(|expires| expiry::problem(expires, windlass_world::now())) {
+        None => {}
+        Some(ExpiryProblem::Soon(left)) => {
+            tracing::warn!(%certificate, left, "the certificate of the admin address expires soon: renew it");
+        }
+        Some(ExpiryProblem::Expired(ago)) => {
+            tracing::error!(%certificate, ago, "the certificate of the admin address has expired, and clients refuse it: renew it");
         }
     }
 }
@@ -204,12 +244,12 @@ fn pem(flag: &'static str, path: &Path) -> Result<Vec<u8>, AdminTlsError> {
 }
 
 fn usable(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<UsablePair, rustls::Error> {
-    let certificate = chain[0].clone();
+    let (certificate, expires) = (chain[0].clone(), expiry::of_chain(&chain));
     let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions()?.with_no_client_auth();
     let mut config = builder.with_single_cert(chain, key)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(UsablePair { config: Arc::new(config), certificate })
+    Ok(UsablePair { config: Arc::new(config), certificate, expires })
 }
 
 #[cfg(test)]

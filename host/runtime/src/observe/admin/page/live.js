@@ -47,9 +47,15 @@ function keep(samples, next) {
   while (samples.length > 2 && samples[1].t < next.t - SAMPLE_SPAN) samples.shift();
 }
 
+/** The seconds since the host was looked at before. A stream does not know of the one before it, but this page does. */
+function spanOf(told) {
+  const goesOn = model.isLive && told.now > model.now && Math.abs(told.now - hostNow()) < 1;
+  return told.span ?? (goesOn ? told.now - model.now : null);
+}
+
 /** Takes over what the host has told. */
 function take(event, told) {
-  const [t, span] = [clock(), told.span];
+  const [t, span] = [clock(), spanOf(told)];
   const isAll = event === "state";
   if (model.now !== null && told.now < model.now) forgetSamples();
   Object.assign(model, { now: told.now, heard: t, heardAt: Date.now(), isLive: true, problem: null }, told.host ? { host: told.host } : {});

@@ -108,9 +108,11 @@ function facts(pairs) {
   return el("dl", { class: "facts" }, shown.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
 }
 
-/** A part of a page with its heading. */
+let sections = 0;
+
+/** A part of a page with its heading. Two may have the same title. */
 function section(title, ...children) {
-  const id = `part-${title.toLowerCase().replaceAll(/[^a-z]+/g, "-")}`;
+  const id = `part-${++sections}`;
   return el("section", { "aria-labelledby": id }, el("h2", { id }, title), children);
 }
 

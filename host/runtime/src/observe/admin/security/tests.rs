@@ -111,3 +111,15 @@ async fn a_token_is_asked_for_over_tls_only() {
     assert!(security(AdminAuth::Token).expect("it makes a certificate").tls.is_some());
     assert!(security(AdminAuth::None).expect("it needs none").tls.is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_lasts_no_longer_than_the_yes_to_its_token() {
+    let security = |auth| {
+        let settings = AdminSettings { address: "127.0.0.1:0".parse().expect("an address"), auth, tls: None };
+        AdminSecurity::of(&settings, ToldReviews::default()).expect("no files are needed")
+    };
+    let (now, longest) = (Instant::now(), Instant::now() + 4 * YES_FOR);
+    assert_eq!(security(AdminAuth::Token).until(longest), now + YES_FOR);
+    assert_eq!(security(AdminAuth::Token).until(now), now);
+    assert_eq!(security(AdminAuth::None).until(longest), longest);
+}

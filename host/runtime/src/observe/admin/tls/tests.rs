@@ -1,8 +1,11 @@
 //! Certificates from files: which can be used, and what becomes of one that cannot.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
 use tempfile::TempDir;
+use tracing::field::{Field, Visit};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
 use super::*;
 
@@ -16,9 +19,42 @@ fn pair() -> (TempDir, TlsFiles) {
 
 /// Writes another pair.
 fn write_pair(files: &TlsFiles) {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
-    std::fs::write(&files.certificate, made.cert.pem()).expect("written");
-    std::fs::write(&files.key, made.signing_key.serialize_pem()).expect("written");
+    write_pair_until(files, 3000);
+}
+
+/// Writes a pair that expires at the beginning of that year.
+fn write_pair_until(files: &TlsFiles, year: i32) {
+    let mut parameters = rcgen::CertificateParams::new(["localhost".to_owned()]).expect("a name");
+    parameters.not_after = rcgen::date_time_ymd(year, 1, 1);
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let certificate = parameters.self_signed(&key).expect("a certificate");
+    std::fs::write(&files.certificate, certificate.pem()).expect("written");
+    std::fs::write(&files.key, key.serialize_pem()).expect("written");
+}
+
+/// Hears what is logged.
+#[derive(Clone, Default)]
+struct Heard(Arc<Mutex<Vec<String>>>);
+
+impl<S: tracing::Subscriber> Layer<S> for Heard {
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+        event.record(&mut self.clone());
+    }
+}
+
+impl Visit for Heard {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if field.name() == "message" {
+            self.0.lock().expect("no panic").push(format!("{value:?}"));
+        }
+    }
+}
+
+impl Heard {
+    /// How often the log has said that.
+    fn times(&self, said: &str) -> usize {
+        self.0.lock().expect("no panic").iter().filter(|line| line.contains(said)).count()
+    }
 }
 
 fn refused(files: &TlsFiles) -> String {
@@ -104,4 +140,23 @@ async fn a_pair_behind_links_is_followed_through_them() {
     std::fs::rename(path("..new"), path("..data")).expect("renamed");
     other_than(&tls, &first).await;
     following.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_certificate_that_has_expired_is_told_of_when_it_is_new_and_every_day() {
+    let heard = Heard::default();
+    let _hears = tracing::subscriber::set_default(tracing_subscriber::registry().with(heard.clone()));
+    let (_directory, files) = pair();
+    let tls = AdminTls::from_files(files.clone()).expect("a pair");
+    let said = || heard.times("has expired");
+    write_pair_until(&files, 2001);
+    tls.reload(&files).await;
+    assert_eq!(said(), 1, "it is new");
+    tls.reload(&files).await;
+    assert_eq!(said(), 1, "it is the same");
+    let _ = tokio::time::timeout(REMINDER + REMINDER / 2, tls.remind(&files)).await;
+    assert_eq!(said(), 3, "at the start, and a day later");
+    write_pair(&files);
+    tls.reload(&files).await;
+    assert_eq!((said(), heard.times("expires soon")), (3, 0));
 }

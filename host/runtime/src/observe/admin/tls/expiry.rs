@@ -1,0 +1,89 @@
+//! The end of a certificate's time. Whoever renews certificates may have stopped, and the log is to say so before clients do.
+
+use std::time::Duration;
+
+use rustls::client::verify_server_cert_signed_by_trust_anchor as verify;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, Error, RootCertStore};
+
+/// A certificate that is renewed in time has longer than this: cert-manager renews it after two thirds of its life.
+const SOON: Duration = Duration::from_hours(7 * 24);
+const DAY: Duration = Duration::from_hours(24);
+const HOUR: Duration = Duration::from_hours(1);
+
+/// The trouble with a certificate's end.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ExpiryProblem {
+    /// It is near; the time left, in words.
+    Soon(String),
+    /// It has been; how long ago, in words.
+    Expired(String),
+}
+
+/// The problem with a certificate that expires at `expires`, at the time `now`, both since the Unix epoch.
+pub(super) fn problem(expires: Duration, now: Duration) -> Option<ExpiryProblem> {
+    match expires.checked_sub(now) {
+        None => Some(ExpiryProblem::Expired(in_words(now.saturating_sub(expires)))),
+        Some(left) if left < SOON => Some(ExpiryProblem::Soon(in_words(left))),
+        Some(_) => None,
+    }
+}
+
+/// When the first certificate of `chain` expires, since the Unix epoch. None: none of them says.
+pub(super) fn of_chain(chain: &[CertificateDer<'_>]) -> Option<Duration> {
+    chain.iter().filter_map(of_certificate).min()
+}
+
+/// rustls keeps a certificate's dates to itself, but tells when one had expired: at the end of all time each has.
+fn of_certificate(certificate: &CertificateDer<'_>) -> Option<Duration> {
+    let (parsed, roots) = (ParsedCertificate::try_from(certificate).ok()?, RootCertStore::empty());
+    let end_of_time = UnixTime::since_unix_epoch(Duration::from_secs(u64::MAX));
+    match verify(&parsed, &roots, &[], end_of_time, &[]) {
+        Err(Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => {
+            Some(Duration::from_secs(not_after.as_secs()))
+        }
+        _ => None,
+    }
+}
+
+/// In days, or in hours where it is less than two.
+fn in_words(time: Duration) -> String {
+    let whole = |unit: Duration| time.as_secs() / unit.as_secs();
+    if time < 2 * DAY { format!("{} h", whole(HOUR)) } else { format!("{} days", whole(DAY)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A certificate that expires at the beginning of that year.
+    fn until(year: i32) -> CertificateDer<'static> {
+        let mut parameters = rcgen::CertificateParams::new(["localhost".to_owned()]).expect("a name");
+        parameters.not_before = rcgen::date_time_ymd(1999, 1, 1);
+        parameters.not_after = rcgen::date_time_ymd(year, 1, 1);
+        let key = rcgen::KeyPair::generate().expect("a key");
+        parameters.self_signed(&key).expect("a certificate").der().clone()
+    }
+
+    #[test]
+    fn a_chain_ends_with_the_first_of_its_certificates() {
+        let seconds = |chain: &[_]| of_chain(chain).map(|it| it.as_secs());
+        assert_eq!(seconds(&[until(2001)]), Some(978_307_200));
+        assert_eq!(seconds(&[until(2060), until(2001), until(2040)]), Some(978_307_200));
+        assert_eq!(seconds(&[until(2060)]), Some(2_840_140_800), "years after 2049 are written otherwise");
+        assert_eq!(seconds(&[CertificateDer::from(vec![1, 2, 3])]), None);
+    }
+
+    #[test]
+    fn an_end_is_told_of_in_its_last_week_and_after_it() {
+        let now = 1000 * DAY;
+        let soon = |left: &str| Some(ExpiryProblem::Soon(left.to_owned()));
+        let expired = |ago: &str| Some(ExpiryProblem::Expired(ago.to_owned()));
+        assert_eq!(problem(now + SOON, now), None);
+        assert_eq!(problem(now + 6 * DAY + 23 * HOUR, now), soon("6 days"));
+        assert_eq!(problem(now + 3 * HOUR, now), soon("3 h"));
+        assert_eq!(problem(now, now + HOUR), expired("1 h"));
+        assert_eq!(problem(now, now + 30 * DAY), expired("30 days"));
+    }
+}
