@@ -85,6 +85,10 @@ pub(crate) fn checked_filter(filter: &str) -> Result<String, String> {
 
 fn env_filter(filter: &str) -> anyhow::Result<EnvFilter> {
     let no_filter = || format!("{filter:?} is not a filter such as `info` or `windlass_kube=debug,info`");
+    if filter.trim().is_empty() {
+        // It would silence the whole host.
+        bail!("it is empty: name a level, such as `info`, or leave it out");
+    }
     if let Some(word) = no_level(filter) {
         bail!("{}: {word:?} is not a level", no_filter());
     }

@@ -11,7 +11,7 @@ mod schema;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory as _, Subcommand};
 use windlass_policy::PolicyError;
 
-use self::file::HostConfigFile;
+use self::file::{FileValue, HostConfigFile};
 use self::keys::{ConfigKey, FILE, HOST, KeyForm};
 use self::print::ConfigPrintArgs;
 use super::Cli;
@@ -44,7 +44,8 @@ enum ConfigCommand {
     /// Takes the flags of `windlass run`, reads the same environment, and starts nothing. In the table, a default in parentheses
     /// is one that the host works out when it starts.
     ///
-    /// Exit codes: 0, shown; 2, a host would not start with it.
+    /// Exit codes: 0, shown; 2, a host would refuse these settings. Whether the files are right that they name, the host finds out
+    /// when it starts.
     #[command(after_help = "Examples:\n  windlass config print --config windlass.yaml\n  \
         windlass config print --config windlass.yaml --instance blue -o json")]
     Print(Box<ConfigPrintArgs>),
@@ -72,9 +73,18 @@ impl ConfigArgs {
 pub(crate) struct HostConfig {
     file: HostConfigFile,
     keys: Vec<ConfigKey>,
-    /// The ids of the flags that are set by themselves or by the environment.
-    overridden: BTreeSet<String>,
+    /// The command line without it.
+    words: Vec<OsString>,
+    overriding: OverridingFlags,
     added: Vec<AddedFlag>,
+}
+
+/// The flags that are set by themselves or by the environment, by their ids.
+#[derive(Debug, Default)]
+struct OverridingFlags {
+    flags: BTreeSet<String>,
+    /// The names that they set of maps.
+    names: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// A flag that the command line does not have, and now gets.
@@ -113,13 +123,14 @@ impl HostConfig {
         let Some(path) = given.get_one::<PathBuf>(FILE) else { return Ok(None) };
         let keys = keys::all(command);
         let file = HostConfigFile::read(path, command, &keys)?;
-        let overridden = keys.iter().map(ConfigKey::id).filter(|id| is_set(given, id)).map(str::to_owned).collect();
-        let added = keys.iter().flat_map(|key| added(key, &file, given)).collect();
-        Ok(Some(Self { file, keys, overridden, added }))
+        let overriding = OverridingFlags::of(&keys, given);
+        let added = keys.iter().flat_map(|key| added(key, &overriding.left(key, &file), given)).collect();
+        Ok(Some(Self { file, keys, words: words.to_vec(), overriding, added }))
     }
 
     /// The command line with what the file adds.
-    pub(super) fn completed(&self, mut words: Vec<OsString>) -> Vec<OsString> {
+    pub(super) fn completed(&self) -> Vec<OsString> {
+        let mut words = self.words.clone();
         // Nothing behind it would be a flag.
         let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
         words.splice(end..end, self.added.iter().filter_map(|flag| flag.word.clone()).map(OsString::from));
@@ -146,35 +157,55 @@ fn is_set(given: &ArgMatches, id: &str) -> bool {
     matches!(given.value_source(id), Some(ValueSource::CommandLine | ValueSource::EnvVariable))
 }
 
-/// The flags that the file adds for `key` to what is `given`.
-fn added(key: &ConfigKey, file: &HostConfigFile, given: &ArgMatches) -> Vec<AddedFlag> {
+impl OverridingFlags {
+    fn of(keys: &[ConfigKey], given: &ArgMatches) -> Self {
+        let set: Vec<_> = keys.iter().filter(|key| is_set(given, key.id())).collect();
+        let names = |key: &ConfigKey| {
+            let values = given.get_raw(key.id()).into_iter().flatten().map(OsStr::to_string_lossy);
+            values.flat_map(|value| entries(&value).map(|(name, _)| name.to_owned()).collect::<Vec<_>>()).collect()
+        };
+        let maps = set.iter().filter(|key| key.form == KeyForm::Map);
+        Self {
+            names: maps.map(|key| (key.id().to_owned(), names(key))).collect(),
+            flags: set.iter().map(|key| key.id().to_owned()).collect(),
+        }
+    }
+
+    fn has(&self, key: &ConfigKey) -> bool {
+        self.flags.contains(key.id())
+    }
+
+    /// The values of `file` that are not overridden. A map is overridden name by name.
+    fn left<'a>(&self, key: &ConfigKey, file: &'a HostConfigFile) -> Vec<&'a FileValue> {
+        let values = file.values(key).iter();
+        if !self.has(key) {
+            return values.collect();
+        }
+        let Some(names) = self.names.get(key.id()) else { return Vec::new() };
+        values.filter(|it| entries(&it.value).all(|(name, _)| !names.contains(name))).collect()
+    }
+}
+
+/// The flags that the file adds, which has these values `left` for `key`, to what is `given`.
+fn added(key: &ConfigKey, left: &[&FileValue], given: &ArgMatches) -> Vec<AddedFlag> {
     let flag = |value: &str, origin| AddedFlag {
         id: key.id().to_owned(),
         value: value.to_owned(),
         word: key.word(value),
         origin,
     };
-    let of_file = file.values(key).iter().map(|it| flag(&it.value, SettingOrigin::File(it.line)));
-    if !is_set(given, key.id()) {
-        return of_file.collect();
-    }
-    if key.form != KeyForm::Map {
-        return Vec::new();
-    }
-    // A map is overridden name by name.
-    let values: Vec<_> = given.get_raw(key.id()).into_iter().flatten().map(OsStr::to_string_lossy).collect();
-    let names: BTreeSet<_> = values.iter().flat_map(|value| entries(value)).map(|(name, _)| name).collect();
-    let mut added: Vec<_> =
-        of_file.filter(|flag| entries(&flag.value).all(|(name, _)| !names.contains(name))).collect();
+    let mut added: Vec<_> = left.iter().map(|it| flag(&it.value, SettingOrigin::File(it.line))).collect();
     let environment = key.environment().filter(|_| given.value_source(key.id()) == Some(ValueSource::EnvVariable));
     if let (Some(name), false) = (environment, added.is_empty()) {
         // With a flag on the line, the variable does not count any more.
-        added.extend(values.iter().map(|value| flag(value, SettingOrigin::Environment(name.clone()))));
+        let values = given.get_raw(key.id()).into_iter().flatten().map(OsStr::to_string_lossy);
+        added.extend(values.map(|value| flag(&value, SettingOrigin::Environment(name.clone()))));
     }
     added
 }
 
-/// The names and values in one value of a map: `A=true,B=false`.
+/// The names and values in one value of a map, as its flag takes them: `A=true, B=false`.
 fn entries(value: &str) -> impl Iterator<Item = (&str, &str)> {
-    value.split(',').map(|entry| entry.split_once('=').unwrap_or((entry, "")))
+    let entries = value.split(',').map(|entry| entry.split_once('=').unwrap_or((entry, "")));
+    entries.map(|(name, value)| (name.trim(), value.trim())).filter(|(name, _)| !name.is_empty())
 }

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
-use windlass_core::lease::{Timing, TimingError};
+use windlass_core::lease::Timing;
 
 use windlass_runtime::{LeaseMode, LeaseSettings};
+
+use super::admin_serving::UsageError;
 
 /// The longest name of an installation. The names of its leases contain it.
 const MOST_INSTANCE: usize = 30;
@@ -46,8 +48,9 @@ pub(crate) struct LeaseArgs {
 
 impl LeaseArgs {
     /// The checked settings; `mode` applies without `--leases`.
-    pub(crate) fn settings(self, mode: LeaseMode) -> Result<LeaseSettings, TimingError> {
-        let timing = Timing::new(self.lease_duration, self.lease_renew_deadline, self.lease_retry_period)?;
+    pub(crate) fn settings(self, mode: LeaseMode) -> Result<LeaseSettings, UsageError> {
+        let timing = Timing::new(self.lease_duration, self.lease_renew_deadline, self.lease_retry_period);
+        let timing = timing.map_err(|error| UsageError(error.to_string()))?;
         Ok(LeaseSettings {
             mode: self.leases.unwrap_or(mode),
             namespace: self.lease_namespace,

@@ -22,7 +22,7 @@ pub(super) struct LogArgs {
 
 /// The log of this process, while it runs.
 pub(super) struct LogControl {
-    filter: LogFilter,
+    current: LogFilter,
     default: &'static str,
 }
 
@@ -32,16 +32,21 @@ impl LogArgs {
         let format = self.log_format.unwrap_or_else(|| command.log_format());
         let default = command.log_filter(format);
         let filter = self.log_level.as_deref().unwrap_or(default);
-        let filter = telemetry::start(format, filter, command.brief_options(), command.audit_log())?;
-        Ok(LogControl { filter, default })
+        let current = telemetry::start(format, filter, command.brief_options(), command.audit_log())?;
+        Ok(LogControl { current, default })
     }
 }
 
 impl LogControl {
+    /// The filter that stands for this level; without one, as without a flag.
+    pub(super) fn filter<'a>(&'a self, level: Option<&'a str>) -> &'a str {
+        level.unwrap_or(self.default)
+    }
+
     /// Logs from now on at this level, or by this filter; without one, as without a flag. Returns the filter.
     pub(super) fn set<'a>(&'a self, level: Option<&'a str>) -> anyhow::Result<&'a str> {
-        let filter = level.unwrap_or(self.default);
-        self.filter.set(filter)?;
+        let filter = self.filter(level);
+        self.current.set(filter)?;
         Ok(filter)
     }
 }

@@ -260,9 +260,10 @@ impl Cli {
             command = command.bin_name("kubectl windlass");
         }
         let words: Vec<_> = std::env::args_os().collect();
-        let config = HostConfig::of(&command, &words)
-            .unwrap_or_else(|error| clap::Error::raw(ErrorKind::ValueValidation, format!("{error}\n")).exit());
-        let words = if let Some(config) = &config { config.completed(words) } else { words };
+        let config = HostConfig::of(&command, &words).unwrap_or_else(|error| {
+            clap::Error::raw(ErrorKind::ValueValidation, format!("{}\n", deceptive::escape(&error.to_string()))).exit()
+        });
+        let words = config.as_ref().map_or(words, HostConfig::completed);
         let read = command.try_get_matches_from(words).and_then(|matches| Self::from_arg_matches(&matches));
         let cli = read.unwrap_or_else(|error| {
             if let Some(config) = config.as_ref().filter(|_| error.use_stderr()) {

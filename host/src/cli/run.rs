@@ -44,11 +44,10 @@ impl RunArgs {
         self.plugins.audit_log()
     }
 
-    /// Refuses what a host would refuse, apart from plugins that are not named yet.
-    pub(super) fn check(self) -> anyhow::Result<()> {
-        if self.plugins.plugins.is_some() {
-            self.plugins.settings(GrantMode::Policy, LeaseMode::Shards)?;
-        }
+    /// Refuses the settings that a host would refuse. The plugins may not be named yet.
+    pub(super) fn check(mut self) -> anyhow::Result<()> {
+        self.plugins.plugins.get_or_insert_default();
+        self.plugins.settings(GrantMode::Policy, LeaseMode::Shards)?;
         Ok(())
     }
 

@@ -131,8 +131,10 @@ pub(super) fn table<R: AsRef<[String]>>(heading: &[&str], rows: impl IntoIterato
     let all: Vec<_> = std::iter::once(first).chain(rows.into_iter().map(|row| cells(row.as_ref()))).collect();
     let width = |column: usize| all.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<_> = (0..all[0].len()).map(|column| width(column).unwrap_or(0)).collect();
+    // `{cell:<width$}` panics where a column is wider than 65,535 characters.
+    let padded = |cell: &String, width: usize| cell.clone() + &" ".repeat(width.saturating_sub(cell.chars().count()));
     let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        let cells = row.iter().zip(&widths).map(|(cell, width)| padded(cell, *width));
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
     };
     all.iter().map(line).collect()
@@ -143,6 +145,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_column_may_be_of_any_width() {
+        let shown = table(&["KEY", "STATE"], [["a".repeat(70_000), "done".to_owned()]]);
+        let lines: Vec<_> = shown.lines().collect();
+        assert_eq!(lines[0].find("STATE"), lines[1].find("done"));
+    }
 
     #[test]
     fn sizes_and_times_are_short_and_have_their_unit() {

@@ -96,7 +96,17 @@ fn explained(error: &serde_saphyr::Error) -> String {
     let message = message.rsplit_once(" at line ").map_or(&*message, |(message, _)| message);
     match did_you_mean(message) {
         Some(hint) => format!("{message}; {hint}"),
-        None => message.to_owned(),
+        None => plain(message),
+    }
+}
+
+/// The message without what it tells programmers.
+fn plain(message: &str) -> String {
+    let message = message.strip_suffix(", set DuplicateKeyPolicy in Options if acceptable").unwrap_or(message);
+    match message {
+        it if it.contains("Documents {") => "there are several documents in it: it is to be one".to_owned(),
+        it if it.starts_with("budget breached") => format!("it is larger or nested deeper than any such file ({it})"),
+        it => it.split("; use Option<").next().unwrap_or_default().to_owned(),
     }
 }
 

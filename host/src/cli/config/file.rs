@@ -132,6 +132,7 @@ impl<'a> ConfigReader<'a> {
                 });
                 values.collect()
             }
+            (_, ConfigNode::One(Scalar::Nothing)) => self.wrong(written, &key.name, NO_VALUE).into_iter().collect(),
             (form, _) => {
                 let expected = match form {
                     KeyForm::One => "it is one value",
@@ -170,8 +171,12 @@ impl<'a> ConfigReader<'a> {
         at: &Spanned<ConfigNode>,
         scalar: &Scalar,
     ) -> Option<FileValue> {
+        if name.value.contains(['=', ',']) {
+            return self.wrong(name, field, "it is one name, without `=` and `,`");
+        }
         let value = match scalar {
             Scalar::Nothing => return self.wrong(at, field, NO_VALUE),
+            Scalar::Text(text) if text.contains(',') => return self.wrong(at, field, "it is one value, without `,`"),
             Scalar::Bool(value) => value.to_string(),
             Scalar::Integer(value) => value.to_string(),
             Scalar::Number(value) => value.to_string(),
@@ -185,6 +190,14 @@ impl<'a> ConfigReader<'a> {
     fn placed(&self, key: &ConfigKey, text: String) -> Result<String, String> {
         if key.kind != KeyKind::Path || text.is_empty() || (key.id() == AUDIT_LOG && text == NO_FILE) {
             return Ok(text);
+        }
+        if text.contains('\0') {
+            return Err("no path has a NUL in it".to_owned());
+        }
+        if text.starts_with(['~', '$']) {
+            return Err(format!(
+                "nobody replaces `{text}`, as a shell would: write the whole path, or begin it with `./`"
+            ));
         }
         let path = self.path.parent().unwrap_or(Path::new("")).join(text);
         path.into_os_string().into_string().map_err(|_| "the path of this file is not in UTF-8".to_owned())

@@ -1,21 +1,24 @@
 //! Follows the configuration file while the host runs. The level of the log follows it; the rest needs a restart, and the log
 //! says so.
 
-use clap::CommandFactory as _;
+use clap::{CommandFactory as _, FromArgMatches as _};
+use tracing::Level;
 use windlass_core::error::explained;
 use windlass_runtime::FollowedFile;
 
 use super::HostConfig;
 use super::file::{HostConfigFile, MOST_BYTES};
-use super::keys::{ConfigKey, LOG_LEVEL};
-use crate::cli::Cli;
+use super::keys::{ConfigKey, KeyForm, LOG_LEVEL};
 use crate::cli::log::LogControl;
+use crate::cli::{Cli, Command};
 
 /// The difference that a new file makes to a host that runs.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 struct ConfigNews {
     /// The level of the log is another than a moment ago.
     has_other_level: bool,
+    /// The keys that have other values than a moment ago, and that flags or the environment override.
+    overridden: Vec<String>,
     /// The keys that have other values than the host was started with.
     restart: Vec<String>,
 }
@@ -28,10 +31,10 @@ impl HostConfig {
         loop {
             changes.changed().await;
             let file = self.file.path.display();
-            match HostConfigFile::read(&self.file.path, &Cli::command(), &self.keys) {
+            match self.read_again() {
                 Err(error) => {
                     is_right = false;
-                    tracing::warn!(%error, "the configuration file cannot be used: what was read before stays in force");
+                    tracing::warn!(error, "the configuration file cannot be used: what was read before stays in force");
                 }
                 Ok(next) => {
                     if !is_right {
@@ -43,6 +46,13 @@ impl HostConfig {
                     if news.has_other_level {
                         set(&log, self.level(&now));
                     }
+                    if !news.overridden.is_empty() {
+                        let keys = news.overridden.join(", ");
+                        tracing::warn!(
+                            %file, keys,
+                            "keys of the configuration file have changed: a flag or the environment overrides them, so nothing else does"
+                        );
+                    }
                     if news.restart != restart {
                         restart = news.restart;
                         tell(&file.to_string(), &restart);
@@ -52,19 +62,45 @@ impl HostConfig {
         }
     }
 
+    /// The file as it is now. Err: a host would not start with it, for this reason.
+    fn read_again(&self) -> Result<HostConfigFile, String> {
+        let command = Cli::command();
+        let next = Self::of(&command, &self.words).map_err(|error| error.to_string())?;
+        let next = next.ok_or_else(|| "nothing names it any more".to_owned())?;
+        let matches = command.try_get_matches_from(next.completed()).map_err(|error| summary(&error))?;
+        let cli = Cli::from_arg_matches(&matches).map_err(|error| summary(&error))?;
+        if let Command::Run(args) = cli.command {
+            args.check().map_err(|error| explained(&*error))?;
+        }
+        Ok(next.file)
+    }
+
     /// The difference that `next` makes, after the file was as it is `now`. What flags and the environment set does not change.
     fn news(&self, now: &HostConfigFile, next: &HostConfigFile) -> ConfigNews {
-        let is_same = |key: &ConfigKey, one: &HostConfigFile, other: &HostConfigFile| {
-            let (one, other) = (one.values(key), other.values(key));
-            one.iter().map(|it| &it.value).eq(other.iter().map(|it| &it.value))
+        let values = |key: &ConfigKey, file| {
+            let left = self.overriding.left(key, file).into_iter();
+            let mut values: Vec<_> = left.map(|it| it.value.clone()).collect();
+            if key.form == KeyForm::Map {
+                values.sort();
+            }
+            values
         };
-        let followed: Vec<_> = self.keys.iter().filter(|key| !self.overridden.contains(key.id())).collect();
-        let is_level = |key: &ConfigKey| key.id() == LOG_LEVEL;
-        let rest = followed.iter().filter(|key| !is_level(key) && !is_same(key, &self.file, next));
-        ConfigNews {
-            has_other_level: followed.iter().any(|key| is_level(key) && !is_same(key, now, next)),
-            restart: rest.map(|key| key.name.clone()).collect(),
+        let written = |key: &ConfigKey, file: &HostConfigFile| -> Vec<String> {
+            file.values(key).iter().map(|it| it.value.clone()).collect()
+        };
+        let mut news = ConfigNews::default();
+        for key in &self.keys {
+            if key.form != KeyForm::Map && self.overriding.has(key) {
+                if written(key, now) != written(key, next) {
+                    news.overridden.push(key.name.clone());
+                }
+            } else if key.id() == LOG_LEVEL {
+                news.has_other_level = values(key, now) != values(key, next);
+            } else if values(key, &self.file) != values(key, next) {
+                news.restart.push(key.name.clone());
+            }
         }
+        news
     }
 
     /// The level of the log in `file`. None: it says nothing of it.
@@ -74,9 +110,23 @@ impl HostConfig {
     }
 }
 
+/// The first paragraph of clap's message, in one line.
+fn summary(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let first = text.split("\n\n").next().unwrap_or_default();
+    first.trim_start_matches("error: ").split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 fn set(log: &LogControl, level: Option<&str>) {
+    const CHANGED: &str = "the configuration file has changed the level of the log";
+    // The new level may hide the line, as the old one may have.
+    let is_told = tracing::enabled!(Level::INFO);
+    if is_told {
+        tracing::info!(filter = log.filter(level), "{CHANGED}");
+    }
     match log.set(level) {
-        Ok(filter) => tracing::info!(filter, "the configuration file has changed the level of the log"),
+        Ok(filter) if !is_told => tracing::info!(filter, "{CHANGED}"),
+        Ok(_) => {}
         Err(error) => tracing::error!(error = explained(&*error), "the log's level cannot be set: it stays as it is"),
     }
 }
@@ -105,23 +155,59 @@ mod tests {
             std::fs::write(&path, text).expect("it can be written");
         };
         write("plugins: p\nlogLevel: info\ncacheLimit: 1Gi\n");
-        let words = ["windlass", "run", "-n", "a", "--config"].map(OsStr::new);
+        let words = ["windlass", "run", "-n", "a", "--limit", "cpu=1s", "--config"].map(OsStr::new);
         let line: Vec<_> = words.into_iter().chain([path.as_os_str()]).map(OsString::from).collect();
         let config = HostConfig::of(&Cli::command(), &line).expect("right").expect("there");
         let mut now = config.file.clone();
-        for (text, has_other_level, level, restart) in [
-            ("plugins: p\ncacheLimit: 1Gi\nlogLevel: info\n", false, Some("info"), &[][..]),
-            ("plugins: p\nlogLevel: debug\ncacheLimit: 1Gi\n", true, Some("debug"), &[]),
-            ("plugins: p\nlogLevel: debug\ncacheLimit: 2Gi\nnamespace: b\n", false, Some("debug"), &["cacheLimit"]),
-            ("plugins: p\nlimits: {memory: 1Mi}\n", true, None, &["cacheLimit", "limits"]),
-            ("plugins: p\nlogLevel: info\ncacheLimit: 1Gi\n", true, Some("info"), &[]),
+        for (text, has_other_level, level, overridden, restart) in [
+            ("plugins: p\ncacheLimit: 1Gi\nlogLevel: info\n", false, Some("info"), &[][..], &[][..]),
+            ("plugins: p\nlogLevel: debug\ncacheLimit: 1Gi\n", true, Some("debug"), &[], &[]),
+            (
+                "plugins: p\nlogLevel: debug\ncacheLimit: 2Gi\nnamespace: b\n",
+                false,
+                Some("debug"),
+                &["namespace"],
+                &["cacheLimit"],
+            ),
+            ("plugins: p\nlimits: {memory: 1Mi}\n", true, None, &["namespace"], &["cacheLimit", "limits"]),
+            ("plugins: p\nlimits: {cpu: 2s}\ncacheLimit: 1Gi\n", false, None, &[], &[]),
+            ("plugins: p\nlogLevel: info\ncacheLimit: 1Gi\n", true, Some("info"), &[], &[]),
         ] {
             write(text);
-            let next = HostConfigFile::read(&path, &Cli::command(), &config.keys).expect("right");
-            let restart = restart.iter().map(|key| (*key).to_owned()).collect();
-            assert_eq!(config.news(&now, &next), ConfigNews { has_other_level, restart }, "{text}");
+            let next = config.read_again().expect("right");
+            let owned = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
+            let news = ConfigNews { has_other_level, overridden: owned(overridden), restart: owned(restart) };
+            assert_eq!(config.news(&now, &next), news, "{text}");
             assert_eq!(config.level(&next), level, "{text}");
             now = next;
         }
+    }
+
+    #[test]
+    fn a_file_that_no_host_would_start_with_is_not_taken() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("windlass.yaml");
+        let write = |text: &str| {
+            let text = format!("apiVersion: windlass.dev/v1alpha1\nkind: HostConfiguration\nplugins: p\n{text}");
+            std::fs::write(&path, text).expect("it can be written");
+        };
+        write("");
+        let line: Vec<_> =
+            ["windlass", "run", "--config"].map(OsString::from).into_iter().chain([path.clone().into()]).collect();
+        let config = HostConfig::of(&Cli::command(), &line).expect("right").expect("there");
+        for (text, says) in [
+            ("recordSample: 0.5\n", "required arguments were not provided: --record <DIR>"),
+            ("leaseDuration: 5s\n", "lease"),
+            ("adminAddress: 0.0.0.0:8080\n", "--admin-auth"),
+            ("limits: {cpu: 2}\n", ":4:15: `limits.cpu`"),
+        ] {
+            write(text);
+            let said = config.read_again().expect_err("no host would start with it");
+            assert!(said.contains(says) && !said.contains('\n'), "{text}: {said}");
+        }
+        write("limits: {memory: 1Mi, cpu: 2s}\n");
+        let one = config.read_again().expect("right");
+        write("limits: {cpu: 2s, memory: 1Mi}\n");
+        assert_eq!(config.news(&one, &config.read_again().expect("right")).restart, ["limits"], "it began without");
     }
 }

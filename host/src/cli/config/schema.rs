@@ -51,7 +51,7 @@ fn value(key: &ConfigKey) -> Value {
         KeyKind::Bool => json!({"type": "boolean"}),
         KeyKind::Integer => json!({"type": "integer", "minimum": 0}),
         KeyKind::Number => json!({"type": "number"}),
-        KeyKind::Size => json!({"type": ["integer", "string"], "minimum": 1, "pattern": "^[0-9]+(Ki|Mi|Gi)?$"}),
+        KeyKind::Size => json!({"type": ["integer", "string"], "minimum": 1, "pattern": "^0*[1-9][0-9]*(Ki|Mi|Gi)?$"}),
         KeyKind::Time => json!({"type": "string", "pattern": "^[0-9]+(ms|s|m)$"}),
         KeyKind::Path | KeyKind::Text if choices.is_empty() => json!({"type": "string", "minLength": 1}),
         KeyKind::Path | KeyKind::Text => json!({"type": "string", "enum": choices}),

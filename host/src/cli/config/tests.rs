@@ -84,10 +84,17 @@ logLevel: debug
         "--warm-standby=false",
     ];
     assert_eq!(flags(&config), expected);
-    let line = config.completed(words(&["--instance", "blue", "--", "x"]));
-    assert_eq!(line[..4], words(&["--instance", "blue"]), "what was there comes first");
-    assert_eq!((line[4..19].len(), &line[19..]), (expected.len(), &words(&["--", "x"])[2..]));
-    assert!(Cli::try_parse_from(&line[..19]).is_ok(), "{line:?}");
+    let line = config.completed();
+    assert_eq!((line[0].to_str(), line.len()), (Some("windlass"), 4 + expected.len()), "what was there comes first");
+    assert!(Cli::try_parse_from(&line).is_ok(), "{line:?}");
+}
+
+#[test]
+fn what_stands_behind_two_dashes_stays_last() {
+    let (_directory, path) = written("logLevel: debug\n");
+    let line = words(&["--config", path.to_str().expect("UTF-8"), "--", "x"]);
+    let config = HostConfig::of(&Cli::command(), &line).expect("it is right").expect("it is named");
+    assert_eq!(config.completed()[4..], ["--log-level=debug", "--", "x"]);
 }
 
 #[test]
@@ -103,15 +110,18 @@ fn flags_and_the_environment_override_the_file() {
     let (_directory, path) = written(text);
     let line = words(&["--config", path.to_str().expect("UTF-8")]);
     let config = HostConfig::of(&command, &line).expect("it is right").expect("it is named");
-    assert!(config.overridden.contains("context") && !config.overridden.contains("namespace"));
+    assert!(config.overriding.flags.contains("context") && !config.overriding.flags.contains("namespace"));
     assert!(flags(&config).iter().all(|flag| !flag.starts_with("--context")), "{:?}", flags(&config));
 }
 
 #[test]
 fn a_map_is_overridden_name_by_name() {
     let text = "limits: {memory: 256Mi, cpu: 2s}\nfeatureGates: {WatchList: true, FairDispatch: false}\n";
-    let more = ["--limit", "memory=128Mi", "--feature-gates=AllAlpha=true,FairDispatch=true"];
-    assert_eq!(flags(&config(text, &more)), ["--feature-gates=WatchList=true", "--limit=cpu=2s"]);
+    // Blanks are nothing to the flag.
+    for gates in ["AllAlpha=true,FairDispatch=true", "AllAlpha=true, FairDispatch =true,", " FairDispatch= true"] {
+        let more = ["--limit", "memory=128Mi", "--feature-gates", gates];
+        assert_eq!(flags(&config(text, &more)), ["--feature-gates=WatchList=true", "--limit=cpu=2s"], "{gates}");
+    }
 }
 
 /// With the flag that the file adds, clap does not look at the variable any more.
@@ -179,13 +189,22 @@ fn what_is_wrong_is_told_with_line_column_and_what_to_do() {
             "4:12: `limits.memmory`: it cannot be \"memmory=256Mi\": there is no limit \"memmory\"",
         ),
         ("limits: {memory: }\n", "`limits.memory`: it has no value"),
+        (
+            "featureGates: {WatchList: \"true,AllAlpha=true\"}\n",
+            "`featureGates.WatchList`: it is one value, without `,`",
+        ),
+        ("featureGates: {\"WatchList=true,AllAlpha\": true}\n", "it is one name, without `=` and `,`"),
+        ("limits:\n", "`limits`: it has no value"),
+        ("logLevel: \"\"\n", "it is empty: name a level"),
+        ("kubeconfig: ~/.kube/config\n", "3:13: `kubeconfig`: nobody replaces `~/.kube/config`, as a shell would"),
+        ("record: \"a\\0b\"\n", "no path has a NUL in it"),
         ("featureGates: {WatchList: maybe}\n", "WatchList=maybe is neither true nor false"),
-        ("plugins: a\nplugins: b\n", "4:1: "),
+        ("plugins: a\nplugins: b\n", "4:1: duplicate mapping key: plugins"),
         ("plugins: [a\n", ""),
-        ("---\nplugins: a\n", ""),
+        ("---\nplugins: a\n", "there are several documents in it"),
     ] {
         let said = wrong(text);
-        assert!(said.contains(says), "{text}: {said}");
+        assert!(said.contains(says) && !said.contains("Option"), "{text}: {said}");
     }
     let all = wrong("plugin: p\ncacheLimit: 1GB\nreadOnly: 1\n");
     assert!(["3:1: ", "4:13: ", "5:11: "].iter().all(|place| all.contains(place)), "{all}");
@@ -317,7 +336,7 @@ fn every_key_of_the_schema_is_read_and_what_is_read_fits_it() {
     for key in &keys {
         assert!(!config.file.values(key).is_empty(), "{}", key.name);
     }
-    let matches = Cli::command().try_get_matches_from(config.completed(words(&[]))).expect("a host takes all of it");
+    let matches = Cli::command().try_get_matches_from(config.completed()).expect("a host takes all of it");
     Cli::from_arg_matches(&matches).expect("a host takes all of it");
 }
 
