@@ -115,6 +115,8 @@ async function looksAtAPlugin(page) {
   await page.getByRole("combobox", { name: "Keys in this state" }).selectOption("all");
   await page.getByRole("searchbox", { name: "Search keys" }).fill("visitor-117");
   await are(rows(page, "Keys"), 1);
+  // What the search has found is read out, and later figures are not.
+  await until(async () => assert.equal(await page.getByRole("status").nth(1).getAttribute("aria-live"), "off"));
 }
 
 async function looksAtAKey(page) {

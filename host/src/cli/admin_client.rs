@@ -116,11 +116,10 @@ impl AdminClientArgs {
         let name = self.tls_server_name.as_deref().unwrap_or(url.host).to_owned();
         let name = ServerName::try_from(name.clone()).with_context(|| format!("{name} can stand in no certificate"))?;
         let shaken = TlsConnector::from(Arc::new(self.config()?)).connect(name, stream).await;
-        shaken.context(
-            "no TLS with it. A certificate that is not from the system's authorities needs --certificate-authority, and \
-             --tls-server-name if it has another name; one that the host has made for itself needs \
-             --insecure-skip-tls-verify. A host without TLS is asked by http://",
-        )
+        shaken.map_err(|error| {
+            let advice = advice(&error.to_string());
+            anyhow::Error::new(error).context(advice)
+        })
     }
 
     fn config(&self) -> anyhow::Result<ClientConfig> {
@@ -136,6 +135,17 @@ impl AdminClientArgs {
         let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
         Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
     }
+}
+
+/// The way out where TLS failed with `error`.
+fn advice(error: &str) -> &'static str {
+    if error.contains("CaUsedAsEndEntity") {
+        return "no TLS with it. It shows the certificate of an authority, as `openssl req -x509` makes them, and not that of a \
+                server: make one with basicConstraints=critical,CA:FALSE";
+    }
+    "no TLS with it. A certificate that is not from the system's authorities needs --certificate-authority, and \
+     --tls-server-name if it has another name; one that the host has made for itself needs --insecure-skip-tls-verify. A host \
+     without TLS is asked by http://"
 }
 
 fn authorities(path: &Path) -> anyhow::Result<RootCertStore> {
@@ -263,6 +273,15 @@ mod tests {
         assert!(stranger.contains("--certificate-authority"), "{stranger}");
         let credulous = AdminClientArgs { insecure_skip_tls_verify: true, ..AdminClientArgs::default() };
         assert!(credulous.get(&address, "/version").await.expect("anything is").body().contains("gitVersion"));
+        // As of a host that shows the authority's own.
+        let pem = server.authority().expect("it speaks TLS");
+        let authority = CertificateDer::from_pem_slice(pem.as_bytes()).expect("a certificate");
+        let roots = Arc::new(authorities(&directory.path().join("ca.pem")).expect("it is one"));
+        let verifier = WebPkiServerVerifier::builder_with_provider(roots, Arc::new(ring::default_provider())).build();
+        let name = ServerName::try_from("localhost").expect("a name");
+        let shown =
+            verifier.expect("there is an authority").verify_server_cert(&authority, &[], &name, &[], UnixTime::now());
+        assert!(advice(&shown.expect_err("it is none of a server").to_string()).contains("CA:FALSE"));
         let nothing = directory.path().join("nothing.pem");
         std::fs::write(&nothing, "").expect("written");
         let empty = AdminClientArgs { certificate_authority: Some(nothing), ..AdminClientArgs::default() };

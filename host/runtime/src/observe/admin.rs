@@ -34,9 +34,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use self::authorization::PROBES;
 use self::connections::{Connection, Connections};
 use self::keys::KeysRefusal;
 use self::security::AdminSecurity;
@@ -102,7 +104,7 @@ impl Admin {
             Some(_) => Connections::with_grace(MOST_CONNECTIONS, HANDSHAKE_GRACE),
             None => Connections::new(MOST_CONNECTIONS),
         };
-        let asked = Arc::new(Asked { admin: self, security: security.clone(), streams: PluginStreams::new() });
+        let asked = Arc::new(Asked::new(self, security.clone()));
         let accepting = async {
             loop {
                 match listener.accept().await {
@@ -196,9 +198,16 @@ struct Asked {
     admin: Admin,
     security: Arc<AdminSecurity>,
     streams: PluginStreams,
+    /// Held while an answer is made. That is work, on the threads that run plugins: many requests are to take one of them at
+    /// most.
+    turn: Mutex<()>,
 }
 
 impl Asked {
+    fn new(admin: Admin, security: Arc<AdminSecurity>) -> Self {
+        Self { admin, security, streams: PluginStreams::new(), turn: Mutex::new(()) }
+    }
+
     async fn connection(&self, stream: TcpStream, place: &Connection) {
         let connection = async {
             let Some(tls) = &self.security.tls else { return self.conversation(stream, place).await };
@@ -221,11 +230,7 @@ impl Asked {
         let until = Instant::now() + STREAM_LIMIT;
         let answer = |request: Request<Incoming>| async move {
             place.asks();
-            let request = request.map(drop);
-            let mut answer = match refusal(&request, &self.security).await {
-                Some(refusal) => refusal,
-                None => self.admin.answer(&request, &self.streams, self.security.until(until)),
-            };
+            let mut answer = self.answer(&request.map(drop), until).await;
             // Texts of strangers are in some: a browser is not to guess what they are.
             answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
             answer.headers_mut().insert(CACHE_CONTROL, NO_STORE);
@@ -235,6 +240,16 @@ impl Asked {
         builder.timer(TokioTimer::new()).header_read_timeout(HEADER_LIMIT).max_buf_size(HEADER_BYTES);
         // What a client does wrong is the client's.
         let _ = builder.serve_connection(TokioIo::new(StallGuard::new(stream)), service_fn(answer)).await;
+    }
+
+    /// The answer to `request`. If it is a stream, that ends at the latest at `until`.
+    async fn answer<B>(&self, request: &Request<B>, until: Instant) -> AdminAnswer {
+        if let Some(refusal) = refusal(request, &self.security).await {
+            return refusal;
+        }
+        // The kubelet ends a host whose probe waits.
+        let _turn = if PROBES.contains(&request.uri().path()) { None } else { Some(self.turn.lock().await) };
+        self.admin.answer(request, &self.streams, self.security.until(until))
     }
 }
 

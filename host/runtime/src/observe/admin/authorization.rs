@@ -17,8 +17,8 @@ use windlass_kube::{TokenReviewError, TokenUser, may_get, whose_token};
 
 use super::review_answers::{AnswerKey, ReviewAnswers, Unanswered};
 
-/// The paths that need no token.
-const OPEN: [&str; 2] = ["/healthz", "/readyz"];
+/// The paths that the kubelet asks for: without a token, as it has none.
+pub(super) const PROBES: [&str; 2] = ["/healthz", "/readyz"];
 
 /// Answers reviews: the API server, or a test double.
 pub(crate) trait TokenReviewer: Send + Sync {
@@ -107,7 +107,7 @@ impl Authorizer {
     /// Whether `request` may be answered.
     pub(super) async fn check<B>(&self, request: &Request<B>) -> Result<(), AccessRefusal> {
         let path = request.uri().path();
-        if OPEN.contains(&path) {
+        if PROBES.contains(&path) {
             return Ok(());
         }
         let token = token(request.headers()).ok_or(AccessRefusal::NoToken)?;

@@ -1,5 +1,6 @@
 //! The endpoint as its clients have it, over TCP.
 
+use futures::FutureExt as _;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
@@ -80,6 +81,20 @@ async fn a_probe_is_answered_whatever_number_of_connections_is_silent() {
     // Less than the time after which the silent ones are closed in any case.
     let answer = tokio::time::timeout(HEADER_LIMIT / 2, probe).await.expect("before they are all closed");
     assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+}
+
+#[tokio::test]
+async fn one_answer_is_made_at_a_time_and_a_probe_waits_for_none() {
+    let admin = Admin { status: Status::new(CancellationToken::new()), metrics: HostMetrics::new() };
+    let endpoint = Asked::new(admin, Arc::default());
+    let status = |path: &str| {
+        let request = Request::get(path).body(()).expect("a request");
+        endpoint.answer(&request, Instant::now()).now_or_never().map(|answer| answer.status().as_u16())
+    };
+    let turn = endpoint.turn.lock().await;
+    assert_eq!(["/healthz", "/readyz", "/plugins", "/metrics"].map(status), [Some(200), Some(503), None, None]);
+    drop(turn);
+    assert_eq!(["/plugins", "/metrics"].map(status), [Some(200), Some(200)]);
 }
 
 #[tokio::test]

@@ -144,7 +144,8 @@ function pluginPage(name) {
 function keyList(name) {
   const choice = keyChoices.get(name) ?? { state: "not-done", search: "", pages: [] };
   keyChoices.set(name, choice);
-  let [next, asked] = [null, 0];
+  // A screen reader is to say what a choice has found, and not every figure that changes later.
+  let [next, asked, isChosen] = [null, 0, true];
   const list = table({
     caption: "Keys", columns: KEY_COLUMNS(name), key: (it) => `${it.controller} ${it.key}`,
     empty: () => (choice.state === "not-done" && !choice.search ? "Every key is done." : "No key matches."),
@@ -168,6 +169,7 @@ function keyList(name) {
 
   function choose(change) {
     Object.assign(choice, change, { pages: [] });
+    isChosen = true;
     load();
   }
 
@@ -197,6 +199,8 @@ function keyList(name) {
     say(range, page.keys.length === 0 ? "" : `${count(first + 1)}–${count(first + page.keys.length)} of ${count(page.total)}`);
     [before.disabled, after.disabled] = [choice.pages.length === 0, !next];
     const sum = Object.values(page.states).reduce((total, it) => total + it, 0);
+    found.setAttribute("aria-live", isChosen ? "polite" : "off");
+    isChosen = false;
     say(found, `${count(page.total)} of ${count(sum)}`);
     const options = [["not-done", "not done", sum - (page.states.done ?? 0)], ["all", "all", sum]];
     options.push(...Object.entries(page.states).map(([state, number]) => [state, words(state), number]));
