@@ -50,7 +50,7 @@ impl HostConfig {
                         let keys = news.overridden.join(", ");
                         tracing::warn!(
                             %file, keys,
-                            "keys of the configuration file have changed: a flag or the environment overrides them, so nothing else does"
+                            "keys of the configuration file have changed: they count for nothing, as a flag or the environment overrides them"
                         );
                     }
                     if news.restart != restart {
