@@ -5,11 +5,12 @@ use tracing::Level;
 use windlass_core::ports::CallContext;
 
 use crate::state::CallState;
+use crate::text;
 
-/// Logs `message`, which is one line, with `fields` as `text::fields` writes them. From INFO on the call keeps it too, whatever
-/// the host's log shows.
-pub(crate) fn log(state: &mut CallState, level: Level, message: &str, fields: Option<&str>) {
-    let bytes = message.len() + fields.map_or(0, str::len);
+/// Logs `message`, which is one line, as each of `fields` is. From INFO on the call keeps it too, whatever the host's log shows.
+pub(crate) fn log(state: &mut CallState, level: Level, message: &str, fields: &[(String, String)]) {
+    let listed = text::list(fields);
+    let bytes = message.len() + listed.as_deref().map_or(0, str::len);
     if state.meter.log_line(bytes) {
         let is_within = state.world.counters().is_none_or(|plugin| plugin.log_line(state.meter.limits(), bytes));
         match state.world.call() {
@@ -17,7 +18,7 @@ pub(crate) fn log(state: &mut CallState, level: Level, message: &str, fields: Op
                 if level <= Level::INFO {
                     call.lines.add(level.as_str(), &readable(message, fields));
                 }
-                emit(call, level, message, fields);
+                emit(call, level, message, listed.as_deref());
             }
             _ => state.meter.drop_log_line(),
         }
@@ -25,8 +26,7 @@ pub(crate) fn log(state: &mut CallState, level: Level, message: &str, fields: Op
 }
 
 /// `message` and its fields as a person reads them: `scaling replicas=3`.
-fn readable(message: &str, fields: Option<&str>) -> String {
-    let fields: Vec<(String, String)> = fields.and_then(|it| serde_json::from_str(it).ok()).unwrap_or_default();
+fn readable(message: &str, fields: &[(String, String)]) -> String {
     fields.iter().fold(message.to_owned(), |text, (name, value)| text + " " + name + "=" + value)
 }
 

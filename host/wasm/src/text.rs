@@ -26,9 +26,8 @@ pub(crate) fn single_line(text: &str, limit: usize) -> String {
     line
 }
 
-/// `fields` as a JSON list of pairs, which the log's formats take apart again; each on one line, and at most about `limit`
-/// bytes long together. Nothing, if there are none.
-pub(crate) fn fields(fields: &[(String, String)], limit: usize) -> Option<String> {
+/// `fields`, each on one line, and at most about `limit` bytes long together.
+pub(crate) fn fields(fields: &[(String, String)], limit: usize) -> Vec<(String, String)> {
     let mut pairs = Vec::new();
     let mut bytes = 0;
     for (index, (key, value)) in fields.iter().enumerate() {
@@ -41,7 +40,12 @@ pub(crate) fn fields(fields: &[(String, String)], limit: usize) -> Option<String
         bytes += key.len() + value.len() + 8;
         pairs.push((key, value));
     }
-    if pairs.is_empty() { None } else { serde_json::to_string(&pairs).ok() }
+    pairs
+}
+
+/// `fields` as a JSON list of pairs, which the log's formats take apart again. Nothing, if there are none.
+pub(crate) fn list(fields: &[(String, String)]) -> Option<String> {
+    if fields.is_empty() { None } else { serde_json::to_string(fields).ok() }
 }
 
 /// `text` cut to at most `limit` bytes, between characters, its end replaced with an ellipsis.
@@ -76,15 +80,15 @@ mod tests {
     #[test]
     fn a_field_cannot_pass_for_another() {
         let pairs = [("a".into(), "1 b=2".into()), ("c d".into(), String::new()), ("e".into(), "\"".into())];
-        let list = fields(&pairs, 100).expect("fields");
-        assert_eq!(serde_json::from_str::<Vec<(String, String)>>(&list).expect("pairs"), pairs);
-        assert_eq!(fields(&[], 100), None);
+        let written = list(&fields(&pairs, 100)).expect("fields");
+        assert_eq!(serde_json::from_str::<Vec<(String, String)>>(&written).expect("pairs"), pairs);
+        assert_eq!(list(&fields(&[], 100)), None);
     }
 
     #[test]
     fn many_fields_are_cut() {
         let pairs = vec![("key".to_owned(), "value".to_owned()); 1000];
-        let list = fields(&pairs, 50).expect("fields");
+        let list = list(&fields(&pairs, 50)).expect("fields");
         assert!(list.len() < 100 && list.ends_with(r#"["…","996 more fields"]]"#), "{list}");
     }
 

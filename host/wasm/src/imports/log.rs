@@ -23,7 +23,7 @@ impl Host for CallState {
             self.note_error(message.clone());
         }
         let fields = text::fields(&fields, limit / 2);
-        lines::log(self, to_level(level), &message, fields.as_deref());
+        lines::log(self, to_level(level), &message, &fields);
         Ok(())
     }
 }

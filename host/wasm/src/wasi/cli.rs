@@ -120,5 +120,5 @@ fn tell(state: &mut CallState, output: Output, line: &str) {
     if output == Output::Stderr {
         state.note_stderr(&line);
     }
-    lines::log(state, level, &line, None);
+    lines::log(state, level, &line, &[]);
 }
