@@ -141,7 +141,8 @@ impl<'a> From<&'a SpanValue> for OtlpValue<'a> {
     }
 }
 
-fn cut(text: &str) -> &str {
+/// The beginning of `text`, which is as long as texts of spans may be.
+pub(super) fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(MOST_TEXT)]
 }
 

@@ -27,7 +27,7 @@ use windlass_core::trace::{CallTrace, EndedSpan, OpenSpan, SpanSink, SpanValue};
 
 use self::clock::SpanClock;
 use self::collector::HttpCollector;
-use self::encode::{Encoder, MOST_TEXT};
+use self::encode::{Encoder, cut};
 use self::export::{Collect, Exporter};
 pub(crate) use self::sampling::Sampling;
 pub use self::settings::{TraceFlags, TraceSettings, TraceSettingsError};
@@ -200,8 +200,9 @@ fn tame(span: &mut EndedSpan) {
 }
 
 fn shorten(text: &mut String) {
-    if text.len() > MOST_TEXT {
-        text.truncate(text.floor_char_boundary(MOST_TEXT));
+    let kept = cut(text).len();
+    if kept < text.len() {
+        text.truncate(kept);
         text.shrink_to_fit();
     }
 }

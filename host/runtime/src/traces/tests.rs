@@ -6,6 +6,7 @@ use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use windlass_core::trace::MOST_SPANS;
 
+use super::encode::MOST_TEXT;
 use super::export::{BATCH, ExportError, PartialRefusal};
 use super::*;
 
