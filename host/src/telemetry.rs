@@ -33,12 +33,12 @@ pub(crate) enum LogFormat {
 }
 
 /// The filter of the log, which can be replaced while it is written.
-pub(crate) struct LogFilter(Box<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>);
+pub(crate) struct LogFilter(reload::Handle<EnvFilter, Registry>);
 
 impl LogFilter {
     /// Logs by another filter from now on.
     pub(crate) fn set(&self, filter: &str) -> anyhow::Result<()> {
-        (self.0)(env_filter(filter)?).context("cannot replace the log's filter")
+        self.0.reload(env_filter(filter)?).context("cannot replace the log's filter")
     }
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn start(
         layers.push(audit.with_filter(mutations).boxed());
     }
     tracing_subscriber::registry().with(layers).init();
-    Ok(LogFilter(Box::new(move |filter| handle.reload(filter))))
+    Ok(LogFilter(handle))
 }
 
 /// The filter as it was given, if it is one.

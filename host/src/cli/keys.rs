@@ -47,11 +47,7 @@ fn path_of(key: &str) -> Result<KeyPath, String> {
 }
 
 impl KeysArgs {
-    pub(super) async fn run(self) -> ExitCode {
-        self.show().await.unwrap_or_else(|failure| failure.told())
-    }
-
-    async fn show(self) -> Result<ExitCode, AdminFailure> {
+    pub(super) async fn run(self) -> Result<ExitCode, AdminFailure> {
         let shown = self.look().await?;
         let keys = shown["keys"].as_array().map(Vec::as_slice).unwrap_or_default();
         let unknown = if keys.is_empty() { self.unknown().await } else { None };

@@ -40,10 +40,11 @@ pub(super) enum RunningCommand {
 
 impl RunningCommand {
     pub(super) async fn run(self) -> ExitCode {
-        match self {
+        let shown = match self {
             Self::Status(args) => args.run().await,
             Self::Keys(args) => args.run().await,
             Self::Top(args) => args.run().await,
-        }
+        };
+        shown.unwrap_or_else(|failure| failure.told())
     }
 }

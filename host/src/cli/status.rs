@@ -25,11 +25,7 @@ pub(super) struct StatusArgs {
 }
 
 impl StatusArgs {
-    pub(super) async fn run(self) -> ExitCode {
-        self.show().await.unwrap_or_else(|failure| failure.told())
-    }
-
-    async fn show(self) -> Result<ExitCode, AdminFailure> {
+    pub(super) async fn run(self) -> Result<ExitCode, AdminFailure> {
         let shown = self.admin.plugins(self.plugin.as_deref()).await?;
         let plugins = &shown.plugins;
         if !view::print_document(self.output, &shown.document())? {

@@ -86,11 +86,7 @@ struct Looks {
 }
 
 impl TopArgs {
-    pub(super) async fn run(self) -> ExitCode {
-        self.show().await.unwrap_or_else(|failure| failure.told())
-    }
-
-    async fn show(self) -> Result<ExitCode, AdminFailure> {
+    pub(super) async fn run(self) -> Result<ExitCode, AdminFailure> {
         let mut looks = Looks::default();
         let is_terminal = std::io::stdout().is_terminal();
         loop {

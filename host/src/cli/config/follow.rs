@@ -142,22 +142,13 @@ fn tell(file: &str, restart: &[String]) {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::{OsStr, OsString};
-
+    use super::super::tests::{read, write, written};
     use super::*;
 
     #[test]
     fn a_new_file_says_what_changes_now_and_what_with_a_restart() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("windlass.yaml");
-        let write = |text: &str| {
-            let text = format!("apiVersion: windlass.dev/v1alpha1\nkind: HostConfiguration\n{text}");
-            std::fs::write(&path, text).expect("it can be written");
-        };
-        write("plugins: p\nlogLevel: info\ncacheLimit: 1Gi\n");
-        let words = ["windlass", "run", "-n", "a", "--limit", "cpu=1s", "--config"].map(OsStr::new);
-        let line: Vec<_> = words.into_iter().chain([path.as_os_str()]).map(OsString::from).collect();
-        let config = HostConfig::of(&Cli::command(), &line).expect("right").expect("there");
+        let (_directory, path) = written("plugins: p\nlogLevel: info\ncacheLimit: 1Gi\n");
+        let config = read(&path, &["-n", "a", "--limit", "cpu=1s"]);
         let mut now = config.file.clone();
         for (text, has_other_level, level, overridden, restart) in [
             ("plugins: p\ncacheLimit: 1Gi\nlogLevel: info\n", false, Some("info"), &[][..], &[][..]),
@@ -173,7 +164,7 @@ mod tests {
             ("plugins: p\nlimits: {cpu: 2s}\ncacheLimit: 1Gi\n", false, None, &[], &[]),
             ("plugins: p\nlogLevel: info\ncacheLimit: 1Gi\n", true, Some("info"), &[], &[]),
         ] {
-            write(text);
+            write(&path, text);
             let next = config.read_again().expect("right");
             let owned = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
             let news = ConfigNews { has_other_level, overridden: owned(overridden), restart: owned(restart) };
@@ -185,29 +176,29 @@ mod tests {
 
     #[test]
     fn a_file_that_no_host_would_start_with_is_not_taken() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("windlass.yaml");
-        let write = |text: &str| {
-            let text = format!("apiVersion: windlass.dev/v1alpha1\nkind: HostConfiguration\nplugins: p\n{text}");
-            std::fs::write(&path, text).expect("it can be written");
-        };
-        write("");
-        let line: Vec<_> =
-            ["windlass", "run", "--config"].map(OsString::from).into_iter().chain([path.clone().into()]).collect();
-        let config = HostConfig::of(&Cli::command(), &line).expect("right").expect("there");
+        let (_directory, path) = written("plugins: p\n");
+        let config = read(&path, &[]);
         for (text, says) in [
             ("recordSample: 0.5\n", "required arguments were not provided: --record <DIR>"),
             ("leaseDuration: 5s\n", "lease"),
             ("adminAddress: 0.0.0.0:8080\n", "--admin-auth"),
             ("limits: {cpu: 2}\n", ":4:15: `limits.cpu`"),
         ] {
-            write(text);
+            write(&path, &format!("plugins: p\n{text}"));
             let said = config.read_again().expect_err("no host would start with it");
             assert!(said.contains(says) && !said.contains('\n'), "{text}: {said}");
         }
-        write("limits: {memory: 1Mi, cpu: 2s}\n");
+        write(&path, "plugins: p\nlimits: {memory: 1Mi, cpu: 2s}\n");
         let one = config.read_again().expect("right");
-        write("limits: {cpu: 2s, memory: 1Mi}\n");
+        write(&path, "plugins: p\nlimits: {cpu: 2s, memory: 1Mi}\n");
         assert_eq!(config.news(&one, &config.read_again().expect("right")).restart, ["limits"], "it began without");
+    }
+
+    #[test]
+    fn the_order_of_a_map_is_no_news() {
+        let (_directory, path) = written("plugins: p\nlimits: {memory: 1Mi, cpu: 2s}\n");
+        let config = read(&path, &[]);
+        write(&path, "limits: {cpu: 2s, memory: 1Mi}\nplugins: p\n");
+        assert_eq!(config.news(&config.file, &config.read_again().expect("right")), ConfigNews::default());
     }
 }

@@ -12,23 +12,33 @@ use super::*;
 const HEAD: &str = "apiVersion: windlass.dev/v1alpha1\nkind: HostConfiguration\n";
 
 /// A directory with a file `windlass.yaml` of this text after the head.
-fn written(text: &str) -> (TempDir, PathBuf) {
+pub(super) fn written(text: &str) -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("windlass.yaml");
-    std::fs::write(&path, format!("{HEAD}{text}")).expect("it can be written");
+    write(&path, text);
     (directory, path)
+}
+
+/// The file at `path` has this text after the head from now on.
+pub(super) fn write(path: &Path, text: &str) {
+    std::fs::write(path, format!("{HEAD}{text}")).expect("it can be written");
+}
+
+/// The file at `path`, as `windlass run MORE --config PATH` takes it.
+pub(super) fn read(path: &Path, more: &[&str]) -> HostConfig {
+    let path = path.to_str().expect("UTF-8");
+    let words = words(&[more, &["--config", path]].concat());
+    HostConfig::of(&Cli::command(), &words).expect("it is right").expect("it is named")
 }
 
 fn words(more: &[&str]) -> Vec<OsString> {
     ["windlass", "run"].iter().chain(more).map(OsString::from).collect()
 }
 
-/// The file of this text, as `windlass run --config FILE MORE` reads it.
+/// The same of a file of this text.
 fn config(text: &str, more: &[&str]) -> HostConfig {
     let (_directory, path) = written(text);
-    let path = path.to_str().expect("UTF-8");
-    let words = words(&[&["--config", path], more].concat());
-    HostConfig::of(&Cli::command(), &words).expect("it is right").expect("it is named")
+    read(&path, more)
 }
 
 /// The flags that the file adds.
@@ -142,8 +152,7 @@ fn a_map_in_the_environment_is_overridden_name_by_name_too() {
 #[test]
 fn relative_paths_begin_at_the_file() {
     let (directory, path) = written("plugins: plugins\nceiling: ../ceiling.yaml\nkubeconfig: /k\nauditLog: none\n");
-    let line = words(&["--config", path.to_str().expect("UTF-8")]);
-    let config = HostConfig::of(&Cli::command(), &line).expect("it is right").expect("it is named");
+    let config = read(&path, &[]);
     let in_directory = |name: &str| directory.path().join(name).display().to_string();
     let expected = [
         "--audit-log=none".to_owned(),
