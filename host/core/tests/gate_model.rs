@@ -7,6 +7,7 @@ mod fake;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use windlass_core::compact::Uid;
@@ -57,6 +58,10 @@ enum Step {
     Prove(usize),
     /// The server goes back to where it was so many changes ago.
     Restore(usize),
+    /// Another generation takes the place of the one at work. It reads other caches, or none.
+    Swap {
+        reads: bool,
+    },
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -80,7 +85,7 @@ fn step(restores: bool) -> impl Strategy<Value = Step> {
         14 => (cache(), 1..6_usize).prop_map(|(cache, changes)| Step::Deliver(cache, changes)),
         3 => cache().prop_map(Step::Bookmark),
         4 => prop_oneof![cache().prop_map(Step::BeginList), cache().prop_map(Step::EndList)],
-        4 => cache().prop_map(Step::Prove),
+        6 => prop_oneof![2 => cache().prop_map(Step::Prove), 1 => prop::bool::weighted(0.7).prop_map(|reads| Step::Swap { reads })],
         u32::from(restores) => (1..6_usize).prop_map(Step::Restore),
     ]
 }
@@ -205,7 +210,11 @@ struct World {
     server: Server,
     caches: [Arc<FakeCache>; 2],
     followers: [Follower; 2],
+    queue: Queue<ObjectKey>,
+    clock: Arc<TokioClock>,
     gate: Arc<Gate>,
+    /// Whether the generation at work reads the caches.
+    reads: bool,
     is_comparable: bool,
     is_running: bool,
     under_way: Vec<(Option<Interest>, Effect)>,
@@ -219,21 +228,28 @@ fn web() -> ObjectKey {
     key("web")
 }
 
+fn gate(caches: &[Arc<FakeCache>], queue: &Queue<ObjectKey>, clock: &Arc<TokioClock>) -> Arc<Gate> {
+    let of = |(token, progress): (usize, &Arc<FakeCache>)| Cache {
+        progress: progress.clone(),
+        is_filtered: token == FILTERED,
+    };
+    Gate::new(caches.iter().enumerate().map(of).collect(), queue.clone(), clock.clone())
+}
+
 impl World {
     fn new(is_comparable: bool) -> Self {
         let caches = [FakeCache::new(is_comparable), FakeCache::new(is_comparable)];
         let clock = TokioClock::new();
         let queue = Queue::new(clock.clone(), ItemExponential::default());
-        let of = |(token, progress): (usize, &Arc<FakeCache>)| Cache {
-            progress: progress.clone(),
-            is_filtered: token == FILTERED,
-        };
-        let gate = Gate::new(caches.iter().enumerate().map(of).collect(), queue, clock);
+        let gate = gate(&caches, &queue, &clock);
         Self {
             server: Server::default(),
             caches,
             followers: Default::default(),
+            queue,
+            clock,
             gate,
+            reads: true,
             is_comparable,
             is_running: false,
             under_way: Vec::new(),
@@ -249,33 +265,85 @@ impl World {
             Step::Others(name, op) => drop(self.server.write(name, op)),
             Step::Answer(which) => self.answer(which, true),
             Step::NoAnswer(which) => self.answer(which, false),
-            Step::EndRun => self.is_running &= !self.under_way.is_empty(),
+            Step::EndRun => self.end_run(),
             Step::Deliver(cache, changes) => (0..changes).for_each(|_| self.deliver(cache)),
             Step::Bookmark(cache) => self.bookmark(cache),
-            Step::BeginList(cache) => {
-                let shown = self.server.objects.clone();
-                let list = (Stamp::take(), self.server.changes.len(), shown, self.server.version());
-                self.followers[cache].list.get_or_insert(list);
-            }
+            Step::BeginList(cache) => self.begin_list(cache),
             Step::EndList(cache) => self.end_list(cache),
             Step::Prove(cache) => self.prove(cache),
             Step::Restore(changes) => self.restore(changes),
+            Step::Swap { reads } => self.swap(reads),
         }
         // All writes are answered, so the run might end, and the next one begin.
-        if self.under_way.is_empty() && !self.gate.holds(&web()) {
+        if self.under_way.is_empty() && self.may_run() {
             self.check();
         }
     }
 
+    /// Whether the key may run now, or once more.
+    fn may_run(&self) -> bool {
+        if self.is_running {
+            return !self.gate.holds(&web());
+        }
+        let may_run = self.take_key();
+        if may_run {
+            self.queue.done(&web());
+        }
+        may_run
+    }
+
+    /// Whether a worker that asks for the key gets it, and the gate lets it run. A change queues the key first.
+    fn take_key(&self) -> bool {
+        self.queue.add(web());
+        let Some(key) = self.queue.get().now_or_never().flatten() else {
+            let parked: Vec<_> = self.queue.parked().into_iter().map(|(key, _)| key).collect();
+            assert_eq!(parked, [web()], "only a parked key is not handed out");
+            assert!(!self.gate.waiting(1).0.is_empty(), "the key is parked, and the gate would not wake it");
+            return false;
+        };
+        if self.gate.holds(&key) {
+            self.queue.park(&key);
+            return false;
+        }
+        true
+    }
+
+    fn end_run(&mut self) {
+        if self.is_running && self.under_way.is_empty() {
+            self.queue.done(&web());
+            self.is_running = false;
+        }
+    }
+
+    /// The calls of the generation at work have ended. The next one reads caches of its own, which have come to other
+    /// states than those of the one before, and inherits the queue.
+    fn swap(&mut self, reads: bool) {
+        if self.is_running {
+            return;
+        }
+        let (unseen, clock) = (self.gate.unseen(), self.clock.clone());
+        self.needs_proof |= !unseen.is_empty();
+        self.caches = [FakeCache::new(self.is_comparable), FakeCache::new(self.is_comparable)];
+        for cache in 0..2 {
+            self.followers[cache] = Follower::default();
+            self.begin_list(cache);
+            self.end_list(cache);
+        }
+        self.reads = reads;
+        self.gate = gate(if reads { &self.caches } else { &[] }, &self.queue, &clock);
+        self.gate.doubt(unseen);
+        self.queue.wake_parked();
+    }
+
     fn ours(&mut self, name: usize, op: Op) {
         if !self.is_running {
-            if self.gate.holds(&web()) {
+            if !self.take_key() {
                 return;
             }
             self.check();
             (self.is_running, self.runs) = (true, self.runs + 1);
         }
-        let interest = self.gate.open(&web(), &key(NAMES[name]), [0, 1]);
+        let interest = self.gate.open(&web(), &key(NAMES[name]), if self.reads { vec![0, 1] } else { vec![] });
         let before = self.server.objects.get(&name).cloned();
         let Done { effect, change, is_deletion } = self.server.write(name, op);
         // Should a filtered cache show the name again, only a proof tells which came later: another incarnation after one
@@ -298,7 +366,9 @@ impl World {
         }
         let (interest, effect) = self.under_way.remove(which);
         self.needs_proof |= !is_told;
-        interest.expect("there are caches").ended(if is_told { &effect } else { &Effect::Unknown });
+        if let Some(interest) = interest {
+            interest.ended(if is_told { &effect } else { &Effect::Unknown });
+        }
     }
 
     fn deliver(&mut self, cache: usize) {
@@ -326,6 +396,12 @@ impl World {
         if let (Some(version), false, None) = (version, is_broken, list) {
             self.caches[cache].bookmark(&version.to_string());
         }
+    }
+
+    fn begin_list(&mut self, cache: usize) {
+        let shown = self.server.objects.clone();
+        let list = (Stamp::take(), self.server.changes.len(), shown, self.server.version());
+        self.followers[cache].list.get_or_insert(list);
     }
 
     fn end_list(&mut self, cache: usize) {
@@ -372,6 +448,9 @@ impl World {
 
     /// The key may run: so each cache shows its last write to each object, or something later.
     fn check(&self) {
+        if !self.reads {
+            return;
+        }
         for (name, last) in &self.last {
             for (cache, follower) in self.followers.iter().enumerate() {
                 let shown = self.caches[cache].get(&key(NAMES[*name]));
@@ -397,6 +476,7 @@ impl World {
         while !self.under_way.is_empty() {
             self.answer(0, true);
         }
+        self.end_run();
         for cache in 0..2 {
             if self.followers[cache].is_broken {
                 self.take(Step::BeginList(cache));
@@ -408,16 +488,12 @@ impl World {
             self.bookmark(cache);
         }
         if !self.needs_proof {
-            assert!(!self.gate.holds(&web()), "all has been told, and it is held: {:?}", self.gate.waiting(9));
+            assert!(self.may_run(), "all has been told, and it is held: {:?}", self.gate.waiting(9));
         }
         for cache in 0..2 {
             self.gate.proven(cache, Stamp::take());
         }
-        assert!(
-            !self.gate.holds(&web()) && self.gate.is_empty(),
-            "something stays recorded: {:?}",
-            self.gate.waiting(9)
-        );
+        assert!(self.may_run() && self.gate.is_empty(), "something stays recorded: {:?}", self.gate.waiting(9));
         self.check();
     }
 }

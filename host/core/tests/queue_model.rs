@@ -25,6 +25,8 @@ enum Step {
     Park(usize),
     GiveBack(usize),
     Wake(u8),
+    /// Another gate takes over, which knows none of the parked keys.
+    WakeParked,
     Advance(u64),
     ShutDown,
     Drain,
@@ -44,6 +46,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (0..4_usize).prop_map(Step::Park),
         4 => (0..4_usize).prop_map(Step::GiveBack),
         8 => key().prop_map(Step::Wake),
+        3 => Just(Step::WakeParked),
         6 => (1..12_000_u64).prop_map(Step::Advance),
         1 => Just(Step::ShutDown),
         1 => Just(Step::Drain),
@@ -275,6 +278,13 @@ fn take(step: Step, queue: &Queue<u8>, clock: &ManualClock, model: &mut Model) -
         Step::Wake(key) => {
             queue.wake(&key);
             model.wake(key);
+        }
+        Step::WakeParked => {
+            let parked: Vec<_> = queue.parked().into_iter().map(|(key, _)| key).collect();
+            let known: BTreeSet<_> = model.parked.keys().copied().collect();
+            prop_assert_eq!(parked.iter().copied().collect::<BTreeSet<_>>(), known);
+            queue.wake_parked();
+            parked.into_iter().for_each(|key| model.wake(key));
         }
         Step::Advance(millis) => {
             clock.advance(Duration::from_millis(millis));

@@ -3,8 +3,9 @@
 //! Pure state, one per controller, to be used under one lock: `gate` has that, and combines this with the queue. What
 //! is to be seen is judged by what a cache shows at that moment, and judged again whenever the cache has changed. One
 //! concern a file: `interest` says what follows from a write, `pending` how what is to be seen stands, `state` keeps
-//! all of it by key, `overdue` finds what takes long.
+//! all of it by key, `overdue` finds what takes long, `doubtful` passes it on from one gate to the next.
 
+mod doubtful;
 mod interest;
 mod overdue;
 mod pending;
@@ -14,9 +15,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::doubtful::DoubtfulKey;
 pub use self::interest::{Effect, Shown};
 pub(crate) use self::state::Expectations;
 use crate::clock::Moment;
+use crate::compact::Version;
 use crate::object::ObjectKey;
 use crate::progress::Progress;
 use crate::queue::Histogram;
@@ -68,6 +71,8 @@ pub struct HeldKey {
     pub cache: usize,
     /// A description of that, for people.
     pub what: String,
+    /// The version that the cache has come to. `None` if it has no complete list yet.
+    pub cache_version: Option<Version>,
 }
 
 /// Work to do about keys that wait long.

@@ -1,7 +1,9 @@
 //! Expectations that take long: when somebody has to look, at which caches, and who waits.
 
+use std::time::Duration;
+
 use super::pending::{ExpectationVerdict, PendingExpectation, Sight};
-use super::state::Expectations;
+use super::state::{Expectations, KeyExpectations, WatchedCache, sooner};
 use super::{Due, EXPIRE_AFTER, HeldKey, PROBE_AFTER};
 use crate::clock::Moment;
 use crate::object::ObjectKey;
@@ -28,7 +30,7 @@ impl Expectations {
                 if pending.raised + EXPIRE_AFTER <= now && !pending.expired {
                     pending.expired = true;
                     self.counts.expired += 1;
-                    expired = Some(waiting(key, entry.held, pending));
+                    expired = Some(waiting(key, entry.held, pending, &self.caches));
                 }
             }
             due.expired.extend(expired);
@@ -52,11 +54,33 @@ impl Expectations {
     pub(crate) fn waits_for(&self, key: &ObjectKey) -> Option<HeldKey> {
         let entry = self.keys.get(key)?;
         let blocking = entry.pending.iter().filter(|pending| pending.blocks);
-        Some(waiting(key, entry.held, blocking.min_by_key(|pending| pending.raised)?))
+        Some(waiting(key, entry.held, blocking.min_by_key(|pending| pending.raised)?, &self.caches))
+    }
+
+    /// How long the key that has waited the longest has waited.
+    pub(crate) fn longest_wait(&self, now: Moment) -> Duration {
+        let oldest = self.keys.values().filter_map(KeyExpectations::raised).min();
+        oldest.map(|raised| now.0.saturating_sub(raised.0)).unwrap_or_default()
+    }
+
+    /// The keys that wait for a cache need a proof of it now, whatever was asked of it before.
+    pub(crate) fn prove_again(&mut self, token: usize, now: Moment) {
+        let pending = self.keys.values_mut().flat_map(|entry| &mut entry.pending);
+        for pending in pending.filter(|pending| pending.cache == token && pending.blocks && pending.due > now) {
+            pending.due = now;
+            sooner(&mut self.alarm, now);
+        }
     }
 }
 
-fn waiting(key: &ObjectKey, held: Option<Moment>, pending: &PendingExpectation) -> HeldKey {
+impl KeyExpectations {
+    /// Since when the key has had something to see that blocks it.
+    pub(super) fn raised(&self) -> Option<Moment> {
+        self.pending.iter().filter(|pending| pending.blocks).map(|pending| pending.raised).min()
+    }
+}
+
+fn waiting(key: &ObjectKey, held: Option<Moment>, pending: &PendingExpectation, caches: &[WatchedCache]) -> HeldKey {
     let what = match &pending.sight {
         Sight::Reaches { version } => format!("version {version} or later"),
         Sight::State { object, uid, version } => format!("{object} ({uid}) at version {version}"),
@@ -65,5 +89,6 @@ fn waiting(key: &ObjectKey, held: Option<Moment>, pending: &PendingExpectation) 
         Sight::Hidden { object, uid, version } => format!("{object} ({uid}) hidden, as of version {version}"),
         Sight::Fresh => "proof that it shows all that was written".to_owned(),
     };
-    HeldKey { key: key.clone(), held, since: pending.raised, cache: pending.cache, what }
+    let cache_version = caches[pending.cache].cache.progress.version();
+    HeldKey { key: key.clone(), held, since: pending.raised, cache: pending.cache, what, cache_version }
 }

@@ -13,20 +13,20 @@ use crate::progress::{Advance, Stamp};
 
 /// All that the keys of one controller are to see.
 pub(crate) struct Expectations {
-    caches: Vec<WatchedCache>,
+    pub(super) caches: Vec<WatchedCache>,
     pub(super) keys: HashMap<ObjectKey, KeyExpectations>,
     interests: HashMap<u64, ExpectedWrite>,
     /// The interests in each object.
     by_object: HashMap<ObjectKey, Vec<u64>>,
     last_interest: u64,
     /// The soonest that anything new is due.
-    alarm: Option<Moment>,
+    pub(super) alarm: Option<Moment>,
     pub(crate) counts: ExpectationCounts,
 }
 
 /// A cache, and the keys that wait for it.
 pub(super) struct WatchedCache {
-    cache: Cache,
+    pub(super) cache: Cache,
     by_version: BTreeMap<u64, Vec<ObjectKey>>,
     by_name: HashMap<ObjectKey, Vec<ObjectKey>>,
 }
@@ -39,7 +39,7 @@ pub(super) struct KeyExpectations {
 }
 
 impl KeyExpectations {
-    fn blocks(&self) -> bool {
+    pub(super) fn blocks(&self) -> bool {
         self.pending.iter().any(|pending| pending.blocks)
     }
 }
@@ -135,7 +135,7 @@ impl Expectations {
         }
     }
 
-    fn raise(&mut self, primary: &ObjectKey, mut pending: PendingExpectation) {
+    pub(super) fn raise(&mut self, primary: &ObjectKey, mut pending: PendingExpectation) {
         let WatchedCache { cache, by_version, by_name } = &mut self.caches[pending.cache];
         match pending.judge(cache, None) {
             ExpectationVerdict::Over => return self.counts.observed += 1,
@@ -161,22 +161,6 @@ impl Expectations {
         entry.pending.push(pending);
     }
 
-    /// Has every cache prove that it shows all that `keys` have written so far.
-    pub(crate) fn doubt(&mut self, keys: Vec<ObjectKey>, since: Stamp, now: Moment) {
-        for key in keys {
-            for cache in 0..self.caches.len() {
-                let epoch = self.caches[cache].cache.progress.epoch();
-                let (sight, raised, due, blocks, expired) = (Sight::Fresh, now, now, true, false);
-                self.raise(&key, PendingExpectation { cache, sight, since, epoch, raised, due, blocks, expired });
-            }
-        }
-    }
-
-    /// The keys that have something to see.
-    pub(crate) fn keys(&self) -> Vec<ObjectKey> {
-        self.keys.keys().cloned().collect()
-    }
-
     /// Whether `key` must not run. If so, it is to be parked, and is among those that a later change lets go.
     pub(crate) fn holds(&mut self, key: &ObjectKey, now: Moment) -> bool {
         let Some(entry) = self.keys.get_mut(key).filter(|entry| entry.blocks()) else { return false };
@@ -185,6 +169,11 @@ impl Expectations {
             self.counts.held += 1;
         }
         true
+    }
+
+    /// Whether a later change lets `key` go, if it is parked.
+    pub(crate) fn would_wake(&self, key: &ObjectKey) -> bool {
+        self.keys.get(key).is_some_and(|entry| entry.held.is_some() && entry.blocks())
     }
 
     /// A cache has changed. Returns the held keys that may run now.
@@ -374,7 +363,7 @@ impl Expectations {
     }
 }
 
-fn sooner(alarm: &mut Option<Moment>, due: Moment) {
+pub(super) fn sooner(alarm: &mut Option<Moment>, due: Moment) {
     *alarm = Some(alarm.map_or(due, |alarm| alarm.min(due)));
 }
 

@@ -9,6 +9,7 @@
 //! taken under that of a cache's changes too, when what the cache has shown wakes keys; but not under the gate's, nor
 //! with that of a cache's contents. Nothing takes another of them under the queue's.
 
+mod audit;
 mod hold_times;
 #[cfg(test)]
 mod interleavings;
@@ -19,10 +20,11 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+pub use self::audit::ParkedAudit;
 use self::hold_times::HoldTimes;
 use crate::clock::{Clock, Moment};
 use crate::defect::Defect;
-use crate::expectations::{Cache, Due, Effect, ExpectationCounts, Expectations, HeldKey};
+use crate::expectations::{Cache, DoubtfulKey, Due, Effect, ExpectationCounts, Expectations, HeldKey};
 use crate::object::ObjectKey;
 use crate::progress::{Advance, Observer, Stamp};
 use crate::queue::Queue;
@@ -101,6 +103,14 @@ impl Gate {
         self.change(|expectations, now| expectations.proven(cache, began, now));
     }
 
+    /// A proof of the cache was given up before its end. The keys that wait for the cache need another proof now.
+    pub fn proof_abandoned(&self, cache: usize) {
+        self.change(|expectations, now| {
+            expectations.prove_again(cache, now);
+            Vec::new()
+        });
+    }
+
     /// Lets keys run whatever they have not seen.
     pub fn give_up(&self, keys: Vec<ObjectKey>) {
         self.change(|expectations, _| expectations.give_up(keys));
@@ -108,13 +118,14 @@ impl Gate {
 
     /// The keys that have something to see, for the gate that follows this one.
     #[must_use]
-    pub fn keys(&self) -> Vec<ObjectKey> {
-        self.state.with(|state| state.expectations.keys())
+    pub fn unseen(&self) -> Vec<DoubtfulKey> {
+        self.state.with(|state| state.expectations.unseen())
     }
 
-    /// Holds `keys` until every cache has proven that it shows all that was committed before this call: what they have
-    /// written is not known here.
-    pub fn doubt(&self, keys: Vec<ObjectKey>) {
+    /// Holds `keys` until every cache has proven that it shows all that was committed before this call, because this
+    /// gate does not know what they have written. A key that the queue has parked already must be woken afterwards: see
+    /// [`Queue::wake_parked`].
+    pub fn doubt(&self, keys: impl IntoIterator<Item = DoubtfulKey>) {
         let since = Stamp::take();
         self.change(|expectations, now| {
             expectations.doubt(keys, since, now);
@@ -159,6 +170,13 @@ impl Gate {
     #[must_use]
     pub fn len(&self) -> usize {
         self.state.with(|state| state.expectations.len())
+    }
+
+    /// How long the key that has waited the longest has waited for a cache. Zero if no key waits.
+    #[must_use]
+    pub fn longest_wait(&self) -> Duration {
+        let now = self.clock.now();
+        self.state.with(|state| state.expectations.longest_wait(now))
     }
 
     /// Whether no key has anything to see, and no write is under way.

@@ -162,6 +162,18 @@ impl<K: Key> Queue<K> {
         self.change(|state| state.wake(hash, key));
     }
 
+    /// Wakes all parked keys, for a gate that takes the place of another: the new gate cannot wake keys that it has not
+    /// held itself. Workers ask it about each key, and park again those that it holds.
+    pub fn wake_parked(&self) {
+        self.change(QueueState::wake_parked);
+    }
+
+    /// The parked keys, in no order. The number is the key's turn: it differs each time that the key is parked.
+    #[must_use]
+    pub fn parked(&self) -> Vec<(K, u32)> {
+        self.shared.state.with(QueueState::parked)
+    }
+
     /// Instead of [`Queue::done`]: gives `key`, which [`Queue::get`] returned, back as it was. It keeps its priority
     /// and its age, and no failure is noted: nothing has been done with it. A queue that is shut down drops it instead.
     pub fn give_back(&self, key: &K) {

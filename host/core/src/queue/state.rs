@@ -303,6 +303,14 @@ impl<K: Key> QueueState<K> {
         }
     }
 
+    /// Wakes all parked keys.
+    pub(super) fn wake_parked(&mut self) {
+        for slot in self.parked_slots() {
+            self.make_ready(slot);
+        }
+        self.parked = 0;
+    }
+
     /// Takes no key in any more, and forgets those that wait for their time.
     pub(super) fn drain(&mut self) {
         if self.phase == Phase::Open {

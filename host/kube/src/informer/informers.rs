@@ -106,6 +106,13 @@ impl Informers {
     }
 
     /// The feed of the informer of `spec`, if it runs.
+    /// How long the API server has sent nothing to the cache of `spec`. `None` if there is no such cache, or its watch
+    /// has not begun.
+    #[must_use]
+    pub fn silence(&self, spec: &WatchSpec) -> Option<Duration> {
+        self.feed(spec)?.figures().silence
+    }
+
     pub(crate) fn feed(&self, spec: &WatchSpec) -> Option<Arc<Feed>> {
         self.shared.running().get(spec).cloned()
     }

@@ -1,6 +1,5 @@
-//! One controller's wiring, from its manifest to its workers, and its end.
-//!
-//! A controller waits until its kinds are served, runs until one of them goes, and waits again; the next takes [`handover`] over.
+//! One controller's wiring, from its manifest to its workers, and its end. A controller waits until its kinds are served,
+//! runs until one of them goes, and waits again. The next generation's takes [`handover`] over.
 
 mod admit;
 mod callee;
@@ -295,12 +294,13 @@ impl Controller {
         phases: &Phases,
     ) -> Result<StartedRound, RoundEnd> {
         let (inherited, beginning) = self.await_takeover(takeover, &mut watching, gone, &phases.stop).await?;
-        // Of what goes, the generation before has heard, if it has left its queue.
+        // If the generation before has left its queue, it has heard of what went while this one got ready.
         let gone = watching.take_gone().filter(|_| inherited.is_none()).unwrap_or_default();
         let (running, active) = self.start(watching, inherited.as_ref().map(InheritedRound::active), phases);
         // What has happened by now is in the caches already; what happens from now on is heard here.
         running.dispatch.take_over(gone);
         if let Some(inherited) = inherited {
+            running.dispatch.doubt_missing(inherited.active().primaries_missing_from(&running.dispatch.primaries));
             inherited.has_begun();
         }
         Ok(StartedRound { running, active, beginning })

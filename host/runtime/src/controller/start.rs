@@ -1,6 +1,7 @@
 //! Sets a controller to work: from what it watches to its dispatch, its tasks and its workers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -15,14 +16,13 @@ use windlass_core::principal::{Principal, Role};
 use windlass_core::queue::{MaxOf, Queue};
 use windlass_core::trigger::TriggerReason;
 use windlass_core::watch::WatchSpec;
-use windlass_kube::{Claimer, Expecting, Followed, Readable, Reader, Subscription};
+use windlass_kube::{Claimer, Expecting, Followed, Informers, Readable, Reader, Subscription};
 use windlass_wasm::CallLimits;
 
 use super::callee::callee;
 use super::handover::kept::{ActiveRound, PrimaryScope};
 use super::watching::Watching;
 use super::{Controller, admit};
-use crate::clock::SystemClock;
 use crate::controller::resync::resync;
 use crate::controller::running::Running;
 use crate::dispatch::Dispatch;
@@ -42,7 +42,7 @@ use crate::dispatch::shadow::{Backlog, NextCallee, ShadowCaller};
 use crate::dispatch::sink::KeySink;
 use crate::dispatch::traced::traced;
 use crate::observe::metrics::counted;
-use crate::observe::status::ControllerState;
+use crate::observe::status::{ControllerState, GateCaches};
 use crate::phases::Phases;
 use crate::supervise::caught;
 
@@ -151,7 +151,7 @@ impl Controller {
                 let tell = |waiting: &HeldKey, watch: &WatchSpec, follows: &str| {
                     dispatch.warn_of_wait(waiting, &watch.to_string(), follows);
                 };
-                overdue.watch(tell).await;
+                overdue.watch(tell, |lost| dispatch.report_lost(lost)).await;
             }
         });
     }
@@ -241,7 +241,7 @@ impl Controller {
             queue.limit_by(limiter);
             return queue.clone();
         }
-        let queue = Queue::new(Arc::new(SystemClock::new()), limiter);
+        let queue = Queue::new(self.handover.clock.clone(), limiter);
         self.handover.reporter.show(&self.report, |status| status.begins(queue.clone()));
         queue
     }
@@ -259,16 +259,18 @@ impl Controller {
         let watches: Vec<_> = readable.iter().map(|readable| readable.spec.clone()).collect();
         let kept = inherited.filter(|active| active.watches == watches).and_then(|active| active.gate.clone());
         let gate = kept.unwrap_or_else(|| {
-            let gate = Gate::new(Expecting::caches(readable), queue.clone(), Arc::new(SystemClock::new()));
+            let gate = Gate::new(Expecting::caches(readable), queue.clone(), self.handover.clock.clone());
             // What the keys of the last round were still to see is not known of the caches of this one.
             let left = self.handover.prior.follow(gate.clone());
             gate.doubt(if self.handover.was_replaced() { Vec::new() } else { left });
+            // Nobody would wake those that the gate before has parked. No worker of its generation is left to park more.
+            queue.wake_parked();
             gate
         });
         if self.parts.host.tracer.is_some() {
             gate.time_holds();
         }
-        let caches = watches.iter().map(ToString::to_string).collect();
+        let caches = Arc::new(WatchedCaches { watches, informers: self.parts.host.informers.clone() });
         self.handover.reporter.show(&self.report, |status| status.holds_by(&gate, caches));
         Some(gate)
     }
@@ -348,6 +350,22 @@ impl Controller {
             plugin = %self.parts.plugin.name(), controller = %running.dispatch.controller,
             primary = %running.dispatch.primary.kind, workers, "controller started"
         );
+    }
+}
+
+/// The caches of a gate, in its order.
+struct WatchedCaches {
+    watches: Vec<WatchSpec>,
+    informers: Informers,
+}
+
+impl GateCaches for WatchedCaches {
+    fn watch(&self, cache: usize) -> Option<String> {
+        self.watches.get(cache).map(ToString::to_string)
+    }
+
+    fn silence(&self, cache: usize) -> Option<Duration> {
+        self.informers.silence(self.watches.get(cache)?)
     }
 }
 

@@ -7,11 +7,13 @@ use std::task::Poll;
 
 use futures::FutureExt;
 use tokio::sync::mpsc;
-use windlass_core::object::ObjectKind;
+use windlass_core::expectations::{Effect, Shown};
+use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::watch::WatchSpec;
 use windlass_kube::{BudgetScope, Excess};
 
 use super::*;
+use crate::dispatch::route::Stores;
 use crate::files::{Change, Content};
 use crate::leadership::LeaseMode;
 use crate::observe::status::PluginState;
@@ -40,8 +42,13 @@ impl Scene {
     }
 
     async fn with(grants: GrantMode) -> Self {
+        Self::of(grants, &[]).await
+    }
+
+    /// The next generation has some texts of the guest replaced by others as long.
+    async fn of(grants: GrantMode, replaced: &[(&str, &str)]) -> Self {
         let stage = Stage::with(LeaseMode::None, grants).await;
-        let (one, next) = (stage.load(1).await, stage.load(2).await);
+        let (one, next) = (stage.load(1).await, stage.load_as(2, replaced).await);
         let (serving, _) = stage.serving(&one, mpsc::unbounded_channel().0, stage.phases.stop.child_token());
         stage.host.policies.register(&one, &stage.host.status.plugin("chameleon"));
         let term = PluginTerm::unshared(&serving.phases.stop);
@@ -104,6 +111,66 @@ fn waits(reason: &str) -> (ControllerState, Option<String>) {
 
 async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_mins(1), future).await.expect("it comes about")
+}
+
+/// The next generation watches one kind more, and keeps less of its primaries: so it has a gate and informers of its own.
+const OTHER_WATCHES: (&str, &str) = ("CHAMELEON-MODE=good", "CHAMELEON-MODE=slim");
+
+/// Swaps to the next generation, and polls it until `condition` holds.
+async fn swap(scene: &Scene, one: Run<'_>, next: &mut Run<'_>, of_one: &Phases, condition: impl Fn() -> bool) {
+    scene.next.take_over();
+    of_one.stop.cancel();
+    scene.may_begin.cancel();
+    let ended = async { assert_eq!(one.await, ControllerEnd::Clean) };
+    soon(futures::future::join(ended, meanwhile(next, condition))).await;
+}
+
+#[tokio::test]
+async fn a_key_parked_before_a_swap_to_other_watches_runs_after_it() {
+    let scene = Scene::of(GrantMode::Manifest, &[OTHER_WATCHES]).await;
+    let (of_one, of_next) = (scene.generation(), scene.generation());
+    let (mut one, mut next) = scene.ready(&of_one, &of_next).await;
+    scene.stage.create_config_map("shop").await;
+    let key = ObjectKey::namespaced("default", "shop");
+    let active = scene.one.handover.active_round().expect("it is at work");
+    let (queue, gate) = (active.queue.clone(), active.gate.clone().expect("it has one"));
+    meanwhile(&mut one, || queue.metrics().adds > 0 && queue.look(&key).is_none()).await;
+    // The key has written what the caches will not show.
+    let interest = gate.open(&key, &ObjectKey::namespaced("default", "child"), [0]).expect("there is a cache");
+    let version = "999999999".into();
+    interest.ended(&Effect::Left { uid: "u".into(), version, is_new: true, shown: vec![Shown::Yes] });
+    queue.add(key.clone());
+    meanwhile(&mut one, || queue.metrics().parked == 1).await;
+    drop((active, gate));
+    let status = scene.one.handover.status();
+    let runs = || {
+        let gate = scene.next.handover.active_round().and_then(|active| active.gate.clone());
+        gate.is_some_and(|gate| gate.is_empty()) && queue.metrics().parked == 0 && queue.look(&key).is_none()
+    };
+    swap(&scene, one, &mut next, &of_one, runs).await;
+    assert_eq!(status.lost(), 0, "it was not the audit that found it");
+}
+
+#[tokio::test]
+async fn a_primary_that_only_the_cache_before_has_is_called_about_after_a_swap() {
+    let scene = Scene::of(GrantMode::Manifest, &[OTHER_WATCHES]).await;
+    let (of_one, of_next) = (scene.generation(), scene.generation());
+    let (one, mut next) = scene.ready(&of_one, &of_next).await;
+    let handover = scene.one.handover();
+    // As if the deletion of a primary came to this cache too late. It has a namespace, which no cache of `ConfigMap`s has.
+    let mut namespaces = scene.stage.host.informers.subscribe(WatchSpec::all(ObjectKind::new("v1", "Namespace")));
+    let key = ObjectKey::cluster("default");
+    while namespaces.store().get(&key).is_none() {
+        soon(namespaces.next()).await;
+    }
+    let before = handover.active_round().expect("it is at work");
+    assert_eq!(before.primaries_missing_from(&before.primaries), []);
+    let primaries = Stores::new([namespaces.store().clone()]);
+    let _active = handover.activate(&Arc::new(ActiveRound { primaries, ..ActiveRound::clone(&before) }));
+    let is_called =
+        || handover.status().key(&key).is_some_and(|it| it["calls"].as_array().is_some_and(|it| !it.is_empty()));
+    assert!(!is_called());
+    swap(&scene, one, &mut next, &of_one, is_called).await;
 }
 
 #[tokio::test]

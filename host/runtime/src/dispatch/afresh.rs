@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use windlass_core::expectations::DoubtfulKey;
 use windlass_core::mapping::Primaries as _;
 use windlass_core::object::{ObjectKey, ObjectRef};
 use windlass_core::queue::Priority;
@@ -52,6 +53,20 @@ impl Dispatch {
     /// Queues every primary, for this `reason`, and those that have `gone`, with their uids: what the watches told until now
     /// was not kept.
     pub(crate) fn catch_up(&self, gone: impl IntoIterator<Item = (ObjectKey, Arc<str>)>, reason: TriggerReason) {
+        self.queue_gone(gone);
+        self.start_afresh(reason);
+    }
+
+    /// Queues primaries that the generation before had and this one lacks. Each runs when all caches have proven that
+    /// they are fresh: until then nobody knows whether the primary has gone, or has only not come yet.
+    pub(crate) fn doubt_missing(&self, missing: Vec<(ObjectKey, Arc<str>)>) {
+        if let Some(gate) = self.gate.as_ref().filter(|_| !missing.is_empty()) {
+            gate.doubt(missing.iter().map(|(key, _)| DoubtfulKey::new(key.clone())));
+        }
+        self.queue_gone(missing);
+    }
+
+    fn queue_gone(&self, gone: impl IntoIterator<Item = (ObjectKey, Arc<str>)>) {
         for (key, uid) in gone {
             let object = Some(ObjectRef { kind: self.primary.kind.clone(), key: key.clone(), uid: Some(uid.clone()) });
             let trigger = Trigger { reason: TriggerReason::Deleted, watch: None, object };
@@ -61,6 +76,5 @@ impl Dispatch {
             drop(memory);
             self.queue.add_with(key, Priority::CHANGE);
         }
-        self.start_afresh(reason);
     }
 }

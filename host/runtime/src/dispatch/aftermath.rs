@@ -168,6 +168,15 @@ impl Dispatch {
         tracing::warn!(error, attempt, ?retry_in, further_failures, "the call failed; the key is tried again");
     }
 
+    /// Reports keys that were parked and that no gate knew. The audit has woken them; that there were any is a bug.
+    pub(crate) fn report_lost(&self, lost: &[ObjectKey]) {
+        self.status.lost_keys(lost.len());
+        tracing::warn!(
+            plugin = %self.principal.plugin, controller = %self.controller, keys = lost.len(), example = %lost[0],
+            "keys were parked although nothing would have woken them: they run now; this is a bug of windlass, please report it"
+        );
+    }
+
     /// Tells whoever looks at the primary that its key has waited too long for the cache of `watch`.
     pub(crate) fn warn_of_wait(&self, waiting: &HeldKey, watch: &str, follows: &str) {
         let (key, trace_id) = (&waiting.key, trace_id());

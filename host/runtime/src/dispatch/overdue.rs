@@ -4,16 +4,22 @@
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
+use tokio::time::{Instant, sleep_until};
 use windlass_core::expectations::{Due, HeldKey};
 use windlass_core::freshness::Proof;
-use windlass_core::gate::Gate;
+use windlass_core::gate::{Gate, ParkedAudit};
+use windlass_core::object::ObjectKey;
 use windlass_core::progress::Stamp;
 use windlass_core::watch::WatchSpec;
 use windlass_kube::Informers;
 use windlass_wasm::manifest::ExpectationTimeout;
+
+/// The time between two looks for parked keys that nothing would wake.
+const PARKED_AUDIT_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Has caches prove themselves.
 pub(crate) trait Caches: Send + Sync {
@@ -46,6 +52,28 @@ pub(crate) struct Overdue<C> {
     pub(crate) timeout: ExpectationTimeout,
 }
 
+/// A proof that is under way. If it is dropped before its end, as in a swap or after a panic, whoever looks after the gate
+/// next begins another one: the gate would not ask for it before the next round of probes.
+struct UnderWay<'a> {
+    gate: &'a Gate,
+    cache: usize,
+    has_ended: bool,
+}
+
+impl UnderWay<'_> {
+    fn end(mut self) {
+        self.has_ended = true;
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.gate.proof_abandoned(self.cache);
+        }
+    }
+}
+
 /// A proof that has ended.
 struct EndedProof {
     cache: usize,
@@ -54,8 +82,15 @@ struct EndedProof {
 }
 
 impl<C: Caches> Overdue<C> {
-    /// Looks after the keys until it is dropped. `tell` hears which key waits for which watch, and what follows.
-    pub(crate) async fn watch(&self, tell: impl Fn(&HeldKey, &WatchSpec, &str) + Send) {
+    /// Looks after the keys until it is dropped. `tell` hears which key waits for which watch, and what follows; `lost`
+    /// hears of parked keys that the gate did not know, which run now.
+    pub(crate) async fn watch(
+        &self,
+        tell: impl Fn(&HeldKey, &WatchSpec, &str) + Send,
+        lost: impl Fn(&[ObjectKey]) + Send,
+    ) {
+        let mut audit = ParkedAudit::default();
+        let mut next_audit = Instant::now() + PARKED_AUDIT_INTERVAL;
         let mut proofs = FuturesUnordered::new();
         // Those that are asked of a cache while it proves itself: that proof began too early for them.
         let (mut proving, mut again) = (BTreeSet::new(), BTreeSet::new());
@@ -72,6 +107,13 @@ impl<C: Caches> Overdue<C> {
                     }
                     self.expired(expired, &tell);
                 }
+                () = sleep_until(next_audit) => {
+                    next_audit = Instant::now() + PARKED_AUDIT_INTERVAL;
+                    let found = self.gate.wake_lost(&mut audit);
+                    if !found.is_empty() {
+                        lost(&found);
+                    }
+                }
                 Some(EndedProof { cache, began, proven }) = proofs.next(), if !proofs.is_empty() => {
                     proving.remove(&cache);
                     if proven {
@@ -86,10 +128,15 @@ impl<C: Caches> Overdue<C> {
         }
     }
 
-    async fn prove(&self, cache: usize) -> EndedProof {
-        let began = Stamp::take();
-        let proven = self.caches.prove(&self.watches[cache]).await;
-        EndedProof { cache, began, proven }
+    fn prove(&self, cache: usize) -> impl Future<Output = EndedProof> + Send {
+        // Before the first poll, which may never come.
+        let under_way = UnderWay { gate: &self.gate, cache, has_ended: false };
+        async move {
+            let began = Stamp::take();
+            let proven = self.caches.prove(&self.watches[cache]).await;
+            under_way.end();
+            EndedProof { cache, began, proven }
+        }
     }
 
     fn expired(&self, expired: Vec<HeldKey>, tell: &impl Fn(&HeldKey, &WatchSpec, &str)) {

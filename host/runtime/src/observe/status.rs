@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::calls::KeyCallEnd;
-pub(crate) use self::controller::{CallGuards, ControllerState, ControllerStatus, KeyListing, KeySource};
+pub(crate) use self::controller::{CallGuards, ControllerState, ControllerStatus, GateCaches, KeyListing, KeySource};
 pub(crate) use self::plugin::{LeaseView, LeftBehind, NextView, NotTaken, PluginState, PluginStatus, ReplicasView};
 
 /// An error as it is shown; the log has all of it.

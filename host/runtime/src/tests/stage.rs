@@ -144,7 +144,14 @@ impl Stage {
     }
 
     pub(crate) async fn load(&self, number: u8) -> Arc<Plugin> {
-        prepare::load(&self.sandbox, &self.put(number)).await.unwrap_or_else(|refusal| panic!("{refusal}"))
+        self.load_as(number, &[]).await
+    }
+
+    /// Loads the plugin as its generation `number`, with some texts in it replaced by others as long.
+    pub(crate) async fn load_as(&self, number: u8, replaced: &[(&str, &str)]) -> Arc<Plugin> {
+        prepare::load(&self.sandbox, &self.put_as("chameleon.wasm", number, replaced))
+            .await
+            .unwrap_or_else(|refusal| panic!("{refusal}"))
     }
 
     /// Another replica's leases, with all its plugins.

@@ -13,6 +13,7 @@ use windlass_core::queue::Queue;
 use windlass_core::watch::WatchSpec;
 
 use super::prior_keys::PriorKeys;
+use crate::clock::SystemClock;
 use crate::controller::reporter::StatusReporter;
 use crate::dispatch::memory::KeyMemory;
 use crate::dispatch::route::Stores;
@@ -28,6 +29,8 @@ pub(crate) struct Handover {
     /// The round that is at work.
     active: Mutex<Option<Arc<ActiveRound>>>,
     replaced: AtomicBool,
+    /// The clock of all its queues and gates, so that what began under one of them can be told to the next.
+    pub(in crate::controller) clock: Arc<SystemClock>,
 }
 
 /// Which objects are primaries. A controller for which that changes is another one: what its queue holds, and what it
@@ -57,6 +60,7 @@ impl PrimaryScope {
 }
 
 /// A round at work: all that the next generation takes over from it.
+#[derive(Clone)]
 pub(in crate::controller) struct ActiveRound {
     pub(in crate::controller) queue: Queue<ObjectKey>,
     pub(in crate::controller) gate: Option<Arc<Gate>>,
@@ -76,6 +80,14 @@ impl ActiveRound {
     /// Whether its gate does for calls that read `watches`.
     pub(in crate::controller) fn does_for(&self, watches: &[WatchSpec]) -> bool {
         self.gate.is_none() || self.watches == watches
+    }
+
+    /// The primaries that this round's cache has and `others` lack, each with its uid: they have gone, or `others` are
+    /// behind. If the two are caches of different informers, the event that tells which may come to this one alone, and
+    /// too late.
+    pub(in crate::controller) fn primaries_missing_from(&self, others: &Stores) -> Vec<(ObjectKey, Arc<str>)> {
+        let missing = self.primaries.objects().filter(|object| others.get(&object.header.key).is_none());
+        missing.map(|object| (object.header.key.clone(), object.header.uid.text())).collect()
     }
 }
 
@@ -111,7 +123,8 @@ impl Handover {
     /// Of a controller that has not run yet.
     pub(crate) fn new(status: Arc<ControllerStatus>) -> Arc<Self> {
         let (prior, active, replaced) = (PriorKeys::default(), Mutex::default(), AtomicBool::new(false));
-        Arc::new(Self { reporter: StatusReporter::new(status), prior, workers: tracker(), active, replaced })
+        let (reporter, clock) = (StatusReporter::new(status), Arc::new(SystemClock::new()));
+        Arc::new(Self { reporter, prior, workers: tracker(), active, replaced, clock })
     }
 
     /// Its status.
@@ -203,7 +216,6 @@ mod tests {
     use windlass_core::queue::ItemExponential;
 
     use super::*;
-    use crate::clock::SystemClock;
     use crate::observe::metrics::HostMetrics;
 
     fn handover() -> Arc<Handover> {

@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use windlass_core::expectations::DoubtfulKey;
 use windlass_core::gate::Gate;
-use windlass_core::object::ObjectKey;
 
 /// The gate of the round, or what is left of it.
 #[derive(Default)]
@@ -18,7 +18,7 @@ enum PriorGate {
     /// A round goes on, or has ended by a panic.
     Gate(Arc<Gate>),
     /// It has ended. The gate would keep its caches from being freed.
-    Keys(Vec<ObjectKey>),
+    Keys(Vec<DoubtfulKey>),
 }
 
 impl Default for PriorGate {
@@ -28,9 +28,9 @@ impl Default for PriorGate {
 }
 
 impl PriorGate {
-    fn keys(self) -> Vec<ObjectKey> {
+    fn keys(self) -> Vec<DoubtfulKey> {
         match self {
-            Self::Gate(gate) => gate.keys(),
+            Self::Gate(gate) => gate.unseen(),
             Self::Keys(keys) => keys,
         }
     }
@@ -38,7 +38,7 @@ impl PriorGate {
 
 impl PriorKeys {
     /// A round begins with `gate`. Returns the keys that the last one has left.
-    pub(in crate::controller) fn follow(&self, gate: Arc<Gate>) -> Vec<ObjectKey> {
+    pub(in crate::controller) fn follow(&self, gate: Arc<Gate>) -> Vec<DoubtfulKey> {
         self.has_run.store(true, Ordering::Relaxed);
         std::mem::replace(&mut *self.lock(), PriorGate::Gate(gate)).keys()
     }

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use windlass_core::expectations::{Cache, EXPIRE_AFTER, Effect, PROBE_AFTER, Shown};
 use windlass_core::object::{ObjectKey, ObjectKind};
@@ -43,9 +44,12 @@ impl Caches for Played {
 
 /// A key that has written something, a watchdog that looks after it, and what that has told.
 struct Stage {
+    queue: Queue<ObjectKey>,
     gate: Arc<Gate>,
     caches: Played,
     told: Arc<Mutex<Vec<HeldKey>>>,
+    lost: Arc<Mutex<Vec<ObjectKey>>>,
+    watchdog: Option<JoinHandle<()>>,
     began: Instant,
 }
 
@@ -57,17 +61,27 @@ impl Stage {
     fn new(timeout: ExpectationTimeout) -> Self {
         let clock = Arc::new(SystemClock::new());
         let queue = Queue::new(clock.clone(), ItemExponential::default());
-        let gate = Gate::new(vec![Cache { progress: Arc::new(Reached::at("1")), is_filtered: false }], queue, clock);
+        let cache = Cache { progress: Arc::new(Reached::at("1")), is_filtered: false };
+        let gate = Gate::new(vec![cache], queue.clone(), clock);
         let caches = Played { proofs: Arc::new(Semaphore::new(0)), asked: Arc::default() };
+        let (told, lost, began) = (Arc::default(), Arc::default(), Instant::now());
+        let mut stage = Self { queue, gate, caches, told, lost, watchdog: None, began };
+        stage.watch(timeout);
+        stage
+    }
+
+    /// A watchdog takes the place of the one that there may be.
+    fn watch(&mut self, timeout: ExpectationTimeout) {
         let watches = vec![WatchSpec::all(ObjectKind::new("v1", "ConfigMap"))];
-        let overdue = Overdue { gate: gate.clone(), watches, caches: caches.clone(), timeout };
-        let told: Arc<Mutex<Vec<HeldKey>>> = Arc::default();
-        let heard = told.clone();
-        tokio::spawn(async move {
+        let overdue = Overdue { gate: self.gate.clone(), watches, caches: self.caches.clone(), timeout };
+        let (heard, found) = (self.told.clone(), self.lost.clone());
+        let watchdog = tokio::spawn(async move {
             let tell = |waiting: &HeldKey, _: &WatchSpec, _: &str| heard.lock().expect("fine").push(waiting.clone());
-            overdue.watch(tell).await;
+            overdue.watch(tell, |lost| found.lock().expect("fine").extend_from_slice(lost)).await;
         });
-        Self { gate, caches, told, began: Instant::now() }
+        if let Some(before) = self.watchdog.replace(watchdog) {
+            before.abort();
+        }
     }
 
     fn write(&self, effect: &Effect) {
@@ -140,4 +154,28 @@ async fn the_manifest_may_have_it_run_instead() {
     let released = stage.released().await;
     assert!((EXPIRE_AFTER..EXPIRE_AFTER + Duration::from_secs(1)).contains(&released), "{released:?}");
     assert_eq!((stage.told(), stage.gate.counts().expired), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_proof_that_ends_with_its_watchdog_is_begun_again_by_the_next() {
+    let mut stage = Stage::new(ExpectationTimeout::Probe);
+    stage.write(&Effect::Unknown);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(stage.caches.asked(), ["prove"]);
+    stage.watch(ExpectationTimeout::Probe);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(stage.caches.asked(), ["prove", "prove"], "another would come with the next round of probes only");
+    stage.caches.proofs.add_permits(1);
+    assert!(stage.released().await < Duration::from_secs(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_parked_key_that_its_gate_does_not_know_is_found_reported_and_woken() {
+    let stage = Stage::new(ExpectationTimeout::Probe);
+    stage.queue.add(key());
+    let taken = stage.queue.get().await.expect("it is queued");
+    stage.queue.park(&taken);
+    assert_eq!(stage.queue.get().await, Some(key()), "nothing but the audit wakes it");
+    assert_eq!(*stage.lost.lock().expect("fine"), [key()]);
+    assert_eq!(stage.began.elapsed(), 2 * PARKED_AUDIT_INTERVAL);
 }

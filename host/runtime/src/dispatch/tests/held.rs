@@ -1,7 +1,7 @@
 //! Keys that the gate holds.
 
 use windlass_core::expectations::{Cache, Effect, Shown};
-use windlass_core::progress::Reached;
+use windlass_core::progress::{Reached, Stamp};
 
 use super::*;
 
@@ -87,4 +87,14 @@ async fn a_key_whose_cache_must_prove_itself_still_wakes_while_the_queue_drains(
     let end = tokio::spawn(running.end());
     stage.answer("a", CallResult::Done).await;
     assert_eq!(end.await.expect("no panic"), ControllerEnd::Clean);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_primary_that_only_the_cache_before_had_is_gone_once_the_caches_have_proven_that() {
+    let (mut stage, _cache, gate, _running) = gated(1);
+    stage.dispatch.doubt_missing(vec![(key("a"), "u1".into())]);
+    assert!(stage.is_quiet().await, "it may only not have come yet");
+    gate.proven(0, Stamp::take());
+    let PlayedCall { request, .. } = stage.call().await;
+    assert_eq!((request.uid.as_deref(), request.object), (Some("u1"), None));
 }

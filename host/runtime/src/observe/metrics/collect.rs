@@ -131,6 +131,13 @@ impl Sources {
         #[allow(clippy::cast_precision_loss, reason = "no queue has 2^52 keys")]
         let parked = gauge_of(|at| at.parked as f64);
         gauges(encoder, "windlass_workqueue_parked", "Keys that are held until their own writes are seen", parked)?;
+        let longest =
+            controllers.iter().filter_map(|it| Some((queue_labels(it), it.gate()?.longest_wait().as_secs_f64())));
+        let help = "How long the key that waits the longest has waited for a cache to show its own writes";
+        gauges(encoder, "windlass_workqueue_longest_held_seconds", help, longest)?;
+        let lost = controllers.iter().map(|it| (labels(it), it.lost()));
+        let help = "Keys that were parked although no gate would have woken them, and that the host woke: always 0, else a bug";
+        counters(encoder, "windlass_keys_lost", help, lost)?;
         let settling = controllers.iter().map(|it| (queue_labels(it), gauge(it.settling.count() as u64)));
         let help = "Keys that wait, and no worker with them, until it is known what became of a write of theirs";
         gauges(encoder, "windlass_workqueue_settling", help, settling)?;

@@ -1,16 +1,17 @@
 //! The status of one controller, and the outcomes of its calls.
 
+mod held;
 mod keys;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 use windlass_core::breaker;
-use windlass_core::clock::{Clock as _, Moment};
+use windlass_core::clock::Clock as _;
 use windlass_core::gate::Gate;
 use windlass_core::key_state::{CallBlock, CallEnd};
 use windlass_core::object::{ObjectKey, ObjectKind};
@@ -19,6 +20,7 @@ use windlass_core::repeats::Repeats;
 use windlass_core::trigger::Triggers;
 use windlass_kube::ConditionCounts;
 
+pub(crate) use self::held::GateCaches;
 pub(crate) use self::keys::KeyListing;
 use super::calls::KeyCalls;
 use super::settling::SettlingKeys;
@@ -31,8 +33,6 @@ use crate::observe::metrics::ControllerMetrics;
 const FAILURES_A_MINUTE: u32 = 10;
 /// Keys of one controller that are listed as given up. More are only counted.
 pub(super) const MOST_GIVEN_UP: usize = 1000;
-/// Keys of one controller that are listed as held, those that have waited for the longest. More are only counted.
-const MOST_HELD: usize = 10;
 /// Errors of different keys that are listed, the latest.
 const MOST_ERRORS: usize = 10;
 
@@ -105,6 +105,8 @@ pub(crate) struct ControllerStatus {
     pub(crate) withheld: WithheldWrites,
     /// The last calls about its keys.
     pub(crate) calls: KeyCalls,
+    /// How many keys were found parked that no gate would have woken.
+    lost: AtomicU64,
     doing: Mutex<Doing>,
     /// The number of calls, and how long they took together: a histogram of metrics cannot be asked.
     called: Mutex<(u64, Duration)>,
@@ -117,8 +119,8 @@ struct Doing {
     state: ControllerState,
     reason: Option<String>,
     queue: Option<Queue<ObjectKey>>,
-    /// The gate that holds keys, and its caches by name.
-    gate: Option<(Weak<Gate>, Vec<String>)>,
+    /// The gate that holds keys, and the caches that it waits for.
+    gate: Option<(Weak<Gate>, Arc<dyn GateCaches>)>,
     given_up: BTreeMap<ObjectKey, String>,
     /// How many are given up that `given_up` had no room for.
     unlisted: u64,
@@ -167,6 +169,7 @@ impl ControllerStatus {
             settling: SettlingKeys::default(),
             withheld: WithheldWrites::default(),
             calls: KeyCalls::default(),
+            lost: AtomicU64::new(0),
             doing: Mutex::new(Doing::default()),
             called: Mutex::default(),
             failures: Mutex::new(Repeats::a_minute(FAILURES_A_MINUTE)),
@@ -210,7 +213,7 @@ impl ControllerStatus {
     }
 
     /// The keys of the round are held by `gate`, which waits for these caches.
-    pub(crate) fn holds_by(&self, gate: &Arc<Gate>, caches: Vec<String>) {
+    pub(crate) fn holds_by(&self, gate: &Arc<Gate>, caches: Arc<dyn GateCaches>) {
         locked(&self.doing).gate = Some((Arc::downgrade(gate), caches));
     }
 
@@ -238,24 +241,6 @@ impl ControllerStatus {
     /// The gate of the current round.
     pub(crate) fn gate(&self) -> Option<Arc<Gate>> {
         locked(&self.doing).gate.as_ref()?.0.upgrade()
-    }
-
-    /// The keys that are held, and why.
-    fn held(&self) -> Vec<Value> {
-        let Some((gate, caches)) = locked(&self.doing).gate.clone() else { return vec![] };
-        let Some(gate) = gate.upgrade() else { return vec![] };
-        let (waiting, now) = gate.waiting(MOST_HELD);
-        let held = waiting.into_iter().map(|it| {
-            let seconds = |since: Moment| now.0.saturating_sub(since.0).as_secs();
-            json!({
-                "key": it.key.to_string(),
-                "heldSeconds": it.held.map(seconds),
-                "waitsSeconds": seconds(it.since),
-                "watch": caches.get(it.cache),
-                "waitsFor": shortened(it.what),
-            })
-        });
-        held.collect()
     }
 
     /// The queue of the current round.

@@ -12,7 +12,7 @@ use windlass_core::queue::{Queue, QueuedKey};
 
 use super::super::calls::{CallsGlance, KeyFailure, rounded};
 use super::super::{locked, shortened};
-use super::{CallGuards, ControllerState, ControllerStatus, KeySource};
+use super::{CallGuards, ControllerState, ControllerStatus, GateCaches, KeySource};
 
 /// One key of a list.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ struct KeyParts {
     /// Why the controller is not at work.
     reason: Option<String>,
     queue: Option<Queue<ObjectKey>>,
-    gate: Option<(Arc<Gate>, Vec<String>)>,
+    gate: Option<(Arc<Gate>, Arc<dyn GateCaches>)>,
     guards: Option<Arc<dyn CallGuards>>,
     source: Option<Arc<dyn KeySource>>,
 }
@@ -130,9 +130,11 @@ impl KeyParts {
         let (gate, caches) = self.gate.as_ref()?;
         let (held, now) = gate.waits_for(key)?;
         Some(json!({
-            "watch": caches.get(held.cache),
+            "watch": caches.watch(held.cache),
             "what": shortened(held.what),
             "seconds": rounded(now.0.saturating_sub(held.since.0)),
+            "cacheVersion": held.cache_version.map(|version| version.to_string()),
+            "silentSeconds": caches.silence(held.cache).map(rounded),
         }))
     }
 }

@@ -1,0 +1,54 @@
+//! The keys of one controller that its gate holds, what they wait for, and the keys that were found lost.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use windlass_core::clock::Moment;
+
+use super::super::{locked, shortened};
+use super::ControllerStatus;
+
+/// Keys of one controller that are listed as held, those that have waited for the longest. More are only counted.
+const MOST_HELD: usize = 10;
+
+/// The caches that a gate waits for, by their places in it.
+pub(crate) trait GateCaches: Send + Sync {
+    /// The watch that fills the cache.
+    fn watch(&self, cache: usize) -> Option<String>;
+
+    /// How long the API server has sent nothing on that watch. `None` while it lists.
+    fn silence(&self, cache: usize) -> Option<Duration>;
+}
+
+impl ControllerStatus {
+    /// The keys that are held, and why.
+    pub(super) fn held(&self) -> Vec<Value> {
+        let Some((gate, caches)) = locked(&self.doing).gate.clone() else { return vec![] };
+        let Some(gate) = gate.upgrade() else { return vec![] };
+        let (waiting, now) = gate.waiting(MOST_HELD);
+        let held = waiting.into_iter().map(|it| {
+            let seconds = |since: Moment| now.0.saturating_sub(since.0).as_secs();
+            json!({
+                "key": it.key.to_string(),
+                "heldSeconds": it.held.map(seconds),
+                "waitsSeconds": seconds(it.since),
+                "watch": caches.watch(it.cache),
+                "waitsFor": shortened(it.what),
+                "cacheVersion": it.cache_version.map(|version| version.to_string()),
+                "silentSeconds": caches.silence(it.cache).map(|silence| silence.as_secs()),
+            })
+        });
+        held.collect()
+    }
+
+    /// Counts keys that were found parked, and that no gate would have woken.
+    pub(crate) fn lost_keys(&self, found: usize) {
+        self.lost.fetch_add(found as u64, Ordering::Relaxed);
+    }
+
+    /// How many such keys were found so far. More than zero is a bug of the host's.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+}
