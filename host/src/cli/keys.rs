@@ -174,6 +174,15 @@ fn story(plugin: &str, key: &Value) -> String {
     if !waits.is_null() {
         let (watch, what) = (text(&waits["watch"]), text(&waits["what"]));
         line("waits for", format!("{what}, in the cache of {watch}, for {}", time(&waits["seconds"])));
+        let version = waits["cacheVersion"]
+            .as_str()
+            .map_or("has no complete list yet".to_owned(), |it| format!("is at version {it}"));
+        let silence = if waits["silentSeconds"].is_null() {
+            "its watch has not begun".to_owned()
+        } else {
+            format!("the API server last sent something on its watch {} ago", time(&waits["silentSeconds"]))
+        };
+        line("the cache", format!("{version}; {silence}"));
     }
     if !key["sinceSeconds"].is_null() {
         line("since", format!("{} ago", time(&key["sinceSeconds"])));
@@ -301,7 +310,10 @@ mod tests {
 
     #[test]
     fn a_key_that_is_held_says_what_it_waits_for() {
-        let waits = json!({"watch": "deployments.apps", "what": "version 7 or later", "seconds": 4});
+        let waits = json!({
+            "watch": "deployments.apps", "what": "version 7 or later", "seconds": 4,
+            "cacheVersion": "5", "silentSeconds": 90,
+        });
         let key = json!({
             "key": "shop", "controller": "web", "state": "held", "why": "it waits", "exists": false, "waitsFor": waits,
             "loopsOver": "Secret prod/a", "calls": [],
@@ -309,6 +321,7 @@ mod tests {
         let story = story("webapp", &key);
         for part in [
             "waits for version 7 or later, in the cache of deployments.apps, for 4.0s\n",
+            "the cache is at version 5; the API server last sent something on its watch 1m30s ago\n",
             "it writes Secret prod/a over and over\n",
             "it has gone",
             "none is remembered",

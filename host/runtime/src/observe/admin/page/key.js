@@ -41,6 +41,13 @@ function keyPage(plugin, namespace, name) {
   return { title: `${key} of ${plugin}`, node, redraw: () => {}, end: repeatedly(ASK_EVERY, load) };
 }
 
+/** How far the cache has come that a held key waits for, and whether its watch says anything. */
+function cacheOf({ cacheVersion, silentSeconds }) {
+  const version = cacheVersion === null ? "has no complete list yet" : `is at version ${cacheVersion}`;
+  const silence = silentSeconds === null ? "its watch has not begun" : `the API server last sent something on its watch ${ago(silentSeconds)}`;
+  return `${version}; ${silence}`;
+}
+
 /** The story of a key with one controller. */
 function keyStory(controller) {
   const [state, why, about] = [el("p", { class: "state" }), el("p", {}), el("div", {})];
@@ -56,12 +63,14 @@ function keyStory(controller) {
     shownState = it.state;
     say(why, sentence(it.why));
     const waits = it.waitsFor && `${it.waitsFor.what}, in the cache of ${it.waitsFor.watch}, for ${time(it.waitsFor.seconds)}`;
+    const cache = it.waitsFor && cacheOf(it.waitsFor);
     const error = it.lastError;
     put(about, facts([
       ["Since", it.sinceSeconds === null ? null : ago(it.sinceSeconds)],
       ["Runs in", it.retryInSeconds === null ? null : time(it.retryInSeconds)],
       ["Because", it.triggers.length > 0 ? it.triggers.join(", ") : null],
       ["Waits for", waits || null],
+      ["The cache", cache || null],
       ["Loops", it.loopsOver && `it writes ${it.loopsOver} over and over`],
       ["Failures", it.failures > 0 ? `${count(it.failures)} in a row, ${count(it.attempts)} of them counted` : null],
       ["Object", it.exists ? null : "it is not in the cache: it has gone, or was never there"],
