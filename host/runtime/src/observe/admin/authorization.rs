@@ -15,7 +15,7 @@ use windlass_core::principal::{Principal, Role};
 use windlass_kube::client::Connection;
 use windlass_kube::{TokenReviewError, TokenUser, may_get, whose_token};
 
-use super::review_answers::{AnswerKey, ReviewAnswers, Unanswered};
+use super::review_answers::{AnswerKey, OfUser, ReviewAnswers, Unanswered};
 
 /// The paths that the kubelet asks for: without a token, as it has none.
 pub(super) const PROBES: [&str; 2] = ["/healthz", "/readyz"];
@@ -96,7 +96,13 @@ pub(crate) struct Authorizer {
     reviewer: Arc<dyn TokenReviewer>,
     users: Arc<ReviewAnswers<Arc<TokenUser>>>,
     /// By token and path.
-    access: Arc<ReviewAnswers<()>>,
+    access: Arc<ReviewAnswers<Arc<TokenUser>>>,
+}
+
+impl OfUser for Arc<TokenUser> {
+    fn user(&self) -> &str {
+        &self.username
+    }
 }
 
 impl Authorizer {
@@ -119,15 +125,18 @@ impl Authorizer {
         let user = self.users.answer(key, whose).await?.ok_or(AccessRefusal::WrongToken)?;
         let of_path = Sha256::new().chain_update(key).chain_update(path).finalize().into();
         let may = {
-            let asking = self.reviewer.may_get(user.clone(), path.to_owned());
-            async move { asking.await.map(|may| may.then_some(())) }
+            let (asking, user) = (self.reviewer.may_get(user.clone(), path.to_owned()), user.clone());
+            async move { asking.await.map(|may| may.then_some(user)) }
         };
         let forbidden = || AccessRefusal::Forbidden { user: user.username.clone(), path: path.to_owned() };
-        self.access.answer(of_path, may).await?.ok_or_else(forbidden)
+        self.access.answer(of_path, may).await?.map(drop).ok_or_else(forbidden)
     }
 }
 
 /// The token of a request. A browser asks its user for a name and a password, and the password is the token.
+///
+/// A token is visible ASCII without blanks (RFC 6750). The API server reviews the first word of what it is sent, so that
+/// with blanks one good token would be any number of tokens, each with an answer of its own here.
 fn token(headers: &HeaderMap) -> Option<String> {
     let mut all = headers.get_all(AUTHORIZATION).iter();
     let (Some(only), None) = (all.next(), all.next()) else { return None };
@@ -141,7 +150,7 @@ fn token(headers: &HeaderMap) -> Option<String> {
     } else {
         return None;
     };
-    (!token.is_empty()).then_some(token)
+    (!token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic())).then_some(token)
 }
 
 #[cfg(test)]

@@ -3,11 +3,12 @@
 
 use std::collections::HashMap;
 use std::fmt::Display;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Instant;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep_until};
 
 /// How long a yes holds, and so a right at most after it was taken back. Somebody who was taken out of a group has it
 /// for twice that: the user of the token is one answer, and the access of that user another.
@@ -16,13 +17,15 @@ pub(super) const YES_FOR: Duration = Duration::from_mins(1);
 const NO_FOR: Duration = Duration::from_secs(10);
 /// How many answers are kept.
 const MOST_ANSWERS: usize = 1024;
+/// How many yes answers about one user are kept. A user can have any number of tokens made, and must not push out others.
+const MOST_ANSWERS_OF_A_USER: usize = 32;
 /// How many questions are on their way to the API server at once, of those that strangers ask and of the others.
 const MOST_ASKED: usize = 8;
-/// How long a question that did not end in a yes counts as on its way: so strangers cause at most [`MOST_ASKED`] a
-/// second.
-const NO_COSTS: Duration = Duration::from_secs(1);
+/// How long a question counts as on its way after its answer, unless its last answer was a yes: so new questions come to
+/// at most [`MOST_ASKED`] a second, however they end.
+const QUESTION_COSTS: Duration = Duration::from_secs(1);
 /// How long a question waits until it may be asked.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PERMIT_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// The question, as a digest.
 pub(super) type AnswerKey = [u8; 32];
@@ -36,12 +39,20 @@ pub(super) enum Unanswered {
     Failed(String),
 }
 
+/// A yes, which is about a user.
+pub(super) trait OfUser {
+    /// The user's name.
+    fn user(&self) -> &str;
+}
+
 /// The answers to one kind of question.
 pub(super) struct ReviewAnswers<T> {
     kept: Mutex<HashMap<AnswerKey, KeptAnswer<T>>>,
     /// For questions whose last answer was a yes: strangers do not hold them up.
     familiar: Arc<Semaphore>,
     strange: Arc<Semaphore>,
+    /// Whoever waits to ask looks again at each answer.
+    answered: Notify,
 }
 
 #[derive(Clone)]
@@ -54,11 +65,11 @@ struct KeptAnswer<T> {
 impl<T> Default for ReviewAnswers<T> {
     fn default() -> Self {
         let permits = || Arc::new(Semaphore::new(MOST_ASKED));
-        Self { kept: Mutex::default(), familiar: permits(), strange: permits() }
+        Self { kept: Mutex::default(), familiar: permits(), strange: permits(), answered: Notify::new() }
     }
 }
 
-impl<T: Clone + Send + 'static> ReviewAnswers<T> {
+impl<T: OfUser + Clone + Send + 'static> ReviewAnswers<T> {
     /// The answer to the question `key`, which `ask` asks if none is kept. None: no.
     ///
     /// Once it has begun, the question is asked to its end, whether or not anybody still waits: else it would be free
@@ -68,24 +79,32 @@ impl<T: Clone + Send + 'static> ReviewAnswers<T> {
         key: AnswerKey,
         ask: impl Future<Output = Result<Option<T>, E>> + Send + 'static,
     ) -> Result<Option<T>, Unanswered> {
-        if let Some(kept) = self.kept(&key) {
-            return Ok(kept.yes);
-        }
-        let permits = if self.was_yes(&key) { &self.familiar } else { &self.strange };
-        let permit = tokio::time::timeout(PATIENCE, permits.clone().acquire_owned()).await;
-        let Ok(Ok(permit)) = permit else { return Err(Unanswered::Busy) };
-        // Somebody else may have asked the same in the meantime.
-        if let Some(kept) = self.kept(&key) {
-            return Ok(kept.yes);
-        }
+        let is_familiar = self.was_yes(&key);
+        let permits = if is_familiar { &self.familiar } else { &self.strange };
+        let (mut permit, deadline) = (pin!(permits.clone().acquire_owned()), Instant::now() + PERMIT_WAIT_MAX);
+        let permit = loop {
+            // Before the look, so that no answer comes between. Another request may have asked the same.
+            let answered = self.answered.notified();
+            if let Some(kept) = self.kept(&key) {
+                return Ok(kept.yes);
+            }
+            tokio::select! {
+                biased;
+                permit = &mut permit => break permit,
+                () = answered => {}
+                () = sleep_until(deadline) => return Err(Unanswered::Busy),
+            }
+        };
+        let Ok(permit) = permit else { return Err(Unanswered::Busy) };
         let this = self.clone();
         let asking = tokio::spawn(async move {
             let answer = ask.await.map_err(|error| Unanswered::Failed(error.to_string()));
-            if !matches!(answer, Ok(Some(_))) {
+            if !is_familiar || !matches!(answer, Ok(Some(_))) {
                 tokio::spawn(charge(permit));
             }
             if let Ok(answer) = &answer {
                 this.keep(key, answer.clone());
+                this.answered.notify_waiters();
             }
             answer
         });
@@ -104,11 +123,13 @@ impl<T: Clone + Send + 'static> ReviewAnswers<T> {
     fn keep(&self, key: AnswerKey, yes: Option<T>) {
         let until = Instant::now() + if yes.is_some() { YES_FOR } else { NO_FOR };
         let mut all = self.all();
-        if all.len() >= MOST_ANSWERS && !all.contains_key(&key) {
-            // A no before a yes: those who only try must not push the others out.
-            let least = all.iter().min_by_key(|(_, kept)| (kept.yes.is_some(), kept.until)).map(|(key, _)| *key);
-            if let Some(least) = least {
-                all.remove(&least);
+        if !all.contains_key(&key) {
+            let of_user = |kept: &KeptAnswer<T>| kept.yes.as_ref().map(OfUser::user) == yes.as_ref().map(OfUser::user);
+            let is_full = yes.is_some() && all.values().filter(|kept| of_user(kept)).count() >= MOST_ANSWERS_OF_A_USER;
+            if is_full {
+                remove_least(&mut all, of_user);
+            } else if all.len() >= MOST_ANSWERS {
+                remove_least(&mut all, |_| true);
             }
         }
         all.insert(key, KeptAnswer { yes, until });
@@ -119,9 +140,18 @@ impl<T: Clone + Send + 'static> ReviewAnswers<T> {
     }
 }
 
-/// Holds `permit` as long as what it was for costs.
+/// Removes the answer among those that is missed the least: a no before a yes, as those who only try must not push others
+/// out, and of either the one that ends first.
+fn remove_least<T>(all: &mut HashMap<AnswerKey, KeptAnswer<T>>, among: impl Fn(&KeptAnswer<T>) -> bool) {
+    let candidates = all.iter().filter(|(_, kept)| among(kept));
+    if let Some(least) = candidates.min_by_key(|(_, kept)| (kept.yes.is_some(), kept.until)).map(|(key, _)| *key) {
+        all.remove(&least);
+    }
+}
+
+/// Holds `permit` as long as its question costs.
 async fn charge(permit: OwnedSemaphorePermit) {
-    tokio::time::sleep(NO_COSTS).await;
+    tokio::time::sleep(QUESTION_COSTS).await;
     drop(permit);
 }
 
@@ -154,6 +184,12 @@ mod tests {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&number.to_le_bytes());
         key
+    }
+
+    impl OfUser for u8 {
+        fn user(&self) -> &str {
+            ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight"][usize::from(*self)]
+        }
     }
 
     fn answers() -> (Arc<ReviewAnswers<u8>>, Oracle) {
@@ -199,7 +235,7 @@ mod tests {
         let began = Instant::now();
         let (tried, known) = tokio::join!(tried, known);
         assert_eq!(known, Ok(Some(7)));
-        assert!(began.elapsed() <= NO_COSTS + PATIENCE, "{:?}", began.elapsed());
+        assert!(began.elapsed() <= QUESTION_COSTS + PERMIT_WAIT_MAX, "{:?}", began.elapsed());
         let busy = tried.iter().filter(|it| **it == Err(Unanswered::Busy)).count();
         assert!((100 - 2 * MOST_ASKED..=100 - MOST_ASKED).contains(&busy), "{busy} were told to wait");
         assert!(oracle.asked() <= 2 + 2 * MOST_ASKED, "{} questions", oracle.asked());
@@ -249,6 +285,29 @@ mod tests {
         for number in 0..10 {
             assert_eq!(answers.answer(key(number), oracle.says(None)).await, Ok(Some(7)));
         }
+        assert_eq!(oracle.asked(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn new_questions_that_end_in_yes_are_bounded_as_well() {
+        let (answers, oracle) = answers();
+        let tried = (1..=100).map(|number| answers.answer(key(number), oracle.says(Some(7))));
+        let tried = futures::future::join_all(tried).await;
+        assert!(oracle.asked() <= 2 * MOST_ASKED, "{} questions", oracle.asked());
+        assert!(tried.contains(&Err(Unanswered::Busy)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_user_with_many_tokens_pushes_out_no_other_user() {
+        let (answers, oracle) = answers();
+        answers.keep(key(0), Some(1));
+        for number in 1..3 * MOST_ANSWERS {
+            tokio::time::advance(Duration::from_millis(1)).await;
+            answers.keep(key(number), Some(7));
+        }
+        assert_eq!(answers.all().len(), 1 + MOST_ANSWERS_OF_A_USER);
+        assert_eq!(answers.answer(key(0), oracle.says(None)).await, Ok(Some(1)));
+        assert_eq!(answers.answer(key(3 * MOST_ANSWERS - 1), oracle.says(None)).await, Ok(Some(7)), "the latest stay");
         assert_eq!(oracle.asked(), 0);
     }
 }

@@ -129,4 +129,8 @@ fn a_token_is_a_bearers_or_a_browsers_password() {
         assert_eq!(of(none), None, "{none:?}");
     }
     assert_eq!(of(&["Bearer a", "Bearer b"]), None, "which of the two?");
+    // `x:abc 1`, in which a TokenReview would read `abc`, and one with a line's end.
+    for several in ["Bearer abc 1", "Bearer abc\t1", "Basic eDphYmMgMQ==", "Basic eDphYmMKMQ=="] {
+        assert_eq!(of(&[several]), None, "{several}");
+    }
 }
