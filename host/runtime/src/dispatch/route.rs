@@ -1,5 +1,6 @@
 //! Which primaries the events of a declared watch concern, and how urgently.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use windlass_core::defect::Defect;
@@ -89,7 +90,7 @@ impl Primaries for Stores {
 impl Route {
     /// The keys that `event` concerns; of an object that moved from one primary to another, both. A key may come twice.
     pub(crate) fn keys(&self, event: &WatchEvent, primaries: &Stores) -> Vec<ObjectKey> {
-        let keys = |object| self.mapping.keys(object, &self.primary, primaries);
+        let keys = |object| self.keys_of(object, primaries);
         match event {
             WatchEvent::Deleted(_) if !self.deletions => vec![],
             WatchEvent::Deleted(tombstone) => keys(&tombstone.last),
@@ -104,6 +105,17 @@ impl Route {
             }
             WatchEvent::Applied { old: Some(old), new, .. } => [keys(old), keys(new)].concat(),
         }
+    }
+
+    /// The keys that `object` concerns. A list of names or references can name any number of primaries, so these must
+    /// exist: otherwise one object of a hundred thousand made-up names would cause as many calls with each change.
+    fn keys_of(&self, object: &Object, primaries: &Stores) -> Vec<ObjectKey> {
+        let mut keys = self.mapping.keys(object, &self.primary, primaries);
+        if self.names_many() {
+            let mut seen = HashSet::new();
+            keys.retain(|key| primaries.get(key).is_some() && seen.insert(key.clone()));
+        }
+        keys
     }
 
     /// The trigger that `event`, which is none of a first list, is to those whose keys it queues.
@@ -130,7 +142,7 @@ impl Route {
         if self.concerns_all() {
             return primaries.get(key).is_some();
         }
-        self.mapping.keys(object, &self.primary, primaries).contains(key)
+        self.keys_of(object, primaries).contains(key)
     }
 
     /// Whether it is known beforehand whom each change of an object concerns, and none goes by unnoticed.
@@ -166,6 +178,11 @@ impl Route {
     pub(crate) fn concerns_all(&self) -> bool {
         self.mapping == Mapping::All
     }
+
+    /// Whether an object can name any number of primaries.
+    fn names_many(&self) -> bool {
+        matches!(self.mapping, Mapping::Field(_) | Mapping::Reference(_))
+    }
 }
 
 /// The first list brings every key at once, and so does a change that concerns all; what somebody changes meanwhile goes
@@ -181,9 +198,11 @@ pub(crate) fn priority(event: &WatchEvent, route: &Route) -> Priority {
 #[cfg(test)]
 mod tests {
     use windlass_core::object::{Header, Object, ObjectKind};
+    use windlass_core::reference::ReferencePath;
     use windlass_core::watch::Tombstone;
 
     use super::*;
+    use crate::dispatch::tests::filled::Filled;
 
     fn labelled(primary: &str, generation: i64) -> Object {
         let header = Header {
@@ -225,6 +244,25 @@ mod tests {
     fn a_change_that_no_predicate_lets_pass_concerns_nobody() {
         let same = WatchEvent::Applied { old: Some(labelled("a", 1)), new: labelled("a", 1), initial: false };
         assert!(names(&route(&[Predicate::Generation]), &same).is_empty());
+    }
+
+    #[test]
+    fn names_in_a_list_run_primaries_that_exist_each_once() {
+        let cache = Filled::with(&["a", "b"]);
+        let made_up = [r#""made-up""#].repeat(130_000).join(",");
+        let text = format!(r#"{{"for":["b",{made_up},"a","b"],"refs":[{{"name":"made-up"}},{{"name":"a"}}]}}"#);
+        let object = Object::new(labelled("a", 1).header.clone(), text);
+        let new = WatchEvent::Applied { old: None, new: object.clone(), initial: false };
+        let path = ReferencePath { base: "/refs/*".into(), namespace: None, name: "/name".into() };
+        let [a, b, made_up] = ["a", "b", "made-up"].map(|name| ObjectKey::namespaced("prod", name));
+        for (mapping, named) in
+            [(Mapping::Field("/for/*".into()), vec![b, a.clone()]), (Mapping::Reference(path), vec![a.clone()])]
+        {
+            let route = Route { mapping, ..route(&[]) };
+            assert_eq!(route.keys(&new, &cache.primaries()), named);
+            let concerns = |key| route.concerns(&object, key, &cache.primaries());
+            assert!(concerns(&a) && !concerns(&made_up), "what runs no key is no reason to leave a write out");
+        }
     }
 
     #[test]
