@@ -312,6 +312,14 @@ mod tests {
         assert_eq!(failed(vec![about_primary(ApiReason::NotFound)]), Decision::Forget);
     }
 
+    #[test]
+    fn a_not_found_error_without_an_object_is_retried_and_counted() {
+        let Failure::Api(named) = about_primary(ApiReason::NotFound) else { unreachable!("an API failure") };
+        let unnamed = ApiError { object: None, ..named.clone() };
+        assert!(named.is_object_missing() && !unnamed.is_object_missing());
+        assert_eq!(failed(vec![Failure::Api(unnamed)]), COUNTED);
+    }
+
     fn terminating(namespace: &str) -> CallResult {
         let kind = ObjectKind::new("v1", "ConfigMap");
         let object = ObjectRef { kind, key: ObjectKey::namespaced(namespace, "child"), uid: None };
