@@ -111,7 +111,8 @@ pub struct ApiError {
     pub verb: &'static str,
     /// Resource, group and subresource: `deployments.apps/scale`.
     pub resource: String,
-    /// The object, if the request was about a single one.
+    /// The object, if the request was about a single one. [`ApiReason::NotFound`] names it only if this object is what does
+    /// not exist; see [`ApiError::is_object_missing`].
     pub object: Option<ObjectRef>,
 }
 
@@ -134,6 +135,14 @@ impl ApiError {
             resource: resource.into(),
             object,
         }
+    }
+
+    /// Whether the object of the request does not exist. False if its kind, subresource or namespace is what is missing:
+    /// such an error names no object. The rule lies in a field that plugins pass on, because the host judges an error only
+    /// after it has been through the guest.
+    #[must_use]
+    pub fn is_object_missing(&self) -> bool {
+        self.reason == ApiReason::NotFound && self.object.is_some()
     }
 
     /// The answer of an import that this version does not implement.

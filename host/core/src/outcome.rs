@@ -176,15 +176,19 @@ fn classify(failure: &Failure, kind: &ObjectKind, key: &ObjectKey) -> Class {
         Failure::Api(error) => match error.reason {
             // The operator has told a read-only host to change nothing, or does not grant it. No attempt changes that, and
             // no object is at fault. A change of the policies runs every primary.
-            ApiReason::NamespaceTerminating | ApiReason::ReadOnly | ApiReason::NotGranted => Class::Moot,
+            ApiReason::ReadOnly | ApiReason::NotGranted => Class::Moot,
             ApiReason::NotFound if concerns(error, kind, key) => Class::Moot,
+            ApiReason::NamespaceTerminating if goes_with_primary(error, kind, key) => Class::Moot,
             ApiReason::Conflict if Defect::ConflictIsForgotten.is_seeded() => Class::Moot,
             ApiReason::Conflict
             | ApiReason::TooManyRequests
             | ApiReason::LeaseLost
             | ApiReason::ServerError
             | ApiReason::Timeout
-            | ApiReason::UnknownOutcome => Class::Uncounted,
+            | ApiReason::UnknownOutcome
+            // Another namespace may be made again under its name, and no event tells this key. A finalizer may keep it
+            // terminating for days, which says nothing about the plugin, so the key is never given up.
+            | ApiReason::NamespaceTerminating => Class::Uncounted,
             // Also 403 and 422: rights and schemas change without an event for this key.
             _ => Class::Counted,
         },
@@ -193,6 +197,14 @@ fn classify(failure: &Failure, kind: &ObjectKind, key: &ObjectKey) -> Class {
 
 fn concerns(error: &ApiError, kind: &ObjectKind, key: &ObjectKey) -> bool {
     error.object.as_ref().is_some_and(|object| object.kind == *kind && object.key == *key)
+}
+
+/// Whether the terminating namespace of the error is the primary's own, or the primary itself: then the primary goes too.
+fn goes_with_primary(error: &ApiError, kind: &ObjectKind, key: &ObjectKey) -> bool {
+    let Some(namespace) = error.object.as_ref().and_then(|object| object.key.namespace.as_ref()) else { return false };
+    let is_namespace = &*kind.api_version == "v1" && &*kind.kind == "Namespace";
+    let of_primary = if is_namespace { Some(&key.name) } else { key.namespace.as_ref() };
+    of_primary == Some(namespace)
 }
 
 fn retry_after(failure: &Failure) -> Option<Duration> {
@@ -298,7 +310,43 @@ mod tests {
     #[test]
     fn a_primary_that_is_gone_is_forgotten() {
         assert_eq!(failed(vec![about_primary(ApiReason::NotFound)]), Decision::Forget);
-        assert_eq!(failed(vec![api(ApiReason::NamespaceTerminating)]), Decision::Forget);
+    }
+
+    #[test]
+    fn a_not_found_error_without_an_object_is_retried_and_counted() {
+        let Failure::Api(named) = about_primary(ApiReason::NotFound) else { unreachable!("an API failure") };
+        let unnamed = ApiError { object: None, ..named.clone() };
+        assert!(named.is_object_missing() && !unnamed.is_object_missing());
+        assert_eq!(failed(vec![Failure::Api(unnamed)]), COUNTED);
+    }
+
+    fn terminating(namespace: &str) -> CallResult {
+        let kind = ObjectKind::new("v1", "ConfigMap");
+        let object = ObjectRef { kind, key: ObjectKey::namespaced(namespace, "child"), uid: None };
+        let error = ApiError::refused(ApiReason::NamespaceTerminating, "create", "configmaps", Some(object), "no");
+        CallResult::Failed(vec![Failure::Api(error)])
+    }
+
+    #[test]
+    fn a_primary_goes_with_its_own_terminating_namespace() {
+        assert_eq!(decide(&terminating("prod"), &kind(), &key()), Decision::Forget);
+        let namespace = ObjectKind::new("v1", "Namespace");
+        assert_eq!(decide(&terminating("prod"), &namespace, &ObjectKey::cluster("prod")), Decision::Forget);
+    }
+
+    #[test]
+    fn another_terminating_namespace_is_retried_without_being_counted() {
+        let namespace = ObjectKind::new("v1", "Namespace");
+        for (kind, primary) in [
+            (kind(), ObjectKey::cluster("shop")),
+            // A namespace's name says nothing of a primary of another kind that has the same.
+            (kind(), ObjectKey::cluster("other")),
+            (kind(), key()),
+            (namespace, ObjectKey::cluster("prod")),
+        ] {
+            assert_eq!(decide(&terminating("other"), &kind, &primary), UNCOUNTED, "{kind} {primary}");
+        }
+        assert_eq!(failed(vec![api(ApiReason::NamespaceTerminating)]), UNCOUNTED, "it names no object");
     }
 
     #[test]

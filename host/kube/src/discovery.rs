@@ -173,6 +173,21 @@ impl Discovery {
         group_version.get(&kind.kind).ok_or_else(|| DiscoveryError::NotServed { kind: kind.clone() })
     }
 
+    /// The same, for a request to `subresource` of its objects; an empty one is the object itself. An answer without the
+    /// subresource is not believed without asking anew: the definition may have got it meanwhile.
+    pub(crate) async fn resolve_with(
+        &self,
+        kind: &ObjectKind,
+        subresource: &str,
+    ) -> Result<Arc<Resource>, DiscoveryError> {
+        let resource = self.resolve(kind).await?;
+        if resource.serves(subresource) {
+            return Ok(resource);
+        }
+        self.doubt(kind);
+        self.resolve(kind).await
+    }
+
     /// Whether the API server itself serves `resource`, as it does its own and those of definitions, and not another server
     /// behind it. Asked once in a while for a group-version. An error: the server could not tell now.
     pub(crate) async fn is_own(&self, resource: &Resource) -> Result<bool, RequestError> {

@@ -15,9 +15,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use windlass_core::compose::CREATED_BY;
 use windlass_core::finalizer;
-use windlass_core::object::{ObjectKey, ObjectKind};
+use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 
-use crate::client::request::{self, Query};
+use crate::client::api_error::Subject;
+use crate::client::request::{self, Query, RequestError};
 pub use crate::discovery::SweepError;
 use crate::discovery::{Discovery, Resource};
 use crate::informer::listing::Page;
@@ -206,11 +207,14 @@ async fn look(
     Ok(looked)
 }
 
-/// The object as it is now. None: it has gone, or is another one of the name.
+/// The object as it is now. None: it has gone, or is another one of the name. A server that no longer serves its kind has not
+/// said that.
 pub async fn look_again(discovery: &Discovery, carrier: &Carrier) -> Result<Option<Carrier>, SweepError> {
+    let object = ObjectRef { kind: carrier.resource.kind.clone(), key: carrier.key.clone(), uid: None };
+    let subject = Subject { verb: "get", resource: carrier.resource.plural.clone(), object: Some(object) };
     let text = match request::get(discovery.client(), &carrier.resource.object(&carrier.key, ""), PAGE_LIMIT).await {
         Ok(text) => text,
-        Err(error) if error.code() == Some(404) => return Ok(None),
+        Err(RequestError::Refused { status, .. }) if subject.is_missing(&status) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
     let item: SweptItem<'_> = serde_json::from_str(&text)?;

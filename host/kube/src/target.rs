@@ -21,6 +21,38 @@ pub(crate) struct Target {
     pub(crate) key: ObjectKey,
 }
 
+/// Judges `failure`, the server's answer about `subresource` of `resource`: if it says that something does not exist, what
+/// discovery knows of the kind is doubted. kube-apiserver answers for a subresource that a definition lacks as if the object
+/// were missing (`apiextensions-apiserver/pkg/apiserver/customresource_handler.go`), so the object is believed to be
+/// missing only if the subresource is still served.
+pub(crate) async fn judged(
+    failure: ApiError,
+    discovery: &Discovery,
+    subject: &Subject,
+    resource: &Resource,
+    subresource: &str,
+) -> ApiError {
+    let is_certain = failure.is_object_missing() && subresource.is_empty();
+    if failure.reason != ApiReason::NotFound || is_certain {
+        return failure;
+    }
+    discovery.doubt(&resource.kind);
+    if !failure.is_object_missing() {
+        return failure;
+    }
+    match discovery.resolve(&resource.kind).await {
+        Ok(now) if now.serves(subresource) => failure,
+        Ok(_) => subject.not_served(&no_subresource(subresource, &resource.kind)),
+        Err(error) => subject.not_served(&format!("{}; {error}", failure.message)),
+    }
+}
+
+fn no_subresource(subresource: &str, kind: &ObjectKind) -> String {
+    format!(
+        "the API server serves no subresource {subresource} of {kind}; its CustomResourceDefinition has to declare it"
+    )
+}
+
 /// Resolves a plugin's request: who asks for what, and what an error about it must say, which becomes more on the way.
 pub(crate) struct Resolver<'a> {
     pub(crate) discovery: &'a Discovery,
@@ -41,9 +73,8 @@ impl Resolver<'_> {
         self.check_path(&reference.key)?;
         let access = resource.access(self.subject.verb, subresource, Some(&reference.key));
         self.subject.check_grant(&self.call.principal, &access)?;
-        if !subresource.is_empty() && !resource.subresources.iter().any(|served| served == subresource) {
-            let message = format!("the API server serves no subresource {subresource} of {}", resource.kind);
-            return Err(self.subject.refuse(ApiReason::NotFound, message));
+        if !resource.serves(subresource) {
+            return Err(self.subject.not_served(&no_subresource(subresource, &resource.kind)));
         }
         Ok(Target { resource, key: reference.key })
     }
@@ -105,7 +136,7 @@ impl Resolver<'_> {
             // Before the server is asked: a plugin may invent as many kinds as it likes.
             self.check_ungranted_group(kind, subresource, namespace)?;
         }
-        self.discovery.resolve(kind).await.map_err(|error| self.undiscovered(&error))
+        self.discovery.resolve_with(kind, subresource).await.map_err(|error| self.undiscovered(&error))
     }
 
     /// Refuses a kind of a group that no rule is about. The server is not asked for its resource, so the rule that would be
@@ -180,7 +211,7 @@ impl Resolver<'_> {
 
     fn undiscovered(&self, error: &DiscoveryError) -> ApiError {
         match error {
-            DiscoveryError::NotServed { .. } => self.subject.refuse(ApiReason::NotFound, error.to_string()),
+            DiscoveryError::NotServed { .. } => self.subject.not_served(&error.to_string()),
             DiscoveryError::Unreachable { .. } | DiscoveryError::Malformed { .. } => {
                 self.subject.unavailable(error.to_string())
             }

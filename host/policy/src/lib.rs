@@ -15,6 +15,7 @@ pub mod review;
 pub mod rights;
 mod sensitive;
 pub mod superfluous;
+pub mod unserved;
 
 use std::sync::Arc;
 use std::time::Duration;

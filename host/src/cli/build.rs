@@ -17,7 +17,7 @@ use windlass_author::documents;
 use windlass_policy::asks::{self, ClusterNames};
 use windlass_policy::draft::push_rule;
 use windlass_policy::review::review;
-use windlass_policy::superfluous;
+use windlass_policy::{superfluous, unserved};
 use windlass_runtime::{POLICY_SUFFIX, read_policy};
 
 /// Exit code: the sources do not make a plugin.
@@ -110,6 +110,9 @@ pub(super) fn summary(built: &Built, folder: &Path) -> String {
         let _ = writeln!(text, "  controller  {line}");
     }
     let _ = writeln!(text, "  imports     {}", imports(plugin));
+    for warning in unserved(plugin, folder) {
+        let _ = writeln!(text, "  warning     {warning}");
+    }
     let _ = writeln!(text, "  rights      {}", rights(plugin, folder));
     text
 }
@@ -147,6 +150,14 @@ fn imports(plugin: &Plugin) -> String {
     };
     let names: Vec<_> = plugin.imports().iter().map(short).filter(|name| name != "types").collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+/// Warns about subresources that the plugin may write and the folder's definitions lack.
+fn unserved(plugin: &Plugin, folder: &Path) -> Vec<String> {
+    match documents::definitions(folder) {
+        Ok(definitions) => unserved::of_plugin(plugin, &definitions).iter().map(ToString::to_string).collect(),
+        Err(error) => vec![format!("whether the API server will serve what the plugin writes is not known: {error}")],
+    }
 }
 
 /// Says whether the folder's policy grants all that the plugin asks for, and what else it grants.

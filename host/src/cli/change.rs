@@ -103,7 +103,7 @@ impl ManualChange<'_> {
             let Some(operation) = (self.operation)(&carrier) else { return Ok(false) };
             match writer.write(Arc::new(self.call(&carrier)), operation).await {
                 Ok(_) => return Ok(true),
-                Err(error) if error.reason == ApiReason::NotFound => return Ok(false),
+                Err(error) if error.is_object_missing() => return Ok(false),
                 // The object has changed since the listing, or the write may have gone through.
                 Err(error)
                     if matches!(error.reason, ApiReason::Conflict | ApiReason::Invalid | ApiReason::UnknownOutcome) =>

@@ -17,8 +17,10 @@ use windlass_wasm::{Contents, EntryPoint, Need, Plugin};
 use super::OutputFormat;
 use super::examine::{self, CacheArgs, ClusterArgs};
 use super::limits::LimitArgs;
+use windlass_author::documents;
 use windlass_policy::Policy;
 use windlass_policy::review::{PolicyReview, Reviewed, review};
+use windlass_policy::unserved::{self, Unserved};
 use windlass_runtime::{POLICY_SUFFIX, read_ceiling, read_policy};
 
 /// Exit code: the plugin lacks something.
@@ -61,6 +63,8 @@ pub(super) struct InspectArgs {
 struct InspectedFile {
     contents: Contents,
     needs: Vec<Need>,
+    /// Subresources that it may write and the definitions beside it lack.
+    unserved: Vec<Unserved>,
 }
 
 /// The operator's side.
@@ -95,7 +99,7 @@ impl InspectArgs {
     async fn inspect(self) -> anyhow::Result<bool> {
         let limits = self.limits.limits()?;
         let contents = Contents::read(&self.plugin, &limits)?;
-        let made = InspectedFile { needs: contents.needs(&limits), contents };
+        let mut made = InspectedFile { needs: contents.needs(&limits), contents, unserved: vec![] };
         let plugin = match examine::load(&self.plugin, &self.limits, self.cache.clone()).await {
             Ok(plugin) => plugin,
             Err(error) => {
@@ -116,6 +120,8 @@ impl InspectArgs {
         };
         let ceiling = self.ceiling.as_deref().map(read_ceiling).transpose().map_err(anyhow::Error::msg)?;
         let asks = self.cluster.asks(&plugin).await?;
+        // `asks` has said so if they cannot be read.
+        made.unserved = unserved::of_plugin(&plugin, &documents::definitions_of(plugin.path()).unwrap_or_default());
         let nothing = Allowance::default();
         let granted: &Allowance = policy.as_ref().map_or(&nothing, |policy| &*policy.allowance);
         let layers: Vec<&Allowance> = std::iter::once(granted).chain(ceiling.as_deref()).collect();
@@ -131,7 +137,7 @@ impl InspectArgs {
 
     /// Describes a file that this host cannot load as a plugin, so that its author can see why.
     fn print_unloaded(&self, made: &InspectedFile, error: &anyhow::Error) -> anyhow::Result<()> {
-        let InspectedFile { contents, needs } = made;
+        let InspectedFile { contents, needs, .. } = made;
         match self.output {
             OutputFormat::Text => super::print(&made::unloaded(&self.plugin, contents, needs)),
             OutputFormat::Json => {
@@ -178,6 +184,9 @@ fn text(plugin: &Plugin, made: &InspectedFile, given: &PolicyLayers, review: &Po
         for Reviewed { asked, lacks, sensitive } in list {
             line(&mut text, has(!lacks), &format!("{what} {asked:?}"), sensitive);
         }
+    }
+    for warning in &made.unserved {
+        let _ = writeln!(text, "\nwarning: {warning}");
     }
     text.push_str(&conclusion(given, review));
     text
@@ -284,6 +293,7 @@ fn json(plugin: &Plugin, made: &InspectedFile, given: &PolicyLayers, review: &Po
         "policy": given.policy.as_ref().map(|policy| json!({"file": given.file, "paused": policy.paused})),
         "granted": review.is_complete(),
         "narrowed": review.is_narrowed(),
+        "warnings": made.unserved.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "asks": {
             "rules": rules.collect::<Vec<_>>(),
             "http": http.collect::<Vec<_>>(),

@@ -52,7 +52,10 @@ func (memory *memory) LiveGet(target host.Ref, subresource string, view host.Vie
 	case "scale":
 		object = scale(object)
 	default:
-		return host.Read{Err: memory.notFound("get", target)}
+		// As the host does: it is no object that does not exist.
+		failed := memory.notFound("get", target)
+		failed.Object = nil
+		return host.Read{Err: failed}
 	}
 	return host.Read{Object: text(viewed(object, view))}
 }

@@ -113,7 +113,8 @@ func Evict(pod windlass.Ref, options ...Option) error {
 	pod.UID = ""
 	options = append([]Option{Subresource("eviction"), Of(pod)}, options...)
 	err := send(operation(host.Create, eviction, options), guest.Imports.Create).Err
-	if failed, is := err.(*windlass.APIError); is && failed.Reason == windlass.NotFound {
+	// It names the Pod: where evictions are not served, it names nothing.
+	if failed, is := err.(*windlass.APIError); is && failed.Reason == windlass.NotFound && failed.Object != nil {
 		return nil
 	}
 	return err

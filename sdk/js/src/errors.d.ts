@@ -53,7 +53,10 @@ export interface ApiErrorInit {
   verb: string;
   /** Resource, group and subresource, such as `deployments.apps/scale`. */
   resource: string;
-  /** The object, if the request was about a single one. */
+  /**
+   * The object, if the request was about a single one. An error of `not-found` names it only if this object is what does not
+   * exist, and not its kind, its namespace or a subresource of it.
+   */
   object?: ObjectRef | undefined;
 }
 
@@ -75,7 +78,10 @@ export class ApiError extends Error {
   verb: string;
   /** Resource, group and subresource, such as `deployments.apps/scale`. */
   resource: string;
-  /** The object, if the request was about a single one. */
+  /**
+   * The object, if the request was about a single one. An error of `not-found` names it only if this object is what does not
+   * exist, and not its kind, its namespace or a subresource of it.
+   */
   object?: ObjectRef | undefined;
 }
 

@@ -114,7 +114,8 @@ class ApiError(Exception):
         self.verb = verb
         #: Resource, group and subresource, such as `deployments.apps/scale`.
         self.resource = resource
-        #: The object, if the request was about a single one.
+        #: The object, if the request was about a single one. An error of `NOT_FOUND` names it only if this object is what does not
+        #: exist, and not its kind, its namespace or a subresource of it.
         self.object = object
 
     def __str__(self) -> str:

@@ -179,7 +179,8 @@ def evict(pod: ObjectRef) -> None:
     try:
         create(eviction, subresource="eviction", parent=parent)
     except ApiError as error:
-        if error.reason is not Reason.NOT_FOUND:
+        # It names the Pod: where evictions are not served, it names nothing.
+        if error.reason is not Reason.NOT_FOUND or error.object is None:
             raise
 
 

@@ -28,6 +28,23 @@ impl Subject {
         ApiError::refused(reason, self.verb, self.resource.clone(), self.object.clone(), message)
     }
 
+    /// The error for a kind, a subresource or a namespace that does not exist. It names no object, as
+    /// [`ApiError::is_object_missing`] asks for; people read the object in the message.
+    pub(crate) fn not_served(&self, message: &str) -> ApiError {
+        let named = self.object.as_ref().map(|object| format!("{}: ", object.key)).unwrap_or_default();
+        ApiError { object: None, ..self.refuse(ApiReason::NotFound, format!("{named}{message}")) }
+    }
+
+    /// Whether the server says with `status` that the object of this request does not exist. Where it does not know the
+    /// path, it names nothing; where a namespace is missing, it names that.
+    pub(crate) fn is_missing(&self, status: &Status) -> bool {
+        let (Some(object), Some(details)) = (&self.object, &status.details) else { return false };
+        let plural = self.resource.split(['.', '/']).next().unwrap_or_default();
+        // kube-apiserver calls the resource a kind here; others may mean what the word says.
+        let is_kind = ["", plural, &object.kind.kind].iter().any(|word| details.kind.eq_ignore_ascii_case(word));
+        status.code == 404 && is_kind && *details.name == *object.key.name
+    }
+
     /// Refuses what the grants of `principal` do not cover. Whatever a plugin reads or writes is asked about here.
     pub(crate) fn check_grant(&self, principal: &Principal, access: &Access<'_>) -> Result<(), ApiError> {
         principal.check(access).map_err(|denial| self.not_granted(principal, &denial))
@@ -69,16 +86,12 @@ impl Subject {
     fn answered(&self, status: &Status, retry_after: Option<Duration>) -> ApiError {
         // That the name has another incarnation is a conflict, whatever the server calls it.
         let reason = if concerns_uid(status) { ApiReason::Conflict } else { reason(status) };
-        ApiError {
-            code: status.code,
-            reason,
-            status_reason: word(status),
-            message: status.message.clone(),
-            retry_after,
-            verb: self.verb,
-            resource: self.resource.clone(),
-            object: self.object.clone(),
-        }
+        let error = if reason == ApiReason::NotFound && !self.is_missing(status) {
+            self.not_served(&status.message)
+        } else {
+            self.refuse(reason, status.message.clone())
+        };
+        ApiError { code: status.code, status_reason: word(status), retry_after, ..error }
     }
 
     /// The server cannot be reached; nothing was sent.
@@ -201,6 +214,8 @@ fn concerns_uid(status: &Status) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::object::{ObjectKey, ObjectKind};
+
     use super::*;
 
     fn status(json: &str) -> Status {
@@ -266,6 +281,37 @@ mod tests {
             (ApiReason::Invalid, Fate::Refused),
             "a typo is the plugin's, and costs no wait"
         );
+    }
+
+    #[test]
+    fn not_found_names_the_object_only_where_the_server_does() {
+        let key = ObjectKey::namespaced("prod", "shop");
+        let object = ObjectRef { kind: ObjectKind::new("apps.kubedojo.io/v1beta1", "WebApp"), key, uid: None };
+        let subject =
+            Subject { verb: "patch", resource: "webapps.apps.kubedojo.io/status".into(), object: Some(object) };
+        let answered = |json: &str| {
+            let error = RequestError::Refused { status: Box::new(status(json)), retry_after: None };
+            let error = subject.read_failed(&error);
+            assert_eq!((error.reason, error.code), (ApiReason::NotFound, 404), "{json}");
+            assert!(error.to_string().contains("prod/shop"), "people read which object was meant: {error}");
+            error.is_object_missing()
+        };
+        for json in [
+            r#"{"code":404,"reason":"NotFound","details":{"name":"shop","group":"apps.kubedojo.io","kind":"webapps"}}"#,
+            r#"{"code":404,"reason":"NotFound","details":{"name":"shop","kind":"WebApp"}}"#,
+            r#"{"code":404,"details":{"name":"shop"}}"#,
+        ] {
+            assert!(answered(json), "{json}");
+        }
+        for json in [
+            r#"{"code":404,"message":"404 page not found"}"#,
+            r#"{"code":404,"reason":"NotFound","message":"the server could not find the requested resource","details":{}}"#,
+            r#"{"code":404,"reason":"NotFound","details":{"name":"prod","kind":"namespaces"}}"#,
+            r#"{"code":404,"reason":"NotFound","details":{"name":"shop","kind":"namespaces"}}"#,
+            r#"{"code":404,"reason":"NotFound","details":{"name":"other","kind":"webapps"}}"#,
+        ] {
+            assert!(!answered(json), "{json}");
+        }
     }
 
     #[test]

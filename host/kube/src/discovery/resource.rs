@@ -35,6 +35,11 @@ impl Resource {
         self.verbs.is_empty() || self.verbs.iter().any(|verb| matches!(&**verb, "get" | "list" | "watch"))
     }
 
+    /// Whether its objects have `subresource`; an empty one is the object itself.
+    pub(crate) fn serves(&self, subresource: &str) -> bool {
+        subresource.is_empty() || self.subresources.iter().any(|served| served == subresource)
+    }
+
     /// The access that `verb` needs to `subresource` of the object `key`, or of all objects.
     pub(crate) fn access<'a>(&'a self, verb: &'a str, subresource: &'a str, key: Option<&'a ObjectKey>) -> Access<'a> {
         let (group, resource, namespaced) = (self.group(), &*self.plural, self.namespaced);

@@ -317,5 +317,5 @@ fn keep_newer(found: &mut BTreeMap<ObjectKey, Object>, object: Object, is_compar
 /// An object that has gone needs neither; and one of which another incarnation has the name need not be released.
 fn is_settled(error: &ApiError, step: &ClaimAction) -> bool {
     let is_another = error.reason == ApiReason::Conflict && error.code == 422;
-    error.reason == ApiReason::NotFound || (is_another && !step.adopt)
+    error.is_object_missing() || (is_another && !step.adopt)
 }

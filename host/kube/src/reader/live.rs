@@ -28,7 +28,7 @@ use crate::informer::listing;
 use crate::informer::parse::{ObjectParser, ParseError};
 use crate::offload::Offload;
 use crate::reader::live::view::Cut;
-use crate::target::{Resolver, Target};
+use crate::target::{Resolver, Target, judged};
 
 /// How many objects a page may hold; the server is asked for no more, whatever the plugin asks for.
 const MOST_OBJECTS: u32 = 500;
@@ -124,8 +124,10 @@ impl LiveReaderInner {
         let uri = resource.object(&key, &subresource);
         let text = match self.ask(call, &subject, &uri, accept, MOST_ANSWER).await? {
             Ok(text) => text,
-            Err(RequestError::Refused { status, .. }) if is_missing(&status, &key.name) => return Ok(None),
-            Err(error) => return Err(self.failed(&subject, &resource, &error)),
+            Err(error) => {
+                let error = self.failed(&subject, &resource, &subresource, &error).await;
+                return if error.is_object_missing() { Ok(None) } else { Err(error) };
+            }
         };
         let kind = resource.kind.clone();
         let read = move |text: &str| {
@@ -160,7 +162,7 @@ impl LiveReaderInner {
                     format!("a page of {} has more than {most} bytes: ask for fewer objects", resource.plural);
                 Err(subject.refuse(ApiReason::TooLarge, message))
             }
-            Err(error) => Err(self.failed(&subject, &resource, &error)),
+            Err(error) => Err(self.failed(&subject, &resource, "", &error).await),
         }
     }
 
@@ -208,12 +210,14 @@ impl LiveReaderInner {
         Ok(request::get_in_form(&self.client, uri, accept, headers, most, REQUEST_LIMIT).await)
     }
 
-    fn failed(&self, subject: &Subject, resource: &Resource, error: &RequestError) -> ApiError {
-        if error.code() == Some(404) {
-            // Not the object: the resource itself. Its definition may have gone, or be another one now.
-            self.discovery.doubt(&resource.kind);
-        }
-        subject.read_failed(error)
+    async fn failed(
+        &self,
+        subject: &Subject,
+        resource: &Resource,
+        subresource: &str,
+        error: &RequestError,
+    ) -> ApiError {
+        judged(subject.read_failed(error), &self.discovery, subject, resource, subresource).await
     }
 }
 
@@ -228,11 +232,6 @@ fn check<'a>(subject: &Subject, query: &'a LiveQuery) -> Result<Option<&'a str>,
     labels.map_err(|error: SelectorError| invalid(error.to_string()))?;
     let fields = query.field_selector.as_deref().unwrap_or_default();
     field_selector::only_name(fields).map_err(|error| invalid(error.to_string()))
-}
-
-/// Whether the server says that there is no object `name`. Where it does not know the path it names nothing.
-fn is_missing(status: &kube::core::Status, name: &str) -> bool {
-    status.code == 404 && status.details.as_ref().is_some_and(|details| details.name == name)
 }
 
 fn page(

@@ -18,6 +18,7 @@ use super::refusal::unreadable;
 use crate::client::api_error::{Fate, Subject};
 use crate::client::request::{self, Answer, STILL_POSSIBLE};
 use crate::offload::LARGE;
+use crate::target::judged;
 use crate::writer::answer::{self, Answered};
 use crate::writer::audit::{self, Audit, WriteOutcome};
 use crate::writer::metadata_guard::{Lock, MetadataGuard};
@@ -212,7 +213,7 @@ impl Writer {
                 match fate {
                     Fate::Refused => {
                         end(interest, &Effect::Nothing);
-                        failure.into()
+                        self.judged(&plan, failure).await.into()
                     }
                     Fate::Unknown(ending) => {
                         unknown(call, Unsettled::new(plan, before, sent, ending), failure, interest)
@@ -220,6 +221,11 @@ impl Writer {
                 }
             }
         }
+    }
+
+    /// The server's refusal of `plan`, once it is clear what does not exist, if anything does not.
+    pub(super) async fn judged(&self, plan: &Plan, failure: ApiError) -> ApiError {
+        judged(failure, &self.discovery, &plan.subject, &plan.resource, &plan.subresource).await
     }
 
     /// Has the key wait for what the server has carried out.

@@ -37,7 +37,7 @@ use crate::client::request::{self, Answer, Mutation, Query, RequestError, SERVER
 use crate::discovery::Resource;
 use crate::field_selector;
 use crate::informer::parse::ParseError;
-use crate::target::{Resolver, Target};
+use crate::target::{Resolver, Target, judged};
 use crate::writer::answer;
 use crate::writer::audit::{self, Audit, WriteOutcome};
 use crate::writer::expecting::CollectionInterest;
@@ -220,6 +220,7 @@ impl Writer {
                         None
                     }
                 };
+                let failure = judged(failure, &self.discovery, &deletion.subject, &deletion.resource, "").await;
                 EndedCollection { deleted: Err(failure), unsettled }
             }
         }

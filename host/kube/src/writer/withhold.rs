@@ -71,7 +71,7 @@ impl Writer {
                 }
                 let outcome = WriteOutcome::of_failure(&error, fate);
                 self.audit(call, &plan).ended(outcome, code, began.elapsed());
-                failure.into()
+                self.judged(&plan, failure).await.into()
             }
         }
     }

@@ -126,11 +126,20 @@ async fn a_primary_that_has_gone_adopts_nothing_and_still_releases() {
 async fn all_is_attempted_and_every_error_returned_but_for_what_has_gone() {
     let items = ["a", "b", "c"].map(|name| labelled(name, "shop", &[]));
     let conflict = Reply::Json(409, json!({"code": 409, "reason": "Conflict"}));
-    let gone = Reply::Json(404, json!({"code": 404, "reason": "NotFound"}));
+    let gone = Reply::Json(404, json!({"code": 404, "reason": "NotFound", "details": {"name": "b"}}));
     let claims = scripted(pods(), &items, shop(), vec![conflict.clone(), gone, conflict]).await;
     let errors = claims.claim(&Arc::new(call()), "app=shop").await.expect_err("two conflicts");
     assert_eq!(reasons(&errors), [ApiReason::Conflict, ApiReason::Conflict]);
     assert_eq!(claims.script.mutations_asked().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_what_is_no_longer_served_fails() {
+    let unserved = Reply::Text(404, "404 page not found".into());
+    let claims = scripted(pods(), &[labelled("a", "shop", &[])], shop(), vec![unserved]).await;
+    let errors = claims.claim(&Arc::new(call()), "app=shop").await.expect_err("nothing was adopted");
+    assert_eq!(reasons(&errors), [ApiReason::NotFound]);
+    assert!(!errors[0].is_object_missing(), "{}", errors[0]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -118,6 +118,9 @@ async fn a_subresource_has_a_grant_of_its_own_and_must_be_served() {
     assert_eq!(get("deployments", "scale").await, Err(ApiReason::NotGranted));
     assert!(get("deployments/scale", "scale").await.is_ok());
     assert_eq!(get("deployments/rollback", "rollback").await, Err(ApiReason::NotFound), "not served");
+    let asked_for = LiveGet { subresource: Some("rollback".into()), ..LiveGet::whole(deployment(None)) };
+    let error = reader(&script).get(Arc::new(call()), asked_for).await.expect_err("not served");
+    assert_eq!(error.object, None, "{error}");
     for no_state in ["attach", "exec", "log", "portforward", "proxy"] {
         assert_eq!(get("*", no_state).await, Err(ApiReason::Invalid), "{no_state}");
     }

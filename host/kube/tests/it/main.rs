@@ -15,6 +15,7 @@ mod informer;
 mod informers;
 mod live;
 mod live_views;
+mod not_served;
 mod offload;
 mod owner_guard;
 mod reachability;

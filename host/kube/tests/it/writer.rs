@@ -227,11 +227,13 @@ async fn what_cannot_be_right_is_not_sent() {
 async fn a_kind_or_subresource_that_is_not_served_is_not_found() {
     let unknown = create(r#"{"apiVersion":"v1","kind":"Gadget","metadata":{"name":"g"}}"#);
     let error = refused(call(), unknown).await;
-    assert_eq!(error.reason, ApiReason::NotFound);
-    assert!(error.message.contains("v1 Gadget"), "{error}");
+    assert_eq!((error.reason, &error.object), (ApiReason::NotFound, &None), "no object is missing: {error}");
+    assert!(error.message.contains("v1 Gadget") && error.message.starts_with("g: "), "{error}");
     let subresource = Subresource { name: "status".into(), parent: None };
     let options = WriteOptions { subresource: Some(subresource), ..WriteOptions::default() };
-    assert_eq!(refused(call(), apply(CONFIG_MAP, options)).await.reason, ApiReason::NotFound);
+    let error = refused(call(), apply(CONFIG_MAP, options)).await;
+    assert_eq!((error.reason, &error.object), (ApiReason::NotFound, &None), "{error}");
+    assert!(error.message.contains("prod/c") && error.message.contains("status"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -84,7 +84,8 @@ type APIError struct {
 	Verb string
 	// Resource is resource, group and subresource, such as "deployments.apps/scale".
 	Resource string
-	// Object is nil if the request was not about a single one.
+	// Object is nil if the request was not about a single one. An error of the class NotFound names it only if this object is what
+	// does not exist, and not its kind, its namespace or a subresource of it.
 	Object *Ref
 }
 

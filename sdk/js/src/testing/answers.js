@@ -146,7 +146,9 @@ function projected({ apiVersion, kind, metadata, ...rest }, pointers) {
 function partOf(object, subresource, view) {
   if (subresource == null || subresource === 'status') return viewed(object, view);
   if (subresource === 'scale') return viewed(scaleOf(object), view);
-  throw refusal(apiError({ reason: 'not-found', message: `there is no ${subresource}` }, 'get', identity(object)));
+  // As the host does: it is no object that does not exist.
+  const error = apiError({ reason: 'not-found', message: `there is no ${subresource}` }, 'get', identity(object));
+  throw refusal({ ...error, object: undefined });
 }
 
 function scaleOf({ metadata: { name, namespace, uid, resourceVersion }, spec, status }) {

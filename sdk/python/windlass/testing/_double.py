@@ -214,7 +214,9 @@ class Host(Store):
         if subresource == "scale":
             found = scale(found)
         elif subresource not in (None, "status"):
-            raise self._error(Reason.NOT_FOUND, f"there is no {subresource}", "get", target)
+            error = self._error(Reason.NOT_FOUND, f"there is no {subresource}", "get", target)
+            error.object = None  # As the host does: it is no object that does not exist.
+            raise error
         return encode(viewed(found, fields, metadata_only))
 
     def live_list(self, query: Query) -> tuple[list[str], str | None]:

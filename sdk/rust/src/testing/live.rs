@@ -25,7 +25,8 @@ impl State {
         let part = match subresource {
             None | Some("status") => object.clone(),
             Some("scale") => scale(object),
-            Some(_) => return Err(refused(ApiReason::NotFound, &asked)),
+            // As the host does: it is no object that does not exist.
+            Some(_) => return Err(ApiError { object: None, ..refused(ApiReason::NotFound, &asked) }),
         };
         Ok(Some(viewed(&part, view).to_string()))
     }

@@ -32,7 +32,8 @@ impl Eviction {
     /// Carries the eviction out. Also of a Pod that has gone, it succeeds.
     pub fn send(self) -> Result<(), Error> {
         match self.0.send() {
-            Err(error) if error.reason() == Some(ApiReason::NotFound) => Ok(()),
+            // It names the Pod: where evictions are not served, it names nothing.
+            Err(Error::Api(error)) if error.reason == ApiReason::NotFound && error.object.is_some() => Ok(()),
             ended => ended.map(drop),
         }
     }

@@ -3,10 +3,10 @@
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::ports::{CallContext, LogQuery};
 
-use super::{LiveReaderInner, is_missing};
+use super::LiveReaderInner;
 use crate::client::api_error::Subject;
 use crate::client::headers;
-use crate::client::request::{self, Query, REQUEST_LIMIT, RequestError};
+use crate::client::request::{self, Query, REQUEST_LIMIT};
 use crate::target::{Resolver, Target};
 
 impl LiveReaderInner {
@@ -25,11 +25,7 @@ impl LiveReaderInner {
         let most = usize::try_from(query.limit_bytes).unwrap_or(usize::MAX);
         match request::get_beginning(&self.client, &uri, headers, most, REQUEST_LIMIT).await {
             Ok(bytes) => Ok(text(&bytes, most)),
-            Err(RequestError::Refused { ref status, .. }) if !is_missing(status, &key.name) && status.code == 404 => {
-                self.discovery.doubt(&resource.kind);
-                Err(subject.refuse(ApiReason::NotFound, status.message.clone()))
-            }
-            Err(error) => Err(subject.read_failed(&error)),
+            Err(error) => Err(self.failed(&subject, &resource, "log", &error).await),
         }
     }
 }

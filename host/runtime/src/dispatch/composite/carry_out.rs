@@ -141,7 +141,7 @@ impl<'a> ChildWriter<'a> {
         let doomed = Doomed { target: observed.reference(), version: observed.version.clone() };
         match self.write(delete(doomed)).await {
             Ok(_) => Applied::Pending,
-            Err(error) if error.reason == ApiReason::NotFound => Applied::Pending,
+            Err(error) if error.is_object_missing() => Applied::Pending,
             Err(error) => Applied::Failed(Failure::Api(error)),
         }
     }
@@ -157,23 +157,19 @@ impl<'a> ChildWriter<'a> {
             let deleted = left.by_ref().take(AT_ONCE).map(|doomed| self.write(delete(doomed)));
             let deleted = self.going_on_for(join_all(deleted)).await;
             let failed = deleted.into_iter().filter_map(Result::err);
-            failures.extend(failed.filter(|error| error.reason != ApiReason::NotFound).map(Failure::Api));
+            failures.extend(failed.filter(|error| !error.is_object_missing()).map(Failure::Api));
         }
         failures
     }
 
-    /// Writes the status, if it is another than `primary` has; `has_status` says whether its kind can have one.
-    pub(super) async fn status(&self, has_status: bool, primary: &Object, status: Option<&Value>) -> Option<Failure> {
+    /// Writes the status, if it is another than `primary` has. The writer knows whether the kind can have one.
+    pub(super) async fn status(&self, primary: &Object, status: Option<&Value>) -> Option<Failure> {
         let status = status?;
         let body: Value = serde_json::from_str(&primary.text()).unwrap_or_default();
         if body.get("status") == Some(status) {
             return None;
         }
         let target = self.call.primary_ref();
-        if !has_status {
-            let message = format!("{} has no status subresource, so the composed status is lost", target.kind);
-            return Some(Failure::Terminal(message));
-        }
         let mut object = json!({
             "apiVersion": &*target.kind.api_version, "kind": &*target.kind.kind,
             "metadata": {"name": &*target.key.name}, "status": status,

@@ -205,7 +205,7 @@ impl<P: Compose> Composite<P> {
         tell(hand, &steps, &applied, &pruning);
         let is_whole = applied.iter().all(|it| *it == Applied::Done) && pruning.withheld.is_none();
         let mut failures = hand.prune(pruning.doomed).await;
-        failures.extend(hand.status(self.observed_state.has_status(), object, wanted.status.as_ref()).await);
+        failures.extend(hand.status(object, wanted.status.as_ref()).await);
         let Composition { events, requeue_after, .. } = answer;
         for event in events {
             hand.emit(event);

@@ -167,12 +167,6 @@ impl ObservedState {
         self.owned_of(kind).is_some_and(OwnedWatch::shows_all)
     }
 
-    /// Whether the primaries' kind has a status of its own.
-    pub(super) fn has_status(&self) -> bool {
-        let resource = self.primaries.stores.first().and_then(Store::resource);
-        resource.is_some_and(|resource| resource.subresources.iter().any(|name| name == "status"))
-    }
-
     fn owned_of(&self, kind: &ObjectKind) -> Option<&OwnedWatch> {
         self.owned.iter().find(|owned| owned.kind == *kind)
     }

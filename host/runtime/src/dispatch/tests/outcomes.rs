@@ -44,7 +44,7 @@ fn expected(fate: Fate, delay: Duration) -> (Next, bool) {
     }
 }
 
-/// The fate of a key whose call failed with this reason alone, about an object that is not the primary. It is asked for each of
+/// The fate of a key whose call failed with this reason alone, about another object in the primary's namespace. It is asked for each of
 /// `ApiReason::ALL`, which a reason that does not compile here is to be added to.
 fn fate_of(reason: ApiReason) -> Fate {
     match reason {
@@ -73,6 +73,18 @@ fn api(reason: ApiReason) -> Failure {
 fn about(reason: ApiReason, name: &str) -> Failure {
     let object = ObjectRef { kind: ObjectKind::new("v1", "ConfigMap"), key: key(name), uid: None };
     Failure::Api(ApiError::refused(reason, "patch", "configmaps", Some(object), "no"))
+}
+
+/// The same about an object in another namespace than the primary's.
+fn elsewhere(reason: ApiReason) -> Failure {
+    let key = ObjectKey::namespaced("test", "other");
+    let object = ObjectRef { kind: ObjectKind::new("v1", "ConfigMap"), key, uid: None };
+    Failure::Api(ApiError::refused(reason, "create", "configmaps", Some(object), "no"))
+}
+
+/// The same about a resource, a subresource or a namespace, and no object.
+fn unnamed(reason: ApiReason) -> Failure {
+    Failure::Api(ApiError::refused(reason, "patch", "configmaps/status", None, "no"))
 }
 
 fn asking_for(reason: ApiReason, delay: Duration) -> Failure {
@@ -171,6 +183,11 @@ fn rows() -> Vec<(CallResult, Fate, Duration)> {
         // The primary itself has gone: nothing is left to do. That another object has gone is a failure.
         (failed(vec![about(ApiReason::NotFound, PRIMARY)]), Fate::Forgotten, Duration::ZERO),
         (failed(vec![about(ApiReason::Conflict, PRIMARY)]), Fate::Uncounted, SECOND_BACKOFF),
+        // What does not exist is no object: the primary's kind may have no status, for one.
+        (failed(vec![unnamed(ApiReason::NotFound)]), Fate::Counted, SECOND_BACKOFF),
+        // Another namespace may be made again; the primary's own takes the primary with it.
+        (failed(vec![elsewhere(ApiReason::NamespaceTerminating)]), Fate::Uncounted, SECOND_BACKOFF),
+        (failed(vec![unnamed(ApiReason::NamespaceTerminating)]), Fate::Uncounted, SECOND_BACKOFF),
         // The longer of what the server asked for and the backoff, within bounds.
         (failed(vec![asking_for(ApiReason::TooManyRequests, seconds(5))]), Fate::Uncounted, SECOND_BACKOFF),
         (failed(vec![asking_for(ApiReason::TooManyRequests, seconds(300))]), Fate::Uncounted, seconds(300)),

@@ -132,7 +132,8 @@ pub(crate) fn functions(builder: &mut GlobalsBuilder) {
         options.end()?;
         let pod = reference(pod, "the Pod of writes.evict")?;
         match evicted(&pod, dry_run) {
-            Err(error) if error.reason != ApiReason::NotFound => Err(throw(error)),
+            // Where evictions are not served, the error names no Pod.
+            Err(error) if error.reason != ApiReason::NotFound || error.object.is_none() => Err(throw(error)),
             _ => Ok(Value::new_none()),
         }
     }

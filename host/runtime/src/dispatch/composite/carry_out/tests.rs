@@ -82,6 +82,12 @@ fn error(reason: ApiReason) -> ApiError {
     ApiError::refused(reason, "patch", "configmaps", None, "told to")
 }
 
+/// The same about an object.
+fn error_about(reason: ApiReason) -> ApiError {
+    let object = ObjectRef { kind: kind(), key: ObjectKey::namespaced("prod", "a"), uid: None };
+    ApiError { object: Some(object), ..error(reason) }
+}
+
 fn kind() -> ObjectKind {
     ObjectKind::new("example.com/v1", "CompositeParent")
 }
@@ -275,8 +281,10 @@ async fn a_child_is_replaced_only_for_its_content_and_only_if_the_server_would_t
 #[tokio::test(start_paused = true)]
 async fn what_has_gone_is_pruned_and_what_cannot_be_is_told() {
     let answer = |told: &str| match told {
-        "delete c0" => Err(error(ApiReason::NotFound)),
+        "delete c0" => Err(error_about(ApiReason::NotFound)),
         "delete c1" => Err(error(ApiReason::Conflict)),
+        // Its kind is not served, which says nothing about the object.
+        "delete c2" => Err(error(ApiReason::NotFound)),
         _ => Ok(None),
     };
     let (server, ports) = server(answer);
@@ -289,7 +297,7 @@ async fn what_has_gone_is_pruned_and_what_cannot_be_is_told() {
         version: "7".into(),
     };
     let failures = ChildWriter::new(&ports, call(), LONG).prune(NAMES.iter().map(|name| doomed(name)).collect()).await;
-    assert_eq!(failures, [Failure::Api(error(ApiReason::Conflict))]);
+    assert_eq!(failures, [ApiReason::Conflict, ApiReason::NotFound].map(|reason| Failure::Api(error(reason))));
     assert_eq!(server.written.lock().expect("not poisoned").len(), AT_ONCE, "after a failure no more go");
 }
 
@@ -299,11 +307,20 @@ async fn a_status_is_written_if_it_is_another_one() {
     let call = call();
     let hand = ChildWriter::new(&ports, call, LONG);
     let before = primary(&json!({"n": 1}));
-    assert_eq!(hand.status(true, &before, None).await, None);
-    assert_eq!(hand.status(true, &before, Some(&json!({"n": 1}))).await, None);
+    assert_eq!(hand.status(&before, None).await, None);
+    assert_eq!(hand.status(&before, Some(&json!({"n": 1}))).await, None);
     assert!(server.written.lock().expect("not poisoned").is_empty());
-    assert_eq!(hand.status(true, &before, Some(&json!({"n": 2}))).await, None);
+    assert_eq!(hand.status(&before, Some(&json!({"n": 2}))).await, None);
     assert_eq!(*server.written.lock().expect("not poisoned"), ["force status apply shop"]);
-    let lost = hand.status(false, &before, Some(&json!({"n": 2}))).await;
-    assert!(matches!(&lost, Some(Failure::Terminal(told)) if told.contains("no status subresource")), "{lost:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_is_not_served_fails_as_the_server_says() {
+    let (_, ports) = server(|_| Err(error(ApiReason::NotFound)));
+    let failed = ChildWriter::new(&ports, call(), LONG).status(&primary(&json!({})), Some(&json!({"n": 2}))).await;
+    assert_eq!(
+        failed,
+        Some(Failure::Api(error(ApiReason::NotFound))),
+        "it is retried, until the definition has a status"
+    );
 }
