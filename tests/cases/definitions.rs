@@ -79,6 +79,42 @@ async fn a_plugin_brings_its_kind_to_a_real_kube_apiserver() -> anyhow::Result<(
     a_plugin_brings_its_kind(Kind::Real).await
 }
 
+/// The API server deletes all objects of the kind with it. What is made afterwards is worked on as before.
+async fn a_deleted_definition_comes_back_until_its_plugin_goes(kind: Kind) -> anyhow::Result<()> {
+    let _alone = DEFINITIONS.lock().await;
+    let server = Server::start(kind).await?;
+    let (objects, plugins) = (server.objects(), tempfile::tempdir()?);
+    let component = plugins.path().join("chameleon.wasm");
+    chameleon::write("bringing", &component)?;
+    let host = Host::run(server.kubeconfig(), objects.namespace(), plugins.path())?;
+    host.says("controller started").await?;
+    objects.delete("CustomResourceDefinition", DEFINITION).await?;
+    host.says("a definition of the plugin was deleted or replaced").await?;
+    host.says_times("definition installed", 2).await?;
+    host.says_times("controller started", 2).await?;
+    create_an_object(objects).await?;
+    host.says("chameleon reconciled").await?;
+
+    std::fs::remove_file(&component)?;
+    host.says("plugin unloaded").await?;
+    clean_up(objects).await?;
+    let log = host.log();
+    assert!(host.terminate().await?.success());
+    assert_eq!(log.matches("definition installed").count(), 2, "{log}");
+    assert_eq!(objects.get("CustomResourceDefinition", DEFINITION).await?, None);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_deleted_from_the_embedded_server_comes_back_until_its_plugin_goes() -> anyhow::Result<()> {
+    a_deleted_definition_comes_back_until_its_plugin_goes(Kind::Embedded).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_deleted_from_a_real_kube_apiserver_comes_back_until_its_plugin_goes() -> anyhow::Result<()> {
+    a_deleted_definition_comes_back_until_its_plugin_goes(Kind::Real).await
+}
+
 const HEAD: &str = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: chameleon\n";
 const RULES: &str = "rules: [{apiGroups: [\"\", brought.windlass.dev], resources: [\"*\"], verbs: [\"*\"]}]\n";
 const CRDS: &str = "crds: [broughts.brought.windlass.dev]\n";

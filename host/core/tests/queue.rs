@@ -13,7 +13,7 @@ use windlass_core::clock::{Clock, Moment};
 use windlass_core::outcome::Retry;
 use windlass_core::queue::{ItemExponential, Priority, Queue};
 
-use support::{manual, poll};
+use support::{ManualClock, manual, poll};
 
 /// Tokio's clock, which a paused test moves by itself.
 struct TokioClock(tokio::time::Instant);
@@ -67,10 +67,20 @@ fn of_two_delays_the_sooner_wins() {
     }
 }
 
+/// A failure of key 1 once its backoff is over, and the backoff that it earns, in milliseconds.
+fn fail_when_due(queue: &Queue<u8>, clock: &ManualClock, retry: Retry) -> u128 {
+    let backoff = queue.look(&1).and_then(|known| known.due_in).unwrap_or_default();
+    clock.advance(backoff);
+    if poll(queue).is_ready() {
+        queue.done(&1);
+    }
+    queue.add_rate_limited(1, retry, None).as_millis()
+}
+
 #[test]
 fn failures_double_the_delay_until_they_are_forgotten() {
-    let (queue, _) = manual();
-    let fail = || queue.add_rate_limited(1, Retry::Counted, None).as_millis();
+    let (queue, clock) = manual();
+    let fail = || fail_when_due(&queue, &clock, Retry::Counted);
     assert_eq!([fail(), fail(), fail()], [5, 10, 20]);
     queue.forget(&1);
     assert_eq!(fail(), 5);
@@ -78,11 +88,59 @@ fn failures_double_the_delay_until_they_are_forgotten() {
 
 #[test]
 fn an_uncounted_failure_lengthens_the_backoff_and_costs_no_attempt() {
-    let (queue, _) = manual();
-    queue.add_rate_limited(1, Retry::Uncounted, None);
+    let (queue, clock) = manual();
+    fail_when_due(&queue, &clock, Retry::Uncounted);
     assert_eq!(queue.num_requeues(&1), 0);
-    assert_eq!(queue.add_rate_limited(1, Retry::Counted, None), Duration::from_millis(10));
+    assert_eq!(fail_when_due(&queue, &clock, Retry::Counted), 10);
     assert_eq!(queue.num_requeues(&1), 1);
+}
+
+#[test]
+fn failures_during_a_backoff_are_not_counted_and_do_not_lengthen_it() {
+    let (queue, clock) = manual();
+    let minute = Duration::from_mins(1);
+    assert_eq!(queue.add_rate_limited(1, Retry::Counted, Some(minute)), minute);
+    for second in 1..60 {
+        clock.advance(Duration::from_secs(1));
+        queue.add(1);
+        assert_eq!(poll(&queue), Poll::Ready(Some(1)));
+        assert!(queue.backs_off(&1));
+        assert_eq!(queue.add_rate_limited(1, Retry::Counted, Some(minute)), Duration::from_secs(60 - second));
+        queue.done(&1);
+    }
+    let known = queue.look(&1).expect("it waits");
+    assert_eq!((known.failures, known.counted, known.due_in), (1, 1, Some(Duration::from_secs(1))));
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(poll(&queue), Poll::Ready(Some(1)), "the retry comes when it was to come");
+    assert!(!queue.backs_off(&1));
+    assert_eq!(queue.add_rate_limited(1, Retry::Counted, None), Duration::from_millis(10));
+    assert_eq!(queue.num_requeues(&1), 2);
+}
+
+#[test]
+fn a_failure_during_a_long_backoff_may_be_retried_sooner_and_counts_from_then_on() {
+    let (queue, clock) = manual();
+    queue.add_rate_limited(1, Retry::Uncounted, Some(Duration::from_mins(10)));
+    clock.advance(Duration::from_mins(1));
+    assert_eq!(queue.add_rate_limited(1, Retry::Uncounted, None), Duration::from_millis(5), "nobody asked for more");
+    clock.advance(Duration::from_millis(5));
+    assert_eq!(poll(&queue), Poll::Ready(Some(1)));
+    assert_eq!(queue.add_rate_limited(1, Retry::Uncounted, None), Duration::from_millis(10));
+}
+
+/// A delay that is no backoff, such as a plugin's own requeue, may end within one.
+#[test]
+fn a_key_that_another_delay_runs_during_its_backoff_still_runs_at_its_end() {
+    let (queue, clock) = manual();
+    queue.add_after(1, Duration::from_secs(10));
+    queue.add_rate_limited(1, Retry::Counted, Some(Duration::from_mins(1)));
+    clock.advance(Duration::from_secs(10));
+    assert_eq!(poll(&queue), Poll::Ready(Some(1)));
+    assert_eq!(queue.add_rate_limited(1, Retry::Counted, Some(Duration::from_mins(1))), Duration::from_secs(50));
+    queue.done(&1);
+    assert_eq!(queue.num_requeues(&1), 1);
+    clock.advance(Duration::from_secs(50));
+    assert_eq!(poll(&queue), Poll::Ready(Some(1)));
 }
 
 #[test]
@@ -254,10 +312,10 @@ fn a_key_that_is_given_back_is_as_it_was() {
 
 #[test]
 fn another_limiter_holds_from_the_next_failure_on_and_knows_those_before() {
-    let (queue, _) = manual();
-    assert_eq!(queue.add_rate_limited(1, Retry::Counted, None), Duration::from_millis(5));
+    let (queue, clock) = manual();
+    assert_eq!(fail_when_due(&queue, &clock, Retry::Counted), 5);
     queue.limit_by(ItemExponential::new(Duration::from_secs(1), Duration::from_mins(1)));
-    assert_eq!(queue.add_rate_limited(1, Retry::Counted, None), Duration::from_secs(2));
+    assert_eq!(fail_when_due(&queue, &clock, Retry::Counted), 2_000);
 }
 
 #[test]

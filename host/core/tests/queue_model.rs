@@ -18,7 +18,7 @@ use support::{ManualClock, manual, poll};
 enum Step {
     Add(u8, i32),
     AddAfter(u8, u64),
-    AddRateLimited(u8, Retry),
+    AddRateLimited(u8, Retry, u64),
     Forget(u8),
     Get,
     Done(usize),
@@ -36,10 +36,11 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let key = || 0..6_u8;
     let retry = prop_oneof![Just(Retry::Counted), Just(Retry::Uncounted)];
+    let at_least = prop_oneof![3 => Just(0), 1 => 0..10_000_u64];
     prop_oneof![
         12 => (key(), prop_oneof![Just(0), Just(-100), Just(-3)]).prop_map(|(key, priority)| Step::Add(key, priority)),
         8 => (key(), 0..10_000_u64).prop_map(|(key, delay)| Step::AddAfter(key, delay)),
-        6 => (key(), retry).prop_map(|(key, retry)| Step::AddRateLimited(key, retry)),
+        6 => (key(), retry, at_least).prop_map(|(key, retry, at_least)| Step::AddRateLimited(key, retry, at_least)),
         3 => key().prop_map(Step::Forget),
         14 => Just(Step::Get),
         10 => (0..4_usize).prop_map(Step::Done),
@@ -62,6 +63,14 @@ struct Waiting {
     order: u64,
 }
 
+/// The model's knowledge of a key's failures: all and the counted ones, and when the backoff of the last one ends.
+#[derive(Clone, Copy, Debug, Default)]
+struct Failures {
+    all: u32,
+    counted: u32,
+    backoff_ends: u64,
+}
+
 /// The semantics without any cleverness: every question is answered by looking at everything.
 #[derive(Default)]
 struct Model {
@@ -72,7 +81,7 @@ struct Model {
     processing: Vec<(u8, Waiting, Option<Waiting>, bool)>,
     parked: BTreeMap<u8, Waiting>,
     delayed: BTreeMap<u8, (u64, u64)>,
-    failures: BTreeMap<u8, (u32, u32)>,
+    failures: BTreeMap<u8, Failures>,
     /// The priority of the last addition of keys that are idle, and known.
     last: BTreeMap<u8, i32>,
     shut_down: bool,
@@ -144,14 +153,20 @@ impl Model {
         }
     }
 
-    fn fail(&mut self, key: u8, retry: Retry) -> u64 {
+    fn fail(&mut self, key: u8, retry: Retry, at_least: u64) -> u64 {
         if self.shut_down {
             return 0;
         }
-        let (all, counted) = self.failures.entry(key).or_default();
-        let delay = (5_u64 << *all).min(1_000_000);
-        *all += 1;
-        *counted += u32::from(retry == Retry::Counted);
+        let failures = self.failures.entry(key).or_default();
+        let backoff = |before: u32| self.now + (5_u64 << before).min(1_000_000).max(at_least);
+        if self.now < failures.backoff_ends {
+            failures.backoff_ends = failures.backoff_ends.min(backoff(failures.all - 1));
+        } else {
+            failures.backoff_ends = backoff(failures.all);
+            failures.all += 1;
+            failures.counted += u32::from(retry == Retry::Counted);
+        }
+        let delay = failures.backoff_ends - self.now;
         self.add_after(key, delay);
         delay
     }
@@ -257,9 +272,9 @@ fn take(step: Step, queue: &Queue<u8>, clock: &ManualClock, model: &mut Model) -
             queue.add_after(key, Duration::from_millis(delay));
             model.add_after(key, delay);
         }
-        Step::AddRateLimited(key, retry) => {
-            let delay = queue.add_rate_limited(key, retry, None);
-            let expected = model.fail(key, retry);
+        Step::AddRateLimited(key, retry, at_least) => {
+            let delay = queue.add_rate_limited(key, retry, Some(Duration::from_millis(at_least)));
+            let expected = model.fail(key, retry, at_least);
             prop_assert!(model.shut_down || delay == Duration::from_millis(expected), "{delay:?}, not {expected} ms");
         }
         Step::Forget(key) => {
@@ -306,7 +321,9 @@ fn take(step: Step, queue: &Queue<u8>, clock: &ManualClock, model: &mut Model) -
     prop_assert_eq!(queue.len(), model.ready.len());
     prop_assert_eq!(queue.metrics().parked, model.parked.len());
     for key in 0..6 {
-        prop_assert_eq!(queue.num_requeues(&key), model.failures.get(&key).map_or(0, |it| it.1), "of {}", key);
+        prop_assert_eq!(queue.num_requeues(&key), model.failures.get(&key).map_or(0, |it| it.counted), "of {}", key);
+        let backs_off = model.failures.get(&key).is_some_and(|it| model.now < it.backoff_ends);
+        prop_assert_eq!(queue.backs_off(&key), backs_off, "of {}", key);
     }
     Ok(())
 }

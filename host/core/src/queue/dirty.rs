@@ -67,10 +67,13 @@ pub(super) struct DirtyItem<K> {
     pub(super) due: u64,
     /// Tells the item's entry among the delayed from older ones.
     pub(super) due_turn: u32,
-    /// Failures since it was last forgotten, which lengthen its backoff. Narrow: long before it is full, the backoff is.
+    /// Backoffs since it was last forgotten: each is longer than the one before. Narrow: long before it is full, the
+    /// backoff is.
     pub(super) failures: u8,
     /// Those of them that count against it.
     pub(super) counted: u16,
+    /// When the backoff of its last failure ends. Kept beside `due`, which a delay that is no backoff may set as well.
+    pub(super) backoff_ends: u64,
     /// Whether its time has come since a worker had it last.
     pub(super) was_due: bool,
 }
@@ -86,7 +89,13 @@ impl<K> DirtyItem<K> {
         self.stage != DirtyStage::Idle || self.due != NEVER || self.failures > 0
     }
 
-    /// Notes one more failure.
+    /// Whether the backoff of its last failure is not over `now`. Then an event has run it, and a failure says only what
+    /// the one before has said.
+    pub(super) fn backs_off(&self, now: u64) -> bool {
+        self.failures > 0 && now < self.backoff_ends
+    }
+
+    /// Notes one more failure, after the backoff of the one before.
     pub(super) fn fail(&mut self, retry: Retry) {
         self.failures = self.failures.saturating_add(1);
         if retry == Retry::Counted {
@@ -163,6 +172,7 @@ impl<K: Key> Items<K> {
             due_turn: 0,
             failures: 0,
             counted: 0,
+            backoff_ends: 0,
             was_due: false,
         });
         slot

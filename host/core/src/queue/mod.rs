@@ -59,7 +59,7 @@ pub struct QueuedKey {
     pub waited: Duration,
     /// After which time it is added. None: it does not wait for its time.
     pub due_in: Option<Duration>,
-    /// Failures since it was last forgotten, at most 255.
+    /// Failures since it was last forgotten, at most one a backoff, and at most 255.
     pub failures: u32,
     /// Those of them that count against it.
     pub counted: u32,
@@ -97,8 +97,12 @@ impl<K: Key> Queue<K> {
         self.change(|state| state.add_after(hash, key, delay, now));
     }
 
-    /// Queues `key`, as [`Queue::add_after`] does, after the backoff that its failures so far have earned, or after `at_least` if that is longer, and
-    /// notes one more failure. Returns the delay.
+    /// Queues `key`, as [`Queue::add_after`] does, after the backoff that its failures so far have earned, or after
+    /// `at_least` if that is longer, and notes one more failure. Returns the delay.
+    ///
+    /// A failure while the key [backs off](Queue::backs_off) is not noted: the key is queued when that backoff ends, or
+    /// sooner, after a backoff of the same length. client-go counts such failures too, so that ten events during an outage
+    /// use up ten retries (kubernetes/kubernetes#132805).
     pub fn add_rate_limited(&self, key: K, retry: Retry, at_least: Option<Duration>) -> Duration {
         let (hash, now) = (self.hash(&key), self.shared.clock.now());
         self.change(|state| state.fail(hash, key, retry, at_least.unwrap_or_default(), now))
@@ -110,11 +114,19 @@ impl<K: Key> Queue<K> {
         self.change(|state| state.forget(hash, key));
     }
 
-    /// How many failures counted against `key` since it was last forgotten; at most 65,535.
+    /// How many failures counted against `key` since it was last forgotten, at most one a backoff; at most 65,535.
     #[must_use]
     pub fn num_requeues(&self, key: &K) -> u32 {
         let hash = self.hash(key);
         self.change(|state| state.num_requeues(hash, key))
+    }
+
+    /// Whether the backoff of the last failure of `key` is not over yet. True of a key that a worker has: an event has
+    /// queued it before its time.
+    #[must_use]
+    pub fn backs_off(&self, key: &K) -> bool {
+        let (hash, now) = (self.hash(key), self.now());
+        self.shared.state.with(|state| state.backs_off(hash, key, now))
     }
 
     /// Whether `key` has failed since it was last forgotten, whoever is to blame.

@@ -161,7 +161,9 @@ impl<K: Key> QueueState<K> {
     }
 
     /// Notes a failure, and adds the key once the backoff that the ones before have earned, and `at_least`, have passed.
-    /// Returns the delay. A queue that shuts down notes nothing: nobody would come to forget it.
+    /// Returns the delay. A failure before the last backoff has ended belongs to the same backoff period: it is not counted
+    /// and earns no longer backoff, and the key runs when it was due anyway, or sooner. A queue that shuts down notes
+    /// nothing: nobody would come to forget it.
     pub(super) fn fail(&mut self, hash: KeyHash, key: K, retry: Retry, at_least: Duration, now: Moment) -> Duration {
         if self.phase != Phase::Open {
             return at_least;
@@ -169,9 +171,15 @@ impl<K: Key> QueueState<K> {
         self.metrics.retries += 1;
         let slot = self.items.enter(hash, key.clone());
         let item = self.items.get(slot);
-        let failures = item.failures;
-        item.fail(retry);
-        let delay = self.limiter.delay(u32::from(failures), now).max(at_least);
+        let is_early = item.backs_off(nanoseconds(now));
+        let failures_before = if is_early { item.failures - 1 } else { item.failures };
+        if !is_early {
+            item.fail(retry);
+        }
+        let delay = self.limiter.delay(u32::from(failures_before), now).max(at_least);
+        let ends = nanoseconds(now + delay);
+        item.backoff_ends = if is_early { item.backoff_ends.min(ends) } else { ends };
+        let delay = Duration::from_nanos(item.backoff_ends.saturating_sub(nanoseconds(now)));
         self.add_after(hash, key, delay, now);
         delay
     }

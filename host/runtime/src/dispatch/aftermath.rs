@@ -31,9 +31,11 @@ pub(super) enum RetryLane {
     Slow,
 }
 
-pub(super) fn lane(retry: Retry, counted_so_far: u32, max_retries: u32) -> RetryLane {
+/// How a key is tried again that fails with `counted_so_far` failures against it. One that `backs_off` was run by an event
+/// and still has the retry at the end of its backoff.
+pub(super) fn lane(retry: Retry, counted_so_far: u32, max_retries: u32, backs_off: bool) -> RetryLane {
     match retry {
-        Retry::Counted if counted_so_far >= max_retries => RetryLane::Slow,
+        Retry::Counted if counted_so_far >= max_retries && !backs_off => RetryLane::Slow,
         Retry::Counted | Retry::Uncounted => RetryLane::Backoff,
     }
 }
@@ -128,7 +130,7 @@ impl Dispatch {
         context: &CallContext,
     ) -> CallEnd {
         let attempt = self.queue.num_requeues(key);
-        match lane(retry, attempt, self.max_retries) {
+        match lane(retry, attempt, self.max_retries, self.queue.backs_off(key)) {
             RetryLane::Backoff => {
                 let retry_in = self.queue.add_rate_limited(key.clone(), retry, at_least);
                 if retry == Retry::Uncounted {

@@ -79,12 +79,12 @@ impl<S: EventSource> Feeder<S> {
         if *attempts <= ATTEMPTS {
             self.sink.remember_gone(event);
             let route = &self.sink.route;
-            let keys = route.keys(event, &self.sink.primaries);
-            if route.concerns_all() && !keys.is_empty() {
-                // What has happened by now is in the caches already, and each key that is queued now will see it.
-                skip_burst(&mut self.source);
+            if route.concerns_all() && route.counts(event) {
+                // What has happened by now is in the caches already, and each key that is queued from now on will see it.
+                // So the keys are looked up after this: a primary that has just appeared may have run before it.
+                skip_burst(&mut self.source, &self.sink);
             }
-            self.sink.queue(keys, event);
+            self.sink.queue(route.keys(event, &self.sink.primaries), event);
         } else {
             let kind = &self.sink.route.primary.kind;
             tracing::error!(%kind, "an event cannot be mapped; every primary runs instead");
@@ -116,13 +116,14 @@ impl<S: EventSource + 'static> Feed for Feeder<S> {
     }
 }
 
-/// Takes a burst of the events that are there already. Returns how many.
-fn skip_burst(source: &mut impl EventSource) -> usize {
-    (0..BURST).take_while(|_| event_now(source).is_some()).count()
+/// Takes a burst of the events that are there already, without keys of their own. Returns how many.
+fn skip_burst(source: &mut impl EventSource, sink: &KeySink) -> usize {
+    (0..BURST).map_while(|_| event_now(source)).inspect(|event| sink.remember_gone(event)).count()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::sync::{Arc, Mutex};
 
@@ -136,8 +137,10 @@ mod tests {
     use windlass_core::watch::Tombstone;
 
     use super::*;
+    use crate::clock::SystemClock;
     use crate::dispatch::memory::KeyMemory;
     use crate::dispatch::route::{Route, Stores};
+    use crate::dispatch::tests::filled::Filled;
     use crate::supervise::{Panics, supervise};
 
     fn labelled(primary: &str) -> Object {
@@ -219,7 +222,49 @@ mod tests {
         for _ in 0..BURST + 7 {
             sender.send(gone("a")).expect("it is read");
         }
-        assert_eq!([skip_burst(&mut source), skip_burst(&mut source)], [BURST, 7]);
+        let sink = sink(Queue::new(Arc::new(PanickingClock(0.into())), ItemExponential::default()), Arc::default());
+        assert_eq!([skip_burst(&mut source, &sink), skip_burst(&mut source, &sink)], [BURST, 7]);
+    }
+
+    #[tokio::test]
+    async fn a_skipped_deletion_of_a_primary_is_remembered() {
+        let (sender, mut source) = mpsc::unbounded_channel();
+        sender.send(gone("a")).expect("it is read");
+        let queue = Queue::new(Arc::new(PanickingClock(0.into())), ItemExponential::default());
+        let (route, memory) = (Route { mapping: Mapping::Itself, ..route() }, Arc::<Mutex<KeyMemory>>::default());
+        let sink = KeySink::new(route, queue, Stores::default(), memory.clone());
+        assert_eq!(skip_burst(&mut source, &sink), 1);
+        let known = memory.lock().expect("no panic").uid_of_gone(&ObjectKey::namespaced("prod", "child"));
+        assert_eq!(known.as_deref(), Some("c-1"));
+    }
+
+    /// Changes that concern every primary. A primary appears when the second one is taken, which is then skipped.
+    struct Appearing {
+        cache: Filled,
+        changes: u32,
+    }
+
+    impl EventSource for Appearing {
+        async fn next(&mut self) -> Option<WatchEvent> {
+            self.changes += 1;
+            match self.changes {
+                1 => {}
+                2 => self.cache.add("new"),
+                _ => return None,
+            }
+            Some(WatchEvent::Applied { old: None, new: labelled("all"), initial: false })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_primary_that_appears_while_changes_are_skipped_runs_for_them() {
+        let (cache, queue) =
+            (Filled::with(&["old"]), Queue::new(Arc::new(SystemClock::new()), ItemExponential::default()));
+        let (route, primaries) = (Route { mapping: Mapping::All, ..route() }, cache.primaries());
+        let sink = KeySink::new(route, queue.clone(), primaries, Arc::default());
+        Feeder::new(Appearing { cache, changes: 0 }, sink).run().await;
+        let keys: BTreeSet<_> = std::iter::from_fn(|| queue.get().now_or_never().flatten()).collect();
+        assert_eq!(keys, ["new", "old"].map(|name| ObjectKey::namespaced("prod", name)).into());
     }
 
     #[tokio::test(start_paused = true)]

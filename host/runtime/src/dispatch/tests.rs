@@ -51,13 +51,18 @@ use crate::tests::switch::Switch;
 
 #[test]
 fn a_key_goes_to_the_slow_lane_when_its_counted_retries_are_used_up() {
-    assert_eq!(lane(Retry::Counted, 14, 15), RetryLane::Backoff);
-    assert_eq!(lane(Retry::Counted, 15, 15), RetryLane::Slow);
+    assert_eq!(lane(Retry::Counted, 14, 15, false), RetryLane::Backoff);
+    assert_eq!(lane(Retry::Counted, 15, 15, false), RetryLane::Slow);
+}
+
+#[test]
+fn a_key_that_an_event_runs_during_its_last_backoff_is_not_given_up() {
+    assert_eq!(lane(Retry::Counted, 15, 15, true), RetryLane::Backoff);
 }
 
 #[test]
 fn an_uncounted_failure_never_goes_to_the_slow_lane() {
-    assert_eq!(lane(Retry::Uncounted, 99, 15), RetryLane::Backoff);
+    assert_eq!(lane(Retry::Uncounted, 99, 15, false), RetryLane::Backoff);
 }
 
 #[test]

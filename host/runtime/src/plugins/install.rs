@@ -1,19 +1,25 @@
-//! Has the definitions of custom resources of a plugin's manifest installed before its controllers look for their kinds.
+//! Has the definitions of custom resources of a plugin's manifest installed before its controllers look for their kinds,
+//! and again when they are deleted while the plugin runs.
 //!
 //! What the operator does not grant, or a host that may only read, is not installed, and the plugin goes on with what the
 //! cluster has: many operators install definitions themselves. A definition that is refused because stored objects would be
 //! lost, or because it is another's, keeps its plugin from starting: it would work on a kind that it does not know.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::{BoxFuture, select_all};
 use tokio::sync::watch;
+use tokio::time::Instant;
 use windlass_core::grants::{Allowance, Grants};
 use windlass_core::principal::Principal;
-use windlass_core::retry::RetryPolicy;
+use windlass_core::retry::{Retries, RetryPolicy};
 use windlass_kube::{Definition, DefinitionError};
 use windlass_wasm::Manifest;
 
+use crate::admission::kinds;
 use crate::host::Host;
 use crate::plugins::supplies::Supplies;
 use crate::policies::Standing;
@@ -21,8 +27,15 @@ use crate::supervise::jittered_policy;
 
 /// How long the server may take to serve a definition.
 const ESTABLISHED: Duration = Duration::from_secs(30);
-/// The pauses before a definition is tried again. Somebody has to do something about most of what is refused.
-const RETRIES: RetryPolicy = jittered_policy(Duration::from_secs(1), Duration::from_mins(1));
+/// The pauses before a definition is tried again. Most refusals last until somebody does something about them.
+const RETRIES: RetryPolicy = jittered_policy(RETRY_MIN, RETRY_MAX);
+const RETRY_MIN: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_mins(1);
+
+/// A definition that was there for so long has not been deleted by something that deletes it each time.
+const STABLE_AFTER: Duration = Duration::from_mins(10);
+/// How often the host looks for definitions that its watch does not show.
+const LOOK_AGAIN: Duration = Duration::from_mins(5);
 
 /// Installs the definitions of one plugin.
 pub(crate) struct Installer {
@@ -41,11 +54,48 @@ pub(crate) fn definitions(manifest: &Manifest) -> Result<Vec<Definition>, Defini
     manifest.crds.iter().map(Definition::read).collect()
 }
 
+/// The result of an attempt: the definitions that are there, and those that a policy or a read-only host leaves out.
+#[derive(Default)]
+struct Installation {
+    /// The names of those that the cluster has as the manifest brings them.
+    installed: Vec<Arc<str>>,
+    /// Why each of the others was left out.
+    left_out: Vec<String>,
+}
+
+/// Paces the attempts to install: failures, and definitions that go again soon, make the pauses longer.
+struct Pacing {
+    retries: Retries,
+}
+
+impl Pacing {
+    fn begin() -> Self {
+        Self { retries: RETRIES.begin() }
+    }
+
+    /// The pause after a failure.
+    fn after_failure(&mut self) -> Duration {
+        self.retries.pause(windlass_world::random())
+    }
+
+    /// The pause before a definition is installed again that was there for so long. Something else may delete it each
+    /// time, and the two must not do so in a tight loop.
+    fn after_loss(&mut self, installed_for: Duration) -> Duration {
+        if installed_for >= STABLE_AFTER {
+            self.retries.reset();
+        }
+        self.retries.pause(windlass_world::random())
+    }
+}
+
 impl Installer {
-    /// Tries until all of them are there, as soon and as far as the operator's policies let it.
+    /// Installs all of them, as soon and as far as the operator's policies let it, and again when one has gone. It never
+    /// returns: what ends the generation ends this.
     pub(crate) async fn run(&self) {
         let (policies, plugin) = (&self.host.policies, &self.role.plugin);
-        let (mut changes, mut told, mut retries) = (policies.changes(), String::new(), RETRIES.begin());
+        let (mut changes, mut told, mut pacing) = (policies.changes(), String::new(), Pacing::begin());
+        // Before anything is installed, so that each deletion is seen.
+        self.host.kinds.want();
         loop {
             let bounds = match policies.standing(plugin) {
                 // `windlass grant` writes policies that pause: nothing happens before somebody has read them.
@@ -55,35 +105,92 @@ impl Installer {
                     continue;
                 }
             };
-            match self.install(&bounds.grants(self.asked.clone(), None)).await {
-                Ok(left_out) => {
+            let before = self.host.kinds.snapshot();
+            let pause = match self.install(&bounds.grants(self.asked.clone(), None)).await {
+                Ok(installation) => {
                     self.ready.send_replace(true);
-                    if left_out.is_empty() {
-                        return;
+                    self.tell_left_out(&installation.left_out, &mut told);
+                    let since = Instant::now();
+                    tokio::select! {
+                        biased;
+                        // They say nothing about what is installed, and may grant what is not.
+                        () = changes.next(), if !installation.left_out.is_empty() => {
+                            pacing = Pacing::begin();
+                            continue;
+                        }
+                        () = self.lost(&installation.installed, &before) => {}
                     }
-                    let message = left_out.join("; ");
-                    if told != message {
-                        tracing::warn!(
-                            %plugin, reason = message, "definitions not installed: the plugin goes on with what the cluster has"
-                        );
-                        told = message;
-                    }
-                    changes.next().await;
-                    retries.reset();
+                    // Changes of policies until now are nothing new.
+                    changes = policies.changes();
+                    pacing.after_loss(since.elapsed())
                 }
                 Err(error) => {
-                    let message = error.to_string();
-                    if told != message {
-                        tracing::warn!(
-                            %plugin, error = message, "waiting: the plugin starts when its definitions can be installed"
-                        );
-                        told = message;
-                    }
-                    // Whether the time is up or the policies have changed does not matter.
-                    drop(tokio::time::timeout(retries.pause(windlass_world::random()), changes.next()).await);
+                    self.tell_failure(&error, &mut told);
+                    pacing.after_failure()
                 }
+            };
+            if tokio::time::timeout(pause, changes.next()).await.is_ok() {
+                // What failed under the policies before says nothing of what these allow.
+                pacing = Pacing::begin();
             }
         }
+    }
+
+    /// Completes when one of the definitions `installed` has gone since the definitions were as `before`, or is another
+    /// one now; or when it is time to look, because the host does not see them all.
+    async fn lost(&self, installed: &[Arc<str>], before: &kinds::Definitions) {
+        let kinds = &self.host.kinds;
+        let mut losses: Vec<BoxFuture<'_, Option<Arc<str>>>> = Vec::new();
+        for name in installed {
+            losses.push(kinds.replaced(name, before).map(|()| Some(name.clone())).boxed());
+        }
+        losses.push(self.unseen(installed).map(|()| None).boxed());
+        let (lost, ..) = select_all(losses).await;
+        if let Some(definition) = lost {
+            let plugin = &self.role.plugin;
+            tracing::warn!(
+                %plugin, %definition,
+                "a definition of the plugin was deleted or replaced: it is installed again if its policy allows it"
+            );
+        }
+    }
+
+    /// Completes after a while if the host does not see all of the definitions `installed`: it may not watch definitions,
+    /// or one went before its watch began.
+    async fn unseen(&self, installed: &[Arc<str>]) {
+        tokio::time::sleep(LOOK_AGAIN).await;
+        let seen = self.host.kinds.snapshot();
+        if installed.iter().all(|name| seen.contains_key(name)) {
+            // From now on each loss is seen.
+            pending::<()>().await;
+        }
+    }
+
+    /// Logs which definitions were left out, once for each reason.
+    fn tell_left_out(&self, left_out: &[String], told: &mut String) {
+        let (plugin, message) = (&self.role.plugin, left_out.join("; "));
+        if !message.is_empty() && *told != message {
+            tracing::warn!(
+                %plugin, reason = message, "definitions not installed: the plugin goes on with what the cluster has"
+            );
+        }
+        *told = message;
+    }
+
+    /// Logs a failure, once for each reason.
+    fn tell_failure(&self, error: &DefinitionError, told: &mut String) {
+        let (plugin, message) = (&self.role.plugin, error.to_string());
+        if *told == message {
+            return;
+        }
+        if *self.ready.borrow() {
+            tracing::warn!(
+                %plugin, error = message, "a definition cannot be installed again: the plugin goes on with what the cluster has"
+            );
+        } else {
+            tracing::warn!(%plugin, error = message, "waiting: the plugin starts when its definitions can be installed");
+        }
+        *told = message;
     }
 
     /// Returns what a read-only host does not do about `definition`. None: there is nothing to do. That this cannot be told
@@ -96,19 +203,23 @@ impl Installer {
         Some(format!("{}: the host runs with --read-only; {why}", definition.name()))
     }
 
-    /// Returns why which of them were left out.
-    async fn install(&self, grants: &Grants) -> Result<Vec<String>, DefinitionError> {
-        let mut left_out = Vec::new();
+    /// Installs what `grants` allow.
+    async fn install(&self, grants: &Grants) -> Result<Installation, DefinitionError> {
+        let mut installation = Installation::default();
         for definition in &self.definitions {
             if let Err(denial) = grants.check_crd(definition.name()) {
-                left_out.push(denial.to_string());
+                installation.left_out.push(denial.to_string());
             } else if self.host.read_only {
-                left_out.extend(self.withhold(definition).await);
+                installation.left_out.extend(self.withhold(definition).await);
             } else {
                 let manager = self.role.field_manager();
                 self.supplies.definitions.install(&self.role, &manager, definition, ESTABLISHED).await?;
+                installation.installed.push(definition.name().into());
             }
         }
-        Ok(left_out)
+        Ok(installation)
     }
 }
+
+#[cfg(test)]
+mod tests;

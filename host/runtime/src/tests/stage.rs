@@ -33,7 +33,7 @@ use crate::settings::Settings;
 /// A host without plugins.
 pub(crate) struct Stage {
     pub(crate) host: Arc<Host>,
-    supplies: Arc<Supplies>,
+    pub(crate) supplies: Arc<Supplies>,
     sandbox: Sandbox,
     pub(crate) phases: Phases,
     pub(crate) plugins: PathBuf,
@@ -65,18 +65,22 @@ impl Stage {
     pub(crate) async fn create_config_map(&self, name: &str) {
         let metadata = format!(r#"{{"name":"{name}","labels":{{"chameleon":"true"}}}}"#);
         let object = format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{metadata}}}"#);
-        let server = self.server.address();
-        // The server runs on the thread of the test.
-        let created = move || create(server, "/api/v1/namespaces/default/configmaps", &object);
-        tokio::task::spawn_blocking(created).await.expect("it is created");
+        let answer = self.send("POST", "/api/v1/namespaces/default/configmaps", object).await;
+        assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
     }
 
     /// Deletes it.
     pub(crate) async fn delete_config_map(&self, name: &str) {
-        let (server, path) = (self.server.address(), format!("/api/v1/namespaces/default/configmaps/{name}"));
-        let deleted = tokio::task::spawn_blocking(move || send(server, "DELETE", &path, "{}"));
-        let answer = deleted.await.expect("an answer");
+        let path = format!("/api/v1/namespaces/default/configmaps/{name}");
+        let answer = self.send("DELETE", &path, "{}".to_owned()).await;
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+
+    /// Sends a request, by hand, and returns the answer.
+    pub(crate) async fn send(&self, method: &'static str, path: &str, body: String) -> String {
+        let (server, path) = (self.server.address(), path.to_owned());
+        // The server runs on the thread of the test.
+        tokio::task::spawn_blocking(move || send(server, method, &path, &body)).await.expect("an answer")
     }
 
     /// Without leases, and without policies.
@@ -108,8 +112,7 @@ impl Stage {
 
     /// A `ConfigMap` of the namespace `default`, as the server has it.
     pub(crate) async fn config_map(&self, name: &str) -> String {
-        let (server, path) = (self.server.address(), format!("/api/v1/namespaces/default/configmaps/{name}"));
-        let found = tokio::task::spawn_blocking(move || send(server, "GET", &path, "")).await.expect("an answer");
+        let found = self.send("GET", &format!("/api/v1/namespaces/default/configmaps/{name}"), String::new()).await;
         assert!(found.starts_with("HTTP/1.1 200 "), "{found}");
         found
     }

@@ -11,6 +11,10 @@ impl<K: Key> QueueState<K> {
         self.items.find(hash, key).map_or(0, |slot| u32::from(self.items.get(slot).counted))
     }
 
+    pub(in crate::queue) fn backs_off(&mut self, hash: KeyHash, key: &K, now: u64) -> bool {
+        self.items.find(hash, key).is_some_and(|slot| self.items.get(slot).backs_off(now))
+    }
+
     pub(in crate::queue) fn has_failed(&mut self, hash: KeyHash, key: &K) -> bool {
         self.items.find(hash, key).is_some_and(|slot| self.items.get(slot).failures > 0)
     }

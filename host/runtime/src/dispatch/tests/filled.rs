@@ -1,5 +1,7 @@
 //! A cache of an embedded server's objects, for primaries that are there.
 
+use std::net::SocketAddr;
+
 use tokio::runtime::Runtime;
 use windlass_apiserver::ApiServer;
 use windlass_core::object::ObjectKind;
@@ -15,7 +17,7 @@ use crate::tests::stage::create;
 pub(in crate::dispatch) struct Filled {
     subscription: Subscription,
     runtime: Option<Runtime>,
-    _server: ApiServer,
+    server: ApiServer,
     _informers: Informers,
 }
 
@@ -43,6 +45,19 @@ impl Filled {
         Stores::new([self.subscription.store().clone()])
     }
 
+    /// Creates another one, and returns when the cache has it.
+    pub(in crate::dispatch) fn add(&mut self, name: &str) {
+        create_config_map(self.server.address(), name);
+        let (runtime, subscription) = (self.runtime.as_ref().expect("it runs"), &mut self.subscription);
+        let shown = async {
+            while subscription.store().get(&key(name)).is_none() {
+                subscription.next().await;
+            }
+        };
+        // On another thread: this one is in a runtime already.
+        std::thread::scope(|scope| scope.spawn(|| runtime.block_on(shown)).join()).expect("the cache shows it");
+    }
+
     async fn fill(names: &[String]) -> Self {
         let server = ApiServer::start(windlass_apiserver::Config::default()).await.expect("it starts");
         let directory = tempfile::tempdir().expect("a temporary directory");
@@ -56,10 +71,7 @@ impl Filled {
             r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"prod"}}"#,
         );
         for name in names {
-            let object = format!(
-                r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}","labels":{{"app":"web"}}}}}}"#
-            );
-            create(server.address(), "/api/v1/namespaces/prod/configmaps", &object);
+            create_config_map(server.address(), name);
         }
         let informers = Informers::new(client.clone(), Discovery::new(client));
         let options = SubscribeOptions { indexes: vec![Self::by_app()], budget: None };
@@ -68,8 +80,14 @@ impl Filled {
         while names.iter().any(|name| subscription.store().get(&key(name)).is_none()) {
             subscription.next().await;
         }
-        Self { subscription, runtime: None, _server: server, _informers: informers }
+        Self { subscription, runtime: None, server, _informers: informers }
     }
+}
+
+fn create_config_map(server: SocketAddr, name: &str) {
+    let metadata = format!(r#"{{"name":"{name}","labels":{{"app":"web"}}}}"#);
+    let object = format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{metadata}}}"#);
+    create(server, "/api/v1/namespaces/prod/configmaps", &object);
 }
 
 impl Drop for Filled {

@@ -255,3 +255,25 @@ async fn what_is_nobodys_fault_never_gives_a_key_up() {
     }
     assert!(table.told().is_empty());
 }
+
+/// A child's labels change while what the plugin depends on is down.
+#[tokio::test(start_paused = true)]
+async fn events_during_a_backoff_use_up_no_retries_and_put_none_off() {
+    let cache = Filled::with(&[PRIMARY]);
+    let mut table = Table::new(&cache);
+    let failed = || CallResult::Failed(vec![transient()]);
+    let (queue, max_retries) = (table.stage.dispatch.queue.clone(), table.stage.dispatch.max_retries);
+    queue.add(key(PRIMARY));
+    assert_eq!(table.answer_next(failed()).await.1, 0);
+    for attempt in 1..=max_retries {
+        assert!(table.stage.is_quiet().await);
+        let due_in = queue.look(&key(PRIMARY)).and_then(|known| known.due_in).expect("it backs off");
+        for _ in 0..max_retries {
+            queue.add(key(PRIMARY));
+            assert_eq!(table.answer_next(failed()).await, (Duration::ZERO, attempt));
+        }
+        assert_eq!(table.answer_next(failed()).await, (due_in, attempt));
+    }
+    assert!(table.stage.is_quiet().await);
+    assert_eq!(table.told(), ["GaveUp"], "after its last retry, and not before");
+}

@@ -1,0 +1,105 @@
+//! Definitions that go while their plugin runs, on the embedded API server.
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use windlass_core::fence::Fenced;
+use windlass_core::grants::LiveGrants;
+use windlass_core::principal::Role;
+
+use super::*;
+use crate::tests::stage::{Stage, until};
+
+const NAME: &str = "broughts.brought.windlass.dev";
+const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/broughts.brought.windlass.dev";
+
+fn definition() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": NAME},
+        "spec": {
+            "group": "brought.windlass.dev", "scope": "Namespaced", "names": {"plural": "broughts", "kind": "Brought"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    })
+}
+
+/// The installer of a plugin that brings the definition.
+fn installer(stage: &Stage) -> Installer {
+    let document = definition();
+    let definitions = vec![Definition::read(document.as_object().expect("an object")).expect("a definition")];
+    let keeping =
+        Role::Definitions.grants("apiextensions.k8s.io", "customresourcedefinitions", vec![], vec![NAME.into()]);
+    Installer {
+        host: stage.host.clone(),
+        supplies: stage.supplies.clone(),
+        definitions,
+        role: Principal {
+            role: Role::Definitions,
+            plugin: "bringing".into(),
+            digest: "0".into(),
+            replica: "one".into(),
+            grants: LiveGrants::new(keeping),
+            impersonate: None,
+            fence: Fenced::default(),
+        },
+        asked: Allowance { crds: vec![NAME.into()], ..Allowance::default() },
+        ready: watch::Sender::new(false),
+    }
+}
+
+/// Has the host follow definitions, as a manager does.
+async fn follow(host: Arc<Host>) {
+    host.kinds.wanted().await;
+    let mut subscription = host.informers.subscribe(kinds::definitions());
+    host.kinds.follow(&mut subscription, |group| host.discovery.invalidate(group)).await;
+}
+
+/// The UID that the host sees of the definition.
+fn seen(stage: &Stage) -> Option<String> {
+    stage.host.kinds.snapshot().get(NAME).map(ToString::to_string)
+}
+
+#[tokio::test]
+async fn a_definition_that_is_deleted_is_installed_again_until_the_plugin_goes() {
+    let stage = Stage::new().await;
+    let (installer, removed) = (installer(&stage), CancellationToken::new());
+    let installing = tokio::spawn({
+        let removed = removed.clone();
+        async move { removed.run_until_cancelled(installer.run()).await }
+    });
+    let following = tokio::spawn(follow(stage.host.clone()));
+    until(|| seen(&stage).is_some()).await;
+    let first = seen(&stage);
+    let answer = stage.send("DELETE", PATH, "{}".to_owned()).await;
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    until(|| seen(&stage).is_some_and(|now| Some(now) != first)).await;
+
+    removed.cancel();
+    assert_eq!(installing.await.expect("no panic"), None, "nothing is left that would install it");
+    following.abort();
+}
+
+#[tokio::test]
+async fn a_host_that_does_not_see_its_definitions_looks_for_them_again() {
+    let stage = Stage::new().await;
+    let installer = installer(&stage);
+    let grants = Grants::asked(installer.asked.clone());
+    let names = installer.install(&grants).await.expect("it can be installed").installed;
+    assert_eq!(names, [Arc::from(NAME)]);
+    tokio::time::pause();
+    let before = stage.host.kinds.snapshot();
+    let since = Instant::now();
+    let lost = installer.lost(&names, &before);
+    tokio::time::timeout(2 * LOOK_AGAIN, lost).await.expect("it is looked for");
+    assert!(since.elapsed() >= LOOK_AGAIN);
+}
+
+#[test]
+fn a_definition_that_goes_again_and_again_is_installed_ever_more_rarely() {
+    let mut pacing = Pacing::begin();
+    let pauses: Vec<_> = (0..10).map(|_| pacing.after_loss(Duration::from_secs(3))).collect();
+    assert!(pauses[0] <= 2 * RETRY_MIN && pauses[9] >= RETRY_MAX, "{pauses:?}");
+    assert!(pacing.after_loss(STABLE_AFTER) <= 2 * RETRY_MIN, "it was there long enough");
+}
