@@ -185,6 +185,7 @@ impl Leadership {
         let elector = self.elector(member.into(), LeaseKind::Member, &outside, unseen, self.stop.clone());
         let replicas = Replicas {
             leases: self.leases.clone(),
+            informers: informers.clone(),
             clock: self.clock.clone(),
             settings: self.settings.clone(),
             rejected: self.rejected.clone(),
