@@ -43,6 +43,7 @@ mod read_only;
 mod record;
 mod reload;
 mod replicas;
+mod restored;
 mod review;
 mod rollout;
 mod shutdown;

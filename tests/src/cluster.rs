@@ -1,11 +1,11 @@
 //! The real kube-apiserver of `tests/cluster`, one process for all tests of a run.
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, ensure};
 use tempfile::TempDir;
 
 use crate::paths;
@@ -26,7 +26,7 @@ pub fn shared() -> anyhow::Result<&'static Cluster> {
 impl Cluster {
     /// A kubeconfig with all rights.
     #[must_use]
-    pub fn kubeconfig(&self) -> &std::path::Path {
+    pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
@@ -61,9 +61,7 @@ impl OwnCluster {
 
     /// Kills it and starts it again, where it was, with what it had.
     pub async fn restart(&mut self) -> anyhow::Result<()> {
-        if let Some(running) = self.running.take() {
-            running.kill()?;
-        }
+        self.kill()?;
         let directory = self.directory.path().to_owned();
         let arguments = self.arguments.clone();
         let start = move || {
@@ -74,11 +72,35 @@ impl OwnCluster {
         Ok(())
     }
 
+    /// Kills it, copies etcd's data, and starts it again.
+    pub async fn back_up(&mut self) -> anyhow::Result<()> {
+        let (etcd, backup) = self.etcd();
+        self.kill()?;
+        copy(&etcd, &backup)?;
+        self.restart().await
+    }
+
+    /// Kills it, puts etcd's data back as they were at the last backup, and starts it again.
+    pub async fn restore(&mut self) -> anyhow::Result<()> {
+        let (etcd, backup) = self.etcd();
+        self.kill()?;
+        std::fs::remove_dir_all(&etcd)?;
+        copy(&backup, &etcd)?;
+        self.restart().await
+    }
+
+    /// Where etcd has its data, and where their backup is.
+    fn etcd(&self) -> (PathBuf, PathBuf) {
+        (self.directory.path().join("etcd"), self.directory.path().join("backup"))
+    }
+
+    fn kill(&mut self) -> anyhow::Result<()> {
+        self.running.take().map_or(Ok(()), Cluster::kill)
+    }
+
     /// Kills it and removes what it had.
     pub fn stop(mut self) -> anyhow::Result<()> {
-        if let Some(running) = self.running.take() {
-            running.kill()?;
-        }
+        self.kill()?;
         Ok(self.directory.close()?)
     }
 
@@ -86,6 +108,12 @@ impl OwnCluster {
     pub fn running(&self) -> anyhow::Result<&Cluster> {
         self.running.as_ref().context("a cluster that runs")
     }
+}
+
+fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    let copied = Command::new("cp").arg("-a").args([from, to]).status()?;
+    ensure!(copied.success(), "cp: {copied}");
+    Ok(())
 }
 
 /// A cluster of its own, with more arguments of `tests/cluster`. Dropping it stops it.

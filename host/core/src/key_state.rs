@@ -12,6 +12,8 @@ pub enum CallBlock {
     NotServed,
     /// The API server does not answer.
     ServerUnreachable,
+    /// The server was restored, or may have been, and its caches do not show that yet.
+    CachesUnproven,
     /// The operator has paused the plugin.
     PluginPaused,
     /// The controller's circuit breaker lets no call through.
@@ -111,13 +113,15 @@ pub enum KeyState {
     BreakerOpen,
     /// The API server does not answer.
     ServerUnreachable,
+    /// The server was restored, or may have been, and its controller's caches do not show that yet.
+    CachesUnproven,
     /// Its controller is not at work in this process.
     NotServed,
 }
 
 impl KeyState {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Done,
         Self::Scheduled,
         Self::Queued,
@@ -134,6 +138,7 @@ impl KeyState {
         Self::PluginPaused,
         Self::BreakerOpen,
         Self::ServerUnreachable,
+        Self::CachesUnproven,
         Self::NotServed,
     ];
 
@@ -182,6 +187,7 @@ impl KeyState {
         match block {
             CallBlock::NotServed => Self::NotServed,
             CallBlock::ServerUnreachable => Self::ServerUnreachable,
+            CallBlock::CachesUnproven => Self::CachesUnproven,
             CallBlock::PluginPaused => Self::PluginPaused,
             CallBlock::BreakerOpen => Self::BreakerOpen,
         }
@@ -207,6 +213,7 @@ impl KeyState {
             Self::PluginPaused => "plugin-paused",
             Self::BreakerOpen => "breaker-open",
             Self::ServerUnreachable => "api-server-unreachable",
+            Self::CachesUnproven => "caches-unproven",
             Self::NotServed => "not-served",
         }
     }
@@ -231,6 +238,9 @@ impl KeyState {
             Self::PluginPaused => "the plugin's policy says `paused: true`",
             Self::BreakerOpen => "the circuit is open, since calls about many objects in a row ended without an answer",
             Self::ServerUnreachable => "the API server does not answer, so no call is made",
+            Self::CachesUnproven => {
+                "the API server was restored, or may have been: no call is made until the caches have been listed anew"
+            }
             Self::NotServed => "its controller is not at work in this process",
         }
     }
@@ -270,8 +280,10 @@ mod tests {
 
     #[test]
     fn a_key_that_could_run_is_held_up_by_what_holds_up_its_controller() {
-        let blocks = [CallBlock::ServerUnreachable, CallBlock::PluginPaused, CallBlock::BreakerOpen];
-        let expected = [KeyState::ServerUnreachable, KeyState::PluginPaused, KeyState::BreakerOpen];
+        use CallBlock::{BreakerOpen, CachesUnproven, PluginPaused, ServerUnreachable};
+        let blocks = [ServerUnreachable, CachesUnproven, PluginPaused, BreakerOpen];
+        let expected =
+            [KeyState::ServerUnreachable, KeyState::CachesUnproven, KeyState::PluginPaused, KeyState::BreakerOpen];
         for stage in [DirtyStage::Ready, DirtyStage::Processing] {
             let state = |block| KeyState::of(&KeyFacts { block: Some(block), ..facts(stage) });
             assert_eq!(blocks.map(state), expected);

@@ -55,6 +55,7 @@ pub mod related;
 pub mod repeats;
 pub mod retry;
 pub mod selector;
+pub mod server_history;
 pub mod settle;
 pub mod shared_budget;
 pub mod sharing;

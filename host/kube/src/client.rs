@@ -7,6 +7,7 @@ pub(crate) mod headers;
 pub(crate) mod observer;
 pub(crate) mod reachability;
 pub(crate) mod request;
+pub(crate) mod restores;
 mod transport;
 
 pub use self::connect::{ConnectError, ConnectOptions, Connection, ServerVersion, check, connect};

@@ -11,11 +11,13 @@ mod informers;
 mod intern;
 pub(crate) mod listing;
 mod notice;
+mod outages;
 mod packing;
 pub(crate) mod parse;
 pub(crate) mod pointer;
 mod status;
 pub(crate) mod store;
+pub(crate) mod trust;
 
 pub use self::error::{InformerError, OverBudget};
 pub use self::informers::Informers;

@@ -15,13 +15,16 @@ use kube::Client;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use windlass_core::compact::Version;
 use windlass_core::lease::{ElectionAnswer, FoundLease, LeaseRecord, LeaseVersion};
 use windlass_core::object::ObjectKind;
 use windlass_core::principal::{Principal, Role};
+use windlass_core::progress::Stamp;
 use windlass_core::watch::WatchSpec;
 
 use crate::client::headers;
 use crate::client::request::{self, MOST_ANSWER, Mutation, Query, RequestError, SERVER_TIMEOUT};
+use crate::client::restores::Restores;
 use crate::events::{micro_time, timestamp};
 
 /// Which installation a lease belongs to.
@@ -94,6 +97,8 @@ pub struct Leases {
     headers: HeaderMap,
     namespace: Arc<str>,
     instance: Arc<str>,
+    /// Hears what version each write has left.
+    restores: Restores,
 }
 
 #[derive(Deserialize)]
@@ -129,6 +134,12 @@ fn read(text: &str) -> Result<(LeaseVersion, LeaseRecord), serde_json::Error> {
     Ok((metadata.to_string().into(), record))
 }
 
+/// The `resourceVersion` in the metadata of a lease.
+fn resource_version(metadata: &LeaseVersion) -> Version {
+    let metadata: Value = serde_json::from_str(metadata).unwrap_or_default();
+    metadata["resourceVersion"].as_str().unwrap_or_default().into()
+}
+
 impl Leases {
     /// The leases of `instance` in `namespace`, read and written in the name of this `replica`.
     pub fn new(
@@ -139,7 +150,14 @@ impl Leases {
     ) -> Result<Self, LeaseError> {
         debug_assert_eq!(role.role, Role::Lease);
         let headers = headers::of_principal(&role).map_err(|error| LeaseError::Unnameable(error.to_string()))?;
-        Ok(Self { client, role: Arc::new(role), headers, namespace: namespace.into(), instance: instance.into() })
+        let (role, namespace, instance) = (Arc::new(role), namespace.into(), instance.into());
+        Ok(Self { client, role, headers, namespace, instance, restores: Restores::default() })
+    }
+
+    /// The same, which report to `restores` what their writes show of the server.
+    #[must_use]
+    pub fn reporting_to(self, restores: &Restores) -> Self {
+        Self { restores: restores.clone(), ..self }
     }
 
     /// The watch of all of them.
@@ -193,9 +211,14 @@ impl Leases {
         if kind == LeaseKind::Member {
             notes::put(&mut document["metadata"], SERVES, serves);
         }
-        let body = document.to_string();
+        let (body, began) = (document.to_string(), Stamp::take());
         match self.send(verb, method, &path, name, body, limit).await {
-            Ok(text) => Ok(ElectionAnswer::Written(self.read(name, &text)?.0)),
+            Ok(text) => {
+                let (version, _) = self.read(name, &text)?;
+                // Each of them changes the lease, by its `renewTime`, and so has a revision of its own.
+                self.restores.wrote_lease(name, began, &resource_version(&version));
+                Ok(ElectionAnswer::Written(version))
+            }
             // Changed, made by another, or gone.
             Err(error) if matches!(error.code(), Some(409 | 404)) && !is_namespace_missing(&error) => {
                 Ok(ElectionAnswer::Conflict)

@@ -30,6 +30,7 @@ mod writer;
 pub use crate::client::observer::{EndedRequest, RequestObserver};
 pub use crate::client::reachability::{Outage, Reachability};
 pub use crate::client::request::RequestError;
+pub use crate::client::restores::{RestoreState, Restores};
 pub use crate::client::{ConnectError, ConnectOptions, Connection, ServerVersion};
 pub use crate::definitions::{Definition, DefinitionError, Definitions, Installed, Refusal};
 pub use crate::discovery::{Discovery, DiscoveryError, Resource};
@@ -40,6 +41,7 @@ pub use crate::informer::feed::{SubscribeOptions, Subscription};
 pub use crate::informer::parse::{ParseError, object_of};
 pub use crate::informer::pointer::PointerError;
 pub use crate::informer::store::{NotSynced, Store};
+pub use crate::informer::trust::CacheTrust;
 pub use crate::informer::{
     InformerError, InformerFigures, InformerOptions, InformerStatus, Informers, ListReason, OverBudget,
 };

@@ -40,6 +40,7 @@ use windlass_core::write::Operation;
 use self::carry_out::{Ended, Progress, Stage};
 use crate::client::api_error::Subject;
 use crate::discovery::Discovery;
+use crate::informer::trust::CacheTrust;
 use crate::offload::Offload;
 use crate::writer::audit::{Counts, WriteOutcome};
 use crate::writer::budget::WriteBudget;
@@ -75,6 +76,8 @@ pub struct Writer {
     committed: Option<Committed>,
     /// None: everything is news.
     withheld: Option<Withheld>,
+    /// The caches that calls go by.
+    trust: CacheTrust,
 }
 
 impl Writer {
@@ -98,6 +101,7 @@ impl Writer {
             offload: Offload::new(),
             committed: None,
             withheld: None,
+            trust: CacheTrust::always(),
         }
     }
 
@@ -124,6 +128,13 @@ impl Writer {
     #[must_use]
     pub fn expecting(&self, expecting: Expecting) -> Self {
         Self { expecting: Some(expecting), ..self.clone() }
+    }
+
+    /// The same, which sends nothing after a restore of the server until the caches have been listed anew: what a call read
+    /// before may never have been.
+    #[must_use]
+    pub fn trusting(&self, trust: CacheTrust) -> Self {
+        Self { trust, ..self.clone() }
     }
 
     /// The same, whose plugin waits when it writes more often than `budget` allows.

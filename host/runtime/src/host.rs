@@ -83,6 +83,7 @@ impl Host {
             most_bytes: settings.cache,
             silence: defaults.silence,
             reachability: connection.reachability.clone(),
+            restores: connection.restores.clone(),
         };
         let informers = Informers::with_options(connection.client.clone(), discovery.clone(), options);
         let api_server = ApiServer::at(&connection.server);

@@ -18,6 +18,7 @@ use windlass_core::error::chained;
 use crate::client::observer::RequestObserver;
 use crate::client::reachability::{Observed, Reachability};
 use crate::client::request::{self, RequestError};
+use crate::client::restores::Restores;
 use crate::client::transport::{self, Tuning};
 
 const CHECK_LIMIT: Duration = Duration::from_secs(15);
@@ -40,6 +41,8 @@ pub struct Connection {
     pub client: Client,
     /// Whether the server answers, as the client's requests show.
     pub reachability: Reachability,
+    /// The restores of the server that were noticed.
+    pub restores: Restores,
     /// Tells how each request ends, those of [`Connection::another_client`] included.
     pub requests: RequestObserver,
     /// The server's URL.
@@ -79,7 +82,16 @@ impl Connection {
         let service = Observed::new(service, reachability.clone(), server).telling(&requests);
         let client = Client::new(service, &default_namespace);
         let (source, origin) = ("this process".to_owned(), Origin::InProcess);
-        Self { client, reachability, requests, server: url, default_namespace, source, origin }
+        Self {
+            client,
+            reachability,
+            restores: Restores::default(),
+            requests,
+            server: url,
+            default_namespace,
+            source,
+            origin,
+        }
     }
 
     /// Another client, with connections of its own. Its tasks run on the tokio runtime that this is called on: it is for what
@@ -228,6 +240,7 @@ pub async fn connect(options: &ConnectOptions) -> Result<Connection, ConnectErro
     Ok(Connection {
         client,
         reachability,
+        restores: Restores::default(),
         requests,
         server,
         default_namespace,

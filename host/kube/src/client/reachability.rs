@@ -81,6 +81,11 @@ impl Reachability {
         let _ = self.shared.outage.subscribe().wait_for(|outage| outage.since.is_none()).await;
     }
 
+    /// The present outage, or the last one.
+    pub(crate) fn outage(&self) -> Outage {
+        *self.shared.outage.borrow()
+    }
+
     /// Changes whenever an outage begins or ends.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<Outage> {

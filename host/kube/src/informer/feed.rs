@@ -4,6 +4,7 @@
 //! the snapshot of a new subscriber. Hence a subscriber's events are its snapshot and every later change, once. Those who
 //! wait for the store (`windlass_core::progress`) are told under it too, after the subscribers.
 
+mod history;
 mod merge;
 mod same;
 mod subscription;
@@ -86,6 +87,8 @@ pub(crate) struct CompleteList {
     pub(crate) resource: Arc<Resource>,
     /// Taken just before it was asked for.
     pub(crate) began: Stamp,
+    /// The restore of the server that it is known to come after.
+    pub(crate) era: Option<Stamp>,
 }
 
 impl FeedState {
@@ -271,10 +274,11 @@ impl Feed {
     }
 
     /// Its figures now.
-    pub(crate) fn figures(&self) -> InformerFigures {
+    pub(crate) fn figures(&self, restored: Option<Stamp>) -> InformerFigures {
         let (watch, status) = (self.spec.clone(), self.status.borrow().clone());
-        let silence = self.heard().map(|heard| heard.elapsed());
-        InformerFigures { watch, objects: self.store.len(), bytes: self.store.bytes(), status, silence }
+        let unproven = !self.store.follows(restored);
+        let silence = self.silence();
+        InformerFigures { watch, objects: self.store.len(), bytes: self.store.bytes(), status, unproven, silence }
     }
 
     /// The server has told something just now.

@@ -1,6 +1,7 @@
 //! The task of one informer: list, watch, resume, and list again where that is not possible.
 
 mod log;
+mod relist;
 mod trouble;
 
 use std::pin::pin;
@@ -9,16 +10,18 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use kube::Client;
-use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use windlass_core::compact::Version;
 use windlass_core::progress::Stamp;
 use windlass_core::watch::WatchSpec;
 
 use self::log::TroubleLog;
+use self::relist::relist_due;
 use self::trouble::{can_resume, is_refusal, list_reason, not_before, retry_after, watch_seconds};
 use crate::backoff::Backoff;
 use crate::client::reachability::Reachability;
 use crate::client::request::{Line, Lines};
+use crate::client::restores::Restores;
 use crate::discovery::{Discovery, DiscoveryError, Resource};
 use crate::informer::error::{InformerError, OverBudget};
 use crate::informer::feed::{CompleteList, Feed};
@@ -41,8 +44,6 @@ const TOGETHER: Duration = Duration::from_millis(500);
 /// The longest wait that a server's Retry-After is believed.
 const MOST_RETRY_AFTER: Duration = Duration::from_mins(10);
 
-/// Between two lists that are asked for by force.
-const LISTS_APART: Duration = Duration::from_secs(10);
 /// How often a version that the server has not come to is asked for: it may lag behind the one that told of it.
 const TOO_LARGE: u32 = 2;
 
@@ -51,6 +52,7 @@ pub(crate) struct Follower {
     client: Client,
     discovery: Discovery,
     reachability: Reachability,
+    restores: Restores,
     /// Whether what nobody reads is packed.
     packing: bool,
     /// See [`InformerOptions::silence`].
@@ -94,7 +96,7 @@ impl Follower {
         spec: WatchSpec,
         feed: Arc<Feed>,
     ) -> Self {
-        let InformerOptions { streaming_lists: streaming, reachability, cold_after, silence, .. } = options;
+        let InformerOptions { streaming_lists: streaming, reachability, restores, cold_after, silence, .. } = options;
         let packing = cold_after.is_some();
         // One of the same feed has panicked, if there was a list.
         let due = if feed.store().is_synced() { ListReason::Distrusted } else { ListReason::First };
@@ -102,6 +104,7 @@ impl Follower {
             client,
             discovery,
             reachability,
+            restores,
             packing,
             silence,
             spec,
@@ -126,9 +129,9 @@ impl Follower {
         let mut backoff = Backoff::default();
         let mut resume = None;
         loop {
-            if relist_due(Arc::clone(&self.feed), self.listed_at).now_or_never().is_some() {
+            if let Some(reason) = self.relist_due().now_or_never() {
                 resume = None;
-                self.due.get_or_insert(ListReason::Asked);
+                self.due.get_or_insert(reason);
             }
             let step = match resume {
                 None if self.streaming && !self.spoilt => self.stream(&mut parser).await,
@@ -194,14 +197,19 @@ impl Follower {
         }
     }
 
-    fn take_list(&mut self, listed: CompleteList) -> Result<Version, InformerError> {
+    fn take_list(&mut self, mut listed: CompleteList) -> Result<Version, InformerError> {
         let version = listed.version.clone();
+        listed.era = self.feed.era_of(&self.restores, &listed);
+        let is_restored = self.feed.store().is_synced() && self.feed.store().era() != listed.era;
         tracing::debug!(watch = %self.spec, objects = listed.objects.len(), %version, "listed");
         if let Some(reason) = self.due.take() {
             self.feed.update_status(|status| status.lists_by_reason[reason as usize] += 1);
         }
         self.feed.hears();
         self.feed.replace(listed).map_err(InformerError::OverBudget)?;
+        if is_restored {
+            tracing::info!(watch = %self.spec, %version, "listed after the server was restored: the cache shows what it has now");
+        }
         self.spoilt = false;
         self.listed_at = Some(Instant::now());
         self.ahead = 0;
@@ -235,8 +243,14 @@ impl Follower {
     /// Asks the server whether it is still at `version` or beyond. An error, if it has gone back.
     async fn doubt(&self, version: &Version) -> Result<(), InformerError> {
         let Some(resource) = self.feed.store().resource().filter(|resource| resource.comparable) else { return Ok(()) };
+        let known = self.feed.known_state();
         match listing::newest(&self.client, &self.spec, &resource).await {
-            Ok(server) => not_before(&server, version),
+            Ok(server) => {
+                if let Some(known) = known {
+                    self.feed.compare_history(&self.restores, &known, &server);
+                }
+                not_before(&server, version)
+            }
             // The watch will notice, or the next silence be looked into.
             Err(_) => Ok(()),
         }
@@ -257,11 +271,14 @@ impl Follower {
     ) -> FollowEnd {
         let deadline = began + Duration::from_secs(seconds) + WATCH_GRACE;
         let mut told = false;
-        let mut relist = pin!(relist_due(Arc::clone(&self.feed), self.listed_at));
+        let mut relist = pin!(self.relist_due());
         loop {
             let next = tokio::select! {
                 biased;
-                () = &mut relist => return FollowEnd { resume: None, failure: None },
+                reason = &mut relist => {
+                    self.due.get_or_insert(reason);
+                    return FollowEnd { resume: None, failure: None };
+                }
                 line = timeout_at(deadline, timeout(self.silence, lines.next())) => line,
             };
             match next {
@@ -345,6 +362,8 @@ impl Follower {
             self.feed.vanish();
         }
         let asked = retry_after(&error).min(MOST_RETRY_AFTER);
+        let mut restores = self.restores.watch();
+        restores.borrow_and_update();
         self.report(error);
         sleep(asked).await;
         if !self.reachability.is_reachable() {
@@ -355,6 +374,7 @@ impl Follower {
             biased;
             () = sleep(pause.saturating_sub(asked)) => {}
             () = async { sleep(LEAST).await; self.feed.hurried().await } => {}
+            _ = async { sleep(LEAST).await; restores.changed().await } => {}
         }
     }
 
@@ -368,16 +388,13 @@ impl Follower {
         });
     }
 
+    /// See [`relist_due`].
+    fn relist_due(&self) -> impl Future<Output = ListReason> + Send + use<> {
+        relist_due(Arc::clone(&self.feed), self.restores.clone(), self.listed_at)
+    }
+
     fn recovered(&mut self) {
         self.log.recovered(&self.spec);
         self.feed.update_status(|status| status.error = None);
-    }
-}
-
-/// Completes when a list is to be made that somebody has asked for; the last one was taken over at `listed_at`.
-async fn relist_due(feed: Arc<Feed>, listed_at: Option<Instant>) {
-    feed.list_wanted().await;
-    if let Some(at) = listed_at.filter(|at| at.elapsed() < LISTS_APART) {
-        sleep_until(at + LISTS_APART).await;
     }
 }

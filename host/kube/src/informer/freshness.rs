@@ -173,8 +173,11 @@ impl<'a> Prover<'a> {
         if self.goal.as_ref().is_some_and(|(_, of)| *of == epoch) {
             return Ok(());
         }
-        let known = store.version();
+        let (known, before) = (store.version(), self.feed.known_state());
         let goal = listing::newest(self.client(), self.feed.spec(), resource).await.map_err(Trouble::Failed)?;
+        if let Some(before) = before {
+            self.feed.compare_history(self.informers.restores(), &before, &goal);
+        }
         let is_older = known.is_some_and(|known| goal.compare(&known) == Some(Ordering::Less));
         if store.epoch() != epoch {
             return Err(Trouble::Found(Finding::Behind));

@@ -19,13 +19,16 @@ use windlass_core::panics::cause;
 use windlass_core::watch::WatchSpec;
 
 use crate::backoff::Backoff;
+use crate::client::restores::Restores;
 use crate::discovery::Discovery;
 use crate::informer::error::OverBudget;
 use crate::informer::feed::{Feed, SubscribeOptions, Subscription};
 use crate::informer::follow::Follower;
 use crate::informer::freshness::Proofs;
+use crate::informer::outages;
 use crate::informer::pointer::PointerError;
 use crate::informer::status::{InformerFigures, InformerOptions};
+use crate::informer::trust::CacheTrust;
 
 /// How long an informer outlives its last subscriber.
 const LINGER: Duration = Duration::from_mins(1);
@@ -77,6 +80,8 @@ impl Informers {
             let cool = cool(Arc::downgrade(&shared), shared.stop.clone(), every);
             shared.tasks.spawn_on(cool, &shared.runtime);
         }
+        let confirms = outages::confirm_each(Arc::downgrade(&shared), shared.options.clone(), shared.stop.clone());
+        shared.tasks.spawn_on(confirms, &shared.runtime);
         Self { shared, _stop: guard }
     }
 
@@ -102,7 +107,25 @@ impl Informers {
     /// How each cache is doing, in no order.
     #[must_use]
     pub fn figures(&self) -> Vec<InformerFigures> {
-        self.shared.feeds().iter().map(|feed| feed.figures()).collect()
+        let restored = self.restores().state().restored;
+        self.shared.feeds().iter().map(|feed| feed.figures(restored)).collect()
+    }
+
+    /// How many restores of the server were noticed.
+    #[must_use]
+    pub fn restore_count(&self) -> u64 {
+        self.restores().state().count
+    }
+
+    /// Says whether the caches of `subscriptions` may be believed.
+    #[must_use]
+    pub fn trust<'a>(&self, subscriptions: impl IntoIterator<Item = &'a Subscription>) -> CacheTrust {
+        let InformerOptions { reachability, restores, .. } = &self.shared.options;
+        let mut trust = CacheTrust::new(reachability.clone(), restores.clone());
+        for subscription in subscriptions {
+            trust.add(subscription.feed().spec().to_string(), subscription.store().clone(), subscription.statuses());
+        }
+        trust
     }
 
     /// The feed of the informer of `spec`, if it runs.
@@ -110,7 +133,7 @@ impl Informers {
     /// has not begun.
     #[must_use]
     pub fn silence(&self, spec: &WatchSpec) -> Option<Duration> {
-        self.feed(spec)?.figures().silence
+        self.feed(spec)?.silence()
     }
 
     pub(crate) fn feed(&self, spec: &WatchSpec) -> Option<Arc<Feed>> {
@@ -119,6 +142,10 @@ impl Informers {
 
     pub(crate) fn client(&self) -> &Client {
         &self.shared.client
+    }
+
+    pub(crate) fn restores(&self) -> &Restores {
+        &self.shared.options.restores
     }
 
     pub(crate) fn proofs(&self) -> &Proofs {
@@ -141,6 +168,10 @@ impl Informers {
 impl InformersInner {
     fn running(&self) -> MutexGuard<'_, HashMap<WatchSpec, Arc<Feed>>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
     }
 
     /// The feeds of the informers that run.

@@ -219,7 +219,7 @@ impl<'a> Collector<'a> {
         if version.is_empty() {
             return Err(malformed(ParseError::NoVersion));
         }
-        Ok(CompleteList { objects: self.objects, version, resource: Arc::clone(resource), began })
+        Ok(CompleteList { objects: self.objects, version, resource: Arc::clone(resource), began, era: None })
     }
 
     /// The latest state of what `spec` watches. No version is asked for, so that the server answers with the newest.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use windlass_core::watch::WatchSpec;
 
 use crate::client::reachability::Reachability;
+use crate::client::restores::Restores;
 use crate::informer::error::InformerError;
 
 /// How an informer is doing.
@@ -79,6 +80,8 @@ pub struct InformerFigures {
     pub bytes: usize,
     /// How the informer is doing.
     pub status: InformerStatus,
+    /// Whether it has not been listed since the server was restored.
+    pub unproven: bool,
     /// How long the API server has told nothing: no event, no bookmark, no list. None: it has told nothing yet.
     pub silence: Option<Duration>,
 }
@@ -98,6 +101,8 @@ pub struct InformerOptions {
     pub silence: Duration,
     /// Tells when the server answers again, so that nobody waits longer for it than it takes.
     pub reachability: Reachability,
+    /// The restores of the server that were noticed: after each, all informers list anew.
+    pub restores: Restores,
 }
 
 impl Default for InformerOptions {
@@ -108,6 +113,7 @@ impl Default for InformerOptions {
             most_bytes: 2 << 30,
             silence: Duration::from_mins(3),
             reachability: Reachability::always(),
+            restores: Restores::default(),
         }
     }
 }

@@ -156,6 +156,17 @@ impl Store {
         contents.get(&object.header.key).is_none() && contents.version().is_some_and(is_before)
     }
 
+    /// The restore of the server that the contents are known to come after.
+    pub(crate) fn era(&self) -> Option<Stamp> {
+        self.read().era()
+    }
+
+    /// Whether the contents come after the last restore of the server, noticed at `restored`. What is not there does.
+    pub(crate) fn follows(&self, restored: Option<Stamp>) -> bool {
+        let contents = self.read();
+        !contents.is_synced() || contents.era() == restored
+    }
+
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -154,10 +154,19 @@ impl Writer {
 
     /// How long the server has for `plan`, if it may be sent.
     pub(super) fn may_send(&self, call: &CallContext, plan: &Plan) -> Result<Duration, ApiError> {
-        call.principal.fence.may_start(STILL_POSSIBLE).map_err(|lost| {
+        self.may_start(call).map_err(|(reason, why)| {
             self.audit(call, plan).ended(WriteOutcome::NotSent, None, Duration::ZERO);
-            plan.subject.refuse(ApiReason::LeaseLost, lost.to_string())
+            plan.subject.refuse(reason, why)
         })
+    }
+
+    /// How long the server has for a write of `call`, or why none may be sent.
+    pub(super) fn may_start(&self, call: &CallContext) -> Result<Duration, (ApiReason, String)> {
+        if !self.trust.is_proven() {
+            let why = "not sent: the API server was restored, and what this call has read may be undone".to_owned();
+            return Err((ApiReason::Conflict, why));
+        }
+        call.principal.fence.may_start(STILL_POSSIBLE).map_err(|lost| (ApiReason::LeaseLost, lost.to_string()))
     }
 
     async fn send(&self, call: &CallContext, mut plan: Plan, before: StateBefore) -> Ended {

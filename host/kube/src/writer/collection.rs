@@ -33,7 +33,7 @@ use super::carry_out::warn;
 use super::refusal;
 use crate::client::api_error::{Fate, Subject};
 use crate::client::headers;
-use crate::client::request::{self, Answer, Mutation, Query, RequestError, SERVER_TIMEOUT, STILL_POSSIBLE};
+use crate::client::request::{self, Answer, Mutation, Query, RequestError, SERVER_TIMEOUT};
 use crate::discovery::Resource;
 use crate::field_selector;
 use crate::informer::parse::ParseError;
@@ -182,12 +182,12 @@ impl Writer {
         let interest = self.expecting.as_ref().filter(|_| !dry_run);
         let interest =
             interest.and_then(|expecting| expecting.open_collection(call, &resource.kind, namespace.as_ref(), labels));
-        let limit = match call.principal.fence.may_start(STILL_POSSIBLE) {
+        let limit = match self.may_start(call) {
             Ok(limit) => limit,
-            Err(lost) => {
+            Err((reason, why)) => {
                 end(interest, CollectionInterest::nothing);
                 self.audit_of(call, &deletion).ended(WriteOutcome::NotSent, None, Duration::ZERO);
-                return deletion.subject.refuse(ApiReason::LeaseLost, lost.to_string()).into();
+                return deletion.subject.refuse(reason, why).into();
             }
         };
         let sent = Sent { at: Instant::now(), limit };

@@ -20,6 +20,7 @@ mod offload;
 mod owner_guard;
 mod reachability;
 mod reader;
+mod restores;
 mod review;
 mod script;
 mod settling;

@@ -4,13 +4,14 @@
 use std::collections::{HashMap, VecDeque};
 use std::future::pending;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, stream};
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
@@ -26,6 +27,7 @@ use windlass_core::ports::CallContext;
 use windlass_core::principal::{Principal, Role, ServiceAccount};
 use windlass_core::trigger::Triggers;
 use windlass_core::watch::WatchSpec;
+use windlass_kube::Connection;
 
 /// A clock that stands still, for what is not about time.
 pub(crate) struct NoTime;
@@ -154,6 +156,22 @@ impl Script {
             }
         });
         Client::new(service, "default")
+    }
+
+    /// A connection that breaks each request while `is_up` is false.
+    pub(crate) fn connection(&self, is_up: &Arc<AtomicBool>) -> Connection {
+        let (script, is_up) = (self.clone(), is_up.clone());
+        let service = service_fn(move |request: Request<Body>| {
+            let (script, is_up) = (script.clone(), is_up.clone());
+            async move {
+                if !is_up.load(Ordering::Relaxed) {
+                    return Err(io::Error::other("the connection broke"));
+                }
+                let reply = script.take(request).await;
+                respond(reply).await
+            }
+        });
+        Connection::in_process(service, &Uri::from_static("http://server"))
     }
 
     pub(crate) fn asked(&self) -> Vec<Asked> {

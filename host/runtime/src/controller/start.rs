@@ -16,7 +16,7 @@ use windlass_core::principal::{Principal, Role};
 use windlass_core::queue::{MaxOf, Queue};
 use windlass_core::trigger::TriggerReason;
 use windlass_core::watch::WatchSpec;
-use windlass_kube::{Claimer, Expecting, Followed, Informers, Readable, Reader, Subscription};
+use windlass_kube::{CacheTrust, Claimer, Expecting, Followed, Informers, Readable, Reader, Subscription};
 use windlass_wasm::CallLimits;
 
 use super::callee::callee;
@@ -202,6 +202,7 @@ impl Controller {
         let plugin =
             middleware.around(callee(&self.parts.plugin, recorder, self.declared(), primaries.clone(), declared));
         let followed = followed(&readable, subscriptions, &primaries);
+        let trust = self.parts.host.informers.trust(subscriptions.iter().map(|(subscription, _)| subscription));
         Dispatch {
             plugin,
             threads: self.parts.plugin.threads().clone(),
@@ -210,7 +211,7 @@ impl Controller {
             primary,
             primaries,
             principal,
-            ports: self.ports(readable, followed, gate.as_ref(), &lane),
+            ports: self.ports(readable, followed, trust.clone(), gate.as_ref(), &lane),
             status: self.handover.status().clone(),
             config: self.parts.configured.clone(),
             queue,
@@ -220,6 +221,7 @@ impl Controller {
             slot_worth: self.parts.host.slot_worth,
             call_gate: CallGate::new(
                 self.parts.host.outages.clone(),
+                trust,
                 Some(self.parts.host.policies.pause(self.parts.plugin.name())),
                 circuit,
             ),
@@ -280,13 +282,14 @@ impl Controller {
         &self,
         readable: Vec<Readable>,
         followed: Vec<Followed>,
+        trust: CacheTrust,
         gate: Option<&Arc<Gate>>,
         lane: &Arc<SlowLaneKeys>,
     ) -> Ports {
         let guards = &self.parts.host.guards;
         let writer = self.parts.host.writer.of_controller(followed).within(guards.writes(self.parts.plugin.name()));
         let status = self.handover.status().clone();
-        let writer = writer.always_sending(self.declared().always_sent());
+        let writer = writer.always_sending(self.declared().always_sent()).trusting(trust);
         let (loops, told) = (lane.listener(status.clone()), status.clone());
         let mut writer =
             writer.telling(Arc::new(move |call: &CallContext, object: &ObjectRef, version: Option<&Version>| {

@@ -1,9 +1,10 @@
-//! The gate that every call of a controller passes: the API server answers, the plugin is not paused, and its circuit breaker
-//! lets the call through. Workers wait for the gate and take no key meanwhile.
+//! The gate that every call of a controller passes: the API server answers, the caches show what it has now, the plugin is
+//! not paused, and its circuit breaker lets the call through. Workers wait for the gate and take no key meanwhile.
 
 #[cfg(test)]
 use windlass_core::breaker::BreakerState;
 use windlass_core::key_state::CallBlock;
+use windlass_kube::CacheTrust;
 
 use super::circuit::{Circuit, Pass};
 use super::outage::Outages;
@@ -13,14 +14,16 @@ use crate::policies::Pause;
 #[derive(Clone, Debug)]
 pub(crate) struct CallGate {
     outages: Outages,
+    /// Says whether the server was restored and the caches do not show that yet.
+    trust: CacheTrust,
     /// None: nobody can pause the plugin.
     pause: Option<Pause>,
     circuit: Circuit,
 }
 
 impl CallGate {
-    pub(crate) fn new(outages: Outages, pause: Option<Pause>, circuit: Circuit) -> Self {
-        Self { outages, pause, circuit }
+    pub(crate) fn new(outages: Outages, trust: CacheTrust, pause: Option<Pause>, circuit: Circuit) -> Self {
+        Self { outages, trust, pause, circuit }
     }
 
     /// Whether a call may be made now.
@@ -32,6 +35,8 @@ impl CallGate {
     pub(crate) fn block(&self) -> Option<CallBlock> {
         if !self.outages.server_answers() {
             Some(CallBlock::ServerUnreachable)
+        } else if !self.trust.is_given() {
+            Some(CallBlock::CachesUnproven)
         } else if self.is_paused() {
             Some(CallBlock::PluginPaused)
         } else {
@@ -50,6 +55,7 @@ impl CallGate {
             if !self.outages.answering().await {
                 return;
             }
+            self.trust.given().await;
             if let Some(pause) = &self.pause {
                 pause.becomes(false).await;
             }
@@ -68,6 +74,7 @@ impl CallGate {
         tokio::select! {
             biased;
             () = self.outages.begun() => {}
+            () = self.trust.lost() => {}
             () = paused => {}
             () = self.circuit.impassable() => {}
         }
@@ -76,6 +83,11 @@ impl CallGate {
     /// The API server's outages, which the gate waits out.
     pub(crate) fn outages(&self) -> &Outages {
         &self.outages
+    }
+
+    /// The caches of the controller, as far as they can be believed.
+    pub(crate) fn trust(&self) -> &CacheTrust {
+        &self.trust
     }
 
     /// The state of the circuit breaker.

@@ -42,6 +42,10 @@ impl KeySource for Dispatch {
         self.call_gate.block()
     }
 
+    fn unproven(&self) -> Vec<String> {
+        self.call_gate.trust().unproven().into_iter().map(str::to_owned).collect()
+    }
+
     fn has(&self, key: &ObjectKey) -> bool {
         // To the plugin, what its policy hides is not there, and a list of names would tell of it.
         !self.principal.grants().hides(key) && self.primaries.get(key).is_some()

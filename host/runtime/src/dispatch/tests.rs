@@ -5,6 +5,7 @@ pub(super) mod filled;
 mod held;
 mod outcomes;
 mod remembered;
+mod restored;
 mod retired;
 mod settling;
 mod shown;
@@ -23,6 +24,7 @@ use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::fair::Fair;
 use windlass_core::fence::Fenced;
 use windlass_core::grants::LiveGrants;
+use windlass_core::key_state::CallBlock;
 use windlass_core::object::ObjectKind;
 use windlass_core::outcome::{CallResult, Failure};
 use windlass_core::ports::{Absent, Event};
@@ -31,7 +33,7 @@ use windlass_core::probation;
 use windlass_core::queue::ItemExponential;
 use windlass_core::watch::WatchSpec;
 use windlass_kube::client::{self, ConnectOptions};
-use windlass_kube::{Discovery, Informers, Subscription};
+use windlass_kube::{CacheTrust, Discovery, Informers, Subscription};
 use windlass_wasm::{Called, Request};
 
 use super::aftermath::{RetryLane, SLOW_LANE, lane};
@@ -145,6 +147,17 @@ impl Stage {
     }
 
     fn with_ports(workers: usize, permits: u32, clock: Arc<dyn Clock>, primaries: Stores, ports: Ports) -> Self {
+        Self::with_trust(workers, permits, clock, primaries, ports, CacheTrust::always())
+    }
+
+    fn with_trust(
+        workers: usize,
+        permits: u32,
+        clock: Arc<dyn Clock>,
+        primaries: Stores,
+        ports: Ports,
+        trust: CacheTrust,
+    ) -> Self {
         let (sender, calls) = mpsc::unbounded_channel();
         let (switch, outages) = Switch::new();
         let phases = Phases::of(CancellationToken::new());
@@ -177,7 +190,7 @@ impl Stage {
             gate: None,
             limits: CallLimits::default(),
             max_retries: 15,
-            call_gate: CallGate::new(outages, None, circuit),
+            call_gate: CallGate::new(outages, trust, None, circuit),
             memory: Arc::default(),
             record: CallRecord::new(),
             stop: CancellationToken::new(),

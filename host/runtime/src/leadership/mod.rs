@@ -118,6 +118,7 @@ impl Leadership {
         let role = || Principal::of_host(Role::Lease, replica.clone());
         let namespace = settings.namespace.as_deref().unwrap_or(&connection.default_namespace);
         let leases = Leases::new(connection.client.clone(), role(), namespace, &*settings.instance)?;
+        let leases = leases.reporting_to(&connection.restores);
         let threads = settings.threads.clone().unwrap_or_else(Handle::current);
         let electing = if settings.mode == LeaseMode::None {
             leases.clone()
@@ -126,7 +127,7 @@ impl Leadership {
                 let _entered = threads.enter();
                 connection.another_client().map_err(|error| LeaseError::Unnameable(error.to_string()))?
             };
-            Leases::new(client, role(), namespace, &*settings.instance)?
+            Leases::new(client, role(), namespace, &*settings.instance)?.reporting_to(&connection.restores)
         };
         let clock = clock::of_leases();
         let pulse = Arc::new(Pulse::new(clock.now()));
@@ -185,6 +186,7 @@ impl Leadership {
         let elector = self.elector(member.into(), LeaseKind::Member, &outside, unseen, self.stop.clone());
         let replicas = Replicas {
             leases: self.leases.clone(),
+            informers: informers.clone(),
             clock: self.clock.clone(),
             settings: self.settings.clone(),
             rejected: self.rejected.clone(),

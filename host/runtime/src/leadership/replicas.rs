@@ -8,10 +8,10 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use tokio::sync::watch;
 use windlass_core::clock::{Clock, Moment};
-use windlass_core::lease::LeaseVersion;
+use windlass_core::lease::{ElectionAnswer, LeaseVersion};
 use windlass_core::sharing::{Members, Membership, Offer};
 use windlass_core::watch::WatchEvent;
-use windlass_kube::{Leases, Subscription};
+use windlass_kube::{Informers, Leases, Subscription};
 
 use super::LeaseSettings;
 use super::offers::ReadOffers;
@@ -30,6 +30,8 @@ const MOST_NAMES: usize = 10;
 /// Follows the leases.
 pub(super) struct Replicas {
     pub(super) leases: Leases,
+    /// They have the watch of the leases list anew when it is late.
+    pub(super) informers: Informers,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) settings: LeaseSettings,
     /// The plugins that this replica can serve.
@@ -113,7 +115,18 @@ impl Replicas {
             let Some(version) = self.versions.get(&member) else { continue };
             let lease = format!("{}{member}", self.settings.member_prefix());
             match self.leases.delete(&lease, version, CLEARING).await {
-                Ok(_) => tracing::info!(lease, "cleared away: its replica died long ago"),
+                Ok(ElectionAnswer::Found(_) | ElectionAnswer::Written(_)) => {
+                    tracing::info!(lease, "cleared away: its replica died long ago");
+                }
+                // Only its replica writes it: that lives, and the watch has not shown its renewals.
+                Ok(ElectionAnswer::Conflict | ElectionAnswer::Failed) => {
+                    let relisted = self.informers.relist(&self.leases.watch());
+                    tracing::info!(
+                        lease,
+                        relisted,
+                        "the watch of the leases is late: a replica that seemed dead lives"
+                    );
+                }
                 // It is tried again; nobody waits for it.
                 Err(error) => tracing::debug!(%error, "the lease of a dead replica stays for now"),
             }
@@ -129,5 +142,101 @@ fn names<'a>(names: impl Iterator<Item = &'a Arc<str>>) -> Option<String> {
         0 => None,
         count if count > MOST_NAMES => Some(format!("{shown} and {} more", count - MOST_NAMES)),
         _ => Some(shown),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::future::BoxFuture;
+    use http::Uri;
+    use windlass_apiserver::{ApiServer, Config};
+    use windlass_core::lease::{LeaseRecord, Timing};
+    use windlass_core::principal::{Principal, Role};
+    use windlass_kube::client::Connection;
+    use windlass_kube::{Discovery, LeaseKind, ListReason};
+
+    use super::*;
+    use crate::leadership::LeaseMode;
+
+    /// An hour after the beginning of all other clocks.
+    struct Later;
+
+    impl Clock for Later {
+        fn now(&self) -> Moment {
+            Moment(Duration::from_hours(1))
+        }
+
+        fn sleep_until(&self, _: Moment) -> BoxFuture<'static, ()> {
+            std::future::pending().boxed()
+        }
+    }
+
+    const LIMIT: Duration = Duration::from_secs(5);
+
+    async fn replicas(connection: &Connection, informers: &Informers) -> (Replicas, Subscription) {
+        let role = Principal::of_host(Role::Lease, "one".into());
+        let leases = Leases::new(connection.client.clone(), role, "default", "main").expect("names that can be");
+        let second = Duration::from_secs(1);
+        let settings = LeaseSettings {
+            mode: LeaseMode::Single,
+            namespace: None,
+            instance: "main".to_owned(),
+            timing: Timing::new(second * 15, second * 10, second * 2).expect("they fit together"),
+            stability: second,
+            warm_standby: false,
+            threads: None,
+        };
+        let subscription = informers.subscribe(leases.watch());
+        assert!(subscription.synced().await);
+        let mut members = Members::new("one".into(), Moment::default());
+        let membership = watch::Sender::new(members.at(Moment::default()).clone());
+        let replicas = Replicas {
+            leases,
+            informers: informers.clone(),
+            clock: Arc::new(Later),
+            settings,
+            offer: watch::channel(None).1,
+            offers: ReadOffers::default(),
+            members,
+            membership,
+            slots: LeaseSlots::default(),
+            rejected: watch::Sender::default(),
+            versions: HashMap::new(),
+        };
+        (replicas, subscription)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_lease_of_a_replica_that_was_renewed_unseen_stays_and_the_leases_are_listed() {
+        let server = ApiServer::in_process(&Config { seed: Some(1), ..Config::default() });
+        let connection = Connection::in_process(server.service(), &Uri::from_static("http://server"));
+        let informers = Informers::new(connection.client.clone(), Discovery::new(connection.client.clone()));
+        let (mut replicas, mut subscription) = replicas(&connection, &informers).await;
+        let record = LeaseRecord { holder: "x".into(), duration: LIMIT, transitions: 0, acquired: None };
+        let leases = replicas.leases.clone();
+        let write = |name: &'static str, over: Option<LeaseVersion>| {
+            let (leases, record) = (leases.clone(), record.clone());
+            async move {
+                match leases.write(name, LeaseKind::Member, over.as_ref(), &record, None, LIMIT).await {
+                    Ok(ElectionAnswer::Written(version)) => version,
+                    other => panic!("{other:?}"),
+                }
+            }
+        };
+        let (lives, dead) = ("windlass-main-member-lives", "windlass-main-member-zdead");
+        let version = write(lives, None).await;
+        write(dead, None).await;
+        for _ in 0..2 {
+            let event = subscription.next().await.expect("the watch goes on");
+            replicas.take(event, Moment::default());
+        }
+        write(lives, Some(version)).await;
+
+        replicas.clear_away().await;
+        let found = async |name| leases.get(name, LIMIT).await.expect("the server answers");
+        assert_eq!(found(dead).await, ElectionAnswer::Found(None));
+        assert_ne!(found(lives).await, ElectionAnswer::Found(None));
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        assert_eq!(subscription.status().lists_by_reason[ListReason::Asked as usize], 1);
     }
 }

@@ -203,6 +203,8 @@ async fn prepare(connection: &Connection, settings: &Settings) -> Result<FirstLo
         );
     }
     let version = first_answer::first_answer(&connection.server, || client::check(connection)).await?;
+    let compare = settings.features.enabled(Feature::ComparableResourceVersions);
+    connection.restores.compare_leases(compare && version.has_comparable_versions());
     tracing::info!(server = connection.server, version = version.git_version, source = connection.source, "connected");
     Ok(FirstLook { files, first, allowed })
 }

@@ -63,7 +63,7 @@ pub(super) fn list(contents: &mut Contents, listed: CompleteList, outbox: &mut V
     for object in listed.objects {
         insert(contents, &object, initial, outbox);
     }
-    contents.set_listed(listed.resource, listed.version, listed.began);
+    contents.set_listed(listed.resource, listed.version, listed.began, listed.era);
     contents.epoch()
 }
 

@@ -27,6 +27,10 @@ impl Subscription {
         &self.feed.store
     }
 
+    pub(crate) fn feed(&self) -> &Arc<Feed> {
+        &self.feed
+    }
+
     /// Waits for the first complete list, whose events are then all in this subscription. False: the informers stopped
     /// before.
     pub async fn synced(&self) -> bool {

@@ -36,7 +36,13 @@ fn pod(name: u32, uid: u32, version: u32) -> Object {
 }
 
 fn list(objects: Vec<Object>, version: u32) -> CompleteList {
-    CompleteList { objects, version: version.to_string().as_str().into(), resource: resource(), began: Stamp::take() }
+    CompleteList {
+        objects,
+        version: version.to_string().as_str().into(),
+        resource: resource(),
+        began: Stamp::take(),
+        era: None,
+    }
 }
 
 /// Changes `feed` as a server might, in an order that it might not.

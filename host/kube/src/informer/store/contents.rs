@@ -69,6 +69,8 @@ pub(crate) struct Contents {
     version: Option<Version>,
     /// When the list began that was last taken over.
     listed: Option<Stamp>,
+    /// See [`Store::era`](super::Store::era).
+    era: Option<Stamp>,
     /// See [`Progress::epoch`](windlass_core::progress::Progress::epoch).
     epoch: u64,
 }
@@ -172,16 +174,18 @@ impl Contents {
 
     /// Notes where the contents come from, a list that began at `began`. One that is older than what was there, as after a
     /// restored backup, begins an epoch.
-    pub(crate) fn set_listed(&mut self, resource: Arc<Resource>, version: Version, began: Stamp) {
+    /// So does the first after the server was restored.
+    pub(crate) fn set_listed(&mut self, resource: Arc<Resource>, version: Version, began: Stamp, era: Option<Stamp>) {
         let before = self.version.as_ref().and_then(|before| version.compare(before));
-        self.epoch += u64::from(resource.comparable && before == Some(Ordering::Less));
-        (self.resource, self.version, self.listed) = (Some(resource), Some(version), Some(began));
+        let is_older = resource.comparable && before == Some(Ordering::Less);
+        self.epoch += u64::from(is_older || (self.is_synced() && self.era != era));
+        (self.resource, self.version, self.listed, self.era) = (Some(resource), Some(version), Some(began), era);
     }
 
     /// The resource is not served any more: what it was before says nothing about what may come back.
     pub(crate) fn set_gone(&mut self) {
         self.epoch += u64::from(self.resource.is_some());
-        (self.resource, self.version, self.listed) = (None, None, None);
+        (self.resource, self.version, self.listed, self.era) = (None, None, None, None);
     }
 
     /// See [`Store::version`].
@@ -195,6 +199,11 @@ impl Contents {
 
     pub(crate) fn listed(&self) -> Option<Stamp> {
         self.listed
+    }
+
+    /// See [`Store::era`](super::Store::era).
+    pub(crate) fn era(&self) -> Option<Stamp> {
+        self.era
     }
 
     pub(crate) fn epoch(&self) -> u64 {

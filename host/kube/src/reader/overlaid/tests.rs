@@ -116,7 +116,7 @@ fn readable(spec: &WatchSpec, world: &World, version: usize) -> (Readable, Store
                 contents.insert(&parser.object(&object.to_string()).expect("an object"));
             }
         }
-        contents.set_listed(resource(), version.to_string().as_str().into(), Stamp::take());
+        contents.set_listed(resource(), version.to_string().as_str().into(), Stamp::take(), None);
     });
     (Readable { spec: spec.clone(), store, indexes }, writer)
 }

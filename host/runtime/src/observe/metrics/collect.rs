@@ -177,6 +177,13 @@ impl Sources {
         gauges(encoder, "windlass_informer_bytes", "Roughly what a cache occupies in memory", bytes)?;
         let synced = all.clone().map(|at| (labelled(at), i64::from(caches[at].status.synced)));
         gauges(encoder, "windlass_informer_synced", "Whether a cache holds its first complete list", synced)?;
+        let unproven = all.clone().map(|at| (labelled(at), i64::from(caches[at].unproven)));
+        let help =
+            "Whether a cache has not been listed since the API server was restored: its controllers make no calls";
+        gauges(encoder, "windlass_informer_unproven", help, unproven)?;
+        let restores = [(vec![], self.informers.restore_count())];
+        let help = "Restores of the API server's etcd that were noticed";
+        counters(encoder, "windlass_server_restores", help, restores)?;
         let silence = all.clone().filter_map(|at| Some((labelled(at), caches[at].silence?.as_secs_f64())));
         let help = "How long the API server has told a cache nothing, neither of a change nor by a bookmark";
         gauges(encoder, "windlass_informer_silence_seconds", help, silence)?;

@@ -67,6 +67,10 @@ mod tests {
             None
         }
 
+        fn unproven(&self) -> Vec<String> {
+            Vec::new()
+        }
+
         fn has(&self, _: &ObjectKey) -> bool {
             false
         }

@@ -79,6 +79,9 @@ pub(crate) trait KeySource: Send + Sync {
     /// Why no call can be made now.
     fn block(&self) -> Option<CallBlock>;
 
+    /// The watches whose caches have not been listed since the server was restored.
+    fn unproven(&self) -> Vec<String>;
+
     /// Whether the primary of `key` is there.
     fn has(&self, key: &ObjectKey) -> bool;
 

@@ -104,6 +104,11 @@ impl ControllerStatus {
         listed.collect()
     }
 
+    /// The watches whose caches have not been listed since the server was restored.
+    pub(in super::super) fn unproven(&self) -> Vec<String> {
+        self.parts().source.map_or_else(Vec::new, |source| source.unproven())
+    }
+
     /// Why no call can be made now.
     pub(in super::super) fn block(&self) -> Option<CallBlock> {
         self.parts().block
@@ -203,6 +208,10 @@ mod tests {
     impl KeySource for OnePrimary {
         fn block(&self) -> Option<CallBlock> {
             self.0
+        }
+
+        fn unproven(&self) -> Vec<String> {
+            Vec::new()
         }
 
         fn has(&self, key: &ObjectKey) -> bool {

@@ -65,6 +65,19 @@ impl PluginStatus {
             let why = "the API server does not answer, so no calls are made";
             return PluginHealth::new("server-unreachable", Some(why.to_owned()), false);
         }
+        if let Some(doubted) = controllers.iter().find(|it| it.block() == Some(CallBlock::CachesUnproven)) {
+            let caches = doubted.unproven();
+            let why = if caches.is_empty() {
+                "the API server answers again, and has not said yet whether it was restored".to_owned()
+            } else {
+                format!(
+                    "the API server was restored, and controller {} makes no calls until these caches have been listed: {}",
+                    doubted.own_name(),
+                    caches.join(", ")
+                )
+            };
+            return PluginHealth::new("caches-unproven", Some(why), false);
+        }
         let is_open = |state| matches!(state, Some(BreakerState::Open | BreakerState::HalfOpen));
         if let Some(open) = controllers.iter().find(|it| is_open(it.breaker())) {
             let why = format!(

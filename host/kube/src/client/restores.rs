@@ -1,0 +1,129 @@
+//! The restores of the server's etcd that were noticed, by whatever part of the host noticed them (ADR 33).
+//!
+//! Leases report what their writes were answered, informers what their lists show; `core::server_history` decides. The
+//! informers then list again, and no plugin is called before the caches that it reads have done so (`informer/trust.rs`).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+use windlass_core::clock::Moment;
+use windlass_core::compact::Version;
+use windlass_core::progress::Stamp;
+use windlass_core::server_history::{ConsistentRead, ReadVerdict, RestoreSign, ServerHistory};
+use windlass_core::watch::WatchSpec;
+
+/// The restores of one server. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Restores {
+    shared: Arc<RestoresInner>,
+}
+
+/// What is known of restores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RestoreState {
+    /// When the last one was noticed. A list that began later shows the restored server.
+    pub restored: Option<Stamp>,
+    /// How many were noticed.
+    pub count: u64,
+    /// The last [outage](crate::Outage) after which the server was found to have its history still, or restored.
+    pub confirmed: u64,
+}
+
+#[derive(Debug)]
+struct RestoresInner {
+    history: Mutex<ServerHistory>,
+    /// Versions of Leases compare.
+    compares_leases: AtomicBool,
+    began: Instant,
+    state: watch::Sender<RestoreState>,
+}
+
+impl Default for Restores {
+    fn default() -> Self {
+        let shared = RestoresInner {
+            history: Mutex::default(),
+            compares_leases: AtomicBool::new(false),
+            began: Instant::now(),
+            state: watch::Sender::default(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+}
+
+impl Restores {
+    /// Says whether versions of Leases compare as numbers. Until then, Leases show no restore.
+    pub fn compare_leases(&self, compare: bool) {
+        self.shared.compares_leases.store(compare, Ordering::Relaxed);
+    }
+
+    /// What is known now.
+    #[must_use]
+    pub fn state(&self) -> RestoreState {
+        *self.shared.state.borrow()
+    }
+
+    /// The same, and its changes.
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<RestoreState> {
+        self.shared.state.subscribe()
+    }
+
+    /// A write of the Lease `name` that began at `began` has left this version.
+    pub(crate) fn wrote_lease(&self, name: &str, began: Stamp, version: &Version) {
+        if !self.shared.compares_leases.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut history = self.history();
+        if let Some(sign) = history.wrote_lease(began, version, Moment(self.shared.began.elapsed())) {
+            self.noticed(&history);
+            drop(history);
+            tell(sign, format_args!("the write of the Lease {name} is at version {version}"));
+        }
+    }
+
+    /// A consistent read of what `watch` watches was answered.
+    pub(crate) fn read(&self, watch: &WatchSpec, read: ConsistentRead<'_>) -> ReadVerdict {
+        let mut history = self.history();
+        let verdict = history.read(read);
+        if let ReadVerdict::Restored(sign) = verdict {
+            self.noticed(&history);
+            drop(history);
+            let ConsistentRead { known, answered, .. } = read;
+            tell(sign, format_args!("a read of {watch} is at version {answered}, and its cache had {known}"));
+        }
+        verdict
+    }
+
+    /// The server has its history still after this outage, or was found to be restored, or nobody could tell.
+    pub(crate) fn confirm(&self, outage: u64) {
+        self.shared.state.send_if_modified(|state| {
+            let is_news = state.confirmed < outage;
+            state.confirmed = state.confirmed.max(outage);
+            is_news
+        });
+    }
+
+    fn noticed(&self, history: &ServerHistory) {
+        self.shared.state.send_modify(|state| {
+            state.restored = history.restored();
+            state.count += 1;
+        });
+    }
+
+    fn history(&self) -> MutexGuard<'_, ServerHistory> {
+        self.shared.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn tell(sign: RestoreSign, seen: std::fmt::Arguments<'_>) {
+    let what = match sign {
+        RestoreSign::WentBack => "gone back to an earlier state",
+        RestoreSign::LeaptAhead => "leapt ahead by more revisions than it can have written",
+    };
+    tracing::warn!(
+        "the API server has {what}, as when its etcd is restored from a backup: {seen}. All caches are listed anew, and a \
+         controller makes no calls until those that it reads have been"
+    );
+}

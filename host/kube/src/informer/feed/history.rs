@@ -1,0 +1,48 @@
+//! Compares what a cache knows with what the server answers, to notice that the server was restored (ADR 33).
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use windlass_core::compact::Version;
+use windlass_core::progress::Stamp;
+use windlass_core::server_history::{ConsistentRead, ReadVerdict, may_have_own_etcd};
+
+use super::{CompleteList, Feed};
+use crate::client::restores::Restores;
+
+/// The state of a cache before a consistent read.
+pub(crate) struct KnownState {
+    era: Option<Stamp>,
+    version: Version,
+    heard: Option<Instant>,
+}
+
+impl Feed {
+    /// How long the server has sent nothing. `None` if it has not sent anything yet.
+    pub(crate) fn silence(&self) -> Option<Duration> {
+        self.heard().map(|heard| heard.elapsed())
+    }
+
+    /// The state of the cache now, if the server's answers can be compared with it.
+    pub(crate) fn known_state(&self) -> Option<KnownState> {
+        let is_compared = self.store.is_comparable() && !may_have_own_etcd(&self.spec.kind);
+        let (era, heard) = (self.store.era(), *self.heard());
+        self.store.version().filter(|_| is_compared).map(|version| KnownState { era, version, heard })
+    }
+
+    /// A consistent read that began when the cache was in the state `known` has answered this version.
+    pub(crate) fn compare_history(&self, restores: &Restores, known: &KnownState, answered: &Version) -> ReadVerdict {
+        let apart = known.heard.map_or(Duration::MAX, |heard| heard.elapsed());
+        restores.read(&self.spec, ConsistentRead { era: known.era, known: &known.version, apart, answered })
+    }
+
+    /// The restore of the server that a list comes after: the last one, if the list began later or is itself a sign of it. To
+    /// be asked before the list is taken over.
+    pub(crate) fn era_of(&self, restores: &Restores, listed: &CompleteList) -> Option<Stamp> {
+        let known = self.known_state().filter(|_| listed.resource.comparable);
+        let verdict = known.map(|known| self.compare_history(restores, &known, &listed.version));
+        let is_sign = verdict.is_some_and(|verdict| verdict != ReadVerdict::Continues);
+        let last = restores.state().restored;
+        if is_sign || last < Some(listed.began) { last } else { self.store.era() }
+    }
+}

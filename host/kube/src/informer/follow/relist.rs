@@ -1,0 +1,29 @@
+//! When an informer lists although its watch goes on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use crate::client::restores::Restores;
+use crate::informer::feed::Feed;
+use crate::informer::status::ListReason;
+
+/// Between two lists of one cache that are made for such a reason.
+const LISTS_APART: Duration = Duration::from_secs(10);
+
+/// Completes when a list is to be made, and says why: somebody has asked for one, or the server was restored. The last one was
+/// taken over at `listed_at`.
+pub(super) async fn relist_due(feed: Arc<Feed>, restores: Restores, listed_at: Option<Instant>) -> ListReason {
+    let mut states = restores.watch();
+    let reason = tokio::select! {
+        biased;
+        // The sender is in `restores`: this cannot fail.
+        _ = states.wait_for(|state| !feed.store().follows(state.restored)) => ListReason::WentBack,
+        () = feed.list_wanted() => ListReason::Asked,
+    };
+    if let Some(at) = listed_at.filter(|at| at.elapsed() < LISTS_APART) {
+        sleep_until(at + LISTS_APART).await;
+    }
+    reason
+}

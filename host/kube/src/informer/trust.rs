@@ -1,0 +1,119 @@
+//! Whether a controller's caches may be believed after the server was restored, or may have been (ADR 33).
+//!
+//! Each cache proves itself by a list that shows the restored server. Until all caches of a controller have done so, it makes
+//! no calls. A cache whose kind is not served has nothing to prove: it is empty, and its controllers end.
+
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, select_all};
+use tokio::sync::watch;
+
+use crate::client::reachability::Reachability;
+use crate::client::restores::Restores;
+use crate::informer::status::InformerStatus;
+use crate::informer::store::Store;
+
+/// The caches of one controller. Clones share them.
+#[derive(Clone, Debug)]
+pub struct CacheTrust {
+    reachability: Reachability,
+    restores: Restores,
+    caches: Vec<Cache>,
+}
+
+#[derive(Clone, Debug)]
+struct Cache {
+    /// For people.
+    watch: String,
+    store: Store,
+    /// Changes with each list, and when the cache is emptied.
+    status: watch::Receiver<InformerStatus>,
+}
+
+impl CacheTrust {
+    /// Of no caches: there is nothing to doubt.
+    #[must_use]
+    pub fn always() -> Self {
+        Self::new(Reachability::always(), Restores::default())
+    }
+
+    pub(super) fn new(reachability: Reachability, restores: Restores) -> Self {
+        Self { reachability, restores, caches: Vec::new() }
+    }
+
+    pub(super) fn add(&mut self, watch: String, store: Store, status: watch::Receiver<InformerStatus>) {
+        self.caches.push(Cache { watch, store, status });
+    }
+
+    /// Whether all caches show what the server has now, as far as is known. After an outage nothing is known until the server
+    /// has been asked whether it is still what it was.
+    #[must_use]
+    pub fn is_given(&self) -> bool {
+        self.is_confirmed() && self.is_proven()
+    }
+
+    /// Whether all caches have been listed since the last restore that was noticed.
+    #[must_use]
+    pub fn is_proven(&self) -> bool {
+        let restored = self.restores.state().restored;
+        restored.is_none() || self.caches.iter().all(|cache| cache.store.follows(restored))
+    }
+
+    /// The watches whose caches have not been listed since the last restore.
+    #[must_use]
+    pub fn unproven(&self) -> Vec<&str> {
+        let restored = self.restores.state().restored;
+        let unproven = self.caches.iter().filter(|cache| !cache.store.follows(restored));
+        unproven.map(|cache| &*cache.watch).collect()
+    }
+
+    /// Completes when all caches may be believed. Cancel-safe.
+    pub async fn given(&self) {
+        let mut caches: Vec<_> = self.caches.iter().map(|cache| cache.status.clone()).collect();
+        let (mut outages, mut restores) = (self.reachability.watch(), self.restores.watch());
+        loop {
+            // What changes is marked as seen before it is looked at.
+            outages.borrow_and_update();
+            restores.borrow_and_update();
+            let mut changes: Vec<BoxFuture<'_, ()>> = Vec::new();
+            for status in &mut caches {
+                status.borrow_and_update();
+                changes.push(changed(status).boxed());
+            }
+            if self.is_given() {
+                return;
+            }
+            changes.push(changed(&mut outages).boxed());
+            changes.push(changed(&mut restores).boxed());
+            select_all(changes).await;
+        }
+    }
+
+    /// Completes when they may not be believed. Cancel-safe. Workers wait for this with each key, so it looks at no cache
+    /// before there was a restore.
+    pub async fn lost(&self) {
+        let (mut outages, mut restores) = (self.reachability.watch(), self.restores.watch());
+        loop {
+            outages.borrow_and_update();
+            restores.borrow_and_update();
+            if !self.is_given() {
+                return;
+            }
+            tokio::select! {
+                biased;
+                () = changed(&mut outages) => {}
+                () = changed(&mut restores) => {}
+            }
+        }
+    }
+
+    fn is_confirmed(&self) -> bool {
+        self.reachability.outage().number <= self.restores.state().confirmed
+    }
+}
+
+/// Completes with the next change, if there can be one.
+async fn changed<T>(changes: &mut watch::Receiver<T>) {
+    if changes.changed().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
