@@ -15,7 +15,7 @@ use windlass_core::principal::{Principal, Role};
 use windlass_core::queue::{MaxOf, Queue};
 use windlass_core::trigger::TriggerReason;
 use windlass_core::watch::WatchSpec;
-use windlass_kube::{Claimer, Expecting, Followed, Readable, Reader, Subscription};
+use windlass_kube::{Claimer, Expecting, Followed, Readable, Reader, Runs, Subscription};
 use windlass_wasm::CallLimits;
 
 use super::callee::callee;
@@ -351,14 +351,17 @@ impl Controller {
     }
 }
 
-/// The watches whose every change runs the keys that it concerns; `readable` and `subscriptions` are of the same watches.
+/// The controller's watches, and whose changes run the keys that they concern, however small they are; `readable` and
+/// `subscriptions` are of the same watches.
 fn followed(readable: &[Readable], subscriptions: &[(Subscription, Route)], primaries: &Stores) -> Vec<Followed> {
     let routes = subscriptions.iter().map(|(_, route)| route);
-    let whole = readable.iter().zip(routes).filter(|(_, route)| route.misses_nothing());
-    let followed = whole.map(|(readable, route)| {
-        let (route, primaries) = (route.clone(), primaries.clone());
-        let runs = move |object: &Object, key: &ObjectKey| route.concerns(object, key, &primaries);
-        Followed { readable: readable.clone(), runs: Arc::new(runs) }
+    let followed = readable.iter().zip(routes).map(|(readable, route)| {
+        let runs = route.misses_nothing().then(|| {
+            let (route, primaries) = (route.clone(), primaries.clone());
+            let runs = move |object: &Object, key: &ObjectKey| route.concerns(object, key, &primaries);
+            Arc::new(runs) as Runs
+        });
+        Followed { readable: readable.clone(), runs }
     });
     followed.collect()
 }
