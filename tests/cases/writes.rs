@@ -2,10 +2,11 @@
 //! has told what became of them.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use serde_json::json;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde_json::{Value, json};
 use tokio::time::timeout;
 use windlass_core::error::ApiReason;
 use windlass_core::fence::Fenced;
@@ -18,10 +19,14 @@ use windlass_core::settle::{self, Settled};
 use windlass_core::trigger::Triggers;
 use windlass_core::write::{Operation, WriteOptions};
 use windlass_kube::{ConnectOptions, Discovery, Writer, client};
-use windlass_proxy::{Fault, Loss, Match, Verb};
+use windlass_proxy::{Fault, Loss, Match, RuleHandle, Verb};
+use windlass_tests::host::Host;
+use windlass_tests::objects::Objects;
 use windlass_tests::proxied::Proxied;
 use windlass_tests::server::{Kind, Server};
 use windlass_tests::wait::{PATIENCE, until};
+
+use crate::webapp;
 
 /// A writer behind a proxy.
 struct Behind {
@@ -125,6 +130,76 @@ async fn a_call_that_is_cancelled(kind: Kind) -> anyhow::Result<()> {
     timeout(PATIENCE, settled.wait()).await.context("its answer comes")?;
     assert_eq!(behind.created().await?.len(), 1);
     Ok(())
+}
+
+/// How many `WebApp`s there are.
+const WEBAPPS: usize = 100;
+/// How many users at once change what must be changed soon.
+const AT_ONCE: usize = 16;
+
+/// Applies all `WebApp`s with so many replicas. Returns how long it takes until each says that it has them.
+async fn scaled_to(replicas: u64, objects: &Objects) -> anyhow::Result<Duration> {
+    let began = Instant::now();
+    let webapp = |number: usize| {
+        json!({
+            "apiVersion": "apps.kubedojo.io/v1beta1", "kind": "WebApp", "metadata": {"name": format!("app-{number}")},
+            "spec": {"image": "registry.example/shop:1", "replicas": replicas, "port": 8080},
+        })
+    };
+    let applied = (0..WEBAPPS).map(|number| async move { objects.apply(&webapp(number)).await.map(|_| ()) });
+    stream::iter(applied).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+    until("all WebApps say that they are ready", || async {
+        let all = objects.list("WebApp", "").await?;
+        let is_ready = |it: &Value| {
+            let (status, generation) = (&it["status"], &it["metadata"]["generation"]);
+            status["observedGeneration"] == *generation && status["readyReplicas"] == replicas
+        };
+        let ready = all.iter().filter(|it| is_ready(it)).count();
+        anyhow::ensure!(ready == WEBAPPS, "{ready} are ready");
+        Ok(())
+    })
+    .await?;
+    Ok(began.elapsed())
+}
+
+async fn lost_answers_to_a_plugins_writes(kind: Kind) -> anyhow::Result<()> {
+    let server = Server::start(kind).await?;
+    let (proxy, plugins) = (Proxied::start(&server, 5).await?, webapp::plugin_directory()?);
+    server.install_webapp().await?;
+    let objects = server.objects();
+    let host = Host::run(proxy.kubeconfig(), objects.namespace(), plugins.path())?;
+    host.says("controller started").await?;
+    scaled_to(1, objects).await?;
+    let quiet = scaled_to(2, objects).await?;
+    let loses = ["webapps.apps.kubedojo.io/status", "deployments.apps"].map(|resource| {
+        let writes = Match::writes().resource(resource).agent("(webapp@");
+        proxy.add(Fault::Lose(Loss::Reset).on(writes).with_probability(0.05))
+    });
+    let took = scaled_to(3, objects).await?;
+    let lost = usize::try_from(loses.iter().map(RuleHandle::fired).sum::<u64>())?;
+    drop(loses);
+    host.says_times("mutation settled plugin=webapp ", lost).await?;
+    let log = host.log();
+    let settled = |how: &str| log.lines().filter(|line| line.contains(&format!("settled={how}"))).count();
+    println!(
+        "figures: {kind:?}: {WEBAPPS} WebApps scaled in {:.1} s; in {:.1} s with {lost} lost answers, of which {} showed",
+        quiet.as_secs_f64(),
+        took.as_secs_f64(),
+        settled("committed")
+    );
+    assert!(lost > 0, "no answer was lost");
+    assert_eq!(settled("expired"), 0, "a key has waited for the end of all time: {log}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_key_waits_out_a_plugins_write_whose_answer_is_lost_on_the_embedded_server() -> anyhow::Result<()> {
+    lost_answers_to_a_plugins_writes(Kind::Embedded).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_key_waits_out_a_plugins_write_whose_answer_is_lost_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+    lost_answers_to_a_plugins_writes(Kind::Real).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

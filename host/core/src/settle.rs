@@ -11,6 +11,8 @@ use std::convert::Infallible;
 
 use tokio::sync::mpsc;
 
+use crate::compact::{Uid, Version};
+
 /// Held by everything that works for a call. Clones count; dropping the last one settles the call.
 #[derive(Clone, Debug)]
 pub struct Hold {
@@ -59,11 +61,48 @@ pub enum Ending {
     Silent,
 }
 
+/// The object that a write is for, as far as it names it: the server refuses the write for any other object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preconditions {
+    /// The incarnation.
+    pub uid: Option<Uid>,
+    /// The `resourceVersion`, as a decimal number. The server takes `0` for none, and refuses what is no number.
+    pub version: Option<u64>,
+    /// Whether the write may create the object where there is none.
+    pub may_create: bool,
+}
+
+impl Preconditions {
+    /// Whether there are any.
+    #[must_use]
+    pub fn is_some(&self) -> bool {
+        self.uid.is_some() || self.version.is_some()
+    }
+
+    /// Whether the server will refuse the write from now on, given the live object. None: there is no object.
+    ///
+    /// UIDs never return, and versions only grow. So another UID proves it, and so does a later version. An earlier
+    /// version may still come to the one that is named, and a version that is no number cannot be compared. Where there is
+    /// no object, the server refuses a write that would create it for its UID, but not for its version (`Store.Update` in
+    /// `apiserver/pkg/registry/generic/registry/store.go`, `applyPatch` in `apiserver/pkg/endpoints/handlers/patch.go`).
+    #[must_use]
+    pub fn fail_for_good(&self, live: Option<(&Uid, &Version)>) -> bool {
+        let Some((uid, version)) = live else {
+            return self.uid.is_some() || (self.version.is_some() && !self.may_create);
+        };
+        let is_another = self.uid.as_ref().is_some_and(|named| named != uid);
+        let is_later = self.version.is_some_and(|named| version.number().is_some_and(|live| live > named));
+        is_another || is_later
+    }
+}
+
 /// The result of a live read of an object, of which it is not known whether a write of the plugin's has changed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettleLook {
     /// The object as the write was to leave it, and by nothing but the write.
     Ours,
+    /// The write's [`Preconditions`] fail for good: either it has changed the object itself, or it never will.
+    Superseded,
     /// Any other object. A create has been refused, or will be for as long as this object exists.
     AnothersObject,
     /// No object.
@@ -79,11 +118,10 @@ pub enum SettleLook {
 pub enum SettleStep {
     /// It is over.
     Settled(Settlement),
-    /// Wait until the write cannot be carried out any more, then look again.
+    /// Look again after a pause, and at the latest when the write can no longer be carried out.
+    LookAgain,
+    /// Wait until the write can no longer be carried out, then look again: before, a look tells nothing.
     LookWhenOver,
-    /// Look again after a pause, however long the server takes to answer: before, the key must not run, since it would
-    /// create a second object under another generated name.
-    LookSoon,
 }
 
 /// How an unknown write has settled. In each case it cannot be carried out later.
@@ -93,6 +131,9 @@ pub enum Settlement {
     Committed,
     /// It was not carried out, or what it made has gone again.
     NotCommitted,
+    /// The object has moved on from what the write's [`Preconditions`] name. Whether the write did that is not known, and
+    /// makes no difference: what it did, if anything, is in the object as it is now.
+    Superseded,
     /// Whether it was carried out is not known. The caches may lack what it did until they have proven that they are fresh
     /// (ADR 11).
     Expired,
@@ -105,6 +146,7 @@ impl Settlement {
         match self {
             Self::Committed => "committed",
             Self::NotCommitted => "not committed",
+            Self::Superseded => "superseded",
             Self::Expired => "expired",
         }
     }
@@ -115,10 +157,13 @@ impl Settlement {
 pub fn after_look_for_create(look: SettleLook, over: bool) -> SettleStep {
     match (look, over) {
         (SettleLook::Ours, _) => SettleStep::Settled(Settlement::Committed),
-        // For as long as it takes: a second create may be of another name.
-        (SettleLook::Unanswered, _) => SettleStep::LookSoon,
-        // Another's object may be deleted, and the create that is under way then finds the name free.
-        (SettleLook::AnothersObject | SettleLook::Nothing | SettleLook::Untold, false) => SettleStep::LookWhenOver,
+        (SettleLook::Superseded, _) => SettleStep::Settled(Settlement::Superseded),
+        // Without an answer, for however long: if the key ran before, it could create a second object under another
+        // generated name. Another's object may be deleted, and the create that is under way then finds the name free.
+        (SettleLook::Unanswered, _) | (SettleLook::AnothersObject | SettleLook::Nothing, false) => {
+            SettleStep::LookAgain
+        }
+        (SettleLook::Untold, false) => SettleStep::LookWhenOver,
         (SettleLook::AnothersObject | SettleLook::Nothing, true) => SettleStep::Settled(Settlement::NotCommitted),
         (SettleLook::Untold, true) => SettleStep::Settled(Settlement::Expired),
     }
@@ -130,9 +175,10 @@ pub fn after_look_for_create(look: SettleLook, over: bool) -> SettleStep {
 pub fn after_look(look: SettleLook, over: bool) -> SettleStep {
     match (look, over) {
         (SettleLook::Ours, _) => SettleStep::Settled(Settlement::Committed),
+        (SettleLook::Superseded, _) => SettleStep::Settled(Settlement::Superseded),
         (_, true) => SettleStep::Settled(Settlement::Expired),
-        (SettleLook::Unanswered, false) => SettleStep::LookSoon,
-        (SettleLook::AnothersObject | SettleLook::Nothing | SettleLook::Untold, false) => SettleStep::LookWhenOver,
+        (SettleLook::AnothersObject | SettleLook::Nothing | SettleLook::Unanswered, false) => SettleStep::LookAgain,
+        (SettleLook::Untold, false) => SettleStep::LookWhenOver,
     }
 }
 
@@ -142,35 +188,84 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_create_that_is_not_seen_may_still_come_until_its_time_is_over() {
-        for look in [SettleLook::Nothing, SettleLook::AnothersObject, SettleLook::Untold] {
-            assert_eq!(after_look_for_create(look, false), SettleStep::LookWhenOver, "{look:?}");
-        }
-        assert_eq!(after_look_for_create(SettleLook::Nothing, true), SettleStep::Settled(Settlement::NotCommitted));
-        assert_eq!(
-            after_look_for_create(SettleLook::AnothersObject, true),
-            SettleStep::Settled(Settlement::NotCommitted)
-        );
-        assert_eq!(after_look_for_create(SettleLook::Untold, true), SettleStep::Settled(Settlement::Expired));
+    const LOOKS: [SettleLook; 6] = [
+        SettleLook::Ours,
+        SettleLook::Superseded,
+        SettleLook::AnothersObject,
+        SettleLook::Nothing,
+        SettleLook::Untold,
+        SettleLook::Unanswered,
+    ];
+
+    /// The step after each of [`LOOKS`].
+    fn steps(after: fn(SettleLook, bool) -> SettleStep, over: bool) -> [SettleStep; 6] {
+        LOOKS.map(|look| after(look, over))
     }
 
     #[test]
-    fn what_is_there_settles_a_create_and_silence_never_does() {
-        for over in [false, true] {
-            assert_eq!(after_look_for_create(SettleLook::Ours, over), SettleStep::Settled(Settlement::Committed));
-            assert_eq!(after_look_for_create(SettleLook::Unanswered, over), SettleStep::LookSoon);
-        }
+    fn a_create_that_is_not_seen_may_still_come_until_its_time_is_over_and_silence_never_settles_it() {
+        use SettleStep::{LookAgain, LookWhenOver, Settled};
+        use Settlement::{Committed, Expired, NotCommitted, Superseded};
+        assert_eq!(
+            steps(after_look_for_create, false),
+            [Settled(Committed), Settled(Superseded), LookAgain, LookAgain, LookWhenOver, LookAgain]
+        );
+        assert_eq!(
+            steps(after_look_for_create, true),
+            [
+                Settled(Committed),
+                Settled(Superseded),
+                Settled(NotCommitted),
+                Settled(NotCommitted),
+                Settled(Expired),
+                LookAgain,
+            ]
+        );
     }
 
     #[test]
     fn any_other_write_is_settled_by_its_time_whatever_is_seen() {
-        let looks = [SettleLook::Nothing, SettleLook::AnothersObject, SettleLook::Untold, SettleLook::Unanswered];
-        for look in looks {
-            assert!(!matches!(after_look(look, false), SettleStep::Settled(_)), "{look:?}");
-            assert_eq!(after_look(look, true), SettleStep::Settled(Settlement::Expired), "{look:?}");
+        use SettleStep::{LookAgain, LookWhenOver, Settled};
+        use Settlement::{Committed, Expired, Superseded};
+        assert_eq!(
+            steps(after_look, false),
+            [Settled(Committed), Settled(Superseded), LookAgain, LookAgain, LookWhenOver, LookAgain]
+        );
+        let expired = Settled(Expired);
+        assert_eq!(
+            steps(after_look, true),
+            [Settled(Committed), Settled(Superseded), expired, expired, expired, expired]
+        );
+    }
+
+    #[test]
+    fn another_incarnation_and_a_later_version_fail_preconditions_for_good() {
+        let live = |uid: &str, version: &str| Some((Uid::from(uid), Version::from(version)));
+        let naming = |uid: Option<&str>, version| Preconditions { uid: uid.map(Uid::from), version, may_create: false };
+        let (uid, version, both) = (naming(Some("u"), None), naming(None, Some(7)), naming(Some("u"), Some(7)));
+        for (live, fail) in [
+            (live("u", "7"), [false, false, false]),
+            (live("u", "8"), [false, true, true]),
+            (live("u", "10"), [false, true, true]),
+            // The server has gone back, or the plugin has guessed: version 7 may still come.
+            (live("u", "6"), [false, false, false]),
+            (live("u", "x"), [false, false, false]),
+            (live("v", "7"), [true, false, true]),
+            (live("v", "6"), [true, false, true]),
+            (live("v", "8"), [true, true, true]),
+            (None, [true, true, true]),
+        ] {
+            let live = live.as_ref().map(|(uid, version)| (uid, version));
+            assert_eq!([&uid, &version, &both].map(|it| it.fail_for_good(live)), fail, "{live:?}");
+            assert!(!Preconditions::default().fail_for_good(live), "there are none: {live:?}");
         }
-        assert_eq!(after_look(SettleLook::Ours, false), SettleStep::Settled(Settlement::Committed));
+    }
+
+    #[test]
+    fn a_version_does_not_keep_a_write_from_creating_what_is_not_there() {
+        let version = Preconditions { uid: None, version: Some(7), may_create: true };
+        assert!(!version.fail_for_good(None));
+        assert!(Preconditions { uid: Some("u".into()), ..version }.fail_for_good(None));
     }
 
     #[test]

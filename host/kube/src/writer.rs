@@ -13,6 +13,7 @@ mod collection;
 pub(crate) mod expecting;
 mod metadata_guard;
 mod plan;
+mod preconditions;
 mod refusal;
 mod settling;
 pub(crate) mod skip;

@@ -252,8 +252,7 @@ impl Writer {
         let plan = unsettled.plan();
         let mut span = call.trace.span("settle");
         let call = &call.within(&span);
-        let known = self.skips.as_ref().map(|skips| skips.known(&plan.resource.kind)).unwrap_or_default();
-        let (settlement, object) = unsettled.settle(&self.client, call, &known).await;
+        let (settlement, object) = unsettled.settle(&self.client, call, self.skips.as_deref()).await;
         self.audit(call, plan).settled(settlement, began.elapsed());
         span.ends(|span| {
             span.set("windlass.verb", plan.subject.verb);
@@ -265,15 +264,17 @@ impl Writer {
             span.set("windlass.settlement", settlement.as_str());
         });
         match (settlement, &object, &self.expecting, interest) {
-            (Settlement::Committed, Some(object), Some(expecting), Some(interest)) => {
+            (_, Some(object), Some(expecting), Some(interest)) => {
                 let effect = expecting.found(&interest, plan, object);
                 interest.ended(&effect);
             }
             (Settlement::NotCommitted, .., interest) => end(interest, &Effect::Nothing),
             // What it may have done is to be in the caches before the key runs: they have to prove that they are fresh.
-            (Settlement::Committed | Settlement::Expired, .., interest) => end(interest, &Effect::Unknown),
+            (Settlement::Committed | Settlement::Superseded | Settlement::Expired, .., interest) => {
+                end(interest, &Effect::Unknown);
+            }
         }
-        if let (Settlement::Committed, Some(object)) = (settlement, object) {
+        if let Some(object) = object {
             call.overlay.record(plan.resource.kind.clone(), plan.key.clone(), Some(object));
         }
     }

@@ -4,11 +4,14 @@
 use std::time::Duration;
 
 use kube::Client;
-use tokio::time::{Instant, sleep, sleep_until};
+use kube::core::Status;
+use tokio::time::{Instant, sleep_until};
 use windlass_core::no_op::Atomic;
 use windlass_core::object::Object;
 use windlass_core::ports::CallContext;
-use windlass_core::settle::{Ending, SettleLook, SettleStep, Settlement, after_look, after_look_for_create};
+use windlass_core::settle::{
+    Ending, Preconditions, SettleLook, SettleStep, Settlement, after_look, after_look_for_create,
+};
 use windlass_core::write::PatchType;
 
 use crate::backoff::Backoff;
@@ -16,7 +19,8 @@ use crate::client::headers;
 use crate::client::request::{self, MOST_ANSWER, ON_THE_WAY, RequestError, SERVER_GIVES_UP};
 use crate::writer::answer;
 use crate::writer::plan::{How, Plan};
-use crate::writer::skip::{StateBefore, changes_nothing};
+use crate::writer::preconditions;
+use crate::writer::skip::{Skips, StateBefore, changes_nothing};
 
 const LOOK_LIMIT: Duration = Duration::from_secs(10);
 
@@ -24,6 +28,7 @@ const LOOK_LIMIT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Unsettled {
     plan: Plan,
+    preconditions: Preconditions,
     before: StateBefore,
     ending: Ending,
     over: Instant,
@@ -54,15 +59,15 @@ impl Unsettled {
             Ending::Answered if plan.generated => sent.over().min(now + ON_THE_WAY),
             Ending::Answered => now,
         };
-        Self { plan, before, ending, over }
+        Self { preconditions: preconditions::of(&plan), plan, before, ending, over }
     }
 
     pub(crate) fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Waits until the mutation cannot be carried out any more, or is known to have been, and tells which; with the object
-    /// as it has left it. `known`: the fields of its kind that are known to be atomic.
+    /// Waits until the mutation cannot be carried out any more, or is known to have been, and tells which. If that shows
+    /// in the object, also the object. `skips`: what the controller knows, if it is one's.
     ///
     /// [`Settlement::Expired`] is where the proof of freshness (ADR 11) follows: what the mutation may have done must be in
     /// the caches before the key runs again.
@@ -70,31 +75,32 @@ impl Unsettled {
         &self,
         client: &Client,
         call: &CallContext,
-        known: &Atomic,
+        skips: Option<&Skips>,
     ) -> (Settlement, Option<Object>) {
         let mut backoff = Backoff::default();
         let mut told = false;
         loop {
             let over = Instant::now() >= self.over;
-            let (look, object) = self.look(client, call, known).await;
+            let (look, object) = self.look(client, call, skips).await;
             let after = if self.plan.creates() { after_look_for_create } else { after_look };
             match after(look, over) {
-                SettleStep::Settled(Settlement::Committed) => return (Settlement::Committed, object),
-                SettleStep::Settled(settlement) => return (settlement, None),
+                SettleStep::Settled(settlement) => return (settlement, object),
                 SettleStep::LookWhenOver => sleep_until(self.over).await,
-                SettleStep::LookSoon => {
+                SettleStep::LookAgain => {
                     if over && !told {
                         told = true;
                         self.tell_that_it_waits(call);
                     }
-                    sleep(backoff.next(Instant::now())).await;
+                    let now = Instant::now();
+                    let again = now + backoff.next(now);
+                    sleep_until(if over { again } else { again.min(self.over) }).await;
                 }
             }
         }
     }
 
-    /// One live read of the object that was to be written.
-    async fn look(&self, client: &Client, call: &CallContext, known: &Atomic) -> (SettleLook, Option<Object>) {
+    /// One live read of the object that was to be written; with it, if it settles the write.
+    async fn look(&self, client: &Client, call: &CallContext, skips: Option<&Skips>) -> (SettleLook, Option<Object>) {
         let Plan { resource, key, .. } = &self.plan;
         if !self.can_be_seen() {
             return (SettleLook::Untold, None);
@@ -103,14 +109,13 @@ impl Unsettled {
         let uri = resource.object(key, "");
         match request::get_as(client, &uri, headers, MOST_ANSWER, LOOK_LIMIT).await {
             Ok(text) => match answer::whole(&resource.kind, &text) {
-                Ok(object) if self.is_ours(&object, known) => (SettleLook::Ours, Some(object)),
-                Ok(_) => (SettleLook::AnothersObject, None),
+                Ok(object) => match self.judge(&object, skips) {
+                    SettleLook::AnothersObject => (SettleLook::AnothersObject, None),
+                    look => (look, Some(object)),
+                },
                 Err(_) => (SettleLook::Untold, None),
             },
-            Err(RequestError::Refused { status, .. }) if status.code == 404 => {
-                let is_done = self.plan.how == How::Delete && self.ending == Ending::Answered;
-                (if is_done { SettleLook::Ours } else { SettleLook::Nothing }, None)
-            }
+            Err(RequestError::Refused { status, .. }) if status.code == 404 => (self.judge_absence(&status), None),
             Err(RequestError::Refused { status, .. }) if status.code >= 500 || status.code == 429 => {
                 (SettleLook::Unanswered, None)
             }
@@ -123,38 +128,73 @@ impl Unsettled {
         }
     }
 
-    /// Whether the object can show that the write was carried out.
+    fn judge(&self, object: &Object, skips: Option<&Skips>) -> SettleLook {
+        let header = &object.header;
+        if self.preconditions.fail_for_good(Some((&header.uid, &header.version))) {
+            SettleLook::Superseded
+        } else if self.is_ours(object, skips) {
+            SettleLook::Ours
+        } else {
+            SettleLook::AnothersObject
+        }
+    }
+
+    /// There is no object, if `status` is about one: one about the resource says nothing of it.
+    fn judge_absence(&self, status: &Status) -> SettleLook {
+        let is_about_it = status.details.as_ref().is_some_and(|details| *details.name == *self.plan.key.name);
+        if is_about_it && self.preconditions.fail_for_good(None) {
+            SettleLook::Superseded
+        } else if self.plan.how == How::Delete && self.has_answered() {
+            SettleLook::Ours
+        } else {
+            SettleLook::Nothing
+        }
+    }
+
+    /// Whether the object can show what has become of the write.
     fn can_be_seen(&self) -> bool {
-        match self.plan.how {
+        let shows_itself = match self.plan.how {
             How::Create | How::Delete => self.plan.subresource.is_empty(),
             How::Apply | How::Update | How::Patch(PatchType::Merge) => {
                 matches!(&*self.plan.subresource, "" | "status")
             }
             How::Patch(PatchType::Json | PatchType::Strategic) => false,
-        }
+        };
+        shows_itself || self.preconditions.is_some()
     }
 
     /// Whether `object` is as this write has left it, and nothing of the write is to come.
     ///
     /// A create: the plugin has created the object, as its `managedFields` tell; with a name that the host has chosen,
-    /// nobody else has. An apply: the plugin owns all that it applied, with these values, and it did not before. Others
-    /// leave no trace of their own: with them, the server must have answered.
-    fn is_ours(&self, object: &Object, known: &Atomic) -> bool {
-        let is_done = |object: &Object| changes_nothing(&self.plan, object, known);
-        let has_answered = self.ending == Ending::Answered;
+    /// nobody else has. An apply: the plugin owns all that it applied, with these values, and it did not before. A
+    /// deletion of this very incarnation: it is terminating, which nobody undoes. Others leave no trace of their own: with
+    /// them, the server must have answered, or take nothing but this very version, which they leave as it is.
+    fn is_ours(&self, object: &Object, skips: Option<&Skips>) -> bool {
+        let Preconditions { uid, version, .. } = &self.preconditions;
+        let is_idle_if_it_comes = self.has_answered() || version.is_some();
+        let known = || skips.map(|skips| skips.known(&self.plan.resource.kind)).unwrap_or_default();
         match self.plan.how {
-            How::Create => self.plan.generated || has_written(object, &self.plan.manager),
-            How::Delete => has_answered && object.header.deleting,
+            How::Create if self.plan.creates() => self.plan.generated || has_written(object, &self.plan.manager),
+            // An eviction.
+            How::Create | How::Delete => (self.has_answered() || uid.is_some()) && object.header.deleting,
             How::Apply => {
+                let known = known();
+                let is_done = |object: &Object| changes_nothing(&self.plan, object, &known);
                 let was_other = match &self.before {
                     StateBefore::Unknown => false,
                     StateBefore::Absent => true,
                     StateBefore::State(before) => !is_done(before),
                 };
-                (has_answered || was_other) && is_done(object)
+                (is_idle_if_it_comes || was_other) && is_done(object)
             }
-            How::Update | How::Patch(_) => has_answered && is_done(object),
+            How::Update | How::Patch(_) => {
+                is_idle_if_it_comes && changes_nothing(&self.plan, object, &Atomic::default())
+            }
         }
+    }
+
+    fn has_answered(&self) -> bool {
+        self.ending == Ending::Answered
     }
 
     fn tell_that_it_waits(&self, call: &CallContext) {

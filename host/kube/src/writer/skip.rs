@@ -1,5 +1,6 @@
 //! Writes that need not be sent (ADR 5): those of objects in a watch that runs the same key again should anything turn out
-//! to be different. Whether they would change anything is decided in `core::no_op`.
+//! to be different. Whether they would change anything is decided in `core::no_op`. And the state before a write, as any
+//! cache of the controller shows it.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -27,13 +28,14 @@ const MOST_LESSONS: usize = 4;
 /// Whether a change of an object runs a key.
 pub type Runs = Arc<dyn Fn(&Object, &ObjectKey) -> bool + Send + Sync>;
 
-/// A watch each change of which runs the keys that its object concerns: no predicate holds any back.
+/// A watch of a controller.
 #[derive(Clone)]
 pub struct Followed {
     /// The watch, and its objects.
     pub readable: Readable,
-    /// Whether a change of the object runs the key.
-    pub runs: Runs,
+    /// Whether a change of the object runs the key. None: a predicate may hold changes back, so no write is skipped for what
+    /// this watch shows.
+    pub runs: Option<Runs>,
 }
 
 impl fmt::Debug for Followed {
@@ -168,9 +170,10 @@ impl Skips {
         learned.map(|learned| learned.atomic()).unwrap_or_default()
     }
 
-    /// The state of the object that `plan` is about to change, as this call knows it.
+    /// The state of the object that `plan` is about to change, as this call knows it, whether or not its changes run the
+    /// key.
     pub(crate) fn before(&self, call: &CallContext, plan: &Plan) -> StateBefore {
-        if let Some(object) = self.candidate(call, plan) {
+        if let Some((_, object)) = self.latest(call, plan, |_, _| true) {
             return StateBefore::State(object);
         }
         let shows_all = |followed: &Followed| {
@@ -193,12 +196,26 @@ impl Skips {
 
     /// The object as this call knows it, if a change of it by anybody else would run the call's key again.
     fn present(&self, call: &CallContext, plan: &Plan) -> Option<Object> {
+        let runs = |followed: &Followed, object: &Object| {
+            followed.runs.as_ref().is_some_and(|runs| runs(object, &call.primary_key))
+        };
+        let (followed, object) = self.latest(call, plan, runs)?;
+        (!object.header.deleting && runs(followed, &object)).then_some(object)
+    }
+
+    /// The latest state of the object that this call knows, of its own writes and of the caches whose state `admits`; and
+    /// such a cache.
+    fn latest(
+        &self,
+        call: &CallContext,
+        plan: &Plan,
+        admits: impl Fn(&Followed, &Object) -> bool,
+    ) -> Option<(&Followed, Object)> {
         let (kind, key) = (&plan.resource.kind, &plan.key);
-        let runs = |followed: &&Followed, object: &Object| (followed.runs)(object, &call.primary_key);
         let followed = self.followed.iter().filter(|followed| followed.readable.spec.kind == *kind);
         let cached = followed.filter_map(|followed| {
             let cached = followed.readable.store.get(key)?;
-            runs(&followed, &cached).then_some((followed, cached))
+            admits(followed, &cached).then_some((followed, cached))
         });
         let (followed, cached) = cached.reduce(|a, b| {
             let is_comparable = a.0.readable.store.is_comparable();
@@ -214,7 +231,7 @@ impl Skips {
                 _ => return None,
             },
         };
-        (!object.header.deleting && runs(&followed, &object)).then_some(object)
+        Some((followed, object))
     }
 
     /// Remembers what an apply has left. Nothing large is kept for the next question about its kind, and nothing
@@ -234,7 +251,8 @@ impl Skips {
         let (subresource, body) = (plan.subresource.clone(), plan.mutation.body.clone());
         let lesson = Lesson { manager: plan.manager.clone(), subresource, body, left: left.clone() };
         let is_small = lesson.body.len() + left.whole_footprint() <= LARGE;
-        if is_small && self.followed.iter().any(|followed| followed.readable.spec.kind == *kind) {
+        let asks = |followed: &Followed| followed.readable.spec.kind == *kind && followed.runs.is_some();
+        if is_small && self.followed.iter().any(asks) {
             learned.keep(lesson);
         } else {
             learned.learn([lesson]);

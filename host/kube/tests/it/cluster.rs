@@ -353,7 +353,7 @@ mod skipping {
         let readable = Readable { spec, store: subscription.store().clone(), indexes: vec![] };
         let runs = |_: &Object, _: &ObjectKey| true;
         let skipping =
-            cluster.writer.of_controller(vec![Followed { readable: readable.clone(), runs: Arc::new(runs) }]);
+            cluster.writer.of_controller(vec![Followed { readable: readable.clone(), runs: Some(Arc::new(runs)) }]);
         let mut random = Random(SmallRng::seed_from_u64(5), None);
         let target = ObjectRef { kind: ObjectKind::new("v1", "Service"), ..cluster.target("s", None) };
         let mut skipped = [0; 3];
@@ -398,7 +398,7 @@ mod skipping {
         let store = subscription.store().clone();
         let readable = Readable { spec, store: store.clone(), indexes: vec![] };
         let runs = |object: &Object, _: &ObjectKey| &*object.header.key.name == "a";
-        let followed = Followed { readable, runs: Arc::new(runs) };
+        let followed = Followed { readable, runs: Some(Arc::new(runs)) };
         let skipping = cluster.writer.of_controller(vec![followed.clone()]);
         let patch = |name: &str, value: &str, dry_run: bool| Operation::Patch {
             target: cluster.target(name, None),

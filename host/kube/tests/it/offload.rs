@@ -80,7 +80,7 @@ fn a_small_write_to_a_large_object_that_it_may_leave_as_it_is() {
         let readable = Readable { spec, store: subscription.store().clone(), indexes: vec![] };
         let runs = |_: &Object, _: &ObjectKey| true;
         let writer = Writer::new(script.client(), Discovery::new(script.client()));
-        let writer = writer.of_controller(vec![Followed { readable, runs: Arc::new(runs) }]);
+        let writer = writer.of_controller(vec![Followed { readable, runs: Some(Arc::new(runs)) }]);
         let written = writer.write(Arc::new(call()), patch(r#"{"metadata":{"name":"a"}}"#));
         async move {
             let _kept = (informers, subscription);

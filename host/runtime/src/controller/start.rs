@@ -1,7 +1,6 @@
 //! Sets a controller to work: from what it watches to its dispatch, its tasks and its workers.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -16,12 +15,12 @@ use windlass_core::principal::{Principal, Role};
 use windlass_core::queue::{MaxOf, Queue};
 use windlass_core::trigger::TriggerReason;
 use windlass_core::watch::WatchSpec;
-use windlass_kube::{CacheTrust, Claimer, Expecting, Followed, Informers, Readable, Reader, Subscription};
+use windlass_kube::{CacheTrust, Claimer, Expecting, Followed, Readable, Reader, Runs, Subscription};
 use windlass_wasm::CallLimits;
 
 use super::callee::callee;
 use super::handover::kept::{ActiveRound, PrimaryScope};
-use super::watching::Watching;
+use super::watching::{WatchedCaches, Watching};
 use super::{Controller, admit};
 use crate::controller::resync::resync;
 use crate::controller::running::Running;
@@ -42,7 +41,7 @@ use crate::dispatch::shadow::{Backlog, NextCallee, ShadowCaller};
 use crate::dispatch::sink::KeySink;
 use crate::dispatch::traced::traced;
 use crate::observe::metrics::counted;
-use crate::observe::status::{ControllerState, GateCaches};
+use crate::observe::status::ControllerState;
 use crate::phases::Phases;
 use crate::supervise::caught;
 
@@ -356,30 +355,17 @@ impl Controller {
     }
 }
 
-/// The caches of a gate, in its order.
-struct WatchedCaches {
-    watches: Vec<WatchSpec>,
-    informers: Informers,
-}
-
-impl GateCaches for WatchedCaches {
-    fn watch(&self, cache: usize) -> Option<String> {
-        self.watches.get(cache).map(ToString::to_string)
-    }
-
-    fn silence(&self, cache: usize) -> Option<Duration> {
-        self.informers.silence(self.watches.get(cache)?)
-    }
-}
-
-/// The watches whose every change runs the keys that it concerns; `readable` and `subscriptions` are of the same watches.
+/// The controller's watches, and whose changes run the keys that they concern, however small they are; `readable` and
+/// `subscriptions` are of the same watches.
 fn followed(readable: &[Readable], subscriptions: &[(Subscription, Route)], primaries: &Stores) -> Vec<Followed> {
     let routes = subscriptions.iter().map(|(_, route)| route);
-    let whole = readable.iter().zip(routes).filter(|(_, route)| route.misses_nothing());
-    let followed = whole.map(|(readable, route)| {
-        let (route, primaries) = (route.clone(), primaries.clone());
-        let runs = move |object: &Object, key: &ObjectKey| route.concerns(object, key, &primaries);
-        Followed { readable: readable.clone(), runs: Arc::new(runs) }
+    let followed = readable.iter().zip(routes).map(|(readable, route)| {
+        let runs = route.misses_nothing().then(|| {
+            let (route, primaries) = (route.clone(), primaries.clone());
+            let runs = move |object: &Object, key: &ObjectKey| route.concerns(object, key, &primaries);
+            Arc::new(runs) as Runs
+        });
+        Followed { readable: readable.clone(), runs }
     });
     followed.collect()
 }

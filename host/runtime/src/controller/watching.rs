@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::future::pending;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all, select_all};
@@ -15,14 +16,14 @@ use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::principal::ServiceAccount;
 use windlass_core::progress::Stamp;
 use windlass_core::watch::{Tombstone, WatchEvent, WatchSpec};
-use windlass_kube::{Budget, Excess, Readable, SubscribeOptions, Subscription};
+use windlass_kube::{Budget, Excess, Informers, Readable, SubscribeOptions, Subscription};
 
 use super::Controller;
 use crate::admission::kinds::Definitions;
 use crate::admission::resolve::Resolved;
 use crate::admission::{Revoked, Terms};
 use crate::dispatch::route::{Route, Stores};
-use crate::observe::status::{ControllerState, PluginState};
+use crate::observe::status::{ControllerState, GateCaches, PluginState};
 
 /// A controller that has subscribed to all that it watches.
 pub(super) struct Watching {
@@ -66,6 +67,22 @@ impl fmt::Display for KindLoss {
             Self::OverBudget(excess) => excess.fmt(f),
             Self::Revoked(_) => f.write_str("what it watches is not granted any more"),
         }
+    }
+}
+
+/// The caches of a gate, in its order.
+pub(super) struct WatchedCaches {
+    pub(super) watches: Vec<WatchSpec>,
+    pub(super) informers: Informers,
+}
+
+impl GateCaches for WatchedCaches {
+    fn watch(&self, cache: usize) -> Option<String> {
+        self.watches.get(cache).map(ToString::to_string)
+    }
+
+    fn silence(&self, cache: usize) -> Option<Duration> {
+        self.informers.silence(self.watches.get(cache)?)
     }
 }
 
