@@ -1,6 +1,7 @@
 //! The parts of a queue together: each operation as one step, to be taken under one lock. Times are nanoseconds of the
 //! clock, passed in.
 
+mod parking;
 mod questions;
 
 use std::task::Waker;
@@ -254,21 +255,6 @@ impl<K: Key> QueueState<K> {
         }
     }
 
-    /// Parks a key that a worker has. If it was woken before, it becomes ready instead.
-    pub(super) fn park(&mut self, hash: KeyHash, key: &K, now: u64) {
-        let Some(work) = self.stop_working(hash, key, now) else { return };
-        if self.phase == Phase::Closed && !work.woken {
-            return self.end(hash, work);
-        }
-        self.raise(&work);
-        if work.woken {
-            self.make_ready(work.slot);
-        } else {
-            self.items.get(work.slot).stage = DirtyStage::Parked;
-            self.parked += 1;
-        }
-    }
-
     /// Takes a key back from a worker that has done nothing with it.
     pub(super) fn give_back(&mut self, hash: KeyHash, key: &K, now: u64) {
         let Some(work) = self.stop_working(hash, key, now) else { return };
@@ -298,25 +284,6 @@ impl<K: Key> QueueState<K> {
         let work = self.working.swap_remove(at);
         self.metrics.work_duration.observe(now.saturating_sub(work.since));
         Some(work)
-    }
-
-    /// Wakes a key.
-    pub(super) fn wake(&mut self, hash: KeyHash, key: &K) {
-        let Some(slot) = self.items.find(hash, key) else { return };
-        if self.items.get(slot).stage == DirtyStage::Parked {
-            self.parked -= 1;
-            self.make_ready(slot);
-        } else if let Some(working) = self.working.iter_mut().find(|working| working.slot == slot) {
-            working.woken = true;
-        }
-    }
-
-    /// Wakes all parked keys.
-    pub(super) fn wake_parked(&mut self) {
-        for slot in self.parked_slots() {
-            self.make_ready(slot);
-        }
-        self.parked = 0;
     }
 
     /// Takes no key in any more, and forgets those that wait for their time.

@@ -24,26 +24,6 @@ impl<K: Key> QueueState<K> {
         working.iter().map(|working| items.get(working.slot).key.clone()).collect()
     }
 
-    pub(in crate::queue) fn parked(&mut self) -> Vec<(K, u32)> {
-        let slots = self.parked_slots();
-        let turn = |slot| {
-            let item = self.items.get(slot);
-            (item.key.clone(), item.ready_turn)
-        };
-        slots.into_iter().map(turn).collect()
-    }
-
-    /// The slots of the parked keys, in the order in which the keys became ready.
-    pub(super) fn parked_slots(&self) -> Vec<u32> {
-        if self.parked == 0 {
-            return Vec::new();
-        }
-        let is_parked = |(_, item): &(u32, &DirtyItem<K>)| item.stage == DirtyStage::Parked;
-        let mut parked: Vec<_> = self.items.all().filter(is_parked).map(|(slot, item)| (item.since, slot)).collect();
-        parked.sort_unstable();
-        parked.into_iter().map(|(_, slot)| slot).collect()
-    }
-
     pub(in crate::queue) fn was_due(&mut self, hash: KeyHash, key: &K) -> bool {
         let slot = self.items.find(hash, key);
         self.working.iter().any(|working| Some(working.slot) == slot && working.was_due)
