@@ -44,7 +44,7 @@ pub struct ConsistentRead<'a> {
     pub answered: &'a Version,
 }
 
-/// What a consistent read says of the server.
+/// The verdict on the answer to a consistent read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadVerdict {
     /// Nothing: the answer may follow from what the cache had.
@@ -55,7 +55,7 @@ pub enum ReadVerdict {
     FollowsRestore,
 }
 
-/// What this process has seen of the server's revisions.
+/// The server's revisions, as this process has seen them.
 #[derive(Debug, Default)]
 pub struct ServerHistory {
     /// When the last restore was noticed: what was asked for before may show what the server no longer has.

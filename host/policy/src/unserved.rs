@@ -44,7 +44,8 @@ impl fmt::Display for Unserved {
     }
 }
 
-/// What `plugin` may write and neither its own definitions nor `beside` declare, the ones in the folder's `crd.yaml`.
+/// The subresources that `plugin` may write, and that neither its own definitions declare nor those `beside` it, in the
+/// folder's `crd.yaml`.
 #[must_use]
 pub fn of_plugin(plugin: &Plugin, beside: &[Value]) -> Vec<Unserved> {
     let is_writes = |import: &String| import.starts_with("windlass:plugin/writes");
@@ -53,8 +54,8 @@ pub fn of_plugin(plugin: &Plugin, beside: &[Value]) -> Vec<Unserved> {
 }
 
 fn of_manifest(manifest: &Manifest, beside: &[Value]) -> Vec<Unserved> {
-    let own = manifest.crds.iter().filter_map(|crd| Definition::of("the manifest", crd.get("spec")?));
-    let beside = beside.iter().filter_map(|crd| Definition::of("crd.yaml", crd.get("spec")?));
+    let own = manifest.crds.iter().filter_map(|crd| CrdSpec::of("the manifest", crd.get("spec")?));
+    let beside = beside.iter().filter_map(|crd| CrdSpec::of("crd.yaml", crd.get("spec")?));
     // The host installs its own, so they go before what is beside.
     let mut known = BTreeSet::new();
     let definitions: Vec<_> = own.chain(beside).filter(|it| known.insert((it.group, it.plural))).collect();
@@ -72,7 +73,7 @@ fn of_manifest(manifest: &Manifest, beside: &[Value]) -> Vec<Unserved> {
 }
 
 /// The definition of a custom resource.
-struct Definition<'a> {
+struct CrdSpec<'a> {
     place: &'static str,
     group: &'a str,
     kind: &'a str,
@@ -80,7 +81,7 @@ struct Definition<'a> {
     versions: Vec<&'a Value>,
 }
 
-impl<'a> Definition<'a> {
+impl<'a> CrdSpec<'a> {
     /// `None` if `spec` is not the one of a whole definition.
     fn of(place: &'static str, spec: &'a Value) -> Option<Self> {
         let (names, versions) = (&spec["names"], spec["versions"].as_array()?);

@@ -1,4 +1,4 @@
-//! What one gate passes on to the next, whose caches are others: keys, but not what each of them waits for.
+//! The keys that one gate passes on to the next, whose caches are others: not what each of them waits for.
 
 use super::pending::{PendingExpectation, Sight};
 use super::state::{Expectations, KeyExpectations};

@@ -20,7 +20,7 @@ pub struct Restores {
     shared: Arc<RestoresInner>,
 }
 
-/// What is known of restores.
+/// The restores of a server so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RestoreState {
     /// When the last one was noticed. A list that began later shows the restored server.
@@ -58,7 +58,7 @@ impl Restores {
         self.shared.compares_leases.store(compare, Ordering::Relaxed);
     }
 
-    /// What is known now.
+    /// The present state.
     #[must_use]
     pub fn state(&self) -> RestoreState {
         *self.shared.state.borrow()

@@ -80,7 +80,10 @@ impl Informers {
             let cool = cool(Arc::downgrade(&shared), shared.stop.clone(), every);
             shared.tasks.spawn_on(cool, &shared.runtime);
         }
-        let confirms = outages::confirm_each(Arc::downgrade(&shared), shared.options.clone(), shared.stop.clone());
+        let weak = Arc::downgrade(&shared);
+        let feeds = move || Some(weak.upgrade()?.feeds());
+        let (client, options, stop) = (shared.client.clone(), shared.options.clone(), shared.stop.clone());
+        let confirms = outages::confirm_each(client, feeds, options, stop);
         shared.tasks.spawn_on(confirms, &shared.runtime);
         Self { shared, _stop: guard }
     }
@@ -168,10 +171,6 @@ impl Informers {
 impl InformersInner {
     fn running(&self) -> MutexGuard<'_, HashMap<WatchSpec, Arc<Feed>>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn client(&self) -> &Client {
-        &self.client
     }
 
     /// The feeds of the informers that run.

@@ -1,15 +1,15 @@
 //! After each outage, asks the server whether it is still what it was, before anybody acts on what caches show: etcd is
 //! restored while the API server is down (ADR 33).
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
+use kube::Client;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::client::restores::Restores;
 use crate::informer::feed::Feed;
-use crate::informer::informers::InformersInner;
 use crate::informer::listing;
 use crate::informer::status::InformerOptions;
 
@@ -19,8 +19,14 @@ const CONFIRM_LIMIT: Duration = Duration::from_secs(10);
 /// Between two attempts.
 const CONFIRM_PAUSE: Duration = Duration::from_millis(500);
 
-/// Confirms the server's history after each outage, until `stop`, or until the informers are gone.
-pub(super) async fn confirm_each(informers: Weak<InformersInner>, options: InformerOptions, stop: CancellationToken) {
+/// Confirms the server's history after each outage, until `stop`. `feeds` returns those of the informers that run, or nothing
+/// once there are no informers any more.
+pub(super) async fn confirm_each(
+    client: Client,
+    feeds: impl Fn() -> Option<Vec<Arc<Feed>>>,
+    options: InformerOptions,
+    stop: CancellationToken,
+) {
     let InformerOptions { reachability, restores, .. } = options;
     let mut outages = reachability.watch();
     let confirms = async {
@@ -29,8 +35,8 @@ pub(super) async fn confirm_each(informers: Weak<InformersInner>, options: Infor
             // The sender is in `reachability`: this cannot fail.
             let ended = outages.wait_for(|outage| outage.since.is_none() && is_unconfirmed(outage.number)).await;
             let Ok(number) = ended.map(|outage| outage.number) else { return };
-            let Some(informers) = informers.upgrade() else { return };
-            ask(&informers, &restores).await;
+            let Some(feeds) = feeds() else { return };
+            ask(&client, &restores, feeds).await;
             restores.confirm(number);
         }
     };
@@ -38,14 +44,13 @@ pub(super) async fn confirm_each(informers: Weak<InformersInner>, options: Infor
 }
 
 /// Asks about one cache whose versions compare, whichever can be answered.
-async fn ask(informers: &InformersInner, restores: &Restores) {
+async fn ask(client: &Client, restores: &Restores, mut feeds: Vec<Arc<Feed>>) {
     let deadline = Instant::now() + CONFIRM_LIMIT;
-    let mut feeds = informers.feeds();
     feeds.retain(|feed| feed.known_state().is_some());
     // The order of a map is chance.
     feeds.sort_by_cached_key(|feed| feed.spec().to_string());
     for feed in feeds.iter().cycle() {
-        match timeout_at(deadline, is_answered(informers, restores, feed)).await {
+        match timeout_at(deadline, is_answered(client, restores, feed)).await {
             Ok(true) | Err(_) => return,
             Ok(false) => sleep(CONFIRM_PAUSE).await,
         }
@@ -55,9 +60,9 @@ async fn ask(informers: &InformersInner, restores: &Restores) {
     }
 }
 
-async fn is_answered(informers: &InformersInner, restores: &Restores, feed: &Arc<Feed>) -> bool {
+async fn is_answered(client: &Client, restores: &Restores, feed: &Feed) -> bool {
     let (Some(known), Some(resource)) = (feed.known_state(), feed.store().resource()) else { return false };
-    match listing::newest(informers.client(), feed.spec(), &resource).await {
+    match listing::newest(client, feed.spec(), &resource).await {
         Ok(answered) => {
             feed.compare_history(restores, &known, &answered);
             true

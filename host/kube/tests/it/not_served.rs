@@ -1,5 +1,5 @@
-//! What the server says about a resource or a subresource that it does not serve is not said about an object: the host
-//! would take a primary for gone.
+//! Errors about a resource or a subresource that the server does not serve name no object: otherwise the host would take a
+//! primary for gone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use windlass_kube::{Discovery, Writer};
 use crate::live::reader;
 use crate::script::{Reply, Script, call, key, pod};
 
-/// What discovery answers about Deployments.
+/// The answer of discovery about Deployments.
 fn discovery(has_status: bool) -> Reply {
     let names = if has_status { vec!["deployments", "deployments/status"] } else { vec!["deployments"] };
     let listed =
@@ -50,7 +50,7 @@ impl Redefined {
     }
 }
 
-/// What kube-apiserver answers about the status of the custom resource `d`, be it without a status or missing itself.
+/// The answer of kube-apiserver about the status of the custom resource `d`, be it without a status or missing itself.
 fn no_object() -> Reply {
     Reply::Json(404, json!({"code": 404, "reason": "NotFound", "details": {"name": "d", "kind": "deployments"}}))
 }

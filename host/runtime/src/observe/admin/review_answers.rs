@@ -51,7 +51,7 @@ pub(super) struct ReviewAnswers<T> {
     /// For questions whose last answer was a yes: strangers do not hold them up.
     familiar: Arc<Semaphore>,
     strange: Arc<Semaphore>,
-    /// Whoever waits to ask looks again at each answer.
+    /// Notified of each answer: requests that wait to ask look again.
     answered: Notify,
 }
 
