@@ -1,7 +1,6 @@
 //! Whether caches know how fresh they are: on both servers, and when an old backup of etcd is restored under them.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
@@ -13,7 +12,7 @@ use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::watch::WatchSpec;
 use windlass_kube::{ConnectOptions, Discovery, InformerOptions, Informers, Subscription, client};
 use windlass_tests::busy;
-use windlass_tests::cluster::{self, Cluster};
+use windlass_tests::cluster::OwnCluster;
 use windlass_tests::objects::Objects;
 use windlass_tests::server::{Kind, Server};
 use windlass_tests::wait::{PATIENCE, until};
@@ -21,17 +20,6 @@ use windlass_tests::wait::{PATIENCE, until};
 /// How far the cache is ahead of the backup: more than the server writes when it starts. So many writers write so often.
 const WRITERS: usize = 8;
 const WRITES: usize = 100;
-
-async fn start(directory: &Path) -> anyhow::Result<Cluster> {
-    let directory = directory.to_str().context("a path in UTF-8")?.to_owned();
-    tokio::task::spawn_blocking(move || cluster::start(&["--dir", &directory])).await?
-}
-
-fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
-    let copied = Command::new("cp").arg("-a").args([from, to]).status()?;
-    ensure!(copied.success(), "cp: {copied}");
-    Ok(())
-}
 
 fn config_map(name: &str, value: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"value": value}})
@@ -118,27 +106,20 @@ async fn write_much(objects: &Objects) -> anyhow::Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_resumed_on_an_older_state_ends_in_a_list_of_it() -> anyhow::Result<()> {
     let _turn = busy::turn().await?;
-    let directory = tempfile::tempdir()?;
-    let (etcd, backup) = (directory.path().join("etcd"), directory.path().join("backup"));
-    let cluster = start(directory.path()).await?;
-    let (informers, objects) = connect(cluster.kubeconfig()).await?;
+    let mut cluster = OwnCluster::start(&[]).await?;
+    let (informers, objects) = connect(cluster.running()?.kubeconfig()).await?;
     objects.apply(&config_map("kept", "old")).await?;
     drop(informers);
-    cluster.kill()?;
-    copy(&etcd, &backup)?;
+    cluster.back_up().await?;
 
-    let cluster = start(directory.path()).await?;
-    let (informers, objects) = connect(cluster.kubeconfig()).await?;
+    let (informers, objects) = connect(cluster.running()?.kubeconfig()).await?;
     let spec = WatchSpec { namespace: Some("default".into()), ..WatchSpec::all(ObjectKind::new("v1", "ConfigMap")) };
     let subscription = informers.subscribe(spec);
     write_much(&objects).await?;
     objects.apply(&config_map("kept", "new")).await?;
     shows(&subscription, "kept", "new").await?;
-    cluster.kill()?;
-    std::fs::remove_dir_all(&etcd)?;
-    copy(&backup, &etcd)?;
+    cluster.restore().await?;
 
-    let _cluster = start(directory.path()).await?;
     let is_other = subscription.when(|status| status.epoch == 1);
     timeout(PATIENCE, is_other).await.with_context(|| format!("{:?}", subscription.status()))?;
     shows(&subscription, "kept", "old").await?;

@@ -1,11 +1,11 @@
 //! The real kube-apiserver of `tests/cluster`, one process for all tests of a run.
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, ensure};
 use tempfile::TempDir;
 
 use crate::paths;
@@ -26,7 +26,7 @@ pub fn shared() -> anyhow::Result<&'static Cluster> {
 impl Cluster {
     /// A kubeconfig with all rights.
     #[must_use]
-    pub fn kubeconfig(&self) -> &std::path::Path {
+    pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
@@ -61,9 +61,34 @@ impl OwnCluster {
 
     /// Kills it and starts it again, where it was, with what it had.
     pub async fn restart(&mut self) -> anyhow::Result<()> {
-        if let Some(running) = self.running.take() {
-            running.kill()?;
+        self.kill()?;
+        self.start_again().await
+    }
+
+    /// Kills it, keeps a copy of what etcd has, and starts it again.
+    pub async fn back_up(&mut self) -> anyhow::Result<()> {
+        self.kill()?;
+        let backup = self.backup();
+        if backup.exists() {
+            tokio::fs::remove_dir_all(&backup).await?;
         }
+        copy(&self.etcd(), &backup).await?;
+        self.start_again().await
+    }
+
+    /// Kills it, gives etcd back what it had at the last [`Self::back_up`], and starts it: everything since then has never been.
+    pub async fn restore(&mut self) -> anyhow::Result<()> {
+        self.kill()?;
+        tokio::fs::remove_dir_all(self.etcd()).await?;
+        copy(&self.backup(), &self.etcd()).await?;
+        self.start_again().await
+    }
+
+    fn kill(&mut self) -> anyhow::Result<()> {
+        self.running.take().map_or(Ok(()), Cluster::kill)
+    }
+
+    async fn start_again(&mut self) -> anyhow::Result<()> {
         let directory = self.directory.path().to_owned();
         let arguments = self.arguments.clone();
         let start = move || {
@@ -74,11 +99,18 @@ impl OwnCluster {
         Ok(())
     }
 
+    /// Where `tests/cluster` keeps etcd's data.
+    fn etcd(&self) -> PathBuf {
+        self.directory.path().join("etcd")
+    }
+
+    fn backup(&self) -> PathBuf {
+        self.directory.path().join("backup")
+    }
+
     /// Kills it and removes what it had.
     pub fn stop(mut self) -> anyhow::Result<()> {
-        if let Some(running) = self.running.take() {
-            running.kill()?;
-        }
+        self.kill()?;
         Ok(self.directory.close()?)
     }
 
@@ -86,6 +118,12 @@ impl OwnCluster {
     pub fn running(&self) -> anyhow::Result<&Cluster> {
         self.running.as_ref().context("a cluster that runs")
     }
+}
+
+async fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    let copied = tokio::process::Command::new("cp").arg("-a").args([from, to]).status().await?;
+    ensure!(copied.success(), "cp -a {} {}: {copied}", from.display(), to.display());
+    Ok(())
 }
 
 /// A cluster of its own, with more arguments of `tests/cluster`. Dropping it stops it.
