@@ -1,16 +1,22 @@
-//! Bad weather for minutes: every answer of the server may fail, replicas are killed, the server goes away and comes back,
-//! plugins are swapped, children are edited and deleted by hand, and users go on changing things. Then it ends, and soon all
-//! is as it should be.
+//! Bad weather for minutes: every answer of the server may fail, watches lag, replicas are killed, the server goes away and comes
+//! back, plugins are swapped for versions with other watches, some of which trap and are rolled back, children are edited and
+//! deleted by hand, and users go on changing things. In the middle of the full form etcd goes back to a backup. Then it ends, soon
+//! all is as it should be, and every primary is edited once more, which must be reconciled soon: no key is lost.
 //!
 //! Short by default. `WINDLASS_WEATHER=full` is a quarter of an hour of it, `WINDLASS_WEATHER=SECONDS` as full but shorter;
-//! `WINDLASS_SEED=N` is other weather, and `WINDLASS_WEATHER_LOGS=1` keeps the replicas' logs though all is well. The seed decides the fate of the n-th write and of the n-th read, and what users do; in
-//! which order that meets is up to the machine.
+//! `WINDLASS_SEED=N` is other weather, and `WINDLASS_WEATHER_LOGS=1` keeps the replicas' logs though all is well. The seed decides
+//! the fate of the n-th write and of the n-th read, and what users do; in which order that meets is up to the machine.
 
+mod alive;
 mod fleet;
 mod form;
+mod going_back;
+mod lag;
 mod lines;
+mod swaps;
 mod truth;
 mod users;
+mod versions;
 mod watched;
 
 use std::path::PathBuf;
@@ -22,16 +28,22 @@ use anyhow::{Context as _, ensure};
 use futures::StreamExt as _;
 use futures::TryStreamExt as _;
 use futures::stream;
+use serde_json::json;
+use tokio::sync::Mutex;
 use tokio::time::sleep_until;
 use windlass_proxy::{Fault, Loss, Match, Weather};
 use windlass_tests::cluster::OwnCluster;
+use windlass_tests::objects::{self, Objects};
+use windlass_tests::paths;
 use windlass_tests::proxied::Proxied;
 use windlass_tests::server::{Kind, Server};
 use windlass_tests::wait::{until, until_within};
 
 use self::fleet::Fleet;
 use self::form::{Blow, Form};
-use self::users::{Users, scale, webapp, webapp_name};
+use self::going_back::GoneBack;
+use self::lag::Lag;
+use self::users::{Known, Users, scale, webapp, webapp_name};
 use self::watched::{Watched, Watching, percentile};
 use crate::replicas::pod_set;
 
@@ -55,8 +67,14 @@ struct Scene {
     cluster: Option<OwnCluster>,
     way: Proxied,
     fleet: Fleet,
+    known: Arc<Mutex<Known>>,
     watched: Arc<Watched>,
     _watching: Watching,
+    lag: Lag,
+    /// None: etcd has not gone back.
+    gone_back: Option<GoneBack>,
+    /// The elder's memory when it had settled.
+    settled: Option<u64>,
 }
 
 fn seed() -> anyhow::Result<u64> {
@@ -71,18 +89,45 @@ async fn bad_weather(kind: Kind) -> anyhow::Result<()> {
         None => Server::start(kind).await?,
     };
     server.install_webapp().await?;
+    serve_another_version(server.objects()).await?;
     let way = Proxied::start(&server, seed).await?;
     let fleet = Fleet::start(way.kubeconfig(), server.objects().namespace(), &form).await?;
     let objects = server.objects();
     until("the kinds are served", || objects.list("PodSet", "")).await?;
     let (watched, watching) = Watched::start(objects)?;
-    let mut scene = Scene { form, seed, server, cluster, way, fleet, watched, _watching: watching };
+    let mut scene = Scene {
+        form,
+        seed,
+        server,
+        cluster,
+        way,
+        fleet,
+        known: Arc::default(),
+        watched,
+        _watching: watching,
+        lag: Lag::default(),
+        gone_back: None,
+        settled: None,
+    };
     let ended = scene.run().await;
     if std::env::var_os("WINDLASS_WEATHER_LOGS").is_some() {
         println!("{}", scene.saved(kind));
     }
     ended.with_context(|| scene.saved(kind))?;
     scene.fleet.stop().await
+}
+
+/// Has the WebApp API serve [`versions::OTHER_API_VERSION`], too, with the same schema.
+async fn serve_another_version(objects: &Objects) -> anyhow::Result<()> {
+    for mut definition in objects::documents(&paths::example("crd.yaml"))? {
+        let versions = definition["spec"]["versions"].as_array_mut().context("versions")?;
+        let mut other = versions.first().context("a version")?.clone();
+        other["name"] = json!(versions::OTHER_API_VERSION);
+        other["storage"] = json!(false);
+        versions.push(other);
+        objects.apply(&definition).await?;
+    }
+    Ok(())
 }
 
 impl Scene {
@@ -92,11 +137,14 @@ impl Scene {
         if self.form.measures {
             self.compare_throughput().await?;
         }
-        let remembered = self.rage().await?;
+        self.rage().await?;
         let took = self.converges("after the weather", self.form.patience).await?;
         println!("figures: {kind:?}: converged {:.1} s after the weather", took.as_secs_f64());
+        self.swap_in_calm().await?;
+        let took = alive::each_follows(self.server.objects(), &self.watched, self.form.follows).await?;
+        println!("figures: {kind:?}: from an edit of each primary to its reconcile: {}", spread(&took));
         self.fleet.is_healthy().await?;
-        self.judge_memory(remembered)?;
+        self.judge_memory()?;
         self.judge_lines()
     }
 
@@ -125,6 +173,7 @@ impl Scene {
         let sets = (0..self.form.sets).map(|number| pod_set(&users::set_name(number), 2));
         let all = apps.chain(sets).map(|object| async move { objects.apply(&object).await.map(|_| ()) });
         stream::iter(all).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+        self.known.lock().await.look(objects).await?;
         self.converges("as made", PATIENCE).await?;
         println!("figures: {:?}: all made in {:.1?}", self.server.kind, began.elapsed());
         Ok(())
@@ -132,9 +181,9 @@ impl Scene {
 
     async fn converges(&self, when: &str, patience: Duration) -> anyhow::Result<Duration> {
         let began = Instant::now();
-        let Form { webapps, sets, .. } = self.form;
+        let known = self.known.lock().await;
         let what = format!("everything is as it should be {when}");
-        until_within(patience, &what, || truth::holds(self.server.objects(), webapps, sets)).await?;
+        until_within(patience, &what, || truth::holds(self.server.objects(), &known)).await?;
         Ok(began.elapsed())
     }
 
@@ -146,7 +195,7 @@ impl Scene {
         let began = Instant::now();
         let all = (0..self.form.webapps)
             .map(|number| async move { scale(objects, &self.watched, "WebApp", &webapp_name(number), replicas).await });
-        stream::iter(all).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+        stream::iter(all).buffer_unordered(AT_ONCE).try_collect::<Vec<_>>().await?;
         let enough = self.form.webapps * 4 / 5;
         until_within(PATIENCE, "four in five changes are reconciled", || async {
             let reconciled = self.watched.reconciled();
@@ -159,46 +208,63 @@ impl Scene {
         Ok(rate)
     }
 
-    /// The weather, from its beginning to its end. Returns the elder's memory when it had settled.
-    async fn rage(&mut self) -> anyhow::Result<Option<u64>> {
+    /// The weather, from its beginning to its end.
+    async fn rage(&mut self) -> anyhow::Result<()> {
         let form = self.form.clone();
         self.watched.take();
         let end = Arc::<AtomicBool>::default();
-        let objects = self.server.objects().clone();
-        let users = Users::new(objects, Arc::clone(&self.watched), self.seed, form.webapps, form.sets);
+        let (objects, known) = (self.server.objects().clone(), Arc::clone(&self.known));
+        let users = Users::new(objects, Arc::clone(&self.watched), known, self.seed).await;
         let began = tokio::time::Instant::now();
         let spell = self.way.begin(&Weather::new(form.rate).slow(form.slow.clone()));
         let using = tokio::spawn(users.run(form.pace, Arc::clone(&end)));
-        let mut remembered = None;
         for (at, blow) in form.blows() {
             sleep_until(began + at).await;
-            match blow {
-                Blow::Kill => self.fleet.kill().await?,
-                Blow::Swap => self.fleet.swap()?,
-                Blow::Outage => self.outage().await?,
-                Blow::Look => remembered = Some(self.fleet.memory()?),
-            }
+            self.strike(blow).await.with_context(|| format!("{blow:?} after {at:?}"))?;
         }
         sleep_until(began + form.lasts).await;
         end.store(true, Ordering::Relaxed);
         let deeds = using.await?;
-        let (kind, seconds) = (self.server.kind, began.elapsed().as_secs());
+        let (kind, seconds, swaps) = (self.server.kind, began.elapsed().as_secs(), self.fleet.swaps());
         println!(
-            "figures: {kind:?}: seed {}: {seconds} s of {spell}; {} kills, {} outages, {} swaps; {deeds:?}",
+            "figures: {kind:?}: seed {}: {seconds} s of {spell}, {} events late; {} kills, {} outages, {swaps:?}; {deeds:?}",
             self.seed,
+            self.lag.late_events(),
             self.fleet.kills(),
             form.outages,
-            self.fleet.swaps()
         );
+        if let Some(gone_back) = &self.gone_back {
+            println!(
+                "figures: {kind:?}: etcd went back by {:?}: {}",
+                form.goes_back.unwrap_or_default(),
+                gone_back.aftermath(&self.way)
+            );
+        }
         let (took, late) = self.watched.take();
-        let [p50, p99, most] = [50, 99, 100].map(|percent| percentile(&took, percent));
         println!(
-            "figures: {kind:?}: from a change to its reconcile in the weather: p50 {p50:.1?}, p99 {p99:.1?}, at most {most:.1?}, \
-             of {}; {late} not yet at its end",
-            took.len()
+            "figures: {kind:?}: from a change to its reconcile in the weather: {}; {late} not yet at its end",
+            spread(&took)
         );
         drop(spell);
-        Ok(remembered)
+        Ok(())
+    }
+
+    async fn strike(&mut self, blow: Blow) -> anyhow::Result<()> {
+        match blow {
+            Blow::Kill => self.fleet.kill().await,
+            Blow::Swap => self.swap_in_weather().await,
+            Blow::Outage => self.outage().await,
+            Blow::BackUp => self.back_up().await,
+            Blow::Restore => self.restore().await,
+            Blow::CatchUp => {
+                self.lag.end();
+                Ok(())
+            }
+            Blow::Look => {
+                self.settled = Some(self.fleet.memory()?);
+                Ok(())
+            }
+        }
     }
 
     /// The server is killed and started again; it remembers no history.
@@ -213,10 +279,30 @@ impl Scene {
         Ok(())
     }
 
-    fn judge_memory(&self, remembered: Option<u64>) -> anyhow::Result<()> {
-        let now = self.fleet.memory()?;
-        println!("figures: {:?}: the elder has {now} KiB; {remembered:?} when it had settled", self.server.kind);
-        let Some(before) = remembered else { return Ok(()) };
+    /// The embedded server has no etcd.
+    async fn back_up(&mut self) -> anyhow::Result<()> {
+        match &mut self.cluster {
+            Some(cluster) => cluster.back_up().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Etcd goes back to the backup. Users pause, and then look what there is.
+    async fn restore(&mut self) -> anyhow::Result<()> {
+        let Some(cluster) = &mut self.cluster else { return Ok(()) };
+        let mut known = self.known.lock().await;
+        let before = known.clone();
+        cluster.restore().await?;
+        self.watched.forget_all();
+        known.look(self.server.objects()).await?;
+        self.gone_back = Some(GoneBack::new(&before, &known, &self.way));
+        Ok(())
+    }
+
+    fn judge_memory(&self) -> anyhow::Result<()> {
+        let (now, settled) = (self.fleet.memory()?, self.settled);
+        println!("figures: {:?}: the elder has {now} KiB; {settled:?} when it had settled", self.server.kind);
+        let Some(before) = settled else { return Ok(()) };
         ensure!(now * 10 <= before * 11, "its memory grew by more than a tenth: from {before} to {now} KiB");
         Ok(())
     }
@@ -244,6 +330,12 @@ impl Scene {
         };
         format!("seed {}, {kind:?} server, {:?}; the replicas' logs are in {:?}", self.seed, self.form, save())
     }
+}
+
+/// How long changes took, the shortest first.
+fn spread(took: &[Duration]) -> String {
+    let [p50, p99, most] = [50, 99, 100].map(|percent| percentile(took, percent));
+    format!("p50 {p50:.1?}, p99 {p99:.1?}, at most {most:.1?}, of {}", took.len())
 }
 
 #[tokio::test(flavor = "multi_thread")]

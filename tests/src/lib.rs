@@ -4,6 +4,7 @@
 //! Nothing here is part of the product. Everything runs on loopback.
 
 pub mod admin;
+pub mod altered;
 pub mod busy;
 pub mod chameleon;
 pub mod children;

@@ -1,18 +1,32 @@
 //! Two replicas of the host: one that stays, the elder, and one that is killed again and again and always replaced.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
+use tokio::process::Command;
 use windlass_tests::host::Host;
-use windlass_tests::{admin, delivery, paths};
+use windlass_tests::wait::{PATIENCE, until, until_within};
+use windlass_tests::{admin, paths};
 
 use super::form::Form;
+use super::versions::{self, PLUGINS, Version};
 
-pub(crate) const PLUGINS: [&str; 2] = ["webapp", "replicaset"];
 const KILL: i32 = 9;
+
+/// Keys in trouble: each is 0 on every replica soon after the weather.
+const KEYS_IN_TROUBLE: [&str; 3] =
+    ["windlass_keys_given_up", "windlass_keys_in_slow_lane", "windlass_workqueue_parked"];
+
+/// Held keys that nothing would have run again. It is always 0.
+const LOST_KEYS: &str = "windlass_keys_lost_total";
+
+/// How long a version is waited for to take over: it is compiled, and calls that run end first.
+const TAKE_OVER_WAIT: Duration = Duration::from_secs(15);
 
 /// The log of a process that has ended, or of one that runs.
 pub(crate) struct Log {
@@ -28,23 +42,40 @@ pub(crate) struct Fleet {
     elder: Host,
     mortal: Host,
     started: usize,
-    swaps: u8,
+    /// The versions that are still to come.
+    versions: VecDeque<(&'static str, Version)>,
+    swaps: Swaps,
     ended: Vec<Log>,
+}
+
+/// How many swaps there were.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Swaps {
+    pub(crate) all: usize,
+    /// To a version whose calls trap.
+    pub(crate) bad: usize,
+    /// That took over while keys of the plugin were held.
+    pub(crate) while_held: usize,
+    /// The keys that were held at all of those.
+    pub(crate) keys_held: usize,
 }
 
 impl Fleet {
     pub(crate) async fn start(kubeconfig: &Path, namespace: &str, form: &Form) -> anyhow::Result<Self> {
         let plugins = tempfile::tempdir()?;
         for plugin in PLUGINS {
-            write_version(plugin, 0, plugins.path())?;
+            versions::write(plugin, Version::default(), plugins.path())?;
         }
+        let versions = form.versions();
+        compile(&versions, kubeconfig).await?;
         let arguments = arguments(kubeconfig, namespace, plugins.path(), form);
         // First it runs everything, so that what it needs for each plugin is in its memory when that is looked at.
         let elder = Host::start_as("elder", &arguments)?;
         elder.says_times("lease won", PLUGINS.len()).await?;
         let mortal = Host::start_as("mortal-1", &arguments)?;
         admin::address(&mortal).await?;
-        Ok(Self { arguments, plugins, elder, mortal, started: 1, swaps: 0, ended: Vec::new() })
+        let (versions, swaps) = (versions.into(), Swaps::default());
+        Ok(Self { arguments, plugins, elder, mortal, started: 1, versions, swaps, ended: Vec::new() })
     }
 
     /// Kills the one that is not the elder, and starts another at once.
@@ -59,11 +90,62 @@ impl Fleet {
         Ok(())
     }
 
-    /// Another version of one plugin takes the place of the one that runs.
-    pub(crate) fn swap(&mut self) -> anyhow::Result<()> {
-        let plugin = PLUGINS[usize::from(self.swaps) % PLUGINS.len()];
-        self.swaps += 1;
-        write_version(plugin, self.swaps.div_ceil(2) % 2, self.plugins.path())
+    /// The plugin that is swapped next.
+    pub(crate) fn swapped_next(&self) -> anyhow::Result<&'static str> {
+        Ok(self.versions.front().context("a version for each swap")?.0)
+    }
+
+    /// Puts the next version in place, while so many keys of its plugin are `held`, and waits until it has taken over. Returns `held`,
+    /// or 0 if it has not taken over in time, because the plugin runs nowhere.
+    pub(crate) async fn swap(&mut self, held: usize) -> anyhow::Result<usize> {
+        let (plugin, version) = self.versions.pop_front().context("a version for each swap")?;
+        let before = self.taken_over();
+        versions::write(plugin, version, self.plugins.path())?;
+        let taken_over = until_within(TAKE_OVER_WAIT, "it has taken over", || async {
+            if self.taken_over() > before { Ok(()) } else { Err(before) }
+        });
+        let held = if taken_over.await.is_ok() { held } else { 0 };
+        self.swaps.all += 1;
+        self.swaps.bad += usize::from(version.traps);
+        self.swaps.while_held += usize::from(held > 0);
+        self.swaps.keys_held += held;
+        Ok(held)
+    }
+
+    /// How often generations have taken over on the replicas that run.
+    fn taken_over(&self) -> usize {
+        let of = |host: &Host| host.log().matches("a new generation has taken over").count();
+        of(&self.elder) + of(&self.mortal)
+    }
+
+    /// Whether a replica runs the controllers of all plugins that are there, and no outcome of a write is unknown: what takes over
+    /// waits for that, and keys would be free by then.
+    pub(crate) async fn is_at_work(&self) -> anyhow::Result<()> {
+        let mut running = BTreeSet::new();
+        for host in [&self.elder, &self.mortal] {
+            for plugin in plugins_of(admin::address(host).await?).await?["plugins"].as_array().context("a list")? {
+                let controllers = plugin["controllers"].as_array().context("controllers")?;
+                if controllers.iter().all(|controller| controller["state"] == "running") {
+                    running.insert(plugin["name"].as_str().context("a name")?.to_owned());
+                }
+            }
+        }
+        ensure!(PLUGINS.iter().all(|plugin| running.contains(*plugin)), "only {running:?} run");
+        self.is_zero("windlass_workqueue_settling").await
+    }
+
+    /// How many keys of `plugin` are held on both replicas.
+    pub(crate) async fn held(&self, plugin: &str) -> anyhow::Result<usize> {
+        let mut held = 0;
+        for host in [&self.elder, &self.mortal] {
+            for (series, value) in gauge(host, "windlass_workqueue_parked").await? {
+                if series.contains(&format!("plugin=\"{plugin}\"")) {
+                    // It is written as a fraction.
+                    held += value.trim_end_matches(".0").parse::<usize>().with_context(|| value.clone())?;
+                }
+            }
+        }
+        Ok(held)
     }
 
     /// How much memory the elder has, in KiB.
@@ -74,20 +156,33 @@ impl Fleet {
         Ok(line.context("the elder has no memory: it has ended")?.trim().trim_end_matches(" kB").parse()?)
     }
 
-    /// No key is given up or in the slow lane, and no version was rolled back or not taken, as both replicas tell.
+    /// Waits until no key is given up, in the slow lane or held. Then none was lost, and no version was rolled back or not taken, as
+    /// both replicas report.
     pub(crate) async fn is_healthy(&self) -> anyhow::Result<()> {
+        for name in KEYS_IN_TROUBLE {
+            until(&format!("{name} is 0 on both replicas"), || self.is_zero(name)).await?;
+        }
+        self.is_zero(LOST_KEYS).await?;
         for host in [&self.elder, &self.mortal] {
-            let address = admin::address(host).await?;
-            let metrics = admin::get(address, "/metrics").await?.1;
-            for name in ["windlass_keys_given_up", "windlass_keys_in_slow_lane"] {
-                let lines = metrics.lines().filter(|line| line.starts_with(name));
-                let bad: Vec<_> = lines.filter(|line| !line.ends_with(" 0")).collect();
-                ensure!(bad.is_empty(), "{bad:?}: {}", plugins_of(address).await?);
-            }
-            for plugin in plugins_of(address).await?["plugins"].as_array().context("a list")? {
+            for plugin in plugins_of(admin::address(host).await?).await?["plugins"].as_array().context("a list")? {
                 ensure!(plugin["rejected"].is_null() && plugin["notTaken"].is_null(), "{plugin}");
             }
         }
+        Ok(())
+    }
+
+    /// Whether a metric is 0 on both replicas. One that runs no plugin may not report it, but one of the two must.
+    async fn is_zero(&self, name: &str) -> anyhow::Result<()> {
+        let mut reported = 0;
+        for host in [&self.elder, &self.mortal] {
+            let all = gauge(host, name).await?;
+            reported += all.len();
+            let bad: Vec<_> = all.iter().filter(|(_, value)| value.parse() != Ok(0.0)).collect();
+            if !bad.is_empty() {
+                anyhow::bail!("{bad:?}: {}", plugins_of(admin::address(host).await?).await?);
+            }
+        }
+        ensure!(reported > 0, "no replica reports {name}");
         Ok(())
     }
 
@@ -95,7 +190,7 @@ impl Fleet {
         self.started - 1
     }
 
-    pub(crate) fn swaps(&self) -> u8 {
+    pub(crate) fn swaps(&self) -> Swaps {
         self.swaps
     }
 
@@ -144,17 +239,30 @@ fn arguments(kubeconfig: &Path, namespace: &str, plugins: &Path, form: &Form) ->
     ]
 }
 
-/// Writes a version of a plugin: the same code, with a custom section that makes it another file. Atomically, so that nobody
-/// sees half of it.
-fn write_version(plugin: &str, version: u8, plugins: &Path) -> anyhow::Result<()> {
-    const NAME: &[u8; 7] = b"version";
-    let file = format!("{plugin}.wasm");
-    let mut bytes = std::fs::read(paths::plugins()?.join(&file))?;
-    if version > 0 {
-        // A section's kind, its size, and the length of its name.
-        bytes.extend([0, 9, 7]);
-        bytes.extend(NAME);
-        bytes.push(version);
+/// The series of a metric that `host` reports, and their values.
+async fn gauge(host: &Host, name: &str) -> anyhow::Result<Vec<(String, String)>> {
+    let metrics = admin::get(admin::address(host).await?, "/metrics").await?.1;
+    let series =
+        metrics.lines().filter(|line| line.starts_with(&format!("{name}{{")) || line.starts_with(&format!("{name} ")));
+    Ok(series
+        .filter_map(|line| line.rsplit_once(' '))
+        .map(|(series, value)| (series.to_owned(), value.to_owned()))
+        .collect())
+}
+
+/// Compiles versions ahead, where hosts look for what is compiled. Else watches would no longer lag when a swap comes about.
+async fn compile(versions: &[(&'static str, Version)], kubeconfig: &Path) -> anyhow::Result<()> {
+    let directory = tempfile::tempdir()?;
+    for (plugin, version) in versions {
+        versions::write(plugin, *version, directory.path())?;
+        let mut inspect = Command::new(paths::windlass()?);
+        inspect.env("WINDLASS_CACHE_DIR", paths::cache()?).arg("inspect").arg("--kubeconfig").arg(kubeconfig);
+        let inspected = inspect.arg(directory.path().join(format!("{plugin}.wasm"))).output();
+        let inspected =
+            tokio::time::timeout(PATIENCE, inspected).await.context("windlass inspect takes too long")??;
+        // 1: it has no policy, and so lacks rights.
+        let is_loaded = matches!(inspected.status.code(), Some(0 | 1));
+        ensure!(is_loaded, "{plugin}, {version:?}: {}", String::from_utf8_lossy(&inspected.stderr));
     }
-    delivery::replace(&plugins.join(file), |next| Ok(std::fs::write(next, bytes)?))
+    Ok(())
 }

@@ -3,6 +3,8 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use super::versions::{PLUGINS, Version};
+
 /// The size of a story.
 #[derive(Clone, Debug)]
 pub(crate) struct Form {
@@ -18,31 +20,48 @@ pub(crate) struct Form {
     pub(crate) pace: Duration,
     pub(crate) kill_every: Duration,
     pub(crate) swap_every: Duration,
+    /// How late each event of a watch is while watches lag.
+    pub(crate) lag: RangeInclusive<Duration>,
+    /// How long watches lag: from a little before each swap, so that keys are held when it comes.
+    pub(crate) lags_for: Duration,
     pub(crate) outages: u32,
+    /// How old the state is to which etcd goes back in the middle of the weather. None: it does not go back.
+    pub(crate) goes_back: Option<Duration>,
     /// Whether throughput is measured. Of few objects it says nothing.
     pub(crate) measures: bool,
     /// When the memory is looked at that the end's is compared with. None: it is not compared.
     pub(crate) settled: Option<Duration>,
     /// How soon after the weather all must be as it should be.
     pub(crate) patience: Duration,
+    /// How soon after that an edit of a primary must be reconciled.
+    pub(crate) follows: Duration,
     pub(crate) lease: Duration,
     pub(crate) renew: Duration,
     pub(crate) retry: Duration,
     pub(crate) stability: Duration,
 }
 
-/// A blow of the weather, beside the faults that come by rate.
+/// A blow of the weather, beside the faults that come by rate. Of those that come at once the first comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Blow {
+    /// Watches lag no longer.
+    CatchUp,
     /// A replica is killed.
     Kill,
-    /// A plugin's file is replaced.
+    /// Watches begin to lag, and a plugin's file is replaced by a version with other watches.
     Swap,
     /// The server is killed and started again.
     Outage,
+    /// The same, and what etcd has is kept.
+    BackUp,
+    /// The server is killed and started again with what etcd had then.
+    Restore,
     /// The elder's memory is looked at.
     Look,
 }
+
+/// Of so many swaps of a plugin the last is to a bad version.
+const SWAPS_TO_A_BAD_VERSION: usize = 3;
 
 impl Form {
     /// As `WINDLASS_WEATHER` says: `full`, or as full as so many seconds of weather can be; short without.
@@ -65,10 +84,14 @@ impl Form {
             pace: Duration::from_millis(100),
             kill_every: 30 * second,
             swap_every: 50 * second,
+            lag: Duration::ZERO..=6 * second,
+            lags_for: 12 * second,
             outages: 2,
+            goes_back: Some(40 * second),
             measures: true,
             settled: Some(Duration::from_mins(1)),
             patience: Duration::from_mins(1),
+            follows: 5 * second,
             lease: 15 * second,
             renew: 10 * second,
             retry: 2 * second,
@@ -87,11 +110,14 @@ impl Form {
             slow: 100 * milliseconds..=500 * milliseconds,
             pace: 100 * milliseconds,
             kill_every: 8 * second,
-            swap_every: 7 * second,
+            swap_every: 10 * second,
+            lags_for: 6 * second,
             outages: 1,
+            goes_back: None,
             measures: false,
             settled: None,
             patience: Duration::from_mins(2),
+            follows: Duration::from_mins(2),
             lease: 6 * second,
             renew: 4 * second,
             retry: second,
@@ -102,19 +128,42 @@ impl Form {
 
     /// The blows, and how long after the beginning each comes.
     pub(crate) fn blows(&self) -> Vec<(Duration, Blow)> {
-        let every = |period: Duration, blow: Blow| {
-            (1..).map(move |number| (period * number, blow)).take_while(|(at, _)| *at < self.lasts)
-        };
+        let every = |period: Duration| (1..).map(move |number| period * number).take_while(|at| *at < self.lasts);
         let outages = (1..=self.outages).map(|number| (self.lasts * number / (self.outages + 1), Blow::Outage));
         let look = self.settled.map(|at| (at.min(self.lasts), Blow::Look));
-        let mut blows: Vec<_> = every(self.kill_every, Blow::Kill)
-            .chain(every(self.swap_every, Blow::Swap))
+        let swaps = every(self.swap_every).flat_map(|at| [(at, Blow::Swap), (at + self.lags_for, Blow::CatchUp)]);
+        let mut blows: Vec<_> = every(self.kill_every)
+            .map(|at| (at, Blow::Kill))
+            .chain(swaps)
             .chain(outages)
+            .chain(self.going_back())
             .chain(look)
             .collect();
         blows.sort_unstable();
         blows
     }
+
+    /// The plugin and the version of each swap, in order: of those in the weather, and of one of each plugin after it.
+    pub(crate) fn versions(&self) -> Vec<(&'static str, Version)> {
+        let all = self.blows().iter().filter(|(_, blow)| *blow == Blow::Swap).count() + PLUGINS.len();
+        (0..all).map(|index| swapped_in(index, all)).collect()
+    }
+
+    /// The backup and the restore. None: the weather is too short for them.
+    fn going_back(&self) -> Vec<(Duration, Blow)> {
+        let middle = self.lasts / 2;
+        let backed_up = self.goes_back.and_then(|age| middle.checked_sub(age));
+        backed_up.map_or_else(Vec::new, |at| vec![(at, Blow::BackUp), (middle, Blow::Restore)])
+    }
+}
+
+/// The plugin of the swap with this `index`, of `all` that there are, and the version that comes. The plugins take turns, and the last
+/// version of each is good.
+fn swapped_in(index: usize, all: usize) -> (&'static str, Version) {
+    let number = index / PLUGINS.len() + 1;
+    let is_last = index + PLUGINS.len() >= all;
+    let traps = number.is_multiple_of(SWAPS_TO_A_BAD_VERSION) && !is_last;
+    (PLUGINS[index % PLUGINS.len()], Version { number, traps })
 }
 
 #[test]
@@ -122,15 +171,28 @@ fn blows_come_in_order_and_within_the_weather() {
     let seconds = Duration::from_secs;
     let blows = Form::full(seconds(120)).blows();
     let expected = [
+        (20, Blow::BackUp),
         (30, Blow::Kill),
         (40, Blow::Outage),
         (50, Blow::Swap),
         (60, Blow::Kill),
+        (60, Blow::Restore),
         (60, Blow::Look),
+        (62, Blow::CatchUp),
         (80, Blow::Outage),
         (90, Blow::Kill),
         (100, Blow::Swap),
+        (112, Blow::CatchUp),
     ];
     assert_eq!(blows, expected.map(|(at, blow)| (seconds(at), blow)));
-    assert!(!Form::short().blows().iter().any(|(_, blow)| *blow == Blow::Look));
+    let short = Form::short().blows();
+    assert!(!short.iter().any(|(_, blow)| matches!(blow, Blow::Look | Blow::BackUp | Blow::Restore)));
+}
+
+#[test]
+fn some_versions_are_bad_and_never_the_last_of_a_plugin() {
+    let bad = |all: usize| (0..all).filter(|index| swapped_in(*index, all).1.traps).collect::<Vec<_>>();
+    assert_eq!(bad(17), [4, 5, 10, 11]);
+    assert_eq!(bad(7), [4]);
+    assert_eq!(bad(6), [0; 0]);
 }

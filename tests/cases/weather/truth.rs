@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use windlass_tests::children::uid;
 use windlass_tests::objects::Objects;
 
+use super::users::Known;
+
 /// Children by the UID of the owner that controls them.
 type Children = BTreeMap<String, Vec<Value>>;
 
@@ -22,7 +24,7 @@ struct World {
 }
 
 /// The first thing that is not as it should be, as an error.
-pub(crate) async fn holds(objects: &Objects, webapps: usize, sets: usize) -> anyhow::Result<()> {
+pub(crate) async fn holds(objects: &Objects, known: &Known) -> anyhow::Result<()> {
     let world = World {
         apps: objects.list("WebApp", "").await?,
         sets: objects.list("PodSet", "").await?,
@@ -31,12 +33,26 @@ pub(crate) async fn holds(objects: &Objects, webapps: usize, sets: usize) -> any
         replica_sets: objects.list("ReplicaSet", "").await?,
         pods: objects.list("Pod", "").await?,
     };
-    ensure!(world.apps.len() == webapps, "{} WebApps", world.apps.len());
-    ensure!(world.sets.len() == sets, "{} PodSets", world.sets.len());
+    world.is_known(known)?;
     world.is_right()
 }
 
 impl World {
+    /// There are the primaries that users know of, and no others.
+    fn is_known(&self, known: &Known) -> anyhow::Result<()> {
+        let mut there = BTreeSet::new();
+        for (kind, objects) in [("WebApp", &self.apps), ("PodSet", &self.sets)] {
+            for object in objects {
+                there.insert((kind, object["metadata"]["name"].as_str().context("a name")?.to_owned()));
+            }
+        }
+        let lost: Vec<_> = known.there.difference(&there).collect();
+        ensure!(lost.is_empty(), "primaries that nobody deleted are gone: {lost:?}");
+        let mut strange = there.difference(&known.there).filter(|primary| !known.doubtful.contains(primary));
+        ensure!(strange.next().is_none(), "primaries that nobody made, of {there:?}");
+        Ok(())
+    }
+
     fn is_right(&self) -> anyhow::Result<()> {
         let (deployments, services) = (children(&self.deployments)?, children(&self.services)?);
         for app in &self.apps {
@@ -150,6 +166,21 @@ mod tests {
         let mut world = right();
         spoil(&mut world);
         world.is_right().expect_err("it is not right").to_string()
+    }
+
+    #[test]
+    fn the_primaries_must_be_those_that_users_know() {
+        let primary = |kind: &'static str, name: &str| (kind, name.to_owned());
+        let known = |there: &[&str], doubtful: &[&str]| Known {
+            there: there.iter().map(|name| primary("WebApp", name)).chain([primary("PodSet", "set")]).collect(),
+            doubtful: doubtful.iter().map(|name| primary("WebApp", name)).collect(),
+        };
+        let said = |known: &Known| right().is_known(known).map_err(|error| error.to_string());
+        assert_eq!(said(&known(&["app"], &[])), Ok(()));
+        assert_eq!(said(&known(&[], &["app"])), Ok(()), "it may have been made");
+        assert_eq!(said(&known(&["app"], &["other"])), Ok(()), "it may have been deleted");
+        assert!(said(&known(&["app", "other"], &[])).is_err_and(|error| error.contains("gone")));
+        assert!(said(&known(&[], &[])).is_err_and(|error| error.contains("nobody made")));
     }
 
     #[test]

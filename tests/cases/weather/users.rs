@@ -1,22 +1,60 @@
-//! Users who change primaries, and people who meddle with children by hand, for as long as the weather lasts.
+//! Users who make, change and delete primaries, and people who meddle with children by hand, for as long as the weather lasts.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 use windlass_tests::objects::Objects;
 
 use super::watched::Watched;
+use crate::replicas::pod_set;
 
 pub(crate) const MOST_REPLICAS: u64 = 3;
+
+/// The kinds of primaries.
+pub(crate) const KINDS: [&str; 2] = ["WebApp", "PodSet"];
+
+/// A primary: its kind and its name.
+pub(crate) type Primary = (&'static str, String);
+
+/// The primaries that exist, as far as users know. It is locked while a user does something.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known {
+    pub(crate) there: BTreeSet<Primary>,
+    /// Primaries that may exist: a user tried to create or to delete them, and got an error.
+    pub(crate) doubtful: BTreeSet<Primary>,
+}
+
+impl Known {
+    /// Reads what exists.
+    pub(crate) async fn look(&mut self, objects: &Objects) -> anyhow::Result<()> {
+        let mut there = BTreeSet::new();
+        for kind in KINDS {
+            for object in objects.list(kind, "").await? {
+                there.insert((kind, object["metadata"]["name"].as_str().context("a name")?.to_owned()));
+            }
+        }
+        *self = Self { there, doubtful: BTreeSet::new() };
+        Ok(())
+    }
+
+    pub(crate) fn of_kind(&self, kind: &str) -> Vec<Primary> {
+        self.there.iter().filter(|(of, _)| *of == kind).cloned().collect()
+    }
+}
 
 /// How often what was done.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Deeds {
+    /// Primaries made and deleted.
+    pub(crate) made: u64,
+    pub(crate) deleted: u64,
     /// Changes of primaries.
     pub(crate) changes: u64,
     /// Edits and deletions of children.
@@ -29,9 +67,12 @@ pub(crate) struct Deeds {
 pub(crate) struct Users {
     objects: Objects,
     watched: Arc<Watched>,
+    known: Arc<Mutex<Known>>,
     random: SmallRng,
-    webapps: usize,
-    sets: usize,
+    /// The number of primaries at the beginning. There are about as many at any time.
+    usual: usize,
+    /// How many primaries were ever made. No name is used twice.
+    ever_made: usize,
 }
 
 pub(crate) fn webapp(number: usize, replicas: u64) -> Value {
@@ -50,8 +91,10 @@ pub(crate) fn set_name(number: usize) -> String {
 }
 
 impl Users {
-    pub(crate) fn new(objects: Objects, watched: Arc<Watched>, seed: u64, webapps: usize, sets: usize) -> Self {
-        Self { objects, watched, random: SmallRng::seed_from_u64(seed), webapps, sets }
+    /// Users of the `known` primaries.
+    pub(crate) async fn new(objects: Objects, watched: Arc<Watched>, known: Arc<Mutex<Known>>, seed: u64) -> Self {
+        let usual = known.lock().await.there.len();
+        Self { objects, watched, known, random: SmallRng::seed_from_u64(seed), usual, ever_made: usual }
     }
 
     /// Does one thing after the other until `end`.
@@ -59,12 +102,16 @@ impl Users {
         let mut pace = tokio::time::interval(pace);
         pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut deeds = Deeds::default();
+        let known = Arc::clone(&self.known);
         while !end.load(Ordering::Relaxed) {
             pace.tick().await;
+            let mut known = known.lock().await;
             let kind_of_deed = self.random.random_range(0..100);
             let (count, done) = match kind_of_deed {
-                0..60 => (&mut deeds.changes, self.change().await),
-                _ => (&mut deeds.by_hand, self.meddle().await),
+                0..56 => (&mut deeds.changes, self.change(&known).await),
+                56..64 if known.there.len() > self.usual => (&mut deeds.deleted, self.delete(&mut known).await),
+                56..64 => (&mut deeds.made, self.make(&mut known).await),
+                _ => (&mut deeds.by_hand, self.meddle(&known).await),
             };
             match done {
                 Ok(()) => *count += 1,
@@ -74,18 +121,52 @@ impl Users {
         deeds
     }
 
-    async fn change(&mut self) -> anyhow::Result<()> {
-        let (kind, name) = if self.random.random_bool(0.7) {
-            ("WebApp", webapp_name(self.random.random_range(0..self.webapps)))
-        } else {
-            ("PodSet", set_name(self.random.random_range(0..self.sets)))
-        };
-        let replicas = self.random.random_range(1..=MOST_REPLICAS);
-        scale(&self.objects, &self.watched, kind, &name, replicas).await
+    /// Any primary: seven in ten times a `WebApp`.
+    fn any(&mut self, known: &Known) -> anyhow::Result<Primary> {
+        let kind = KINDS[usize::from(!self.random.random_bool(0.7))];
+        self.any_of(kind, known)
     }
 
-    async fn meddle(&mut self) -> anyhow::Result<()> {
-        let name = webapp_name(self.random.random_range(0..self.webapps));
+    fn any_of(&mut self, kind: &str, known: &Known) -> anyhow::Result<Primary> {
+        let of_kind = known.of_kind(kind);
+        ensure!(!of_kind.is_empty(), "there is no {kind}");
+        Ok(of_kind[self.random.random_range(0..of_kind.len())].clone())
+    }
+
+    async fn change(&mut self, known: &Known) -> anyhow::Result<()> {
+        let (kind, name) = self.any(known)?;
+        let replicas = self.random.random_range(1..=MOST_REPLICAS);
+        scale(&self.objects, &self.watched, kind, &name, replicas).await.map(|_| ())
+    }
+
+    async fn make(&mut self, known: &mut Known) -> anyhow::Result<()> {
+        let number = self.ever_made;
+        self.ever_made += 1;
+        let (primary, object) = if self.random.random_bool(0.7) {
+            (("WebApp", webapp_name(number)), webapp(number, 1))
+        } else {
+            (("PodSet", set_name(number)), pod_set(&set_name(number), 1))
+        };
+        known.doubtful.insert(primary.clone());
+        self.objects.apply(&object).await?;
+        known.doubtful.remove(&primary);
+        known.there.insert(primary);
+        Ok(())
+    }
+
+    async fn delete(&mut self, known: &mut Known) -> anyhow::Result<()> {
+        let primary = self.any(known)?;
+        known.there.remove(&primary);
+        known.doubtful.insert(primary.clone());
+        let (kind, name) = &primary;
+        self.watched.forget(kind, name);
+        self.objects.delete(kind, name).await?;
+        known.doubtful.remove(&primary);
+        Ok(())
+    }
+
+    async fn meddle(&mut self, known: &Known) -> anyhow::Result<()> {
+        let (_, name) = self.any_of("WebApp", known)?;
         match self.random.random_range(0..5) {
             0 => self.objects.delete("Deployment", &name).await,
             1 => self.objects.delete("Service", &name).await,
@@ -94,7 +175,7 @@ impl Users {
                 let broken = json!({"spec": {"selector": {"app.kubernetes.io/instance": "another"}}});
                 self.edit("Service", &name, &broken).await
             }
-            _ => self.delete_pod().await,
+            _ => self.delete_pod(known).await,
         }
     }
 
@@ -102,24 +183,25 @@ impl Users {
         self.objects.merge(kind, name, patch).await.map(|_| ())
     }
 
-    async fn delete_pod(&mut self) -> anyhow::Result<()> {
-        let set = set_name(self.random.random_range(0..self.sets));
+    async fn delete_pod(&mut self, known: &Known) -> anyhow::Result<()> {
+        let (_, set) = self.any_of("PodSet", known)?;
         let pods = self.objects.list("Pod", &format!("set={set}")).await?;
         let pod = pods.first().context("it has none")?;
         self.objects.delete("Pod", pod["metadata"]["name"].as_str().context("a name")?).await
     }
 }
 
-/// Scales a primary, and awaits in `watched` that it is reconciled.
+/// Scales a primary, and has `watched` await that this is reconciled. Returns the generation.
 pub(crate) async fn scale(
     objects: &Objects,
     watched: &Watched,
     kind: &'static str,
     name: &str,
     replicas: u64,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<i64> {
     let at = Instant::now();
     let changed = objects.merge(kind, name, &json!({"spec": {"replicas": replicas}})).await?;
-    watched.asked(kind, name, changed["metadata"]["generation"].as_i64().context("a generation")?, at);
-    Ok(())
+    let generation = changed["metadata"]["generation"].as_i64().context("a generation")?;
+    watched.asked(kind, name, generation, at);
+    Ok(generation)
 }

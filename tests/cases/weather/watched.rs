@@ -64,8 +64,12 @@ impl Watched {
                 continue;
             };
             let mut events = Box::pin(events);
-            while let Ok(Some(WatchEvent::Added(object) | WatchEvent::Modified(object))) = events.try_next().await {
-                self.lock().note(kind, &object);
+            while let Ok(Some(event)) = events.try_next().await {
+                match event {
+                    WatchEvent::Added(object) | WatchEvent::Modified(object) => self.lock().note(kind, &object),
+                    WatchEvent::Deleted(_) => {}
+                    WatchEvent::Bookmark(_) | WatchEvent::Error(_) => break,
+                }
             }
         }
     }
@@ -76,6 +80,26 @@ impl Watched {
         let name = (kind, name.to_owned());
         record.asked.entry(name.clone()).or_default().push((generation, at));
         record.settle(&name);
+    }
+
+    /// Whether a primary's status shows that this generation was reconciled.
+    pub(crate) fn has_observed(&self, kind: &'static str, name: &str, generation: i64) -> bool {
+        self.lock().observed.get(&(kind, name.to_owned())).is_some_and(|observed| *observed >= generation)
+    }
+
+    /// Forgets a primary that was deleted.
+    pub(crate) fn forget(&self, kind: &'static str, name: &str) {
+        let mut record = self.lock();
+        let name = (kind, name.to_owned());
+        record.observed.remove(&name);
+        record.asked.remove(&name);
+    }
+
+    /// Forgets all changes, because the server has forgotten the last ones.
+    pub(crate) fn forget_all(&self) {
+        let mut record = self.lock();
+        record.observed.clear();
+        record.asked.clear();
     }
 
     /// How many changes are reconciled.

@@ -1,0 +1,51 @@
+//! The effects of a restore of etcd: primaries vanish, and replicas whose caches do not know it yet may go on writing their children.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use windlass_proxy::{Match, Proxy};
+
+use super::users::{Known, Primary};
+
+/// A restore, and how often children of the vanished primaries were written before it.
+#[derive(Debug)]
+pub(crate) struct GoneBack {
+    vanished: BTreeSet<Primary>,
+    written: u64,
+}
+
+/// The effects of a restore so far.
+#[derive(Debug)]
+pub(crate) struct Aftermath {
+    vanished: usize,
+    written: u64,
+}
+
+impl GoneBack {
+    /// The restore that turned the primaries of `before` into those of `after`.
+    pub(crate) fn new(before: &Known, after: &Known, way: &Proxy) -> Self {
+        let vanished = before.there.difference(&after.there).cloned().collect();
+        let written = written(&vanished, way);
+        Self { vanished, written }
+    }
+
+    pub(crate) fn aftermath(&self, way: &Proxy) -> Aftermath {
+        Aftermath { vanished: self.vanished.len(), written: written(&self.vanished, way) - self.written }
+    }
+}
+
+/// How often children of the WebApps among `primaries` were written. They have the names of their owners; Pods do not.
+fn written(primaries: &BTreeSet<Primary>, way: &Proxy) -> u64 {
+    let of = |name: &str, resource: &str| way.count(&Match::writes().resource(resource).name(name));
+    primaries
+        .iter()
+        .filter(|(kind, _)| *kind == "WebApp")
+        .map(|(_, name)| of(name, "deployments.apps") + of(name, "services."))
+        .sum()
+}
+
+impl fmt::Display for Aftermath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} primaries vanished, whose children were written {} times after that", self.vanished, self.written)
+    }
+}

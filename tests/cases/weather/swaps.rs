@@ -1,0 +1,85 @@
+//! Swaps to versions with other watches, while keys are held.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::ensure;
+use futures::StreamExt as _;
+use futures::stream;
+use windlass_tests::wait::until_within;
+
+use super::users::{MOST_REPLICAS, scale};
+use super::{AT_ONCE, Scene, lag, versions};
+
+/// So many users at most are in haste when a version is swapped, and for so long. If no key is held by then they are once more, so
+/// often in all.
+const HASTE: usize = 40;
+const HELD_WAIT: Duration = Duration::from_secs(5);
+const HASTES: usize = 3;
+
+/// How long a swap waits until all plugins run somewhere and all writes are over. In the weather that may never be so.
+const WEATHER_WAIT: Duration = Duration::from_secs(2);
+const CALM_WAIT: Duration = Duration::from_mins(1);
+
+impl Scene {
+    /// Swaps each plugin once more after the weather, while watches lag. In the weather the next fault may bring back the keys that a
+    /// swap has lost: after a lost lease, say, all keys are queued anew.
+    pub(super) async fn swap_in_calm(&mut self) -> anyhow::Result<()> {
+        for plugin in versions::PLUGINS {
+            let held = self.swap(lag::CHILDREN, CALM_WAIT).await?;
+            self.lag.end();
+            ensure!(held > 0, "no version of {plugin} took over while keys were held: this shows nothing");
+            println!("figures: {:?}: {plugin} was swapped while {held} keys were held", self.server.kind);
+        }
+        let took = self.converges("after swaps in calm", self.form.patience).await?;
+        println!("figures: {:?}: converged {:.1} s after swaps in calm", self.server.kind, took.as_secs_f64());
+        Ok(())
+    }
+
+    /// Swaps the next plugin in the weather.
+    pub(super) async fn swap_in_weather(&mut self) -> anyhow::Result<()> {
+        let lagging = self.lag.by_turns();
+        self.swap(lagging, WEATHER_WAIT).await?;
+        Ok(())
+    }
+
+    /// Swaps the next plugin while watches lag and users change their minds about some primaries, so that the keys of these are held.
+    /// Returns how many were, if the new version has taken over.
+    async fn swap(&mut self, lagging: &[&str], at_work_wait: Duration) -> anyhow::Result<usize> {
+        let mut held = 0;
+        for _ in 0..HASTES {
+            // A controller that starts while watches lag cannot prove that its caches are fresh, so it makes no calls.
+            self.lag.end();
+            let at_work = until_within(at_work_wait, "all plugins run", || self.fleet.is_at_work()).await;
+            self.lag.begin(lagging, &self.form.lag, &self.way);
+            held = self.held_in_haste().await?;
+            if held > 0 || at_work.is_err() {
+                break;
+            }
+        }
+        self.fleet.swap(held).await
+    }
+
+    /// Users change some primaries of the plugin that is swapped next until half of their keys are held, or for [`HELD_WAIT`]. Returns
+    /// how many are.
+    async fn held_in_haste(&self) -> anyhow::Result<usize> {
+        let plugin = self.fleet.swapped_next()?;
+        let kind = versions::kind(plugin);
+        let some = self.known.lock().await.of_kind(kind).into_iter().take(HASTE);
+        let some: Vec<_> = some.map(|(_, name)| name).collect();
+        let (objects, changes) = (self.server.objects(), AtomicU64::new(0));
+        let held = until_within(HELD_WAIT, "keys are held", || async {
+            let replicas = changes.fetch_add(1, Ordering::Relaxed) % MOST_REPLICAS + 1;
+            let edits = some.iter().map(|name| scale(objects, &self.watched, kind, name, replicas));
+            // Some may have been deleted meanwhile.
+            stream::iter(edits).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
+            let held = self.fleet.held(plugin).await?;
+            ensure!(held * 2 >= some.len(), "only {held} are");
+            anyhow::Ok(held)
+        });
+        match held.await {
+            Ok(held) => Ok(held),
+            Err(_) => self.fleet.held(plugin).await,
+        }
+    }
+}
