@@ -7,6 +7,7 @@ use http::Request;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use windlass_core::object::ObjectKind;
+use windlass_core::path_segment;
 use windlass_kube::Discovery;
 use windlass_kube::client::Connection;
 
@@ -53,11 +54,17 @@ async fn one(connection: &Connection, discovery: &Discovery, object: &Value) -> 
     let resource = served(connection, discovery, &object_kind).await?;
     let namespace = text(&object["metadata"]["namespace"]).unwrap_or_else(|| connection.default_namespace.clone());
     let root = if api_version.contains('/') { "apis" } else { "api" };
-    let within = if resource.namespaced { format!("namespaces/{namespace}/") } else { String::new() };
-    let uri = format!(
-        "/{root}/{api_version}/{within}{}/{name}?fieldManager={MANAGER}&force=true&fieldValidation=Strict",
-        resource.plural
-    );
+    let mut uri = format!("/{root}/{api_version}/");
+    if resource.namespaced {
+        uri.push_str("namespaces/");
+        path_segment::encode(&mut uri, &namespace);
+        uri.push('/');
+    }
+    uri.extend([&resource.plural, "/"]);
+    path_segment::encode(&mut uri, &name);
+    uri.push_str("?fieldManager=");
+    uri.push_str(MANAGER);
+    uri.push_str("&force=true&fieldValidation=Strict");
     let request = Request::patch(uri)
         .header("Content-Type", "application/apply-patch+yaml")
         .body(object.to_string().into_bytes());

@@ -2,6 +2,7 @@
 
 use http::{Method, Uri};
 use serde::Serialize;
+use windlass_core::path_segment;
 
 /// A request for a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -36,7 +37,7 @@ impl RequestLine {
         let Some(plural) = rest.first() else { return RequestLine::default() };
         let dotted = if group.is_empty() { (*plural).to_owned() } else { format!("{plural}.{group}") };
         let resource = rest.get(2).map_or_else(|| dotted.clone(), |subresource| format!("{dotted}/{subresource}"));
-        let name = rest.get(1).map(|name| (*name).to_owned()).unwrap_or_default();
+        let name = rest.get(1).map(|name| path_segment::decode(name).into_owned()).unwrap_or_default();
         let watches = uri.query().is_some_and(|query| query.split('&').any(|it| it == "watch=true" || it == "watch=1"));
         let verb = match (method, name.is_empty()) {
             (&Method::GET, _) if watches => "watch",
@@ -99,6 +100,7 @@ mod tests {
         assert_eq!(line(&Method::GET, "/api/v1/pods?watch=true"), "watch pods");
         assert_eq!(line(&Method::GET, "/api/v1/namespaces/a/pods"), "list pods in a");
         assert_eq!(line(&Method::GET, "/api/v1/namespaces/a"), "get namespaces a");
+        assert_eq!(line(&Method::GET, "/apis/a.b/v1/groups/D%5Cmy%20team"), "get groups.a.b D\\my team");
         assert_eq!(line(&Method::PUT, "/api/v1/namespaces/a/finalize"), "update namespaces/finalize a");
         assert_eq!(line(&Method::POST, "/apis/apps/v1/namespaces/a/deployments"), "create deployments.apps in a");
         assert_eq!(

@@ -32,6 +32,22 @@ pub fn escape_json(json: &str) -> Cow<'_, str> {
     })
 }
 
+/// The text `metrics` of the form `OpenMetrics` with what deceives in its labels and help written as [`escape`] does it.
+/// A backslash is written as two there.
+#[must_use]
+pub fn escape_metrics(metrics: &str) -> Cow<'_, str> {
+    escape_with(metrics, |character, into| {
+        // Writing to a text cannot fail.
+        let _ = write!(into, "\\{}", character.escape_default());
+    })
+}
+
+/// `text` as [`escape`] writes it, on one line.
+#[must_use]
+pub fn escape_line(text: &str) -> Cow<'_, str> {
+    if text.contains('\n') { escape(text).replace('\n', "\\n").into() } else { escape(text) }
+}
+
 fn escape_with(text: &str, escape: impl Fn(char, &mut String)) -> Cow<'_, str> {
     let must_go = |character: char| is_deceptive(character) && character != '\n';
     if !text.contains(must_go) {
@@ -62,5 +78,7 @@ mod tests {
         let read: serde_json::Value = serde_json::from_str(&escaped).expect("it is JSON");
         assert_eq!(read["text"], forged);
         assert!(matches!(escape_json("{\n}"), Cow::Borrowed(_)));
+        assert_eq!(escape_line("a\nb\u{1b}"), "a\\nb\\u{1b}");
+        assert_eq!(escape_metrics("m{a=\"\u{1b}\"} 1\n"), "m{a=\"\\\\u{1b}\"} 1\n");
     }
 }

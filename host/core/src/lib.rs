@@ -42,6 +42,7 @@ pub mod outcome;
 pub mod overlay;
 pub mod owner;
 pub mod panics;
+pub mod path_segment;
 pub mod pause;
 pub mod pointer;
 pub mod ports;

@@ -82,10 +82,29 @@ impl WatchSpec {
 
     /// The name of the only object that it can select. None: it may select others.
     #[must_use]
-    pub fn only_name(&self) -> Option<&str> {
+    pub fn only_name(&self) -> Option<Cow<'_, str>> {
         let name = self.field_selector.as_deref()?.strip_prefix("metadata.name=")?;
-        (!name.contains([',', '=', '!'])).then_some(name)
+        unescaped_field(name).filter(|_| !name.contains('!'))
     }
+}
+
+/// The text for which `value` stands in a field selector, in which a backslash stands before a comma, an equals sign and a
+/// backslash. `None` if it is no value. As `UnescapeValue` of `k8s.io/apimachinery/pkg/fields`.
+#[must_use]
+pub fn unescaped_field(value: &str) -> Option<Cow<'_, str>> {
+    if !value.contains(['\\', ',', '=']) {
+        return Some(value.into());
+    }
+    let mut text = String::with_capacity(value.len());
+    let mut letters = value.chars();
+    while let Some(letter) = letters.next() {
+        text.push(match letter {
+            '\\' => letters.next().filter(|escaped| matches!(escaped, '\\' | ',' | '='))?,
+            ',' | '=' => return None,
+            letter => letter,
+        });
+    }
+    Some(text.into())
 }
 
 impl fmt::Display for WatchSpec {
@@ -158,6 +177,20 @@ pub struct Tombstone {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_watch_of_one_name_knows_it_unescaped() {
+        let only = |selector: &str| {
+            let spec =
+                WatchSpec { field_selector: Some(selector.into()), ..WatchSpec::all(ObjectKind::new("v1", "Pod")) };
+            spec.only_name().map(Cow::into_owned)
+        };
+        assert_eq!(only("metadata.name=a b"), Some("a b".to_owned()));
+        assert_eq!(only(r"metadata.name=D\\t\,x\=y"), Some(r"D\t,x=y".to_owned()));
+        for selector in ["metadata.name=a,b=c", "metadata.name==a", r"metadata.name=a\b", r"metadata.name=a\", "a=b"] {
+            assert_eq!(only(selector), None, "{selector}");
+        }
+    }
 
     #[test]
     fn two_watches_are_not_shown_as_one() {

@@ -2,8 +2,11 @@
 //! whether it admits an object that a call has written itself. What watches show, the server has selected; which fields a
 //! kind can be selected by only the server knows.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 use windlass_core::object::Object;
+use windlass_core::watch::unescaped_field;
 
 /// Whether `selector` admits `object`. None: the text does not tell, since each kind has fields and defaults of its own
 /// that only the server knows.
@@ -59,7 +62,7 @@ pub(crate) struct FieldSelectorError {
 }
 
 /// The name of the only object that `selector` can match. None: it may match more than one.
-pub(crate) fn only_name(selector: &str) -> Result<Option<&str>, FieldSelectorError> {
+pub(crate) fn only_name(selector: &str) -> Result<Option<Cow<'_, str>>, FieldSelectorError> {
     let mut name = None;
     for term in terms(selector).filter(|term| !term.is_empty()) {
         let wrong = || FieldSelectorError { selector: selector.to_owned(), term: term.to_owned() };
@@ -69,9 +72,8 @@ pub(crate) fn only_name(selector: &str) -> Result<Option<&str>, FieldSelectorErr
         if field.is_empty() || has_bare(value, '=') {
             return Err(wrong());
         }
-        // With a backslash it would have to be unescaped first; no name has one.
-        if is_equal && field == "metadata.name" && !value.is_empty() && !value.contains('\\') {
-            name = Some(value);
+        if is_equal && field == "metadata.name" && !value.is_empty() {
+            name = unescaped_field(value);
         }
     }
     Ok(name)
@@ -157,9 +159,10 @@ mod tests {
 
     #[test]
     fn a_name_is_known_where_nothing_else_can_match() {
-        assert_eq!(only_name("metadata.name=a"), Ok(Some("a")));
-        assert_eq!(only_name("status.phase!=x,metadata.name==a"), Ok(Some("a")));
-        for selector in ["metadata.name!=a", "metadata.name=", r"metadata.name=a\,b", "metadata.namespace=a"] {
+        assert_eq!(only_name("metadata.name=a"), Ok(Some("a".into())));
+        assert_eq!(only_name("status.phase!=x,metadata.name==a"), Ok(Some("a".into())));
+        assert_eq!(only_name(r"metadata.name=x?y\=z\,D\\t"), Ok(Some(r"x?y=z,D\t".into())));
+        for selector in ["metadata.name!=a", "metadata.name=", r"metadata.name=a\b", "metadata.namespace=a"] {
             assert_eq!(only_name(selector), Ok(None), "{selector}");
         }
     }

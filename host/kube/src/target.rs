@@ -9,6 +9,7 @@ use std::sync::Arc;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::grants::{Access, resource_name};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef, plural};
+use windlass_core::path_segment;
 use windlass_core::ports::CallContext;
 
 use crate::client::api_error::Subject;
@@ -169,22 +170,18 @@ impl Resolver<'_> {
         })
     }
 
-    /// Names from a body end in the path as well. Grants are asked about the key, so the path must not lead elsewhere,
-    /// also not where a proxy before the server takes dots and escaped slashes for steps.
+    /// Names from a body end in the path as well. Grants are asked about the key, so the path must not lead elsewhere, not
+    /// even at a proxy before the server (ADR 34).
     fn check_path(&self, key: &ObjectKey) -> Result<(), ApiError> {
         self.check_segment("name", &key.name)?;
         key.namespace.as_ref().map_or(Ok(()), |namespace| self.check_segment("namespace", namespace))
     }
 
     fn check_segment(&self, what: &str, part: &str) -> Result<(), ApiError> {
-        if part.is_empty() {
-            return Err(self.invalid(format!("the {what} is empty")));
+        match path_segment::flaw(part) {
+            Some(flaw) => Err(self.invalid(format!("{part:?} cannot be a {what}: {flaw}"))),
+            None => Ok(()),
         }
-        let leads_away = |byte: u8| !byte.is_ascii_graphic() || b"/%\\?#".contains(&byte);
-        if matches!(part, "." | "..") || part.bytes().any(leads_away) {
-            return Err(self.invalid(format!("{part:?} cannot be a {what}")));
-        }
-        Ok(())
     }
 
     /// A namespaced object without a namespace is meant beside the primary: where else could it be owned?

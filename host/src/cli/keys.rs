@@ -163,8 +163,13 @@ fn rows(keys: &[Value], is_wide: bool) -> String {
 
 /// All that is known of a key, for people.
 fn story(plugin: &str, key: &Value) -> String {
-    let mut lines = vec![format!("{}  of {plugin}, controller {}", text(&key["key"]), text(&key["controller"]))];
-    let mut line = |name: &str, value: String| lines.push(format!("  {name:<10}{value}"));
+    let named = format!("{}  of {plugin}, controller {}", text(&key["key"]), text(&key["controller"]));
+    let mut lines = vec![deceptive::escape_line(&named).into_owned()];
+    let mut line = |name: &str, value: String| {
+        // Only an error has several lines, which are indented.
+        let value = if name == "error" { deceptive::escape(&value) } else { deceptive::escape_line(&value) };
+        lines.push(format!("  {name:<10}{value}"));
+    };
     line("state", text(&key["state"]).to_owned());
     line("why", text(&key["why"]).to_owned());
     if let Some(object) = key["loopsOver"].as_str() {
@@ -253,6 +258,12 @@ mod tests {
             "key": "prod/shop", "controller": controller, "state": "backoff", "failures": 3, "retryInSeconds": 12.5,
             "lastError": "no image\nat all",
         })
+    }
+
+    #[test]
+    fn no_name_makes_a_line_of_its_own() {
+        let told = story("a", &json!({"key": "x\n  state     done\u{1b}", "controller": "c", "state": "backoff"}));
+        assert_eq!(told.lines().next(), Some(r"x\n  state     done\u{1b}  of a, controller c"));
     }
 
     #[test]

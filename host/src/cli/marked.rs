@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use windlass_core::aggregate::Aggregate;
+use windlass_core::deceptive;
 use windlass_core::grants::resource_name;
 use windlass_kube::Discovery;
 use windlass_kube::client::{self, ConnectOptions, Connection};
@@ -80,7 +81,8 @@ pub(super) fn full_resource(carrier: &Carrier) -> String {
 /// The object as kubectl's arguments: `webapps.apps.kubedojo.io/shop -n prod`.
 pub(super) fn reference(carrier: &Carrier) -> String {
     let namespace = carrier.key.namespace.as_ref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
-    format!("{}/{}{namespace}", full_resource(carrier), carrier.key.name)
+    let reference = format!("{}/{}{namespace}", full_resource(carrier), carrier.key.name);
+    deceptive::escape_line(&reference).into_owned()
 }
 
 /// The first columns of each table.

@@ -125,7 +125,7 @@ pub(super) fn shows_replica(plugins: &[Value], is_wide: bool) -> bool {
 /// A table for people. A row is one line, whatever is in its cells.
 pub(super) fn table<R: AsRef<[String]>>(heading: &[&str], rows: impl IntoIterator<Item = R>) -> String {
     // What is escaped is wider, so that comes first.
-    let plain = |cell: &String| deceptive::escape(&cell.replace('\n', "\\n")).into_owned();
+    let plain = |cell: &String| deceptive::escape_line(cell).into_owned();
     let cells = |row: &[String]| row.iter().map(plain).collect::<Vec<_>>();
     let first = heading.iter().map(|&it| it.to_owned()).collect();
     let all: Vec<_> = std::iter::once(first).chain(rows.into_iter().map(|row| cells(row.as_ref()))).collect();

@@ -74,7 +74,7 @@ async fn bodies_that_are_no_objects_of_their_kind(kind: Kind) -> anyhow::Result<
 
 async fn names_that_lead_elsewhere(kind: Kind) -> anyhow::Result<()> {
     let mut cases = Vec::new();
-    for name in ["a/b", "..", ".", "a%2fb", "a?b", "a#b", "a b", "a\\b", "grün", "a\nb"] {
+    for name in ["a/b", "..", ".", "a%2fb"] {
         cases.push((write("create", &config_map(name)), "invalid", "cannot be a name"));
         cases.push((json!({"call": "writes.delete", "target": target(name)}), "invalid", "cannot be the name"));
         let mut elsewhere = config_map("a");

@@ -6,6 +6,7 @@ use hyper::body::Bytes;
 use serde_json::Value;
 use tower::ServiceExt as _;
 use windlass_apiserver::{ApiService, Condition};
+use windlass_core::path_segment;
 
 use crate::scenario::{Expectation, ObjectCondition, ObjectName, Step};
 
@@ -162,8 +163,16 @@ struct Resource {
 impl Resource {
     fn path(&self, namespace: Option<&str>, name: Option<&str>) -> String {
         let Resource { root, plural, namespaced } = self;
-        let within = namespace.filter(|_| *namespaced).map(|it| format!("/namespaces/{it}")).unwrap_or_default();
-        let name = name.map(|it| format!("/{it}")).unwrap_or_default();
-        format!("{root}{within}/{plural}{name}")
+        let mut path = root.clone();
+        if let Some(namespace) = namespace.filter(|_| *namespaced) {
+            path.push_str("/namespaces/");
+            path_segment::encode(&mut path, namespace);
+        }
+        path.extend(["/", plural]);
+        if let Some(name) = name {
+            path.push('/');
+            path_segment::encode(&mut path, name);
+        }
+        path
     }
 }

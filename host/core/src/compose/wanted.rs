@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::{CREATED_BY, CompositeParent, Composition, OwnedKind, UpdateStrategy, reference};
 use crate::object::{ObjectKey, ObjectKind, ObjectRef};
+use crate::path_segment;
 
 /// How many children one object may have.
 pub const MAX_CHILDREN: usize = 1_000;
@@ -207,8 +208,7 @@ fn check_metadata(metadata: &Map<String, Value>) -> Result<(), String> {
 
 /// Names become segments of URLs. The rest of what a name may be is each kind's own, and the server's to say.
 fn check_name(what: &str, name: &str) -> Result<(), String> {
-    let leads_away = |byte: u8| !byte.is_ascii_graphic() || b"/%\\?#".contains(&byte);
-    if name.is_empty() || name.len() > MAX_NAME || matches!(name, "." | "..") || name.bytes().any(leads_away) {
+    if name.len() > MAX_NAME || path_segment::flaw(name).is_some() {
         let shown: String = name.chars().take(80).collect();
         return Err(format!("{shown:?} cannot be the {what} of an object"));
     }
@@ -365,6 +365,11 @@ mod tests {
         assert!(version.contains("v1beta1") && version.contains("v2"), "{version}");
         for name in [json!(""), json!(null), json!(7), json!("a/b"), json!(".."), json!("x".repeat(254))] {
             assert!(flaw(map(json!({"name": name}))).contains("cannot be the name"), "{name}");
+        }
+        for name in ["a b", "x?y=z", "é", "DOMAIN\\\\team"] {
+            let answer =
+                Composition { children: vec![map(json!({"name": name})).to_string()], ..Composition::default() };
+            Wanted::read(&answer, &parent(), &owns()).unwrap_or_else(|flaws| panic!("{name}: {flaws:?}"));
         }
         assert!(flaw(map(json!({"name": "x", "generateName": "x-"}))).contains("same name each time"));
         assert!(flaw(map(json!({"name": "good"}))).contains("there twice"));

@@ -1,19 +1,18 @@
 //! Which owners a write names, as far as its body tells, for the grants to judge. `metadata_guard` of `windlass-kube` asks
 //! before it sends a plugin's write.
 //!
-//! The garbage collector deletes an object when none of its owners exist. So naming an owner that does not exist is a
-//! deletion, whatever the verb; where the API server's admission plugin `OwnerReferencesPermissionEnforcement` is on, it
-//! asks for the right to delete, too. Taking an owner off deletes nothing. A plugin may be hostile, so what is not
-//! understood counts as naming anything.
+//! The garbage collector deletes an object when none of its owners exist. So whoever gives an object an owner has it
+//! deleted, at once or when the owner goes, whatever the verb; where the API server's admission plugin
+//! `OwnerReferencesPermissionEnforcement` is on, it asks for the right to delete, too. Taking an owner off deletes nothing.
+//! A plugin may be hostile, so what is not understood counts as naming anything.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::Deserialize;
 
-use super::may_own;
 use crate::finalizer::{self, MutationForm, PatchOperation};
-use crate::object::{Header, ObjectKey, ObjectKind, OwnerReference};
+use crate::object::{ObjectKind, OwnerReference};
 
 /// An owner as a body names it. Fields that it leaves out stay what they are, where there is such an owner.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -73,28 +72,17 @@ impl fmt::Display for AddedOwners {
 }
 
 impl NamedOwner {
-    /// Whether it is what `reference` refers to.
+    /// Whether it is what `reference` refers to. The version of the kind does not matter: the object is the same in each
+    /// that is served.
     #[must_use]
     pub fn is(&self, reference: &OwnerReference) -> bool {
-        self.refers_to(&reference.kind, &reference.name, |uid| uid == &*reference.uid)
-    }
-
-    /// Whether it is the object with the header `primary`, and can own `child`: the garbage collector looks for the
-    /// owner in the child's namespace, so one of another namespace does not exist.
-    #[must_use]
-    pub fn is_primary(&self, kind: &ObjectKind, primary: &Header, child: &ObjectKey) -> bool {
-        may_own(&primary.key, child) && self.refers_to(kind, &primary.key.name, |uid| primary.uid.is(uid))
-    }
-
-    /// The version of the kind does not matter: the object is the same in each that is served.
-    fn refers_to(&self, kind: &ObjectKind, name: &str, is_uid: impl Fn(&str) -> bool) -> bool {
         let agrees = |said: &Option<String>, fact: &str| said.as_deref().is_none_or(|said| said == fact);
-        let is_group = |version: &str| ObjectKind::new(version, "").group() == kind.group();
+        let is_group = |version: &str| ObjectKind::new(version, "").group() == reference.kind.group();
         self.directive.is_none()
-            && self.uid.as_deref().is_some_and(is_uid)
+            && self.uid.as_deref() == Some(&*reference.uid)
             && self.api_version.as_deref().is_none_or(is_group)
-            && agrees(&self.kind, &kind.kind)
-            && agrees(&self.name, name)
+            && agrees(&self.kind, &reference.kind.kind)
+            && agrees(&self.name, &reference.name)
     }
 }
 
@@ -155,34 +143,19 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::labels::Labels;
 
     const BODIES: [MutationForm; 4] =
         [MutationForm::Replacement, MutationForm::Applied, MutationForm::Merge, MutationForm::Strategic];
-
-    fn primary(namespace: Option<&str>) -> Header {
-        Header {
-            key: ObjectKey { namespace: namespace.map(Into::into), name: "shop".into() },
-            uid: "u-1".into(),
-            version: "1".into(),
-            generation: 1,
-            labels: Labels::default(),
-            owners: [].into(),
-            own_fields: None,
-            conditions: crate::conditions::Conditions::default(),
-            deleting: false,
-        }
-    }
 
     fn reference() -> Value {
         json!({"apiVersion": "apps.kubedojo.io/v1beta1", "kind": "WebApp", "name": "shop", "uid": "u-1"})
     }
 
-    /// How many owners other than the primary, which is in `prod`, a body names for an object there.
+    /// How many owners other than the one that the object has a body names.
     fn strangers(form: MutationForm, body: &Value) -> Option<usize> {
         let kind = ObjectKind::new("apps.kubedojo.io/v1", "WebApp");
-        let (primary, child) = (primary(Some("prod")), ObjectKey::namespaced("prod", "child"));
-        match added(form, &body.to_string()).without(|owner| owner.is_primary(&kind, &primary, &child)) {
+        let known = OwnerReference { kind, name: "shop".into(), uid: "u-1".into(), controller: true };
+        match added(form, &body.to_string()).without(|owner| owner.is(&known)) {
             AddedOwners::These(owners) => Some(owners.len()),
             AddedOwners::Any => None,
         }
@@ -193,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn every_owner_but_the_primary_itself_counts() {
+    fn every_owner_but_those_that_are_there_counts() {
         let but = |field: &str, value: &str| {
             let mut reference = reference();
             reference[field] = value.into();
@@ -245,15 +218,5 @@ mod tests {
         }
         assert_eq!(patch("add", "/metadata/labels/a", &json!("x")), Some(0));
         assert_eq!(strangers(MutationForm::Json, &json!({})), None);
-    }
-
-    #[test]
-    fn a_primary_of_another_namespace_is_no_owner_to_the_garbage_collector() {
-        let kind = ObjectKind::new("apps.kubedojo.io/v1", "WebApp");
-        let owner: NamedOwner = serde_json::from_value(reference()).expect("an owner");
-        let there = ObjectKey::namespaced("test", "child");
-        assert!(!owner.is_primary(&kind, &primary(Some("prod")), &there));
-        assert!(!owner.is_primary(&kind, &primary(Some("prod")), &ObjectKey::cluster("child")));
-        assert!(owner.is_primary(&kind, &primary(None), &there));
     }
 }

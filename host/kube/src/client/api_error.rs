@@ -1,6 +1,7 @@
 //! From a failed request to the [`ApiError`] that plugins and the outcome table see. The class comes from the server's
 //! own word where it gave one, else from the HTTP status.
 
+use std::fmt;
 use std::time::Duration;
 
 use kube::core::Status;
@@ -53,6 +54,25 @@ impl Subject {
     /// The error for what the grants do not cover.
     pub(crate) fn not_granted(&self, principal: &Principal, denial: &Denial) -> ApiError {
         self.refuse(ApiReason::NotGranted, format!("the plugin {} may not: {denial}", principal.plugin))
+    }
+
+    /// Refuses to make `owner` an owner of the object, which exists, unless `principal` may delete that, as `deletion`
+    /// says.
+    pub(crate) fn check_new_owner(
+        &self,
+        principal: &Principal,
+        deletion: &Access<'_>,
+        owner: &dyn fmt::Display,
+    ) -> Result<(), ApiError> {
+        principal.check(deletion).map_err(|denial| {
+            let refused = self.not_granted(principal, &denial);
+            let message = format!(
+                "it would make {owner} an owner of an object that exists: the garbage collector deletes an object when \
+                 its owners are gone, so this takes the right to delete. {}",
+                refused.message
+            );
+            ApiError { message, ..refused }
+        })
     }
 
     /// The error of a mutation whose request failed, and whether it may have been carried out. A dry run changes nothing,

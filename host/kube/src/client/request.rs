@@ -20,7 +20,8 @@ use windlass_core::error::chained;
 use crate::client::failure;
 use crate::client::headers::{HOST_AGENT, RequestHeaders};
 
-pub(crate) use query::{Query, encode};
+pub(crate) use query::Query;
+pub(crate) use windlass_core::path_segment::encode;
 
 /// How long the host waits for the answer to a read.
 pub(crate) const REQUEST_LIMIT: Duration = Duration::from_secs(30);

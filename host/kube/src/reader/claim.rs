@@ -121,7 +121,10 @@ impl Claim {
         for object in self.candidates(&watches, namespace, owner, &selector)?.into_values() {
             let is_match = selector.matches(&object.header.labels);
             match owner::claim_step(owner, &object.header, is_match) {
-                ClaimStep::Adopt => steps.push(ClaimAction { object, adopt: true }),
+                ClaimStep::Adopt => match self.check_adoption(&resource, &object) {
+                    Ok(()) => steps.push(ClaimAction { object, adopt: true }),
+                    Err(error) => self.errors.push(error),
+                },
                 ClaimStep::Release => steps.push(ClaimAction { object, adopt: false }),
                 ClaimStep::Leave => {}
             }
@@ -163,6 +166,14 @@ impl Claim {
             let collection = watch.spec.namespace.clone().map(whole_namespace);
             subject.check_grant(&self.call.principal, &resource.access(subject.verb, "", collection.as_ref()))
         })
+    }
+
+    /// The writer would refuse the patch all the same; asked here, a refusal costs no request.
+    fn check_adoption(&self, resource: &Resource, object: &Object) -> Result<(), ApiError> {
+        let target = Some(self.reference(object));
+        let subject = Subject { verb: "patch", object: target, ..self.subject.clone() };
+        let deletion = resource.access("delete", "", Some(&object.header.key));
+        subject.check_new_owner(&self.call.principal, &deletion, &"the primary")
     }
 
     /// The objects that a claim may have to do with, each in its latest known state.

@@ -6,6 +6,7 @@
 mod log;
 mod view;
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::FutureExt as _;
@@ -142,7 +143,7 @@ impl LiveReaderInner {
         let (name, cut) = (check(&subject, query)?, cut(&subject, &query.view)?);
         self.pay(&subject)?;
         let resolver = Resolver { discovery: &self.discovery, call, subject: &mut subject };
-        let resource = resolver.collection(&query.kind, query.namespace.as_ref(), name).await?;
+        let resource = resolver.collection(&query.kind, query.namespace.as_ref(), name.as_deref()).await?;
         let mut parameters = Query::default();
         parameters.add_some("labelSelector", query.label_selector.as_deref());
         parameters.add_some("fieldSelector", query.field_selector.as_deref());
@@ -223,7 +224,7 @@ impl LiveReaderInner {
 
 /// All that can be wrong with a query before anybody is asked. The name of the only object that it can match, if it names
 /// one.
-fn check<'a>(subject: &Subject, query: &'a LiveQuery) -> Result<Option<&'a str>, ApiError> {
+fn check<'a>(subject: &Subject, query: &'a LiveQuery) -> Result<Option<Cow<'a, str>>, ApiError> {
     let invalid = |message: String| subject.refuse(ApiReason::Invalid, message);
     if query.limit == 0 {
         return Err(invalid("a page must hold at least one object: limit is 0".to_owned()));

@@ -1,12 +1,12 @@
-//! The body of a write, taken apart no further than its metadata. Everything else goes to the server byte for byte.
+//! The body of a write, taken apart no further than its metadata, or than the operations of a JSON patch. Everything else goes to the server byte for byte.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use windlass_core::object::ObjectKind;
 
 /// Why a body cannot be sent.
@@ -157,10 +157,43 @@ impl Body {
     }
 }
 
+/// A JSON patch, of which each operation goes to the server byte for byte.
+#[derive(Debug)]
+pub(crate) struct JsonPatch(Vec<Box<RawValue>>);
+
+impl JsonPatch {
+    pub(crate) fn read(text: &str) -> Result<Self, BodyError> {
+        Ok(Self(serde_json::from_str(text)?))
+    }
+
+    /// The version that the last operation on the object's version sets.
+    pub(crate) fn version(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Set {
+            path: String,
+            value: String,
+        }
+        let set = |operation: &RawValue| serde_json::from_str::<Set>(operation.get()).ok();
+        let mut set = self.0.iter().rev().filter_map(|operation| set(operation));
+        let set = set.find(|set| set.path == "/metadata/resourceVersion")?;
+        (!set.value.is_empty()).then_some(set.value)
+    }
+
+    /// Has the patch end by replacing the text at `path`. As a lock this is better than a test: a failed test would be
+    /// `Invalid` like any other, but a changed version is a conflict, and a changed uid says so in its cause.
+    pub(crate) fn replace(&mut self, path: &str, value: &str) -> Result<(), BodyError> {
+        let operation = json!({"op": "replace", "path": path, "value": value});
+        self.0.push(serde_json::value::to_raw_value(&operation)?);
+        Ok(())
+    }
+
+    pub(crate) fn into_text(self) -> Result<String, BodyError> {
+        Ok(serde_json::to_string(&self.0)?)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

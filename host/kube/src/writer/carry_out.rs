@@ -88,6 +88,7 @@ impl<T: Into<Ended>> From<T> for Stage {
 impl Writer {
     /// Carries `operation` out, which has come so far.
     pub(super) async fn carry_out(&self, call: &CallContext, operation: &Operation, mut progress: Progress) -> Stage {
+        let mut conflict: Option<(Lock, Ended)> = None;
         loop {
             let mut plan = match plan(&self.discovery, call, operation).await {
                 Ok(plan) => Plan { withheld: progress.withheld, ..plan },
@@ -113,10 +114,16 @@ impl Writer {
             }
             progress.paid = true;
             let guard = MetadataGuard { client: &self.client, skips: self.skips.as_ref(), offload: &self.offload };
-            let lock = match guard.judge(call, &mut plan).await {
+            let lock = match guard.judge(call, &mut plan, progress.judgements == JUDGEMENTS).await {
                 Ok(lock) => lock,
-                Err(error) => return error.into(),
+                Err(error) => return self.judged(&plan, error).await.into(),
             };
+            if let Some((conflict, ended)) = conflict.take()
+                && conflict == lock
+            {
+                // The object still has the version to which the write was locked: the conflict is about something else.
+                return Stage::Ended(ended);
+            }
             let is_generated = plan.generated;
             let before = match candidate {
                 Some((_, object)) => StateBefore::State(object),
@@ -124,16 +131,17 @@ impl Writer {
             };
             let ended = self.send(call, plan, before).await;
             progress.paid = false;
-            let (left, missed) = match lock {
-                Lock::Judged => (&mut progress.judgements, ApiReason::Conflict),
+            let (left, expected) = match &lock {
+                Lock::Judged(_) => (&mut progress.judgements, ApiReason::Conflict),
                 Lock::Unchanged if is_generated => (&mut progress.names, ApiReason::AlreadyExists),
                 Lock::Unchanged => return ended.into(),
             };
             *left -= 1;
-            let is_missed = ended.written.as_ref().is_err_and(|error| error.reason == missed);
+            let is_missed = ended.written.as_ref().is_err_and(|error| error.reason == expected);
             if *left == 0 || !is_missed {
                 return ended.into();
             }
+            conflict = matches!(lock, Lock::Judged(_)).then_some((lock, ended));
         }
     }
 

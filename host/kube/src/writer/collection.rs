@@ -149,7 +149,7 @@ impl Writer {
         let mut subject = Subject { verb: VERB, resource: String::new(), object: None };
         let (labels, name) = check(&subject, collection, options)?;
         let resolver = Resolver { discovery: &self.discovery, call, subject: &mut subject };
-        let Target { resource, key } = resolver.collection_beside(kind, namespace.clone(), name).await?;
+        let Target { resource, key } = resolver.collection_beside(kind, namespace.clone(), name.as_deref()).await?;
         let mut query = Query::default();
         query.add_some("labelSelector", label_selector.as_deref());
         query.add_some("fieldSelector", field_selector.as_deref());
@@ -314,7 +314,7 @@ fn check<'a>(
     subject: &Subject,
     collection: &'a Collection,
     options: &DeleteOptions,
-) -> Result<(Selector, Option<&'a str>), ApiError> {
+) -> Result<(Selector, Option<Cow<'a, str>>), ApiError> {
     let invalid = |message: String| subject.refuse(ApiReason::Invalid, message);
     let labels = collection.label_selector.as_deref().unwrap_or_default().parse::<Selector>();
     let labels = labels.map_err(|error: SelectorError| invalid(error.to_string()))?;

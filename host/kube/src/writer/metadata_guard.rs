@@ -1,10 +1,11 @@
 //! Judges what a plugin's own writes do to metadata on which an object's life depends.
 //!
 //! The finalizers that they add or remove (ADR 8): the plugin's own is the host's to keep, and others are other
-//! controllers', unless the grants name them. The owners that they add: an owner other than the primary may not exist,
-//! and then the garbage collector deletes the object, so it takes the right to delete. What a body does is told in
-//! `core::finalizer` and `core::owner`; here is found out what there was before, where that matters, and the grants are
-//! asked.
+//! controllers', unless the grants name them. The owners that they add to an object that exists: the garbage collector
+//! deletes an object whose owners are gone, so adding one, the primary included, takes the right to delete. The API
+//! server's admission plugin `OwnerReferencesPermissionEnforcement` asks for the same
+//! (`plugin/pkg/admission/gc/gc_admission.go`). What a body does is told in `core::finalizer` and `core::owner`; here is
+//! found out what there was before, where that matters, and the grants are asked.
 //!
 //! Not for what the host itself writes in a system role.
 
@@ -29,7 +30,7 @@ use crate::client::request::{self, MOST_ANSWER};
 use crate::informer::parse::ParseError;
 use crate::offload::Offload;
 use crate::writer::answer;
-use crate::writer::body::Body;
+use crate::writer::body::{Body, BodyError, JsonPatch};
 use crate::writer::plan::{How, Plan};
 use crate::writer::skip::Skips;
 
@@ -45,21 +46,20 @@ pub(crate) struct MetadataGuard<'a> {
 }
 
 /// How a write may go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Lock {
     /// As the plugin wants it.
     Unchanged,
-    /// Only at the version that was judged, which the plugin did not ask for: a conflict is to be tried again.
-    Judged,
+    /// Only at this version, which was judged and for which the plugin did not ask. Judge it again if the object has
+    /// another version by now.
+    Judged(String),
 }
 
 /// The finalizers and owners that a write touches, as far as its body tells.
 struct Touched {
     finalizers: Touch,
-    /// The owners that it names, without those that it may.
+    /// The owners that it names, or none if it may delete the object.
     owners: AddedOwners,
-    /// Whether it replaces the lists, so that what they were matters.
-    replaces: bool,
 }
 
 /// The object before the write.
@@ -67,6 +67,19 @@ struct Before {
     finalizers: Vec<String>,
     owners: Arc<[OwnerReference]>,
     version: String,
+}
+
+/// The answer of the server about an object.
+enum Live {
+    Found(Before),
+    /// It has no such object, as this error says.
+    Missing(ApiError),
+}
+
+/// The part of a body in which the write is locked to a version.
+enum Lockable {
+    Object(Body),
+    Operations(JsonPatch),
 }
 
 impl Before {
@@ -81,99 +94,181 @@ impl Before {
 impl Touched {
     fn of(call: &CallContext, plan: &Plan, form: MutationForm, body: &str) -> Self {
         let may_delete = call.principal.grants().allows(&deletion(plan));
-        let added = if may_delete { AddedOwners::none() } else { owner::added(form, body) };
-        let primary = call.primary.as_ref().map(|primary| &primary.header);
-        let owners = added
-            .without(|owner| primary.is_some_and(|primary| owner.is_primary(&call.primary_kind, primary, &plan.key)));
-        let replaces = matches!(form, MutationForm::Replacement | MutationForm::Merge);
-        Self { finalizers: finalizer::touch(form, body), owners, replaces }
+        let owners = if may_delete { AddedOwners::none() } else { owner::added(form, body) };
+        Self { finalizers: finalizer::touch(form, body), owners }
     }
 
     fn depends_on_before(&self) -> bool {
-        matches!(self.finalizers, Touch::Only(_)) || (self.replaces && !self.owners.is_none())
+        let names_owners = matches!(&self.owners, AddedOwners::These(_)) && !self.owners.is_none();
+        matches!(self.finalizers, Touch::Only(_)) || names_owners
     }
 
-    /// Asks the grants. `before` None: there was no such object, or it does not matter.
-    fn check(self, call: &CallContext, plan: &Plan, before: Option<Before>) -> Result<(), ApiError> {
-        let Before { finalizers, owners, .. } =
-            before.unwrap_or_else(|| Before { finalizers: Vec::new(), owners: [].into(), version: String::new() });
-        match self.finalizers {
+    /// Whether all that matters of the object before the write is that it had the owners which the write names, and
+    /// `before` has these. Then a late cache is good enough, if the write is locked to the version that it shows.
+    fn keeps_owners(&self, before: &Before) -> bool {
+        !matches!(self.finalizers, Touch::Only(_)) && self.added(Some(before)).is_none()
+    }
+
+    /// The owners that the object gets by the write. One that the write creates gets none: nothing goes that was there.
+    fn added(&self, before: Option<&Before>) -> AddedOwners {
+        let is_known =
+            |owner: &owner::NamedOwner| before.is_none_or(|before| before.owners.iter().any(|known| owner.is(known)));
+        self.owners.clone().without(is_known)
+    }
+
+    /// Asks the grants. `before` is `None` if the write creates the object, or if it does not matter.
+    fn check(&self, call: &CallContext, plan: &Plan, before: Option<&Before>) -> Result<(), ApiError> {
+        match &self.finalizers {
             Touch::Nothing => {}
-            Touch::Names(names) => check_finalizers(call, plan, &names)?,
+            Touch::Names(names) => check_finalizers(call, plan, names)?,
             Touch::Any => check_finalizers(call, plan, &BTreeSet::from(["*".to_owned()]))?,
-            Touch::Only(only) => check_finalizers(call, plan, &Touch::difference(&only, finalizers))?,
+            Touch::Only(only) => {
+                let finalizers = before.map(|before| before.finalizers.clone()).unwrap_or_default();
+                check_finalizers(call, plan, &Touch::difference(only, finalizers))?;
+            }
         }
-        check_owners(call, plan, &self.owners.without(|owner| owners.iter().any(|before| owner.is(before))))
+        let added = self.added(before);
+        if added.is_none() {
+            return Ok(());
+        }
+        plan.subject.check_new_owner(&call.principal, &deletion(plan), &added)
+    }
+}
+
+impl Lockable {
+    fn read(form: MutationForm, body: &str) -> Result<Self, BodyError> {
+        Ok(match form {
+            MutationForm::Json => Self::Operations(JsonPatch::read(body)?),
+            _ => Self::Object(Body::read(body)?),
+        })
+    }
+
+    /// The version to which the plugin has locked the write.
+    fn version(&self) -> Option<String> {
+        match self {
+            Self::Object(body) => body.version(),
+            Self::Operations(patch) => patch.version(),
+        }
+    }
+
+    fn locked_to(self, version: &str) -> Result<String, BodyError> {
+        match self {
+            Self::Object(mut body) => {
+                body.lock_version(version)?;
+                body.into_text()
+            }
+            Self::Operations(mut patch) => {
+                patch.replace("/metadata/resourceVersion", version)?;
+                patch.into_text()
+            }
+        }
     }
 }
 
 impl MetadataGuard<'_> {
     /// Refuses `plan` if it adds or removes finalizers, or adds owners, that the call may not.
     ///
-    /// Who replaces a list may do so at the version only that was judged: else a finalizer that somebody adds meanwhile
-    /// would go.
-    pub(crate) async fn judge(&self, call: &CallContext, plan: &mut Plan) -> Result<Lock, ApiError> {
+    /// A write for which the state before matters is sent for the version only that was judged: else a finalizer that
+    /// somebody adds meanwhile would go, or an object that somebody makes anew would get an owner. `may_be_late` says
+    /// that caches may be asked: not after a conflict.
+    pub(crate) async fn judge(&self, call: &CallContext, plan: &mut Plan, may_be_late: bool) -> Result<Lock, ApiError> {
         if call.principal.role != Role::Plugin {
             return Ok(Lock::Unchanged);
         }
         let body = String::from_utf8_lossy(&plan.mutation.body).into_owned();
         let Some(form) = form(plan, &body) else { return Ok(Lock::Unchanged) };
         let touched = Touched::of(call, plan, form, &body);
-        if touched.depends_on_before() {
-            self.judge_lists(call, plan, touched, &body).await
-        } else {
-            touched.check(call, plan, None).map(|()| Lock::Unchanged)
+        if !touched.depends_on_before() {
+            return touched.check(call, plan, None).map(|()| Lock::Unchanged);
+        }
+        let parsed = Lockable::read(form, &body).map_err(|error| unsound(plan, &error))?;
+        match parsed.version() {
+            Some(version) => self.judge_version(call, plan, &touched, parsed, &version).await,
+            None => self.judge_newest(call, plan, &touched, parsed, may_be_late).await,
         }
     }
 
-    async fn judge_lists(
+    /// Judges a write that the plugin has locked to `version`.
+    async fn judge_version(
         &self,
         call: &CallContext,
         plan: &mut Plan,
-        touched: Touched,
-        body: &str,
+        touched: &Touched,
+        parsed: Lockable,
+        version: &str,
     ) -> Result<Lock, ApiError> {
-        let invalid = |error: &dyn std::fmt::Display| plan.subject.refuse(ApiReason::Invalid, error.to_string());
-        let mut parsed = Body::read(body).map_err(|error| invalid(&error))?;
-        let version = parsed.version();
-        if let Some(known) = version.as_deref().and_then(|version| self.known(call, plan, version)) {
-            return touched.check(call, plan, Some(known)).map(|()| Lock::Unchanged);
+        if !is_plain(version) {
+            return self.judge_newest(call, plan, touched, parsed, false).await;
         }
-        let Some(before) = self.live(call, plan).await? else {
-            // Some kinds are created by an update.
-            if plan.how == How::Update && plan.subresource.is_empty() {
+        if matches!(parsed, Lockable::Operations(_)) {
+            // Whatever other operations make of the version, the last one sets it.
+            lock(plan, parsed, version)?;
+        }
+        let before = match self.known(call, plan, version) {
+            Some(known) => Live::Found(known),
+            None => self.live(call, plan).await?,
+        };
+        match before {
+            // The server will refuse it: it is about a state that is no more.
+            Live::Found(before) if before.version != version => {}
+            Live::Found(before) => touched.check(call, plan, Some(&before))?,
+            Live::Missing(error) => Self::judge_missing(call, plan, touched, error)?,
+        }
+        Ok(Lock::Unchanged)
+    }
+
+    /// Judges a write of whatever version the object has, and locks it to that.
+    async fn judge_newest(
+        &self,
+        call: &CallContext,
+        plan: &mut Plan,
+        touched: &Touched,
+        parsed: Lockable,
+        may_be_late: bool,
+    ) -> Result<Lock, ApiError> {
+        let known = if may_be_late { self.newest(call, plan) } else { None };
+        let before = match known.filter(|known| touched.keeps_owners(known)) {
+            Some(known) => Live::Found(known),
+            None => self.live(call, plan).await?,
+        };
+        match before {
+            Live::Found(before) => {
+                touched.check(call, plan, Some(&before))?;
+                lock(plan, parsed, &before.version)
+            }
+            Live::Missing(error) => Self::judge_missing(call, plan, touched, error).map(|()| Lock::Unchanged),
+        }
+    }
+
+    /// Judges a write of an object that is `missing`: an apply or an update may create it.
+    fn judge_missing(call: &CallContext, plan: &Plan, touched: &Touched, missing: ApiError) -> Result<(), ApiError> {
+        match plan.how {
+            // It is not sent: it could reach an object that somebody creates meanwhile.
+            How::Patch(_) => return Err(missing),
+            How::Update if plan.subresource.is_empty() => {
                 let access = plan.resource.access("create", "", Some(&plan.key));
                 plan.subject.check_grant(&call.principal, &access)?;
             }
-            return touched.check(call, plan, None).map(|()| Lock::Unchanged);
-        };
-        let latest = before.version.clone();
-        if version.as_deref().is_some_and(|version| version != latest && is_plain(version)) {
-            return Ok(Lock::Unchanged); // The server will refuse it: it is about a state that is no more.
+            _ => {}
         }
-        touched.check(call, plan, Some(before))?;
-        if version.as_ref() == Some(&latest) {
-            return Ok(Lock::Unchanged);
-        }
-        parsed.lock_version(&latest).map_err(|error| invalid(&error))?;
-        plan.mutation.body = Bytes::from(parsed.into_text().map_err(|error| invalid(&error))?);
-        Ok(Lock::Judged)
+        touched.check(call, plan, None)
     }
 
     /// The object at `version`, if this call or a cache knows that very state.
     fn known(&self, call: &CallContext, plan: &Plan, version: &str) -> Option<Before> {
-        let left = call.overlay.get(&plan.resource.kind, &plan.key).and_then(|known| known.left);
-        let own = match left {
-            Some(WrittenState::State(_, object)) => Some(object),
-            Some(WrittenState::Unkept(_) | WrittenState::Nothing(_)) | None => None,
-        };
-        let cached = self.skips.and_then(|skips| skips.cached(&plan.resource.kind, &plan.key, version));
-        let of_version = own.filter(|own| own.header.version.to_string() == version).or(cached)?;
-        Some(Before::of(&of_version))
+        let cached = self.skips.and_then(|skips| skips.cached(&plan.resource.kind, &plan.key, Some(version)));
+        let own = own_state(call, plan).filter(|own| own.header.version.to_string() == version);
+        Some(Before::of(&own.or(cached)?))
     }
 
-    /// The object as the server has it now. None: it has no such object.
-    async fn live(&self, call: &CallContext, plan: &Plan) -> Result<Option<Before>, ApiError> {
+    /// The object as this call has left it, or as a cache shows it. That may be late.
+    fn newest(&self, call: &CallContext, plan: &Plan) -> Option<Before> {
+        let cached = self.skips.and_then(|skips| skips.cached(&plan.resource.kind, &plan.key, None));
+        Some(Before::of(&own_state(call, plan).or(cached)?))
+    }
+
+    /// The object as the server has it now.
+    async fn live(&self, call: &CallContext, plan: &Plan) -> Result<Live, ApiError> {
         let headers = headers::of_call(call);
         let headers = headers.map_err(|error| plan.subject.refuse(ApiReason::Invalid, error.to_string()))?;
         let uri = plan.resource.object(&plan.key, "");
@@ -182,19 +277,38 @@ impl MetadataGuard<'_> {
                 let kind = plan.resource.kind.clone();
                 let read = move |text: &str| Ok(Before::of(&answer::whole(&kind, text)?));
                 let read: Result<_, ParseError> = self.offload.read(text, read).await;
-                read.map(Some).map_err(|error| {
+                read.map(Live::Found).map_err(|error| {
                     plan.subject.refuse(ApiReason::ServerError, format!("the answer of the API server is {error}"))
                 })
             }
-            Err(error) if error.code() == Some(404) => Ok(None),
+            Err(error) if error.code() == Some(404) => Ok(Live::Missing(plan.subject.read_failed(&error))),
             Err(error) => {
                 let mut failed = plan.subject.read_failed(&error);
                 failed.message =
-                    format!("which finalizers and owners it would replace could not be read: {}", failed.message);
+                    format!("which finalizers and owners the object has could not be read: {}", failed.message);
                 Err(failed)
             }
         }
     }
+}
+
+/// The state in which this call's own writes have left the object, as far as the server has that state.
+fn own_state(call: &CallContext, plan: &Plan) -> Option<Object> {
+    let known = call.overlay.get(&plan.resource.kind, &plan.key).filter(|known| !known.is_dry_run)?;
+    match known.left? {
+        WrittenState::State(_, object) => Some(object),
+        WrittenState::Unkept(_) | WrittenState::Nothing(_) => None,
+    }
+}
+
+fn lock(plan: &mut Plan, parsed: Lockable, version: &str) -> Result<Lock, ApiError> {
+    let text = parsed.locked_to(version).map_err(|error| unsound(plan, &error))?;
+    plan.mutation.body = Bytes::from(text);
+    Ok(Lock::Judged(version.to_owned()))
+}
+
+fn unsound(plan: &Plan, error: &BodyError) -> ApiError {
+    plan.subject.refuse(ApiReason::Invalid, error.to_string())
 }
 
 /// Whether the server takes the version for no other than this text: `0` is none to it, and `007` is `7`.
@@ -237,21 +351,6 @@ fn check_finalizers(call: &CallContext, plan: &Plan, names: &BTreeSet<String>) -
     }
     let checked = names.iter().try_for_each(|name| call.principal.check_finalizer(name));
     checked.map_err(|denial| plan.subject.not_granted(&call.principal, &denial))
-}
-
-fn check_owners(call: &CallContext, plan: &Plan, owners: &AddedOwners) -> Result<(), ApiError> {
-    if owners.is_none() {
-        return Ok(());
-    }
-    call.principal.check(&deletion(plan)).map_err(|denial| {
-        let mut refused = plan.subject.not_granted(&call.principal, &denial);
-        refused.message = format!(
-            "it would make {owners} an owner, and not only the primary: the garbage collector deletes an object whose owners \
-             do not exist, so this takes the right to delete. {}",
-            refused.message
-        );
-        refused
-    })
 }
 
 fn deletion(plan: &Plan) -> Access<'_> {

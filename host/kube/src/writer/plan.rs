@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Method;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{ObjectKey, ObjectRef};
@@ -18,7 +17,7 @@ use crate::client::headers;
 use crate::client::request::{Mutation, Query, SERVER_TIMEOUT};
 use crate::discovery::{Discovery, Resource};
 use crate::target::{Resolver, Target};
-use crate::writer::body::{Body, BodyError};
+use crate::writer::body::{Body, BodyError, JsonPatch};
 
 pub(super) const JSON: &str = "application/json";
 const APPLY: &str = "application/apply-patch+yaml";
@@ -319,19 +318,17 @@ impl Planner<'_> {
         self.sound(body.into_text())
     }
 
-    /// A JSON patch with the locks that the options ask for. They are replacements, not tests: a failed test would be
-    /// `Invalid` like any other, but a changed version is a conflict, and a changed uid says so in its cause.
+    /// A JSON patch with the locks that the options ask for.
     fn lock_json_patch(&self, patch: &str, reference: &ObjectRef, options: &WriteOptions) -> Result<String, ApiError> {
-        let mut operations: Vec<Box<RawValue>> = self.sound(serde_json::from_str(patch).map_err(BodyError::Json))?;
+        let mut patch = self.sound(JsonPatch::read(patch))?;
         for (path, value) in
             [("/metadata/uid", &reference.uid), ("/metadata/resourceVersion", &options.resource_version)]
         {
             if let Some(value) = value {
-                let lock = json!({"op": "replace", "path": path, "value": &**value});
-                operations.push(self.sound(serde_json::value::to_raw_value(&lock).map_err(BodyError::Json))?);
+                self.sound(patch.replace(path, value))?;
             }
         }
-        self.sound(serde_json::to_string(&operations).map_err(BodyError::Json))
+        self.sound(patch.into_text())
     }
 
     fn query(&self, options: &WriteOptions) -> Query {

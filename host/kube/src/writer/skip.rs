@@ -187,11 +187,11 @@ impl Skips {
         if is_absent && is_unwritten { StateBefore::Absent } else { StateBefore::Unknown }
     }
 
-    /// The object at `version`, if a cache has it in this very state.
-    pub(crate) fn cached(&self, kind: &ObjectKind, key: &ObjectKey, version: &str) -> Option<Object> {
+    /// The object in a cache, if that has it at `version`, or at any version if that is `None`.
+    pub(crate) fn cached(&self, kind: &ObjectKind, key: &ObjectKey, version: Option<&str>) -> Option<Object> {
         let followed = self.followed.iter().filter(|followed| followed.readable.spec.kind == *kind);
         let mut cached = followed.filter_map(|followed| followed.readable.store.get(key));
-        cached.find(|cached| cached.header.version.to_string() == version)
+        cached.find(|cached| version.is_none_or(|version| cached.header.version.to_string() == version))
     }
 
     /// The object as this call knows it, if a change of it by anybody else would run the call's key again.

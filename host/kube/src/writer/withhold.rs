@@ -198,7 +198,7 @@ impl Writer {
                 .skips
                 .as_ref()
                 .zip(version)
-                .and_then(|(skips, version)| skips.cached(&resource.kind, key, &version.to_string()));
+                .and_then(|(skips, version)| skips.cached(&resource.kind, key, Some(&version.to_string())));
             if let Some(object) = cached {
                 return TextBefore::Text(object.text());
             }

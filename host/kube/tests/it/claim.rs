@@ -173,7 +173,7 @@ async fn a_watch_that_hides_objects_is_not_claimed_from() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_takes_what_listing_and_patching_take() {
+async fn a_claim_takes_the_rights_to_list_patch_and_delete() {
     let rule = |verbs: &[&str], names: &[&str]| Rule {
         groups: vec![String::new()],
         resources: vec!["pods".into()],
@@ -185,13 +185,24 @@ async fn a_claim_takes_what_listing_and_patching_take() {
     let items = ["a", "b"].map(|name| labelled(name, "shop", &[]));
     let claims = scripted(pods(), &items, shop(), vec![Reply::Json(200, pod("x", "u", 9))]).await;
     let claim = async |rules| claims.claim(&Arc::new(call_with(rules)), "app=shop").await.expect_err("not granted");
-    assert_eq!(reasons(&claim(vec![rule(&["get", "patch"], &[])]).await), [ApiReason::NotGranted]);
-    assert_eq!(reasons(&claim(vec![rule(&["list", "patch"], &[])]).await), [ApiReason::NotGranted], "the primary");
-    assert_eq!(reasons(&claim(vec![rule(&["list", "get"], &[])]).await), [ApiReason::NotGranted; 2]);
+    assert_eq!(reasons(&claim(vec![rule(&["get", "patch", "delete"], &[])]).await), [ApiReason::NotGranted]);
+    let of_primary = claim(vec![rule(&["list", "patch", "delete"], &[])]).await;
+    assert_eq!(reasons(&of_primary), [ApiReason::NotGranted], "the primary");
+    assert_eq!(reasons(&claim(vec![rule(&["list", "get", "delete"], &[])]).await), [ApiReason::NotGranted; 2]);
+    let without_delete = claim(vec![rule(&["list", "get", "patch"], &[])]).await;
+    assert_eq!(reasons(&without_delete), [ApiReason::NotGranted; 2]);
+    assert!(
+        without_delete[0].message.contains(r#"verbs: ["delete"]"#),
+        "it does not say what to grant: {}",
+        without_delete[0]
+    );
     assert_eq!(claims.script.mutations_asked().len(), 0);
-    let some = vec![rule(&["list", "get"], &[]), rule(&["patch"], &["a"])];
-    assert_eq!(reasons(&claim(some).await), [ApiReason::NotGranted]);
-    assert_eq!(claims.script.mutations_asked().len(), 1, "what is granted is done");
+    for (all, of_a) in [(["list", "get", "delete"], "patch"), (["list", "get", "patch"], "delete")] {
+        let sent = claims.script.mutations_asked().len();
+        let some = vec![rule(&all, &[]), rule(&[of_a], &["a"])];
+        assert_eq!(reasons(&claim(some).await), [ApiReason::NotGranted]);
+        assert_eq!(claims.script.mutations_asked().len(), sent + 1, "what is granted is done");
+    }
 }
 
 /// One that may claim config maps as the owner `object`, with a cache of its own.

@@ -420,6 +420,24 @@ async fn a_name_in_the_body_cannot_lead_the_path_elsewhere() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_name_that_kubernetes_allows_is_encoded_in_the_path() {
+    for (name, segment) in [
+        ("a b", "a%20b"),
+        ("x?y=z", "x%3Fy%3Dz"),
+        ("x#y", "x%23y"),
+        ("é", "%C3%A9"),
+        ("DOMAIN\\team", "DOMAIN%5Cteam"),
+        ("a\u{1b}[31m\nb", "a%1B%5B31m%0Ab"),
+        ("...", "..."),
+    ] {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "prod"}});
+        let asked = sent(call(), apply(&object.to_string(), WriteOptions::default())).await;
+        assert_eq!(asked.path, format!("/api/v1/namespaces/prod/configmaps/{segment}"));
+        assert_eq!(asked.json()["metadata"]["name"], name);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn every_request_says_for_which_call_and_as_whom() {
     let trace: Arc<str> = "4bf92f3577b34da6a3ce929d0e0e4736".into();
     let asked = sent(CallContext { trace_id: trace.clone(), ..call() }, create(CONFIG_MAP)).await;

@@ -1,6 +1,7 @@
 //! Checks that a policy makes sense. It reports also rules that seem to grant something but never match.
 
 use windlass_core::grants::Cidr;
+use windlass_core::path_segment;
 use windlass_wasm::manifest::{is_dns_label, nearest};
 
 use super::MOST_ENTRIES;
@@ -95,10 +96,9 @@ pub(super) fn check_http(rule: &HttpDocument, problem: &mut impl FnMut(String)) 
     }
 }
 
-/// As the API server takes names: some kinds' have colons and capitals.
+/// As the API server takes names: some kinds' have colons, capitals and blanks. A `*` is meant as a pattern.
 fn is_name(name: &str) -> bool {
-    let is_fit = |byte: u8| byte.is_ascii_graphic() && !b"*/%\\?#".contains(&byte);
-    (1..=253).contains(&name.len()) && name.bytes().all(is_fit) && !matches!(name, "." | "..")
+    path_segment::flaw(name).is_none() && !name.contains('*')
 }
 
 pub(super) fn is_subdomain(name: &str) -> bool {

@@ -215,7 +215,7 @@ fn files_of_other_editors_read_alike() {
 
 #[test]
 fn names_of_objects_may_have_what_kubernetes_lets_them() {
-    for name in ["system:node-proxier", "A", "a.b_c"] {
+    for name in ["system:node-proxier", "A", "a.b_c", "a b", "x?y=z", "D\\team", "é"] {
         assert!(read(&FULL.replace("names: [shop]", &format!("names: [{name:?}]"))).is_ok(), "{name}");
     }
 }

@@ -57,7 +57,7 @@ impl Granted<'_> {
         };
         let mut scopes = Vec::new();
         for spec in watch.specs() {
-            let name = spec.only_name().unwrap_or_default().to_owned();
+            let name = spec.only_name().unwrap_or_default().into_owned();
             let in_namespace = |namespace: &str| may(Some(&ObjectKey::namespaced(namespace, name.as_str())));
             let declared = spec.namespace.as_deref();
             let places: Vec<RightsScope> = match (resource.namespaced, declared, self.only) {

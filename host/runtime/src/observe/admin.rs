@@ -44,6 +44,8 @@ use self::keys::KeysRefusal;
 use self::security::AdminSecurity;
 use self::stall::StallGuard;
 use self::streams::{MOST_STREAMS, PluginStreams};
+use windlass_core::deceptive;
+
 use crate::observe::metrics::HostMetrics;
 use crate::observe::status::Status;
 
@@ -279,6 +281,8 @@ async fn refusal<B>(request: &Request<B>, security: &AdminSecurity) -> Option<Ad
 }
 
 fn respond(status: StatusCode, content_type: &'static str, body: String) -> AdminAnswer {
+    // A text is read as it is, and quotes what strangers wrote.
+    let body = if content_type == TEXT { deceptive::escape(&body).into_owned() } else { body };
     let mut response = Response::new(Full::new(body.into()).boxed_unsync());
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));

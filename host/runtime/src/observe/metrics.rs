@@ -15,6 +15,7 @@ mod process;
 mod recordings;
 mod rest_client;
 
+use std::borrow::Cow;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -26,6 +27,7 @@ use prometheus_client::metrics::exemplar::HistogramWithExemplars;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use windlass_core::deceptive;
 use windlass_core::features::Features;
 use windlass_core::outcome::WAITED;
 use windlass_kube::Connection;
@@ -318,7 +320,10 @@ impl HostMetrics {
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         // Writing into a text cannot fail.
         let _ = encode(&mut text, &registry);
-        text
+        match deceptive::escape_metrics(&text) {
+            Cow::Owned(escaped) => escaped,
+            Cow::Borrowed(_) => text,
+        }
     }
 }
 
@@ -335,6 +340,15 @@ mod tests {
         pub(crate) fn of(&self, plugin: &str, reason: &'static str) -> u64 {
             self.0.of(vec![("plugin", plugin.to_owned()), ("reason", reason.to_owned())]).get()
         }
+    }
+
+    #[test]
+    fn no_label_has_a_character_that_moves_a_terminals_cursor() {
+        let metrics = HostMetrics::new();
+        metrics.http().count("a\u{1b}[2J\nb", "ok");
+        let text = metrics.text();
+        assert!(text.contains(r#"plugin="a\\u{1b}[2J\nb""#), "{text}");
+        assert!(!text.replace('\n', "").contains(deceptive::is_deceptive), "{text}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Query strings, and what a path or query may hold.
+//! Query strings.
 
-use std::fmt::Write as _;
+use windlass_core::path_segment::encode;
 
 /// Builds a query string, percent-encoding what a query must not hold.
 #[derive(Debug, Default)]
@@ -23,16 +23,5 @@ impl Query {
     /// Path and query.
     pub(crate) fn onto(&self, path: &str) -> String {
         [path, &self.0].concat()
-    }
-}
-
-/// Appends `text`, all but unreserved characters percent-encoded, so that it stands for itself in a path or query.
-pub(crate) fn encode(target: &mut String, text: &str) {
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            target.push(char::from(byte));
-        } else {
-            let _ = write!(target, "%{byte:02X}");
-        }
     }
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use http::Method;
+use windlass_core::path_segment;
 use windlass_core::trace::OpenSpan;
 
 use super::RequestError;
@@ -33,7 +34,7 @@ pub(super) fn begin(headers: &RequestHeaders, method: &Method, uri: &str) -> Ope
             [("k8s.namespace.name", resource_path.namespace), ("windlass.object.name", resource_path.name)]
         {
             if let Some(value) = value {
-                span.set(name, value);
+                span.set(name, &*path_segment::decode(value));
             }
         }
     });

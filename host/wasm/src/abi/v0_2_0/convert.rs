@@ -9,6 +9,7 @@ use std::time::Duration;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::outcome::{CallResult, Failure};
+use windlass_core::path_segment;
 use windlass_core::ports::{Event, EventType, ListQuery};
 use windlass_core::trigger::Trigger;
 use windlass_core::write::{
@@ -212,10 +213,9 @@ fn is_dns_name(name: &str) -> bool {
     !name.is_empty() && !name.starts_with(['.', '-']) && !name.contains("..") && name.bytes().all(inner)
 }
 
-/// Kubernetes' rule for names is each kind's own; what none may hold is what would end a segment of a URL.
+/// A name that can be a step of a path, of a length that logs can take (ADR 34).
 pub(crate) fn path_segment(what: &str, name: String) -> Result<Arc<str>, Malformed> {
-    let unsafe_byte = |byte: u8| !byte.is_ascii_graphic() || matches!(byte, b'/' | b'%' | b'\\' | b'?' | b'#');
-    if name.is_empty() || name.len() > MAX_NAME || name == "." || name == ".." || name.bytes().any(unsafe_byte) {
+    if name.len() > MAX_NAME || path_segment::flaw(&name).is_some() {
         return Err(format!("{} cannot be the {what} of an object", quoted(&name)));
     }
     Ok(name.into())
@@ -420,6 +420,17 @@ mod tests {
         assert!(object_ref(reference(None)).is_ok());
         let refused = object_ref(reference(Some("east"))).expect_err("there is one cluster");
         assert!(refused.contains("`east` is another cluster"), "{refused}");
+    }
+
+    #[test]
+    fn names_are_refused_that_kubernetes_refuses_everywhere() {
+        let named = |name: &str| path_segment("name", name.to_owned());
+        for name in ["a b", "x?y=z", "x#y", "é", "DOMAIN\\team", "a\nb"] {
+            assert_eq!(named(name).as_deref(), Ok(name));
+        }
+        for name in ["", ".", "..", "a/b", "a%2fb"] {
+            assert!(named(name).is_err(), "{name:?}");
+        }
     }
 
     #[test]
