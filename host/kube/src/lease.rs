@@ -195,7 +195,10 @@ impl Leases {
         }
         let body = document.to_string();
         match self.send(verb, method, &path, name, body, limit).await {
-            Ok(text) => Ok(ElectionAnswer::Written(self.read(name, &text)?.0)),
+            Ok(text) => {
+                let (version, LeaseRecord { acquired, .. }) = self.read(name, &text)?;
+                Ok(ElectionAnswer::Written { version, acquired })
+            }
             // Changed, made by another, or gone.
             Err(error) if matches!(error.code(), Some(409 | 404)) && !is_namespace_missing(&error) => {
                 Ok(ElectionAnswer::Conflict)

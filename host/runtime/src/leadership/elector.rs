@@ -194,12 +194,13 @@ impl Elector {
             ElectionStep::Look { limit } => leases.get(lease, limit).await,
             // Nobody comes after a member.
             ElectionStep::Write { purpose: Purpose::Release, over, limit, .. } if self.kind == LeaseKind::Member => {
+                let deleted = || ElectionAnswer::Written { version: "".into(), acquired: None };
                 match over {
                     Some(over) => leases.delete(lease, &over, limit).await.map(|answer| match answer {
-                        ElectionAnswer::Found(None) => ElectionAnswer::Written("".into()),
+                        ElectionAnswer::Found(None) => deleted(),
                         other => other,
                     }),
-                    None => Ok(ElectionAnswer::Written("".into())),
+                    None => Ok(deleted()),
                 }
             }
             ElectionStep::Write { over, record, limit, .. } => {
