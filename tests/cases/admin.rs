@@ -259,6 +259,7 @@ async fn a_key_that_fails_says_why_at_the_admin_address_and_on_the_command_line(
     for used in ["cpuSeconds", "memoryPeakBytes", "cacheBytes"] {
         assert!(top[0]["usage"][used].as_f64().is_some_and(|used| used > 0.0), "{used} in {top}");
     }
+    assert!(top[0]["cpuPercent"].is_number(), "of the time between two looks: {top}");
     let nobody = says("127.0.0.1:1".parse()?, &["status"], 2).await?;
     assert!(nobody.contains("--admin-address"), "{nobody}");
     for words in [&["status"][..], &["keys", "chameleon"], &["top", "--once"]] {
