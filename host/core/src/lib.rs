@@ -43,6 +43,7 @@ pub mod overlay;
 pub mod owner;
 pub mod panics;
 pub mod pause;
+pub mod plugin_state;
 pub mod pointer;
 pub mod ports;
 pub mod predicate;

@@ -50,6 +50,8 @@ fn lease(plugin: &Value) -> &str {
         "-"
     } else if lease["heldHere"] == true {
         "held"
+    } else if lease["status"] == "lost" {
+        "lost"
     } else {
         lease["holder"].as_str().map_or("free", |_| "elsewhere")
     }
@@ -131,6 +133,16 @@ mod tests {
             assert!(wide.contains(part), "{part:?} in {wide}");
         }
         assert!(!wide.contains("605a0172cb36a"), "{wide}");
+    }
+
+    #[test]
+    fn a_lease_that_was_lost_is_not_shown_as_held() {
+        let shown = |of: Value| lease(&json!({"lease": of})).to_owned();
+        assert_eq!(shown(json!({"heldHere": true, "status": "held", "holder": "me"})), "held");
+        assert_eq!(shown(json!({"heldHere": false, "status": "lost", "holder": "me"})), "lost");
+        assert_eq!(shown(json!({"heldHere": false, "status": "not-held", "holder": "other"})), "elsewhere");
+        assert_eq!(shown(json!({"heldHere": false, "status": "not-held", "holder": null})), "free");
+        assert_eq!(shown(Value::Null), "-");
     }
 
     #[test]

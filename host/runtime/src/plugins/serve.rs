@@ -332,10 +332,10 @@ impl Serving {
         let mut since = None;
         let mut is_told = false;
         loop {
-            let holder = lease.standing.borrow_and_update().holder.clone();
+            let standing = lease.standing.borrow_and_update().clone();
             let unserved = lease.unserved();
             for controller in &current.controllers {
-                controller.stands_by(holder.as_deref(), unserved.as_deref());
+                controller.stands_by(&standing, unserved.as_deref());
             }
             since = unserved.is_some().then(|| since.unwrap_or_else(Instant::now));
             is_told &= since.is_some();

@@ -14,7 +14,7 @@ use windlass_core::trigger::Triggers;
 use windlass_wasm::Plugin;
 
 use crate::host::Host;
-use crate::observe::status::{NotTaken, PluginState};
+use crate::observe::status::{NotTaken, PluginPhase};
 use crate::plugins::directory::{FileRefusal, NotRevived, StopReason};
 use crate::rejections::{Digest, Rejection};
 
@@ -51,8 +51,8 @@ pub(super) fn refused(host: &Host, plugin: &Arc<str>, digest: Option<Digest>, re
         return;
     }
     host.policies.refused(plugin, error.clone());
-    if status.state() != PluginState::Ending {
-        status.set(PluginState::NotLoaded, Some(error.clone()));
+    if status.phase() != PluginPhase::Ending {
+        status.set(PluginPhase::NotLoaded, Some(error.clone()));
     }
     match refusal {
         FileRefusal::Rival { .. } => {
@@ -108,7 +108,7 @@ pub(super) fn stopping(host: &Host, plugin: &Arc<str>, why: &StopReason) {
         StopReason::NotAllowed { digest, list } => format!("its digest {digest} is no longer in {}", list.display()),
         StopReason::Rejected { because, .. } => format!("another replica has rolled it back: {because}"),
     };
-    host.status.plugin(plugin).set(PluginState::Ending, Some(reason));
+    host.status.plugin(plugin).set(PluginPhase::Ending, Some(reason));
     match why {
         StopReason::Deleted => {
             tracing::info!(%plugin, "the plugin's file is gone: what is queued runs, and then it ends");
@@ -128,7 +128,7 @@ pub(super) fn stopping(host: &Host, plugin: &Arc<str>, why: &StopReason) {
 pub(super) fn fell(host: &Host, plugin: &Arc<str>, pause: Duration) {
     let reason =
         format!("the host's own task that runs it has panicked, see the log: it is started again in {pause:.0?}");
-    host.status.plugin(plugin).set(PluginState::NotLoaded, Some(reason.clone()));
+    host.status.plugin(plugin).set(PluginPhase::NotLoaded, Some(reason.clone()));
     tracing::error!(%plugin, "the plugin does not run: {reason}");
 }
 
@@ -171,7 +171,8 @@ pub(super) fn replicas_do_not_know(host: &Host, plugin: &Arc<str>, error: &str, 
 
 /// A Kubernetes Event about the plugin's lease, which is all that the cluster has of a plugin.
 fn event(host: &Host, plugin: &Arc<str>, runs: &str, note: &str) {
-    let Some(lease) = host.status.known(plugin).and_then(|status| status.lease()) else { return };
+    // By its name alone: a plugin that was never loaded has a lease, too, though perhaps none that exists.
+    let Some(lease) = host.leadership.lease_of(plugin) else { return };
     let principal = Principal {
         role: Role::Events,
         plugin: plugin.clone(),
@@ -221,27 +222,27 @@ mod tests {
     #[derive(Clone)]
     struct Shown {
         status: Arc<PluginStatus>,
-        states: Arc<Mutex<Vec<PluginState>>>,
+        phases: Arc<Mutex<Vec<PluginPhase>>>,
     }
 
     impl<S: tracing::Subscriber> Layer<S> for Shown {
         fn on_event(&self, _: &tracing::Event<'_>, _: Context<'_, S>) {
-            self.states.lock().expect("not poisoned").push(self.status.state());
+            self.phases.lock().expect("not poisoned").push(self.status.phase());
         }
     }
 
     #[tokio::test]
     async fn what_is_told_of_a_plugin_is_shown_already() {
         let (stage, plugin) = (Stage::new().await, Arc::from("chameleon"));
-        let shown = Shown { status: stage.host.status.plugin(&plugin), states: Arc::default() };
+        let shown = Shown { status: stage.host.status.plugin(&plugin), phases: Arc::default() };
         let refusal = FileRefusal::NotLoaded { reason: "component", message: "it is no plugin".to_owned() };
         tracing::subscriber::with_default(tracing_subscriber::registry().with(shown.clone()), || {
             stopping(&stage.host, &plugin, &StopReason::Deleted);
             fell(&stage.host, &plugin, Duration::from_secs(1));
-            shown.status.set(PluginState::Loading, None);
+            shown.status.set(PluginPhase::Loading, None);
             refused(&stage.host, &plugin, None, &refusal, false);
         });
-        let states = shown.states.lock().expect("not poisoned").clone();
-        assert_eq!(states, [PluginState::Ending, PluginState::NotLoaded, PluginState::NotLoaded]);
+        let phases = shown.phases.lock().expect("not poisoned").clone();
+        assert_eq!(phases, [PluginPhase::Ending, PluginPhase::NotLoaded, PluginPhase::NotLoaded]);
     }
 }

@@ -204,11 +204,20 @@ async fn what_does_not_end_loses_its_lease_and_the_target_takes_over_when_it_has
     assert!(given_up >= HAND_OVER, "{given_up:?}");
     over.term.fence.may_start(DURATION).expect_err("nothing more may start");
     assert!(over.b.standing.borrow().term.is_none(), "what was started may be carried out");
+    let lost = (LeaseStatus::Lost, Some(Arc::from("a")));
+    let standing = |candidate: &Candidate| {
+        let standing = candidate.standing.borrow();
+        (standing.status, standing.holder.clone())
+    };
+    assert_eq!(standing(&over.a), lost, "its name is in the lease, and it may not act");
 
     let taken = timeout(DURATION + SLACK, over.b.term()).await.expect("the target takes over");
     taken.fence.may_start(DURATION).expect("it is its own");
     let quiet = over.began.elapsed().saturating_sub(given_up);
     assert!(quiet + Duration::from_millis(2_400) >= DURATION, "a renewal's pause less, at the most: {quiet:?}");
+    let mut a = over.a.standing.clone();
+    a.wait_for(|standing| standing.status == LeaseStatus::NotHeld).await.expect("it hears of the other");
+    assert_eq!(standing(&over.b).0, LeaseStatus::Held);
     drop(over.term);
     timeout(STABILITY * 5, over.a.term()).await.expect_err("it has the other's name in it");
 }

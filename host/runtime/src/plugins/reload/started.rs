@@ -10,7 +10,7 @@ use windlass_wasm::Plugin;
 use super::{Reload, as_loaded};
 use crate::host::Host;
 use crate::leadership::PluginLease;
-use crate::observe::status::{LeaseView as _, NotTaken};
+use crate::observe::status::NotTaken;
 use crate::phases::ControllerEnd;
 use crate::plugins::directory::StopReason;
 use crate::plugins::reports::Swapped;

@@ -71,6 +71,7 @@ function fileNotes(plugin) {
 function leaseText({ lease }) {
   if (!lease) return "none: it runs wherever it is loaded";
   if (lease.heldHere) return `${lease.name}, held here by ${lease.holder ?? "this replica"}`;
+  if (lease.status === "lost") return `${lease.name}, lost by ${lease.holder}`;
   return lease.holder ? `${lease.name}, held by ${lease.holder}` : `${lease.name}, free`;
 }
 

@@ -6,7 +6,12 @@ const chosen = { search: "", onlyUnwell: false, sort: { by: "state", down: false
 const PLUGIN_ROWS = 200;
 const FAILURE_ROWS = 12;
 
-const leaseWord = ({ lease }) => (!lease ? "–" : lease.heldHere ? "held" : lease.holder ? "elsewhere" : "free");
+function leaseWord({ lease }) {
+  if (!lease) return "–";
+  if (lease.heldHere) return "held";
+  if (lease.status === "lost") return "lost";
+  return lease.holder ? "elsewhere" : "free";
+}
 
 /** A column of numbers. Narrow windows leave out those that are `slim` or `mid`. */
 const number = (id, title, of, text, help, width = "") =>
