@@ -34,19 +34,24 @@ pub(super) fn loaded(host: &Host, plugin: &Arc<Plugin>) {
     host.status.plugin(plugin.name()).count_load("loaded");
 }
 
-/// A file was not taken.
+/// A file was not taken. `running`: the generation that goes on, or that returns in the place of one that was rolled back.
 ///
 /// Here as in all that follows, what is shown is set before it is told: who reads a line finds on `/plugins` what it says.
-pub(super) fn refused(host: &Host, plugin: &Arc<str>, digest: Option<Digest>, refusal: &FileRefusal, runs: bool) {
+pub(super) fn refused(
+    host: &Host,
+    plugin: &Arc<str>,
+    digest: Option<Digest>,
+    refusal: &FileRefusal,
+    running: Option<&Plugin>,
+) {
     let (status, error) = (host.status.plugin(plugin), refusal.to_string());
     status.count_load(refusal.reason());
     status.has_not_taken(Some(NotTaken { digest: digest.clone(), reason: error.clone() }));
     if let (FileRefusal::Rejected { because, .. }, Some(digest)) = (refusal, digest) {
         status.has_rejected(Some(NotTaken { digest: Some(digest), reason: because.clone() }));
     }
-    if runs {
-        let generation = status.generation();
-        let running = generation.as_ref().map(|plugin| plugin.short_digest()).unwrap_or_default();
+    if let Some(running) = running {
+        let running = running.short_digest();
         tracing::error!(%plugin, running, error, "plugin file not taken: what ran before goes on");
         return;
     }
@@ -240,7 +245,7 @@ mod tests {
             stopping(&stage.host, &plugin, &StopReason::Deleted);
             fell(&stage.host, &plugin, Duration::from_secs(1));
             shown.status.set(PluginPhase::Loading, None);
-            refused(&stage.host, &plugin, None, &refusal, false);
+            refused(&stage.host, &plugin, None, &refusal, None);
         });
         let phases = shown.phases.lock().expect("not poisoned").clone();
         assert_eq!(phases, [PluginPhase::Ending, PluginPhase::NotLoaded, PluginPhase::NotLoaded]);

@@ -81,6 +81,12 @@ impl Reload {
         status.is_newest(handle.returns.as_ref().map(|returns| &**returns.digest()));
     }
 
+    /// The generation of `plugin` that runs, or that runs again in the place of one that was rolled back.
+    pub(super) fn running(&self, plugin: &Arc<str>) -> Option<&Plugin> {
+        let handle = self.handles.get(plugin)?;
+        Some(handle.returns.as_ref().unwrap_or(&handle.runs))
+    }
+
     /// The running generation is not to be replaced by `digest`.
     pub(super) fn withdraw(&mut self, plugin: &Arc<str>, digest: &str) {
         if let Some(handle) = self.handles.get_mut(plugin) {
