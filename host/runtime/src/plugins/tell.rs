@@ -14,7 +14,7 @@ use windlass_core::trigger::Triggers;
 use windlass_wasm::Plugin;
 
 use crate::host::Host;
-use crate::observe::status::{NotTaken, PluginPhase};
+use crate::observe::status::{NotTaken, PluginHealth, PluginPhase, PluginStatus};
 use crate::plugins::directory::{FileRefusal, NotRevived, StopReason};
 use crate::rejections::{Digest, Rejection};
 
@@ -147,7 +147,8 @@ pub(super) fn rolled_back(host: &Host, plugin: &Arc<str>, runs: &str, rejection:
         %plugin, rejected = &**digest, because, runs,
         "rolled back: the generation before runs again, and this one is not run again before the file changes"
     );
-    event(host, plugin, runs, &format!("the generation {digest} was rolled back: {because}"));
+    let note = format!("the generation {digest} was rolled back: {because}");
+    event(host, plugin, runs, ("PluginRolledBack", "RollBack"), &note);
 }
 
 /// Other replicas know what was rolled back and what is tried again. `late`: it was said that they do not.
@@ -174,8 +175,19 @@ pub(super) fn replicas_do_not_know(host: &Host, plugin: &Arc<str>, error: &str, 
     }
 }
 
-/// A Kubernetes Event about the plugin's lease, which is all that the cluster has of a plugin.
-fn event(host: &Host, plugin: &Arc<str>, runs: &str, note: &str) {
+/// A plugin has needed a person for a while.
+pub(super) fn needs_person(host: &Host, status: &PluginStatus, health: &PluginHealth) {
+    let (plugin, state) = (&status.name, health.state.as_str());
+    let why = health.why.as_deref().unwrap_or_default();
+    tracing::warn!(%plugin, state, why, "the plugin does not do its work until somebody acts");
+    let Some(reason) = health.state.event_reason() else { return };
+    let generation = status.generation();
+    let runs = generation.as_ref().map(|plugin| plugin.short_digest()).unwrap_or_default();
+    event(host, plugin, runs, (reason, "Run"), &format!("it is {state}: {why}"));
+}
+
+/// A Kubernetes Event about the plugin's lease, which is all that the cluster has of a plugin. `(reason, action)`: of the Event.
+fn event(host: &Host, plugin: &Arc<str>, runs: &str, (reason, action): (&str, &str), note: &str) {
     // By its name alone: a plugin that was never loaded has a lease, too, though perhaps none that exists.
     let Some(lease) = host.leadership.lease_of(plugin) else { return };
     let principal = Principal {
@@ -206,8 +218,8 @@ fn event(host: &Host, plugin: &Arc<str>, runs: &str, note: &str) {
         regarding: None,
         related: None,
         event_type: EventType::Warning,
-        reason: "PluginRolledBack".to_owned(),
-        action: "RollBack".to_owned(),
+        reason: reason.to_owned(),
+        action: action.to_owned(),
         note: format!("plugin {plugin}: {note}"),
     };
     host.recorder.emit(&call, event);
@@ -220,7 +232,6 @@ mod tests {
     use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
     use super::*;
-    use crate::observe::status::PluginStatus;
     use crate::tests::stage::Stage;
 
     /// The part of a plugin that is shown whenever something is reported.
