@@ -9,7 +9,7 @@ mod plugin;
 mod settling;
 mod withheld;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::calls::KeyCallEnd;
 pub(crate) use self::controller::{CallGuards, ControllerStatus, GateCaches, KeyListing, KeySource};
 pub(crate) use self::plugin::{LeaseView, LeftBehind, NextView, NotTaken, PluginHealth, PluginStatus, ReplicasView};
-pub(crate) use windlass_core::plugin_state::{ControllerState, LeaseStatus, PluginPhase};
+pub(crate) use windlass_core::plugin_state::{ControllerState, LeaseStatus, PluginPhase, PluginState};
 
 /// An error as it is shown; the log has all of it.
 const MOST_ERROR_BYTES: usize = 1024;
@@ -88,12 +88,31 @@ impl Status {
 
     /// Why nobody runs `plugin`, as far as this replica sees. None: a replica does, or may.
     pub(crate) fn unserved(&self, plugin: &str) -> Option<String> {
-        self.0.replicas.get()?.unserved(plugin)
+        // While its file is compiled here, this replica may be the one that runs it soon.
+        let is_loading = self.known(plugin).is_some_and(|plugin| plugin.phase() == PluginPhase::Loading);
+        if is_loading { None } else { self.0.replicas.get()?.unserved(plugin) }
     }
 
     /// The replicas that can serve `plugin`, each with the digest of its file.
     fn digests(&self, plugin: &str) -> BTreeMap<Arc<str>, Arc<str>> {
         self.0.replicas.get().map(|replicas| replicas.digests(plugin)).unwrap_or_default()
+    }
+
+    /// How many different files of `plugin` replicas have, as far as they say.
+    pub(crate) fn distinct_digests(&self, plugin: &str) -> usize {
+        // A replica with many plugins does not say their digests.
+        self.digests(plugin).values().filter(|digest| !digest.is_empty()).collect::<BTreeSet<_>>().len()
+    }
+
+    /// That replicas have different files of `plugin`, if so.
+    fn mixed(&self, plugin: &str) -> Option<String> {
+        if self.distinct_digests(plugin) < 2 {
+            return None;
+        }
+        let files = self.digests(plugin);
+        let files = files.iter().filter(|(_, digest)| !digest.is_empty());
+        let files: Vec<_> = files.map(|(replica, digest)| format!("{replica}: {digest}")).collect();
+        Some(format!("replicas have different files of it ({})", files.join(", ")))
     }
 
     /// An error if the host does not do its work. Otherwise a line for each plugin that is not well. Such a plugin must not take
@@ -127,7 +146,14 @@ impl Status {
 
     /// What `plugin` does here, and why.
     pub(crate) fn health(&self, plugin: &PluginStatus) -> PluginHealth {
-        plugin.health(self.unserved(&plugin.name).as_deref())
+        let health = plugin.health(self.unserved(&plugin.name).as_deref());
+        if health.state != PluginState::Running || !health.is_well {
+            return health;
+        }
+        match self.mixed(&plugin.name) {
+            Some(why) => PluginHealth { why: Some(why), is_well: false, ..health },
+            None => health,
+        }
     }
 
     /// Everything of `plugin`.
@@ -206,8 +232,9 @@ mod tests {
             (plugin == "webapp").then(|| "nobody runs it".to_owned())
         }
 
-        fn digests(&self, _: &str) -> BTreeMap<Arc<str>, Arc<str>> {
-            BTreeMap::new()
+        fn digests(&self, plugin: &str) -> BTreeMap<Arc<str>, Arc<str>> {
+            let second = if plugin == "mixed" { "5f2a" } else { "605a" };
+            BTreeMap::from([("a".into(), "605a".into()), ("b".into(), second.into()), ("c".into(), "".into())])
         }
     }
 
@@ -234,6 +261,29 @@ mod tests {
         status.plugin("webapp").set(PluginPhase::Suspended, Some("it caches too much".to_owned()));
         status.plugin("other").set(PluginPhase::Started, None);
         assert_eq!(status.ready(), Ok(vec!["webapp is suspended: it caches too much".to_owned()]));
+    }
+
+    #[test]
+    fn replicas_with_different_files_of_one_plugin_are_a_warning() {
+        let status = Status::new(CancellationToken::new());
+        status.sees(Arc::new(Lacking));
+        status.loaded();
+        for plugin in ["alike", "mixed"] {
+            status.plugin(plugin).set(PluginPhase::Started, None);
+        }
+        let expected = "mixed is running: replicas have different files of it (a: 605a, b: 5f2a)";
+        assert_eq!(status.ready(), Ok(vec![expected.to_owned()]));
+        assert_eq!((status.distinct_digests("alike"), status.distinct_digests("mixed")), (1, 2));
+    }
+
+    #[test]
+    fn a_plugin_that_is_compiled_here_is_not_unserved() {
+        let status = Status::new(CancellationToken::new());
+        status.sees(Arc::new(Lacking));
+        let plugin = status.plugin("webapp");
+        assert_eq!((status.unserved("webapp"), &status.to_json()["plugins"][0]["state"]), (None, &json!("loading")));
+        plugin.set(PluginPhase::NotLoaded, None);
+        assert!(status.unserved("webapp").is_some());
     }
 
     #[tokio::test]

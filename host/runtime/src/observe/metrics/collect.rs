@@ -87,6 +87,11 @@ impl Sources {
         });
         let help = "Whether no replica runs the plugin, as this one sees it";
         gauges(encoder, "windlass_plugin_unserved", help, unserved)?;
+        let digests = plugins.iter().map(|plugin| {
+            (vec![("plugin", plugin.name.to_string())], gauge(self.status.distinct_digests(&plugin.name) as u64))
+        });
+        let help = "How many different files of the plugin replicas have, as far as they say";
+        gauges(encoder, "windlass_plugin_distinct_digests", help, digests)?;
         let lines = loaded.iter().map(|(plugin, generation)| {
             (vec![("plugin", plugin.name.to_string())], generation.stats().dropped_log_lines)
         });
@@ -348,7 +353,7 @@ mod tests {
             line.and_then(|line| line.rsplit_once(' ')).map(|(_, value)| value.to_owned())
         };
         assert_eq!(shown("windlass_workqueue_settling").as_deref(), Some("1"), "{}", metrics.text());
-        let zero = ["windlass_plugin_unserved", "windlass_plugin_cache_bytes"];
+        let zero = ["windlass_plugin_unserved", "windlass_plugin_cache_bytes", "windlass_plugin_distinct_digests"];
         let one = ["windlass_keys_failing", "windlass_keys_in_backoff", "controller_runtime_max_concurrent_reconciles"];
         for (value, names) in [("0", zero.as_slice()), ("1", one.as_slice())] {
             for name in names {
