@@ -141,7 +141,8 @@ impl Status {
 
     /// Everything, for `/plugins`.
     pub(crate) fn to_json(&self) -> Value {
-        json!({"plugins": self.plugins().iter().map(|plugin| self.plugin_json(plugin)).collect::<Vec<_>>()})
+        let plugins: Vec<_> = self.plugins().iter().map(|plugin| self.plugin_json(plugin)).collect();
+        json!({"starting": !self.0.loaded.load(Ordering::Relaxed), "plugins": plugins})
     }
 
     /// What `plugin` does here, and why.

@@ -124,6 +124,9 @@ impl Sources {
         let given_up = controllers.iter().map(|it| (labels(it), gauge(it.given_up())));
         let help = "Keys that have used up their retries and are tried rarely";
         gauges(encoder, "windlass_keys_given_up", help, given_up)?;
+        let paused = controllers.iter().map(|it| (labels(it), gauge(it.paused() as u64)));
+        let help = "Keys whose object is paused by its annotation, of up to a thousand keys that are not done";
+        gauges(encoder, "windlass_keys_paused", help, paused)?;
         let breakers = controllers.iter().filter_map(|it| Some((labels(it), breaker(it.breaker()?))));
         let help = "Whether a controller's calls are made (0), one is made to see (1), or none is (2), as they end without an answer";
         gauges(encoder, "windlass_controller_breaker_state", help, breakers)?;

@@ -238,6 +238,11 @@ impl ControllerStatus {
         retried + self.calls.count(|end| matches!(end, CallEnd::FailedForGood | CallEnd::Denied))
     }
 
+    /// How many keys were not called about because their object is paused, of those whose calls are remembered.
+    pub(crate) fn paused(&self) -> usize {
+        self.calls.count(|end| end == CallEnd::NotMade)
+    }
+
     /// How many keys are given up: failed for good, and not retried.
     pub(crate) fn given_up(&self) -> u64 {
         let doing = locked(&self.doing);
@@ -348,6 +353,7 @@ impl ControllerStatus {
                 "depth": queue.depth, "parked": queue.parked, "settling": settling, "backoff": queue.backing_off,
             })),
             "failing": failing,
+            "paused": self.paused(),
             "held": held,
             "settling": self.settling.to_json(),
             "withheld": self.withheld.to_json(),

@@ -26,6 +26,7 @@ struct ControllerSums {
     backoff: usize,
     settling: usize,
     failing: usize,
+    paused: usize,
     running: i64,
     calls: u64,
     call_time: Duration,
@@ -44,6 +45,7 @@ impl ControllerSums {
             sums.backoff += queue.backing_off;
             sums.settling += controller.settling.count();
             sums.failing += controller.failing(queue.failing);
+            sums.paused += controller.paused();
             sums.running += controller.metrics.active.get();
             let (calls, took) = controller.call_times();
             sums.calls += calls;
@@ -77,6 +79,7 @@ impl PluginStatus {
             "backoff": sums.backoff,
             "settling": sums.settling,
             "failing": sums.failing,
+            "paused": sums.paused,
             "running": sums.running,
             "calls": sums.calls,
             "callSeconds": sums.call_time.as_secs_f64(),
@@ -147,5 +150,19 @@ mod tests {
             "as it is: the page writes texts, not HTML"
         );
         assert_eq!((&shown["breaker"], &shown["digest"]), (&Value::Null, &Value::Null));
+    }
+
+    #[tokio::test]
+    async fn paused_objects_are_counted() {
+        let plugin = PluginStatus::new("webapp");
+        let controller = plugin.controller("web", 1, HostMetrics::new().controller("webapp", "web"));
+        for (name, end) in [("a", CallEnd::NotMade), ("b", CallEnd::NotMade), ("c", CallEnd::Failed)] {
+            let key = ObjectKey::namespaced("prod", name);
+            controller.calls.begin(&key);
+            controller.calls.ended(&key, KeyCallEnd { end, error: "", context: &call(None).1 });
+        }
+        let health = plugin.health(None);
+        assert_eq!(plugin.summary_json(&health, Instant::now())["paused"], json!(2));
+        assert_eq!(plugin.to_json(&health)["controllers"][0]["paused"], json!(2));
     }
 }
