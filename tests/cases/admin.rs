@@ -76,11 +76,15 @@ async fn an_operator_sees_what_a_host_waits_for_and_what_it_does() -> anyhow::Re
     let webapp = until("its plugin waits for the kind", || async {
         let webapp = plugin(address, "webapp").await?;
         let states = (&webapp["state"], &webapp["controllers"][0]["state"]);
-        anyhow::ensure!(states == (&json!("running"), &json!("waiting")), "{webapp}");
+        anyhow::ensure!(states == (&json!("waiting"), &json!("waiting")), "{webapp}");
         Ok(webapp)
     })
     .await?;
     assert!(webapp["controllers"][0]["reason"].as_str().is_some_and(|it| it.contains("WebApp")), "{webapp}");
+    let (status, warnings) = get(address, "/readyz").await?;
+    assert!(status == 200 && warnings.contains("warning: webapp is waiting: controller "), "{status}: {warnings}");
+    let metrics = get(address, "/metrics").await?.1;
+    assert!(metrics.contains(r#"windlass_plugin_state{plugin="webapp",state="waiting"} 1"#), "{metrics}");
     assert_eq!(webapp["digest"].as_str().map(str::len), Some(64), "{webapp}");
     let broken = plugin(address, "broken").await?;
     assert_eq!(broken["state"], "not-loaded", "{broken}");
@@ -259,6 +263,7 @@ async fn a_key_that_fails_says_why_at_the_admin_address_and_on_the_command_line(
     for used in ["cpuSeconds", "memoryPeakBytes", "cacheBytes"] {
         assert!(top[0]["usage"][used].as_f64().is_some_and(|used| used > 0.0), "{used} in {top}");
     }
+    assert!(top[0]["cpuPercent"].is_number(), "of the time between two looks: {top}");
     let nobody = says("127.0.0.1:1".parse()?, &["status"], 2).await?;
     assert!(nobody.contains("--admin-address"), "{nobody}");
     for words in [&["status"][..], &["keys", "chameleon"], &["top", "--once"]] {

@@ -88,8 +88,13 @@ pub enum ElectionStep {
 pub enum ElectionAnswer {
     /// A look's.
     Found(FoundLease),
-    /// The write was carried out, and left this version.
-    Written(LeaseVersion),
+    /// The write was carried out.
+    Written {
+        /// The version that it left.
+        version: LeaseVersion,
+        /// The acquire time as it stands there now. The renewals that follow keep it.
+        acquired: Option<Arc<str>>,
+    },
     /// It was not, for the lease is not in the state that was to be overwritten.
     Conflict,
     /// Nobody knows, or the server refused.
@@ -294,7 +299,8 @@ impl Election {
         let pending = self.pending.take();
         let again = self.timing.retry_period.mul_f64(1.0 + 0.2 * jitter);
         match (answer, pending) {
-            (ElectionAnswer::Written(version), Some(PendingLeaseWrite { record, purpose, sent })) => {
+            (ElectionAnswer::Written { version, acquired }, Some(PendingLeaseWrite { record, purpose, sent })) => {
+                let record = LeaseRecord { acquired, ..record };
                 self.seen = Some(SeenLease { version: Some(version), record, at: now });
                 self.held = (purpose != Purpose::Release).then_some(sent);
                 self.next_try = sent + again;
@@ -304,7 +310,7 @@ impl Election {
                 self.find(found, now);
             }
             (ElectionAnswer::Conflict, _) => self.must_look = true,
-            (ElectionAnswer::Failed | ElectionAnswer::Written(_), pending) => {
+            (ElectionAnswer::Failed | ElectionAnswer::Written { .. }, pending) => {
                 self.must_look = true;
                 self.next_try = pending.map_or(now, |pending| pending.sent) + again;
             }

@@ -44,6 +44,7 @@ pub mod owner;
 pub mod panics;
 pub mod path_segment;
 pub mod pause;
+pub mod plugin_state;
 pub mod pointer;
 pub mod ports;
 pub mod predicate;

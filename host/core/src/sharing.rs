@@ -206,15 +206,18 @@ pub enum Stance {
 pub struct Part {
     lease: Arc<str>,
     me: Arc<str>,
-    /// How long members, and what they can serve, must be the same before a lease moves from one that lives.
+    /// How long members, and what they can serve, must be the same before a lease moves from one that lives and serves
+    /// something.
     stability: Duration,
     /// The time for which a replica that is not the target waits before it takes the lease, once for each replica that
-    /// it is rather meant for.
+    /// it is rather meant for. It is also the stability that a holder waits for that serves none of the plugins.
     period: Duration,
     /// The holder keeps it while nobody can serve more.
     is_sticky: bool,
     /// How many of its plugins each member cannot serve.
     lacks: BTreeMap<Arc<str>, usize>,
+    /// `me` says that it can serve none of its plugins.
+    serves_none: bool,
     /// When that last changed for one that lived before.
     since: Moment,
     /// Handed over to these members. If nobody took it, that is not tried again while they are the same.
@@ -226,7 +229,7 @@ impl Part {
     #[must_use]
     pub fn new(lease: Arc<str>, me: Arc<str>, stability: Duration, period: Duration) -> Self {
         let (lacks, since) = (BTreeMap::new(), Moment::default());
-        Self { lease, me, stability, period, is_sticky: false, lacks, since, handed_to: None }
+        Self { lease, me, stability, period, is_sticky: false, lacks, serves_none: false, since, handed_to: None }
     }
 
     /// The same in a lease that whoever has it keeps, unless another can serve more of its plugins.
@@ -251,7 +254,9 @@ impl Part {
         if more + rank == 0 || self.handed_to.as_ref() == Some(&self.lacks) {
             return Stance::Keep { until: None };
         }
-        let stable = members.since.max(self.since) + self.stability;
+        // A holder that can serve none of the lease's plugins has no work that a move would interrupt.
+        let stability = if more > 0 && self.serves_none { self.period } else { self.stability };
+        let stable = members.since.max(self.since) + stability;
         if now < stable {
             return Stance::Keep { until: Some(stable) };
         }
@@ -268,6 +273,8 @@ impl Part {
             self.since = now;
         }
         self.lacks = lacks;
+        let mine = members.live.get(&self.me).and_then(Option::as_ref);
+        self.serves_none = mine.is_some_and(|offer| offer.of_lease(&self.lease).next().is_none());
     }
 }
 

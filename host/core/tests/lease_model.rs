@@ -185,8 +185,9 @@ impl World {
             return ElectionAnswer::Conflict;
         }
         let version: std::sync::Arc<str> = self.history.len().to_string().into();
+        let acquired = record.acquired.clone();
         self.history.push(Some((version.clone(), record)));
-        ElectionAnswer::Written(version)
+        ElectionAnswer::Written { version, acquired }
     }
 
     fn go_on(&mut self, number: usize) {

@@ -214,10 +214,10 @@ impl Leases {
         let (body, began) = (document.to_string(), Stamp::take());
         match self.send(verb, method, &path, name, body, limit).await {
             Ok(text) => {
-                let (version, _) = self.read(name, &text)?;
+                let (version, LeaseRecord { acquired, .. }) = self.read(name, &text)?;
                 // Each of them changes the lease, by its `renewTime`, and so has a revision of its own.
                 self.restores.wrote_lease(name, began, &resource_version(&version));
-                Ok(ElectionAnswer::Written(version))
+                Ok(ElectionAnswer::Written { version, acquired })
             }
             // Changed, made by another, or gone.
             Err(error) if matches!(error.code(), Some(409 | 404)) && !is_namespace_missing(&error) => {

@@ -40,6 +40,7 @@ pub use plugins::directory::is_plugin_file;
 pub use plugins::directory::plugin_files::plugin_of;
 pub use plugins::directory::{AllowedError, DirectoryError};
 pub use plugins::leftovers::NamedKinds;
+pub use plugins::prepare::problem as manifest_problem;
 pub use plugins::rollout::{RolledOut, RolloutError, abort, promote};
 pub use policies::{
     Bounds, GrantMode, PoliciesError, PolicySettings, SUFFIX as POLICY_SUFFIX, Standing, read_ceiling, read_policy,

@@ -45,6 +45,16 @@ pub(super) struct ShownPlugins {
     pub(super) replicas: Option<Value>,
     /// Everybody who was asked has answered.
     pub(super) is_complete: bool,
+    /// A host that was asked has not looked at all its plugins yet.
+    pub(super) is_starting: bool,
+}
+
+/// The plugins of one host, as it shows them.
+#[derive(Debug, PartialEq)]
+pub(super) struct HostPlugins {
+    pub(super) plugins: Vec<Value>,
+    /// It has not looked at all its plugins yet.
+    pub(super) is_starting: bool,
 }
 
 /// The host, or the replica, that runs a plugin.
@@ -112,7 +122,8 @@ impl AdminArgs {
     pub(super) async fn plugins(&self, only: Option<&str>) -> Result<ShownPlugins, AdminFailure> {
         let mut shown = match &self.admin_address {
             Some(address) => {
-                ShownPlugins { plugins: self.at(address).plugins().await?, replicas: None, is_complete: true }
+                let HostPlugins { plugins, is_starting } = self.at(address).plugins().await?;
+                ShownPlugins { plugins, replicas: None, is_complete: true, is_starting }
             }
             None => self.pods.plugins().await?,
         };
@@ -134,7 +145,7 @@ impl AdminArgs {
 impl ShownPlugins {
     /// All of it, for programs.
     pub(super) fn document(&self) -> Value {
-        let mut document = json!({"plugins": self.plugins});
+        let mut document = json!({"starting": self.is_starting, "plugins": self.plugins});
         if let Some(replicas) = &self.replicas {
             document["replicas"] = replicas.clone();
         }
@@ -181,15 +192,22 @@ impl AskedAddress<'_> {
     }
 
     /// The plugins.
-    async fn plugins(&self) -> Result<Vec<Value>, AdminFailure> {
-        let mut shown = self.look("/plugins").await?;
+    async fn plugins(&self) -> Result<HostPlugins, AdminFailure> {
+        HostPlugins::of(self.look("/plugins").await?).ok_or_else(|| {
+            let address = self.address;
+            let error = anyhow::anyhow!("the host at {address} has no list of plugins: is it of this version?");
+            AdminFailure::Unknown(error)
+        })
+    }
+}
+
+impl HostPlugins {
+    /// As `/plugins` shows them. None: it is no list of plugins.
+    pub(super) fn of(mut shown: Value) -> Option<Self> {
+        let is_starting = shown["starting"] == true;
         match shown.get_mut("plugins").map(Value::take) {
-            Some(Value::Array(plugins)) if plugins.iter().all(Value::is_object) => Ok(plugins),
-            _ => {
-                let address = self.address;
-                let error = anyhow::anyhow!("the host at {address} has no list of plugins: is it of this version?");
-                Err(AdminFailure::Unknown(error))
-            }
+            Some(Value::Array(plugins)) if plugins.iter().all(Value::is_object) => Some(Self { plugins, is_starting }),
+            _ => None,
         }
     }
 }

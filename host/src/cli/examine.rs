@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use windlass_kube::Discovery;
 use windlass_kube::client::{self, ConnectError, ConnectOptions};
-use windlass_wasm::{Plugin, Sandbox, SandboxOptions, default_cache_dir};
+use windlass_wasm::{Manifest, Plugin, Sandbox, SandboxOptions, default_cache_dir};
 
 use super::limits::LimitArgs;
 use windlass_author::documents;
@@ -51,13 +51,24 @@ pub(super) fn sandbox(limits: &LimitArgs, cache: CacheArgs) -> anyhow::Result<Sa
     Ok(Sandbox::new(SandboxOptions { compiler, limits, cache, ..SandboxOptions::default() })?)
 }
 
-/// Loads a plugin's file, also one that is named as a version beside another: `NAME.next.wasm`, `NAME.current.wasm`.
+/// Loads a plugin's file, also one that is named as a version beside another: `NAME.next.wasm`, `NAME.current.wasm`. What a host
+/// would refuse is an error here, too.
 pub(super) async fn load_into(sandbox: &Sandbox, path: &Path) -> anyhow::Result<Arc<Plugin>> {
     let loaded = match windlass_runtime::plugin_of(path) {
         Some(plugin) => sandbox.load_as(&plugin, path).await,
         None => sandbox.load(path).await,
     };
-    Ok(loaded?)
+    let plugin = loaded?;
+    accept(path, plugin.manifest())?;
+    Ok(plugin)
+}
+
+/// Refuses a manifest that the host refuses, so that nobody grants rights to a plugin that will not run.
+fn accept(path: &Path, manifest: &Manifest) -> anyhow::Result<()> {
+    match windlass_runtime::manifest_problem(manifest) {
+        Some(problem) => anyhow::bail!("{}: {problem}", path.display()),
+        None => Ok(()),
+    }
 }
 
 /// The default path of a plugin's policy: beside its file, or in the folder of its author, where `windlass dev` looks for it.
@@ -117,5 +128,35 @@ impl ClusterArgs {
                 Ok(None)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_definition_that_the_host_refuses_is_refused_before_it_is_granted_anything() {
+        let accepted = |versions| {
+            let definition = json!({
+                "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                "metadata": {"name": "as.example.com"},
+                "spec": {
+                    "group": "example.com", "names": {"plural": "as", "kind": "A"}, "scope": "Namespaced", "versions": versions,
+                },
+            });
+            let manifest = json!({
+                "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "a", "version": "0.1.0",
+                "controllers": [{"name": "a", "primary": {"apiVersion": "v1", "kind": "ConfigMap"}}],
+                "crds": [definition],
+            });
+            let manifest = Manifest::from_json(&manifest.to_string()).expect("it has the shape");
+            accept(Path::new("plugins/a.wasm"), &manifest).map_err(|error| error.to_string())
+        };
+        assert_eq!(accepted(json!([{"name": "v1", "served": true, "storage": true}])), Ok(()));
+        let refused = accepted(json!([])).expect_err("no versions");
+        assert!(refused.starts_with("plugins/a.wasm: ") && refused.contains("no versions"), "{refused}");
     }
 }

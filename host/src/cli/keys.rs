@@ -130,7 +130,7 @@ impl KeysArgs {
 /// Why a plugin with this health has no keys where it is asked. None: it would show them.
 fn not_at_work(plugin: &str, health: &Value) -> Option<String> {
     let state = text(&health["state"]);
-    if matches!(state, "running" | "paused" | "breaker-open" | "server-unreachable") {
+    if matches!(state, "running" | "paused" | "breaker-open" | "server-unreachable" | "caches-unproven") {
         return None;
     }
     let why = health["why"].as_str().map(|why| format!(": {why}")).unwrap_or_default();

@@ -9,7 +9,7 @@ use windlass_core::error::explained;
 use windlass_kube::client::{self, ConnectOptions};
 use windlass_kube::{FoundPod, PodProxy, PodProxyError};
 
-use super::admin::{AdminFailure, ShownPlugins, document, names_what_is_not_there, no_such_plugin};
+use super::admin::{AdminFailure, HostPlugins, ShownPlugins, document, names_what_is_not_there, no_such_plugin};
 use super::replica_views::{ReplicaView, runs_at, together};
 
 /// The label that the chart gives to the host's Pods.
@@ -50,7 +50,8 @@ impl PodArgs {
         let replicas = views.iter().map(|view| json!({"pod": view.pod.name, "problem": view.plugins.as_ref().err()}));
         let replicas = Some(replicas.collect());
         let is_complete = views.iter().all(ReplicaView::is_as_expected);
-        Ok(ShownPlugins { plugins: together(views), replicas, is_complete })
+        let is_starting = views.iter().any(ReplicaView::is_starting);
+        Ok(ShownPlugins { plugins: together(views), replicas, is_complete, is_starting })
     }
 
     /// The replica that runs `plugin`.
@@ -138,12 +139,9 @@ fn silence(error: &PodProxyError) -> String {
     }
 }
 
-fn plugins_of(text: &str) -> Result<Vec<Value>, String> {
-    let mut shown: Value = serde_json::from_str(text).unwrap_or_default();
-    match shown.get_mut("plugins").map(Value::take) {
-        Some(Value::Array(plugins)) if plugins.iter().all(Value::is_object) => Ok(plugins),
-        _ => Err("it has no list of plugins: is it a host, and of this version?".to_owned()),
-    }
+fn plugins_of(text: &str) -> Result<HostPlugins, String> {
+    let none = || "it has no list of plugins: is it a host, and of this version?".to_owned();
+    HostPlugins::of(serde_json::from_str(text).unwrap_or_default()).ok_or_else(none)
 }
 
 impl AskedPod<'_> {
@@ -169,7 +167,9 @@ mod tests {
 
     #[test]
     fn what_a_stranger_answers_is_no_list_of_plugins() {
-        assert_eq!(plugins_of(r#"{"plugins": [{"name": "a"}]}"#), Ok(vec![json!({"name": "a"})]));
+        let shown = |is_starting| Ok(HostPlugins { plugins: vec![json!({"name": "a"})], is_starting });
+        assert_eq!(plugins_of(r#"{"plugins": [{"name": "a"}]}"#), shown(false), "of a host of an earlier version");
+        assert_eq!(plugins_of(r#"{"starting": true, "plugins": [{"name": "a"}]}"#), shown(true));
         for other in ["", "ok", "[]", "7", "{}", r#"{"plugins": 7}"#, r#"{"plugins": [7]}"#] {
             assert!(plugins_of(other).is_err(), "{other}");
         }

@@ -3,13 +3,14 @@
 use serde_json::Value;
 use windlass_kube::FoundPod;
 
+use super::admin::HostPlugins;
 use super::view::text;
 
 /// The plugins as one replica shows them. Err: why it shows none.
 #[derive(Debug)]
 pub(super) struct ReplicaView {
     pub(super) pod: FoundPod,
-    pub(super) plugins: Result<Vec<Value>, String>,
+    pub(super) plugins: Result<HostPlugins, String>,
 }
 
 impl ReplicaView {
@@ -25,8 +26,13 @@ impl ReplicaView {
         Some(format!("the replica {} does not answer{ends}: {why}", self.pod.name))
     }
 
+    /// Whether it has not looked at all its plugins yet.
+    pub(super) fn is_starting(&self) -> bool {
+        self.plugins.as_ref().is_ok_and(|shown| shown.is_starting)
+    }
+
     fn plugins(&self) -> impl Iterator<Item = &Value> {
-        self.plugins.iter().flatten()
+        self.plugins.iter().flat_map(|shown| &shown.plugins)
     }
 }
 
@@ -44,7 +50,7 @@ fn is_well(plugin: &Value) -> bool {
 pub(super) fn together(views: Vec<ReplicaView>) -> Vec<Value> {
     let mut all = Vec::new();
     for ReplicaView { pod, plugins } in views {
-        for mut plugin in plugins.into_iter().flatten() {
+        for mut plugin in plugins.into_iter().flat_map(|shown| shown.plugins) {
             plugin["replica"] = pod.name.clone().into();
             all.push(plugin);
         }
@@ -87,7 +93,7 @@ mod tests {
     }
 
     fn view(pod: &str, plugins: Vec<Value>) -> ReplicaView {
-        ReplicaView { pod: FoundPod::at(pod, 8080), plugins: Ok(plugins) }
+        ReplicaView { pod: FoundPod::at(pod, 8080), plugins: Ok(HostPlugins { plugins, is_starting: false }) }
     }
 
     fn rows(views: Vec<ReplicaView>) -> Vec<[String; 3]> {

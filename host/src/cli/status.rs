@@ -29,13 +29,22 @@ impl StatusArgs {
         let shown = self.admin.plugins(self.plugin.as_deref()).await?;
         let plugins = &shown.plugins;
         if !view::print_document(self.output, &shown.document())? {
-            let none = || "the host has no plugin: put NAME.wasm into its plugin directory\n".to_owned();
             let is_wide = self.output == ViewFormat::Wide;
-            super::print(&if plugins.is_empty() { none() } else { rows(plugins, is_wide) })?;
+            super::print(&if plugins.is_empty() { none(shown.is_starting) } else { rows(plugins, is_wide) })?;
         }
         let is_well = shown.is_complete && plugins.iter().all(|plugin| plugin["health"]["well"] == true);
         Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
+}
+
+/// Why there is no plugin to show.
+fn none(is_starting: bool) -> String {
+    let why = if is_starting {
+        "the host starts, and has not looked at its plugins yet"
+    } else {
+        "the host has no plugin: put NAME.wasm into its plugin directory"
+    };
+    format!("{why}\n")
 }
 
 /// The sum over a plugin's controllers.
@@ -50,6 +59,8 @@ fn lease(plugin: &Value) -> &str {
         "-"
     } else if lease["heldHere"] == true {
         "held"
+    } else if lease["status"] == "lost" {
+        "lost"
     } else {
         lease["holder"].as_str().map_or("free", |_| "elsewhere")
     }
@@ -59,7 +70,7 @@ fn rows(plugins: &[Value], is_wide: bool) -> String {
     let mut heading =
         vec!["NAME", "VERSION", "STATE", "LEASE", "QUEUE", "FAILING", "CPU", "MEMORY", "CACHE", "WRITES", "DENIED"];
     if is_wide {
-        heading.extend(["DIGEST", "HOLDER", "BACKOFF", "HELD", "SETTLING", "PEAK"]);
+        heading.extend(["DIGEST", "HOLDER", "BACKOFF", "HELD", "SETTLING", "PAUSED", "PEAK"]);
     }
     let with_replica = view::shows_replica(plugins, is_wide);
     if with_replica {
@@ -88,6 +99,7 @@ fn rows(plugins: &[Value], is_wide: bool) -> String {
                 sum(plugin, |it| &it["queue"]["backoff"]),
                 sum(plugin, |it| &it["queue"]["parked"]),
                 sum(plugin, |it| &it["queue"]["settling"]),
+                sum(plugin, |it| &it["paused"]),
                 size(&usage["memoryPeakBytes"]),
             ]);
         }
@@ -127,10 +139,25 @@ mod tests {
             webapp  0.1.0    running  held   4      2        1.2s  1.1Mi   20.0Ki  14      0\n";
         assert_eq!(rows(&[webapp()], false), expected);
         let wide = rows(&[webapp()], true);
-        for part in ["605a0172cb36 ", " PEAK ", " 2.0Mi", " one "] {
+        for part in ["605a0172cb36 ", " PAUSED ", " PEAK ", " 2.0Mi", " one "] {
             assert!(wide.contains(part), "{part:?} in {wide}");
         }
         assert!(!wide.contains("605a0172cb36a"), "{wide}");
+    }
+
+    #[test]
+    fn a_lease_that_was_lost_is_not_shown_as_held() {
+        let shown = |of: Value| lease(&json!({"lease": of})).to_owned();
+        assert_eq!(shown(json!({"heldHere": true, "status": "held", "holder": "me"})), "held");
+        assert_eq!(shown(json!({"heldHere": false, "status": "lost", "holder": "me"})), "lost");
+        assert_eq!(shown(json!({"heldHere": false, "status": "not-held", "holder": "other"})), "elsewhere");
+        assert_eq!(shown(json!({"heldHere": false, "status": "not-held", "holder": null})), "free");
+        assert_eq!(shown(Value::Null), "-");
+    }
+
+    #[test]
+    fn a_host_that_starts_is_not_one_without_plugins() {
+        assert!(none(true).starts_with("the host starts") && none(false).starts_with("the host has no plugin"));
     }
 
     #[test]

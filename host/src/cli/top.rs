@@ -29,9 +29,9 @@ pub(super) struct TopArgs {
     #[arg(long, value_enum, default_value = "cpu", value_name = "COLUMN")]
     sort_by: SortColumn,
     /// The time between two looks.
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = interval, conflicts_with = "once")]
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = interval)]
     interval: Duration,
-    /// Look once, and end.
+    /// Look twice, show the use between the two looks, and end.
     #[arg(long)]
     once: bool,
     /// The output format.
@@ -91,6 +91,8 @@ impl TopArgs {
         let is_terminal = std::io::stdout().is_terminal();
         loop {
             match self.admin.plugins(None).await {
+                // Rates need two looks.
+                Ok(shown) if self.once && looks.before.is_none() => drop(looks.rows(shown.plugins, Instant::now())),
                 Ok(shown) => {
                     let mut rows = looks.rows(shown.plugins, Instant::now());
                     rows.sort_by(|one, other| by(self.sort_by, one, other));
@@ -100,7 +102,7 @@ impl TopArgs {
                     if !view::print_document(self.output, &rows.iter().map(document).collect())? {
                         super::print(&table(&rows, self.output == ViewFormat::Wide))?;
                     }
-                    if !self.once && !is_terminal && !goes_on()? {
+                    if self.once || (!is_terminal && !goes_on()?) {
                         return Ok(ExitCode::SUCCESS);
                     }
                 }
@@ -109,9 +111,6 @@ impl TopArgs {
                 Err(failure) => {
                     let _ = failure.told();
                 }
-            }
-            if self.once {
-                return Ok(ExitCode::SUCCESS);
             }
             tokio::time::sleep(self.interval).await;
         }

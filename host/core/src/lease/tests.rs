@@ -28,12 +28,16 @@ fn found(version: &str, holder: &str) -> FoundLease {
     Some((version.into(), record(holder)))
 }
 
+fn written(version: &str) -> ElectionAnswer {
+    ElectionAnswer::Written { version: version.into(), acquired: Some("then".into()) }
+}
+
 /// One that has just acquired its lease, at 0.
 fn holder() -> Election {
     let mut election = election();
     election.observe(None, at(0));
     assert!(matches!(election.next(at(0), TAKE), ElectionStep::Write { over: None, purpose: Purpose::Acquire, .. }));
-    election.answered(ElectionAnswer::Written("1".into()), at(100), 0.0);
+    election.answered(written("1"), at(100), 0.0);
     election
 }
 
@@ -69,12 +73,24 @@ fn a_term_counts_from_before_the_renewal_was_sent() {
     assert_eq!(election.next(at(100), TAKE), ElectionStep::WaitUntil(at(2_000)));
     let ElectionStep::Write { purpose, record, .. } = election.next(at(2_000), TAKE) else { panic!("it is due") };
     assert_eq!((purpose, record.transitions), (Purpose::Renew, 0));
-    election.answered(ElectionAnswer::Written("2".into()), at(6_900), 0.0);
+    election.answered(written("2"), at(6_900), 0.0);
     let term = election.term().expect("renewed");
     assert_eq!(term.until(), at(12_000));
     assert_eq!(term.may_start(at(11_999)), Some(Duration::from_millis(2_501)));
     assert_eq!(term.may_start(at(12_000)), None);
     assert_eq!(term.may_start(at(7_000)), Some(Duration::from_millis(7_500)), "it ends before the lease can");
+}
+
+/// As client-go's `tryAcquireOrRenew`, which copies both from the record of the same holder.
+#[test]
+fn renewals_keep_the_acquire_time_and_the_transitions() {
+    let mut election = holder();
+    for round in 1..4 {
+        let now = at(round * 2_000);
+        let ElectionStep::Write { purpose, record, .. } = election.next(now, TAKE) else { panic!("it is due") };
+        assert_eq!((purpose, record.transitions, record.acquired.as_deref()), (Purpose::Renew, 0, Some("then")));
+        election.answered(written(&round.to_string()), now, 0.0);
+    }
 }
 
 #[test]
@@ -128,7 +144,7 @@ fn what_is_released_is_closed_before_it_is_sent_and_free_at_once() {
         election.next(at(7_100), LeaseWish::Yield),
         ElectionStep::Write { purpose: Purpose::Release, .. }
     ));
-    election.answered(ElectionAnswer::Written("2".into()), at(7_200), 0.0);
+    election.answered(written("2"), at(7_200), 0.0);
     assert_eq!(election.next(at(60_000), LeaseWish::Yield), ElectionStep::WaitUntil(never()));
 
     let mut other = Election::new("b".into(), timing());
@@ -147,7 +163,7 @@ fn an_acquisition_whose_answer_is_lost_counts_from_the_next_write_that_succeeds(
     election.answered(ElectionAnswer::Found(found("1", "a")), at(5_100), 0.0);
     assert_eq!(election.term(), None, "when it was written is not known");
     assert!(matches!(election.next(at(5_100), TAKE), ElectionStep::Write { .. }));
-    election.answered(ElectionAnswer::Written("2".into()), at(5_300), 0.0);
+    election.answered(written("2"), at(5_300), 0.0);
     assert_eq!(election.term(), Some(LeaseTerm::new(at(5_100), timing())));
 }
 
@@ -188,10 +204,10 @@ fn a_lease_that_was_lost_and_won_back_is_kept_until_what_was_started_before_is_o
     let mut election = loser();
     election.answered(ElectionAnswer::Found(found("1", "a")), at(12_100), 0.0);
     assert!(matches!(election.next(at(12_100), TAKE), ElectionStep::Write { purpose: Purpose::Acquire, .. }));
-    election.answered(ElectionAnswer::Written("2".into()), at(12_200), 0.0);
+    election.answered(written("2"), at(12_200), 0.0);
     assert_eq!(election.next(at(12_300), LeaseWish::Yield), ElectionStep::WaitUntil(at(14_100)), "as a holder does");
     assert!(matches!(election.next(at(14_100), LeaseWish::Yield), ElectionStep::Write { purpose: Purpose::Renew, .. }));
-    election.answered(ElectionAnswer::Written("3".into()), at(14_200), 0.0);
+    election.answered(written("3"), at(14_200), 0.0);
     assert_eq!(
         election.next(at(14_200), LeaseWish::Yield),
         ElectionStep::WaitUntil(at(15_000)),
@@ -213,7 +229,7 @@ fn a_lease_that_was_taken_and_is_free_again_is_no_different() {
     election.answered(ElectionAnswer::Found(found("2", "b")), at(2_200), 0.0);
     election.observe(found("3", ""), at(2_300));
     assert!(matches!(election.next(at(2_300), TAKE), ElectionStep::Write { purpose: Purpose::Acquire, .. }));
-    election.answered(ElectionAnswer::Written("4".into()), at(2_400), 0.0);
+    election.answered(written("4"), at(2_400), 0.0);
     assert!(matches!(election.next(at(4_300), LeaseWish::Yield), ElectionStep::Write { purpose: Purpose::Renew, .. }));
 }
 
@@ -221,7 +237,7 @@ fn a_lease_that_was_taken_and_is_free_again_is_no_different() {
 fn a_holder_lets_go_at_once_and_not_when_it_would_have_renewed() {
     let mut election = holder();
     let ElectionStep::Write { .. } = election.next(at(9_000), TAKE) else { panic!("it is due") };
-    election.answered(ElectionAnswer::Written("2".into()), at(9_050), 1.0);
+    election.answered(written("2"), at(9_050), 1.0);
     assert_eq!(election.next(at(9_100), TAKE), ElectionStep::WaitUntil(at(11_400)));
     assert!(matches!(
         election.next(at(9_100), LeaseWish::Yield),
@@ -236,7 +252,7 @@ fn a_holder_lets_go_at_once_and_not_when_it_would_have_renewed() {
 fn a_lease_that_is_given_up_is_not_renewed_and_runs_out() {
     let mut election = holder();
     let ElectionStep::Write { .. } = election.next(at(2_000), TAKE) else { panic!("it is due") };
-    election.answered(ElectionAnswer::Written("2".into()), at(2_100), 0.0);
+    election.answered(written("2"), at(2_100), 0.0);
     election.give_up();
     assert_eq!((election.term(), election.take_loss()), (None, Some(LeaseLoss::GivenUp)));
     assert_eq!(election.next(at(2_500), LeaseWish::Yield), ElectionStep::WaitUntil(at(4_000)));
@@ -264,6 +280,6 @@ fn an_own_name_of_before_anothers_term_is_waited_for_like_the_others() {
     let ElectionStep::Write { purpose: Purpose::Acquire, .. } = election.next(at(55_000), TAKE) else {
         panic!("b knows by now")
     };
-    election.answered(ElectionAnswer::Written("3".into()), at(55_100), 0.0);
+    election.answered(written("3"), at(55_100), 0.0);
     assert!(election.term().is_some());
 }

@@ -242,6 +242,27 @@ fn one_that_cannot_serve_a_plugin_gives_its_lease_to_one_that_can() {
 }
 
 #[test]
+fn a_holder_that_can_serve_nothing_of_a_lease_hands_it_over_at_once() {
+    let (lease, _) = parts();
+    let mut b = Part::new(lease.clone(), "b".into(), STABILITY, PERIOD);
+    let both = pair(&lease, Some(&["x"]), Some(&["x"]));
+    assert_eq!(b.stance(true, &both, at(900)), Stance::Keep { until: None });
+    let nothing = pair(&lease, Some(&["x"]), Some(&[]));
+    let soon = at(1000) + PERIOD;
+    assert_eq!(b.stance(true, &nothing, at(1000)), Stance::Keep { until: Some(soon) }, "a file may be replaced");
+    assert_eq!(b.stance(true, &nothing, soon), Stance::HandOver);
+    let mut a = Part::new(lease.clone(), "a".into(), STABILITY, PERIOD);
+    assert_eq!(a.stance(false, &nothing, soon), Stance::Take { after: Duration::ZERO });
+    let neither = pair(&lease, Some(&[]), Some(&[]));
+    let mut a = Part::new(lease, "a".into(), STABILITY, PERIOD);
+    assert_eq!(
+        a.stance(true, &neither, at(2)),
+        Stance::Keep { until: Some(at(60)) },
+        "the other could not serve it either"
+    );
+}
+
+#[test]
 fn one_that_does_not_say_what_it_can_serve_counts_as_one_that_can_serve_all() {
     let (lease, mut a) = parts();
     let mut b = Part::new(lease.clone(), "b".into(), STABILITY, PERIOD);

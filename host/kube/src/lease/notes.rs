@@ -59,7 +59,7 @@ impl Leases {
             let mut metadata: Value = serde_json::from_str(&version).unwrap_or_default();
             put(&mut metadata, note, value.as_deref());
             let over = metadata.to_string().into();
-            if let ElectionAnswer::Written(_) =
+            if let ElectionAnswer::Written { .. } =
                 self.write(name, LeaseKind::Rejected, Some(&over), &record, None, limit).await?
             {
                 return Ok(true);

@@ -39,8 +39,8 @@ use crate::controller::running::Running;
 use crate::dispatch::call_record::CallRecord;
 use crate::dispatch::configured::Configured;
 use crate::host::Host;
-use crate::leadership::PluginTerm;
-use crate::observe::status::ControllerState;
+use crate::leadership::{LeaseStanding, PluginTerm};
+use crate::observe::status::{ControllerState, LeaseStatus};
 use crate::phases::{ControllerEnd, Phases, kept_up, tracker};
 use crate::supervise::jittered;
 
@@ -159,10 +159,14 @@ impl Controller {
     }
 
     /// Shows that another replica runs it, or why none does.
-    pub(crate) fn stands_by(&self, holder: Option<&str>, unserved: Option<&str>) {
+    pub(crate) fn stands_by(&self, lease: &LeaseStanding, unserved: Option<&str>) {
         self.handover.reporter.follow(&self.report);
-        match holder {
+        match &lease.holder {
             _ if unserved.is_some() => self.say(ControllerState::Unserved, unserved.map(str::to_owned)),
+            _ if lease.status == LeaseStatus::Lost => {
+                let why = "this replica has lost its lease, and no other is known to have taken it";
+                self.say(ControllerState::StandingBy, Some(why.to_owned()));
+            }
             Some(holder) => self.say(ControllerState::StandingBy, Some(format!("{holder} runs it"))),
             // Who has the lease will be known soon, and then the host is ready or not.
             None => self.say(ControllerState::Starting, Some("nobody is known to run it".to_owned())),

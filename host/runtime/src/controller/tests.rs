@@ -16,7 +16,7 @@ use super::*;
 use crate::dispatch::route::Stores;
 use crate::files::{Change, Content};
 use crate::leadership::LeaseMode;
-use crate::observe::status::PluginState;
+use crate::observe::status::PluginPhase;
 use crate::plugins::serve::{Generation, ServingState};
 use crate::policies::GrantMode;
 use crate::tests::stage::{Stage, until};
@@ -312,17 +312,17 @@ async fn what_a_controller_says_after_another_has_taken_over_is_not_shown() {
     scene.next.say(ControllerState::Waiting, Some("for a policy".to_owned()));
     scene.next.take_over();
     let plugin = scene.stage.host.status.plugin("chameleon");
-    let before = plugin.state();
+    let before = plugin.phase();
     let watch = WatchSpec::all(ObjectKind::new("v1", "ConfigMap"));
     let excess = Excess { watch, needed: 2, total: 2, limit: 1, scope: BudgetScope::Plugin };
     for loss in
         [KindLoss::NotServed(ObjectKind::new("v1", "ConfigMap")), KindLoss::OverBudget(Arc::new(excess.clone()))]
     {
         scene.one.tell(&loss);
-        assert_eq!((scene.shown(), plugin.state()), (waits("for a policy"), before));
+        assert_eq!((scene.shown(), plugin.phase()), (waits("for a policy"), before));
     }
     scene.next.tell(&KindLoss::OverBudget(Arc::new(excess)));
-    assert_eq!((scene.shown().0, plugin.state()), (ControllerState::Stopped, PluginState::Suspended));
+    assert_eq!((scene.shown().0, plugin.phase()), (ControllerState::Stopped, PluginPhase::Suspended));
 }
 
 /// The watch of what would have told it is dropped where another generation is about to take its place.

@@ -23,7 +23,7 @@ use crate::admission::kinds::Definitions;
 use crate::admission::resolve::Resolved;
 use crate::admission::{Revoked, Terms};
 use crate::dispatch::route::{Route, Stores};
-use crate::observe::status::{ControllerState, GateCaches, PluginState};
+use crate::observe::status::{ControllerState, GateCaches, PluginPhase};
 
 /// A controller that has subscribed to all that it watches.
 pub(super) struct Watching {
@@ -187,7 +187,7 @@ impl Controller {
             KindLoss::OverBudget(excess) => {
                 // Not one in whose place another generation is by now, which may need less.
                 self.handover.reporter.show(&self.report, |_| {
-                    self.parts.host.status.plugin(plugin).set(PluginState::Suspended, Some(excess.to_string()));
+                    self.parts.host.status.plugin(plugin).set(PluginPhase::Suspended, Some(excess.to_string()));
                 });
                 self.say(ControllerState::Stopped, Some("the plugin is suspended".to_owned()));
             }

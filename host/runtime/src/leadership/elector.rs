@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::clock::{Clock, Moment};
 use windlass_core::fence::Fenced;
 use windlass_core::lease::{Election, ElectionAnswer, ElectionStep, FoundLease, LeaseLoss, LeaseWish, Purpose};
+use windlass_core::plugin_state::LeaseStatus;
 use windlass_core::repeats::Repeats;
 use windlass_core::settle;
 use windlass_core::sharing::{Membership, Offer, Part, Stance};
@@ -194,12 +195,13 @@ impl Elector {
             ElectionStep::Look { limit } => leases.get(lease, limit).await,
             // Nobody comes after a member.
             ElectionStep::Write { purpose: Purpose::Release, over, limit, .. } if self.kind == LeaseKind::Member => {
+                let deleted = || ElectionAnswer::Written { version: "".into(), acquired: None };
                 match over {
                     Some(over) => leases.delete(lease, &over, limit).await.map(|answer| match answer {
-                        ElectionAnswer::Found(None) => ElectionAnswer::Written("".into()),
+                        ElectionAnswer::Found(None) => deleted(),
                         other => other,
                     }),
-                    None => Ok(ElectionAnswer::Written("".into())),
+                    None => Ok(deleted()),
                 }
             }
             ElectionStep::Write { over, record, limit, .. } => {
@@ -250,8 +252,13 @@ impl Elector {
             (None, _) => {}
         }
         let holder = self.election.holder().cloned();
+        let is_mine = holder.as_ref() == Some(&self.me);
         self.standing.send_if_modified(|standing| {
-            let is_news = standing.holder != holder;
+            let is_over = standing.status == LeaseStatus::Lost && !is_mine;
+            if is_over {
+                standing.status = LeaseStatus::NotHeld;
+            }
+            let is_news = is_over || standing.holder != holder;
             standing.holder = holder;
             is_news
         });
@@ -270,11 +277,13 @@ impl Elector {
         self.count(true);
         if self.kind == LeaseKind::Plugins {
             tracing::info!(lease = %self.lease, holder = %self.me, "lease won: its plugins run here");
-            // A host that stops begins nothing.
-            if !self.stop.is_cancelled() {
-                self.standing.send_modify(|standing| standing.term = Some(given));
-            }
         }
+        // A host that stops begins nothing.
+        let may_begin = self.kind == LeaseKind::Plugins && !self.stop.is_cancelled();
+        self.standing.send_modify(|standing| {
+            standing.status = LeaseStatus::Held;
+            standing.term = may_begin.then_some(given);
+        });
     }
 
     fn lose(&mut self, loss: &LeaseLoss) {
@@ -282,7 +291,12 @@ impl Elector {
         current.reach.set(None);
         current.lost.cancel();
         current.ends.cancel();
-        self.standing.send_modify(|standing| standing.term = None);
+        // A lease that was released, or that another has taken, is simply not held.
+        let is_lost = matches!(loss, LeaseLoss::NotRenewed | LeaseLoss::GivenUp);
+        self.standing.send_modify(|standing| {
+            standing.status = if is_lost { LeaseStatus::Lost } else { LeaseStatus::NotHeld };
+            standing.term = None;
+        });
         self.count(false);
         if self.kind == LeaseKind::Member {
             tell_member_loss(&self.lease, loss, &self.told);

@@ -26,6 +26,7 @@ use tokio_util::task::TaskTracker;
 use windlass_core::clock::Clock;
 use windlass_core::fence::Fenced;
 use windlass_core::lease::{Election, FoundLease};
+use windlass_core::plugin_state::LeaseStatus;
 use windlass_core::principal::{Principal, Role};
 use windlass_core::repeats::Repeats;
 use windlass_core::sharing::{Members, Membership, Offer, Part};
@@ -70,12 +71,20 @@ impl PluginTerm {
 }
 
 /// Where a lease stands.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct LeaseStanding {
     /// Held here, and whoever goes by it may begin.
     term: Option<PluginTerm>,
+    /// Whether this replica may act for it now.
+    pub(crate) status: LeaseStatus,
     /// The holder, as far as is known.
     pub(crate) holder: Option<Arc<str>>,
+}
+
+impl Default for LeaseStanding {
+    fn default() -> Self {
+        Self { term: None, status: LeaseStatus::NotHeld, holder: None }
+    }
 }
 
 /// All leases of this process.
@@ -157,6 +166,11 @@ impl Leadership {
     /// The namespace of the leases.
     pub(crate) fn namespace(&self) -> &Arc<str> {
         self.leases.namespace()
+    }
+
+    /// The name of the lease that `plugin` goes by, whether it is started here or not. `None`: this host uses no leases.
+    pub(crate) fn lease_of(&self, plugin: &str) -> Option<String> {
+        self.settings.lease_of(plugin)
     }
 
     /// Whether caches of plugins are kept that others run.

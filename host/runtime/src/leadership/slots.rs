@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio_util::sync::CancellationToken;
 use windlass_core::lease::FoundLease;
+use windlass_core::plugin_state::LeaseStatus;
 use windlass_kube::LeaseKind;
 
 use super::elector::LeaseFigures;
@@ -45,6 +46,11 @@ impl PluginLease {
 }
 
 impl PluginLease {
+    /// Whether this replica may run the plugin now.
+    pub(crate) fn is_held(&self) -> bool {
+        self.status() == LeaseStatus::Held
+    }
+
     /// Why nobody runs the plugin. None: somebody does, or may.
     pub(crate) fn unserved(&self) -> Option<String> {
         self.replicas.unserved(&self.name)
@@ -70,8 +76,8 @@ impl LeaseView for PluginLease {
         if self.lease.is_none() { Some(self.me.clone()) } else { self.standing.borrow().holder.clone() }
     }
 
-    fn is_held(&self) -> bool {
-        self.holder().as_ref() == Some(&self.me)
+    fn status(&self) -> LeaseStatus {
+        if self.lease.is_none() { LeaseStatus::Held } else { self.standing.borrow().status }
     }
 }
 

@@ -12,7 +12,6 @@ use windlass_kube::Discovery;
 use windlass_kube::client::{self, ConnectOptions};
 
 use super::*;
-use crate::observe::status::LeaseView as _;
 use crate::rejections::{JudgedAt, Rejection, RejectionVerdict, RejectionVerdicts};
 
 const PLUGINS: usize = 1_000;

@@ -12,6 +12,7 @@ use windlass_wasm::Plugin;
 use crate::admission::kinds;
 use crate::files::{Change, Files};
 use crate::host::Host;
+use crate::plugins::attention;
 use crate::plugins::current_files::CurrentFiles;
 use crate::plugins::directory::Allowed;
 use crate::plugins::leftovers;
@@ -157,6 +158,11 @@ pub(super) async fn kinds(host: Arc<Host>, stop: CancellationToken) {
             "the cache of CustomResourceDefinitions is larger than one may be: kinds that come and go are noticed later"
         ),
     }
+}
+
+/// Reports plugins that need a person until `stop`.
+pub(super) async fn attention(host: Arc<Host>, stop: CancellationToken) {
+    stop.run_until_cancelled(supervise("attention", &host.panics, &stop, || attention::follow(&host))).await;
 }
 
 /// Follows the files of configurations until `stop`.

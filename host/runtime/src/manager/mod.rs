@@ -109,6 +109,7 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
     // What binds calls is followed until the last of them has ended.
     followers.spawn(follow::policies(host.clone(), files, phases.over.clone()));
     followers.spawn(follow::configs(host.clone(), supplies.clone(), phases.over.clone()));
+    followers.spawn(follow::attention(host.clone(), stop.clone()));
     let (leave, left) = mpsc::unbounded_channel();
     followers.spawn(follow::leftovers(host.clone(), left, stop.clone()));
     // Where nothing is rolled back, what another host has rolled back runs too.

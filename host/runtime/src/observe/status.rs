@@ -9,7 +9,7 @@ mod plugin;
 mod settling;
 mod withheld;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -18,8 +18,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::calls::KeyCallEnd;
-pub(crate) use self::controller::{CallGuards, ControllerState, ControllerStatus, GateCaches, KeyListing, KeySource};
-pub(crate) use self::plugin::{LeaseView, LeftBehind, NextView, NotTaken, PluginState, PluginStatus, ReplicasView};
+pub(crate) use self::controller::{CallGuards, ControllerStatus, GateCaches, KeyListing, KeySource};
+pub(crate) use self::plugin::{LeaseView, LeftBehind, NextView, NotTaken, PluginHealth, PluginStatus, ReplicasView};
+pub(crate) use windlass_core::plugin_state::{ControllerState, LeaseStatus, PluginPhase, PluginState};
 
 /// An error as it is shown; the log has all of it.
 const MOST_ERROR_BYTES: usize = 1024;
@@ -87,12 +88,35 @@ impl Status {
 
     /// Why nobody runs `plugin`, as far as this replica sees. None: a replica does, or may.
     pub(crate) fn unserved(&self, plugin: &str) -> Option<String> {
-        self.0.replicas.get()?.unserved(plugin)
+        // While its file is compiled here, this replica may be the one that runs it soon.
+        let is_loading = self.known(plugin).is_some_and(|plugin| plugin.phase() == PluginPhase::Loading);
+        if is_loading { None } else { self.0.replicas.get()?.unserved(plugin) }
     }
 
-    /// An error if the host does not do its work. Otherwise what else an operator should know: that nobody runs a plugin, or
-    /// that the API server refuses a list, is no fault of this replica's, and to take it out of service, or not to go on with
-    /// a rollout, would mend nothing.
+    /// The replicas that can serve `plugin`, each with the digest of its file.
+    fn digests(&self, plugin: &str) -> BTreeMap<Arc<str>, Arc<str>> {
+        self.0.replicas.get().map(|replicas| replicas.digests(plugin)).unwrap_or_default()
+    }
+
+    /// How many different files of `plugin` replicas have, as far as they say.
+    pub(crate) fn distinct_digests(&self, plugin: &str) -> usize {
+        // A replica with many plugins does not say their digests.
+        self.digests(plugin).values().filter(|digest| !digest.is_empty()).collect::<BTreeSet<_>>().len()
+    }
+
+    /// That replicas have different files of `plugin`, if so.
+    fn mixed(&self, plugin: &str) -> Option<String> {
+        if self.distinct_digests(plugin) < 2 {
+            return None;
+        }
+        let files = self.digests(plugin);
+        let files = files.iter().filter(|(_, digest)| !digest.is_empty());
+        let files: Vec<_> = files.map(|(replica, digest)| format!("{replica}: {digest}")).collect();
+        Some(format!("replicas have different files of it ({})", files.join(", ")))
+    }
+
+    /// An error if the host does not do its work. Otherwise a line for each plugin that is not well. Such a plugin must not take
+    /// the Pod out of service, where other plugins run, or stop a rollout, which may bring what the plugin lacks.
     pub(crate) fn ready(&self) -> Result<Vec<String>, String> {
         if self.0.stop.is_cancelled() {
             return Err("the host stops".to_owned());
@@ -101,35 +125,44 @@ impl Status {
             return Err("plugins are being loaded".to_owned());
         }
         let plugins = self.plugins();
-        let (mut starting, mut warnings) = (vec![], vec![]);
-        for controller in plugins.iter().flat_map(|plugin| plugin.controllers()) {
-            match controller.state() {
-                (ControllerState::Syncing, Some(refused)) => warnings.push(format!("{}: {refused}", controller.name)),
-                (ControllerState::Starting | ControllerState::Syncing, _) => starting.push(controller.name.to_string()),
-                _ => {}
-            }
-        }
+        let starts = |(state, reason): (ControllerState, Option<String>)| match state {
+            ControllerState::Starting => true,
+            ControllerState::Syncing => reason.is_none(),
+            _ => false,
+        };
+        let controllers = plugins.iter().flat_map(|plugin| plugin.controllers());
+        let starting: Vec<_> = controllers.filter(|it| starts(it.state())).map(|it| it.name.to_string()).collect();
         if !starting.is_empty() {
             return Err(format!("these controllers are starting: {}", starting.join(", ")));
         }
-        let unserved = plugins.iter().filter_map(|plugin| Some((&plugin.name, self.unserved(&plugin.name)?)));
-        warnings.extend(unserved.map(|(plugin, why)| format!("{plugin}: {why}")));
-        Ok(warnings)
+        let warnings = plugins.iter().filter_map(|plugin| self.health(plugin).warning(&plugin.name));
+        Ok(warnings.collect())
     }
 
     /// Everything, for `/plugins`.
     pub(crate) fn to_json(&self) -> Value {
-        json!({"plugins": self.plugins().iter().map(|plugin| self.plugin_json(plugin)).collect::<Vec<_>>()})
+        let plugins: Vec<_> = self.plugins().iter().map(|plugin| self.plugin_json(plugin)).collect();
+        json!({"starting": !self.0.loaded.load(Ordering::Relaxed), "plugins": plugins})
+    }
+
+    /// What `plugin` does here, and why.
+    pub(crate) fn health(&self, plugin: &PluginStatus) -> PluginHealth {
+        let health = plugin.health(self.unserved(&plugin.name).as_deref());
+        if health.state != PluginState::Running || !health.is_well {
+            return health;
+        }
+        match self.mixed(&plugin.name) {
+            Some(why) => PluginHealth { why: Some(why), is_well: false, ..health },
+            None => health,
+        }
     }
 
     /// Everything of `plugin`.
     pub(crate) fn plugin_json(&self, plugin: &PluginStatus) -> Value {
-        let mut shown = plugin.to_json();
-        let unserved = self.unserved(&plugin.name);
-        shown["unserved"] = json!(unserved);
-        shown["health"] = plugin.health_json(unserved);
-        if let (Some(replicas), Some(lease)) = (self.0.replicas.get(), shown["lease"].as_object_mut()) {
-            lease.insert("canServe".to_owned(), json!(replicas.digests(&plugin.name)));
+        let mut shown = plugin.to_json(&self.health(plugin));
+        shown["unserved"] = json!(self.unserved(&plugin.name));
+        if let Some(lease) = shown["lease"].as_object_mut() {
+            lease.insert("canServe".to_owned(), json!(self.digests(&plugin.name)));
         }
         shown
     }
@@ -138,7 +171,7 @@ impl Status {
     pub(crate) fn summaries(&self, began: Instant) -> Vec<(Arc<str>, Value)> {
         let plugins = self.plugins();
         let short =
-            |plugin: &Arc<PluginStatus>| (plugin.name.clone(), plugin.summary_json(self.unserved(&plugin.name), began));
+            |plugin: &Arc<PluginStatus>| (plugin.name.clone(), plugin.summary_json(&self.health(plugin), began));
         plugins.iter().map(short).collect()
     }
 
@@ -179,12 +212,13 @@ mod tests {
         let controller = controller(&status);
         status.loaded();
         assert!(status.ready().is_err_and(|why| why.contains("webapp/web")));
+        status.plugin("webapp").set(PluginPhase::Started, None);
         controller.set(ControllerState::Waiting, Some("no such kind".to_owned()));
-        assert_eq!(status.ready(), Ok(vec![]));
+        assert_eq!(status.ready(), Ok(vec!["webapp is waiting: controller web: no such kind".to_owned()]));
         controller.set(ControllerState::Syncing, None);
         assert!(status.ready().is_err());
         controller.set(ControllerState::Syncing, Some("it may not be listed".to_owned()));
-        assert_eq!(status.ready(), Ok(vec!["webapp/web: it may not be listed".to_owned()]));
+        assert_eq!(status.ready(), Ok(vec!["webapp is list-refused: controller web: it may not be listed".to_owned()]));
         controller.set(ControllerState::Running, None);
         assert_eq!(status.ready(), Ok(vec![]));
         stop.cancel();
@@ -199,8 +233,9 @@ mod tests {
             (plugin == "webapp").then(|| "nobody runs it".to_owned())
         }
 
-        fn digests(&self, _: &str) -> BTreeMap<Arc<str>, Arc<str>> {
-            BTreeMap::new()
+        fn digests(&self, plugin: &str) -> BTreeMap<Arc<str>, Arc<str>> {
+            let second = if plugin == "mixed" { "5f2a" } else { "605a" };
+            BTreeMap::from([("a".into(), "605a".into()), ("b".into(), second.into()), ("c".into(), "".into())])
         }
     }
 
@@ -208,16 +243,48 @@ mod tests {
     fn that_nobody_runs_a_plugin_is_shown_and_leaves_the_replica_ready() {
         let status = Status::new(CancellationToken::new());
         for plugin in ["other", "webapp"] {
-            status.plugin(plugin);
+            status.plugin(plugin).set(PluginPhase::Started, None);
         }
         status.loaded();
         status.sees(Arc::new(Lacking));
-        assert_eq!(status.ready(), Ok(vec!["webapp: nobody runs it".to_owned()]));
+        assert_eq!(status.ready(), Ok(vec!["webapp is unserved: nobody runs it".to_owned()]));
         let shown = status.to_json();
         assert_eq!(
             (&shown["plugins"][0]["unserved"], &shown["plugins"][1]["unserved"]),
             (&json!(null), &json!("nobody runs it"))
         );
+    }
+
+    #[test]
+    fn a_suspended_plugin_is_a_warning_and_leaves_the_replica_ready() {
+        let status = Status::new(CancellationToken::new());
+        status.loaded();
+        status.plugin("webapp").set(PluginPhase::Suspended, Some("it caches too much".to_owned()));
+        status.plugin("other").set(PluginPhase::Started, None);
+        assert_eq!(status.ready(), Ok(vec!["webapp is suspended: it caches too much".to_owned()]));
+    }
+
+    #[test]
+    fn replicas_with_different_files_of_one_plugin_are_a_warning() {
+        let status = Status::new(CancellationToken::new());
+        status.sees(Arc::new(Lacking));
+        status.loaded();
+        for plugin in ["alike", "mixed"] {
+            status.plugin(plugin).set(PluginPhase::Started, None);
+        }
+        let expected = "mixed is running: replicas have different files of it (a: 605a, b: 5f2a)";
+        assert_eq!(status.ready(), Ok(vec![expected.to_owned()]));
+        assert_eq!((status.distinct_digests("alike"), status.distinct_digests("mixed")), (1, 2));
+    }
+
+    #[test]
+    fn a_plugin_that_is_compiled_here_is_not_unserved() {
+        let status = Status::new(CancellationToken::new());
+        status.sees(Arc::new(Lacking));
+        let plugin = status.plugin("webapp");
+        assert_eq!((status.unserved("webapp"), &status.to_json()["plugins"][0]["state"]), (None, &json!("loading")));
+        plugin.set(PluginPhase::NotLoaded, None);
+        assert!(status.unserved("webapp").is_some());
     }
 
     #[tokio::test]

@@ -16,7 +16,7 @@ use super::directory::plugin_files::FileRole;
 use super::rollout::{RolloutError, keep_as_current};
 use crate::files::{Change, Content, Files};
 use crate::host::Host;
-use crate::observe::status::PluginState;
+use crate::observe::status::PluginPhase;
 use crate::policies::Changes;
 use crate::rejections::Digest;
 
@@ -188,7 +188,7 @@ fn waits(host: &Host, plugin: &str) -> Option<bool> {
 
 /// The digest of what runs of `plugin`, and is not about to end.
 fn running(host: &Host, plugin: &str) -> Option<Digest> {
-    let status = host.status.known(plugin).filter(|status| status.state() != PluginState::Ending)?;
+    let status = host.status.known(plugin).filter(|status| status.phase() != PluginPhase::Ending)?;
     Some(status.generation()?.digest().clone())
 }
 

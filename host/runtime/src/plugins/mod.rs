@@ -3,6 +3,7 @@
 //! `directory` decides what is to be done as a value, `reload` carries it out. `serve` runs one plugin, `swap` puts a new
 //! generation into the place of the one that runs.
 
+pub(crate) mod attention;
 pub(crate) mod config;
 pub(crate) mod current_files;
 pub(crate) mod directory;

@@ -49,8 +49,9 @@ fn checked(loaded: Result<Arc<Plugin>, LoadError>, path: &Path) -> Result<Arc<Pl
     }
 }
 
-/// A part of the manifest that nobody could carry out.
-fn problem(manifest: &Manifest) -> Option<String> {
+/// Why a host refuses a plugin with this manifest, although the file could be loaded: nobody could carry out a part of it.
+#[must_use]
+pub fn problem(manifest: &Manifest) -> Option<String> {
     if let Err(problem) = config::Schema::of(manifest) {
         return Some(format!("its manifest describes its configuration by what is no schema for this host: {problem}"));
     }

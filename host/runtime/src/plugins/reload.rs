@@ -243,7 +243,8 @@ impl Reload {
             DirectoryStep::Stop { plugin, why } => self.stop(&plugin, &why),
             DirectoryStep::Withdraw { plugin, digest } => self.withdraw(&plugin, &digest),
             DirectoryStep::Refuse { plugin, digest, refusal, runs } => {
-                tell::refused(&self.host, &plugin, digest, &refusal, runs);
+                let running = self.running(&plugin).filter(|_| runs);
+                tell::refused(&self.host, &plugin, digest, &refusal, running);
                 if let FileRefusal::Rejected { path, digest, because, former: Some(former) } = refusal
                     && !runs
                 {

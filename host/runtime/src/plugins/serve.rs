@@ -5,11 +5,9 @@
 use std::collections::{BTreeMap, HashSet};
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::join_all;
 use tokio::sync::{Mutex, watch};
-use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_core::fair::CpuShare;
 use windlass_core::fence::Fenced;
@@ -29,9 +27,6 @@ use crate::plugins::reports::{Reports, Swapped};
 
 /// The weight of each plugin's share of the permits.
 pub(super) const EQUAL: NonZeroU32 = NonZeroU32::MIN;
-
-/// How long no replica may run a plugin before that is told: files and policies reach replicas at different times.
-const UNSERVED: Duration = Duration::from_secs(30);
 
 /// Begins to install a generation's definitions, under a fence and until a token is cancelled. None: they are none.
 pub(crate) type Install = fn(&Arc<Host>, &Arc<Supplies>, &Plugin, Fenced, &CancellationToken) -> Option<Ready>;
@@ -326,30 +321,17 @@ impl Serving {
         }
     }
 
-    /// Says of each controller whom it waits for, as that changes, and warns if nobody runs it for long.
+    /// Says of each controller whom it waits for, as that changes.
     async fn show(&self, current: &Generation) {
         let mut lease = self.lease.clone();
-        let mut since = None;
-        let mut is_told = false;
         loop {
-            let holder = lease.standing.borrow_and_update().holder.clone();
+            let standing = lease.standing.borrow_and_update().clone();
             let unserved = lease.unserved();
             for controller in &current.controllers {
-                controller.stands_by(holder.as_deref(), unserved.as_deref());
+                controller.stands_by(&standing, unserved.as_deref());
             }
-            since = unserved.is_some().then(|| since.unwrap_or_else(Instant::now));
-            is_told &= since.is_some();
-            let late = since.filter(|_| !is_told).map(|since| since + UNSERVED);
-            tokio::select! {
-                biased;
-                changed = lease.changed() => if changed.is_err() {
-                    return;
-                },
-                () = sleep_until(late.unwrap_or_else(Instant::now)), if late.is_some() => {
-                    let (plugin, why) = (current.plugin.name(), unserved.unwrap_or_default());
-                    tracing::warn!(%plugin, why, "no replica has run this plugin for {UNSERVED:?}: its objects wait until one with its file and its policy has its lease");
-                    is_told = true;
-                }
+            if lease.changed().await.is_err() {
+                return;
             }
         }
     }

@@ -14,7 +14,7 @@ use windlass_core::trigger::Triggers;
 use windlass_wasm::Plugin;
 
 use crate::host::Host;
-use crate::observe::status::{NotTaken, PluginState};
+use crate::observe::status::{NotTaken, PluginHealth, PluginPhase, PluginStatus};
 use crate::plugins::directory::{FileRefusal, NotRevived, StopReason};
 use crate::rejections::{Digest, Rejection};
 
@@ -34,25 +34,30 @@ pub(super) fn loaded(host: &Host, plugin: &Arc<Plugin>) {
     host.status.plugin(plugin.name()).count_load("loaded");
 }
 
-/// A file was not taken.
+/// A file was not taken. `running`: the generation that goes on, or that returns in the place of one that was rolled back.
 ///
 /// Here as in all that follows, what is shown is set before it is told: who reads a line finds on `/plugins` what it says.
-pub(super) fn refused(host: &Host, plugin: &Arc<str>, digest: Option<Digest>, refusal: &FileRefusal, runs: bool) {
+pub(super) fn refused(
+    host: &Host,
+    plugin: &Arc<str>,
+    digest: Option<Digest>,
+    refusal: &FileRefusal,
+    running: Option<&Plugin>,
+) {
     let (status, error) = (host.status.plugin(plugin), refusal.to_string());
     status.count_load(refusal.reason());
     status.has_not_taken(Some(NotTaken { digest: digest.clone(), reason: error.clone() }));
     if let (FileRefusal::Rejected { because, .. }, Some(digest)) = (refusal, digest) {
         status.has_rejected(Some(NotTaken { digest: Some(digest), reason: because.clone() }));
     }
-    if runs {
-        let generation = status.generation();
-        let running = generation.as_ref().map(|plugin| plugin.short_digest()).unwrap_or_default();
+    if let Some(running) = running {
+        let running = running.short_digest();
         tracing::error!(%plugin, running, error, "plugin file not taken: what ran before goes on");
         return;
     }
     host.policies.refused(plugin, error.clone());
-    if status.state() != PluginState::Ending {
-        status.set(PluginState::NotLoaded, Some(error.clone()));
+    if status.phase() != PluginPhase::Ending {
+        status.set(PluginPhase::NotLoaded, Some(error.clone()));
     }
     match refusal {
         FileRefusal::Rival { .. } => {
@@ -108,7 +113,7 @@ pub(super) fn stopping(host: &Host, plugin: &Arc<str>, why: &StopReason) {
         StopReason::NotAllowed { digest, list } => format!("its digest {digest} is no longer in {}", list.display()),
         StopReason::Rejected { because, .. } => format!("another replica has rolled it back: {because}"),
     };
-    host.status.plugin(plugin).set(PluginState::Ending, Some(reason));
+    host.status.plugin(plugin).set(PluginPhase::Ending, Some(reason));
     match why {
         StopReason::Deleted => {
             tracing::info!(%plugin, "the plugin's file is gone: what is queued runs, and then it ends");
@@ -128,7 +133,7 @@ pub(super) fn stopping(host: &Host, plugin: &Arc<str>, why: &StopReason) {
 pub(super) fn fell(host: &Host, plugin: &Arc<str>, pause: Duration) {
     let reason =
         format!("the host's own task that runs it has panicked, see the log: it is started again in {pause:.0?}");
-    host.status.plugin(plugin).set(PluginState::NotLoaded, Some(reason.clone()));
+    host.status.plugin(plugin).set(PluginPhase::NotLoaded, Some(reason.clone()));
     tracing::error!(%plugin, "the plugin does not run: {reason}");
 }
 
@@ -142,7 +147,8 @@ pub(super) fn rolled_back(host: &Host, plugin: &Arc<str>, runs: &str, rejection:
         %plugin, rejected = &**digest, because, runs,
         "rolled back: the generation before runs again, and this one is not run again before the file changes"
     );
-    event(host, plugin, runs, &format!("the generation {digest} was rolled back: {because}"));
+    let note = format!("the generation {digest} was rolled back: {because}");
+    event(host, plugin, runs, ("PluginRolledBack", "RollBack"), &note);
 }
 
 /// Other replicas know what was rolled back and what is tried again. `late`: it was said that they do not.
@@ -169,9 +175,21 @@ pub(super) fn replicas_do_not_know(host: &Host, plugin: &Arc<str>, error: &str, 
     }
 }
 
-/// A Kubernetes Event about the plugin's lease, which is all that the cluster has of a plugin.
-fn event(host: &Host, plugin: &Arc<str>, runs: &str, note: &str) {
-    let Some(lease) = host.status.known(plugin).and_then(|status| status.lease()) else { return };
+/// A plugin has needed a person for a while.
+pub(super) fn needs_person(host: &Host, status: &PluginStatus, health: &PluginHealth) {
+    let (plugin, state) = (&status.name, health.state.as_str());
+    let why = health.why.as_deref().unwrap_or_default();
+    tracing::warn!(%plugin, state, why, "the plugin does not do its work until somebody acts");
+    let Some(reason) = health.state.event_reason() else { return };
+    let generation = status.generation();
+    let runs = generation.as_ref().map(|plugin| plugin.short_digest()).unwrap_or_default();
+    event(host, plugin, runs, (reason, "Run"), &format!("it is {state}: {why}"));
+}
+
+/// A Kubernetes Event about the plugin's lease, which is all that the cluster has of a plugin. `(reason, action)`: of the Event.
+fn event(host: &Host, plugin: &Arc<str>, runs: &str, (reason, action): (&str, &str), note: &str) {
+    // By its name alone: a plugin that was never loaded has a lease, too, though perhaps none that exists.
+    let Some(lease) = host.leadership.lease_of(plugin) else { return };
     let principal = Principal {
         role: Role::Events,
         plugin: plugin.clone(),
@@ -200,8 +218,8 @@ fn event(host: &Host, plugin: &Arc<str>, runs: &str, note: &str) {
         regarding: None,
         related: None,
         event_type: EventType::Warning,
-        reason: "PluginRolledBack".to_owned(),
-        action: "RollBack".to_owned(),
+        reason: reason.to_owned(),
+        action: action.to_owned(),
         note: format!("plugin {plugin}: {note}"),
     };
     host.recorder.emit(&call, event);
@@ -214,34 +232,33 @@ mod tests {
     use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
     use super::*;
-    use crate::observe::status::PluginStatus;
     use crate::tests::stage::Stage;
 
     /// The part of a plugin that is shown whenever something is reported.
     #[derive(Clone)]
     struct Shown {
         status: Arc<PluginStatus>,
-        states: Arc<Mutex<Vec<PluginState>>>,
+        phases: Arc<Mutex<Vec<PluginPhase>>>,
     }
 
     impl<S: tracing::Subscriber> Layer<S> for Shown {
         fn on_event(&self, _: &tracing::Event<'_>, _: Context<'_, S>) {
-            self.states.lock().expect("not poisoned").push(self.status.state());
+            self.phases.lock().expect("not poisoned").push(self.status.phase());
         }
     }
 
     #[tokio::test]
     async fn what_is_told_of_a_plugin_is_shown_already() {
         let (stage, plugin) = (Stage::new().await, Arc::from("chameleon"));
-        let shown = Shown { status: stage.host.status.plugin(&plugin), states: Arc::default() };
+        let shown = Shown { status: stage.host.status.plugin(&plugin), phases: Arc::default() };
         let refusal = FileRefusal::NotLoaded { reason: "component", message: "it is no plugin".to_owned() };
         tracing::subscriber::with_default(tracing_subscriber::registry().with(shown.clone()), || {
             stopping(&stage.host, &plugin, &StopReason::Deleted);
             fell(&stage.host, &plugin, Duration::from_secs(1));
-            shown.status.set(PluginState::Loading, None);
-            refused(&stage.host, &plugin, None, &refusal, false);
+            shown.status.set(PluginPhase::Loading, None);
+            refused(&stage.host, &plugin, None, &refusal, None);
         });
-        let states = shown.states.lock().expect("not poisoned").clone();
-        assert_eq!(states, [PluginState::Ending, PluginState::NotLoaded, PluginState::NotLoaded]);
+        let phases = shown.phases.lock().expect("not poisoned").clone();
+        assert_eq!(phases, [PluginPhase::Ending, PluginPhase::NotLoaded, PluginPhase::NotLoaded]);
     }
 }

@@ -13,7 +13,7 @@ use windlass_kube::sweep::{self, Carrier, Sought, SweepScope};
 use windlass_wasm::Plugin;
 
 use crate::host::Host;
-use crate::observe::status::PluginState;
+use crate::observe::status::PluginPhase;
 use crate::phases::ControllerEnd;
 use crate::plugins::directory::StopReason;
 use crate::supervise::caught;
@@ -39,7 +39,7 @@ pub(super) fn tell(
     let reason = status.reason();
     status.has_ended();
     if let Some(StopReason::NotAllowed { .. } | StopReason::Rejected { .. }) = why {
-        status.set(PluginState::NotLoaded, reason);
+        status.set(PluginPhase::NotLoaded, reason);
     }
     let cut = end != Some(ControllerEnd::Clean);
     tracing::info!(plugin = %name, digest = plugin.short_digest(), cut, "plugin unloaded: what it has made stays in the cluster");

@@ -8,7 +8,7 @@ use windlass_wasm::Plugin;
 
 use super::read::Taken;
 use super::{Policies, SUFFIX, Standing};
-use crate::observe::status::{PluginState, PluginStatus, Status};
+use crate::observe::status::{PluginPhase, PluginStatus, Status};
 use windlass_policy::asks::in_one_line;
 
 impl Policies {
@@ -30,21 +30,21 @@ impl Policies {
     pub(super) fn show_now(&self, plugin: &PluginStatus) {
         plugin.follows_policy(|| {
             let is_there = self.plugins().contains_key(&*plugin.name);
-            is_there.then(|| self.state_of(&plugin.name))
+            is_there.then(|| self.phase_of(&plugin.name))
         });
     }
 
-    /// The state that the policies give the `plugin` now, and why.
-    fn state_of(&self, plugin: &str) -> (PluginState, Option<String>) {
+    /// The phase that the policies give the `plugin` now, and why.
+    fn phase_of(&self, plugin: &str) -> (PluginPhase, Option<String>) {
         match self.standing(plugin) {
             Standing::Waiting(why) => {
                 let none = || "no policy grants it anything: `windlass grant` writes one for review".to_owned();
-                (PluginState::WaitingForPolicy, Some(why.unwrap_or_else(none)))
+                (PluginPhase::WaitingForPolicy, Some(why.unwrap_or_else(none)))
             }
             Standing::Granted(_) if self.pauses.borrow().get(plugin) == Some(&true) => {
-                (PluginState::Paused, Some("by its policy".to_owned()))
+                (PluginPhase::Paused, Some("by its policy".to_owned()))
             }
-            Standing::Granted(_) => (PluginState::Running, None),
+            Standing::Granted(_) => (PluginPhase::Started, None),
         }
     }
 

@@ -17,7 +17,7 @@ use windlass_wasm::{CallLimits, Called, Instances};
 use super::*;
 use crate::dispatch::middleware::reuse::Reusable;
 use crate::dispatch::reconcile::{Call, Reconcile};
-use crate::observe::status::PluginState;
+use crate::observe::status::PluginPhase;
 use crate::tests::played::call;
 use crate::tests::stage::Stage;
 
@@ -243,6 +243,6 @@ async fn a_plugin_of_which_is_told_that_it_waits_for_a_policy_is_shown_to_wait()
     let status = stage.host.status.plugin(plugin.name());
     status.is_now(plugin.clone());
     let shown = status.clone();
-    let told = seen(move || shown.state(), || scene.policies.register(&plugin, &status));
-    assert_eq!(told, [PluginState::WaitingForPolicy]);
+    let told = seen(move || shown.phase(), || scene.policies.register(&plugin, &status));
+    assert_eq!(told, [PluginPhase::WaitingForPolicy]);
 }

@@ -50,6 +50,12 @@ impl Api {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).refusals
     }
 
+    /// The spec of the lease as it is.
+    fn spec(&self) -> Value {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.lease.as_ref().map_or(Value::Null, |lease| lease["spec"].clone())
+    }
+
     fn client(self: &Arc<Self>) -> Client {
         let api = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
@@ -198,13 +204,41 @@ async fn what_does_not_end_loses_its_lease_and_the_target_takes_over_when_it_has
     assert!(given_up >= HAND_OVER, "{given_up:?}");
     over.term.fence.may_start(DURATION).expect_err("nothing more may start");
     assert!(over.b.standing.borrow().term.is_none(), "what was started may be carried out");
+    let lost = (LeaseStatus::Lost, Some(Arc::from("a")));
+    let standing = |candidate: &Candidate| {
+        let standing = candidate.standing.borrow();
+        (standing.status, standing.holder.clone())
+    };
+    assert_eq!(standing(&over.a), lost, "its name is in the lease, and it may not act");
 
     let taken = timeout(DURATION + SLACK, over.b.term()).await.expect("the target takes over");
     taken.fence.may_start(DURATION).expect("it is its own");
     let quiet = over.began.elapsed().saturating_sub(given_up);
     assert!(quiet + Duration::from_millis(2_400) >= DURATION, "a renewal's pause less, at the most: {quiet:?}");
+    let mut a = over.a.standing.clone();
+    a.wait_for(|standing| standing.status == LeaseStatus::NotHeld).await.expect("it hears of the other");
+    assert_eq!(standing(&over.b).0, LeaseStatus::Held);
     drop(over.term);
     timeout(STABILITY * 5, over.a.term()).await.expect_err("it has the other's name in it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_acquire_time_stays_the_same_over_renewals() {
+    let (api, clock) = (Api::new(), Arc::new(SystemClock::new()));
+    let members = watch::Sender::new(silent(&["a"], &clock));
+    let mut a = Candidate::start(elector(&api, "lease", "a", &members, &clock));
+    let _term = a.term().await;
+    let (won, mut watched) = (api.spec(), api.watched.subscribe());
+    watched.mark_unchanged();
+    for _ in 0..3 {
+        watched.changed().await.expect("it is renewed");
+    }
+    let renewed = api.spec();
+    assert!(won["acquireTime"].is_string() && won["renewTime"] != renewed["renewTime"], "{won}, {renewed}");
+    assert_eq!(
+        (&renewed["acquireTime"], &renewed["leaseTransitions"]),
+        (&won["acquireTime"], &won["leaseTransitions"])
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -195,7 +195,7 @@ mod tests {
 
     use super::*;
     use crate::observe::metrics::HostMetrics;
-    use crate::observe::status::{PluginState, Status};
+    use crate::observe::status::{PluginPhase, Status};
 
     const LONG: Duration = Duration::from_mins(2);
 
@@ -244,12 +244,12 @@ mod tests {
             "{first}"
         );
         admin.status.plugin("shop");
-        admin.status.plugin("webapp").set(PluginState::Paused, Some("<b>\n\n\u{202e}".to_owned()));
+        admin.status.plugin("webapp").set(PluginPhase::Paused, Some("<b>\n\n\u{202e}".to_owned()));
         let ((event, second), waited) = page.next_after().await;
         assert_eq!((&*event, waited, second["host"].is_null()), ("change", INTERVAL, true), "{second}");
         assert_eq!(second["plugins"].as_array().map(Vec::len), Some(2), "{second}");
         assert_eq!(second["plugins"][1]["why"], "<b>\n\n\u{202e}");
-        admin.status.plugin("shop").set(PluginState::Running, None);
+        admin.status.plugin("shop").set(PluginPhase::Started, None);
         let ((_, third), _) = page.next_after().await;
         assert_eq!(third["plugins"].as_array().map(Vec::len), Some(1), "{third}");
         assert_eq!((&third["plugins"][0]["name"], &third["span"]), (&json!("shop"), &json!(1.0)));

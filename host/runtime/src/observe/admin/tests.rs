@@ -4,7 +4,7 @@ use futures::FutureExt as _;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
-use crate::observe::status::PluginState;
+use crate::observe::status::PluginPhase;
 
 async fn serving(stop: &CancellationToken) -> SocketAddr {
     serving_status(stop, Status::new(CancellationToken::new())).await
@@ -158,7 +158,7 @@ async fn a_stream_begins_at_once_is_one_of_a_few_and_ends_with_the_host() {
 async fn a_page_that_does_not_read_is_let_go_and_what_was_to_be_sent_too() {
     let (stop, status) = (CancellationToken::new(), Status::new(CancellationToken::new()));
     for number in 0..4000 {
-        status.plugin(&format!("plugin-{number}")).set(PluginState::NotLoaded, Some("x".repeat(1000)));
+        status.plugin(&format!("plugin-{number}")).set(PluginPhase::NotLoaded, Some("x".repeat(1000)));
     }
     let address = serving_status(&stop, status).await;
     let socket = tokio::net::TcpSocket::new_v4().expect("a socket");

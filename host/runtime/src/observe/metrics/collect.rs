@@ -60,17 +60,21 @@ impl Sources {
         let loaded = plugins.iter().filter_map(|plugin| Some((plugin, plugin.generation()?)));
         let loaded: Vec<_> = loaded.collect();
         let info = loaded.iter().map(|(plugin, generation)| {
-            let state = serde_json::to_value(plugin.state()).ok();
-            let state = state.as_ref().and_then(serde_json::Value::as_str).unwrap_or_default();
             let labels = vec![
                 ("plugin", plugin.name.to_string()),
                 ("version", generation.manifest().version.clone()),
                 ("digest", generation.short_digest().to_owned()),
-                ("state", state.to_owned()),
+                ("state", self.status.health(plugin).state.as_str().to_owned()),
             ];
             (labels, 1_i64)
         });
         gauges(encoder, "windlass_loaded_plugin", "The plugins that are loaded, and what they do", info)?;
+        let states = plugins.iter().map(|plugin| {
+            let state = self.status.health(plugin).state.as_str().to_owned();
+            (vec![("plugin", plugin.name.to_string()), ("state", state)], 1_i64)
+        });
+        let help = "The state of each plugin, loaded or not, as /plugins shows it";
+        gauges(encoder, "windlass_plugin_state", help, states)?;
         let loads = plugins.iter().flat_map(|plugin| {
             plugin.loads().into_iter().map(|(result, times)| {
                 (vec![("plugin", plugin.name.to_string()), ("result", result.to_owned())], times)
@@ -83,6 +87,11 @@ impl Sources {
         });
         let help = "Whether no replica runs the plugin, as this one sees it";
         gauges(encoder, "windlass_plugin_unserved", help, unserved)?;
+        let digests = plugins.iter().map(|plugin| {
+            (vec![("plugin", plugin.name.to_string())], gauge(self.status.distinct_digests(&plugin.name) as u64))
+        });
+        let help = "How many different files of the plugin replicas have, as far as they say";
+        gauges(encoder, "windlass_plugin_distinct_digests", help, digests)?;
         let lines = loaded.iter().map(|(plugin, generation)| {
             (vec![("plugin", plugin.name.to_string())], generation.stats().dropped_log_lines)
         });
@@ -115,6 +124,9 @@ impl Sources {
         let given_up = controllers.iter().map(|it| (labels(it), gauge(it.given_up())));
         let help = "Keys that have used up their retries and are tried rarely";
         gauges(encoder, "windlass_keys_given_up", help, given_up)?;
+        let paused = controllers.iter().map(|it| (labels(it), gauge(it.paused() as u64)));
+        let help = "Keys whose object is paused by its annotation, of up to a thousand keys that are not done";
+        gauges(encoder, "windlass_keys_paused", help, paused)?;
         let breakers = controllers.iter().filter_map(|it| Some((labels(it), breaker(it.breaker()?))));
         let help = "Whether a controller's calls are made (0), one is made to see (1), or none is (2), as they end without an answer";
         gauges(encoder, "windlass_controller_breaker_state", help, breakers)?;
@@ -323,11 +335,13 @@ fn histograms(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::sync::Arc;
     use std::time::Duration;
 
     use windlass_core::object::ObjectKey;
     use windlass_core::outcome::Retry;
+    use windlass_core::plugin_state::{ControllerState, PluginPhase, PluginState};
     use windlass_core::queue::{ItemExponential, Queue};
 
     use crate::clock::SystemClock;
@@ -349,7 +363,7 @@ mod tests {
             line.and_then(|line| line.rsplit_once(' ')).map(|(_, value)| value.to_owned())
         };
         assert_eq!(shown("windlass_workqueue_settling").as_deref(), Some("1"), "{}", metrics.text());
-        let zero = ["windlass_plugin_unserved", "windlass_plugin_cache_bytes"];
+        let zero = ["windlass_plugin_unserved", "windlass_plugin_cache_bytes", "windlass_plugin_distinct_digests"];
         let one = ["windlass_keys_failing", "windlass_keys_in_backoff", "controller_runtime_max_concurrent_reconciles"];
         for (value, names) in [("0", zero.as_slice()), ("1", one.as_slice())] {
             for name in names {
@@ -359,5 +373,34 @@ mod tests {
         drop(settling);
         assert_eq!(shown("windlass_workqueue_settling").as_deref(), Some("0"));
         stage.phases.stop.cancel();
+    }
+
+    #[tokio::test]
+    async fn the_state_of_a_plugin_is_the_same_in_metrics_and_on_plugins() {
+        let stage = Stage::new().await;
+        let plugin = stage.host.status.plugin("webapp");
+        plugin.set(PluginPhase::Started, None);
+        let controller = plugin.controller("web", 1, stage.host.metrics.controller("webapp", "web"));
+        controller.set(ControllerState::Waiting, Some("no kind WebApp".to_owned()));
+        let shown =
+            |state| stage.host.metrics.text().contains(&format!(r#"_state{{plugin="webapp",state="{state}"}} 1"#));
+        assert!(shown("waiting") && stage.host.status.plugin_json(&plugin)["state"] == "waiting");
+        controller.set(ControllerState::Running, None);
+        assert!(shown("running") && !shown("waiting"));
+        plugin.set(PluginPhase::Suspended, None);
+        assert!(shown("suspended") && !shown("running"), "also without a file that is loaded");
+        stage.phases.stop.cancel();
+    }
+
+    #[test]
+    fn each_state_that_needs_a_person_has_an_alert() {
+        let alerts = include_str!("../../../../../deploy/chart/files/alerts.yaml");
+        let selected = alerts.split(r#"windlass_plugin_state{state=~\""#).skip(1);
+        let selected = selected.filter_map(|rest| rest.split_once('\\')).flat_map(|(states, _)| states.split('|'));
+        // WindlassPluginUnserved, WindlassBreakerOpen and WindlassLeaseUnheld have metrics of their own.
+        let others = ["unserved", "breaker-open", "lease-lost"];
+        let alerted: BTreeSet<_> = selected.chain(others).collect();
+        let needed = PluginState::ALL.iter().filter(|state| state.needs_person()).map(|state| state.as_str());
+        assert_eq!(alerted, needed.collect());
     }
 }

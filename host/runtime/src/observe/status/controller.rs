@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use serde::Serialize;
 use serde_json::{Value, json};
 use windlass_core::breaker;
 use windlass_core::clock::Clock as _;
 use windlass_core::gate::Gate;
 use windlass_core::key_state::{CallBlock, CallEnd};
 use windlass_core::object::{ObjectKey, ObjectKind};
+use windlass_core::plugin_state::ControllerState;
 use windlass_core::queue::Queue;
 use windlass_core::repeats::Repeats;
 use windlass_core::trigger::Triggers;
@@ -35,26 +35,6 @@ const FAILURES_A_MINUTE: u32 = 10;
 pub(super) const MOST_GIVEN_UP: usize = 1000;
 /// Errors of different keys that are listed, the latest.
 const MOST_ERRORS: usize = 10;
-
-/// The state of a controller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum ControllerState {
-    /// Another replica runs it.
-    StandingBy,
-    /// No replica runs it: the one that holds its lease cannot.
-    Unserved,
-    /// It looks for what it needs.
-    Starting,
-    /// For what is not there: a kind, a policy, the API server; or for calls of what was at work before it.
-    Waiting,
-    /// Its caches take their first lists.
-    Syncing,
-    /// Its workers work.
-    Running,
-    /// It will not run again under this host's settings.
-    Stopped,
-}
 
 /// The guards that each call of a controller passes, as status and metrics show them.
 pub(crate) trait CallGuards: Send + Sync {
@@ -261,6 +241,11 @@ impl ControllerStatus {
         retried + self.calls.count(|end| matches!(end, CallEnd::FailedForGood | CallEnd::Denied))
     }
 
+    /// How many keys were not called about because their object is paused, of those whose calls are remembered.
+    pub(crate) fn paused(&self) -> usize {
+        self.calls.count(|end| end == CallEnd::NotMade)
+    }
+
     /// How many keys are given up: failed for good, and not retried.
     pub(crate) fn given_up(&self) -> u64 {
         let doing = locked(&self.doing);
@@ -365,12 +350,13 @@ impl ControllerStatus {
         let given_up = doing.given_up.iter().map(|(key, error)| json!({"key": key.to_string(), "error": error}));
         json!({
             "name": name,
-            "state": doing.state,
+            "state": doing.state.as_str(),
             "reason": doing.reason,
             "queue": queue.map(|queue| json!({
                 "depth": queue.depth, "parked": queue.parked, "settling": settling, "backoff": queue.backing_off,
             })),
             "failing": failing,
+            "paused": self.paused(),
             "held": held,
             "settling": self.settling.to_json(),
             "withheld": self.withheld.to_json(),

@@ -9,30 +9,12 @@ use std::sync::{Arc, Mutex, Weak};
 use serde::Serialize;
 use serde_json::{Value, json};
 use windlass_core::grants::Denials;
+use windlass_core::plugin_state::{LeaseStatus, PluginPhase};
 use windlass_kube::Budget;
 use windlass_wasm::{Plugin, PluginStats};
 
+pub(crate) use self::health::PluginHealth;
 use super::{ControllerStatus, locked, shortened};
-
-/// The state of a plugin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum PluginState {
-    /// Its file is being read, compiled and asked what it is.
-    Loading,
-    /// Its file cannot be run.
-    NotLoaded,
-    /// Its file is gone, or may not run any more: what runs of it ends.
-    Ending,
-    /// There is no policy for it.
-    WaitingForPolicy,
-    /// The operator has paused it.
-    Paused,
-    /// Its controllers work, or wait for what they need.
-    Running,
-    /// The host has stopped it until it is replaced.
-    Suspended,
-}
 
 /// A plugin file that does not run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -60,8 +42,8 @@ pub(crate) trait LeaseView: Send + Sync {
     /// The replica that holds it, as far as is known.
     fn holder(&self) -> Option<Arc<str>>;
 
-    /// True if this replica holds it.
-    fn is_held(&self) -> bool;
+    /// Whether this replica may run the plugin now.
+    fn status(&self) -> LeaseStatus;
 }
 
 /// The next version of a plugin, as status shows it.
@@ -97,7 +79,7 @@ pub(crate) struct PluginStatus {
 
 #[derive(Clone, Debug)]
 struct CurrentPluginStatus {
-    state: PluginState,
+    phase: PluginPhase,
     reason: Option<String>,
     plugin: Option<Arc<Plugin>>,
     /// The newest generation, where it does not run yet, and why not.
@@ -115,7 +97,7 @@ struct CurrentPluginStatus {
 impl PluginStatus {
     pub(super) fn new(name: &str) -> Self {
         let current = CurrentPluginStatus {
-            state: PluginState::Loading,
+            phase: PluginPhase::Loading,
             reason: None,
             plugin: None,
             pending: None,
@@ -146,21 +128,21 @@ impl PluginStatus {
         *locked(&self.next) = next;
     }
 
-    /// It does `state` now, and why.
-    pub(crate) fn set(&self, state: PluginState, reason: Option<String>) {
+    /// It is in `phase` now, and why.
+    pub(crate) fn set(&self, phase: PluginPhase, reason: Option<String>) {
         let mut current = locked(&self.current);
-        current.state = state;
+        current.phase = phase;
         current.reason = reason.map(shortened);
     }
 
-    /// Where its state is one that follows its policy, it is the one that the policy `says` now, if that says any. Nobody sets another
+    /// Where its phase is one that follows its policy, it is the one that the policy `says` now, if that says any. Nobody sets another
     /// meanwhile: of two who look and then set, the one that has looked first would have the last word.
-    pub(crate) fn follows_policy(&self, says: impl FnOnce() -> Option<(PluginState, Option<String>)>) {
+    pub(crate) fn follows_policy(&self, says: impl FnOnce() -> Option<(PluginPhase, Option<String>)>) {
         let mut current = locked(&self.current);
         let follows =
-            matches!(current.state, PluginState::WaitingForPolicy | PluginState::Paused | PluginState::Running);
-        if follows && let Some((state, reason)) = says() {
-            (current.state, current.reason) = (state, reason.map(shortened));
+            matches!(current.phase, PluginPhase::WaitingForPolicy | PluginPhase::Paused | PluginPhase::Started);
+        if follows && let Some((phase, reason)) = says() {
+            (current.phase, current.reason) = (phase, reason.map(shortened));
         }
     }
 
@@ -170,8 +152,8 @@ impl PluginStatus {
         let has = |name: &String| plugin.manifest().controllers.iter().any(|controller| controller.name == *name);
         locked(&self.controllers).retain(|name, _| has(name));
         let mut current = locked(&self.current);
-        if !matches!(current.state, PluginState::Paused | PluginState::WaitingForPolicy | PluginState::Ending) {
-            (current.state, current.reason) = (PluginState::Running, None);
+        if !matches!(current.phase, PluginPhase::Paused | PluginPhase::WaitingForPolicy | PluginPhase::Ending) {
+            (current.phase, current.reason) = (PluginPhase::Started, None);
         }
         (current.plugin, current.pending) = (Some(plugin), None);
     }
@@ -181,10 +163,10 @@ impl PluginStatus {
         {
             let mut current = locked(&self.current);
             (current.plugin, current.pending) = (None, None);
-            if current.state == PluginState::Ending {
+            if current.phase == PluginPhase::Ending {
                 let reason = current.not_taken.as_ref().map(|it| shortened(it.reason.clone()));
-                let state = if reason.is_some() { PluginState::NotLoaded } else { PluginState::Loading };
-                (current.state, current.reason) = (state, reason);
+                let phase = if reason.is_some() { PluginPhase::NotLoaded } else { PluginPhase::Loading };
+                (current.phase, current.reason) = (phase, reason);
             }
         }
         locked(&self.controllers).clear();
@@ -227,19 +209,14 @@ impl PluginStatus {
         locked(&self.current).loads.iter().map(|(result, times)| (*result, *times)).collect()
     }
 
-    /// Its state.
-    pub(crate) fn state(&self) -> PluginState {
-        locked(&self.current).state
+    /// How far the host has come with its file. What the plugin does is its [`PluginStatus::health`].
+    pub(crate) fn phase(&self) -> PluginPhase {
+        locked(&self.current).phase
     }
 
-    /// Why it does that.
+    /// Why it is in that phase.
     pub(crate) fn reason(&self) -> Option<String> {
         locked(&self.current).reason.clone()
-    }
-
-    /// The lease that it goes by.
-    pub(crate) fn lease(&self) -> Option<Arc<str>> {
-        locked(&self.lease).as_ref()?.name()
     }
 
     /// The generation that runs.
@@ -272,8 +249,9 @@ impl PluginStatus {
         *locked(&self.left_behind) = found;
     }
 
-    pub(super) fn to_json(&self) -> Value {
-        let CurrentPluginStatus { state, reason, plugin, pending, not_taken, rejected, untold, loads: _ } =
+    /// For `/plugins`.
+    pub(super) fn to_json(&self, health: &PluginHealth) -> Value {
+        let CurrentPluginStatus { plugin, pending, not_taken, rejected, untold, phase: _, reason: _, loads: _ } =
             locked(&self.current).clone();
         let controllers: Vec<_> =
             locked(&self.controllers).iter().map(|(name, controller)| controller.to_json(name)).collect();
@@ -292,12 +270,15 @@ impl PluginStatus {
         let next = locked(&self.next).clone();
         let lease = locked(&self.lease).clone();
         let lease = lease.and_then(|it| {
-            Some(json!({"name": &*it.name()?, "heldHere": it.is_held(), "holder": it.holder().as_deref()}))
+            let mut shown = lease_json(&*it);
+            shown["name"] = json!(it.name()?);
+            Some(shown)
         });
         json!({
             "name": &*self.name,
-            "state": state,
-            "reason": reason,
+            "state": health.state.as_str(),
+            "reason": health.why,
+            "health": health.to_json(),
             "lease": lease,
             "version": plugin.as_ref().map(|plugin| &plugin.manifest().version),
             "digest": plugin.as_ref().map(|plugin| plugin.digest().to_string()),
@@ -312,6 +293,12 @@ impl PluginStatus {
             "leftBehind": *locked(&self.left_behind),
         })
     }
+}
+
+/// For `/plugins` and the status page.
+fn lease_json(lease: &dyn LeaseView) -> Value {
+    let status = lease.status();
+    json!({"status": status.as_str(), "heldHere": status == LeaseStatus::Held, "holder": lease.holder().as_deref()})
 }
 
 #[cfg(test)]
@@ -334,21 +321,21 @@ mod tests {
     #[test]
     fn nobody_sets_another_state_between_what_a_policy_says_and_that_it_is_shown() {
         let plugin = PluginStatus::new("webapp");
-        plugin.set(PluginState::Running, None);
+        plugin.set(PluginPhase::Started, None);
         plugin.follows_policy(|| {
             assert!(plugin.current.try_lock().is_err(), "an end that is shown now would be lost");
-            Some((PluginState::Paused, Some("by its policy".to_owned())))
+            Some((PluginPhase::Paused, Some("by its policy".to_owned())))
         });
-        assert_eq!((plugin.state(), plugin.reason().as_deref()), (PluginState::Paused, Some("by its policy")));
+        assert_eq!((plugin.phase(), plugin.reason().as_deref()), (PluginPhase::Paused, Some("by its policy")));
     }
 
     #[test]
     fn a_policy_says_nothing_of_a_plugin_that_ends_or_is_suspended() {
         let plugin = PluginStatus::new("webapp");
-        for state in [PluginState::Loading, PluginState::NotLoaded, PluginState::Ending, PluginState::Suspended] {
-            plugin.set(state, None);
-            plugin.follows_policy(|| Some((PluginState::Running, None)));
-            assert_eq!(plugin.state(), state);
+        for phase in [PluginPhase::Loading, PluginPhase::NotLoaded, PluginPhase::Ending, PluginPhase::Suspended] {
+            plugin.set(phase, None);
+            plugin.follows_policy(|| Some((PluginPhase::Started, None)));
+            assert_eq!(plugin.phase(), phase);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use windlass_wasm::Plugin;
 
 use super::{DirectoryNews, Reload, as_loaded};
-use crate::observe::status::PluginState;
+use crate::observe::status::PluginPhase;
 use crate::plugins::current_files::{NotKept, keep_first, until_kept};
 use crate::plugins::directory::FileRefusal;
 use crate::plugins::directory::plugin_files::FileRole;
@@ -23,8 +23,8 @@ pub(super) const READ_AGAIN: Duration = Duration::from_millis(500);
 impl Reload {
     pub(super) fn load(&self, plugin: Arc<str>, path: PathBuf, digest: Digest) {
         let status = self.host.status.plugin(&plugin);
-        if status.generation().is_none() && status.state() != PluginState::Ending {
-            status.set(PluginState::Loading, None);
+        if status.generation().is_none() && status.phase() != PluginPhase::Ending {
+            status.set(PluginPhase::Loading, None);
         }
         let (sandbox, tell, host) = (self.sandbox.clone(), self.tell.clone(), self.host.clone());
         let stop = self.phases.stop.clone();

@@ -10,7 +10,7 @@ use windlass_wasm::Plugin;
 use super::{Reload, as_loaded};
 use crate::host::Host;
 use crate::leadership::PluginLease;
-use crate::observe::status::{LeaseView as _, NotTaken};
+use crate::observe::status::NotTaken;
 use crate::phases::ControllerEnd;
 use crate::plugins::directory::StopReason;
 use crate::plugins::reports::Swapped;
@@ -79,6 +79,12 @@ impl Reload {
         // The file is taken.
         status.has_not_taken(None);
         status.is_newest(handle.returns.as_ref().map(|returns| &**returns.digest()));
+    }
+
+    /// The generation of `plugin` that runs, or that runs again in the place of one that was rolled back.
+    pub(super) fn running(&self, plugin: &Arc<str>) -> Option<&Plugin> {
+        let handle = self.handles.get(plugin)?;
+        Some(handle.returns.as_ref().unwrap_or(&handle.runs))
     }
 
     /// The running generation is not to be replaced by `digest`.

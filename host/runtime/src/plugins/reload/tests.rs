@@ -1,13 +1,16 @@
 //! Plugins whose host tasks panic, on the embedded API server.
 
+use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
+use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::with_default;
 use tracing::{Event, Metadata, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use windlass_core::fence::Fenced;
 
 use super::*;
@@ -15,7 +18,7 @@ use crate::controller::Ready;
 use crate::files::Files;
 use crate::leadership::LeaseMode;
 use crate::observe::status::LeaseView as _;
-use crate::observe::status::PluginState;
+use crate::observe::status::PluginPhase;
 use crate::plugins::directory::is_plugin;
 use crate::plugins::supplies::Supplies;
 use crate::policies::GrantMode;
@@ -87,12 +90,13 @@ async fn a_plugin_that_nothing_runs_any_more_says_so_and_is_started_again() {
     reload.ended(&name, None);
     reload.act();
     let says_so = || status.reason().is_some_and(|why| why.contains("has panicked") && why.contains("started again"));
-    assert!(status.state() == PluginState::NotLoaded && says_so(), "{:?}", status.reason());
+    assert!(status.phase() == PluginPhase::NotLoaded && says_so(), "{:?}", status.reason());
     assert!(status.controllers().is_empty() && status.generation().is_none());
-    assert_eq!(stage.host.status.ready(), Ok(vec![]), "others run, and this one by itself soon");
+    let ready = stage.host.status.ready();
+    assert!(ready.is_ok_and(|warnings| warnings.len() == 1), "others run, and this one by itself soon");
     reload.take(DirectoryNews::Again { plugin: name.clone() });
     meanwhile(&mut reload, || stage.works()).await;
-    assert_eq!((status.state(), reload.catalog.running()), (PluginState::Running, 1));
+    assert_eq!((status.phase(), reload.catalog.running()), (PluginPhase::Started, 1));
     stage.phases.stop.cancel();
 }
 
@@ -109,7 +113,7 @@ async fn a_plugin_at_whose_start_the_task_panics_that_starts_all_is_not_forgotte
     // Such a panic loses the step at which it happens.
     assert!(matches!(&*reload.catalog.next(), [DirectoryStep::Start { .. }]));
     let status = stage.host.status.plugin(&name);
-    meanwhile(&mut reload, || status.state() == PluginState::NotLoaded).await;
+    meanwhile(&mut reload, || status.phase() == PluginPhase::NotLoaded).await;
     assert!(status.reason().is_some_and(|why| why.contains("started again")), "{:?}", status.reason());
     reload.take(DirectoryNews::Again { plugin: name });
     meanwhile(&mut reload, || stage.works()).await;
@@ -149,6 +153,46 @@ async fn what_has_taken_over_before_it_was_heard_that_it_waits_is_not_shown_to_w
     reload.swapped(other.name(), waits);
     reload.swapped(other.name(), Swapped::Runs(other.clone()));
     assert_eq!(pending(), serde_json::Value::Null);
+    stage.phases.stop.cancel();
+}
+
+/// The field `running` of each event.
+#[derive(Clone, Default)]
+struct LoggedRunning(Arc<Mutex<Vec<String>>>);
+
+impl<S: Subscriber> Layer<S> for LoggedRunning {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        event.record(&mut self.clone());
+    }
+}
+
+impl Visit for LoggedRunning {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if field.name() == "running" {
+            self.0.lock().expect("nobody panics with it").push(format!("{value:?}"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_was_rolled_back_is_refused_beside_the_generation_that_returns() {
+    let stage = Stage::new().await;
+    let (one, other) = (stage.load(1).await, stage.load(2).await);
+    let (mut reload, status) = (stage.reload(), stage.host.status.plugin("chameleon"));
+    reload.start(&one);
+    reload.deliver(&other);
+    status.is_now(other.clone());
+    reload.swapped(other.name(), Swapped::Runs(other.clone()));
+    let rejected = other.digest().clone();
+    let rolled_back = Swapped::RolledBack { rejected, to: one.clone(), because: "it traps".into() };
+    reload.swapped(other.name(), rolled_back);
+    assert!(status.generation().is_some_and(|now| now.digest() == other.digest()), "it is about to end");
+    let (logged, message) = (LoggedRunning::default(), "it was rolled back".to_owned());
+    with_default(tracing_subscriber::registry().with(logged.clone()), || {
+        let refusal = FileRefusal::NotLoaded { reason: "rejected", message };
+        reload.carry_out(DirectoryStep::Refuse { plugin: other.name().clone(), digest: None, refusal, runs: true });
+    });
+    assert_eq!(*logged.0.lock().expect("nobody panics with it"), [format!("{:?}", one.short_digest())]);
     stage.phases.stop.cancel();
 }
 

@@ -19,6 +19,7 @@ const CONTROLLER_COLUMNS = [
   { title: "Held", class: "number mid", text: (it) => count(it.queue?.parked), help: "Keys that wait until a cache shows what they wrote" },
   { title: "Settling", class: "number mid", text: (it) => count(it.queue?.settling), help: "Keys that wait for the fate of a write" },
   { title: "Failing", class: "number", text: (it) => count(it.failing) },
+  { title: "Paused", class: "number mid", text: (it) => count(it.paused), help: "Keys whose object is paused" },
   { title: "Given up", class: "number slim", text: (it) => count(it.givenUp.length + it.givenUpUnlisted) },
   { title: "Slow lane", class: "number mid", text: (it) => count(it.slowLane.length), help: "Keys that write one object over and over" },
 ];
@@ -71,6 +72,7 @@ function fileNotes(plugin) {
 function leaseText({ lease }) {
   if (!lease) return "none: it runs wherever it is loaded";
   if (lease.heldHere) return `${lease.name}, held here by ${lease.holder ?? "this replica"}`;
+  if (lease.status === "lost") return `${lease.name}, lost by ${lease.holder}`;
   return lease.holder ? `${lease.name}, held by ${lease.holder}` : `${lease.name}, free`;
 }
 

@@ -6,7 +6,12 @@ const chosen = { search: "", onlyUnwell: false, sort: { by: "state", down: false
 const PLUGIN_ROWS = 200;
 const FAILURE_ROWS = 12;
 
-const leaseWord = ({ lease }) => (!lease ? "–" : lease.heldHere ? "held" : lease.holder ? "elsewhere" : "free");
+function leaseWord({ lease }) {
+  if (!lease) return "–";
+  if (lease.heldHere) return "held";
+  if (lease.status === "lost") return "lost";
+  return lease.holder ? "elsewhere" : "free";
+}
 
 /** A column of numbers. Narrow windows leave out those that are `slim` or `mid`. */
 const number = (id, title, of, text, help, width = "") =>
@@ -31,6 +36,7 @@ const PLUGIN_COLUMNS = [
   },
   number("queue", "Queue", ({ shown }) => shown.queue, count, "Keys that wait for a worker"),
   number("failing", "Failing", ({ shown }) => shown.failing, count, "Keys whose last call failed"),
+  number("paused", "Paused", ({ shown }) => shown.paused, count, "Keys whose object is paused", "mid"),
   number("cpu", "CPU", ({ sample }) => sample.cpu ?? 0, percent, "Of one processor, in the last second", "slim"),
   number("latency", "Call", ({ sample }) => sample.call ?? -1, time, "How long calls took on average, in the last second", "slim"),
   number("memory", "Memory", ({ shown }) => shown.memoryBytes, size, "What its calls and parked instances have", "slim"),

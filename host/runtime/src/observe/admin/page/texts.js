@@ -99,7 +99,7 @@ const TONES = {
   ],
   bad: [
     "not-loaded", "suspended", "unserved", "breaker-open", "stopped", "given-up", "failed", "failed-for-good", "denied",
-    "api-server-unreachable", "caches-unproven", "open", "gave-up",
+    "api-server-unreachable", "server-unreachable", "caches-unproven", "list-refused", "lease-lost", "open", "gave-up",
   ],
 };
 

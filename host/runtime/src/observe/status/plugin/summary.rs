@@ -11,7 +11,7 @@ use windlass_wasm::PluginStats;
 
 use super::super::calls::{cut, rounded};
 use super::super::{ControllerStatus, locked};
-use super::PluginStatus;
+use super::{PluginHealth, PluginStatus, lease_json};
 
 /// The failures of one controller that are told, the latest.
 const MOST_FAILURES: usize = 3;
@@ -26,6 +26,7 @@ struct ControllerSums {
     backoff: usize,
     settling: usize,
     failing: usize,
+    paused: usize,
     running: i64,
     calls: u64,
     call_time: Duration,
@@ -44,6 +45,7 @@ impl ControllerSums {
             sums.backoff += queue.backing_off;
             sums.settling += controller.settling.count();
             sums.failing += controller.failing(queue.failing);
+            sums.paused += controller.paused();
             sums.running += controller.metrics.active.get();
             let (calls, took) = controller.call_times();
             sums.calls += calls;
@@ -56,21 +58,18 @@ impl ControllerSums {
 }
 
 impl PluginStatus {
-    /// For the status page. `unserved`: why no replica runs it. Failures are at seconds since `began`.
-    pub(in super::super) fn summary_json(&self, unserved: Option<String>, began: Instant) -> Value {
-        let health = self.health(unserved);
+    /// For the status page. Failures are at seconds since `began`.
+    pub(in super::super) fn summary_json(&self, health: &PluginHealth, began: Instant) -> Value {
         let (plugin, lease) = (locked(&self.current).plugin.clone(), locked(&self.lease).clone());
         let stats = plugin.as_ref().map_or_else(PluginStats::default, |plugin| plugin.stats());
-        let lease = lease
-            .filter(|it| it.name().is_some())
-            .map(|it| json!({"heldHere": it.is_held(), "holder": it.holder().as_deref()}));
+        let lease = lease.filter(|it| it.name().is_some()).map(|it| lease_json(&*it));
         let controllers = self.controllers();
         let sums = ControllerSums::of(&controllers);
         json!({
             "name": &*self.name,
             "version": plugin.as_ref().map(|plugin| &plugin.manifest().version),
             "digest": plugin.as_ref().map(|plugin| plugin.digest().to_string().chars().take(DIGITS).collect::<String>()),
-            "state": health.state,
+            "state": health.state.as_str(),
             "why": health.why,
             "well": health.is_well,
             "lease": lease,
@@ -80,6 +79,7 @@ impl PluginStatus {
             "backoff": sums.backoff,
             "settling": sums.settling,
             "failing": sums.failing,
+            "paused": sums.paused,
             "running": sums.running,
             "calls": sums.calls,
             "callSeconds": sums.call_time.as_secs_f64(),
@@ -120,13 +120,13 @@ mod tests {
 
     use super::*;
     use crate::observe::metrics::HostMetrics;
-    use crate::observe::status::{KeyCallEnd, PluginState};
+    use crate::observe::status::{KeyCallEnd, PluginPhase};
     use crate::tests::played::call;
 
     #[tokio::test(start_paused = true)]
     async fn a_plugin_in_short_sums_up_its_controllers_and_has_the_last_failure_of_each() {
         let (plugin, began) = (PluginStatus::new("webapp"), Instant::now());
-        plugin.set(PluginState::Running, None);
+        plugin.set(PluginPhase::Started, None);
         tokio::time::advance(Duration::from_secs(5)).await;
         for name in ["web", "db"] {
             let controller = plugin.controller(name, 1, HostMetrics::new().controller("webapp", name));
@@ -136,7 +136,7 @@ mod tests {
             let error = "<script>\u{202e}".to_owned() + &"x".repeat(1000);
             controller.calls.ended(&key, KeyCallEnd { end: CallEnd::Denied, error: &error, context: &call(None).1 });
         }
-        let shown = plugin.summary_json(None, began);
+        let shown = plugin.summary_json(&plugin.health(None), began);
         assert_eq!(
             (&shown["calls"], &shown["callSeconds"], &shown["failing"]),
             (&json!(2), &json!(0.5), &json!(2)),
@@ -150,5 +150,19 @@ mod tests {
             "as it is: the page writes texts, not HTML"
         );
         assert_eq!((&shown["breaker"], &shown["digest"]), (&Value::Null, &Value::Null));
+    }
+
+    #[tokio::test]
+    async fn paused_objects_are_counted() {
+        let plugin = PluginStatus::new("webapp");
+        let controller = plugin.controller("web", 1, HostMetrics::new().controller("webapp", "web"));
+        for (name, end) in [("a", CallEnd::NotMade), ("b", CallEnd::NotMade), ("c", CallEnd::Failed)] {
+            let key = ObjectKey::namespaced("prod", name);
+            controller.calls.begin(&key);
+            controller.calls.ended(&key, KeyCallEnd { end, error: "", context: &call(None).1 });
+        }
+        let health = plugin.health(None);
+        assert_eq!(plugin.summary_json(&health, Instant::now())["paused"], json!(2));
+        assert_eq!(plugin.to_json(&health)["controllers"][0]["paused"], json!(2));
     }
 }

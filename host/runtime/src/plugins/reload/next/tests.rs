@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::*;
 use crate::files::Files;
 use crate::leadership::LeaseMode;
-use crate::observe::status::PluginState;
+use crate::observe::status::PluginPhase;
 use crate::plugins::current_files::CurrentFiles;
 use crate::plugins::directory::is_plugin;
 use crate::policies::GrantMode;
@@ -201,7 +201,7 @@ async fn a_first_file_that_does_not_load_is_not_kept_and_the_next_one_runs() {
     grant(&stage, "shadow");
     std::fs::write(stage.plugins.join("chameleon.wasm"), "no plugin").expect("it can be written");
     let host = Followed::begin(stage);
-    until(|| host.stage.host.status.plugin("chameleon").state() == PluginState::NotLoaded).await;
+    until(|| host.stage.host.status.plugin("chameleon").phase() == PluginPhase::NotLoaded).await;
     let current = host.stage.plugins.join("chameleon.current.wasm");
     assert!(!current.exists(), "nothing of it could run");
     let own = host.stage.put(1);
@@ -219,7 +219,7 @@ async fn a_first_file_that_cannot_be_kept_runs_once_it_can() {
     std::fs::create_dir(&current).expect("it can be made");
     stage.put(1);
     let host = Followed::begin(stage);
-    until(|| host.stage.host.status.plugin("chameleon").state() == PluginState::NotLoaded).await;
+    until(|| host.stage.host.status.plugin("chameleon").phase() == PluginPhase::NotLoaded).await;
     let why = host.stage.host.status.plugin("chameleon").reason().unwrap_or_default();
     assert!(why.contains("cannot be kept as chameleon.current.wasm"), "{why}");
     std::fs::remove_dir(&current).expect("it is empty");
