@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::compact::{Uid, Version};
 use crate::object::{Object, ObjectKey, ObjectKind};
+use crate::progress::Stamp;
 
 /// How many bytes of objects the overlay of one call keeps whole. What its writes return beyond that is not shown any more,
 /// neither is the stale state in the cache: as if no watch covered the object, until the watch has caught up.
@@ -27,10 +28,17 @@ pub trait Room: fmt::Debug + Send + Sync {
     fn try_have(&self, bytes: usize) -> bool;
 }
 
-/// The states that a call's own writes have left. Clones share them.
-#[derive(Clone, Debug, Default)]
+/// The states that a call's own writes have left, over what its caches show. Clones share them.
+#[derive(Clone, Debug)]
 pub struct Overlay {
     states: Arc<Mutex<States>>,
+    began: Stamp,
+}
+
+impl Default for Overlay {
+    fn default() -> Self {
+        Self { states: Arc::default(), began: Stamp::take() }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -92,11 +100,17 @@ pub enum WrittenState {
 }
 
 impl Overlay {
+    /// When the call began: it has read nothing in a cache before.
+    #[must_use]
+    pub fn began(&self) -> Stamp {
+        self.began
+    }
+
     /// An overlay whose states are shown whatever the caches show: for a call that is to see the world as it was, and
     /// whose writes nobody carries out.
     #[must_use]
     pub fn fixed() -> Self {
-        Self { states: Arc::new(Mutex::new(States { is_fixed: true, ..States::default() })) }
+        Self { states: Arc::new(Mutex::new(States { is_fixed: true, ..States::default() })), ..Self::default() }
     }
 
     /// Has what is kept from now on take its place in `room`, for as long as the overlay is there.

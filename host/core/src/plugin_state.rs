@@ -115,7 +115,7 @@ pub enum PluginState {
     Loading,
     /// Its file cannot be run.
     NotLoaded,
-    /// What runs of it ends.
+    /// Its calls and tasks end.
     Ending,
     /// It has no policy.
     WaitingForPolicy,

@@ -44,7 +44,9 @@ pub(crate) async fn judged(
     match discovery.resolve(&resource.kind).await {
         Ok(now) if now.serves(subresource) => failure,
         Ok(_) => subject.not_served(&no_subresource(subresource, &resource.kind)),
-        Err(error) => subject.not_served(&format!("{}; {error}", failure.message)),
+        Err(error @ DiscoveryError::NotServed { .. }) => subject.not_served(&format!("{}; {error}", failure.message)),
+        // The key is tried again, and that counts against nobody.
+        Err(error) => subject.unavailable(format!("{}; {error}", failure.message)),
     }
 }
 

@@ -14,6 +14,7 @@ use windlass_core::error::explained;
 
 use super::admin_client::AdminClientArgs;
 use super::pods::{AskedPod, PodArgs};
+use super::replica_views::HostPlugins;
 use super::view::text;
 
 /// The bytes that mean something in a path or a query.
@@ -46,14 +47,6 @@ pub(super) struct ShownPlugins {
     /// Everybody who was asked has answered.
     pub(super) is_complete: bool,
     /// A host that was asked has not looked at all its plugins yet.
-    pub(super) is_starting: bool,
-}
-
-/// The plugins of one host, as it shows them.
-#[derive(Debug, PartialEq)]
-pub(super) struct HostPlugins {
-    pub(super) plugins: Vec<Value>,
-    /// It has not looked at all its plugins yet.
     pub(super) is_starting: bool,
 }
 
@@ -198,17 +191,6 @@ impl AskedAddress<'_> {
             let error = anyhow::anyhow!("the host at {address} has no list of plugins: is it of this version?");
             AdminFailure::Unknown(error)
         })
-    }
-}
-
-impl HostPlugins {
-    /// As `/plugins` shows them. None: it is no list of plugins.
-    pub(super) fn of(mut shown: Value) -> Option<Self> {
-        let is_starting = shown["starting"] == true;
-        match shown.get_mut("plugins").map(Value::take) {
-            Some(Value::Array(plugins)) if plugins.iter().all(Value::is_object) => Some(Self { plugins, is_starting }),
-            _ => None,
-        }
     }
 }
 

@@ -9,8 +9,8 @@ use windlass_core::error::explained;
 use windlass_kube::client::{self, ConnectOptions};
 use windlass_kube::{FoundPod, PodProxy, PodProxyError};
 
-use super::admin::{AdminFailure, HostPlugins, ShownPlugins, document, names_what_is_not_there, no_such_plugin};
-use super::replica_views::{ReplicaView, runs_at, together};
+use super::admin::{AdminFailure, ShownPlugins, document, names_what_is_not_there, no_such_plugin};
+use super::replica_views::{HostPlugins, ReplicaView, runs_at, together};
 
 /// The label that the chart gives to the host's Pods.
 const CHART_LABELS: &str = "app.kubernetes.io/name=windlass";

@@ -3,8 +3,26 @@
 use serde_json::Value;
 use windlass_kube::FoundPod;
 
-use super::admin::HostPlugins;
 use super::view::text;
+
+/// The plugins of one host, as it shows them.
+#[derive(Debug, PartialEq)]
+pub(super) struct HostPlugins {
+    pub(super) plugins: Vec<Value>,
+    /// It has not looked at all its plugins yet.
+    pub(super) is_starting: bool,
+}
+
+impl HostPlugins {
+    /// As `/plugins` shows them. None: it is no list of plugins.
+    pub(super) fn of(mut shown: Value) -> Option<Self> {
+        let is_starting = shown["starting"] == true;
+        match shown.get_mut("plugins").map(Value::take) {
+            Some(Value::Array(plugins)) if plugins.iter().all(Value::is_object) => Some(Self { plugins, is_starting }),
+            _ => None,
+        }
+    }
+}
 
 /// The plugins as one replica shows them. Err: why it shows none.
 #[derive(Debug)]

@@ -32,9 +32,21 @@ impl Expectations {
         for DoubtfulKey { key, since: waits_since, held } in keys {
             for cache in 0..self.caches.len() {
                 let epoch = self.caches[cache].cache.progress.epoch();
-                let (sight, raised, due, blocks, expired) =
-                    (Sight::Fresh, waits_since.unwrap_or(now), now, true, false);
-                self.raise(&key, PendingExpectation { cache, sight, since, epoch, raised, due, blocks, expired });
+                let (sight, raised, due, blocks) = (Sight::Fresh, waits_since.unwrap_or(now), now, true);
+                self.raise(
+                    &key,
+                    PendingExpectation {
+                        cache,
+                        sight,
+                        since,
+                        epoch,
+                        raised,
+                        due,
+                        blocks,
+                        probed: false,
+                        expired: false,
+                    },
+                );
             }
             if let Some(entry) = self.keys.get_mut(&key) {
                 entry.held = entry.held.or(held);

@@ -27,7 +27,9 @@ impl Expectations {
                 }
                 due.probes.insert(pending.cache);
                 pending.due = now + PROBE_AFTER;
-                if pending.raised + EXPIRE_AFTER <= now && !pending.expired {
+                // A key that the gate before has held for long may only lack a proof by the caches of this one.
+                let was_probed = std::mem::replace(&mut pending.probed, true);
+                if was_probed && pending.raised + EXPIRE_AFTER <= now && !pending.expired {
                     pending.expired = true;
                     self.counts.expired += 1;
                     expired = Some(waiting(key, entry.held, pending, &self.caches));

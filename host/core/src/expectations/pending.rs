@@ -76,6 +76,8 @@ pub(crate) struct PendingExpectation {
     /// When somebody has to look after it.
     pub(crate) due: Moment,
     pub(crate) blocks: bool,
+    /// The cache was asked to prove itself since.
+    pub(crate) probed: bool,
     /// It was told of as overdue.
     pub(crate) expired: bool,
 }

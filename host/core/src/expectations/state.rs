@@ -113,7 +113,17 @@ impl Expectations {
             let due = now + soon;
             self.raise(
                 &primary,
-                PendingExpectation { cache, sight, since, epoch, raised: now, due, blocks: true, expired: false },
+                PendingExpectation {
+                    cache,
+                    sight,
+                    since,
+                    epoch,
+                    raised: now,
+                    due,
+                    blocks: true,
+                    probed: false,
+                    expired: false,
+                },
             );
         }
     }

@@ -41,8 +41,9 @@ impl Subject {
     pub(crate) fn is_missing(&self, status: &Status) -> bool {
         let (Some(object), Some(details)) = (&self.object, &status.details) else { return false };
         let plural = self.resource.split(['.', '/']).next().unwrap_or_default();
-        // kube-apiserver calls the resource a kind here; others may mean what the word says.
-        let is_kind = ["", plural, &object.kind.kind].iter().any(|word| details.kind.eq_ignore_ascii_case(word));
+        // kube-apiserver calls the resource a kind here, with its subresource for a scale; others may mean what the word says.
+        let named = details.kind.split('/').next().unwrap_or_default();
+        let is_kind = ["", plural, &object.kind.kind].iter().any(|word| named.eq_ignore_ascii_case(word));
         status.code == 404 && is_kind && *details.name == *object.key.name
     }
 
@@ -319,6 +320,7 @@ mod tests {
         for json in [
             r#"{"code":404,"reason":"NotFound","details":{"name":"shop","group":"apps.kubedojo.io","kind":"webapps"}}"#,
             r#"{"code":404,"reason":"NotFound","details":{"name":"shop","kind":"WebApp"}}"#,
+            r#"{"code":404,"reason":"NotFound","details":{"name":"shop","kind":"webapps/scale"}}"#,
             r#"{"code":404,"details":{"name":"shop"}}"#,
         ] {
             assert!(answered(json), "{json}");

@@ -1,12 +1,15 @@
 //! After each outage, asks the server whether it is still what it was, before anybody acts on what caches show: etcd is
 //! restored while the API server is down (ADR 33).
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use kube::Client;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use windlass_core::panics::cause;
 
 use crate::client::restores::Restores;
 use crate::informer::feed::Feed;
@@ -16,6 +19,8 @@ use crate::informer::status::InformerOptions;
 /// How long calls wait for the server's answer. It may answer `/version` well before it can list anything; from then on,
 /// lists, silent watches and renewals of Leases show a restore.
 const CONFIRM_LIMIT: Duration = Duration::from_secs(10);
+/// How long one cache's question may take.
+const ATTEMPT_LIMIT: Duration = Duration::from_secs(2);
 /// Between two attempts.
 const CONFIRM_PAUSE: Duration = Duration::from_millis(500);
 
@@ -36,7 +41,13 @@ pub(super) async fn confirm_each(
             let ended = outages.wait_for(|outage| outage.since.is_none() && is_unconfirmed(outage.number)).await;
             let Ok(number) = ended.map(|outage| outage.number) else { return };
             let Some(feeds) = feeds() else { return };
-            ask(&client, &restores, feeds).await;
+            // Whatever happens there, calls must not wait for ever.
+            if let Err(panic) = AssertUnwindSafe(ask(&client, &restores, feeds)).catch_unwind().await {
+                tracing::error!(
+                    cause = cause(&*panic),
+                    "asking whether the server was restored has panicked: calls go on"
+                );
+            }
             restores.confirm(number);
         }
     };
@@ -50,9 +61,11 @@ async fn ask(client: &Client, restores: &Restores, mut feeds: Vec<Arc<Feed>>) {
     // The order of a map is chance.
     feeds.sort_by_cached_key(|feed| feed.spec().to_string());
     for feed in feeds.iter().cycle() {
-        match timeout_at(deadline, is_answered(client, restores, feed)).await {
-            Ok(true) | Err(_) => return,
+        // A kind may hang by itself, as one whose conversion webhook is not up yet: the next is asked then.
+        match timeout(ATTEMPT_LIMIT, is_answered(client, restores, feed)).await {
+            Ok(true) => return,
             Ok(false) => sleep(CONFIRM_PAUSE).await,
+            Err(_) => {}
         }
         if Instant::now() >= deadline {
             return;

@@ -11,6 +11,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, Weak};
 
+use tokio::time::Instant;
 use windlass_core::compact::Version;
 use windlass_core::object::{Object, ObjectKey};
 use windlass_core::progress::{Advance, Observer, Progress, Stamp};
@@ -154,6 +155,11 @@ impl Store {
         let contents = self.read();
         let is_before = |seen: &Version| contents.compare(&object.header.version, seen) == Some(Ordering::Less);
         contents.get(&object.header.key).is_none() && contents.version().is_some_and(is_before)
+    }
+
+    /// When the contents came to their version. A bookmark that repeats the version says nothing about the server's.
+    pub(crate) fn version_since(&self) -> Option<Instant> {
+        self.read().version_since()
     }
 
     /// The restore of the server that the contents are known to come after.

@@ -6,6 +6,7 @@
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, select_all};
 use tokio::sync::watch;
+use windlass_core::progress::Stamp;
 
 use crate::client::reachability::Reachability;
 use crate::client::restores::Restores;
@@ -49,6 +50,13 @@ impl CacheTrust {
     #[must_use]
     pub fn is_given(&self) -> bool {
         self.is_confirmed() && self.is_proven()
+    }
+
+    /// Whether that holds, and what a call has read in the caches since `began` was true as well: no restore was noticed
+    /// later. A call from before may last until the caches have been listed anew, and must not write what follows from them.
+    #[must_use]
+    pub fn is_given_since(&self, began: Stamp) -> bool {
+        self.is_given() && self.restores.state().restored <= Some(began)
     }
 
     /// Whether all caches have been listed since the last restore that was noticed.

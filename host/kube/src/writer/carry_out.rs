@@ -170,8 +170,10 @@ impl Writer {
 
     /// How long the server has for a write of `call`, or why none may be sent.
     pub(super) fn may_start(&self, call: &CallContext) -> Result<Duration, (ApiReason, String)> {
-        if !self.trust.is_proven() {
-            let why = "not sent: the API server was restored, and what this call has read may be undone".to_owned();
+        if !self.trust.is_given_since(call.overlay.began()) {
+            let why =
+                "not sent: the API server was restored, or may have been, and what this call has read may be undone";
+            let why = why.to_owned();
             return Err((ApiReason::Conflict, why));
         }
         call.principal.fence.may_start(STILL_POSSIBLE).map_err(|lost| (ApiReason::LeaseLost, lost.to_string()))

@@ -224,7 +224,7 @@ async fn cached(plugin: &Plugin<'_>, script: Script) -> Cached {
     let readable = Readable { spec, store: subscription.store().clone(), indexes: vec![] };
     let runs = |_: &Object, _: &ObjectKey| true;
     let writer = Writer::new(script.client(), Discovery::new(script.client()));
-    let writer = writer.of_controller(vec![Followed { readable, runs: Arc::new(runs) }]);
+    let writer = writer.of_controller(vec![Followed { readable, runs: Some(Arc::new(runs)) }]);
     Cached { writer, script, owned, _subscription: subscription }
 }
 

@@ -57,7 +57,7 @@ impl Host {
         let record = LeaseRecord { holder: "one".into(), duration: HOUR, transitions: 0, acquired: None };
         let leases = leases.reporting_to(&self.connection.restores);
         match leases.write("all", LeaseKind::Plugins, over, &record, None, HOUR).await.expect("an answer") {
-            ElectionAnswer::Written(version) => version,
+            ElectionAnswer::Written { version, .. } => version,
             other => panic!("{other:?}"),
         }
     }
@@ -278,10 +278,14 @@ async fn a_call_that_runs_sends_no_write_after_a_restore_until_its_caches_show_i
         Operation::Create { object: object.to_string(), options: WriteOptions::default() }
     };
     let first = host.renew(None).await;
+    let before = Arc::new(call());
     host.renew(Some(&first)).await;
     let refused = writer.write(Arc::new(call()), create()).await.expect_err("not sent");
     assert_eq!(refused.reason, ApiReason::Conflict, "{refused}");
     assert_eq!(script.mutations_asked().len(), 2, "the renewals");
     timeout(HOUR, trust.given()).await.expect("it lists");
+    let refused = writer.write(before, create()).await.expect_err("it has read what is undone");
+    assert_eq!(refused.reason, ApiReason::Conflict, "{refused}");
+    assert_eq!(script.mutations_asked().len(), 2, "the renewals");
     writer.write(Arc::new(call()), create()).await.expect("sent");
 }

@@ -39,8 +39,8 @@ use crate::controller::running::Running;
 use crate::dispatch::call_record::CallRecord;
 use crate::dispatch::configured::Configured;
 use crate::host::Host;
-use crate::leadership::{LeaseStanding, PluginTerm};
-use crate::observe::status::{ControllerState, LeaseStatus};
+use crate::leadership::PluginTerm;
+use crate::observe::status::ControllerState;
 use crate::phases::{ControllerEnd, Phases, kept_up, tracker};
 use crate::supervise::jittered;
 
@@ -156,21 +156,6 @@ impl Controller {
     /// Says what it does, and why.
     fn say(&self, state: ControllerState, reason: Option<String>) {
         self.handover.reporter.report(&self.report, state, reason);
-    }
-
-    /// Shows that another replica runs it, or why none does.
-    pub(crate) fn stands_by(&self, lease: &LeaseStanding, unserved: Option<&str>) {
-        self.handover.reporter.follow(&self.report);
-        match &lease.holder {
-            _ if unserved.is_some() => self.say(ControllerState::Unserved, unserved.map(str::to_owned)),
-            _ if lease.status == LeaseStatus::Lost => {
-                let why = "this replica has lost its lease, and no other is known to have taken it";
-                self.say(ControllerState::StandingBy, Some(why.to_owned()));
-            }
-            Some(holder) => self.say(ControllerState::StandingBy, Some(format!("{holder} runs it"))),
-            // Who has the lease will be known soon, and then the host is ready or not.
-            None => self.say(ControllerState::Starting, Some("nobody is known to run it".to_owned())),
-        }
     }
 
     /// Waits for what the plugin needs before it looks for its kinds. False: it is told to stop.

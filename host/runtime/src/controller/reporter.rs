@@ -3,7 +3,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::observe::status::{ControllerState, ControllerStatus};
+use super::Controller;
+use crate::leadership::LeaseStanding;
+use crate::observe::status::{ControllerState, ControllerStatus, LeaseStatus};
 
 /// One generation's, in one term: what it has said last.
 pub(super) struct GenerationReport(Mutex<(ControllerState, Option<String>)>);
@@ -79,6 +81,23 @@ impl StatusReporter {
 
 fn is_followed(reporter: Option<&Arc<GenerationReport>>, report: &Arc<GenerationReport>) -> bool {
     reporter.is_some_and(|reporter| Arc::ptr_eq(reporter, report))
+}
+
+impl Controller {
+    /// Shows that another replica runs it, or why none does.
+    pub(crate) fn stands_by(&self, lease: &LeaseStanding, unserved: Option<&str>) {
+        self.handover.reporter.follow(&self.report);
+        match &lease.holder {
+            _ if unserved.is_some() => self.say(ControllerState::Unserved, unserved.map(str::to_owned)),
+            _ if lease.status == LeaseStatus::Lost => {
+                let why = "this replica has lost its lease, and no other is known to have taken it";
+                self.say(ControllerState::StandingBy, Some(why.to_owned()));
+            }
+            Some(holder) => self.say(ControllerState::StandingBy, Some(format!("{holder} runs it"))),
+            // Who has the lease will be known soon, and then the host is ready or not.
+            None => self.say(ControllerState::Starting, Some("nobody is known to run it".to_owned())),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -271,6 +271,8 @@ impl Dispatch {
             permit.unused();
             return KeyEnd::Held;
         }
+        // Before the first look at a cache.
+        let overlay = Overlay::default();
         let Ok(primary) = self.primaries.find(key) else {
             // The cache has been emptied, as when it grew too large, so its controller is about to end. A call would tell
             // the plugin that the primary has gone.
@@ -285,7 +287,7 @@ impl Dispatch {
             self.forget(key);
         }
         let context = self.context(key, primary.clone(), &spans.trace_id, hold, permit.cpu_permit());
-        let context = Arc::new(CallContext { triggers, trace: spans.trace().clone(), ..context });
+        let context = Arc::new(CallContext { triggers, trace: spans.trace().clone(), overlay, ..context });
         let request = self.request(key, primary.as_ref(), &spans.trace_id);
         let attempt = request.attempt;
         tracing::trace!(target: LOG, triggers = %context.triggers, "begins");

@@ -115,7 +115,7 @@ impl Replicas {
             let Some(version) = self.versions.get(&member) else { continue };
             let lease = format!("{}{member}", self.settings.member_prefix());
             match self.leases.delete(&lease, version, CLEARING).await {
-                Ok(ElectionAnswer::Found(_) | ElectionAnswer::Written(_)) => {
+                Ok(ElectionAnswer::Found(_) | ElectionAnswer::Written { .. }) => {
                     tracing::info!(lease, "cleared away: its replica died long ago");
                 }
                 // Only its replica writes it: that lives, and the watch has not shown its renewals.
@@ -218,7 +218,7 @@ mod tests {
             let (leases, record) = (leases.clone(), record.clone());
             async move {
                 match leases.write(name, LeaseKind::Member, over.as_ref(), &record, None, LIMIT).await {
-                    Ok(ElectionAnswer::Written(version)) => version,
+                    Ok(ElectionAnswer::Written { version, .. }) => version,
                     other => panic!("{other:?}"),
                 }
             }

@@ -145,7 +145,7 @@ impl Status {
         json!({"starting": !self.0.loaded.load(Ordering::Relaxed), "plugins": plugins})
     }
 
-    /// What `plugin` does here, and why.
+    /// The state of `plugin` here, and why.
     pub(crate) fn health(&self, plugin: &PluginStatus) -> PluginHealth {
         let health = plugin.health(self.unserved(&plugin.name).as_deref());
         if health.state != PluginState::Running || !health.is_well {

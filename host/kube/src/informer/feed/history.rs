@@ -14,7 +14,8 @@ use crate::client::restores::Restores;
 pub(crate) struct KnownState {
     era: Option<Stamp>,
     version: Version,
-    heard: Option<Instant>,
+    /// When the cache came to that version.
+    since: Option<Instant>,
 }
 
 impl Feed {
@@ -26,13 +27,14 @@ impl Feed {
     /// The state of the cache now, if the server's answers can be compared with it.
     pub(crate) fn known_state(&self) -> Option<KnownState> {
         let is_compared = self.store.is_comparable() && !may_have_own_etcd(&self.spec.kind);
-        let (era, heard) = (self.store.era(), *self.heard());
-        self.store.version().filter(|_| is_compared).map(|version| KnownState { era, version, heard })
+        // In this order: a version that comes between is younger than it is taken for, and an old one explains a larger leap.
+        let (era, since) = (self.store.era(), self.store.version_since());
+        self.store.version().filter(|_| is_compared).map(|version| KnownState { era, version, since })
     }
 
     /// A consistent read that began when the cache was in the state `known` has answered this version.
     pub(crate) fn compare_history(&self, restores: &Restores, known: &KnownState, answered: &Version) -> ReadVerdict {
-        let apart = known.heard.map_or(Duration::MAX, |heard| heard.elapsed());
+        let apart = known.since.map_or(Duration::MAX, |since| since.elapsed());
         restores.read(&self.spec, ConsistentRead { era: known.era, known: &known.version, apart, answered })
     }
 

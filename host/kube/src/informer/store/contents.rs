@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
+use tokio::time::Instant;
 use windlass_core::compact::Version;
 use windlass_core::object::{Object, ObjectKey};
 use windlass_core::progress::Stamp;
@@ -67,6 +68,8 @@ pub(crate) struct Contents {
     /// The bytes that they would occupy with every text unpacked.
     whole_bytes: usize,
     version: Option<Version>,
+    /// When they came to that version.
+    version_since: Option<Instant>,
     /// When the list began that was last taken over.
     listed: Option<Stamp>,
     /// See [`Store::era`](super::Store::era).
@@ -180,6 +183,7 @@ impl Contents {
         let is_older = resource.comparable && before == Some(Ordering::Less);
         self.epoch += u64::from(is_older || (self.is_synced() && self.era != era));
         (self.resource, self.version, self.listed, self.era) = (Some(resource), Some(version), Some(began), era);
+        self.version_since = Some(Instant::now());
     }
 
     /// The resource is not served any more: what it was before says nothing about what may come back.
@@ -194,11 +198,19 @@ impl Contents {
     }
 
     pub(crate) fn set_version(&mut self, version: Version) {
+        if self.version.as_ref() != Some(&version) {
+            self.version_since = Some(Instant::now());
+        }
         self.version = Some(version);
     }
 
     pub(crate) fn listed(&self) -> Option<Stamp> {
         self.listed
+    }
+
+    /// See [`Store::version_since`](super::Store::version_since).
+    pub(crate) fn version_since(&self) -> Option<Instant> {
+        self.version_since
     }
 
     /// See [`Store::era`](super::Store::era).

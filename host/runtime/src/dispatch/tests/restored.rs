@@ -28,7 +28,7 @@ async fn acquire(connection: &Connection, lease: &str) {
     let limit = Duration::from_secs(5);
     let record = LeaseRecord { holder: "one".into(), duration: limit, transitions: 0, acquired: None };
     let answer = leases.write(lease, LeaseKind::Plugins, None, &record, None, limit).await.expect("an answer");
-    assert!(matches!(answer, ElectionAnswer::Written(_)), "{answer:?}");
+    assert!(matches!(answer, ElectionAnswer::Written { .. }), "{answer:?}");
 }
 
 #[tokio::test(start_paused = true)]

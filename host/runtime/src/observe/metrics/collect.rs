@@ -378,17 +378,25 @@ mod tests {
     #[tokio::test]
     async fn the_state_of_a_plugin_is_the_same_in_metrics_and_on_plugins() {
         let stage = Stage::new().await;
-        let plugin = stage.host.status.plugin("webapp");
-        plugin.set(PluginPhase::Started, None);
-        let controller = plugin.controller("web", 1, stage.host.metrics.controller("webapp", "web"));
+        let generation = stage.load(1).await;
+        let plugin = stage.host.status.plugin(generation.name());
+        let metrics = stage.host.metrics.controller("chameleon", "chameleon");
+        let controller = plugin.controller("chameleon", 1, metrics);
+        plugin.is_now(generation);
+        let shown = |state: &str| {
+            let (text, label) = (stage.host.metrics.text(), format!(r#",state="{state}"}} 1"#));
+            let of = |name: &str| text.lines().any(|line| line.starts_with(name) && line.ends_with(&label));
+            let on_plugins = stage.host.status.plugin_json(&plugin)["state"] == state;
+            [of(r#"windlass_plugin_state{plugin="chameleon""#), of("windlass_loaded_plugin{"), on_plugins]
+        };
         controller.set(ControllerState::Waiting, Some("no kind WebApp".to_owned()));
-        let shown =
-            |state| stage.host.metrics.text().contains(&format!(r#"_state{{plugin="webapp",state="{state}"}} 1"#));
-        assert!(shown("waiting") && stage.host.status.plugin_json(&plugin)["state"] == "waiting");
+        assert_eq!(shown("waiting"), [true; 3]);
         controller.set(ControllerState::Running, None);
-        assert!(shown("running") && !shown("waiting"));
+        assert_eq!((shown("running"), shown("waiting")), ([true; 3], [false; 3]));
         plugin.set(PluginPhase::Suspended, None);
-        assert!(shown("suspended") && !shown("running"), "also without a file that is loaded");
+        assert_eq!(shown("suspended"), [true; 3]);
+        plugin.has_ended();
+        assert_eq!(shown("suspended"), [true, false, true], "also without a file that is loaded");
         stage.phases.stop.cancel();
     }
 
