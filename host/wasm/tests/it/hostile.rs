@@ -16,8 +16,9 @@ use support::guests::{Core, MANIFEST, hostile};
 use support::ports::{FakePorts, WriteMode, quiet};
 use support::{called, load, reconcile, sandbox};
 use windlass_core::http::{HttpError, HttpRequest, HttpResponse};
-use windlass_core::object::ObjectRef;
+use windlass_core::object::{ObjectKey, ObjectRef};
 use windlass_core::outcome::CallResult;
+use windlass_core::path_segment;
 use windlass_core::ports::{CallContext, Http, Ports};
 use windlass_core::write::Operation;
 use windlass_wasm::{Limits, Plugin, Sandbox};
@@ -320,12 +321,20 @@ async fn a_name_that_leads_elsewhere_reaches_no_port() {
     let attacker = load(&scene.sandbox, "steered", &hostile("steered")).await.expect("it loads");
     let result = called(&attacker, &ports.ports(), Some("crafts-names")).await.result;
     assert_eq!(result, CallResult::Done);
-    let none = Vec::<ObjectRef>::new();
-    assert_eq!(*ports.reads.lock().expect("not poisoned"), none);
-    assert!(ports.live_reads.lock().expect("not poisoned").is_empty());
-    // What is in a body, the writer checks.
     let written = std::mem::take(&mut *ports.written.lock().expect("not poisoned"));
-    assert!(written.iter().all(|operation| matches!(operation, Operation::Update { .. })), "{written:?}");
+    let targets = written.into_iter().filter_map(|operation| match operation {
+        Operation::Patch { target, .. } | Operation::Delete { target, .. } => Some(target),
+        // What is in a body, the writer checks.
+        Operation::Create { .. } | Operation::Update { .. } | Operation::Apply { .. } => None,
+    });
+    let mut named: Vec<ObjectRef> = ports.reads.lock().expect("not poisoned").clone();
+    named.extend(targets);
+    let odd = ObjectKey::cluster("a?watch=true");
+    assert!(named.iter().any(|target| target.key == odd), "Kubernetes allows such a name: {named:?}");
+    for ObjectRef { key, .. } in named {
+        assert_eq!(path_segment::flaw(&key.name), None, "{key:?}");
+        assert_eq!(key.namespace.as_deref().and_then(path_segment::flaw), None, "{key:?}");
+    }
     scene.neighbour("crafts-names").await;
 }
 
