@@ -68,7 +68,7 @@ async fn after_a_restore_of_etcd_nothing_is_written_before_all_caches_show_it() 
     host.says("as when its etcd is restored from a backup").await?;
     until("each cache has been listed", || async {
         let (_, metrics) = get(address, "/metrics").await?;
-        ensure!(metrics.contains("windlass_server_restores_total 1"), "no restore");
+        ensure!(metrics.contains("windlass_server_restores_total{} 1"), "no restore");
         ensure!(!metrics.lines().any(|line| line.starts_with("windlass_informer_unproven") && line.ends_with(" 1")));
         Ok(())
     })

@@ -299,7 +299,9 @@ fn take(step: Step, queue: &Queue<u8>, clock: &ManualClock, model: &mut Model) -
             let known: BTreeSet<_> = model.parked.keys().copied().collect();
             prop_assert_eq!(parked.iter().copied().collect::<BTreeSet<_>>(), known);
             queue.wake_parked();
-            parked.into_iter().for_each(|key| model.wake(key));
+            for key in parked {
+                model.wake(key);
+            }
         }
         Step::Advance(millis) => {
             clock.advance(Duration::from_millis(millis));

@@ -223,7 +223,7 @@ async fn what_cannot_be_asked_is_answered_with_what_and_where(kind: Kind) -> any
         (list(&json!({"labelSelector": long()})), "invalid", "selector"),
         (list(&json!({"limit": 0})), "invalid", "limit"),
         (list(&json!({"pageToken": "invented"})), "expired", "page token"),
-        (list(&json!({"namespace": "A b"})), "invalid", "namespace"),
+        (list(&json!({"namespace": "A/b"})), "invalid", "namespace"),
     ];
     let call = lab.run(cases.iter().map(|(step, ..)| step.clone())).await?;
     for (number, (step, reason, words)) in cases.iter().enumerate() {

@@ -141,7 +141,7 @@ async fn what_cannot_be_asked_of_the_server(kind: Kind) -> anyhow::Result<()> {
         (get(&named("absent.windlass.dev/v1", "Thing", "a")), "not-found", "absent.windlass.dev/v1 Thing"),
         (list(&json!({"namespace": namespace, "limit": 0})), "invalid", "limit"),
         (list(&json!({"namespace": namespace, "labelSelector": "a in (b"})), "invalid", "a in (b"),
-        (list(&json!({"namespace": "A b"})), "invalid", "namespace"),
+        (list(&json!({"namespace": "A/b"})), "invalid", "namespace"),
         (list(&json!({"namespace": "kube-system"})), "not-granted", "kube-system"),
     ];
     let call = lab.run(cases.iter().map(|(step, ..)| step.clone())).await?;

@@ -76,6 +76,10 @@ impl CacheTrust {
 
     /// Completes when all caches may be believed. Cancel-safe.
     pub async fn given(&self) {
+        // Workers ask before each key.
+        if self.is_given() {
+            return;
+        }
         let mut caches: Vec<_> = self.caches.iter().map(|cache| cache.status.clone()).collect();
         let (mut outages, mut restores) = (self.reachability.watch(), self.restores.watch());
         loop {
