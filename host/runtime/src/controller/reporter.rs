@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Controller;
 use crate::leadership::LeaseStanding;
-use crate::observe::status::{ControllerState, ControllerStatus, LeaseStatus};
+use crate::observe::status::{ControllerState, ControllerStatus};
 
 /// One generation's, in one term: what it has said last.
 pub(super) struct GenerationReport(Mutex<(ControllerState, Option<String>)>);
@@ -87,16 +87,8 @@ impl Controller {
     /// Shows that another replica runs it, or why none does.
     pub(crate) fn stands_by(&self, lease: &LeaseStanding, unserved: Option<&str>) {
         self.handover.reporter.follow(&self.report);
-        match &lease.holder {
-            _ if unserved.is_some() => self.say(ControllerState::Unserved, unserved.map(str::to_owned)),
-            _ if lease.status == LeaseStatus::Lost => {
-                let why = "this replica has lost its lease, and no other is known to have taken it";
-                self.say(ControllerState::StandingBy, Some(why.to_owned()));
-            }
-            Some(holder) => self.say(ControllerState::StandingBy, Some(format!("{holder} runs it"))),
-            // Who has the lease will be known soon, and then the host is ready or not.
-            None => self.say(ControllerState::Starting, Some("nobody is known to run it".to_owned())),
-        }
+        let (state, why) = lease.standing_by(unserved);
+        self.say(state, Some(why));
     }
 }
 

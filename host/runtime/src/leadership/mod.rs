@@ -26,7 +26,7 @@ use tokio_util::task::TaskTracker;
 use windlass_core::clock::Clock;
 use windlass_core::fence::Fenced;
 use windlass_core::lease::{Election, FoundLease};
-use windlass_core::plugin_state::LeaseStatus;
+use windlass_core::plugin_state::{ControllerState, LeaseStatus};
 use windlass_core::principal::{Principal, Role};
 use windlass_core::repeats::Repeats;
 use windlass_core::sharing::{Members, Membership, Offer, Part};
@@ -84,6 +84,22 @@ pub(crate) struct LeaseStanding {
 impl Default for LeaseStanding {
     fn default() -> Self {
         Self { term: None, status: LeaseStatus::NotHeld, holder: None }
+    }
+}
+
+impl LeaseStanding {
+    /// The state of a controller that this replica may not run, and why. `unserved`: why no replica runs it.
+    pub(crate) fn standing_by(&self, unserved: Option<&str>) -> (ControllerState, String) {
+        match (&self.holder, unserved) {
+            (_, Some(why)) => (ControllerState::Unserved, why.to_owned()),
+            _ if self.status == LeaseStatus::Lost => {
+                let why = "this replica has lost its lease, and no other is known to have taken it";
+                (ControllerState::StandingBy, why.to_owned())
+            }
+            (Some(holder), None) => (ControllerState::StandingBy, format!("{holder} runs it")),
+            // Who has the lease will be known soon, and then the host is ready or not.
+            (None, None) => (ControllerState::Starting, "nobody is known to run it".to_owned()),
+        }
     }
 }
 

@@ -56,6 +56,19 @@ async fn until(condition: impl Fn() -> bool) {
     tokio::time::timeout(Duration::from_mins(1), reached).await.expect("it comes about");
 }
 
+#[test]
+fn a_replica_that_has_lost_its_lease_does_not_say_that_it_runs_the_plugin() {
+    let standing = |status, holder: Option<&str>, unserved| {
+        let (state, why) = LeaseStanding { term: None, status, holder: holder.map(Arc::from) }.standing_by(unserved);
+        (state, why.contains("me runs it"))
+    };
+    let stands_by = |says_runs| (ControllerState::StandingBy, says_runs);
+    assert_eq!(standing(LeaseStatus::Lost, Some("me"), None), stands_by(false));
+    assert_eq!(standing(LeaseStatus::NotHeld, Some("me"), None), stands_by(true));
+    assert_eq!(standing(LeaseStatus::NotHeld, None, None), (ControllerState::Starting, false));
+    assert_eq!(standing(LeaseStatus::NotHeld, None, Some("no replica can")), (ControllerState::Unserved, false));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_plugins_on_three_replicas_cost_at_most_sixty_requests_a_second() {
     let server = ApiServer::start(Config::default()).await.expect("loopback");
