@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use windlass_core::expectations::{Cache, DoubtfulKey, EXPIRE_AFTER, Effect, Shown};
+use windlass_core::expectations::{Cache, DoubtfulKey, EXPIRE_AFTER, Effect, PROBE_AFTER, Shown};
 use windlass_core::gate::{Gate, ParkedAudit};
 use windlass_core::object::ObjectKey;
 use windlass_core::progress::Stamp;
@@ -100,7 +100,7 @@ async fn the_time_that_a_key_has_been_held_survives_swaps() {
     let expired = gate.due().await.expired;
     assert_eq!(expired.iter().map(|it| &it.key).collect::<Vec<_>>(), [&web()], "three swaps do not silence the alert");
     let (held, now) = gate.waits_for(&web()).expect("it waits");
-    assert_eq!(held.held.map(|since| now.0.saturating_sub(since.0)), Some(EXPIRE_AFTER));
+    assert_eq!(held.held.map(|since| now.0.saturating_sub(since.0)), Some(EXPIRE_AFTER + PROBE_AFTER));
     assert_eq!(held.cache_version, Some("1".into()));
 }
 
