@@ -206,6 +206,7 @@ struct Last {
     deleted: Option<String>,
 }
 
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own about the run")]
 struct World {
     server: Server,
     caches: [Arc<FakeCache>; 2],
