@@ -114,8 +114,7 @@ typedef struct windlass_plugin_types_api_error_t {
   reconciler_plugin_string_t   verb;
   // Resource, group and subresource, such as `pods` or `deployments.apps/scale`.
   reconciler_plugin_string_t   resource;
-  // The object, if the request was about a single one. An error of `not-found` names it only if this object is what
-  // does not exist, and not its kind, its namespace or a subresource of it.
+  // The object, if the request was about a single one.
   windlass_plugin_types_option_object_ref_t   object;
 } windlass_plugin_types_api_error_t;
 

@@ -96,8 +96,7 @@ type ApiError struct {
 	Verb string
 	// Resource, group and subresource, such as `pods` or `deployments.apps/scale`.
 	Resource string
-	// The object, if the request was about a single one. An error of `not-found` names it only if this object is what
-	// does not exist, and not its kind, its namespace or a subresource of it.
+	// The object, if the request was about a single one.
 	Object witTypes.Option[ObjectRef]
 }
 
