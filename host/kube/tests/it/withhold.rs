@@ -84,7 +84,17 @@ async fn every_write_answers_as_if_carried_out_tells_what_it_would_do_and_change
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
         "spec": {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template":
             {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+    let mut deployments = cluster.informers.subscribe(cluster.all(ObjectKind::new("apps/v1", "Deployment")));
     cluster.write(create(&deployment)).await.expect("created");
+    // The stand-in for its controller writes its status, which would be a difference if that came between two reads.
+    let key = cluster.target("d", None).key;
+    let is_ready = |text: String| serde_json::from_str::<Value>(&text).expect("JSON")["status"]["readyReplicas"] == 2;
+    let ready = async {
+        while !deployments.store().get(&key).is_some_and(|object| is_ready(object.text().to_string())) {
+            deployments.next().await;
+        }
+    };
+    timeout(Duration::from_secs(30), ready).await.expect("its status is written");
     let before = cluster.apply("a", "1").await;
     let withholding = Withholding::on(&cluster);
     let target = |name: &str| cluster.target(name, None);
