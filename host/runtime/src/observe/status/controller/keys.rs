@@ -196,6 +196,7 @@ mod tests {
     use windlass_kube::ConditionCounts;
 
     use super::super::super::calls::KeyCallEnd;
+    use super::super::ResumedController;
     use super::*;
     use crate::clock::SystemClock;
     use crate::observe::metrics::HostMetrics;
@@ -230,6 +231,10 @@ mod tests {
 
         fn conditions(&self) -> (ObjectKind, ConditionCounts) {
             (ObjectKind::new("v1", "Shop"), ConditionCounts::default())
+        }
+
+        fn resume(&self) -> ResumedController {
+            ResumedController::default()
         }
     }
 
