@@ -214,7 +214,7 @@ async fn asked(address: SocketAddr, words: &[&str]) -> anyhow::Result<Output> {
 }
 
 /// Everything that it says, if it ends with `code`.
-async fn says(address: SocketAddr, words: &[&str], code: i32) -> anyhow::Result<String> {
+pub(crate) async fn says(address: SocketAddr, words: &[&str], code: i32) -> anyhow::Result<String> {
     let Output { status, stdout, stderr } = asked(address, words).await?;
     let said = [stdout, stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
     anyhow::ensure!(status.code() == Some(code), "windlass {}: {status}: {said}", words.join(" "));

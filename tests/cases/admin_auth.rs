@@ -25,17 +25,22 @@ struct Asker<'a> {
 impl Asker<'_> {
     /// The exit code of `windlass status`, and what it says.
     async fn status(&self, scheme: &str) -> anyhow::Result<(Option<i32>, String)> {
-        let mut status = tokio::process::Command::new(paths::windlass()?);
-        status.arg("status").arg("--admin-address").arg(format!("{scheme}{}", self.address));
-        status.arg("--token-file").arg(self.token).args(self.trust);
-        let output = status.output().await?;
+        self.windlass(&["status"], scheme).await
+    }
+
+    /// The exit code of `windlass WORDS`, and what it says.
+    async fn windlass(&self, words: &[&str], scheme: &str) -> anyhow::Result<(Option<i32>, String)> {
+        let mut windlass = tokio::process::Command::new(paths::windlass()?);
+        windlass.args(words).arg("--admin-address").arg(format!("{scheme}{}", self.address));
+        windlass.arg("--token-file").arg(self.token).args(self.trust);
+        let output = windlass.output().await?;
         let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
         Ok((output.status.code(), said))
     }
 }
 
 /// Makes an account and writes a token of it to `file`.
-async fn account(server: &Server, name: &str, file: &Path) -> anyhow::Result<()> {
+pub(crate) async fn account(server: &Server, name: &str, file: &Path) -> anyhow::Result<()> {
     let objects = server.objects();
     objects.apply(&json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})).await?;
     let accounts: Api<ServiceAccount> = Api::namespaced(objects.client().clone(), objects.namespace());
@@ -43,15 +48,15 @@ async fn account(server: &Server, name: &str, file: &Path) -> anyhow::Result<()>
     Ok(std::fs::write(file, asked.status.and_then(|it| it.token).context("there is a token")?)?)
 }
 
-/// A role of the cluster that lets `account` get the plugins, and no more.
-fn may_view(server: &Server, account: &str) -> [Value; 2] {
+/// A role of the cluster that lets `account` get the plugins, or with the verb `post` resume them, and no more.
+fn may(server: &Server, verb: &str, account: &str) -> [Value; 2] {
     let namespace = server.objects().namespace();
-    let name = format!("{namespace}-viewer");
+    let name = format!("{namespace}-{account}-{verb}");
     let api = "rbac.authorization.k8s.io";
     [
         json!({
             "apiVersion": format!("{api}/v1"), "kind": "ClusterRole", "metadata": {"name": name},
-            "rules": [{"nonResourceURLs": ["/plugins", "/plugins/*"], "verbs": ["get"]}],
+            "rules": [{"nonResourceURLs": ["/plugins", "/plugins/*"], "verbs": [verb]}],
         }),
         json!({
             "apiVersion": format!("{api}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": name},
@@ -79,7 +84,7 @@ async fn a_token_shows_what_its_account_may_see(server: Server) -> anyhow::Resul
         code == Some(2) && said.contains("403") && said.contains(":viewer may not get /plugins"),
         "{code:?}: {said}"
     );
-    for object in may_view(&server, "viewer") {
+    for object in may(&server, "get", "viewer") {
         server.objects().apply(&object).await?;
     }
     // The refusal is remembered for ten seconds.
@@ -91,6 +96,18 @@ async fn a_token_shows_what_its_account_may_see(server: Server) -> anyhow::Resul
     .await?;
     let (code, said) = asks(&stranger).status("https://").await?;
     ensure!(code == Some(2) && said.contains(":stranger may not get /plugins"), "{code:?}: {said}");
+    // Who may look may not resume, until a role says so.
+    let (code, said) = asks(&viewer).windlass(&["resume", "webapp"], "https://").await?;
+    ensure!(code == Some(2) && said.contains(":viewer may not post /plugins/webapp/resume"), "{code:?}: {said}");
+    for object in may(&server, "post", "viewer") {
+        server.objects().apply(&object).await?;
+    }
+    until("the viewer may resume", || async {
+        let (code, said) = asks(&viewer).windlass(&["resume", "webapp"], "https://").await?;
+        ensure!(code == Some(1) && said.contains("nothing of webapp was resumed: it runs"), "{code:?}: {said}");
+        Ok(())
+    })
+    .await?;
     let (code, said) = asks(&wrong).status("https://").await?;
     ensure!(code == Some(2) && said.contains("401") && said.contains("--token-file"), "{code:?}: {said}");
     // What does not fit is said on both sides.

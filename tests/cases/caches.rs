@@ -161,7 +161,7 @@ fn limited(server: &Server, plugins: &Path) -> anyhow::Result<Host> {
 }
 
 /// Text that packing does not shorten.
-fn noise(seed: usize) -> String {
+pub(crate) fn noise(seed: usize) -> String {
     let mut state = seed as u64 + 1;
     let letter = |_| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -127,6 +127,7 @@ async fn nonsense_values_are_refused_by_name() -> anyhow::Result<()> {
         ("admin.auth=basic", "auth"),
         ("admin.tls.certificate=tls.crt", "certificate"),
         ("admin.viewers[0].name=operators", "kind"),
+        ("admin.operators[0].name=operators", "kind"),
         ("metrics.podMonitor.enabled=true", "metrics.tokenSecret"),
     ] {
         let set = ["--set", "image.repository=registry.example.com/windlass", "--set", value];
@@ -230,6 +231,10 @@ async fn answers_whom_the_roles_let(host: &Host, kubectl: &Kubectl<'_>, namespac
         Ok(())
     })
     .await?;
+    let mut resume = tokio::process::Command::new(paths::windlass()?);
+    resume.args(["resume", "webapp", "--admin-address", &address, "--insecure-skip-tls-verify"]);
+    let refused = String::from_utf8(resume.env("WINDLASS_TOKEN", &viewer).output().await?.stderr)?;
+    ensure!(refused.contains("viewer may not post /plugins/webapp/resume"), "{refused}");
     let stranger = status(&token("stranger").await?).await?;
     let user = format!("system:serviceaccount:{namespace}:stranger may not get /plugins");
     ensure!(stranger.starts_with("Some(2)") && stranger.contains("403") && stranger.contains(&user), "{stranger}");

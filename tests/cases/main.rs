@@ -52,6 +52,7 @@ mod stock;
 mod storm;
 mod swap;
 mod swap_judged;
+mod three_in_the_morning;
 mod tools;
 mod traces;
 mod weather;

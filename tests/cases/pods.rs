@@ -206,6 +206,16 @@ async fn the_replicas_of_a_cluster_are_shown_as_one_host_and_one_that_is_gone_hi
     let rollout = said(&fleet.windlass(&["rollout", "status", "webapp"]).await?);
     ensure!(rollout.contains("no next version"), "{rollout}");
 
+    // Who asks through the API server is told which replica to ask.
+    until("the way to the replica that runs it", || async {
+        let shown: Value = serde_json::from_slice(&fleet.windlass(&["status", "webapp", "-o", "json"]).await?.stdout)?;
+        let replica = shown["plugins"][0]["replica"].as_str().context("a replica")?;
+        let (resume, way) = (fleet.windlass(&["resume", "webapp"]).await?, format!("pod/{replica} 8080:admin"));
+        ensure!(resume.status.code() == Some(2) && said(&resume).contains(&way), "{way} in {}", said(&resume));
+        Ok(())
+    })
+    .await?;
+
     // Of what it ran, the other tells when it has taken it over.
     fleet.hosts.remove("windlass-b").context("it runs")?.kill().await?;
     let gone = fleet.windlass(&["status"]).await?;

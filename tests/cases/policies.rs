@@ -10,7 +10,7 @@ use windlass_tests::story::{self, Story};
 use windlass_tests::wait::until;
 use windlass_tests::{admin, chameleon};
 
-use crate::admin::plugin;
+use crate::admin::{plugin, says};
 use crate::webapp::plugin_directory;
 
 const HEAD: &str = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: webapp\n";
@@ -109,7 +109,7 @@ async fn a_denial_names_the_missing_rule(kind: Kind) -> anyhow::Result<()> {
     // An apply needs `create` and `patch`, and a denial names what is missing first.
     let create_only = READ_DEPLOYMENTS.replace("watch]", "watch, create]");
     scene.grant("", &[WEBAPPS, &create_only, SERVICES])?;
-    let host = scene.run(&[])?;
+    let host = scene.run(&["--admin-address", "127.0.0.1:0"])?;
     host.says("controller started").await?;
     for document in windlass_tests::objects::documents(&windlass_tests::paths::example("webapp.yaml"))? {
         scene.server.objects().apply(&document).await?;
@@ -128,6 +128,9 @@ async fn a_denial_names_the_missing_rule(kind: Kind) -> anyhow::Result<()> {
         Ok(())
     })
     .await?;
+    let key = format!("{}/{}", scene.server.objects().namespace(), story::NAME);
+    let shown = says(admin::address(&host).await?, &["keys", "webapp", &key], 0).await?;
+    ensure!(shown.contains("state     denied") && shown.contains(rule), "{shown}");
     // As the operator would paste it.
     scene.grant("", &[WEBAPPS, &create_only, SERVICES, &format!("{rule}}}\n")])?;
     scene.becomes(2).await?;

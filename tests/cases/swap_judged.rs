@@ -13,7 +13,7 @@ use windlass_tests::server::{Kind, Server};
 use windlass_tests::wait::until;
 use windlass_tests::{chameleon, delivery};
 
-use crate::admin::{get, plugin, watched};
+use crate::admin::{get, plugin, says, watched};
 use crate::leases::TIMES;
 
 /// Annotations of this lease say what was rolled back.
@@ -77,6 +77,10 @@ async fn a_rollback_is_told_everywhere_outlives_the_host_and_ends_with_another_f
     ensure!(bad.is_string() && bad != good && shown["notTaken"]["digest"] == bad, "{shown}");
     ensure!(shown["state"] == "running" && shown["pending"].is_null(), "{shown}");
     ensure!(shown["rejected"]["reason"].as_str().is_some_and(|why| why.contains("chameleon 1 was told")), "{shown}");
+    let told = says(address, &["status", "chameleon", "-o", "wide"], 1).await?;
+    ensure!(told.contains("a version was rolled back") && told.contains("chameleon 1 was told"), "{told}");
+    let resumed = says(address, &["resume", "chameleon"], 1).await?;
+    ensure!(resumed.contains("a version was rolled back"), "nothing is tried again: {resumed}");
     let metrics = get(address, "/metrics").await?.1;
     let counted = r#"windlass_plugin_loads_total{plugin="chameleon",result="rolled-back"} 1"#;
     ensure!(metrics.contains(counted), "{metrics}");

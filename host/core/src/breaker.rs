@@ -132,6 +132,17 @@ impl<K: Clone + PartialEq> Breaker<K> {
         admitted.then_some(self.round)
     }
 
+    /// Ends the pause of an open circuit: the next call is the probe. Returns whether there was a pause to end.
+    pub fn probe_now(&mut self, now: Moment) -> bool {
+        match &mut self.circuit {
+            BreakerPhase::Open { until, .. } if now < *until => {
+                *until = now;
+                true
+            }
+            BreakerPhase::Open { .. } | BreakerPhase::Closed { .. } => false,
+        }
+    }
+
     /// A call that was admitted in `round` is over. If it was the probe and nothing came of it, the next call may be
     /// the probe; then this returns true.
     pub fn leave(&mut self, round: BreakerRound) -> bool {
@@ -247,6 +258,17 @@ mod tests {
         assert_eq!(call(&mut breaker, 1, false, now), Some(BreakerChange::Closed));
         let again: Vec<_> = (0..5).filter_map(|key| call(&mut breaker, key, true, now)).collect();
         assert_eq!(again, [BreakerChange::Opened(FIRST_PAUSE)], "what has closed begins anew");
+    }
+
+    #[test]
+    fn a_pause_that_somebody_ends_is_followed_by_one_probe() {
+        let mut breaker = opened();
+        assert!(breaker.probe_now(at(1)) && !breaker.probe_now(at(1)), "there is nothing more to end");
+        let probe = breaker.admit(at(1)).expect("a probe");
+        assert_eq!((breaker.admit(at(1)), breaker.probe_now(at(1))), (None, false));
+        let again = breaker.ended(probe, &9, true, at(2));
+        assert_eq!((again, breaker.open_until()), (Some(BreakerChange::Opened(FIRST_PAUSE * 2)), Some(at(22))));
+        assert!(!Breaker::<u32>::default().probe_now(at(1)), "it is closed");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 mod accounts;
 pub mod aggregate;
+mod annotation;
 pub mod batch;
 pub mod breaker;
 pub mod call_lines;
@@ -56,6 +57,7 @@ pub mod reference;
 pub mod related;
 pub mod repeats;
 pub mod retry;
+pub mod run_request;
 pub mod selector;
 pub mod server_history;
 pub mod settle;

@@ -1,10 +1,6 @@
 //! Objects that an operator has paused: no call is made about them until the annotation is gone.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-
-use serde::Deserialize;
-
+use crate::annotation;
 use crate::object::Object;
 
 /// The annotation that pauses a primary.
@@ -13,23 +9,7 @@ pub const ANNOTATION: &str = "windlass.dev/paused";
 /// Whether `object` is paused: it carries the annotation, with any value but `false`. Who writes `yes` at 3 a.m. means it.
 #[must_use]
 pub fn is_paused(object: &Object) -> bool {
-    #[derive(Deserialize)]
-    struct PausedObject<'a> {
-        #[serde(borrow, default)]
-        metadata: PauseMetadata<'a>,
-    }
-    #[derive(Default, Deserialize)]
-    struct PauseMetadata<'a> {
-        #[serde(borrow, default)]
-        annotations: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
-    }
-    let text = object.glance();
-    // Hardly any object has it, and looking for it is quicker than reading.
-    if !text.contains(ANNOTATION) {
-        return false;
-    }
-    let annotations = serde_json::from_str::<PausedObject<'_>>(&text).ok().and_then(|top| top.metadata.annotations);
-    annotations.is_some_and(|annotations| annotations.get(ANNOTATION).is_some_and(|value| value != "false"))
+    annotation::value_of(object, ANNOTATION).is_some_and(|value| value != "false")
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::object::Object;
-use crate::{pause, pointer};
+use crate::{pause, pointer, run_request};
 
 /// The metadata that the beginning of a deletion changes.
 const MARKS: [&str; 5] =
@@ -41,11 +41,11 @@ pub fn passes(predicates: &[Predicate], old: &Object, new: &Object) -> bool {
         || ObjectChange::of(old, new).passes(predicates)
 }
 
-/// As [`passes`], for the primary itself: that it is paused or no longer paused passes always. What had been changed while
-/// it was paused has found nobody to act on it.
+/// As [`passes`], for the primary itself. Two changes always pass: the beginning or end of a pause, because the host did not act on
+/// what changed during the pause, and a [request](run_request) to run the key.
 #[must_use]
 pub fn passes_primary(predicates: &[Predicate], old: &Object, new: &Object) -> bool {
-    passes(predicates, old, new) || pause::is_paused(old) != pause::is_paused(new)
+    passes(predicates, old, new) || pause::is_paused(old) != pause::is_paused(new) || run_request::is_made(old, new)
 }
 
 /// As [`passes`], for a watch that does not count deletions: that one begins does not pass. What else has changed with it
@@ -170,6 +170,19 @@ mod tests {
         assert!(passes_primary(&predicates, &paused, &resumed));
         assert!(!passes_primary(&predicates, &paused, &paused));
         assert!(!passes(&predicates, &paused, &resumed), "a pause of another object concerns nobody");
+    }
+
+    #[test]
+    fn a_requested_run_passes_for_the_primary_itself_alone() {
+        let at = |time: &str| {
+            object(1, &format!(r#"{{"metadata":{{"annotations":{{"windlass.dev/run-requested-at":"{time}"}}}}}}"#))
+        };
+        let predicates = [Predicate::Generation];
+        assert!(
+            passes_primary(&predicates, &object(1, "{}"), &at("1")) && passes_primary(&predicates, &at("1"), &at("2"))
+        );
+        assert!(!passes_primary(&predicates, &at("1"), &object(1, "{}")), "a removal");
+        assert!(!passes(&predicates, &at("1"), &at("2")), "another object's annotation concerns no primary");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Why a key is queued, for people: what `triggers.list` in WIT tells a plugin.
 //!
-//! A key is queued once, however much happens, and so is what queued it told once. Nothing that the host decides depends on
-//! this.
+//! A key is queued once, however much happens, and each trigger of it is listed once. The host decides by one of them alone: a
+//! requested run, which the list therefore never drops ([`Triggers::has_run_request`]).
 
 use std::sync::Arc;
 
@@ -40,11 +40,13 @@ pub enum TriggerReason {
     Swap,
     /// The plugin's configuration or its grants have changed.
     Configuration,
+    /// Somebody has requested it: by the annotation of [`run_request`](crate::run_request), or by resuming the plugin.
+    RunRequested,
 }
 
 impl TriggerReason {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Changed,
         Self::Deleted,
         Self::Start,
@@ -53,6 +55,7 @@ impl TriggerReason {
         Self::Retry,
         Self::Swap,
         Self::Configuration,
+        Self::RunRequested,
     ];
 
     /// In `CamelCase`, as plugins see it.
@@ -67,6 +70,7 @@ impl TriggerReason {
             Self::Retry => "Retry",
             Self::Swap => "Swap",
             Self::Configuration => "Configuration",
+            Self::RunRequested => "RunRequested",
         }
     }
 }
@@ -93,13 +97,27 @@ impl std::fmt::Display for Trigger {
 pub struct Triggers(Vec<Arc<Trigger>>);
 
 impl Triggers {
-    /// Notes one more.
+    /// Notes one more. The first requested run takes the place of another trigger if the list is full.
     pub fn note(&mut self, trigger: &Arc<Trigger>) {
-        if self.0.len() < MAX_TRIGGERS && !self.0.contains(trigger) {
+        if self.0.contains(trigger) {
+            return;
+        }
+        if self.0.len() < MAX_TRIGGERS {
             // Most keys have one: room for four would be held for each of many thousand.
             self.0.reserve_exact(1);
             self.0.push(trigger.clone());
+        } else if trigger.reason == TriggerReason::RunRequested
+            && !self.has_run_request()
+            && let Some(last) = self.0.last_mut()
+        {
+            *last = trigger.clone();
         }
+    }
+
+    /// Whether somebody has requested the run.
+    #[must_use]
+    pub fn has_run_request(&self) -> bool {
+        self.0.iter().any(|trigger| trigger.reason == TriggerReason::RunRequested)
     }
 
     /// Notes all of `later`.
@@ -159,5 +177,21 @@ mod tests {
             triggers.note(&changed(&number.to_string()));
         }
         assert_eq!(triggers.iter().count(), MAX_TRIGGERS);
+    }
+
+    #[test]
+    fn a_requested_run_is_kept_however_much_else_happens() {
+        let requested = Arc::new(Trigger::from(TriggerReason::RunRequested));
+        let mut triggers = Triggers::default();
+        for number in 0..100 {
+            triggers.note(&changed(&number.to_string()));
+        }
+        assert!(!triggers.has_run_request());
+        triggers.note(&requested);
+        assert_eq!((triggers.has_run_request(), triggers.iter().count()), (true, MAX_TRIGGERS));
+        let mut kept = Triggers::default();
+        (0..100).for_each(|number| kept.note(&changed(&format!("other-{number}"))));
+        kept.extend(&triggers);
+        assert!(kept.has_run_request(), "the call was not made");
     }
 }

@@ -53,7 +53,7 @@ pub use crate::reader::live::{LiveBudget, LiveReader};
 pub use crate::reader::{Readable, Reader};
 pub use crate::review::{ReviewError, ReviewVerdict, may_watch};
 pub use crate::secret::{SecretError, Secrets};
-pub use crate::token_review::{TokenReviewError, TokenUser, may_get, whose_token};
+pub use crate::token_review::{TokenReviewError, TokenUser, may_access, whose_token};
 pub use crate::writer::audit::WriteOutcome;
 pub use crate::writer::budget::{WriteBudget, WriteRate};
 pub use crate::writer::expecting::Expecting;

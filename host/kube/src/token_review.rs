@@ -1,4 +1,4 @@
-//! Asks the API server whose a bearer token is, and whether its user may get a path: for the host's own admin address,
+//! Asks the API server whose a bearer token is, and what its user may do at a path: for the host's own admin address,
 //! which trusts whom the cluster trusts.
 //!
 //! Both reviews are POSTs and go the way of all mutations, under a system role, but they change nothing. Answers are
@@ -99,18 +99,20 @@ pub async fn whose_token(
     Ok(status.authenticated.then_some(status.user))
 }
 
-/// Whether `user` may get `path`, which is no resource of the API server: by `nonResourceURLs` of a `ClusterRole`.
+/// Whether `user` may do `verb` at `path`, which is no resource of the API server: by `nonResourceURLs` of a `ClusterRole`. As for
+/// the API server itself, the verb is the request's method in lower case.
 /// Asked in the name of `role`, which needs the right to create `SubjectAccessReview`s.
 ///
 /// If the cluster cannot evaluate all of its rules, those count that it could: no rule of RBAC denies.
-pub async fn may_get(
+pub async fn may_access(
     client: &Client,
     role: &Principal,
     user: &TokenUser,
+    verb: &str,
     path: &str,
 ) -> Result<bool, TokenReviewError> {
     let mut spec = json!(user);
-    spec["nonResourceAttributes"] = json!({"path": path, "verb": "get"});
+    spec["nonResourceAttributes"] = json!({"path": path, "verb": verb});
     let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec});
     let status: AccessStatus = ask(client, role, "SubjectAccessReview", ACCESS, &review).await?;
     Ok(status.allowed)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
-use http::Response;
+use http::{Method, Response};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use windlass_core::deceptive;
@@ -166,8 +166,17 @@ pub(super) fn no_such_plugin(plugin: &str, plugins: &[Value]) -> AdminFailure {
 impl AskedAddress<'_> {
     /// The document at `path`.
     async fn look(&self, path: &str) -> Result<Value, AdminFailure> {
+        self.ask(Method::GET, path).await
+    }
+
+    /// The document that says what the host has done for a POST to `path`.
+    pub(super) async fn post(&self, path: &str) -> Result<Value, AdminFailure> {
+        self.ask(Method::POST, path).await
+    }
+
+    async fn ask(&self, method: Method, path: &str) -> Result<Value, AdminFailure> {
         let address = self.address;
-        let asking = tokio::time::timeout(PATIENCE, self.client.get(address, path));
+        let asking = tokio::time::timeout(PATIENCE, self.client.ask(address, method, path));
         let asked = asking.await.map_err(|_| anyhow::anyhow!("no answer within {PATIENCE:?}")).and_then(|it| it);
         let cannot = || {
             format!(

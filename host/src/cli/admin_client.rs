@@ -9,7 +9,7 @@ use bytes::Bytes;
 use clap::Args;
 use http::header::{AUTHORIZATION, CONNECTION, HOST};
 use http::request::Builder;
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use http_body_util::{BodyExt as _, Empty, LengthLimitError, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -79,15 +79,15 @@ impl<'a> AdminUrl<'a> {
 }
 
 impl AdminClientArgs {
-    /// The whole answer to GET `path`.
-    pub(super) async fn get(&self, address: &str, path: &str) -> anyhow::Result<Response<String>> {
+    /// The whole answer to a request without a body.
+    pub(super) async fn ask(&self, address: &str, method: Method, path: &str) -> anyhow::Result<Response<String>> {
         let url = AdminUrl::of(address)?;
         let token = self.token()?;
         ensure!(
             token.is_none() || url.is_https || url.is_this_machine(),
             "the token would go over the network in the clear: ask by https://"
         );
-        let request = request(&url, path, token.as_deref()).body(Empty::new())?;
+        let request = request(&url, path, token.as_deref()).method(method).body(Empty::new())?;
         let stream = TcpStream::connect(url.authority).await?;
         if url.is_https {
             exchange(self.encrypted(&url, stream).await?, request).await
@@ -246,7 +246,7 @@ mod tests {
     }
 
     async fn refused(client: &AdminClientArgs, address: &str) -> String {
-        explained(&*client.get(address, "/version").await.expect_err("it is refused"))
+        explained(&*client.ask(address, Method::GET, "/version").await.expect_err("it is refused"))
     }
 
     #[test]
@@ -265,14 +265,16 @@ mod tests {
         let (server, address, directory) = https().await;
         let certificate_authority = Some(directory.path().join("ca.pem"));
         let client = AdminClientArgs { certificate_authority, ..AdminClientArgs::default() };
-        let answer = client.get(&address, "/version").await.expect("it is believed");
+        let answer = client.ask(&address, Method::GET, "/version").await.expect("it is believed");
         assert!(answer.status() == 200 && answer.body().contains("gitVersion"), "{answer:?}");
         let renamed = AdminClientArgs { tls_server_name: Some("other.example.com".to_owned()), ..client.clone() };
         assert!(refused(&renamed, &address).await.contains("--tls-server-name"));
         let stranger = refused(&AdminClientArgs::default(), &address).await;
         assert!(stranger.contains("--certificate-authority"), "{stranger}");
         let credulous = AdminClientArgs { insecure_skip_tls_verify: true, ..AdminClientArgs::default() };
-        assert!(credulous.get(&address, "/version").await.expect("anything is").body().contains("gitVersion"));
+        assert!(
+            credulous.ask(&address, Method::GET, "/version").await.expect("anything is").body().contains("gitVersion")
+        );
         // As of a host that shows the authority's own.
         let pem = server.authority().expect("it speaks TLS");
         let authority = CertificateDer::from_pem_slice(pem.as_bytes()).expect("a certificate");
@@ -303,7 +305,7 @@ mod tests {
             String::from_utf8(asked).expect("text")
         };
         let client = AdminClientArgs { token: Some("abc".to_owned()), ..AdminClientArgs::default() };
-        tokio::join!(client.get(&address, "/plugins"), answering)
+        tokio::join!(client.ask(&address, Method::GET, "/plugins"), answering)
     }
 
     #[tokio::test]

@@ -140,7 +140,7 @@ fn not_at_work(plugin: &str, health: &Value) -> Option<String> {
 fn rows(keys: &[Value], is_wide: bool) -> String {
     let is_of_many = keys.iter().any(|key| key["controller"] != keys[0]["controller"]);
     let with_controller = is_wide || is_of_many;
-    let mut heading = vec!["KEY", "STATE", "FAILURES", "RETRY IN", "LAST ERROR"];
+    let mut heading = vec!["KEY", "STATE", "FOR", "FAILURES", "RETRY IN", "LAST ERROR"];
     if with_controller {
         heading.insert(1, "CONTROLLER");
     }
@@ -149,6 +149,7 @@ fn rows(keys: &[Value], is_wide: bool) -> String {
         let mut row = vec![
             text(&key["key"]).to_owned(),
             text(&key["state"]).to_owned(),
+            time(&key["sinceSeconds"]),
             count(&key["failures"]),
             time(&key["retryInSeconds"]),
             if is_wide { error.replace('\n', " ") } else { cut(error, ERROR) },
@@ -278,8 +279,8 @@ mod tests {
     #[test]
     fn a_list_names_controllers_if_there_are_several() {
         let expected = "\
-            KEY        STATE    FAILURES  RETRY IN  LAST ERROR\n\
-            prod/shop  backoff  3         12.5s     no image…\n";
+            KEY        STATE    FOR  FAILURES  RETRY IN  LAST ERROR\n\
+            prod/shop  backoff  -    3         12.5s     no image…\n";
         assert_eq!(rows(&[listed("web")], false), expected);
         let several = rows(&[listed("web"), listed("db")], false);
         assert!(several.starts_with("KEY        CONTROLLER  STATE "), "{several}");

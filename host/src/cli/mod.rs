@@ -32,6 +32,7 @@ mod record;
 mod replay;
 mod replay_report;
 mod replica_views;
+mod resume;
 mod rollout;
 mod run;
 mod running;

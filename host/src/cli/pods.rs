@@ -145,6 +145,16 @@ fn plugins_of(text: &str) -> Result<HostPlugins, String> {
 }
 
 impl AskedPod<'_> {
+    /// The name of its Pod.
+    pub(super) fn name(&self) -> &str {
+        &self.pod.name
+    }
+
+    /// The namespace of its Pod.
+    pub(super) fn namespace(&self) -> &str {
+        self.proxy.namespace()
+    }
+
     /// The document at `path`.
     pub(super) async fn look(&self, path: &str) -> Result<Value, AdminFailure> {
         let failed = |why: String| {

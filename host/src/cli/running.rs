@@ -1,15 +1,16 @@
-//! The commands that show what a running host does. They ask its admin address, or its Pods through the API
-//! server, and change nothing.
+//! The commands that ask a running host, at its admin address or by its Pods through the API server. One of them, `resume`, changes
+//! something; the others show what the host does.
 
 use std::process::ExitCode;
 
 use clap::Subcommand;
 
 use super::keys::KeysArgs;
+use super::resume::ResumeArgs;
 use super::status::StatusArgs;
 use super::top::TopArgs;
 
-/// A command that shows what a running host does.
+/// A command that asks a running host.
 #[derive(Debug, Subcommand)]
 pub(super) enum RunningCommand {
     /// Show the plugins of a running host: what each does and why, its queue, and what it uses.
@@ -36,6 +37,20 @@ pub(super) enum RunningCommand {
     #[command(after_help = "Examples:\n  windlass top -n windlass\n  \
         windlass top --once --sort-by memory --admin-address 127.0.0.1:8080")]
     Top(TopArgs),
+    /// Have a plugin try again what the host has stopped or put off, without a restart.
+    ///
+    /// A suspended plugin fills its caches again, within the same limits. If a controller's circuit is open, one trial call is made
+    /// now. Keys whose last calls failed run with all their retries. A version that was rolled back stays so: put another file there.
+    /// At most every ten seconds. A single object runs when its annotation windlass.dev/run-requested-at changes, which needs no
+    /// command of this program.
+    ///
+    /// Ask the replica that has the plugin's lease, with a token whose user has the verb post for nonResourceURLs
+    /// /plugins/PLUGIN/resume; without --admin-auth token, from the host's own machine or through kubectl port-forward. Exit codes: 0,
+    /// something was resumed; 1, there was nothing to resume, the replica does not run the plugin, or there is no such plugin; 2, the
+    /// host cannot be asked, or nothing be written.
+    #[command(after_help = "Examples:\n  windlass resume webapp --admin-address 127.0.0.1:8080\n  \
+        windlass resume webapp --admin-address https://127.0.0.1:8080 --token-file token --insecure-skip-tls-verify")]
+    Resume(ResumeArgs),
 }
 
 impl RunningCommand {
@@ -44,6 +59,7 @@ impl RunningCommand {
             Self::Status(args) => args.run().await,
             Self::Keys(args) => args.run().await,
             Self::Top(args) => args.run().await,
+            Self::Resume(args) => args.run().await,
         };
         shown.unwrap_or_else(|failure| failure.told())
     }

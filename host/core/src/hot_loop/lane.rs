@@ -120,10 +120,12 @@ impl<K: Clone + Eq + Hash> SlowLane<K> {
         }
     }
 
-    /// How long `key`, whose primary is at `mark`, has to wait. None: it runs, and is no longer held.
-    pub fn wait(&mut self, key: &K, mark: Option<&SlowMark>, now: Moment) -> Option<Duration> {
+    /// How long `key`, whose primary is at `mark`, has to wait. A requested run (`is_requested`) counts as a change of the primary.
+    /// `None`: the key runs, and is no longer held.
+    pub fn wait(&mut self, key: &K, mark: Option<&SlowMark>, is_requested: bool, now: Moment) -> Option<Duration> {
         let kept = self.keys.get_mut(key).filter(|kept| kept.left.is_none())?;
-        let due = if kept.mark.as_ref() == mark { kept.due() } else { kept.since + kept.pause() };
+        let is_same = kept.mark.as_ref() == mark && !is_requested;
+        let due = if is_same { kept.due() } else { kept.since + kept.pause() };
         let wait = due.0.saturating_sub(now.0);
         if wait.is_zero() {
             kept.left = Some(now);
@@ -167,7 +169,7 @@ mod tests {
     }
 
     fn seconds(lane: &mut SlowLane<u32>, generation: i64, now: u64) -> Option<u64> {
-        lane.wait(&1, Some(&mark(generation)), at(now)).map(|wait| wait.as_secs())
+        lane.wait(&1, Some(&mark(generation)), false, at(now)).map(|wait| wait.as_secs())
     }
 
     #[test]
@@ -184,10 +186,22 @@ mod tests {
     }
 
     #[test]
+    fn a_requested_run_lets_a_key_out_as_a_change_does() {
+        let mut lane = SlowLane::default();
+        let mut requested = |put_at, now| {
+            lane.put(&1, "it".into(), Some(mark(1)), at(put_at));
+            lane.wait(&1, Some(&mark(1)), true, at(now)).map(|wait| wait.as_secs())
+        };
+        assert_eq!(requested(0, 1), None);
+        assert_eq!(requested(2, 3), Some(9), "it has looped again soon");
+        assert_eq!(requested(2, 12), None);
+    }
+
+    #[test]
     fn that_a_primary_goes_lets_its_key_out() {
         let mut lane = SlowLane::default();
         lane.put(&1, "it".into(), Some(mark(1)), at(0));
-        assert_eq!(lane.wait(&1, None, at(1)), None);
+        assert_eq!(lane.wait(&1, None, false, at(1)), None);
     }
 
     #[test]
@@ -237,7 +251,7 @@ mod tests {
         assert_eq!(put(&mut lane, 0), MOST);
         assert_eq!(lane.held(10, at(1)).len(), 10);
         for key in 0..10_000 {
-            assert_eq!(lane.wait(&key, None, at(1_000)), None);
+            assert_eq!(lane.wait(&key, None, false, at(1_000)), None);
         }
         assert_eq!(put(&mut lane, 1_000 + CALM.as_secs()), MOST);
     }

@@ -91,6 +91,17 @@ impl Budget {
         Arc::clone(found.as_ref().expect("some"))
     }
 
+    /// Forgets the excess: watches may try again to fit into the budget.
+    pub fn retry(&self) {
+        self.excess.send_replace(None);
+    }
+
+    /// Completes when no watch needs too much, as far as is known since the last [`Budget::retry`]. Cancel-safe.
+    pub async fn retried(&self) {
+        // The sender is in `self`: this cannot fail.
+        let _ = self.excess.subscribe().wait_for(Option::is_none).await;
+    }
+
     /// A watch that used `before` bytes uses `after` now. None: there is no room for that, and it counts as before.
     pub(crate) fn change(&self, watch: &WatchSpec, before: usize, after: usize) -> Option<()> {
         let mut used = self.lock();
@@ -214,6 +225,9 @@ mod tests {
         assert!(excess.starts_with("the cache of v1 Secret needs at least 5.0 MiB, which makes 13.0 MiB"), "{excess}");
         assert!(excess.contains("a plugin may have 10.0 MiB"), "{excess}");
         assert_eq!(budget.used(), 8 << 20);
+        assert!(budget.retried().now_or_never().is_none());
+        budget.retry();
+        assert!(budget.retried().now_or_never().is_some() && budget.exceeded().now_or_never().is_none());
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Whose a token is, and what its user may get: the questions as the API server gets them, and its answers.
+//! Whose a token is, and what its user may do at a path: the questions as the API server gets them, and its answers.
 
 use serde_json::{Value, json};
-use windlass_kube::{TokenUser, may_get, whose_token};
+use windlass_kube::{TokenUser, may_access, whose_token};
 
 use crate::definitions::role;
 use crate::script::{Reply, Script};
@@ -27,13 +27,13 @@ async fn a_token_is_known_if_the_server_says_so_and_its_user_is_asked_about_with
     assert_eq!(asked.json()["spec"], json!({"token": "a-token"}));
 
     let script = answering(201, json!({"status": {"allowed": true}}));
-    assert!(may_get(&script.client(), &role(), &user, "/metrics").await.expect("an answer"));
+    assert!(may_access(&script.client(), &role(), &user, "post", "/plugins/shop/resume").await.expect("an answer"));
     let [asked] = &script.asked()[..] else { panic!("one request") };
     assert_eq!(asked.path, "/apis/authorization.k8s.io/v1/subjectaccessreviews");
     let user = prometheus();
     let expected = json!({
         "user": user["username"], "uid": "1", "groups": user["groups"], "extra": user["extra"],
-        "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
+        "nonResourceAttributes": {"path": "/plugins/shop/resume", "verb": "post"},
     });
     assert_eq!(asked.json()["spec"], expected);
 }
@@ -47,7 +47,7 @@ async fn only_a_clear_yes_is_one() {
     }
     let missing_role = json!({"status": {"allowed": false, "evaluationError": "clusterrole \"a\" not found"}});
     for answer in [missing_role, json!({"status": {"allowed": false, "denied": true}}), json!({})] {
-        let may = may_get(&answering(201, answer).client(), &role(), &TokenUser::default(), "/metrics").await;
+        let may = may_access(&answering(201, answer).client(), &role(), &TokenUser::default(), "get", "/metrics").await;
         assert!(!may.expect("an answer"));
     }
 }

@@ -231,9 +231,12 @@ impl Controller {
                 RoundEnd::Ended(end) => return end,
                 RoundEnd::Lost(KindLoss::NotServed(kind) | KindLoss::Redefined(kind)) => kind,
                 RoundEnd::Lost(KindLoss::OverBudget(_)) => {
-                    // It would need the same again.
-                    stop.cancelled().await;
-                    return ControllerEnd::Clean;
+                    // It would need the same again, unless somebody knows better and resumes the plugin.
+                    if stop.run_until_cancelled(self.parts.budget.retried()).await.is_none() {
+                        return ControllerEnd::Clean;
+                    }
+                    self.say(ControllerState::Starting, None);
+                    continue;
                 }
                 RoundEnd::Lost(KindLoss::Revoked(_)) => continue,
             };

@@ -202,7 +202,7 @@ impl Controller {
                 %plugin, controller, %kind, "controller stopped: the definition of one of its kinds was removed or replaced"
             ),
             KindLoss::OverBudget(excess) => tracing::error!(
-                %plugin, controller, error = %excess, "plugin suspended until it is replaced: it caches too much"
+                %plugin, controller, error = %excess, "plugin suspended until it is replaced or resumed: it caches too much"
             ),
             KindLoss::Revoked(Revoked::All) => tracing::warn!(
                 %plugin, controller, "controller stopped: no policy grants the plugin anything any more"

@@ -33,6 +33,18 @@ impl Dispatch {
         self.queue_all(reason);
     }
 
+    /// Runs the keys whose last calls failed, with all their retries. Returns how many there are.
+    pub(super) fn run_failed(&self) -> usize {
+        let failed = self.memory().forget_failed();
+        let (keys, trigger) = (failed.len(), Arc::new(TriggerReason::RunRequested.into()));
+        for key in failed {
+            self.forget(&key);
+            self.memory().note(&key, &trigger);
+            self.queue.add_with(key, Priority::BACKGROUND);
+        }
+        keys
+    }
+
     /// Queues every primary after all else, for this `reason`. Returns how many there are.
     pub(crate) fn queue_all(&self, reason: TriggerReason) -> usize {
         let (keys, trigger) = (self.primaries.all(), Arc::new(reason.into()));

@@ -80,6 +80,11 @@ impl CallGate {
         }
     }
 
+    /// Lets one trial call begin now if the circuit is open. Returns whether it was.
+    pub(crate) fn probe_now(&self) -> bool {
+        self.circuit.probe_now()
+    }
+
     /// The API server's outages, which the gate waits out.
     pub(crate) fn outages(&self) -> &Outages {
         &self.outages

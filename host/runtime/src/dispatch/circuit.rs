@@ -119,6 +119,15 @@ impl Circuit {
         Some(Pass { circuit: self.clone(), round })
     }
 
+    /// Lets one trial call begin now if the circuit is open. Returns whether it was.
+    pub(crate) fn probe_now(&self) -> bool {
+        let was_open = self.standing().breaker.probe_now(self.now());
+        if was_open {
+            self.tell();
+        }
+        was_open
+    }
+
     /// Its state.
     pub(crate) fn state(&self) -> BreakerState {
         self.standing().breaker.state(self.now())

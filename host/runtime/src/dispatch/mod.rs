@@ -283,7 +283,7 @@ impl Dispatch {
             let mut memory = self.memory();
             (self.triggers(&mut memory, key), memory.begins(key, primary.as_ref()))
         };
-        if is_other {
+        if is_other || triggers.has_run_request() {
             self.forget(key);
         }
         let context = self.context(key, primary.clone(), &spans.trace_id, hold, permit.cpu_permit());

@@ -9,6 +9,7 @@ use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::predicate::{self, Predicate};
 use windlass_core::queue::Priority;
 use windlass_core::related::RelatedRules;
+use windlass_core::run_request;
 use windlass_core::trigger::{Trigger, TriggerReason};
 use windlass_core::watch::{IndexSource, WatchEvent};
 use windlass_kube::{ConditionCounts, NotSynced, Store};
@@ -121,12 +122,20 @@ impl Route {
     /// The trigger that `event`, which is none of a first list, is to those whose keys it queues.
     pub(crate) fn trigger(&self, event: &WatchEvent) -> Trigger {
         let (reason, object) = match event {
+            WatchEvent::Applied { old: Some(old), new, .. } if self.is_run_request(old, new) => {
+                (TriggerReason::RunRequested, new)
+            }
             WatchEvent::Applied { new, .. } => (TriggerReason::Changed, new),
             WatchEvent::Deleted(tombstone) => (TriggerReason::Deleted, &tombstone.last),
         };
         let uid = Some(object.header.uid.text());
         let object = ObjectRef { kind: self.kind.clone(), key: object.header.key.clone(), uid };
         Trigger { reason, watch: self.watch.clone(), object: Some(object) }
+    }
+
+    /// Whether the change requests that the primary's key run. Only annotations of primaries do.
+    fn is_run_request(&self, old: &Object, new: &Object) -> bool {
+        self.mapping == Mapping::Itself && run_request::is_made(old, new)
     }
 
     fn passes(&self, old: &Object, new: &Object) -> bool {
@@ -272,6 +281,23 @@ mod tests {
         assert_eq!(priority(&applied(false), &route(&[])), Priority::CHANGE);
         let gone = WatchEvent::Deleted(Tombstone { last: labelled("a", 1), final_state_unknown: false });
         assert_eq!(priority(&gone, &route(&[])), Priority::CHANGE);
+    }
+
+    #[test]
+    fn only_a_change_of_a_primarys_own_annotation_requests_a_run() {
+        let at = |time: &str| {
+            let text = format!(r#"{{"metadata":{{"annotations":{{"windlass.dev/run-requested-at":"{time}"}}}}}}"#);
+            Object::new(labelled("a", 1).header.clone(), text)
+        };
+        let itself = Route { mapping: Mapping::Itself, ..route(&[Predicate::Generation]) };
+        let told = |route: &Route, old: Option<Object>, new: Object| {
+            let event = WatchEvent::Applied { old, new, initial: false };
+            names(route, &event).pop().map(|_| route.trigger(&event).reason)
+        };
+        assert_eq!(told(&itself, Some(at("1")), at("2")), Some(TriggerReason::RunRequested));
+        assert_eq!(told(&itself, None, at("2")), Some(TriggerReason::Changed), "a first list or a new object");
+        assert_eq!(told(&itself, Some(at("1")), labelled("a", 1)), None, "a removal");
+        assert_eq!(told(&route(&[Predicate::Generation]), Some(at("1")), at("2")), None, "an object that it owns");
     }
 
     #[test]

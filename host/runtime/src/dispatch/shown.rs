@@ -13,7 +13,7 @@ use windlass_kube::ConditionCounts;
 use super::Dispatch;
 use super::circuit::Circuit;
 use super::middleware::slow_lane::SlowLaneKeys;
-use crate::observe::status::{CallGuards, KeySource};
+use crate::observe::status::{CallGuards, KeySource, ResumedController};
 
 impl CallGuards for (Circuit, Arc<SlowLaneKeys>) {
     fn breaker(&self) -> breaker::BreakerState {
@@ -62,5 +62,11 @@ impl KeySource for Dispatch {
 
     fn conditions(&self) -> (ObjectKind, ConditionCounts) {
         (self.primary.kind.clone(), self.primaries.conditions())
+    }
+
+    fn resume(&self) -> ResumedController {
+        // First the keys: one of them may have to be the trial call.
+        let failed_keys = self.run_failed();
+        ResumedController { failed_keys, had_open_circuit: self.call_gate.probe_now() }
     }
 }

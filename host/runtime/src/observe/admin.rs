@@ -1,12 +1,13 @@
-//! The admin endpoint: the status page, `/healthz`, `/readyz`, `/metrics`, `/plugins` and the keys of each plugin. It reads
-//! and never changes anything, and shows nothing that is secret. Who may ask is a matter of where it listens
-//! (`--admin-address`) and of `authorization`; pages of others in a browser may not (`caller`).
+//! The admin endpoint: the status page, `/healthz`, `/readyz`, `/metrics`, `/plugins` and the keys of each plugin. All of these
+//! read, and show nothing that is secret. One request changes something: POST `/plugins/PLUGIN/resume` (`resume`). Who may ask is a
+//! matter of where it listens (`--admin-address`) and of `authorization`; pages of others in a browser may not (`caller`).
 
 pub(crate) mod authorization;
 mod caller;
 mod connections;
 mod keys;
 mod page;
+mod resume;
 mod review_answers;
 pub(crate) mod security;
 pub(crate) mod settings;
@@ -38,7 +39,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use self::authorization::PROBES;
+use self::authorization::{AccessRefusal, PROBES};
 use self::connections::{Connection, Connections};
 use self::keys::KeysRefusal;
 use self::security::AdminSecurity;
@@ -127,9 +128,11 @@ impl Admin {
     }
 
     fn answer<B>(&self, request: &Request<B>, streams: &PluginStreams, until: Instant) -> AdminAnswer {
-        if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let mut response = respond(StatusCode::METHOD_NOT_ALLOWED, TEXT, "only GET\n".to_owned());
-            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        let is_get = matches!(*request.method(), Method::GET | Method::HEAD);
+        let allowed = if resume::plugin_of(request.uri().path()).is_some() { "POST" } else { "GET, HEAD" };
+        if !is_get || allowed == "POST" {
+            let mut response = respond(StatusCode::METHOD_NOT_ALLOWED, TEXT, format!("only {allowed}\n"));
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
             return response;
         }
         match request.uri().path() {
@@ -154,7 +157,7 @@ impl Admin {
                 Some(Err((code, why))) => respond(code, TEXT, why),
                 None => {
                     let known = "not found; there are /, /healthz, /readyz, /metrics, /plugins, /plugins/PLUGIN, \
-                                 /plugins/PLUGIN/keys, /plugins/PLUGIN/keys/NAMESPACE/NAME and /watch\n";
+                                 /plugins/PLUGIN/keys, /plugins/PLUGIN/keys/NAMESPACE/NAME, /plugins/PLUGIN/resume and /watch\n";
                     respond(StatusCode::NOT_FOUND, TEXT, known.to_owned())
                 }
             },
@@ -211,10 +214,12 @@ impl Asked {
     }
 
     async fn connection(&self, stream: TcpStream, place: &Connection) {
+        // Not by the peer's address: the proxies of some service meshes have one of loopback, whoever asks through them.
+        let is_local = stream.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback());
         let connection = async {
-            let Some(tls) = &self.security.tls else { return self.conversation(stream, place).await };
+            let Some(tls) = &self.security.tls else { return self.conversation(stream, place, is_local).await };
             if let Some(stream) = tls.accept(stream).await {
-                self.conversation(stream, place).await;
+                self.conversation(stream, place, is_local).await;
             }
         };
         tokio::select! {
@@ -225,14 +230,14 @@ impl Asked {
         }
     }
 
-    async fn conversation<S>(&self, stream: S, place: &Connection)
+    async fn conversation<S>(&self, stream: S, place: &Connection, is_local: bool)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin,
     {
         let until = Instant::now() + STREAM_LIMIT;
         let answer = |request: Request<Incoming>| async move {
             place.asks();
-            let mut answer = self.answer(&request.map(drop), until).await;
+            let mut answer = self.answer(&request.map(drop), is_local, until).await;
             // Texts of strangers are in some: a browser is not to guess what they are.
             answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
             answer.headers_mut().insert(CACHE_CONTROL, NO_STORE);
@@ -244,23 +249,27 @@ impl Asked {
         let _ = builder.serve_connection(TokioIo::new(StallGuard::new(stream)), service_fn(answer)).await;
     }
 
-    /// The answer to `request`. If it is a stream, that ends at the latest at `until`.
-    async fn answer<B>(&self, request: &Request<B>, until: Instant) -> AdminAnswer {
-        if let Some(refusal) = refusal(request, &self.security).await {
-            return refusal;
+    /// The answer to `request`, which comes from this machine if it `is_local`. If it is a stream, that ends at the latest at `until`.
+    async fn answer<B>(&self, request: &Request<B>, is_local: bool, until: Instant) -> AdminAnswer {
+        if let Some(why) = caller::refusal(request) {
+            return respond(StatusCode::FORBIDDEN, TEXT, format!("{why}\n"));
         }
+        let user = match self.security.check(request, is_local).await {
+            Ok(user) => user,
+            Err(refusal) => return refused(&refusal),
+        };
         // The kubelet ends a host whose probe waits.
         let _turn = if PROBES.contains(&request.uri().path()) { None } else { Some(self.turn.lock().await) };
-        self.admin.answer(request, &self.streams, self.security.until(until))
+        let resumed = resume::plugin_of(request.uri().path()).filter(|_| *request.method() == Method::POST);
+        match resumed {
+            Some(plugin) => resume::answer(&self.admin.status, plugin, user.as_deref()),
+            None => self.admin.answer(request, &self.streams, self.security.until(until)),
+        }
     }
 }
 
-/// The answer to a request that gets no page. None: it gets one.
-async fn refusal<B>(request: &Request<B>, security: &AdminSecurity) -> Option<AdminAnswer> {
-    if let Some(why) = caller::refusal(request) {
-        return Some(respond(StatusCode::FORBIDDEN, TEXT, format!("{why}\n")));
-    }
-    let refusal = security.check(request).await.err()?;
+/// The answer to a request that gets nothing else.
+fn refused(refusal: &AccessRefusal) -> AdminAnswer {
     let mut response = respond(refusal.code(), TEXT, format!("{refusal}\n"));
     let headers = response.headers_mut();
     match refusal.code() {
@@ -277,7 +286,7 @@ async fn refusal<B>(request: &Request<B>, security: &AdminSecurity) -> Option<Ad
         }
         _ => {}
     }
-    Some(response)
+    response
 }
 
 fn respond(status: StatusCode, content_type: &'static str, body: String) -> AdminAnswer {

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::calls::KeyCallEnd;
-pub(crate) use self::controller::{CallGuards, ControllerStatus, GateCaches, KeyListing, KeySource};
+pub(crate) use self::controller::{CallGuards, ControllerStatus, GateCaches, KeyListing, KeySource, ResumedController};
 pub(crate) use self::plugin::{LeaseView, LeftBehind, NextView, NotTaken, PluginHealth, PluginStatus, ReplicasView};
 pub(crate) use windlass_core::plugin_state::{ControllerState, PluginPhase, PluginState};
 

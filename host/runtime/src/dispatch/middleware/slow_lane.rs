@@ -131,7 +131,8 @@ impl Reconcile for Slowed {
     fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
         let context = call.context.clone();
         let seen = context.primary.as_ref().map(|object| SlowMark::of(&object.header));
-        let wait = self.lane.keys().wait(&context.primary_key, seen.as_ref(), self.lane.now());
+        let is_requested = context.triggers.has_run_request();
+        let wait = self.lane.keys().wait(&context.primary_key, seen.as_ref(), is_requested, self.lane.now());
         if let Some(wait) = wait {
             tracing::debug!(?wait, "in the slow lane: no call is made");
             return ready(Called::not_made(CallResult::NotCalled { again: Some(wait) })).boxed();

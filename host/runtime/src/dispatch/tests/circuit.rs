@@ -3,6 +3,7 @@
 use windlass_core::breaker::BreakerState;
 
 use super::*;
+use crate::observe::status::{KeySource as _, ResumedController};
 
 fn trapped() -> CallResult {
     CallResult::Trapped { reason: "trap", message: "the plugin trapped: unreachable".into() }
@@ -128,6 +129,24 @@ async fn keys_that_workers_have_when_it_opens_wait_with_them() {
     }
     late.sort();
     assert_eq!(late, [(key("a5"), 0), (key("a6"), 0)], "none is lost: {:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_is_resumed_has_one_trial_call_at_once_and_then_all_that_failed() {
+    let mut stage = opened(3).await;
+    let began = Instant::now();
+    let resumed = stage.dispatch.resume();
+    assert_eq!(resumed, ResumedController { failed_keys: 5, had_open_circuit: true });
+    let probe = stage.call().await;
+    assert_eq!((probe.request.attempt, probe.triggers.as_str()), (0, "RunRequested"), "its failures are forgotten");
+    assert!(stage.is_quiet().await, "one call at a time, to see");
+    probe.answer.send(CallResult::Done).expect("the worker waits");
+    for _ in 0..4 {
+        stage.call().await.answer.send(CallResult::Done).expect("the worker waits");
+    }
+    // To see that it is quiet takes a moment.
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    assert_eq!(stage.dispatch.resume(), ResumedController::default(), "there is nothing more");
 }
 
 #[tokio::test(start_paused = true)]

@@ -78,6 +78,33 @@ async fn what_starts_afresh_has_not_failed_before() {
     assert_eq!(began.elapsed(), Duration::from_mins(1), "the first backoff");
 }
 
+/// The annotation changes no generation, so the primary is as it was when the key failed.
+#[tokio::test(start_paused = true)]
+async fn a_requested_run_has_all_its_retries_at_once() {
+    let mut stage = Stage::new(1);
+    stage.dispatch.queue.add(key("a"));
+    for _ in 0..=stage.dispatch.max_retries {
+        stage.answer("a", transient()).await;
+    }
+    assert!(stage.is_quiet().await);
+    assert_eq!(stage.dispatch.status.given_up(), 1);
+    let began = Instant::now();
+    let requested = Arc::new(TriggerReason::RunRequested.into());
+    stage.dispatch.memory().note(&key("a"), &requested);
+    stage.dispatch.queue.add(key("a"));
+    let call = stage.call().await;
+    assert_eq!((call.request.attempt, stage.dispatch.status.given_up()), (0, 0));
+    assert_eq!((call.triggers.as_str(), began.elapsed()), ("RunRequested", Duration::ZERO));
+    // Nobody calls a paused object: the request is for the call after that.
+    call.answer.send(CallResult::NotCalled { again: None }).expect("the worker waits");
+    stage.dispatch.queue.add(key("a"));
+    let call = stage.call().await;
+    assert_eq!(call.triggers, "RunRequested");
+    call.answer.send(transient()).expect("the worker waits");
+    let call = stage.call().await;
+    assert_eq!((call.request.attempt, call.triggers.as_str()), (1, "Retry"), "the request was for one call");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_plugin_is_told_the_uid_of_a_primary_that_has_gone_until_it_is_done_with_it() {
     let mut stage = Stage::new(1);

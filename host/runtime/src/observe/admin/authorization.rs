@@ -1,6 +1,6 @@
-//! The rights to ask the admin endpoint: those of holders of a token that the cluster knows, whose user may get the path. As
-//! kube-rbac-proxy does it: a `TokenReview`, then a `SubjectAccessReview` about `nonResourceURLs`. The probes need no
-//! token, as the kubelet has none.
+//! The rights to ask the admin endpoint: those of holders of a token that the cluster knows, whose user has the verb of the request
+//! (`get`, or `post` to resume a plugin) at the path. As kube-rbac-proxy does it: a `TokenReview`, then a `SubjectAccessReview`
+//! about `nonResourceURLs`. The probes need no token, as the kubelet has none.
 
 use std::sync::Arc;
 
@@ -9,24 +9,33 @@ use base64::prelude::BASE64_STANDARD;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::header::AUTHORIZATION;
-use http::{HeaderMap, Request, StatusCode};
+use http::{HeaderMap, Method, Request, StatusCode};
 use sha2::{Digest as _, Sha256};
 use windlass_core::principal::{Principal, Role};
 use windlass_kube::client::Connection;
-use windlass_kube::{TokenReviewError, TokenUser, may_get, whose_token};
+use windlass_kube::{TokenReviewError, TokenUser, may_access, whose_token};
 
 use super::review_answers::{AnswerKey, OfUser, ReviewAnswers, Unanswered};
 
 /// The paths that the kubelet asks for: without a token, as it has none.
 pub(super) const PROBES: [&str; 2] = ["/healthz", "/readyz"];
 
+/// The verbs about which the cluster is asked: of a POST, and of all other requests.
+const POST: &str = "post";
+const GET: &str = "get";
+
 /// Answers reviews: the API server, or a test double.
 pub(crate) trait TokenReviewer: Send + Sync {
     /// The user of `token`; None: nobody's.
     fn whose(&self, token: String) -> BoxFuture<'static, Result<Option<TokenUser>, TokenReviewError>>;
 
-    /// Whether `user` may get `path`.
-    fn may_get(&self, user: Arc<TokenUser>, path: String) -> BoxFuture<'static, Result<bool, TokenReviewError>>;
+    /// Whether `user` may do `verb` at `path`.
+    fn may_access(
+        &self,
+        user: Arc<TokenUser>,
+        verb: &'static str,
+        path: String,
+    ) -> BoxFuture<'static, Result<bool, TokenReviewError>>;
 }
 
 /// Reviews by the API server, in the host's own name.
@@ -47,9 +56,14 @@ impl TokenReviewer for ServerTokenReviews {
         async move { whose_token(&client, &role, &token).await }.boxed()
     }
 
-    fn may_get(&self, user: Arc<TokenUser>, path: String) -> BoxFuture<'static, Result<bool, TokenReviewError>> {
+    fn may_access(
+        &self,
+        user: Arc<TokenUser>,
+        verb: &'static str,
+        path: String,
+    ) -> BoxFuture<'static, Result<bool, TokenReviewError>> {
         let (client, role) = (self.connection.client.clone(), self.role.clone());
-        async move { may_get(&client, &role, &user, &path).await }.boxed()
+        async move { may_access(&client, &role, &user, verb, &path).await }.boxed()
     }
 }
 
@@ -61,10 +75,15 @@ pub(super) enum AccessRefusal {
     #[error("the cluster does not know this token, or it has expired; `kubectl create token ACCOUNT` makes one")]
     WrongToken,
     #[error(
-        "{user} may not get {path}: bind a ClusterRole to it that has the verb get and nonResourceURLs: [{path:?}], or a \
+        "{user} may not {verb} {path}: bind a ClusterRole to it that has the verb {verb} and nonResourceURLs: [{path:?}], or a \
          pattern such as /plugins/*"
     )]
-    Forbidden { user: String, path: String },
+    Forbidden { user: String, verb: &'static str, path: String },
+    #[error(
+        "without a token, a plugin is resumed only from the host's own machine or Pod: forward the port (kubectl port-forward), or \
+         start the host with --admin-auth token"
+    )]
+    NotLocal,
     #[error("too many tokens wait for the API server to review them: ask again in a second")]
     Busy,
     #[error("the API server cannot be asked whether this token may get this path: {0}")]
@@ -75,7 +94,7 @@ impl AccessRefusal {
     pub(super) fn code(&self) -> StatusCode {
         match self {
             Self::NoToken | Self::WrongToken => StatusCode::UNAUTHORIZED,
-            Self::Forbidden { .. } => StatusCode::FORBIDDEN,
+            Self::Forbidden { .. } | Self::NotLocal => StatusCode::FORBIDDEN,
             Self::Busy => StatusCode::TOO_MANY_REQUESTS,
             Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
         }
@@ -95,7 +114,7 @@ impl From<Unanswered> for AccessRefusal {
 pub(crate) struct Authorizer {
     reviewer: Arc<dyn TokenReviewer>,
     users: Arc<ReviewAnswers<Arc<TokenUser>>>,
-    /// By token and path.
+    /// By token, verb and path.
     access: Arc<ReviewAnswers<Arc<TokenUser>>>,
 }
 
@@ -110,11 +129,11 @@ impl Authorizer {
         Self { reviewer: Arc::new(reviewer), users: Arc::default(), access: Arc::default() }
     }
 
-    /// Whether `request` may be answered.
-    pub(super) async fn check<B>(&self, request: &Request<B>) -> Result<(), AccessRefusal> {
-        let path = request.uri().path();
+    /// Whether `request` may be answered, and whose it is; that of a probe is nobody's.
+    pub(super) async fn check<B>(&self, request: &Request<B>) -> Result<Option<String>, AccessRefusal> {
+        let (path, verb) = (request.uri().path(), if *request.method() == Method::POST { POST } else { GET });
         if PROBES.contains(&path) {
-            return Ok(());
+            return Ok(None);
         }
         let token = token(request.headers()).ok_or(AccessRefusal::NoToken)?;
         let key: AnswerKey = Sha256::digest(&token).into();
@@ -123,13 +142,13 @@ impl Authorizer {
             async move { asking.await.map(|user| user.map(Arc::new)) }
         };
         let user = self.users.answer(key, whose).await?.ok_or(AccessRefusal::WrongToken)?;
-        let of_path = Sha256::new().chain_update(key).chain_update(path).finalize().into();
+        let of_path = Sha256::new().chain_update(key).chain_update(verb).chain_update(path).finalize().into();
         let may = {
-            let (asking, user) = (self.reviewer.may_get(user.clone(), path.to_owned()), user.clone());
+            let (asking, user) = (self.reviewer.may_access(user.clone(), verb, path.to_owned()), user.clone());
             async move { asking.await.map(|may| may.then_some(user)) }
         };
-        let forbidden = || AccessRefusal::Forbidden { user: user.username.clone(), path: path.to_owned() };
-        self.access.answer(of_path, may).await?.map(drop).ok_or_else(forbidden)
+        let forbidden = || AccessRefusal::Forbidden { user: user.username.clone(), verb, path: path.to_owned() };
+        self.access.answer(of_path, may).await?.map(|user| Some(user.username.clone())).ok_or_else(forbidden)
     }
 }
 

@@ -1,6 +1,6 @@
 //! All that stands between whoever can connect and the pages: TLS, and the question who asks.
 
-use http::Request;
+use http::{Method, Request};
 use tokio::time::Instant;
 
 use super::authorization::{AccessRefusal, Authorizer, TokenReviewer};
@@ -41,11 +41,14 @@ impl AdminSecurity {
         }
     }
 
-    /// Whether `request` may be answered.
-    pub(super) async fn check<B>(&self, request: &Request<B>) -> Result<(), AccessRefusal> {
+    /// Whether `request` may be answered, and whose it is, as far as that is known. Without tokens everybody may look, and only who
+    /// asks from the same machine or Pod (`is_local`) may change anything. That includes users of `kubectl port-forward`, which the
+    /// API server has authorized.
+    pub(super) async fn check<B>(&self, request: &Request<B>, is_local: bool) -> Result<Option<String>, AccessRefusal> {
         match &self.authorizer {
             Some(authorizer) => authorizer.check(request).await,
-            None => Ok(()),
+            None if *request.method() == Method::POST && !is_local => Err(AccessRefusal::NotLocal),
+            None => Ok(None),
         }
     }
 

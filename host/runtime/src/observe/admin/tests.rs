@@ -51,6 +51,10 @@ async fn each_path_answers_in_its_form() {
     }
     let refused = asked(address, "POST /plugins").await;
     assert!(refused.starts_with("HTTP/1.1 405") && refused.contains("allow: GET, HEAD"), "{refused}");
+    let refused = asked(address, "GET /plugins/webapp/resume").await;
+    assert!(refused.starts_with("HTTP/1.1 405") && refused.contains("allow: POST"), "{refused}");
+    let unknown = asked(address, "POST /plugins/webapp/resume").await;
+    assert!(unknown.starts_with("HTTP/1.1 404") && unknown.contains("there is no plugin webapp"), "{unknown}");
 }
 
 #[tokio::test]
@@ -89,12 +93,28 @@ async fn one_answer_is_made_at_a_time_and_a_probe_waits_for_none() {
     let endpoint = Asked::new(admin, Arc::default());
     let status = |path: &str| {
         let request = Request::get(path).body(()).expect("a request");
-        endpoint.answer(&request, Instant::now()).now_or_never().map(|answer| answer.status().as_u16())
+        endpoint.answer(&request, true, Instant::now()).now_or_never().map(|answer| answer.status().as_u16())
     };
     let turn = endpoint.turn.lock().await;
     assert_eq!(["/healthz", "/readyz", "/plugins", "/metrics"].map(status), [Some(200), Some(503), None, None]);
     drop(turn);
     assert_eq!(["/plugins", "/metrics"].map(status), [Some(200), Some(200)]);
+}
+
+#[tokio::test]
+async fn without_tokens_nothing_is_changed_from_another_machine() {
+    let admin = Admin { status: Status::new(CancellationToken::new()), metrics: HostMetrics::new() };
+    admin.status.plugin("webapp");
+    let endpoint = Asked::new(admin, Arc::default());
+    let status = async |request: http::request::Builder, is_local| {
+        let request = request.header("host", "windlass").body(()).expect("a request");
+        endpoint.answer(&request, is_local, Instant::now()).await.status().as_u16()
+    };
+    assert_eq!(status(Request::get("/plugins/webapp"), false).await, 200);
+    assert_eq!(status(Request::post("/plugins/webapp/resume"), false).await, 403);
+    assert_eq!(status(Request::post("/plugins/webapp/resume"), true).await, 200);
+    let from_a_page = Request::post("/plugins/webapp/resume").header("origin", "http://windlass");
+    assert_eq!(status(from_a_page, true).await, 403);
 }
 
 #[tokio::test]

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
     use crate::clock::SystemClock;
     use crate::observe::metrics::HostMetrics;
-    use crate::observe::status::KeySource;
+    use crate::observe::status::{KeySource, ResumedController};
 
     /// Primaries with these conditions.
     struct Shops(ConditionCounts);
@@ -85,6 +85,10 @@ mod tests {
 
         fn conditions(&self) -> (ObjectKind, ConditionCounts) {
             (ObjectKind::new("example.com/v1", "Shop"), self.0.clone())
+        }
+
+        fn resume(&self) -> ResumedController {
+            ResumedController::default()
         }
     }
 

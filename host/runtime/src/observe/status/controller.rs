@@ -73,6 +73,19 @@ pub(crate) trait KeySource: Send + Sync {
 
     /// The kind of the primaries, and how many have which conditions.
     fn conditions(&self) -> (ObjectKind, ConditionCounts);
+
+    /// Runs the keys whose last calls failed, with all their retries, and ends the pause of an open circuit. This is the only thing
+    /// that the status has done to a controller: somebody has asked for it at the admin address.
+    fn resume(&self) -> ResumedController;
+}
+
+/// The parts of a controller that were resumed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ResumedController {
+    /// The number of keys that run because their last calls had failed.
+    pub(crate) failed_keys: usize,
+    /// Its circuit was open. A trial call is made now.
+    pub(crate) had_open_circuit: bool,
 }
 
 /// The status of one controller, over all its rounds.
@@ -208,6 +221,15 @@ impl ControllerStatus {
     /// The circuit breaker of the current round. None: no round has begun.
     pub(crate) fn breaker(&self) -> Option<breaker::BreakerState> {
         Some(locked(&self.doing).guards.as_ref()?.breaker())
+    }
+
+    /// Resumes what has stopped of it. `None`: it is not at work here.
+    pub(crate) fn resume(&self) -> Option<ResumedController> {
+        let source = {
+            let doing = locked(&self.doing);
+            doing.source.as_ref().filter(|_| doing.state == ControllerState::Running)?.upgrade()?
+        };
+        Some(source.resume())
     }
 
     /// The kind of its primaries and their conditions. None: it is not at work here.

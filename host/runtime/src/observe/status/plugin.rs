@@ -5,16 +5,23 @@ mod summary;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Value, json};
+use tokio::time::Instant;
+use windlass_core::breaker::FIRST_PAUSE;
 use windlass_core::grants::Denials;
-use windlass_core::plugin_state::{LeaseStatus, PluginPhase};
+use windlass_core::plugin_state::{ControllerState, LeaseStatus, PluginPhase};
 use windlass_kube::Budget;
 use windlass_wasm::{Plugin, PluginStats};
 
 pub(crate) use self::health::PluginHealth;
 use super::{ControllerStatus, locked, shortened};
+
+/// The least time between two resumptions of a plugin: nobody who resumes it over and over has it called, or its caches filled,
+/// more often than its circuit breaker would.
+pub(crate) const RESUME_INTERVAL: Duration = FIRST_PAUSE;
 
 /// A plugin file that does not run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -75,6 +82,8 @@ pub(crate) struct PluginStatus {
     next: Mutex<Option<Arc<dyn NextView>>>,
     /// The budget of its caches.
     budget: Mutex<Weak<Budget>>,
+    /// When something of it was last resumed.
+    resumed: Mutex<Option<Instant>>,
 }
 
 #[derive(Clone, Debug)]
@@ -115,6 +124,7 @@ impl PluginStatus {
             lease: Mutex::default(),
             next: Mutex::default(),
             budget: Mutex::default(),
+            resumed: Mutex::default(),
         }
     }
 
@@ -227,6 +237,40 @@ impl PluginStatus {
     /// The caches of what runs now are within this budget.
     pub(crate) fn caches_within(&self, budget: &Arc<Budget>) {
         *locked(&self.budget) = Arc::downgrade(budget);
+    }
+
+    /// Fills the caches of the suspended plugin again, within the same limits. Returns false if nothing was done, because the plugin
+    /// is not suspended or still ends.
+    pub(crate) fn retry_suspended(&self) -> bool {
+        // A controller that has not stopped yet would miss that its budget was exceeded, and go on without its caches.
+        let has_stopped = self.controllers().iter().all(|controller| controller.state().0 == ControllerState::Stopped);
+        let Some(budget) = locked(&self.budget).upgrade().filter(|_| has_stopped) else { return false };
+        {
+            let mut current = locked(&self.current);
+            if current.phase != PluginPhase::Suspended {
+                return false;
+            }
+            (current.phase, current.reason) = (PluginPhase::Started, None);
+        }
+        budget.retry();
+        true
+    }
+
+    /// Whether it may be resumed at `now`. `Err`: after how long it may.
+    pub(crate) fn may_resume(&self, now: Instant) -> Result<(), Duration> {
+        let last = *locked(&self.resumed);
+        let wait = last.map_or(Duration::ZERO, |last| (last + RESUME_INTERVAL).saturating_duration_since(now));
+        if wait.is_zero() { Ok(()) } else { Err(wait) }
+    }
+
+    /// Something of it was resumed at `now`.
+    pub(crate) fn has_resumed(&self, now: Instant) {
+        *locked(&self.resumed) = Some(now);
+    }
+
+    /// The lease that it goes by.
+    pub(crate) fn lease(&self) -> Option<Arc<dyn LeaseView>> {
+        locked(&self.lease).clone()
     }
 
     /// Bytes in the caches that it reads. One that others read too counts in full.

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::*;
 
-/// A cluster in which `reader` may get metrics, `nobody` may get nothing, and the other tokens are nobody's.
+/// A cluster in which `reader` may get metrics, `operator` may resume a plugin, `nobody` may do nothing, and the other tokens are
+/// nobody's.
 #[derive(Clone, Default)]
 pub(crate) struct ToldReviews(Arc<Mutex<ToldState>>);
 
@@ -36,17 +37,27 @@ impl TokenReviewer for ToldReviews {
         let this = self.clone();
         let user = async move {
             this.told(token.clone())?;
-            let is_known = ["reader", "nobody"].contains(&&*token);
+            let is_known = ["reader", "operator", "nobody"].contains(&&*token);
             Ok(is_known.then(|| TokenUser { username: token, ..TokenUser::default() }))
         };
         user.boxed()
     }
 
-    fn may_get(&self, user: Arc<TokenUser>, path: String) -> BoxFuture<'static, Result<bool, TokenReviewError>> {
+    fn may_access(
+        &self,
+        user: Arc<TokenUser>,
+        verb: &'static str,
+        path: String,
+    ) -> BoxFuture<'static, Result<bool, TokenReviewError>> {
         let this = self.clone();
         let may = async move {
-            this.told(format!("{} {path}", user.username))?;
-            Ok(user.username == "reader" && path == "/metrics")
+            this.told(format!("{} {verb} {path}", user.username))?;
+            let is_operators = verb == "post" && path == "/plugins/shop/resume";
+            Ok(match &*user.username {
+                "reader" => verb == "get" && (path == "/metrics" || path == "/plugins/shop/resume"),
+                "operator" => is_operators,
+                _ => false,
+            })
         };
         may.boxed()
     }
@@ -90,8 +101,24 @@ async fn a_token_gets_what_its_user_may_get_and_the_cluster_is_asked_once() {
         assert_eq!(refused(&authorizer, "/metrics", "nobody").await.map(|it| it.0), Some(403));
         assert_eq!(refused(&authorizer, "/metrics", "wrong").await.map(|it| it.0), Some(401));
     }
-    let expected = ["reader", "reader /metrics", "reader /plugins", "nobody", "nobody /metrics", "wrong"];
+    let expected = ["reader", "reader get /metrics", "reader get /plugins", "nobody", "nobody get /metrics", "wrong"];
     assert_eq!(reviews.asked(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_may_get_a_path_may_not_post_to_it() {
+    let authorizer = Authorizer::new(ToldReviews::default());
+    let asks = async |method: Method, token: &str| {
+        let mut request = request("/plugins/shop/resume", &[&format!("Bearer {token}")]);
+        *request.method_mut() = method;
+        authorizer.check(&request).await.map_err(|refusal| refusal.to_string())
+    };
+    assert_eq!(asks(Method::POST, "operator").await, Ok(Some("operator".to_owned())));
+    for _ in 0..2 {
+        assert_eq!(asks(Method::GET, "reader").await, Ok(Some("reader".to_owned())));
+        let why = asks(Method::POST, "reader").await.expect_err("no right");
+        assert!(why.contains("reader may not post /plugins/shop/resume") && why.contains("the verb post"), "{why}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass_core::gate::Gate;
@@ -21,6 +22,8 @@ pub(crate) struct KeyListing {
     /// As in the manifest.
     pub(crate) controller: Arc<str>,
     pub(crate) state: KeyState,
+    /// How long it has been called about, settled, been ready or been held.
+    since: Option<Duration>,
     queued: Option<QueuedKey>,
     glance: CallsGlance,
 }
@@ -54,11 +57,7 @@ impl ControllerStatus {
         }
         let looping = parts.guards.as_ref().and_then(|guards| guards.loops_over(key));
         let state = state(&parts, queued, &glance, settling.is_some(), looping.is_some());
-        let since = match state {
-            KeyState::Running => glance.running,
-            KeyState::Settling => settling,
-            _ => queued.map(|queued| queued.waited).filter(|waited| !waited.is_zero()),
-        };
+        let since = since(state, queued, &glance, settling);
         let triggers = parts.source.as_ref().map(|source| source.triggers(key)).unwrap_or_default();
         Some(json!({
             "key": key.to_string(),
@@ -99,7 +98,8 @@ impl ControllerStatus {
             let glance = glances.remove(&key).unwrap_or_default();
             let is_looping = parts.guards.as_ref().is_some_and(|guards| guards.loops_over(&key).is_some());
             let state = state(&parts, queued, &glance, settling.contains_key(&key), is_looping);
-            KeyListing { key, controller: controller.clone(), state, queued, glance }
+            let since = since(state, queued, &glance, settling.get(&key).copied());
+            KeyListing { key, controller: controller.clone(), state, since, queued, glance }
         });
         listed.collect()
     }
@@ -152,6 +152,7 @@ impl KeyListing {
             "key": self.key.to_string(),
             "controller": &*self.controller,
             "state": self.state.as_str(),
+            "sinceSeconds": self.since.map(rounded),
             "failures": self.queued.map_or(0, |queued| queued.failures),
             "retryInSeconds": due_in.map(rounded),
             "lastError": self.glance.failure.as_ref().map(|failure| &*failure.error),
@@ -176,6 +177,20 @@ fn state(
     })
 }
 
+/// How long a key has been called about, settled, been ready or been held. `None` for a key that does none of these.
+fn since(
+    state: KeyState,
+    queued: Option<QueuedKey>,
+    glance: &CallsGlance,
+    settling: Option<Duration>,
+) -> Option<Duration> {
+    match state {
+        KeyState::Running => glance.running,
+        KeyState::Settling => settling,
+        _ => queued.map(|queued| queued.waited).filter(|waited| !waited.is_zero()),
+    }
+}
+
 fn why(state: KeyState, parts: &KeyParts) -> String {
     match &parts.reason {
         Some(reason) if state == KeyState::NotServed => format!("{}: {reason}", state.why()),
@@ -186,7 +201,6 @@ fn why(state: KeyState, parts: &KeyParts) -> String {
 #[cfg(test)]
 mod tests {
     use std::sync::Weak;
-    use std::time::Duration;
 
     use windlass_core::key_state::CallEnd;
     use windlass_core::object::ObjectKind;
@@ -196,6 +210,7 @@ mod tests {
     use windlass_kube::ConditionCounts;
 
     use super::super::super::calls::KeyCallEnd;
+    use super::super::ResumedController;
     use super::*;
     use crate::clock::SystemClock;
     use crate::observe::metrics::HostMetrics;
@@ -230,6 +245,10 @@ mod tests {
 
         fn conditions(&self) -> (ObjectKind, ConditionCounts) {
             (ObjectKind::new("v1", "Shop"), ConditionCounts::default())
+        }
+
+        fn resume(&self) -> ResumedController {
+            ResumedController::default()
         }
     }
 
@@ -285,7 +304,10 @@ mod tests {
     async fn a_key_of_a_controller_that_cannot_call_says_what_holds_it_up() {
         let (status, queue, source) = at_work(OnePrimary(Some(CallBlock::BreakerOpen)));
         queue.add(shop());
+        tokio::time::advance(Duration::from_mins(7)).await;
         assert_eq!(states(&status), [("prod/shop".to_owned(), "breaker-open")]);
+        let listed: Vec<_> = status.keys().iter().map(KeyListing::to_json).collect();
+        assert_eq!(listed[0]["sinceSeconds"], json!(420.0), "a list tells how late each key is, too");
         status.set(ControllerState::StandingBy, Some("another replica holds its lease".to_owned()));
         let shown = status.key(&shop()).expect("it is there");
         assert_eq!(shown["state"], "not-served");

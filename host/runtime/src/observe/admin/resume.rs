@@ -1,0 +1,101 @@
+//! POST `/plugins/PLUGIN/resume`: has a plugin try again what the host has stopped or put off. A suspended plugin fills its caches
+//! again, an open circuit lets a trial call through, and keys that have failed run with all their retries.
+//!
+//! It brings no version back that was rolled back: a restart would not either, and another file does.
+
+use http::header::{HeaderValue, RETRY_AFTER};
+use http::{HeaderMap, StatusCode};
+use serde_json::json;
+use tokio::time::Instant;
+use windlass_core::plugin_state::{LeaseStatus, PluginPhase, PluginState};
+
+use super::{AdminAnswer, JSON, TEXT, keys, respond};
+use crate::observe::status::{PluginHealth, PluginStatus, Status};
+
+/// The plugin that a request to `path` resumes, as the path has it.
+pub(super) fn plugin_of(path: &str) -> Option<&str> {
+    path.strip_prefix("/plugins/")?.strip_suffix("/resume").filter(|plugin| !plugin.contains('/'))
+}
+
+/// Resumes `plugin` for `user`. `None`: the host does not know who asks.
+pub(super) fn answer(status: &Status, plugin: &str, user: Option<&str>) -> AdminAnswer {
+    let plugin = match keys::find(status, plugin) {
+        Ok(plugin) => plugin,
+        Err((code, why)) => return respond(code, TEXT, why),
+    };
+    let now = Instant::now();
+    if let Err(wait) = plugin.may_resume(now) {
+        let seconds = wait.as_secs().max(1);
+        let why = format!("{} was resumed a moment ago: wait {seconds} s, and see what has come of it\n", plugin.name);
+        let mut response = respond(StatusCode::TOO_MANY_REQUESTS, TEXT, why);
+        let headers: &mut HeaderMap = response.headers_mut();
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        return response;
+    }
+    let (did, why) = match obstacle(&plugin) {
+        Some(why) => (Vec::new(), Some(why)),
+        None => match resume(&plugin) {
+            did if did.is_empty() => (did, Some(nothing(&status.health(&plugin)))),
+            did => (did, None),
+        },
+    };
+    if !did.is_empty() {
+        plugin.has_resumed(now);
+        tracing::info!(plugin = %plugin.name, user, did = did.join("; "), "the plugin was resumed, as somebody asked");
+    }
+    let shown = json!({"plugin": &*plugin.name, "resumed": !did.is_empty(), "did": did, "why": why});
+    respond(StatusCode::OK, JSON, format!("{shown:#}\n"))
+}
+
+/// Why this replica is the wrong one to ask.
+fn obstacle(plugin: &PluginStatus) -> Option<String> {
+    let lease = plugin.lease()?;
+    match (lease.status(), lease.holder()) {
+        (LeaseStatus::Held, _) => None,
+        (LeaseStatus::Lost, _) => {
+            Some("this replica could not renew the plugin's lease in time: does the API server answer?".to_owned())
+        }
+        (LeaseStatus::NotHeld, Some(holder)) => Some(format!("the replica {holder} holds its lease: ask that one")),
+        (LeaseStatus::NotHeld, None) => {
+            Some("no replica holds its lease: it starts by itself where one does".to_owned())
+        }
+    }
+}
+
+/// Resumes what there is to resume. Returns that in words.
+fn resume(plugin: &PluginStatus) -> Vec<String> {
+    if plugin.retry_suspended() {
+        return vec!["it was suspended: its caches are filled again, within the same limits".to_owned()];
+    }
+    if plugin.phase() != PluginPhase::Started {
+        return Vec::new();
+    }
+    let mut did = Vec::new();
+    for controller in plugin.controllers() {
+        let (name, resumed) = (controller.own_name().to_owned(), controller.resume().unwrap_or_default());
+        if resumed.had_open_circuit {
+            did.push(format!("controller {name}: its circuit was open: a trial call is made now"));
+        }
+        match resumed.failed_keys {
+            0 => {}
+            1 => did.push(format!("controller {name}: 1 key that had failed runs now, with all its retries")),
+            keys => did.push(format!("controller {name}: {keys} keys that had failed run now, with all their retries")),
+        }
+    }
+    did
+}
+
+/// Why there was nothing to resume of a plugin with this health.
+fn nothing(health: &PluginHealth) -> String {
+    let why = health.why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+    match health.state {
+        PluginState::Running => format!("it runs{why}, and none of its keys waits for another attempt"),
+        PluginState::Suspended => format!("it has been suspended just now{why}: ask again when its calls have ended"),
+        PluginState::BreakerOpen => "its next call is a trial call already, and no key has failed".to_owned(),
+        PluginState::Paused => "its policy pauses it: take `paused: true` out of that".to_owned(),
+        state => format!("it is {}{why}: once that is mended, it goes on by itself", state.as_str()),
+    }
+}
+
+#[cfg(test)]
+mod tests;
