@@ -21,6 +21,7 @@ use crate::observe::status::Status;
 use crate::policies::Policies;
 use crate::settings::{Settings, processors};
 use crate::supervise::Panics;
+use crate::suspension::Suspensions;
 use crate::traces::{ExportedSpans, Tracer};
 
 /// The parts that all controllers share.
@@ -49,6 +50,8 @@ pub(crate) struct Host {
     pub(crate) features: Features,
     /// The next versions of plugins, which are called as shadows.
     pub(crate) shadows: Shadows,
+    /// The plugins that are suspended because their caches are too large, and how to try one again.
+    pub(crate) suspensions: Suspensions,
     /// The guards of each plugin over all its calls.
     pub(crate) guards: Guards,
     /// The CPU seconds that holding a call slot for a second keeps from others.
@@ -129,6 +132,7 @@ impl Host {
             features: settings.features.clone(),
             namespace: settings.namespace.clone(),
             shadows: Shadows::default(),
+            suspensions: Suspensions::default(),
             guards,
             slot_worth: f64::from(processors()) / f64::from(settings.call_slots),
             recordings: settings.record.clone(),

@@ -312,7 +312,7 @@ async fn who_cannot_afford_a_cache_is_stopped_and_the_others_go_on() {
     let mut poor = informers.subscribe_with(pods(), options).expect("no indexes");
     let mut rich = informers.subscribe(pods());
     assert_eq!(events(&mut rich, 3).await, ["+a@5", "b@11", "a@5>12"]);
-    let excess = timeout(Duration::from_secs(1), budget.exceeded()).await.expect("told");
+    let excess = timeout(Duration::from_secs(1), budget.exceeded(0)).await.expect("told");
     assert!(excess.needed > 20_000 && excess.watch == pods() && excess.limit == 15_000, "{excess:?}");
     assert_eq!(events(&mut poor, 2).await, ["+a@5", "b@11"], "and then no more");
     assert!(poor.next().await.is_none());
@@ -331,7 +331,7 @@ async fn a_list_that_nobody_can_afford_is_not_read_to_its_end_and_leaves_nothing
     let budget = Budget::new(15_000);
     let options = SubscribeOptions { budget: Some(budget.clone()), ..SubscribeOptions::default() };
     let mut subscription = informers.subscribe_with(pods(), options).expect("no indexes");
-    let excess = timeout(Duration::from_hours(1), budget.exceeded()).await.expect("told");
+    let excess = timeout(Duration::from_hours(1), budget.exceeded(0)).await.expect("told");
     assert!(excess.to_string().contains("v1 Pod"), "{excess}");
     assert!(!subscription.synced().await);
     assert!(subscription.next().await.is_none());
@@ -352,7 +352,7 @@ async fn no_cache_grows_beyond_what_the_host_allows_any() {
     let options = SubscribeOptions { budget: Some(budget.clone()), ..SubscribeOptions::default() };
     let subscription = informers.subscribe_with(pods(), options).expect("no indexes");
     assert!(!subscription.synced().await);
-    let excess = budget.exceeded().await;
+    let excess = budget.exceeded(0).await;
     assert_eq!((excess.limit, excess.scope), (5_000, windlass_kube::BudgetScope::Informer));
 }
 

@@ -146,6 +146,24 @@ impl PluginStatus {
         }
     }
 
+    /// It is still suspended, and this is why.
+    pub(crate) fn still_suspended(&self, why: String) {
+        let mut current = locked(&self.current);
+        if current.phase == PluginPhase::Suspended {
+            current.reason = Some(shortened(why));
+        }
+    }
+
+    /// It is not suspended any more. False if it was not.
+    pub(crate) fn is_unsuspended(&self) -> bool {
+        let mut current = locked(&self.current);
+        let was_suspended = current.phase == PluginPhase::Suspended;
+        if was_suspended {
+            (current.phase, current.reason) = (PluginPhase::Started, None);
+        }
+        was_suspended
+    }
+
     /// This generation runs now, in whichever's place. Controllers that it does not have are not shown any more. What the operator has
     /// said of the plugin holds for each generation, but not that one of them is suspended.
     pub(crate) fn is_now(&self, plugin: Arc<Plugin>) {
