@@ -231,7 +231,7 @@ mod tests {
             ),
             (format!(r#"{{{metadata},"items":[]}}"#), vec![], format!(r#"{{{metadata},"items":[]}}"#)),
             (format!(r#"{{"items":null,{metadata}}}"#), vec![], format!(r#"{{"items":null,{metadata}}}"#)),
-            (format!(r#"{{{metadata}}}"#), vec![], format!(r#"{{{metadata}}}"#)),
+            (format!("{{{metadata}}}"), vec![], format!("{{{metadata}}}")),
             (r#"{"kind":"items","a":[1]}"#.to_owned(), vec![], r#"{"kind":"items","a":[1]}"#.to_owned()),
         ] {
             let expected = Ok((expected.into_iter().map(str::to_owned).collect(), envelope));
