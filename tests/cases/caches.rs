@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use anyhow::Context;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use windlass_tests::chameleon;
 use windlass_tests::host::Host;
+use windlass_tests::process::Process;
 use windlass_tests::server::{Kind, Server};
 use windlass_tests::story::Story;
 use windlass_tests::wait::until;
@@ -200,5 +202,41 @@ async fn a_plugin_that_caches_too_much_is_suspended_and_a_narrower_watch_brings_
     let host = limited(&server, plugins.path())?;
     host.says("chameleon reconciled").await?;
     assert!(!host.log().contains("plugin suspended"), "{}", host.log());
+    Ok(())
+}
+
+/// So many objects of about a megabyte each have many times the limit together.
+const LARGE_OBJECTS: usize = 100;
+
+/// The anonymous memory of the host may grow by this: the limit, what is on its way, and what the allocator keeps of both.
+const LIST_GROWTH_MAX: u64 = 64 << 20;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_comes_in_takes_no_more_memory_than_the_limit_allows() -> anyhow::Result<()> {
+    let server = Server::start(Kind::Embedded).await?;
+    let objects = server.objects();
+    for number in 0..LARGE_OBJECTS {
+        let data = json!({"text": "x".repeat(1_000_000)});
+        objects.apply(&config_map(&format!("l{number}"), &data)).await?;
+    }
+    let plugins = tempfile::tempdir()?;
+    let more = ["--grants=manifest", "--leases=none", "--cache-limit=16Mi"];
+    let host = Host::run_with(server.kubeconfig(), objects.namespace(), plugins.path(), &more)?;
+    host.says("no plugin runs").await?;
+    let process = Process(host.id().context("it runs")?);
+    chameleon::write("wide", &plugins.path().join("chameleon.wasm"))?;
+    host.says("plugin loaded").await?;
+    let before = process.memory()?;
+    let said = host.says("plugin suspended").await?;
+    for words in ["one cache may have 16.0 MiB", "retry_in"] {
+        assert!(said.contains(words), "{words:?} is not in: {said}");
+    }
+    // What the cache held is freed when its controller has ended its round.
+    let after = until("the memory is given back", || async {
+        let now = process.memory().map_err(|error| error.to_string())?;
+        if now.anonymous < before.anonymous + (16 << 20) { Ok(now) } else { Err(format!("{now:?}")) }
+    })
+    .await?;
+    assert!(after.peak < before.peak + LIST_GROWTH_MAX, "{before:?}, {after:?}");
     Ok(())
 }

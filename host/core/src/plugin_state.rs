@@ -20,7 +20,7 @@ pub enum PluginPhase {
     Paused,
     /// The plugin's controllers have been started. What each of them does is in its [`ControllerState`].
     Started,
-    /// The host has stopped the plugin until its file is replaced.
+    /// The plugin's caches are too large. The host tries it again from time to time.
     Suspended,
 }
 
@@ -121,7 +121,7 @@ pub enum PluginState {
     WaitingForPolicy,
     /// Its policy pauses it.
     Paused,
-    /// The host has stopped it until its file is replaced.
+    /// Its caches are too large. The host tries it again from time to time.
     Suspended,
     /// No replica runs it.
     Unserved,

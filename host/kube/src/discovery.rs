@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use windlass_core::object::ObjectKind;
 use windlass_core::selector::is_dns_subdomain;
 
-use crate::client::request::{self, REQUEST_LIMIT, RequestError};
+use crate::client::request::{self, ListError, REQUEST_LIMIT, RequestError};
 use crate::discovery::comparable::Comparability;
 use crate::discovery::resource::group_version_path;
 
@@ -126,6 +126,15 @@ pub enum SweepError {
     /// A group-version that the server names and then tells nothing of, as when an aggregated API is down.
     #[error(transparent)]
     Discovery(#[from] DiscoveryError),
+}
+
+impl From<ListError> for SweepError {
+    fn from(error: ListError) -> Self {
+        match error {
+            ListError::Request(error) => Self::Request(error),
+            ListError::Json(error) => Self::Malformed(error),
+        }
+    }
 }
 
 impl SweepError {

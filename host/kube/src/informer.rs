@@ -1,6 +1,7 @@
 //! Watches and their caches: one list+watch per watch specification, shared by all its subscribers (invariant 5).
 
 pub(crate) mod budget;
+mod collector;
 pub(crate) mod conditions;
 mod error;
 pub(crate) mod feed;

@@ -21,9 +21,8 @@ use crate::client::api_error::Subject;
 use crate::client::request::{self, Query, RequestError};
 pub use crate::discovery::SweepError;
 use crate::discovery::{Discovery, Resource};
-use crate::informer::listing::Page;
+use crate::informer::listing::{PageEnd, PageSize};
 
-const PAGE: &str = "500";
 const PAGE_LIMIT: Duration = Duration::from_mins(1);
 /// Kinds that are listed at the same time.
 const SIDE_BY_SIDE: usize = 8;
@@ -309,20 +308,20 @@ async fn list_once(
 ) -> Result<Vec<Carrier>, SweepError> {
     let path = resource.collection(scope.namespace.as_deref().filter(|_| resource.namespaced));
     let most = if scope.gently { ENOUGH } else { usize::MAX };
-    let (mut found, mut token, mut text) = (Vec::new(), None, Vec::new());
+    let (mut found, mut token, mut size) = (Vec::new(), None::<String>, PageSize::default());
     loop {
         let mut query = Query::default();
         query.add_some("labelSelector", sought.label_selector().as_deref());
-        query.add("limit", PAGE);
+        query.add("limit", &size.limit());
         query.add_some("continue", token.as_deref());
-        request::get_into(discovery.client(), &query.onto(&path), PARTIAL_LIST, PAGE_LIMIT, &mut text).await?;
-        let page: Page<'_> = serde_json::from_slice(&text)?;
-        for raw in page.items.unwrap_or_default() {
-            if raw.get().contains(sought.text()) {
-                found.push(serde_json::from_str::<SweptItem<'_>>(raw.get())?.carrier(resource));
+        let uri = query.onto(&path);
+        let page = request::get_list(discovery.client(), &uri, PARTIAL_LIST, PAGE_LIMIT, |item| {
+            if item.contains(sought.text()) {
+                found.push(serde_json::from_str::<SweptItem<'_>>(item)?.carrier(resource));
             }
-        }
-        token = page.metadata.r#continue.filter(|token| !token.is_empty());
+            Ok::<_, SweepError>(())
+        });
+        PageEnd { token, next_size: size, .. } = PageEnd::of(&page.await?)?;
         if token.is_none() || found.len() >= most {
             found.truncate(most);
             return Ok(found);

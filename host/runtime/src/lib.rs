@@ -22,6 +22,7 @@ mod policies;
 mod rejections;
 mod settings;
 mod supervise;
+mod suspension;
 #[cfg(test)]
 mod tests;
 mod traces;

@@ -2,12 +2,15 @@
 //!
 //! [`mutate`] is the only function of the project that sends anything but GET.
 
+mod list;
 mod query;
 mod span;
+mod values;
+mod watch;
 
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, RETRY_AFTER, USER_AGENT, WARNING};
 use http::{HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt as _;
@@ -20,7 +23,10 @@ use windlass_core::error::chained;
 use crate::client::failure;
 use crate::client::headers::{HOST_AGENT, RequestHeaders};
 
+pub(crate) use list::{ListError, ReadList, get_list};
 pub(crate) use query::Query;
+pub(crate) use values::VALUE_BYTES_MAX;
+pub(crate) use watch::{WatchEnd, WatchStream};
 pub(crate) use windlass_core::path_segment::encode;
 
 /// How long the host waits for the answer to a read.
@@ -136,9 +142,9 @@ pub(crate) struct Answer {
 
 /// GETs `uri` and reads the whole answer within `limit`.
 pub(crate) async fn get(client: &Client, uri: &str, limit: Duration) -> Result<String, RequestError> {
-    let mut buffer = Vec::new();
-    get_into(client, uri, "application/json", limit, &mut buffer).await?;
-    Ok(String::from_utf8(buffer)?)
+    let request = Request::get(uri).header(USER_AGENT, HOST_AGENT).header(ACCEPT, "application/json");
+    let exchange = async { read(send(client, request, Bytes::new()).await?, VALUE_BYTES_MAX).await };
+    timeout(limit, exchange).await.unwrap_or(Err(RequestError::TimedOut { after: limit }))
 }
 
 /// GETs `uri` in the name of whom `headers` say ([`crate::client::headers`]), and reads the whole answer, of at most
@@ -188,22 +194,13 @@ pub(crate) async fn get_beginning(
     result
 }
 
-/// GETs `uri` in a form that `accept` allows, and reads the whole answer into `buffer` within `limit`. For answers of
-/// megabytes, one after the other: each has the memory of the one before.
-pub(crate) async fn get_into(
+/// Starts a watch at `uri` in a form that `accept` allows; `limit` is for the beginning of the answer only.
+pub(crate) async fn watch(
     client: &Client,
     uri: &str,
     accept: &str,
     limit: Duration,
-    buffer: &mut Vec<u8>,
-) -> Result<(), RequestError> {
-    let request = Request::get(uri).header(USER_AGENT, HOST_AGENT).header(ACCEPT, accept);
-    let exchange = async { read_into(send(client, request, Bytes::new()).await?, buffer).await };
-    timeout(limit, exchange).await.unwrap_or(Err(RequestError::TimedOut { after: limit }))
-}
-
-/// Starts a watch at `uri` in a form that `accept` allows; `limit` is for the beginning of the answer only.
-pub(crate) async fn watch(client: &Client, uri: &str, accept: &str, limit: Duration) -> Result<Lines, RequestError> {
+) -> Result<WatchStream, RequestError> {
     let request =
         Request::get(uri).header(USER_AGENT, HOST_AGENT).header(ACCEPT, accept).header(ACCEPT_ENCODING, "identity");
     let begin = async {
@@ -211,7 +208,7 @@ pub(crate) async fn watch(client: &Client, uri: &str, accept: &str, limit: Durat
         if !response.status().is_success() {
             return Err(refusal(response).await);
         }
-        Ok(Lines { body: response.into_body(), buffer: BytesMut::new(), searched: 0 })
+        Ok(WatchStream::new(response.into_body()))
     };
     timeout(limit, begin).await.unwrap_or(Err(RequestError::TimedOut { after: limit }))
 }
@@ -293,22 +290,6 @@ async fn read_beginning(response: Response<Body>, most: usize) -> Result<Vec<u8>
     Ok(bytes)
 }
 
-/// Replaces what is in `buffer` by the text of a successful answer; the error of any other.
-async fn read_into(response: Response<Body>, buffer: &mut Vec<u8>) -> Result<(), RequestError> {
-    if !response.status().is_success() {
-        return Err(refusal(response).await);
-    }
-    buffer.clear();
-    let mut body = response.into_body();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|source| RequestError::Broken { source: Box::new(source) })?;
-        if let Ok(data) = frame.into_data() {
-            buffer.extend_from_slice(&data);
-        }
-    }
-    Ok(())
-}
-
 /// Reads an answer that is no success. The status line alone tells that the request was refused, so the rest may be
 /// missing.
 async fn refusal(response: Response<Body>) -> RequestError {
@@ -343,50 +324,6 @@ fn warning_text(header: &HeaderValue) -> Option<String> {
             '"' => return Some(text),
             '\\' => text.push(characters.next()?),
             other => text.push(other),
-        }
-    }
-}
-
-/// The lines of a watch.
-#[derive(Debug)]
-pub(crate) struct Lines {
-    body: Body,
-    buffer: BytesMut,
-    /// There is no line end before this place of `buffer`.
-    searched: usize,
-}
-
-/// A piece of a watch.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Line {
-    /// A complete line, without its end.
-    Whole(Bytes),
-    /// The stream ended between two lines.
-    End,
-    /// The stream ended within a line.
-    Torn,
-}
-
-impl Lines {
-    /// The next line. A connection that breaks ends the stream like one that is closed: a watch resumes from either.
-    pub(crate) async fn next(&mut self) -> Line {
-        loop {
-            if let Some(at) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
-                let mut line = self.buffer.split_to(self.searched + at + 1);
-                line.truncate(line.len() - 1);
-                self.searched = 0;
-                return Line::Whole(line.freeze());
-            }
-            self.searched = self.buffer.len();
-            match self.body.frame().await {
-                Some(Ok(frame)) => {
-                    if let Ok(data) = frame.into_data() {
-                        self.buffer.extend_from_slice(&data);
-                    }
-                }
-                Some(Err(_)) | None if self.buffer.is_empty() => return Line::End,
-                Some(Err(_)) | None => return Line::Torn,
-            }
         }
     }
 }

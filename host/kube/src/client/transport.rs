@@ -389,7 +389,7 @@ mod tests {
     use windlass_apiserver::ApiServer;
 
     use super::*;
-    use crate::client::request::{self, Line, Lines};
+    use crate::client::request::{self, WatchEnd, WatchStream};
 
     const LIMIT: Duration = Duration::from_secs(30);
 
@@ -435,7 +435,7 @@ mod tests {
         }
     }
 
-    async fn watches(client: &Client, count: usize) -> Vec<Lines> {
+    async fn watches(client: &Client, count: usize) -> Vec<WatchStream> {
         let watches = (0..count).map(|number| async move {
             let uri = format!("/api/v1/configmaps?watch=true&labelSelector=n%3D{number}");
             request::watch(client, &uri, "application/json", LIMIT).await.expect("a watch")
@@ -467,7 +467,7 @@ mod tests {
         let mut open = watches(&client, 2).await;
         network.silence.send_replace(());
         for watch in &mut open {
-            assert_eq!(timeout(LIMIT, watch.next()).await, Ok(Line::End));
+            assert_eq!(timeout(LIMIT, watch.line()).await, Ok(Err(WatchEnd::Clean)));
         }
         assert_eq!(watches(&client, 1).await.len(), 1);
         assert_eq!(network.connections(), 2);

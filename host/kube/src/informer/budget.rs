@@ -13,7 +13,14 @@ use windlass_core::watch::WatchSpec;
 pub struct Budget {
     limit: usize,
     used: Mutex<usize>,
-    excess: watch::Sender<Option<Arc<Excess>>>,
+    excesses: watch::Sender<Excesses>,
+}
+
+/// How often watches were stopped because they needed too much.
+#[derive(Debug, Default)]
+struct Excesses {
+    count: u64,
+    last: Option<Arc<Excess>>,
 }
 
 /// Which watch needed more than there was.
@@ -71,7 +78,7 @@ impl Budget {
     /// A budget of `limit` bytes, of which none is used.
     #[must_use]
     pub fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { limit, used: Mutex::default(), excess: watch::Sender::default() })
+        Arc::new(Self { limit, used: Mutex::default(), excesses: watch::Sender::default() })
     }
 
     /// The bytes that the caches use now.
@@ -80,26 +87,27 @@ impl Budget {
         *self.lock()
     }
 
-    /// Completes when a watch has been stopped because it needed too much. Cancel-safe.
+    /// How often a watch has been stopped because it needed too much.
+    #[must_use]
+    pub fn excesses(&self) -> u64 {
+        self.excesses.borrow().count
+    }
+
+    /// The last excess. `None` if there was none.
+    #[must_use]
+    pub fn last_excess(&self) -> Option<Arc<Excess>> {
+        self.excesses.borrow().last.clone()
+    }
+
+    /// Completes when watches have been stopped more than `before` times because they needed too much. Cancel-safe.
     ///
     /// # Panics
     ///
     /// Never: the sender is in `self`.
-    pub async fn exceeded(&self) -> Arc<Excess> {
-        let mut excess = self.excess.subscribe();
-        let found = excess.wait_for(Option::is_some).await.expect("the sender lives");
-        Arc::clone(found.as_ref().expect("some"))
-    }
-
-    /// Forgets the excess: watches may try again to fit into the budget.
-    pub fn retry(&self) {
-        self.excess.send_replace(None);
-    }
-
-    /// Completes when no watch needs too much, as far as is known since the last [`Budget::retry`]. Cancel-safe.
-    pub async fn retried(&self) {
-        // The sender is in `self`: this cannot fail.
-        let _ = self.excess.subscribe().wait_for(Option::is_none).await;
+    pub async fn exceeded(&self, before: u64) -> Arc<Excess> {
+        let mut excesses = self.excesses.subscribe();
+        let found = excesses.wait_for(|it| it.count > before).await.expect("the sender lives");
+        Arc::clone(found.last.as_ref().expect("each is kept as the last"))
     }
 
     /// A watch that used `before` bytes uses `after` now. None: there is no room for that, and it counts as before.
@@ -121,8 +129,9 @@ impl Budget {
         Some(())
     }
 
-    pub(crate) fn exceed(&self, excess: Excess) {
-        self.excess.send_replace(Some(Arc::new(excess)));
+    /// A watch was stopped because of this.
+    pub fn exceed(&self, excess: Excess) {
+        self.excesses.send_modify(|it| *it = Excesses { count: it.count + 1, last: Some(Arc::new(excess)) });
     }
 
     fn lock(&self) -> MutexGuard<'_, usize> {
@@ -217,17 +226,14 @@ mod tests {
     #[test]
     fn an_excess_names_the_watch_and_the_figures() {
         let budget = Budget::new(10 << 20);
-        assert!(budget.exceeded().now_or_never().is_none());
+        assert!(budget.exceeded(0).now_or_never().is_none());
         assert!(budget.change(&pods(), 0, 8 << 20).is_some());
         let secrets = WatchSpec::all(ObjectKind::new("v1", "Secret"));
         assert!(budget.change(&secrets, 0, 5 << 20).is_none());
-        let excess = budget.exceeded().now_or_never().expect("told at once").to_string();
+        let excess = budget.exceeded(0).now_or_never().expect("told at once").to_string();
         assert!(excess.starts_with("the cache of v1 Secret needs at least 5.0 MiB, which makes 13.0 MiB"), "{excess}");
         assert!(excess.contains("a plugin may have 10.0 MiB"), "{excess}");
         assert_eq!(budget.used(), 8 << 20);
-        assert!(budget.retried().now_or_never().is_none());
-        budget.retry();
-        assert!(budget.retried().now_or_never().is_some() && budget.exceeded().now_or_never().is_none());
     }
 
     #[test]

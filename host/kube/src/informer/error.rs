@@ -55,6 +55,12 @@ pub enum InformerError {
         /// The time that counts as soon.
         within: Duration,
     },
+    /// The server sent an event that is longer than any that the host reads.
+    #[error("an event of the watch is larger than {most} bytes")]
+    TooLarge {
+        /// How many bytes it may have.
+        most: usize,
+    },
     /// The server sent what cannot be read.
     #[error("a {what} of the API server cannot be read: {source}")]
     Malformed {

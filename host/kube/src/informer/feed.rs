@@ -4,6 +4,7 @@
 //! the snapshot of a new subscriber. Hence a subscriber's events are its snapshot and every later change, once. Those who
 //! wait for the store (`windlass_core::progress`) are told under it too, after the subscribers.
 
+mod charging;
 mod history;
 mod merge;
 mod same;
@@ -25,7 +26,7 @@ use self::merge::Moved;
 use self::same::is_same;
 pub use self::subscription::Subscription;
 use crate::discovery::Resource;
-use crate::informer::budget::{Budget, BudgetScope, Charges, Excess};
+use crate::informer::budget::{Budget, Charges};
 use crate::informer::error::OverBudget;
 use crate::informer::packing;
 use crate::informer::pointer::PointerError;
@@ -288,36 +289,6 @@ impl Feed {
 
     fn heard(&self) -> MutexGuard<'_, Option<Instant>> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether anybody can afford a cache of `bytes`; for a list that is still coming in.
-    pub(crate) fn afford(&self, bytes: usize) -> Result<(), OverBudget> {
-        self.charge(&mut self.lock(), bytes)
-    }
-
-    /// Charges what the store holds, or `at_least` bytes, and stops those who cannot pay.
-    fn charge(&self, state: &mut FeedState, at_least: usize) -> Result<(), OverBudget> {
-        let bytes = self.store.whole_bytes().max(at_least);
-        let broke = if bytes > self.limit {
-            let (watch, limit) = (self.spec.clone(), self.limit);
-            let excess = Excess { watch, needed: bytes, total: bytes, limit, scope: BudgetScope::Informer };
-            state.charges.refuse(&excess);
-            state.subscribers.keys().copied().collect()
-        } else {
-            let broke = state.charges.set(bytes, &self.spec);
-            let is_broke = |subscriber: &Subscriber| {
-                subscriber.options.budget.as_ref().is_some_and(|it| broke.iter().any(|broke| Arc::ptr_eq(broke, it)))
-            };
-            state.subscribers.iter().filter(|(_, it)| is_broke(it)).map(|(id, _)| *id).collect::<Vec<_>>()
-        };
-        if broke.is_empty() {
-            return Ok(());
-        }
-        for id in broke {
-            state.stop(id);
-        }
-        self.subscribers.send_replace(state.subscribers.len());
-        if state.subscribers.is_empty() { Err(OverBudget) } else { Ok(()) }
     }
 
     /// Ends every subscription and frees the store.

@@ -1,5 +1,6 @@
 //! The task of one informer: list, watch, resume, and list again where that is not possible.
 
+mod failing;
 mod log;
 mod relist;
 mod trouble;
@@ -10,23 +11,24 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use kube::Client;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use windlass_core::compact::Version;
 use windlass_core::progress::Stamp;
 use windlass_core::watch::WatchSpec;
 
 use self::log::TroubleLog;
 use self::relist::relist_due;
-use self::trouble::{can_resume, is_refusal, list_reason, not_before, retry_after, watch_seconds};
+use self::trouble::{can_resume, is_refusal, list_reason, not_before, watch_seconds};
 use crate::backoff::Backoff;
 use crate::client::reachability::Reachability;
-use crate::client::request::{Line, Lines};
+use crate::client::request::WatchStream;
 use crate::client::restores::Restores;
-use crate::discovery::{Discovery, DiscoveryError, Resource};
+use crate::discovery::{Discovery, Resource};
+use crate::informer::collector::Collector;
 use crate::informer::error::{InformerError, OverBudget};
 use crate::informer::feed::{CompleteList, Feed};
-use crate::informer::listing::{self, Collector, From};
-use crate::informer::notice::Notice;
+use crate::informer::listing::{self, From};
+use crate::informer::notice::{NextNotice, Notice};
 use crate::informer::parse::ObjectParser;
 use crate::informer::status::{InformerOptions, ListReason};
 
@@ -37,12 +39,6 @@ const WATCH_GRACE: Duration = Duration::from_secs(30);
 /// A watch that the server ends sooner, and that told nothing, counts as a failure, or it would be begun again without
 /// pause (client-go: `handleAnyWatch`).
 const SHORT: Duration = Duration::from_secs(1);
-/// Between two attempts, however many subscribe meanwhile.
-const LEAST: Duration = Duration::from_millis(800);
-/// Over this time the informers come back to a server that answers again, which has enough to do.
-const TOGETHER: Duration = Duration::from_millis(500);
-/// The longest wait that a server's Retry-After is believed.
-const MOST_RETRY_AFTER: Duration = Duration::from_mins(10);
 
 /// How often a version that the server has not come to is asked for: it may lag behind the one that told of it.
 const TOO_LARGE: u32 = 2;
@@ -174,10 +170,10 @@ impl Follower {
         let resource = self.resource().await;
         let asked = Stamp::take();
         let answer = match resource {
-            Ok(resource) => self.begin(&resource, From::Everything, seconds).await.map(|lines| (resource, lines)),
+            Ok(resource) => self.begin(&resource, From::Everything, seconds).await.map(|stream| (resource, stream)),
             Err(error) => Err(error),
         };
-        let (resource, mut lines) = match answer {
+        let (resource, mut stream) = match answer {
             Ok(answer) => answer,
             Err(error) if is_refusal(&error) => {
                 tracing::debug!(watch = %self.spec, %error, "the server has no streaming lists");
@@ -186,9 +182,9 @@ impl Follower {
             }
             Err(error) => return FollowEnd::failed(None, self.doubting(error)),
         };
-        let listed = Collector::new(&self.feed, parser, self.packing).stream(&mut lines, &resource, asked).await;
+        let listed = Collector::new(&self.feed, parser, self.packing).stream(&mut stream, &resource, asked).await;
         match listed.and_then(|listed| self.take_list(listed)) {
-            Ok(version) => self.follow(lines, version, parser, began, seconds).await,
+            Ok(version) => self.follow(stream, version, parser, began, seconds).await,
             Err(error) => {
                 // Whatever it was, pages are the surer way.
                 self.spoilt = true;
@@ -220,14 +216,14 @@ impl Follower {
     async fn watch(&mut self, version: Version, parser: &mut ObjectParser) -> FollowEnd {
         let seconds = watch_seconds();
         let began = Instant::now();
-        let lines = match self.resource().await {
+        let stream = match self.resource().await {
             Ok(resource) => self.begin(&resource, From::Version(&version), seconds).await,
             Err(error) => Err(error),
         };
-        match lines {
-            Ok(lines) => {
+        match stream {
+            Ok(stream) => {
                 self.recovered();
-                self.follow(lines, version, parser, began, seconds).await
+                self.follow(stream, version, parser, began, seconds).await
             }
             Err(error) => self.broken(version, error),
         }
@@ -256,14 +252,14 @@ impl Follower {
         }
     }
 
-    async fn begin(&self, resource: &Resource, from: From<'_>, seconds: u64) -> Result<Lines, InformerError> {
+    async fn begin(&self, resource: &Resource, from: From<'_>, seconds: u64) -> Result<WatchStream, InformerError> {
         listing::watch(&self.client, &self.spec, resource, from, seconds, WATCH_START).await
     }
 
-    /// Takes over the lines of a watch that brought the store to `version` so far.
+    /// Takes over the events of a watch that brought the store to `version` so far.
     async fn follow(
         &mut self,
-        mut lines: Lines,
+        mut stream: WatchStream,
         mut version: Version,
         parser: &mut ObjectParser,
         began: Instant,
@@ -279,10 +275,11 @@ impl Follower {
                     self.due.get_or_insert(reason);
                     return FollowEnd { resume: None, failure: None };
                 }
-                line = timeout_at(deadline, timeout(self.silence, lines.next())) => line,
+                next = timeout_at(deadline, timeout(self.silence, Notice::next(&mut stream, parser))) => next,
             };
             match next {
-                Ok(Ok(Line::Whole(line))) => match self.take(&line, parser) {
+                Ok(Ok(Err(error))) => return self.broken(version, error),
+                Ok(Ok(Ok(NextNotice::Notice(notice)))) => match self.take(notice) {
                     Ok(seen) if seen.is_empty() => {}
                     Ok(seen) => (version, told) = (seen, true),
                     Err(error) => return self.broken(version, error),
@@ -292,13 +289,13 @@ impl Follower {
                         return FollowEnd::failed(None, error);
                     }
                 }
-                Ok(Ok(Line::Torn)) => {
-                    // What the half line told comes again, as it is later than `version`.
+                Ok(Ok(Ok(NextNotice::Torn))) => {
+                    // The half event comes again, as it is later than `version`.
                     self.log.torn(&self.spec);
                     self.feed.update_status(|status| status.malformed += 1);
                     break;
                 }
-                Ok(Ok(Line::End)) | Err(_) => break,
+                Ok(Ok(Ok(NextNotice::End))) | Err(_) => break,
             }
         }
         let is_failure = !told && began.elapsed() < SHORT;
@@ -313,9 +310,8 @@ impl Follower {
         later.map_or(Ok(()), |cache| Err(InformerError::WentBack { server: told.clone(), cache }))
     }
 
-    /// Takes over one line; returns the version that it brought the store to.
-    fn take(&self, line: &[u8], parser: &mut ObjectParser) -> Result<Version, InformerError> {
-        let notice = Notice::read(line, parser)?;
+    /// Takes over one event; returns the version that it brought the store to.
+    fn take(&self, notice: Notice) -> Result<Version, InformerError> {
         self.feed.hears();
         let (version, taken) = match notice {
             Notice::Applied(object) if self.feed.is_late(&object) => {
@@ -355,46 +351,8 @@ impl Follower {
         error
     }
 
-    /// Tells of a failure, and waits before the next attempt: as long as the server has asked for, else for `pause` or
-    /// until somebody new subscribes. While the server cannot be reached at all, until it can.
-    async fn fail(&mut self, error: InformerError, pause: Duration) {
-        if matches!(error, InformerError::Discovery(DiscoveryError::NotServed { .. })) {
-            self.feed.vanish();
-        }
-        let asked = retry_after(&error).min(MOST_RETRY_AFTER);
-        let mut restores = self.restores.watch();
-        restores.borrow_and_update();
-        self.report(error);
-        sleep(asked).await;
-        if !self.reachability.is_reachable() {
-            self.reachability.reachable().await;
-            return sleep(TOGETHER.mul_f64(windlass_world::random())).await;
-        }
-        tokio::select! {
-            biased;
-            () = sleep(pause.saturating_sub(asked)) => {}
-            () = async { sleep(LEAST).await; self.feed.hurried().await } => {}
-            _ = async { sleep(LEAST).await; restores.changed().await } => {}
-        }
-    }
-
-    /// Tells of a failure: loudly when it is a new one.
-    fn report(&mut self, error: InformerError) {
-        self.log.failed(&self.spec, &error);
-        let malformed = u64::from(matches!(error, InformerError::Malformed { .. } | InformerError::Disordered { .. }));
-        self.feed.update_status(|status| {
-            status.malformed += malformed;
-            status.error = Some(Arc::new(error));
-        });
-    }
-
     /// See [`relist_due`].
     fn relist_due(&self) -> impl Future<Output = ListReason> + Send + use<> {
         relist_due(Arc::clone(&self.feed), self.restores.clone(), self.listed_at)
-    }
-
-    fn recovered(&mut self) {
-        self.log.recovered(&self.spec);
-        self.feed.update_status(|status| status.error = None);
     }
 }

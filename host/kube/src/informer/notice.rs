@@ -1,4 +1,4 @@
-//! Reads a line of a watch.
+//! Reads the events of a watch.
 
 use std::borrow::Cow;
 
@@ -7,10 +7,11 @@ use serde_json::value::RawValue;
 use windlass_core::compact::Version;
 use windlass_core::object::Object;
 
+use crate::client::request::{VALUE_BYTES_MAX, WatchEnd, WatchStream};
 use crate::informer::error::InformerError;
 use crate::informer::parse::{ObjectParser, ParseError};
 
-/// A line of a watch.
+/// An event of a watch.
 pub(crate) enum Notice {
     Applied(Object),
     Deleted(Object),
@@ -20,6 +21,15 @@ pub(crate) enum Notice {
         /// The objects that were there at the beginning have all been told (KEP-3157).
         initial_end: bool,
     },
+}
+
+/// The next thing that a watch brings.
+pub(crate) enum NextNotice {
+    Notice(Notice),
+    /// The stream has ended between two events.
+    End,
+    /// The stream has ended within an event.
+    Torn,
 }
 
 #[derive(Deserialize)]
@@ -51,17 +61,36 @@ struct Annotations {
 }
 
 impl Notice {
-    /// Reads a line. An error event of the server's is an error here too.
-    pub(crate) fn read(line: &[u8], parser: &mut ObjectParser) -> Result<Self, InformerError> {
-        if let Some((deleted, object)) = usual(line)
-            && let Ok(object) = parser.object(object)
-        {
-            return Ok(if deleted { Self::Deleted(object) } else { Self::Applied(object) });
+    /// Reads the next event of `stream`. An error event of the server's is an error here too. Cancel-safe.
+    pub(crate) async fn next(stream: &mut WatchStream, parser: &mut ObjectParser) -> Result<NextNotice, InformerError> {
+        let read = Self::read(stream, parser).await;
+        stream.advance();
+        match read {
+            Ok(notice) => notice.map(NextNotice::Notice),
+            Err(WatchEnd::Clean) => Ok(NextNotice::End),
+            Err(WatchEnd::Torn) => Ok(NextNotice::Torn),
+            Err(WatchEnd::TooLarge) => Err(InformerError::TooLarge { most: VALUE_BYTES_MAX }),
         }
-        Self::read_any(line, parser)
     }
 
-    /// Reads a line in whatever way it is written, or says what is wrong with it.
+    async fn read(
+        stream: &mut WatchStream,
+        parser: &mut ObjectParser,
+    ) -> Result<Result<Self, InformerError>, WatchEnd> {
+        if let Some(notice) = Self::read_usual(stream.line().await?, parser) {
+            return Ok(Ok(notice));
+        }
+        Ok(Self::read_any(stream.value().await?, parser))
+    }
+
+    /// Reads a line that is an event about an object, if it is written as API servers write it.
+    fn read_usual(line: &[u8], parser: &mut ObjectParser) -> Option<Self> {
+        let (deleted, object) = usual(line)?;
+        let object = parser.object(object).ok()?;
+        Some(if deleted { Self::Deleted(object) } else { Self::Applied(object) })
+    }
+
+    /// Reads an event however it is written, or says what is wrong with it.
     fn read_any(line: &[u8], parser: &mut ObjectParser) -> Result<Self, InformerError> {
         let malformed = |source: ParseError| InformerError::Malformed { what: "watch event", source };
         let event: Event<'_> = serde_json::from_slice(line).map_err(|error| malformed(error.into()))?;
@@ -86,8 +115,8 @@ impl Notice {
     }
 }
 
-/// Whether a line tells of a deletion, and its object, if it is written as API servers write lines of objects: then it need
-/// not be gone through to find where the object ends. That the object is one, and nothing more, its parser sees.
+/// Whether a line is about a deletion, and its object, if it is written as API servers write events of objects. Then nobody
+/// has to look for the end of the object: its parser sees whether it is one, and nothing more.
 fn usual(line: &[u8]) -> Option<(bool, &str)> {
     let line = std::str::from_utf8(line).ok()?.strip_prefix(r#"{"type":""#)?;
     let (kind, rest) = line.split_once('"')?;
@@ -109,7 +138,8 @@ mod tests {
     /// `+name`, `-name`, `=version` for a bookmark, `!` for an error.
     fn read(line: &str) -> String {
         let mut parser = ObjectParser::new(&WatchSpec::all(ObjectKind::new("v1", "Pod"))).expect("no pointers");
-        match Notice::read(line.as_bytes(), &mut parser) {
+        let line = line.as_bytes();
+        match Notice::read_usual(line, &mut parser).map_or_else(|| Notice::read_any(line, &mut parser), Ok) {
             Ok(Notice::Applied(object)) => format!("+{}", object.header.key),
             Ok(Notice::Deleted(object)) => format!("-{}", object.header.key),
             Ok(Notice::Bookmark { version, initial_end }) => {

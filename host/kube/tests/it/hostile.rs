@@ -128,7 +128,7 @@ async fn nobody_is_suspended_because_a_neighbour_reads_what_was_packed() {
     // Another plugin that shares the first cache reads it, or declares an index of it.
     let neighbour = informers.subscribe_with(pods(), indexed(None)).expect("a pointer");
     assert_eq!(neighbour.store().len(), 100);
-    let told = timeout(Duration::from_hours(1), budget.exceeded()).await;
+    let told = timeout(Duration::from_hours(1), budget.exceeded(0)).await;
     assert!(!was_synced || told.is_err(), "suspended by a neighbour: {told:?}");
 }
 

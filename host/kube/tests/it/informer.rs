@@ -86,6 +86,21 @@ async fn a_list_is_read_page_by_page() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn pages_are_smaller_once_objects_have_proven_large() {
+    let large = |name: &str| {
+        let mut pod = pod(name, "u", 5);
+        pod["metadata"]["annotations"] = json!({"x": "y".repeat(1 << 20)});
+        pod
+    };
+    let page = json!({"metadata": {"resourceVersion": "10", "continue": "t"}, "items": [large("a"), large("b")]});
+    let script = Script::default().lists([Reply::Json(200, page), list(10, &[pod("c", "u", 6)])]);
+    let informers = informers(&script);
+    assert!(informers.subscribe(pods()).synced().await);
+    let asked: Vec<_> = script.asked().iter().filter_map(|it| it.parameter("limit").map(str::to_owned)).collect();
+    assert_eq!(asked, ["500", "15"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_expired_page_token_asks_for_the_whole_list() {
     let page = json!({"metadata": {"resourceVersion": "10", "continue": "t"}, "items": [pod("a", "u", 5)]});
     let script = Script::default().lists([
@@ -166,7 +181,7 @@ async fn an_expired_version_may_also_be_refused_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn garbage_leads_to_a_list_and_is_counted() {
-    for garbage in ["not JSON\n", "{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":7}}}\n", "{}\n", "\n"] {
+    for garbage in ["not JSON\n", "{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":7}}}\n", "{}\n"] {
         let script = Script::default()
             .lists([list(10, &[]), list(20, &[pod("a", "u", 15)])])
             .watches([Reply::Open(vec![garbage.to_owned()])]);
@@ -175,6 +190,46 @@ async fn garbage_leads_to_a_list_and_is_counted() {
         assert_eq!(events(&mut subscription, 1).await, ["a@15"], "{garbage:?}");
         assert_eq!((subscription.status().malformed, subscription.status().lists), (1, 2), "{garbage:?}");
         assert_eq!(reasons(&subscription), ["first", "distrusted"], "{garbage:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_are_read_however_they_are_laid_out() {
+    let event = |name: &str, version| json!({"type": "ADDED", "object": pod(name, "u", version)});
+    let pretty = |name, version| serde_json::to_string_pretty(&event(name, version)).expect("JSON");
+    let (a, b, bookmark) = (event("a", 11), event("b", 12), json!({"type": "BOOKMARK", "object": pod("", "", 13)}));
+    let in_lines =
+        pretty("a", 11).split_inclusive('\n').map(str::to_owned).chain(["\n".to_owned(), b.to_string()]).collect();
+    for pieces in [
+        vec![format!("\n{a}\n\n"), "\n \n".to_owned(), format!("\t{b}\n")],
+        vec![format!("{a}\r\n{b}\r\n")],
+        vec![format!("{a}{b}")],
+        vec![format!("{a} {b}\n")],
+        vec![format!("{}\n{}\n", pretty("a", 11), pretty("b", 12))],
+        vec![format!("{}{}", pretty("a", 11), pretty("b", 12))],
+        in_lines,
+    ] {
+        let more = format!("  {bookmark:#}{}", event("c", 14));
+        let pieces = pieces.into_iter().chain([more]);
+        let script = Script::default().lists([list(10, &[])]).watches([Reply::Open(pieces.clone().collect())]);
+        let informers = informers(&script);
+        let mut subscription = informers.subscribe(pods());
+        assert_eq!(events(&mut subscription, 3).await, ["a@11", "b@12", "c@14"], "{pieces:?}");
+        assert_eq!((subscription.status().malformed, subscription.status().lists), (0, 1), "{pieces:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_event_is_read_however_it_is_laid_out() {
+    let expired = json!({"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}});
+    for event in [format!("\n  {expired}"), format!("{expired:#}\n"), format!("{expired:#}")] {
+        let script = Script::default()
+            .lists([list(10, &[]), list(20, &[pod("a", "u", 15)])])
+            .watches([Reply::Open(vec![event])]);
+        let informers = informers(&script);
+        let mut subscription = informers.subscribe(pods());
+        assert_eq!(events(&mut subscription, 1).await, ["a@15"]);
+        assert_eq!(reasons(&subscription), ["first", "expired"]);
     }
 }
 

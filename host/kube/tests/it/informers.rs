@@ -312,7 +312,7 @@ async fn who_cannot_afford_a_cache_is_stopped_and_the_others_go_on() {
     let mut poor = informers.subscribe_with(pods(), options).expect("no indexes");
     let mut rich = informers.subscribe(pods());
     assert_eq!(events(&mut rich, 3).await, ["+a@5", "b@11", "a@5>12"]);
-    let excess = timeout(Duration::from_secs(1), budget.exceeded()).await.expect("told");
+    let excess = timeout(Duration::from_secs(1), budget.exceeded(0)).await.expect("told");
     assert!(excess.needed > 20_000 && excess.watch == pods() && excess.limit == 15_000, "{excess:?}");
     assert_eq!(events(&mut poor, 2).await, ["+a@5", "b@11"], "and then no more");
     assert!(poor.next().await.is_none());
@@ -331,7 +331,7 @@ async fn a_list_that_nobody_can_afford_is_not_read_to_its_end_and_leaves_nothing
     let budget = Budget::new(15_000);
     let options = SubscribeOptions { budget: Some(budget.clone()), ..SubscribeOptions::default() };
     let mut subscription = informers.subscribe_with(pods(), options).expect("no indexes");
-    let excess = timeout(Duration::from_hours(1), budget.exceeded()).await.expect("told");
+    let excess = timeout(Duration::from_hours(1), budget.exceeded(0)).await.expect("told");
     assert!(excess.to_string().contains("v1 Pod"), "{excess}");
     assert!(!subscription.synced().await);
     assert!(subscription.next().await.is_none());
@@ -344,6 +344,32 @@ async fn a_list_that_nobody_can_afford_is_not_read_to_its_end_and_leaves_nothing
     assert!(informers.subscribe_with(narrow, options).expect("no indexes").synced().await);
 }
 
+/// A list that goes on without an end, in pieces.
+fn endless(objects: usize) -> Reply {
+    let begin = r#"{"kind":"PodList","metadata":{"resourceVersion":"10"},"items":["#.to_owned();
+    let items = (0..objects).map(|number| format!("{},", large(&format!("p{number:03}"))));
+    Reply::Open(std::iter::once(begin).chain(items).collect())
+}
+
+/// What it is charged is at most the limit and what may come between two charges.
+#[tokio::test(start_paused = true)]
+async fn one_body_of_a_list_is_read_only_as_far_as_it_can_be_afforded() {
+    let expired = Reply::Json(410, json!({"reason": "Expired"}));
+    let first = json!({"metadata": {"resourceVersion": "9", "continue": "t"}, "items": [large("a")]});
+    for lists in [vec![endless(200)], vec![Reply::Json(200, first), expired, endless(200)]] {
+        let script = Script::default().lists(lists);
+        let informers = informers(&script);
+        let budget = Budget::new(1_000_000);
+        let options = SubscribeOptions { budget: Some(budget.clone()), ..SubscribeOptions::default() };
+        let subscription = informers.subscribe_with(pods(), options).expect("no indexes");
+        // Less than a page may take.
+        let excess = timeout(Duration::from_secs(10), budget.exceeded(0)).await.expect("before the end of the list");
+        assert!(excess.needed > 1_000_000 && excess.needed < 1_300_000, "{excess:?}");
+        assert!(!subscription.synced().await);
+        assert_eq!(budget.used(), 0);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn no_cache_grows_beyond_what_the_host_allows_any() {
     let script = Script::default().lists([list(10, &[large("a")])]);
@@ -352,7 +378,7 @@ async fn no_cache_grows_beyond_what_the_host_allows_any() {
     let options = SubscribeOptions { budget: Some(budget.clone()), ..SubscribeOptions::default() };
     let subscription = informers.subscribe_with(pods(), options).expect("no indexes");
     assert!(!subscription.synced().await);
-    let excess = budget.exceeded().await;
+    let excess = budget.exceeded(0).await;
     assert_eq!((excess.limit, excess.scope), (5_000, windlass_kube::BudgetScope::Informer));
 }
 

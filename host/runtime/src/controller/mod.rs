@@ -9,6 +9,7 @@ mod resync;
 pub(crate) mod running;
 mod served;
 mod start;
+mod suspended;
 mod warm;
 mod watching;
 
@@ -43,6 +44,7 @@ use crate::leadership::PluginTerm;
 use crate::observe::status::ControllerState;
 use crate::phases::{ControllerEnd, Phases, kept_up, tracker};
 use crate::supervise::jittered;
+use crate::suspension::Suspension;
 
 /// Whether the definitions of a plugin are as it needs them.
 pub(crate) type Ready = watch::Receiver<bool>;
@@ -61,6 +63,8 @@ pub(crate) struct GenerationParts {
     pub(crate) share: CpuShare,
     /// The budget of the generation's caches.
     pub(crate) budget: Arc<Budget>,
+    /// Whether the generation is suspended because its caches are too large.
+    pub(crate) suspension: Arc<Suspension>,
     /// The plugin's reads of the API server itself.
     pub(crate) live: LiveReader,
     /// How the generation's calls end.
@@ -155,7 +159,11 @@ impl Controller {
 
     /// Says what it does, and why.
     fn say(&self, state: ControllerState, reason: Option<String>) {
+        let is_filling = state == ControllerState::Starting || (state == ControllerState::Syncing && reason.is_none());
         self.handover.reporter.report(&self.report, state, reason);
+        if !is_filling {
+            self.show_unsuspended();
+        }
     }
 
     /// Waits for what the plugin needs before it looks for its kinds. False: it is told to stop.
@@ -207,6 +215,9 @@ impl Controller {
             return ControllerEnd::Clean;
         }
         loop {
+            let Some(excesses) = stop.run_until_cancelled(self.unsuspended()).await else {
+                return ControllerEnd::Clean;
+            };
             let definitions = self.parts.host.kinds.snapshot();
             let Admitted { resolved, live, terms } = match stop.run_until_cancelled(self.admitted()).await {
                 Some(Some(admitted)) => admitted,
@@ -220,7 +231,7 @@ impl Controller {
             self.say(ControllerState::Starting, None);
             let watching = self.subscribe(resolved, live, &terms);
             let (bound, revoked) = self.bound(&watching, terms);
-            let gone = self.gone(&watching, &definitions, revoked);
+            let gone = self.gone(&watching, excesses, &definitions, revoked);
             // To the end of the last call of the round, and first at each turn: what is revoked must not wait for anything.
             let round = tokio::select! {
                 biased;
@@ -230,15 +241,7 @@ impl Controller {
             let kind = match round {
                 RoundEnd::Ended(end) => return end,
                 RoundEnd::Lost(KindLoss::NotServed(kind) | KindLoss::Redefined(kind)) => kind,
-                RoundEnd::Lost(KindLoss::OverBudget(_)) => {
-                    // It would need the same again, unless somebody knows better and resumes the plugin.
-                    if stop.run_until_cancelled(self.parts.budget.retried()).await.is_none() {
-                        return ControllerEnd::Clean;
-                    }
-                    self.say(ControllerState::Starting, None);
-                    continue;
-                }
-                RoundEnd::Lost(KindLoss::Revoked(_)) => continue,
+                RoundEnd::Lost(KindLoss::OverBudget(_) | KindLoss::Revoked(_)) => continue,
             };
             // The server takes a moment to take a kind out of what it says that it serves.
             stop.run_until_cancelled(tokio::time::sleep(jittered(FIRST_RETRY))).await;

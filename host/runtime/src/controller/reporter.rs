@@ -89,6 +89,8 @@ impl Controller {
         self.handover.reporter.follow(&self.report);
         let (state, why) = lease.standing_by(unserved);
         self.say(state, Some(why));
+        // It says of what this replica ran that it did not fit. Another replica runs the plugin now.
+        self.parts.host.status.plugin(self.parts.plugin.name()).is_unsuspended();
     }
 }
 

@@ -315,6 +315,10 @@ async fn what_a_controller_says_after_another_has_taken_over_is_not_shown() {
     let before = plugin.phase();
     let watch = WatchSpec::all(ObjectKind::new("v1", "ConfigMap"));
     let excess = Excess { watch, needed: 2, total: 2, limit: 1, scope: BudgetScope::Plugin };
+    // A cache of each generation is too large.
+    for controller in [&scene.one, &scene.next] {
+        controller.parts.budget.exceed(excess.clone());
+    }
     for loss in
         [KindLoss::NotServed(ObjectKind::new("v1", "ConfigMap")), KindLoss::OverBudget(Arc::new(excess.clone()))]
     {
@@ -322,7 +326,31 @@ async fn what_a_controller_says_after_another_has_taken_over_is_not_shown() {
         assert_eq!((scene.shown(), plugin.phase()), (waits("for a policy"), before));
     }
     scene.next.tell(&KindLoss::OverBudget(Arc::new(excess)));
-    assert_eq!((scene.shown().0, plugin.phase()), (ControllerState::Stopped, PluginPhase::Suspended));
+    assert_eq!((scene.shown().0, plugin.phase()), (ControllerState::Waiting, PluginPhase::Suspended));
+}
+
+#[tokio::test]
+async fn a_suspended_plugin_that_is_tried_again_runs_if_its_caches_fit() {
+    let scene = Scene::new().await;
+    let (of_one, host) = (scene.generation(), scene.stage.host.clone());
+    let (one, plugin) = (&scene.one, host.status.plugin("chameleon"));
+    plugin.suspended_by(one.suspension());
+    let mut run = one.run(&of_one).boxed();
+    meanwhile(&mut run, || one.handover.is_at_work()).await;
+    let watch = WatchSpec::all(ObjectKind::new("v1", "ConfigMap"));
+    let excess = Excess { watch, needed: 2, total: 2, limit: 1, scope: BudgetScope::Plugin };
+    one.parts.budget.exceed(excess);
+    meanwhile(&mut run, || plugin.phase() == PluginPhase::Suspended && !one.handover.is_at_work()).await;
+    let why = plugin.reason().expect("a reason");
+    assert!(why.starts_with("it is tried again at 2") && why.contains("v1 ConfigMap"), "{why}");
+    assert_eq!(scene.shown(), waits(&why));
+    assert_eq!(one.parts.budget.used(), 0, "its caches are nobody's");
+
+    assert!(plugin.retry_suspended());
+    meanwhile(&mut run, || one.handover.is_at_work() && plugin.phase() == PluginPhase::Started).await;
+    assert_eq!((scene.shown().0, plugin.reason()), (ControllerState::Running, None));
+    of_one.stop.cancel();
+    assert_eq!(soon(run).await, ControllerEnd::Clean);
 }
 
 /// The watch of what would have told it is dropped where another generation is about to take its place.

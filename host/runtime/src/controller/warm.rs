@@ -92,16 +92,23 @@ impl Controller {
         .boxed()
     }
 
+    /// Shows that another replica runs it, and that its caches are too large to be kept here.
+    fn say_not_warm(&self) {
+        let why = "another replica holds its lease; its caches are not kept, because they are too large";
+        self.say(ControllerState::StandingBy, Some(why.to_owned()));
+    }
+
     /// Keeps the caches filled that it would need, while another replica runs it; for ever.
     pub(crate) async fn keep_warm(&self) {
         loop {
+            let excesses = self.parts.suspension.over(|_| self.say_not_warm()).await;
             let definitions = self.parts.host.kinds.snapshot();
             let Some(Admitted { resolved, live, terms }) = self.admitted().await else {
                 return std::future::pending().await;
             };
             let mut watching = self.subscribe(resolved, live, &terms);
             let (bound, revoked) = self.bound(&watching, terms);
-            let gone = self.gone(&watching, &definitions, revoked);
+            let gone = self.gone(&watching, excesses, &definitions, revoked);
             // What they tell is nobody's affair yet, and must not heap up.
             let drained = std::mem::take(&mut watching.subscriptions)
                 .into_iter()
@@ -120,8 +127,13 @@ impl Controller {
                 loss = gone => loss,
                 () = drained => continue,
             };
-            if let KindLoss::OverBudget(_) = loss {
-                return std::future::pending().await;
+            if let KindLoss::OverBudget(excess) = &loss {
+                let (plugin, controller) = (self.parts.plugin.name(), &self.declared().name);
+                tracing::warn!(
+                    %plugin, controller, error = %excess,
+                    "the caches of a plugin that another replica runs are not kept for now: they are too large"
+                );
+                continue;
             }
             tokio::time::sleep(jittered(FIRST_RETRY)).await;
             if let KindLoss::NotServed(kind) | KindLoss::Redefined(kind) = loss {

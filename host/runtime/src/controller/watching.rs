@@ -23,7 +23,7 @@ use crate::admission::kinds::Definitions;
 use crate::admission::resolve::Resolved;
 use crate::admission::{Revoked, Terms};
 use crate::dispatch::route::{Route, Stores};
-use crate::observe::status::{ControllerState, GateCaches, PluginPhase};
+use crate::observe::status::{ControllerState, GateCaches};
 
 /// A controller that has subscribed to all that it watches.
 pub(super) struct Watching {
@@ -157,15 +157,16 @@ impl Controller {
     }
 
     /// Completes when one of the watched kinds has gone, or is no longer what it was when `definitions` were seen; when
-    /// the plugin's caches are too large; or when the terms are broken.
+    /// the plugin's caches have outgrown their limits more than `excesses` times; or when the terms are broken.
     pub(super) fn gone(
         &self,
         watching: &Watching,
+        excesses: u64,
         definitions: &Definitions,
         revoked: impl Future<Output = KindLoss> + Send + 'static,
     ) -> BoxFuture<'static, KindLoss> {
         let budget = self.parts.budget.clone();
-        let excess = async move { KindLoss::OverBudget(budget.exceeded().await) };
+        let excess = async move { KindLoss::OverBudget(budget.exceeded(excesses).await) };
         // First the policies: what they revoke must not wait for anything.
         let mut losses: Vec<BoxFuture<'static, KindLoss>> = vec![revoked.boxed(), excess.boxed()];
         for (Readable { spec, .. }, (subscription, _)) in watching.readable.iter().zip(&watching.subscriptions) {
@@ -184,13 +185,7 @@ impl Controller {
     pub(super) fn tell(&self, loss: &KindLoss) {
         let (plugin, controller) = (self.parts.plugin.name(), &self.declared().name);
         match loss {
-            KindLoss::OverBudget(excess) => {
-                // Not one in whose place another generation is by now, which may need less.
-                self.handover.reporter.show(&self.report, |_| {
-                    self.parts.host.status.plugin(plugin).set(PluginPhase::Suspended, Some(excess.to_string()));
-                });
-                self.say(ControllerState::Stopped, Some("the plugin is suspended".to_owned()));
-            }
+            KindLoss::OverBudget(excess) => return self.suspend(excess),
             KindLoss::Revoked(_) => self.say(ControllerState::Waiting, Some("for its grants".to_owned())),
             KindLoss::NotServed(_) | KindLoss::Redefined(_) => self.say(ControllerState::Starting, None),
         }
@@ -201,9 +196,8 @@ impl Controller {
             KindLoss::Redefined(kind) => tracing::warn!(
                 %plugin, controller, %kind, "controller stopped: the definition of one of its kinds was removed or replaced"
             ),
-            KindLoss::OverBudget(excess) => tracing::error!(
-                %plugin, controller, error = %excess, "plugin suspended until it is replaced or resumed: it caches too much"
-            ),
+            // It was logged above.
+            KindLoss::OverBudget(_) => {}
             KindLoss::Revoked(Revoked::All) => tracing::warn!(
                 %plugin, controller, "controller stopped: no policy grants the plugin anything any more"
             ),

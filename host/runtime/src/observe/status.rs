@@ -130,7 +130,9 @@ impl Status {
             ControllerState::Syncing => reason.is_none(),
             _ => false,
         };
-        let controllers = plugins.iter().flat_map(|plugin| plugin.controllers());
+        // A suspended plugin that is tried again must not take the Pod out of service.
+        let begins = plugins.iter().filter(|plugin| plugin.phase() != PluginPhase::Suspended);
+        let controllers = begins.flat_map(|plugin| plugin.controllers());
         let starting: Vec<_> = controllers.filter(|it| starts(it.state())).map(|it| it.name.to_string()).collect();
         if !starting.is_empty() {
             return Err(format!("these controllers are starting: {}", starting.join(", ")));
@@ -262,6 +264,8 @@ mod tests {
         status.plugin("webapp").set(PluginPhase::Suspended, Some("it caches too much".to_owned()));
         status.plugin("other").set(PluginPhase::Started, None);
         assert_eq!(status.ready(), Ok(vec!["webapp is suspended: it caches too much".to_owned()]));
+        controller(&status).set(ControllerState::Syncing, None);
+        assert!(status.ready().is_ok(), "it is tried again, and may not fit now either");
     }
 
     #[test]

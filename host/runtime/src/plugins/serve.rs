@@ -24,6 +24,7 @@ use crate::leadership::{PluginLease, PluginTerm};
 use crate::observe::status::ControllerStatus;
 use crate::phases::{ControllerEnd, Phases, kept_up};
 use crate::plugins::reports::{Reports, Swapped};
+use crate::suspension::Suspension;
 
 /// The weight of each plugin's share of the permits.
 pub(super) const EQUAL: NonZeroU32 = NonZeroU32::MIN;
@@ -253,11 +254,13 @@ impl Serving {
     ) -> Option<Generation> {
         let over = CancellationToken::new();
         let configured = prepare::configure(&self.host, &self.supplies, &plugin, &over)?;
+        let budget = Budget::new(self.supplies.plugin_cache);
         let parts = GenerationParts {
             host: self.host.clone(),
             plugin: plugin.clone(),
             share: self.share.clone(),
-            budget: Budget::new(self.supplies.plugin_cache),
+            suspension: Suspension::new(&budget),
+            budget,
             live: self.live.clone(),
             record: record.clone(),
             configured,
@@ -290,6 +293,7 @@ impl Serving {
         for controller in &generation.controllers {
             status.list(controller.name(), controller.handover().status());
             status.caches_within(controller.budget());
+            status.suspended_by(controller.suspension());
         }
         status.is_now(generation.plugin.clone());
     }

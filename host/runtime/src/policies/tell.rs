@@ -27,7 +27,7 @@ impl Policies {
     }
 
     /// Shows in the `plugin`'s status whether it waits for a policy or is paused.
-    pub(super) fn show_now(&self, plugin: &PluginStatus) {
+    pub(crate) fn show_now(&self, plugin: &PluginStatus) {
         plugin.follows_policy(|| {
             let is_there = self.plugins().contains_key(&*plugin.name);
             is_there.then(|| self.phase_of(&plugin.name))

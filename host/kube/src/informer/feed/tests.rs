@@ -316,3 +316,12 @@ fn where_versions_compare_an_older_state_changes_nothing() {
     feed.delete(pod(1, 2, 9)).expect("no budget");
     assert_eq!(feed.store.get(&key), Some(pod(1, 1, 12)), "it came back into the selector since");
 }
+
+#[test]
+fn a_list_that_nobody_waits_for_any_more_is_not_afforded() {
+    let feed = Arc::new(Feed::new(pods(), usize::MAX));
+    let subscription = feed.subscribe();
+    assert_eq!(feed.afford(1), Ok(()));
+    drop(subscription);
+    assert_eq!(feed.afford(2), Err(OverBudget));
+}

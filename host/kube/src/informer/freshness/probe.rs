@@ -11,11 +11,10 @@ use windlass_core::progress::Progress as _;
 use windlass_core::watch::{Projection, WatchSpec};
 
 use super::{Prover, Trouble, is_at};
-use crate::client::request::Line;
 use crate::discovery::Resource;
 use crate::informer::error::InformerError;
 use crate::informer::listing::{self, From};
-use crate::informer::notice::Notice;
+use crate::informer::notice::{NextNotice, Notice};
 use crate::informer::parse::ObjectParser;
 
 /// The server marks how far it has come two seconds before it ends a watch.
@@ -23,8 +22,8 @@ const SECONDS: u64 = 3;
 /// For its answer to begin, and for all of it.
 const START: Duration = Duration::from_secs(10);
 const LIMIT: Duration = Duration::from_secs(SECONDS + 5);
-/// The most lines that a probe reads. A cache that lags by more needs time, or a list.
-const MOST_LINES: usize = 10_000;
+/// The most events that a probe reads. A cache that lags by more needs time, or a list.
+const MOST_EVENTS: usize = 10_000;
 
 /// The result of a probe.
 #[derive(Default)]
@@ -60,12 +59,13 @@ impl Prover<'_> {
     async fn watch(&self, resource: &Resource, from: &Version, goal: &Version) -> Result<Shown, Trouble> {
         let spec = WatchSpec { projection: Projection::Metadata, ..self.feed.spec().clone() };
         let mut parser = ObjectParser::new(&spec).map_err(|error| Trouble::Failed(error.into()))?;
-        let lines = listing::watch(self.client(), &spec, resource, From::Version(from), SECONDS, START).await;
-        let mut lines = lines.map_err(trouble)?;
+        let stream = listing::watch(self.client(), &spec, resource, From::Version(from), SECONDS, START).await;
+        let mut stream = stream.map_err(trouble)?;
         let mut shown = Shown::default();
-        for _ in 0..MOST_LINES {
-            let Line::Whole(line) = lines.next().await else { break };
-            let version = match Notice::read(&line, &mut parser).map_err(trouble)? {
+        for _ in 0..MOST_EVENTS {
+            let next = Notice::next(&mut stream, &mut parser).await.map_err(trouble)?;
+            let NextNotice::Notice(notice) = next else { break };
+            let version = match notice {
                 Notice::Applied(object) | Notice::Deleted(object) => {
                     let version = object.header.version.clone();
                     shown.last = Some(version.clone());

@@ -90,7 +90,7 @@ fn nothing(health: &PluginHealth) -> String {
     let why = health.why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
     match health.state {
         PluginState::Running => format!("it runs{why}, and none of its keys waits for another attempt"),
-        PluginState::Suspended => format!("it has been suspended just now{why}: ask again when its calls have ended"),
+        PluginState::Suspended => format!("it is suspended, and tried again already{why}"),
         PluginState::BreakerOpen => "its next call is a trial call already, and no key has failed".to_owned(),
         PluginState::Paused => "its policy pauses it: take `paused: true` out of that".to_owned(),
         state => format!("it is {}{why}: once that is mended, it goes on by itself", state.as_str()),

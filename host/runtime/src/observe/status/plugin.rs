@@ -12,12 +12,13 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass_core::breaker::FIRST_PAUSE;
 use windlass_core::grants::Denials;
-use windlass_core::plugin_state::{ControllerState, LeaseStatus, PluginPhase};
+use windlass_core::plugin_state::{LeaseStatus, PluginPhase};
 use windlass_kube::Budget;
 use windlass_wasm::{Plugin, PluginStats};
 
 pub(crate) use self::health::PluginHealth;
 use super::{ControllerStatus, locked, shortened};
+use crate::suspension::Suspension;
 
 /// The least time between two resumptions of a plugin: nobody who resumes it over and over has it called, or its caches filled,
 /// more often than its circuit breaker would.
@@ -82,6 +83,8 @@ pub(crate) struct PluginStatus {
     next: Mutex<Option<Arc<dyn NextView>>>,
     /// The budget of its caches.
     budget: Mutex<Weak<Budget>>,
+    /// The suspension of the generation that runs.
+    suspension: Mutex<Weak<Suspension>>,
     /// When something of it was last resumed.
     resumed: Mutex<Option<Instant>>,
 }
@@ -124,6 +127,7 @@ impl PluginStatus {
             lease: Mutex::default(),
             next: Mutex::default(),
             budget: Mutex::default(),
+            suspension: Mutex::default(),
             resumed: Mutex::default(),
         }
     }
@@ -154,6 +158,24 @@ impl PluginStatus {
         if follows && let Some((phase, reason)) = says() {
             (current.phase, current.reason) = (phase, reason.map(shortened));
         }
+    }
+
+    /// It is still suspended, and this is why.
+    pub(crate) fn still_suspended(&self, why: String) {
+        let mut current = locked(&self.current);
+        if current.phase == PluginPhase::Suspended {
+            current.reason = Some(shortened(why));
+        }
+    }
+
+    /// It is not suspended any more. False if it was not.
+    pub(crate) fn is_unsuspended(&self) -> bool {
+        let mut current = locked(&self.current);
+        let was_suspended = current.phase == PluginPhase::Suspended;
+        if was_suspended {
+            (current.phase, current.reason) = (PluginPhase::Started, None);
+        }
+        was_suspended
     }
 
     /// This generation runs now, in whichever's place. Controllers that it does not have are not shown any more. What the operator has
@@ -239,21 +261,16 @@ impl PluginStatus {
         *locked(&self.budget) = Arc::downgrade(budget);
     }
 
-    /// Fills the caches of the suspended plugin again, within the same limits. Returns false if nothing was done, because the plugin
-    /// is not suspended or still ends.
+    /// The generation that runs now is suspended by this.
+    pub(crate) fn suspended_by(&self, suspension: &Arc<Suspension>) {
+        *locked(&self.suspension) = Arc::downgrade(suspension);
+    }
+
+    /// Fills the caches of the suspended plugin again now, within the same limits, and does not wait for that. Returns false if
+    /// the plugin is not suspended on this replica.
     pub(crate) fn retry_suspended(&self) -> bool {
-        // A controller that has not stopped yet would miss that its budget was exceeded, and go on without its caches.
-        let has_stopped = self.controllers().iter().all(|controller| controller.state().0 == ControllerState::Stopped);
-        let Some(budget) = locked(&self.budget).upgrade().filter(|_| has_stopped) else { return false };
-        {
-            let mut current = locked(&self.current);
-            if current.phase != PluginPhase::Suspended {
-                return false;
-            }
-            (current.phase, current.reason) = (PluginPhase::Started, None);
-        }
-        budget.retry();
-        true
+        let suspension = locked(&self.suspension).upgrade();
+        suspension.is_some_and(|suspension| suspension.attempt_now(Instant::now()))
     }
 
     /// Whether it may be resumed at `now`. `Err`: after how long it may.

@@ -10,11 +10,13 @@ use windlass_core::key_state::CallBlock;
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::plugin_state::ControllerState;
 use windlass_core::trigger::Triggers;
-use windlass_kube::{Budget, ConditionCounts};
+use windlass_core::watch::WatchSpec;
+use windlass_kube::{Budget, BudgetScope, ConditionCounts, Excess};
 
 use super::*;
 use crate::observe::metrics::HostMetrics;
 use crate::observe::status::{ControllerStatus, KeySource, LeaseView, ResumedController};
+use crate::suspension::Suspension;
 
 /// A controller at work of which so much can be resumed, once.
 #[derive(Default)]
@@ -169,18 +171,18 @@ async fn a_replica_that_does_not_run_the_plugin_names_the_one_that_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_suspended_plugin_fills_its_caches_again_once_all_of_it_has_stopped() {
+async fn a_suspended_plugin_fills_its_caches_again() {
     let scene = Scene::new();
     let budget = Budget::new(1);
-    scene.plugin.caches_within(&budget);
+    let suspension = Suspension::new(&budget);
+    scene.plugin.suspended_by(&suspension);
+    let watch = WatchSpec::all(ObjectKind::new("v1", "ConfigMap"));
+    budget.exceed(Excess { watch, needed: 2, total: 2, limit: 1, scope: BudgetScope::Plugin });
     scene.plugin.set(PluginPhase::Suspended, Some("it caches too much".to_owned()));
-    let (did, why) = scene.resumed().await;
-    assert!(
-        did.is_empty() && why.is_some_and(|why| why.contains("just now (it caches too much)")),
-        "a controller works"
-    );
-    scene.controller.set(ControllerState::Stopped, None);
     let (did, _) = scene.resumed().await;
     assert_eq!(did, ["it was suspended: its caches are filled again, within the same limits"]);
-    assert_eq!(scene.plugin.phase(), PluginPhase::Started);
+    assert!(!suspension.is_in_force());
+    tokio::time::advance(windlass_core::breaker::FIRST_PAUSE).await;
+    let (did, why) = scene.resumed().await;
+    assert!(did.is_empty() && why.is_some_and(|why| why.contains("tried again already (it caches too much)")));
 }

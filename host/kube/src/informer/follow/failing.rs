@@ -1,0 +1,59 @@
+//! Reports the failures of a list or a watch, and waits after them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::Follower;
+use super::trouble::retry_after;
+use crate::discovery::DiscoveryError;
+use crate::informer::error::InformerError;
+
+/// Between two attempts, however many subscribe meanwhile.
+const LEAST: Duration = Duration::from_millis(800);
+/// Over this time the informers come back to a server that answers again, which has enough to do.
+const TOGETHER: Duration = Duration::from_millis(500);
+/// The longest wait that a server's Retry-After is believed.
+const MOST_RETRY_AFTER: Duration = Duration::from_mins(10);
+
+impl Follower {
+    /// Tells of a failure, and waits before the next attempt: as long as the server has asked for, else for `pause` or
+    /// until somebody new subscribes. While the server cannot be reached at all, until it can.
+    pub(super) async fn fail(&mut self, error: InformerError, pause: Duration) {
+        if matches!(error, InformerError::Discovery(DiscoveryError::NotServed { .. })) {
+            self.feed.vanish();
+        }
+        let asked = retry_after(&error).min(MOST_RETRY_AFTER);
+        let mut restores = self.restores.watch();
+        restores.borrow_and_update();
+        self.report(error);
+        sleep(asked).await;
+        if !self.reachability.is_reachable() {
+            self.reachability.reachable().await;
+            return sleep(TOGETHER.mul_f64(windlass_world::random())).await;
+        }
+        tokio::select! {
+            biased;
+            () = sleep(pause.saturating_sub(asked)) => {}
+            () = async { sleep(LEAST).await; self.feed.hurried().await } => {}
+            _ = async { sleep(LEAST).await; restores.changed().await } => {}
+        }
+    }
+
+    /// Tells of a failure: loudly when it is a new one.
+    fn report(&mut self, error: InformerError) {
+        self.log.failed(&self.spec, &error);
+        let malformed = u64::from(matches!(error, InformerError::Malformed { .. } | InformerError::Disordered { .. }));
+        self.feed.update_status(|status| {
+            status.malformed += malformed;
+            status.error = Some(Arc::new(error));
+        });
+    }
+
+    /// The server answers as it should.
+    pub(super) fn recovered(&mut self) {
+        self.log.recovered(&self.spec);
+        self.feed.update_status(|status| status.error = None);
+    }
+}

@@ -1,0 +1,81 @@
+//! Shows that a controller's plugin is suspended, and waits until it is not: see [`Suspension`].
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+use windlass_kube::Excess;
+
+use super::Controller;
+use crate::observe::status::{ControllerState, PluginPhase};
+use crate::suspension::Suspension;
+
+impl Controller {
+    /// Its generation's suspension.
+    pub(crate) fn suspension(&self) -> &Arc<Suspension> {
+        &self.parts.suspension
+    }
+
+    /// Waits until the plugin is not suspended, and shows meanwhile that it is. Returns the number of excesses that are over.
+    pub(super) async fn unsuspended(&self) -> u64 {
+        let mut was_suspended = false;
+        let excesses = self.parts.suspension.over(|next| {
+            was_suspended = true;
+            self.show_suspended(next);
+        });
+        let excesses = excesses.await;
+        if was_suspended && let Some(excess) = self.parts.budget.last_excess() {
+            let plugin = self.parts.plugin.name();
+            tracing::info!(%plugin, controller = self.declared().name, "the suspended plugin is tried again");
+            self.handover.reporter.show(&self.report, |_| {
+                self.parts.host.status.plugin(plugin).still_suspended(format!("it is tried again now: {excess}"));
+            });
+        }
+        excesses
+    }
+
+    /// Shows that the plugin is suspended and starts again at `next`.
+    fn show_suspended(&self, next: Instant) {
+        let Some(excess) = self.parts.budget.last_excess() else { return };
+        let why = describe(&excess, next);
+        self.say(ControllerState::Waiting, Some(why.clone()));
+        // Not one in whose place another generation is by now, which may need less.
+        self.handover.reporter.show(&self.report, |_| {
+            self.parts.host.status.plugin(self.parts.plugin.name()).set(PluginPhase::Suspended, Some(why));
+        });
+    }
+
+    /// The plugin's caches have outgrown their limits: shows and logs that it is suspended.
+    pub(super) fn suspend(&self, excess: &Excess) {
+        let Err(next) = self.parts.suspension.check(Instant::now()) else { return };
+        self.show_suspended(next);
+        let retry_in = next.saturating_duration_since(Instant::now());
+        tracing::error!(
+            plugin = %self.parts.plugin.name(), controller = self.declared().name, error = %excess,
+            retry_in = format!("{retry_in:.0?}"), "plugin suspended: it caches too much"
+        );
+    }
+
+    /// Shows that the plugin is not suspended any more, unless it is. A plugin that is tried again counts as suspended until
+    /// its caches fit, or something else is in its way.
+    pub(super) fn show_unsuspended(&self) {
+        if self.parts.suspension.is_in_force() {
+            return;
+        }
+        self.handover.reporter.show(&self.report, |_| {
+            let (host, plugin) = (&self.parts.host, self.parts.plugin.name());
+            let status = host.status.plugin(plugin);
+            if status.is_unsuspended() {
+                host.policies.show_now(&status);
+                tracing::info!(%plugin, "the plugin is not suspended any more");
+            }
+        });
+    }
+}
+
+/// Why a plugin is suspended and until when, for people.
+fn describe(excess: &Excess, next: Instant) -> String {
+    let second = windlass_world::now().saturating_add(next.saturating_duration_since(Instant::now())).as_secs();
+    let at = i64::try_from(second).ok().and_then(|second| Timestamp::from_second(second).ok()).unwrap_or_default();
+    format!("it is tried again at {at}: {excess}")
+}
