@@ -77,17 +77,21 @@ impl Notice {
         stream: &mut WatchStream,
         parser: &mut ObjectParser,
     ) -> Result<Result<Self, InformerError>, WatchEnd> {
-        if let Some(notice) = Self::read_usual(stream.line().await?, parser) {
-            return Ok(Ok(notice));
+        match Self::read_whole(stream.line().await?, parser) {
+            // It may be less than an event, or more than one.
+            Err(InformerError::Malformed { .. }) => Ok(Self::read_any(stream.value().await?, parser)),
+            read => Ok(read),
         }
-        Ok(Self::read_any(stream.value().await?, parser))
     }
 
-    /// Reads a line that is an event about an object, if it is written as API servers write it.
-    fn read_usual(line: &[u8], parser: &mut ObjectParser) -> Option<Self> {
-        let (deleted, object) = usual(line)?;
-        let object = parser.object(object).ok()?;
-        Some(if deleted { Self::Deleted(object) } else { Self::Applied(object) })
+    /// Reads a line that is an event, or says what is wrong with it.
+    fn read_whole(line: &[u8], parser: &mut ObjectParser) -> Result<Self, InformerError> {
+        if let Some((deleted, object)) = usual(line)
+            && let Ok(object) = parser.object(object)
+        {
+            return Ok(if deleted { Self::Deleted(object) } else { Self::Applied(object) });
+        }
+        Self::read_any(line, parser)
     }
 
     /// Reads an event however it is written, or says what is wrong with it.
@@ -138,8 +142,7 @@ mod tests {
     /// `+name`, `-name`, `=version` for a bookmark, `!` for an error.
     fn read(line: &str) -> String {
         let mut parser = ObjectParser::new(&WatchSpec::all(ObjectKind::new("v1", "Pod"))).expect("no pointers");
-        let line = line.as_bytes();
-        match Notice::read_usual(line, &mut parser).map_or_else(|| Notice::read_any(line, &mut parser), Ok) {
+        match Notice::read_whole(line.as_bytes(), &mut parser) {
             Ok(Notice::Applied(object)) => format!("+{}", object.header.key),
             Ok(Notice::Deleted(object)) => format!("-{}", object.header.key),
             Ok(Notice::Bookmark { version, initial_end }) => {

@@ -351,7 +351,7 @@ fn endless(objects: usize) -> Reply {
     Reply::Open(std::iter::once(begin).chain(items).collect())
 }
 
-/// What it is charged is at most the limit and what may come between two charges.
+/// The list is stopped at most one charge after the limit.
 #[tokio::test(start_paused = true)]
 async fn one_body_of_a_list_is_read_only_as_far_as_it_can_be_afforded() {
     let expired = Reply::Json(410, json!({"reason": "Expired"}));

@@ -87,7 +87,7 @@ async fn read<E: From<ListError>>(
 #[derive(Debug, Default)]
 struct ListSplit {
     envelope: Vec<u8>,
-    place: Place,
+    place: ListPlace,
     depth: usize,
     in_string: bool,
     is_escaped: bool,
@@ -98,7 +98,7 @@ struct ListSplit {
 
 /// Where a list is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum ListPlace {
     /// Outside the items.
     #[default]
     Envelope,
@@ -117,7 +117,7 @@ impl ListSplit {
     /// is there: the caller takes it out. `None` if more must come first.
     fn next(&mut self, buffer: &mut BytesMut) -> Result<Option<usize>, ListError> {
         loop {
-            let is_item = matches!(self.place, Place::FirstItem | Place::Item);
+            let is_item = matches!(self.place, ListPlace::FirstItem | ListPlace::Item);
             let Some(&byte) = buffer.first() else { return Ok(None) };
             if is_item && byte != b']' && !byte.is_ascii_whitespace() {
                 let Some(item) = self.scan.find(buffer) else {
@@ -125,7 +125,7 @@ impl ListSplit {
                     let too_large = RequestError::TooLarge { most: VALUE_BYTES_MAX };
                     return if is_too_large { Err(too_large.into()) } else { Ok(None) };
                 };
-                (self.scan, self.place) = (ValueScan::default(), Place::Separator);
+                (self.scan, self.place) = (ValueScan::default(), ListPlace::Separator);
                 return Ok(Some(item.end));
             }
             buffer.advance(1);
@@ -135,25 +135,25 @@ impl ListSplit {
 
     /// Takes a byte that is of no item.
     fn take(&mut self, byte: u8) -> Result<(), ListError> {
-        if self.place != Place::Envelope && byte.is_ascii_whitespace() {
+        if self.place != ListPlace::Envelope && byte.is_ascii_whitespace() {
             return Ok(());
         }
         match (self.place, byte) {
-            (Place::Envelope, _) => return self.take_envelope(byte),
-            (Place::Items, b'[') => {
+            (ListPlace::Envelope, _) => return self.take_envelope(byte),
+            (ListPlace::Items, b'[') => {
                 self.envelope.push(b'[');
-                self.place = Place::FirstItem;
+                self.place = ListPlace::FirstItem;
             }
-            (Place::Items, _) => {
-                self.place = Place::Envelope;
+            (ListPlace::Items, _) => {
+                self.place = ListPlace::Envelope;
                 return self.take_envelope(byte);
             }
-            (Place::FirstItem | Place::Separator, b']') => {
+            (ListPlace::FirstItem | ListPlace::Separator, b']') => {
                 self.envelope.push(b']');
-                self.place = Place::Envelope;
+                self.place = ListPlace::Envelope;
             }
-            (Place::Separator, b',') => self.place = Place::Item,
-            (Place::FirstItem | Place::Item | Place::Separator, _) => {
+            (ListPlace::Separator, b',') => self.place = ListPlace::Item,
+            (ListPlace::FirstItem | ListPlace::Item | ListPlace::Separator, _) => {
                 let problem = "expected `,` or `]` between the items of a list";
                 return Err(serde_json::Error::custom(problem).into());
             }
@@ -182,7 +182,7 @@ impl ListSplit {
             b'{' | b'[' => self.depth += 1,
             b'}' | b']' => self.depth = self.depth.saturating_sub(1),
             b':' if self.depth == 1 && self.envelope[self.string..at].trim_ascii_end() == br#""items""# => {
-                self.place = Place::Items;
+                self.place = ListPlace::Items;
             }
             _ => {}
         }

@@ -75,7 +75,7 @@ impl<B: hyper::body::Body<Data = Bytes> + Unpin> WatchStream<B> {
         }
     }
 
-    /// What was returned last was read: the next line or value begins behind it.
+    /// Passes over the line or value that was returned last, which has been read.
     pub(crate) fn advance(&mut self) {
         self.buffer.advance(std::mem::take(&mut self.returned));
         if self.buffer.is_empty() && self.buffer.capacity() > IDLE_BUFFER_BYTES {
@@ -124,7 +124,7 @@ mod tests {
         WatchStream::new(StreamBody::new(stream::iter(frames)))
     }
 
-    /// What a caller reads that takes a line for a value if it is a whole one, and how the stream ends.
+    /// Reads a line as a value if it is a whole one, as callers do. Returns the values, and how the stream ends.
     fn read(pieces: &[&str]) -> (Vec<String>, WatchEnd) {
         let (mut stream, mut values) = (watch(pieces), Vec::new());
         let read = async {
