@@ -12,6 +12,7 @@ mod decode;
 mod document;
 mod encode;
 mod intent;
+mod json;
 mod options;
 mod read;
 mod recorder;

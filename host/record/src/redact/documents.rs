@@ -9,6 +9,7 @@ use windlass_core::known_secrets::KnownSecrets;
 use super::marker::{self, Markers};
 use super::opaque::speaks_of_secrets;
 use super::pointers;
+use crate::json::{self, MOST_VALUES, values};
 
 /// JSON in texts in JSON is followed so deep.
 pub(super) const DEEPEST: usize = 4;
@@ -72,9 +73,9 @@ impl<'a> Documents<'a> {
         if !is_of_secret && !self.may_hide(text) && serde_json::from_str::<IgnoredAny>(text).is_ok() {
             return;
         }
-        match serde_json::from_str::<Value>(text) {
-            Ok(document) => self.rewrite(text, document, is_of_secret, DEEPEST),
-            Err(_) => self.hide_whole(text),
+        match json::document(text) {
+            Some(document) => self.rewrite(text, document, is_of_secret, DEEPEST),
+            None => self.hide_whole(text),
         }
     }
 
@@ -105,10 +106,12 @@ impl<'a> Documents<'a> {
     fn text(&mut self, text: &mut String, depth: usize) {
         let is_json = text.trim_start().starts_with(['{', '[']);
         if is_json && depth > 0 && self.may_hide(text) {
-            if let Ok(document) = serde_json::from_str::<Value>(text) {
+            if let Some(document) = json::document(text) {
                 return self.rewrite(text, document, false, depth - 1);
             }
-            if let Some(lines) = json_lines(text) {
+            if values(text.as_bytes()) <= MOST_VALUES
+                && let Some(lines) = json_lines(text)
+            {
                 let each = lines.into_iter().map(|(line, document)| {
                     let mut line = line.to_owned();
                     self.rewrite(&mut line, document, false, depth - 1);

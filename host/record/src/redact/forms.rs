@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 use windlass_core::known_secrets::SecretForms;
 
+use crate::json;
+
 /// Replaces what was `found` in all texts of a value. A text that is JSON is read, as each writer of JSON escapes in its own way, and
 /// what is JSON in it again, so many levels `deep`.
 pub(super) fn replace(value: &mut Value, found: &SecretForms, deep: usize) {
@@ -23,7 +25,7 @@ pub(super) fn replace(value: &mut Value, found: &SecretForms, deep: usize) {
 fn in_text(text: &mut String, found: &SecretForms, deep: usize) {
     if deep > 0
         && text.trim_start().starts_with(['{', '[', '"'])
-        && let Ok(before) = serde_json::from_str::<Value>(text)
+        && let Some(before) = json::document(text)
     {
         let mut after = before.clone();
         with_names(&mut after, found, deep - 1);

@@ -8,6 +8,8 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::Value;
 use sha2::Sha256;
 
+use crate::json;
+
 /// How a marker begins, and how it ends.
 const BEGINS: &str = "<redacted:";
 const ENDS: &str = ">";
@@ -141,10 +143,8 @@ pub(crate) fn same(recorded: &Value, replayed: &Value) -> bool {
         (Value::String(recorded), Value::String(replayed)) => {
             same_text(recorded, replayed)
                 || {
-                    let json = |text: &str| {
-                        serde_json::from_str::<Value>(text).ok().filter(|it| it.is_object() || it.is_array())
-                    };
-                    matches!((json(recorded), json(replayed)), (Some(recorded), Some(replayed)) if same(&recorded, &replayed))
+                    let document = |text: &str| json::document(text).filter(|it| it.is_object() || it.is_array());
+                    matches!((document(recorded), document(replayed)), (Some(recorded), Some(replayed)) if same(&recorded, &replayed))
                 }
         }
         (Value::Array(recorded), Value::Array(replayed)) => {

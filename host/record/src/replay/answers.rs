@@ -137,7 +137,7 @@ fn echo(import: &str, args: &Value) -> Value {
         return json!({"ok": null});
     }
     let text = args["object"].as_str().or_else(|| args["patch"].as_str().filter(|_| args["type"] != "json"));
-    let mut object: Value = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_else(|| json!({}));
+    let mut object: Value = text.and_then(crate::json::document).unwrap_or_else(|| json!({}));
     let target = &args["target"];
     if let Some(fields) = object.as_object_mut() {
         for field in ["apiVersion", "kind"] {
