@@ -66,6 +66,8 @@ impl SecretForms {
     #[must_use]
     pub fn replace<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut told = Cow::Borrowed(text);
+        // First: where only a line of a key is replaced, the rest of the key is not found any more.
+        self.replace_as_read(&mut told, &[Reading::Folded], |form| form.folded.as_deref());
         for form in &self.forms {
             if told.contains(&*form.text) {
                 told = told.replace(&*form.text, &form.marker).into();
@@ -74,7 +76,6 @@ impl SecretForms {
         for readings in READINGS {
             self.replace_as_read(&mut told, readings, |form| Some(form.text.as_bytes()));
         }
-        self.replace_as_read(&mut told, &[Reading::Folded], |form| form.folded.as_deref());
         told
     }
 
