@@ -186,7 +186,7 @@ async fn a_pipe_that_nobody_writes_to_is_refused_at_once() -> anyhow::Result<()>
             ],
         ),
     ] {
-        let ended = tokio::time::timeout(std::time::Duration::from_secs(60), windlass(command, &arguments)).await;
+        let ended = tokio::time::timeout(std::time::Duration::from_mins(1), windlass(command, &arguments)).await;
         let (code, _, errors) = ended.with_context(|| format!("{command} waits for the pipe"))??;
         ensure!(
             code == 2 && errors.contains("a named pipe") && errors.contains("pipe:"),

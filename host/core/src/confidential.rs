@@ -58,7 +58,7 @@ impl Confidential {
             CallResult::Failed(failures) => failures.iter_mut().for_each(|failure| match failure {
                 Failure::Api(error) => self.redact_in(&mut error.message),
                 Failure::Transient(message) | Failure::TransientAfter { message, .. } | Failure::Terminal(message) => {
-                    self.redact_in(message)
+                    self.redact_in(message);
                 }
             }),
             CallResult::Done | CallResult::RequeueAfter(_) | CallResult::NotCalled { .. } => {}

@@ -104,16 +104,9 @@ fn hide_parameter(name: &str, value: &str, hide: &mut dyn FnMut(&str) -> String)
 pub(crate) fn percent_decoded(text: &str) -> String {
     let (bytes, mut decoded, mut at) = (text.as_bytes(), Vec::with_capacity(text.len()), 0);
     while at < bytes.len() {
-        match percent_byte(&bytes[at..]) {
-            Some(byte) => {
-                decoded.push(byte);
-                at += 3;
-            }
-            None => {
-                decoded.push(bytes[at]);
-                at += 1;
-            }
-        }
+        let byte = percent_byte(&bytes[at..]);
+        decoded.push(byte.unwrap_or(bytes[at]));
+        at += if byte.is_some() { 3 } else { 1 };
     }
     String::from_utf8(decoded).unwrap_or_else(|_| text.to_owned())
 }

@@ -53,7 +53,9 @@ impl Redactor {
     /// with too many secret values is not to be told.
     pub fn redact(&self, call: &mut Value, secrets: &[Arc<str>]) -> bool {
         let mut documents = Documents::new(&self.markers, &self.pointers);
-        secrets.iter().for_each(|secret| documents.learn(secret));
+        for secret in secrets {
+            documents.learn(secret);
+        }
         http::bodies(call, &mut |body| http::opened(body, &mut documents));
         // The next calls of an instance draw on what this one has seeded.
         let mut makes_secrets = call["request"]["reused"] == true;

@@ -144,7 +144,9 @@ fn compared(call: &CallContext, shadowed: &ShadowedCall, current: &Called, next:
         about: "the call".to_owned(),
         text: format!("does not ask → asks {}, which is not sent for a shadow", json!(request)),
     }));
-    found.iter_mut().for_each(|difference| call.config.redact_in(&mut difference.text));
+    for difference in &mut found {
+        call.config.redact_in(&mut difference.text);
+    }
     found
 }
 
