@@ -162,3 +162,36 @@ fn relabelled(from: &Path, to: &Path) -> anyhow::Result<()> {
     }
     Ok(std::fs::write(to, bytes)?)
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pipe_that_nobody_writes_to_is_refused_at_once() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let pipe = folder.path().join("pipe");
+    ensure!(Command::new("mkfifo").arg(&pipe).status().await?.success(), "mkfifo");
+    let (plugin, pipe) = (paths::plugins()?.join("webapp.wasm"), pipe.as_os_str());
+    let definition = paths::example("crd.yaml");
+    for (command, arguments) in [
+        ("replay", vec![pipe]),
+        ("check", vec![plugin.as_os_str(), OsStr::new("--scenario"), pipe]),
+        ("check", vec![plugin.as_os_str(), OsStr::new("--load"), pipe]),
+        ("check", vec![plugin.as_os_str(), OsStr::new("--again"), pipe]),
+        (
+            "check",
+            vec![
+                plugin.as_os_str(),
+                OsStr::new("--from-recording"),
+                pipe,
+                OsStr::new("--load"),
+                definition.as_os_str(),
+            ],
+        ),
+    ] {
+        let ended = tokio::time::timeout(std::time::Duration::from_mins(1), windlass(command, &arguments)).await;
+        let (code, _, errors) = ended.with_context(|| format!("{command} waits for the pipe"))??;
+        ensure!(
+            code == 2 && errors.contains("a named pipe") && errors.contains("pipe:"),
+            "{arguments:?}: {code} {errors}"
+        );
+    }
+    Ok(())
+}

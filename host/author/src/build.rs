@@ -172,7 +172,7 @@ fn prepare(plan: &BuildPlan, file: &BuildFile, folder: &Path, work: &Path) -> st
     for (name, text) in windlass_componentize::wit() {
         let path = wit.join(name);
         // Rewritten, it would be news to those who go by its time.
-        if std::fs::read(&path).is_ok_and(|there| there == text.as_bytes()) {
+        if windlass_files::read_whole(&path, text.len() as u64).is_ok_and(|there| there == text.as_bytes()) {
             continue;
         }
         std::fs::write(path, text)?;

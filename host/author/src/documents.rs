@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use windlass_policy::regular::read_whole;
+use windlass_files::read_whole;
 
 use super::file;
 

@@ -9,9 +9,9 @@ use serde::Deserialize;
 use serde_saphyr::Spanned;
 use windlass_wasm::manifest::{is_dns_label, nearest};
 
+use windlass_files::read_whole;
 use windlass_policy::document::problems::DocumentProblems;
 use windlass_policy::problem::PolicyError;
-use windlass_policy::regular::read_whole;
 
 /// The name of the file.
 pub const NAME: &str = "windlass.yaml";

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use windlass_componentize::ComponentizeError;
 use windlass_wasm::{LoadError, LoadProblem, Plugin, Sandbox};
 
-use windlass_policy::regular::{read_whole, replace};
+use windlass_files::{read_whole, replace};
 
 /// More than any language's plugin has, before the sandbox says what one may have.
 const LARGEST: u64 = 1 << 30;

@@ -74,7 +74,7 @@ pub(crate) fn component(path: &Path, kind: PluginKind) -> Result<Vec<u8>, Starla
 
 /// The text of a script, without the mark that some editors put before it.
 fn read(path: &Path) -> Result<String, StarlarkError> {
-    let script = windlass_policy::regular::read_whole(path, LARGEST)
+    let script = windlass_files::read_whole(path, LARGEST)
         .map_err(|source| StarlarkError::Unreadable { path: path.to_owned(), source })?;
     let script = String::from_utf8(script).map_err(|error| {
         let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
@@ -86,7 +86,7 @@ fn read(path: &Path) -> Result<String, StarlarkError> {
 
 /// Why a plugin is refused, for the author of the script at `path`: with the place in it, as far as it can be told.
 pub(crate) fn refusal(error: &LoadError, name: &str, path: &Path) -> String {
-    let script = std::fs::read_to_string(path).unwrap_or_default();
+    let script = read(path).unwrap_or_default();
     match &error.problem {
         LoadProblem::Describe { message, .. } => described(message),
         LoadProblem::Manifest(problem) => {

@@ -105,6 +105,7 @@ impl Events for Recorder {
         if principal.fence.may_start(STILL_POSSIBLE).is_err() {
             return; // Whoever runs the plugin now tells of it.
         }
+        call.config.redact_in(&mut event.note);
         let regarding = &event.regarding.get_or_insert_with(|| call.primary_ref()).key;
         if !principal.grants().may_regard(&call.primary_key, regarding) {
             // Not louder: a plugin could fill the log with it.

@@ -10,7 +10,6 @@ mod examples;
 mod lack;
 mod narrowed;
 pub mod problem;
-pub mod regular;
 pub mod review;
 pub mod rights;
 mod sensitive;

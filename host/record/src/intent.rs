@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::document::RecordedImport;
+use crate::json;
 
 /// One intended change.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,7 +20,7 @@ pub(crate) struct Intent {
 
 /// The JSON of a text; the text itself, if it is none.
 fn parsed(text: &Value) -> Value {
-    text.as_str().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_else(|| text.clone())
+    text.as_str().and_then(json::document).unwrap_or_else(|| text.clone())
 }
 
 /// The name of an object that says itself what it is.

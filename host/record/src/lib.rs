@@ -12,6 +12,7 @@ mod decode;
 mod document;
 mod encode;
 mod intent;
+mod json;
 mod options;
 mod read;
 mod recorder;
@@ -28,7 +29,7 @@ pub use document::{
     RecordedUse, RecordingHeader,
 };
 pub use options::RecordOptions;
-pub use read::{ReadError, Recording, TornRecording, read, visit};
+pub use read::{ReadError, Recording, RecordingReader, TornRecording, files, read, visit};
 pub use recorder::{CallRecording, PluginRecorder, Recordings};
 pub use redact::{Redactor, is_redacted};
 pub use replay::{CannotReplay, ReplayedCall, Stuck, replay};

@@ -1,17 +1,38 @@
-//! Reads recordings: a file, or all that are below a directory.
+//! Reads recordings: a file, or all that are below a directory. One call is in memory at a time, and no line, however small it
+//! is when it is packed, takes more than [`Bounds`] say: the file may be a stranger's.
 
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read};
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Take};
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
 
 use crate::document::{FORMAT, RecordedCall, RecordingHeader};
+use crate::json::{MOST_VALUES, values};
 
 /// How a compressed file begins.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// The longest line that is taken: what a host writes is shorter, and a file of a stranger's need not be.
-const LONGEST: u64 = 256 << 20;
+
+/// The most that is read of a file, and the most that is written to a line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Of a file, packed and unpacked, in bytes.
+    file: u64,
+    /// Of a line, in bytes.
+    line: u64,
+    /// Of a line, in JSON values: short ones take much more memory than they have bytes.
+    values: usize,
+}
+
+impl Bounds {
+    /// A host notes 32 MiB of a call, mostly in texts, and begins another file after 32 MiB, which it packs.
+    pub(crate) const OF_HOSTS: Self = Self { file: 8 << 30, line: 128 << 20, values: MOST_VALUES };
+
+    /// Whether a line, without its end, may be written.
+    pub(crate) fn allow(&self, line: &str) -> bool {
+        (line.len() as u64) < self.line && values(line.as_bytes()) <= self.values
+    }
+}
 
 /// Why a recording cannot be read at all.
 #[derive(Debug, thiserror::Error)]
@@ -64,14 +85,16 @@ pub struct TornRecording {
     pub torn: String,
 }
 
-/// The recordings at `path`, in the order of their names.
+/// The recordings at `path`, in the order of their names. All their calls are in memory: [`visit`] has one at a time.
 pub fn read(path: &Path) -> Result<Vec<Recording>, ReadError> {
-    let whole = |path: PathBuf| -> Result<Option<Recording>, ReadError> {
-        let mut calls = Vec::new();
-        let read = read_file(&path, &mut |call| calls.push(call))?;
-        Ok(read.map(|(header, torn)| Recording { path, header, calls, torn }))
-    };
-    files(path)?.into_iter().filter_map(|file| whole(file).transpose()).collect()
+    let mut recordings = Vec::new();
+    for path in files(path)? {
+        let Some(mut reader) = RecordingReader::open(&path)? else { continue };
+        let calls = reader.by_ref().collect();
+        let RecordingReader { header, torn, .. } = reader;
+        recordings.push(Recording { path, header, calls, torn });
+    }
+    Ok(recordings)
 }
 
 /// Visits the calls of the recordings at `path`, file by file in the order of their names, and call by call: no more than one is in
@@ -79,20 +102,19 @@ pub fn read(path: &Path) -> Result<Vec<Recording>, ReadError> {
 pub fn visit(path: &Path, mut each: impl FnMut(RecordedCall)) -> Result<Vec<TornRecording>, ReadError> {
     let mut torn_ones = Vec::new();
     for path in files(path)? {
+        let Some(mut reader) = RecordingReader::open(&path)? else { continue };
         let mut calls = 0;
-        let read = read_file(&path, &mut |call| {
+        for call in reader.by_ref() {
             calls += 1;
             each(call);
-        })?;
-        if let Some((_, Some(torn))) = read {
-            torn_ones.push(TornRecording { path, calls, torn });
         }
+        torn_ones.extend(reader.torn.map(|torn| TornRecording { path, calls, torn }));
     }
     Ok(torn_ones)
 }
 
 /// The files of recordings at `path`, in the order of their names, which is that of time.
-fn files(path: &Path) -> Result<Vec<PathBuf>, ReadError> {
+pub fn files(path: &Path) -> Result<Vec<PathBuf>, ReadError> {
     let mut files = Vec::new();
     if path.is_dir() {
         find(path, &mut files, 3)?;
@@ -120,72 +142,119 @@ fn find(directory: &Path, files: &mut Vec<PathBuf>, depth: usize) -> Result<(), 
     Ok(())
 }
 
-/// Visits the calls of one file. Answers its first line, and why what comes behind the last call was left out. None: nothing is in it
-/// yet, as when the host was killed as soon as it began.
-fn read_file(
-    path: &Path,
-    each: &mut dyn FnMut(RecordedCall),
-) -> Result<Option<(RecordingHeader, Option<String>)>, ReadError> {
-    let failed = |source| ReadError::Io { path: path.to_owned(), source };
-    let mut file = BufReader::new(File::open(path).map_err(failed)?);
-    let is_compressed = file.fill_buf().map_err(failed)?.starts_with(&GZIP);
-    let source: Box<dyn Read> = if is_compressed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
-    let mut lines = RecordingLines { source: BufReader::new(source) };
-    let other = |reason: String| ReadError::Other { path: path.to_owned(), reason };
-    let header: RecordingHeader = match lines.next() {
-        RecordingLine::Whole(line) => serde_json::from_str(&line)
-            .map_err(|error| other(format!("its first line does not say that it is one ({error})")))?,
-        RecordingLine::End | RecordingLine::Torn(_) => return Ok(None),
-    };
-    if header.format != FORMAT {
-        return Err(other(format!("it has the format {}, and this host reads {FORMAT}", header.format)));
+/// Reads one file, call by call.
+pub struct RecordingReader {
+    header: RecordingHeader,
+    lines: RecordingLines,
+    /// Why what comes behind the last call was left out.
+    torn: Option<String>,
+}
+
+impl RecordingReader {
+    /// Opens the file at `path`, a regular one. None: nothing is in it yet, as when the host was killed as soon as it began.
+    pub fn open(path: &Path) -> Result<Option<Self>, ReadError> {
+        Self::open_within(path, Bounds::OF_HOSTS)
     }
-    for number in 2_usize.. {
-        let problem = match lines.next() {
-            RecordingLine::End => break,
-            RecordingLine::Torn(problem) => problem,
+
+    fn open_within(path: &Path, bounds: Bounds) -> Result<Option<Self>, ReadError> {
+        let failed = |source| ReadError::Io { path: path.to_owned(), source };
+        let file = windlass_files::open(path).map_err(failed)?;
+        let mut file = BufReader::new(file.take(bounds.file));
+        let is_compressed = file.fill_buf().map_err(failed)?.starts_with(&GZIP);
+        let source: Box<dyn Read> = if is_compressed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
+        let mut lines = RecordingLines { source: BufReader::new(source).take(bounds.file), number: 0, bounds };
+        let other = |reason: String| ReadError::Other { path: path.to_owned(), reason };
+        let header: RecordingHeader = match lines.next() {
+            RecordingLine::Whole(line) => serde_json::from_str(&line)
+                .map_err(|error| other(format!("its first line does not say that it is one ({error})")))?,
+            RecordingLine::TooLarge(problem) => return Err(other(problem)),
+            RecordingLine::End | RecordingLine::Torn(_) => return Ok(None),
+        };
+        if header.format != FORMAT {
+            return Err(other(format!("it has the format {}, and this host reads {FORMAT}", header.format)));
+        }
+        Ok(Some(Self { header, lines, torn: None }))
+    }
+
+    /// The first line.
+    #[must_use]
+    pub fn header(&self) -> &RecordingHeader {
+        &self.header
+    }
+
+    /// Why what comes behind the last call is left out, such as a host that was killed while it wrote. None: nothing is, or not
+    /// all calls have been read.
+    #[must_use]
+    pub fn torn(&self) -> Option<&str> {
+        self.torn.as_deref()
+    }
+}
+
+impl Iterator for RecordingReader {
+    type Item = RecordedCall;
+
+    fn next(&mut self) -> Option<RecordedCall> {
+        if self.torn.is_some() {
+            return None;
+        }
+        let problem = match self.lines.next() {
+            RecordingLine::End => return None,
+            RecordingLine::Torn(problem) | RecordingLine::TooLarge(problem) => problem,
             RecordingLine::Whole(line) => match serde_json::from_str::<RecordedCall>(&line) {
-                Ok(call) => {
-                    each(call);
-                    continue;
-                }
-                Err(error) => format!("line {number} is no call: {error}"),
+                Ok(call) => return Some(call),
+                Err(error) => format!("line {} is no call: {error}", self.lines.number),
             },
         };
-        return Ok(Some((header, Some(problem))));
+        self.torn = Some(problem);
+        None
     }
-    Ok(Some((header, None)))
 }
 
 enum RecordingLine {
     Whole(String),
     /// It has no end.
     Torn(String),
+    /// No host has written it.
+    TooLarge(String),
     End,
 }
 
-struct RecordingLines<R> {
-    source: R,
+struct RecordingLines {
+    source: Take<BufReader<Box<dyn Read>>>,
+    /// Of the last line, counted from 1.
+    number: usize,
+    bounds: Bounds,
 }
 
-impl<R: BufRead> RecordingLines<R> {
+impl RecordingLines {
     fn next(&mut self) -> RecordingLine {
+        self.number += 1;
+        let (number, Bounds { file, line: longest, values: most }) = (self.number, self.bounds);
         let mut line = Vec::new();
-        let read = (&mut self.source).take(LONGEST).read_until(b'\n', &mut line);
-        match read {
+        match (&mut self.source).take(longest).read_until(b'\n', &mut line) {
+            Err(error) => RecordingLine::Torn(format!("the file ends in the middle ({error})")),
+            _ if line.last() != Some(&b'\n') && self.source.limit() == 0 => RecordingLine::TooLarge(format!(
+                "it has more than {file} bytes, packed or unpacked, and no host writes such a file"
+            )),
             Ok(0) => RecordingLine::End,
-            Ok(_) if line.last() == Some(&b'\n') => match String::from_utf8(line) {
+            Ok(read) if line.last() != Some(&b'\n') && read as u64 == longest => RecordingLine::TooLarge(format!(
+                "line {number} has more than {longest} bytes, and no host writes such a line"
+            )),
+            Ok(_) if line.last() != Some(&b'\n') => RecordingLine::Torn("the last line has no end".to_owned()),
+            Ok(_) if values(&line) > most => RecordingLine::TooLarge(format!(
+                "line {number} has more than {most} values, and no host writes such a line"
+            )),
+            Ok(_) => match String::from_utf8(line) {
                 Ok(line) => RecordingLine::Whole(line),
                 Err(error) => RecordingLine::Torn(format!("a line is no text: {error}")),
             },
-            Ok(_) => RecordingLine::Torn("the last line has no end".to_owned()),
-            Err(error) => RecordingLine::Torn(format!("the file ends in the middle ({error})")),
         }
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::fs::File;
     use std::io::Write as _;
 
     use flate2::Compression;
@@ -274,5 +343,54 @@ pub(crate) mod tests {
         fs::write(&file, "apiVersion: v1\n").expect("written");
         assert!(read(&file).expect_err("YAML").to_string().contains("is no recording"));
         assert!(matches!(read(&directory.path().join("none")), Err(ReadError::Io { .. })));
+    }
+
+    fn read_within(file: &Path, bounds: Bounds) -> (usize, Option<String>) {
+        let mut reader = RecordingReader::open_within(file, bounds).expect("a recording").expect("it has a header");
+        (reader.by_ref().count(), reader.torn)
+    }
+
+    #[test]
+    fn a_file_that_unpacks_to_more_than_a_host_writes_is_not_read_to_its_end() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("x.jsonl.gz");
+        let small = Bounds { file: 1 << 20, line: 1 << 16, values: 1_000 };
+        let long = "a".repeat(1 << 18);
+        let many = format!("[{}1]", "1,".repeat(2_000));
+        let calls = vec![call("a").to_string(); 1 << 14];
+        for (lines, why) in [
+            (vec![long], "line 3 has more than 65536 bytes"),
+            (vec![many], "line 3 has more than 1000 values"),
+            (calls, "it has more than 1048576 bytes"),
+        ] {
+            let lines: Vec<_> = [header().to_string(), call("first").to_string()].into_iter().chain(lines).collect();
+            let mut packed = GzEncoder::new(Vec::new(), Compression::best());
+            packed.write_all((lines.join("\n") + "\n").as_bytes()).expect("packed");
+            let packed = packed.finish().expect("packed");
+            assert!(packed.len() < 64 << 10, "{}", packed.len());
+            fs::write(&file, packed).expect("written");
+            let (calls, torn) = read_within(&file, small);
+            assert!((1..1 << 14).contains(&calls), "{calls}");
+            assert!(torn.as_ref().is_some_and(|torn| torn.contains(why)), "{torn:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        let bounds = Bounds { file: 1 << 20, line: 10, values: 3 };
+        assert!(bounds.allow("123456789") && !bounds.allow("1234567890"));
+        assert!(bounds.allow("[1,2]") && !bounds.allow("[1,2,3]"));
+    }
+
+    #[test]
+    fn a_pipe_is_refused_wherever_it_is_named() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let pipe = directory.path().join("x.jsonl");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)
+            .expect("a pipe");
+        for path in [&*pipe, directory.path()] {
+            let error = read(path).expect_err("a pipe").to_string();
+            assert!(error.contains("x.jsonl") && error.contains("a named pipe"), "{error}");
+        }
     }
 }

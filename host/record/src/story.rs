@@ -64,7 +64,7 @@ pub fn answered(import: &RecordedImport) -> String {
 
 /// Which state an object is, if the text is one.
 fn version(text: &str) -> Option<String> {
-    let object: Value = serde_json::from_str(text).ok()?;
+    let object = crate::json::document(text)?;
     let version = object["metadata"]["resourceVersion"].as_str()?;
     Some(format!("version {version}, {} bytes", text.len()))
 }
@@ -139,7 +139,7 @@ pub fn told(call: &RecordedCall, imports: &[RecordedImport], result: Option<&Val
 fn opened(value: &Value) -> Value {
     match value {
         Value::String(text) if text.starts_with(['{', '[']) => {
-            serde_json::from_str(text).unwrap_or_else(|_| value.clone())
+            crate::json::document(text).unwrap_or_else(|| value.clone())
         }
         Value::Array(items) => items.iter().map(opened).collect(),
         Value::Object(fields) => fields.iter().map(|(name, value)| (name.clone(), opened(value))).collect(),

@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use crate::counts::RecordingCounts;
 use crate::document::{FORMAT, RecordedCall, RecordingHeader};
 use crate::options::RecordOptions;
+use crate::read::Bounds;
 use crate::redact::Redactor;
 use crate::segments::Segments;
 
@@ -86,7 +87,8 @@ impl RecordingWriter {
             return;
         }
         let line = serde_json::to_value(call)
-            .map(|mut call| self.redactor.redact(&mut call, secrets).then(|| call.to_string()));
+            .map(|mut call| self.redactor.redact(&mut call, secrets).then(|| call.to_string()))
+            .map(|line| line.filter(|line| Bounds::OF_HOSTS.allow(line)));
         if matches!(line, Ok(None)) {
             return counts.count_too_large();
         }

@@ -17,7 +17,6 @@ use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Notify;
 use tokio::time::timeout;
-use windlass_policy::regular;
 
 /// The quiet time in the directory before the next look, as one change often takes several writes.
 const QUIET: Duration = Duration::from_millis(100);
@@ -279,7 +278,7 @@ fn read(path: &Path, most: u64) -> Content {
 
 /// None: it has more than `most` bytes, or comes to have them meanwhile.
 fn digest(path: &Path, most: u64) -> std::io::Result<Option<[u8; 32]>> {
-    let mut file = regular::open(path)?;
+    let mut file = windlass_files::open(path)?;
     if file.metadata()?.len() > most {
         return Ok(None);
     }

@@ -24,9 +24,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+use windlass_files::{read_argument, read_argument_text};
 
 /// The most that a host answers: ten thousand plugins are a tenth of it.
 const MOST_BYTES: usize = 128 << 20;
+/// Of the file of a token.
+const MOST_TOKEN_BYTES: u64 = 64 << 10;
+/// Of a file of certificates.
+pub(super) const MOST_CA_BYTES: u64 = 16 << 20;
 
 /// The credentials for a host that asks for some, and those that it must have itself: kubectl's flags.
 #[derive(Clone, Debug, Default, Args)]
@@ -101,7 +106,8 @@ impl AdminClientArgs {
             (Some(token), _) => (token.clone(), "--token".to_owned()),
             (None, Some(path)) => {
                 let source = format!("{} (--token-file)", path.display());
-                let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {source}"))?;
+                let text =
+                    read_argument_text(path, MOST_TOKEN_BYTES).with_context(|| format!("cannot read {source}"))?;
                 (text, source)
             }
             (None, None) => return Ok(None),
@@ -150,7 +156,7 @@ fn advice(error: &str) -> &'static str {
 
 fn authorities(path: &Path) -> anyhow::Result<RootCertStore> {
     let source = || format!("{} (--certificate-authority)", path.display());
-    let pem = std::fs::read(path).with_context(|| format!("cannot read {}", source()))?;
+    let pem = read_argument(path, MOST_CA_BYTES).with_context(|| format!("cannot read {}", source()))?;
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&pem) {
         let certificate = certificate.with_context(|| format!("{} is no PEM", source()))?;

@@ -17,7 +17,7 @@ use windlass_author::documents;
 use windlass_check::scenario::{self, RecordedScenario, Scenario};
 use windlass_check::{Baseline, CheckSubject, Effort, FAULT_CLASSES, Reproduction, RunAgain};
 use windlass_core::error::explained;
-use windlass_policy::regular::read_whole;
+use windlass_files::read_argument_text;
 use windlass_wasm::{Limits, Metering, Plugin, Sandbox, SandboxOptions};
 
 use self::finding_files::FindingFiles;
@@ -255,7 +255,7 @@ impl CheckArgs {
             bail!("--again tells a run, and does that in text only");
         }
         let read = || format!("cannot read {}", file.display());
-        let text = String::from_utf8(read_whole(file, MOST_BYTES_AGAIN).with_context(read)?).with_context(read)?;
+        let text = read_argument_text(file, MOST_BYTES_AGAIN).with_context(read)?;
         let reproduction =
             Reproduction::parse(&text).with_context(|| format!("cannot have the run of {} again", file.display()))?;
         let is_same = reproduction.digest == **subject.plugin.digest();

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use windlass_apiserver::{ApiServer, Authorization, Config, ServerCertificate, StandIns, StandaloneOptions, Tls};
+use windlass_files::read_argument_text;
+
+use super::admin_client::MOST_CA_BYTES;
 
 /// Where the embedded API server listens, what it begins with, and whom it lets do what.
 #[derive(Debug, Args)]
@@ -78,7 +81,7 @@ impl EmbeddedArgs {
             AuthorizationMode::Rbac => Authorization::Rbac,
         };
         let client_authority = self.client_ca_file.as_ref().map(|path| {
-            std::fs::read_to_string(path)
+            read_argument_text(path, MOST_CA_BYTES)
                 .with_context(|| format!("cannot read the certificates of --client-ca-file {}", path.display()))
         });
         let client_authority = client_authority.transpose()?;

@@ -8,8 +8,8 @@ use clap::Args;
 
 use super::examine::{self, CacheArgs, ClusterArgs};
 use super::limits::LimitArgs;
+use windlass_files::replace;
 use windlass_policy::draft::draft;
-use windlass_policy::regular::replace;
 use windlass_policy::review::review;
 use windlass_runtime::read_policy;
 

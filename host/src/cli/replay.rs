@@ -1,5 +1,6 @@
 //! `windlass replay`: makes recorded calls again, with no cluster.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -8,7 +9,9 @@ use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use tokio::runtime::Handle;
 use windlass_core::error::explained;
-use windlass_record::{CallVerdict, Comparison, RecordedCall, Recording, ReplayedCall};
+use windlass_record::{
+    CallVerdict, Comparison, RecordedCall, RecordedComponent, RecordingReader, Redactor, ReplayedCall,
+};
 use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
 
 use super::OutputFormat;
@@ -19,6 +22,9 @@ use super::replay_report::ReplayReport;
 const DIFFERS: u8 = 1;
 /// Exit code: nothing could be replayed.
 const FAILED: u8 = 2;
+
+/// The component of each plugin's last call. None: it has no call that is meant.
+type RecordedPlugins = BTreeMap<String, Option<RecordedComponent>>;
 
 /// Arguments of `windlass replay`.
 #[derive(Debug, Args)]
@@ -60,25 +66,22 @@ impl ReplayArgs {
 
     /// Whether all is the same.
     async fn replayed(&self) -> anyhow::Result<bool> {
-        let mut recordings = windlass_record::read(&self.recording)?;
         let mut report = ReplayReport::new(self.trace);
-        for Recording { path, calls, torn, .. } in &mut recordings {
-            if let Some(torn) = torn {
-                report.note(format!("{}: read up to call {}: {torn}", path.display(), calls.len()));
-            }
-            calls.retain(|call| self.key.as_ref().is_none_or(|key| *key == call.request.key()));
-        }
-        let count: usize = recordings.iter().map(|recording| recording.calls.len()).sum();
+        let files = windlass_record::files(&self.recording)?;
+        let recorded = self.look_through(&files, &mut report)?;
         let of = self.key.as_ref().map(|key| format!(" about {key}")).unwrap_or_default();
-        ensure!(count > 0, "{} has no call{of}", self.recording.display());
-        let plugins = self.plugins(&recordings, &mut report).await?;
-        for Recording { header, calls, .. } in &recordings {
-            let Some(plugin) = plugins.iter().find(|plugin| **plugin.name() == header.plugin) else {
-                report.leave_out(&header.plugin, calls.len());
-                continue;
-            };
-            for call in calls {
-                self.replay_call(plugin, call, &header.redacted, &mut report).await?;
+        ensure!(recorded.values().any(Option::is_some), "{} has no call{of}", self.recording.display());
+        let plugins = self.plugins(&recorded, &mut report).await?;
+        for file in &files {
+            let Some(mut reader) = RecordingReader::open(file)? else { continue };
+            let redacted = reader.header().redacted.clone();
+            let plugin = plugins.iter().find(|plugin| **plugin.name() == reader.header().plugin).cloned();
+            while let Some(call) = reader.next() {
+                match &plugin {
+                    _ if !self.is_meant(&call) => {}
+                    Some(plugin) => self.replay_call(plugin, &call, &redacted, &mut report).await?,
+                    None => report.leave_out(&reader.header().plugin, 1),
+                }
             }
         }
         match self.output {
@@ -87,6 +90,31 @@ impl ReplayArgs {
         }
         ensure!(report.has_calls(), "no call could be replayed");
         Ok(report.is_same())
+    }
+
+    fn is_meant(&self, call: &RecordedCall) -> bool {
+        self.key.as_ref().is_none_or(|key| *key == call.request.key())
+    }
+
+    /// The recorded plugins, each with the component of its last call that is meant. A recording may be larger than the memory, so it
+    /// is read twice and never kept.
+    fn look_through(&self, files: &[PathBuf], report: &mut ReplayReport) -> anyhow::Result<RecordedPlugins> {
+        let mut recorded = RecordedPlugins::new();
+        for file in files {
+            let Some(mut reader) = RecordingReader::open(file)? else { continue };
+            let plugin = recorded.entry(reader.header().plugin.clone()).or_default();
+            let mut calls = 0;
+            for call in reader.by_ref() {
+                calls += 1;
+                if self.is_meant(&call) {
+                    *plugin = Some(call.component);
+                }
+            }
+            if let Some(torn) = reader.torn() {
+                report.note(format!("{}: read up to call {calls}: {torn}", file.display()));
+            }
+        }
+        Ok(recorded)
     }
 
     async fn replay_call(
@@ -103,34 +131,33 @@ impl ReplayArgs {
         }
         let comparison = if is_same_plugin { Comparison::EachImport } else { Comparison::Writes };
         let replayed: ReplayedCall = windlass_record::replay(plugin, call, redacted).await?;
-        let verdict: CallVerdict = windlass_record::compare(call, &replayed, comparison);
-        report.add(plugin, call, &replayed, verdict);
+        // As what was replayed is: another version may have recorded more.
+        let recorded = Redactor::of_replay(redacted.to_vec()).redact_again(call);
+        let verdict: CallVerdict = windlass_record::compare(&recorded, &replayed, comparison);
+        report.add(plugin, &recorded, &replayed, verdict);
         Ok(())
     }
 
     /// The plugins to call: the one that was named, else those that were recorded.
-    async fn plugins(&self, recordings: &[Recording], report: &mut ReplayReport) -> anyhow::Result<Vec<Arc<Plugin>>> {
+    async fn plugins(&self, recorded: &RecordedPlugins, report: &mut ReplayReport) -> anyhow::Result<Vec<Arc<Plugin>>> {
         let sandbox = self.sandbox()?;
-        let mut names: Vec<&str> = recordings.iter().map(|it| it.header.plugin.as_str()).collect();
-        names.sort_unstable();
-        names.dedup();
         if let Some(file) = &self.plugin {
+            let names: Vec<&str> = recorded.keys().map(String::as_str).collect();
             return Ok(vec![load_as(&sandbox, file, &names).await?]);
         }
         let mut plugins = Vec::new();
-        for name in names {
-            let calls = recordings.iter().filter(|it| it.header.plugin == name).flat_map(|it| &it.calls);
-            let Some(call) = calls.last() else { continue };
-            let file = Path::new(&call.component.file);
+        for (name, component) in recorded {
+            let Some(component) = component else { continue };
+            let file = Path::new(&component.file);
             let advice = "name the recorded file with --plugin, or another version of it";
             // It may be NAME.current.wasm.
             match sandbox.load_as(name, file).await {
-                Ok(plugin) if call.component.digest == **plugin.digest() => plugins.push(plugin),
+                Ok(plugin) if component.digest == **plugin.digest() => plugins.push(plugin),
                 Ok(plugin) => report.note(format!(
                     "{} is not what was recorded any more: it is {}, and was {}; {advice}",
                     file.display(),
                     plugin.short_digest(),
-                    short(&call.component.digest)
+                    short(&component.digest)
                 )),
                 Err(error) => report.note(format!("{name} cannot be called: {}; {advice}", explained(&error))),
             }

@@ -13,6 +13,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 use windlass_core::deceptive;
+use windlass_files::read_text;
 
 use super::lines::{own_field, own_fields};
 use super::repeats::{Repeats, Telling};
@@ -31,6 +32,9 @@ const CALL_AGAIN: u64 = 10;
 const EXCEPTION_AGAIN: u64 = 60;
 /// Or what another line tells of again.
 const NEVER_AGAIN: u64 = u64::MAX;
+
+/// Of a source map, which may have the text of all files of a program.
+const MOST_MAP_BYTES: u64 = 256 << 20;
 
 /// Where the lines of a stack begin: below the text of their line. A line of the log begins with its time.
 const INDENT: &str = "                 ";
@@ -59,7 +63,7 @@ impl Brief {
     /// The line of an event at `now`. None: it says nothing new.
     fn told(&self, target: &str, level: Level, fields: &BTreeMap<&'static str, String>, now: u64) -> Option<BriefLine> {
         let read_map = || {
-            let text = std::fs::read_to_string(self.options.source_map.as_ref()?).ok()?;
+            let text = read_text(self.options.source_map.as_ref()?, MOST_MAP_BYTES).ok()?;
             SourceMap::read(&text)
         };
         if self.options.verbose {

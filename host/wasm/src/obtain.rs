@@ -1,7 +1,6 @@
 //! From a file to its machine code: out of the cache if it has it, else out of the compiler, and then into the cache.
 
-use std::fs::File;
-use std::io::Read as _;
+use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -244,17 +243,9 @@ pub(crate) async fn improve(
 }
 
 pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, LoadProblem> {
-    // Before opening it: opening a pipe waits for its other end.
-    let metadata = path.metadata().map_err(LoadProblem::Read)?;
-    if !metadata.is_file() {
-        return Err(LoadProblem::NotAFile);
-    }
-    if metadata.len() > limit {
-        return Err(LoadProblem::TooLarge { limit });
-    }
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(LoadProblem::Read)?;
-    // Its size may have changed: what comes out counts.
-    file.take(limit + 1).read_to_end(&mut bytes).map_err(LoadProblem::Read)?;
-    if bytes.len() as u64 > limit { Err(LoadProblem::TooLarge { limit }) } else { Ok(bytes) }
+    windlass_files::read_whole(path, limit).map_err(|error| match error.kind() {
+        ErrorKind::FileTooLarge => LoadProblem::TooLarge { limit },
+        _ if windlass_files::is_irregular(&error) => LoadProblem::NotAFile,
+        _ => LoadProblem::Read(error),
+    })
 }

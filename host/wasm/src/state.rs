@@ -1,5 +1,6 @@
 //! The host's knowledge of a running call: the data of its store, which each import sees.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -185,6 +186,11 @@ impl CallState {
     pub(crate) fn park(&mut self) {
         (self.world, self.waiting_in, self.last_error, self.said_by) = (World::Parked, None, None, None);
         (self.slept, self.latest) = (Duration::ZERO, Duration::ZERO);
+    }
+
+    /// What the guest said, without the secrets of its configuration.
+    pub(crate) fn redacted<'a>(&self, said: &'a str) -> Cow<'a, str> {
+        self.world.call().map_or(Cow::Borrowed(said), |call| call.config.redact(said))
     }
 
     /// The guest's knowledge of the time since 1970: never less than it was before in this call.

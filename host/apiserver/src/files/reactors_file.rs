@@ -10,6 +10,8 @@ use crate::reactors::{ReactorDocument, ReactorError, Reactors};
 
 /// Between two looks at the file. It is read whole: a time of change may be too coarse for a test that writes twice.
 const LOOKS: Duration = Duration::from_millis(250);
+/// Of a file of reactors.
+const MOST_BYTES: u64 = 16 << 20;
 
 /// Why a file of reactors is not used.
 #[derive(Debug, thiserror::Error)]
@@ -36,8 +38,8 @@ pub enum ReactorFileError {
 
 /// The file's text, as it now holds.
 pub(crate) fn use_file(reactors: &Reactors, path: &Path) -> Result<String, ReactorFileError> {
-    let text =
-        std::fs::read_to_string(path).map_err(|source| ReactorFileError::Read { path: path.to_owned(), source })?;
+    let text = windlass_files::read_text(path, MOST_BYTES)
+        .map_err(|source| ReactorFileError::Read { path: path.to_owned(), source })?;
     let wrong = |source| ReactorFileError::Wrong { path: path.to_owned(), source };
     reactors.set(ReactorDocument::parse(&text).map_err(wrong)?).map_err(wrong)?;
     Ok(text)
@@ -49,7 +51,7 @@ pub(crate) async fn follow(reactors: Reactors, path: PathBuf, mut text: String) 
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         looks.tick().await;
-        let Ok(found) = std::fs::read_to_string(&path) else { continue };
+        let Ok(found) = windlass_files::read_text(&path, MOST_BYTES) else { continue };
         if found == text {
             continue;
         }

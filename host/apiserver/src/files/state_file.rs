@@ -19,6 +19,8 @@ const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "ServerState";
 /// Between two writes.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Of the file, whose state must fit into the memory.
+const MOST_BYTES: u64 = 8 << 30;
 
 /// Why a state file was not read or written. A file that was not read whole changes nothing.
 #[derive(Debug, thiserror::Error)]
@@ -131,7 +133,7 @@ pub(crate) async fn keep(shared: Arc<Shared>, path: PathBuf) {
 
 /// Replaces the state by that of the file. False if there is no file: the state is then left as it is.
 pub(crate) fn read(state: &mut State, path: &Path) -> Result<bool, StateFileError> {
-    let text = match std::fs::read(path) {
+    let text = match windlass_files::read_whole(path, MOST_BYTES) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(source) => return Err(StateFileError::Access { verb: "read", path: path.to_owned(), source }),

@@ -12,6 +12,8 @@ use super::{Expectation, ObjectCondition, ObjectName, Scenario, Step};
 
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "Scenario";
+/// Of a scenario, a baseline, or a file of manifests.
+const MOST_BYTES: u64 = 64 << 20;
 
 /// Why a scenario, or another document of a check, cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -152,7 +154,8 @@ pub(crate) fn document<T: DeserializeOwned>(path: &Path) -> Result<T, ScenarioEr
 }
 
 fn text_of(path: &Path) -> Result<String, ScenarioError> {
-    std::fs::read_to_string(path).map_err(|source| ScenarioError::Unreadable { path: path.to_owned(), source })
+    windlass_files::read_argument_text(path, MOST_BYTES)
+        .map_err(|source| ScenarioError::Unreadable { path: path.to_owned(), source })
 }
 
 fn one_line(error: &serde_saphyr::Error) -> String {

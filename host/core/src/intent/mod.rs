@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::confidential::Confidential;
 use crate::difference::{Difference, Disclosure};
 use crate::error::ApiReason;
 use crate::object::{ObjectKey, ObjectKind, ObjectRef};
@@ -107,13 +108,15 @@ struct IntendedEnd {
 }
 
 /// The differences between what the `current` version and the `next` one wanted to write in their calls about `primary`.
-/// `before` answers the state of an object when the calls began.
+/// `before` answers the state of an object when the calls began. Of an object with a secret of `config`, only the names of fields are
+/// told.
 #[must_use]
 pub fn differences<'a>(
     primary: &ObjectRef,
     current: impl IntoIterator<Item = &'a Operation>,
     next: impl IntoIterator<Item = &'a Operation>,
     before: &dyn Fn(&ObjectRef) -> DryState,
+    config: &Confidential,
 ) -> Vec<IntentDifference> {
     let [current, next] = [IntendedEnds::of(primary, current, before), IntendedEnds::of(primary, next, before)];
     let objects: BTreeSet<_> = current.ends.keys().chain(next.ends.keys()).collect();
@@ -124,7 +127,9 @@ pub fn differences<'a>(
             IntendedEnd::begins(state)
         };
         let [current, next] = [&current, &next].map(|side| side.ends.get(object).cloned().unwrap_or_else(untouched));
-        let text = current.difference(&next, Disclosure::of(kind))?;
+        let has_secret = current.holds_secret_of(config) || next.holds_secret_of(config);
+        let disclosure = if has_secret { Disclosure::Names } else { Disclosure::of(kind) };
+        let text = current.difference(&next, disclosure)?;
         Some(IntentDifference { about: format!("{} {key}", kind.kind), text })
     });
     compared.collect()
@@ -191,6 +196,13 @@ impl IntendedEnd {
             // Perhaps only because too little is known here: a cache with a selector does not show all objects.
             Err(_) => self.others.push(dry::literal(operation)),
         }
+    }
+
+    /// Whether a secret of the plugin's configuration stands in it.
+    fn holds_secret_of(&self, config: &Confidential) -> bool {
+        let state = if let DryState::Is(state) = &self.state { Some(state) } else { None };
+        let mut all = state.into_iter().chain(self.applied.values());
+        !config.secrets().is_empty() && all.any(|body| config.stands_in(&body.to_string()))
     }
 
     /// None: there is none.

@@ -51,8 +51,17 @@ fn delete() -> Operation {
 
 /// The differences between what two versions wrote, where every object was as `before`.
 fn compared(before: &DryState, current: &[Operation], next: &[Operation]) -> Vec<String> {
-    let found = differences(&primary(), current, next, &|_| before.clone());
+    let found = differences(&primary(), current, next, &|_| before.clone(), &Confidential::from("{}"));
     found.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn of_an_object_with_a_secret_of_the_configuration_only_the_names_of_fields_are_told() {
+    let config = Confidential::holding("{}", [Confidential::from("hunter22")]);
+    let [one, next] = ["plain", "x://me:hunter22@h"].map(|url| update(&deployment(json!({"url": url}))));
+    let before = |_: &ObjectRef| there(json!({"url": "older"}));
+    let found = differences(&primary(), [&one], [&next], &before, &config);
+    assert!(found[0].text.contains("spec.url") && !found[0].text.contains("hunter22"), "{found:?}");
 }
 
 fn there(spec: Value) -> DryState {

@@ -22,6 +22,8 @@ use crate::client::restores::Restores;
 use crate::client::transport::{self, Tuning};
 
 const CHECK_LIMIT: Duration = Duration::from_secs(15);
+/// Of a kubeconfig, which may have the certificates of many clusters.
+const MOST_KUBECONFIG_BYTES: u64 = 16 << 20;
 
 /// The command line's choice of a cluster.
 #[derive(Clone, Debug, Default)]
@@ -307,7 +309,9 @@ fn paths_of_variable(value: Option<&OsStr>) -> Vec<PathBuf> {
 async fn from_files(paths: &[PathBuf], options: &ConnectOptions) -> Result<(Config, String), ConnectError> {
     let mut merged = Kubeconfig::default();
     for path in paths {
-        merged = Kubeconfig::read_from(path)
+        merged = windlass_files::check_argument(path, MOST_KUBECONFIG_BYTES)
+            .map_err(|source| KubeconfigError::ReadConfig(source, path.clone()))
+            .and_then(|()| Kubeconfig::read_from(path))
             .and_then(|next| merged.merge(next))
             .map_err(|source| ConnectError::Kubeconfig { path: path.clone(), source: Box::new(source) })?;
     }

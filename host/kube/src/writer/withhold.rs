@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 use windlass_core::compact::Version;
+use windlass_core::confidential::Confidential;
 use windlass_core::difference::{Difference, Disclosure};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
@@ -110,7 +111,7 @@ impl Writer {
             Answered::Other(text) => Some(text.clone()),
             Answered::Gone { last, .. } => last.clone(),
         };
-        let (plan, difference) = self.difference(plan, effect, before, after).await;
+        let (plan, difference) = self.difference(call, plan, effect, (before, after)).await;
         if !plan.is_unstored() {
             answered.lay(&plan, &call.overlay);
         }
@@ -144,7 +145,7 @@ impl Writer {
             (How::Create | How::Apply | How::Update, "", TextBefore::Absent) => WithheldEffect::Create,
             _ => WithheldEffect::Change,
         };
-        let (plan, difference) = self.difference(plan, effect, before, None).await;
+        let (plan, difference) = self.difference(call, plan, effect, (before, None)).await;
         let write = withheld(&plan, effect, difference.unwrap_or_default(), Some(why.clone()));
         let is_news = self.tell_withheld(call, &write);
         self.audit(call, &plan).withheld(&write, is_news, code, began.elapsed());
@@ -219,14 +220,15 @@ impl Writer {
     /// The fields that `plan` would change. None: that cannot be told.
     async fn difference(
         &self,
+        call: &CallContext,
         plan: Plan,
         effect: WithheldEffect,
-        before: TextBefore,
-        after: Option<Arc<str>>,
+        (before, after): (TextBefore, Option<Arc<str>>),
     ) -> (Plan, Option<Difference>) {
         let text = after.as_deref().unwrap_or_default().to_owned();
+        let config = call.config.clone();
         let read = move |after: &str| {
-            let difference = difference(&plan, effect, before, after);
+            let difference = difference(&config, &plan, effect, before, after);
             (plan, difference)
         };
         self.offload.read(text, read).await
@@ -234,14 +236,27 @@ impl Writer {
 }
 
 /// `after`: empty, if nobody knows.
-fn difference(plan: &Plan, effect: WithheldEffect, before: TextBefore, after: &str) -> Option<Difference> {
+fn difference(
+    config: &Confidential,
+    plan: &Plan,
+    effect: WithheldEffect,
+    before: TextBefore,
+    after: &str,
+) -> Option<Difference> {
     if plan.is_unstored() {
         // What is asked about may be a secret, as a token is.
         return None;
     }
-    let disclosure = Disclosure::of(&plan.resource.kind);
+    let body = std::str::from_utf8(&plan.mutation.body).unwrap_or_default();
+    let before_text = if let TextBefore::Text(before) = &before { &**before } else { "" };
+    let disclosure = if [body, before_text, after].iter().any(|text| config.stands_in(text)) {
+        // It has a secret of the plugin's configuration.
+        Disclosure::Names
+    } else {
+        Disclosure::of(&plan.resource.kind)
+    };
     let json = |text: &str| serde_json::from_str::<Value>(text).ok();
-    let body = || json(std::str::from_utf8(&plan.mutation.body).ok()?);
+    let body = || json(body);
     let of_body = |before: Option<&Value>| {
         let body = body()?;
         Some(match (plan.how, before) {

@@ -2,7 +2,8 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::json;
-use windlass_core::ports::{Event, EventType, Events as _};
+use windlass_core::confidential::Confidential;
+use windlass_core::ports::{CallContext, Event, EventType, Events as _};
 use windlass_kube::Recorder;
 
 use crate::script::{Reply, Script, call, pod};
@@ -114,4 +115,18 @@ async fn a_flush_ends_in_time_and_a_full_queue_drops() {
     }
     assert!(!recorder.flush(Duration::from_secs(2)).await);
     assert!(recorder.dropped() >= 99, "{}", recorder.dropped());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_note_has_no_secret_of_the_configuration() {
+    let script = script([created(), created()]);
+    let recorder = Recorder::new(script.client());
+    let config = Confidential::holding("{}", ["hunter22", "true"].map(Confidential::from));
+    let long = format!("{}hunter22", "x".repeat(1_020));
+    recorder.emit(&CallContext { config: config.clone(), ..call() }, event("it is true that hunter22 failed"));
+    recorder.warn(&CallContext { config, ..call() }, "GaveUp", long);
+    assert!(recorder.flush(LIMIT).await);
+    let notes: Vec<_> = script.mutations_asked().iter().map(|it| it.json()["note"].to_string()).collect();
+    assert!(notes.iter().any(|note| note.contains("it is true that <redacted> failed")), "{notes:?}");
+    assert!(notes.iter().all(|note| !note.contains("hunt")), "{notes:?}");
 }

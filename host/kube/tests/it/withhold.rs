@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
+use windlass_core::confidential::Confidential;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{ObjectKind, ObjectRef};
 use windlass_core::ports::{CallContext, Reads as _, Writes as _};
@@ -281,4 +282,15 @@ async fn names_that_the_host_has_made_up_are_told_by_what_stays_of_them() {
     withholding.write(&Arc::new(call()), create(&pod)).await.expect("tried");
     let told = withholding.told.lock().expect("no panic");
     assert_eq!((&*told[0].object.key.name, told[0].effect), ("a-*", WithheldEffect::Create));
+}
+
+#[tokio::test]
+async fn of_a_write_with_a_secret_of_the_configuration_only_the_names_of_fields_are_told() {
+    let cluster = cluster().await;
+    let withholding = Withholding::on(&cluster);
+    let config = Confidential::holding("{}", [Confidential::from("hunter22")]);
+    let call = Arc::new(CallContext { config, ..cluster.call() });
+    withholding.write(&call, apply_of(&config_map("a", "x://me:hunter22@h"))).await.expect("as if");
+    let told = withholding.last();
+    assert!(told.contains("data.value") && !told.contains("hunter") && !told.contains("x://"), "{told}");
 }

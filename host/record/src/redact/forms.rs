@@ -1,41 +1,15 @@
-//! Looks for values in the forms in which a plugin, or the API server, may have written them.
+//! Takes known secrets out of all texts of a call. Texts that are JSON stay so.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
+use windlass_core::known_secrets::SecretForms;
 
-/// Values as they may stand in a text, the longest first, each with what is written instead: as they are, in Base64, in a URL, and
-/// as JSON writes them, which may stand in a text in JSON.
-pub(super) fn all(values: &[(String, String)]) -> Vec<(String, String)> {
-    let escaped = |text: &str| {
-        let json = Value::from(text).to_string();
-        json[1..json.len() - 1].to_owned()
-    };
-    let mut forms: Vec<(String, String)> = Vec::new();
-    for (value, marker) in values {
-        let once = escaped(value);
-        let twice = escaped(&once);
-        forms.extend([value.clone(), in_url(value), once, twice].map(|form| (form, marker.clone())));
-        forms.push((STANDARD.encode(value), STANDARD.encode(marker)));
-        forms.push((URL_SAFE_NO_PAD.encode(value), URL_SAFE_NO_PAD.encode(marker)));
-    }
-    forms.sort_by(|a, b| b.0.len().cmp(&a.0.len()).then_with(|| a.cmp(b)));
-    forms.dedup_by(|a, b| a.0 == b.0);
-    forms
-}
-
-/// RFC 3986, section 2: all but what is unreserved.
-fn in_url(text: &str) -> String {
-    let of_byte = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
-        _ => format!("%{byte:02X}"),
-    };
-    text.bytes().map(of_byte).collect()
-}
+use crate::json;
 
 /// Replaces what was `found` in all texts of a value. A text that is JSON is read, as each writer of JSON escapes in its own way, and
 /// what is JSON in it again, so many levels `deep`.
-pub(super) fn replace(value: &mut Value, found: &[(String, String)], deep: usize) {
+pub(super) fn replace(value: &mut Value, found: &SecretForms, deep: usize) {
     match value {
         Value::String(text) => in_text(text, found, deep),
         Value::Array(items) => items.iter_mut().for_each(|item| replace(item, found, deep)),
@@ -48,10 +22,10 @@ pub(super) fn replace(value: &mut Value, found: &[(String, String)], deep: usize
     }
 }
 
-fn in_text(text: &mut String, found: &[(String, String)], deep: usize) {
+fn in_text(text: &mut String, found: &SecretForms, deep: usize) {
     if deep > 0
         && text.trim_start().starts_with(['{', '[', '"'])
-        && let Ok(before) = serde_json::from_str::<Value>(text)
+        && let Some(before) = json::document(text)
     {
         let mut after = before.clone();
         with_names(&mut after, found, deep - 1);
@@ -59,15 +33,13 @@ fn in_text(text: &mut String, found: &[(String, String)], deep: usize) {
             *text = after.to_string();
         }
     }
-    for (secret, marker) in found {
-        if text.contains(secret.as_str()) {
-            *text = text.replace(secret.as_str(), marker);
-        }
+    if let Cow::Owned(redacted) = found.replace(text) {
+        *text = redacted;
     }
 }
 
 /// The same, also in the names of fields.
-fn with_names(value: &mut Value, found: &[(String, String)], deep: usize) {
+fn with_names(value: &mut Value, found: &SecretForms, deep: usize) {
     match value {
         Value::String(text) => in_text(text, found, deep),
         Value::Array(items) => items.iter_mut().for_each(|item| with_names(item, found, deep)),
@@ -85,11 +57,19 @@ fn with_names(value: &mut Value, found: &[(String, String)], deep: usize) {
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::known_secrets::KnownSecrets;
+
     use super::*;
+
+    fn forms(secret: &str) -> SecretForms {
+        let mut known = KnownSecrets::default();
+        known.add(secret, &|_| Some("<x>".to_owned()));
+        known.forms()
+    }
 
     fn redacted(text: &str, secret: &str) -> String {
         let mut value = Value::from(text);
-        replace(&mut value, &all(&[(secret.to_owned(), "<x>".to_owned())]), 4);
+        replace(&mut value, &forms(secret), 4);
         value.as_str().expect("a text").to_owned()
     }
 
@@ -110,7 +90,7 @@ mod tests {
     #[test]
     fn the_name_of_an_import_stays() {
         let mut value = serde_json::json!([{"import": "writes.apply", "args": {"note": "writes"}}]);
-        replace(&mut value, &all(&[("writes".to_owned(), "<x>".to_owned())]), 4);
+        replace(&mut value, &forms("writes"), 4);
         assert_eq!(value, serde_json::json!([{"import": "writes.apply", "args": {"note": "<x>"}}]));
     }
 }

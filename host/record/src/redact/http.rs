@@ -1,67 +1,97 @@
-//! The credentials of HTTP: headers, and what a URL has of them.
+//! The credentials of HTTP: headers, forms, and what a URL has of them; and bodies that are no text.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use windlass_core::credentials::{hide_in_form, hide_in_urls, is_confidential};
+
+use super::documents::Documents;
+use super::opaque::is_binary;
 
 /// The field of a body of bytes while it is looked at.
 const OPENED: &str = "opened";
 
-/// Parts of the names of headers and of query parameters whose values nobody should read.
-const CONFIDENTIAL: [&str; 13] = [
-    "auth",
-    "cookie",
-    "token",
-    "secret",
-    "password",
-    "passwd",
-    "pwd",
-    "key",
-    "sig",
-    "sign",
-    "credential",
-    "session",
-    "jwt",
-];
-
-fn is_confidential(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    CONFIDENTIAL.iter().any(|word| name.contains(word))
-}
-
-/// Redacts a fetch and its answer: `hide` gives what is written instead of a value.
-pub(super) fn redact(import: &mut Value, mut hide: impl FnMut(&str) -> String) {
+/// Redacts a fetch and its answer, whose bodies are [`opened`].
+pub(super) fn redact(import: &mut Value, documents: &mut Documents<'_>) {
     if let Some(Value::String(url)) = import["args"].get_mut("url") {
-        *url = without_credentials(url, &mut hide);
+        *url = hide_in_urls(url, &mut |credential| documents.hidden(credential));
     }
-    for part in ["/args/headers", "/answer/ok/headers"] {
-        if let Some(part) = import.pointer_mut(part) {
-            headers(part, &mut hide);
+    for message in ["/args", "/answer/ok"] {
+        let Some(message) = import.pointer_mut(message) else { continue };
+        let form = form_of(&message["headers"]);
+        for header in message.get_mut("headers").and_then(Value::as_array_mut).into_iter().flatten() {
+            redact_header(header, documents);
+        }
+        for text in ["text", OPENED] {
+            if let Some(Value::String(text)) = message.get_mut("body").and_then(|body| body.get_mut(text)) {
+                redact_body(text, form, documents);
+            }
         }
     }
 }
 
+/// How a body has fields with names, beside JSON.
+#[derive(Clone, Copy)]
+enum Form {
+    None,
+    Urlencoded,
+    Multipart,
+}
+
+fn form_of(headers: &Value) -> Form {
+    let is_content_type =
+        |header: &&Value| header[0].as_str().is_some_and(|name| name.eq_ignore_ascii_case("content-type"));
+    let content_type = headers.as_array().into_iter().flatten().find(is_content_type);
+    let content_type = content_type.and_then(|header| header[1].as_str()).unwrap_or_default().to_ascii_lowercase();
+    if content_type.contains("x-www-form-urlencoded") {
+        Form::Urlencoded
+    } else if content_type.contains("multipart/") {
+        Form::Multipart
+    } else {
+        Form::None
+    }
+}
+
+fn redact_body(text: &mut String, form: Form, documents: &mut Documents<'_>) {
+    match form {
+        _ if is_binary(text) => documents.hide_whole(text),
+        Form::Urlencoded => *text = hide_in_form(text, &mut |credential| documents.hidden(credential)),
+        Form::Multipart => {
+            let names = text
+                .split("name=")
+                .skip(1)
+                .filter_map(|rest| rest.trim_start_matches('"').split(['"', '\r', ';']).next());
+            if names.into_iter().any(is_confidential) {
+                documents.hide_whole(text);
+            }
+        }
+        Form::None => {}
+    }
+}
+
 /// Does `work` to the bodies of each fetch of a call.
-pub(super) fn bodies(call: &mut Value, work: fn(&mut Value)) {
+pub(super) fn bodies(call: &mut Value, work: &mut dyn FnMut(&mut Value)) {
     let imports = call.get_mut("imports").and_then(Value::as_array_mut);
     imports.into_iter().flatten().for_each(|import| body_of(import, work));
 }
 
 /// The same of one import.
-pub(super) fn body_of(import: &mut Value, work: fn(&mut Value)) {
+pub(super) fn body_of(import: &mut Value, work: &mut dyn FnMut(&mut Value)) {
     if import.get("import").is_some_and(|name| name == "http.fetch") {
         for place in ["/args/body", "/answer/ok/body"] {
-            import.pointer_mut(place).into_iter().for_each(work);
+            import.pointer_mut(place).into_iter().for_each(&mut *work);
         }
     }
 }
 
-/// A body of bytes that are text, as that: only so is it looked at.
-pub(super) fn opened(body: &mut Value) {
-    let bytes = body.get("base64").and_then(Value::as_str).and_then(|text| STANDARD.decode(text).ok());
-    if let Some(text) = bytes.and_then(|bytes| String::from_utf8(bytes).ok()) {
-        *body = json!({ OPENED: text });
-    }
+/// A body of bytes as text, as which it is looked at. Of bytes that are no text a digest and the length are left: they may be a
+/// Secret in another encoding.
+pub(super) fn opened(body: &mut Value, documents: &mut Documents<'_>) {
+    let Some(bytes) = body.get("base64").and_then(Value::as_str).and_then(|text| STANDARD.decode(text).ok()) else {
+        return;
+    };
+    let text = String::from_utf8(bytes).unwrap_or_else(|error| documents.marker_of_bytes(error.as_bytes()));
+    *body = json!({ OPENED: text });
 }
 
 /// The same as bytes again.
@@ -71,52 +101,34 @@ pub(super) fn closed(body: &mut Value) {
     }
 }
 
-fn headers(headers: &mut Value, hide: &mut impl FnMut(&str) -> String) {
-    for header in headers.as_array_mut().into_iter().flatten() {
-        let Some(name) = header.get(0).and_then(Value::as_str).map(str::to_ascii_lowercase) else { continue };
-        if !is_confidential(&name) {
-            if let Some(Value::String(value)) = header.get_mut(1).filter(|_| name == "location") {
-                *value = without_credentials(value, hide);
-            }
-            continue;
-        }
-        if let Some(Value::String(value)) = header.get_mut(1) {
-            // `Bearer`, `Basic`: how it authorizes is no secret.
-            *value = match value.split_once(' ') {
-                Some((scheme, credentials))
-                    if name.contains("authorization") && scheme.bytes().all(|it| it.is_ascii_alphabetic()) =>
-                {
-                    format!("{scheme} {}", hide(credentials))
-                }
-                _ => hide(value),
-            };
-        }
+/// A `[name, value]` of the headers.
+fn redact_header(header: &mut Value, documents: &mut Documents<'_>) {
+    let Some(name) = header.get(0).and_then(Value::as_str).map(str::to_ascii_lowercase) else { return };
+    let Some(Value::String(value)) = header.get_mut(1) else { return };
+    if !is_confidential(&name) {
+        // Location, Referer, Link, and whatever else may have a URL.
+        *value = hide_in_urls(value, &mut |credential| documents.hidden(credential));
+        return;
     }
-}
-
-fn without_credentials(url: &str, hide: &mut impl FnMut(&str) -> String) -> String {
-    let (before, query) = url.split_once('?').map_or((url, None), |(before, query)| (before, Some(query)));
-    let mut told = before.to_owned();
-    if let Some((scheme, rest)) = before.split_once("://") {
-        let end = rest.find('/').unwrap_or(rest.len());
-        if let Some(at) = rest[..end].rfind('@') {
-            // Some have their token as the user.
-            told = format!("{scheme}://{}{}", hide(&rest[..at]), &rest[at..]);
-            if let Some((_, password)) = rest[..at].split_once(':') {
-                hide(password);
-            }
-        }
+    if name.contains("cookie") {
+        // The value may be sent elsewhere without its name.
+        let values = value.split(';').filter_map(|part| part.split_once('='));
+        values.for_each(|(_, value)| documents.learn(value.trim().trim_matches('"')));
     }
-    let Some(query) = query else { return told };
-    let parameter = |parameter: &str| match parameter.split_once('=') {
-        Some((name, value)) if is_confidential(name) => format!("{name}={}", hide(value)),
-        _ => parameter.to_owned(),
+    // `Bearer`, `Basic`: how it authorizes is no secret.
+    *value = match value.split_once(' ') {
+        Some((scheme, credentials))
+            if name.contains("authorization") && scheme.bytes().all(|it| it.is_ascii_alphabetic()) =>
+        {
+            format!("{scheme} {}", documents.hidden(credentials))
+        }
+        _ => documents.hidden(value),
     };
-    format!("{told}?{}", query.split('&').map(parameter).collect::<Vec<_>>().join("&"))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::marker::Markers;
     use super::*;
 
     #[test]
@@ -129,17 +141,12 @@ mod tests {
             },
             "answer": {"ok": {"status": 200, "headers": [["set-cookie", "s=1"], ["etag", "e"]], "body": {"text": ""}}},
         });
-        redact(&mut import, |value| format!("<{}>", value.len()));
-        assert_eq!(import["args"]["url"], "https://<10>@h.example/p?page=2&api_key=<1>");
-        let headers = json!([["Authorization", "Bearer <3>"], ["accept", "text/plain"], ["X-Api-Key", "<3>"]]);
+        redact(&mut import, &mut Documents::new(&Markers::of_replay(), &[]));
+        let hidden = "<redacted:unknown>";
+        assert_eq!(import["args"]["url"], format!("https://{hidden}@h.example/p?page=2&api_key={hidden}"));
+        let bearer = format!("Bearer {hidden}");
+        let headers = json!([["Authorization", bearer], ["accept", "text/plain"], ["X-Api-Key", hidden]]);
         assert_eq!(import["args"]["headers"], headers);
-        assert_eq!(import["answer"]["ok"]["headers"], json!([["set-cookie", "<3>"], ["etag", "e"]]));
-    }
-
-    #[test]
-    fn a_url_without_credentials_is_told_whole() {
-        for url in ["https://h.example", "http://h.example:8080/a@b?x=y@z", "not a url"] {
-            assert_eq!(without_credentials(url, &mut |_| unreachable!()), url);
-        }
+        assert_eq!(import["answer"]["ok"]["headers"], json!([["set-cookie", hidden], ["etag", "e"]]));
     }
 }

@@ -8,6 +8,8 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::Value;
 use sha2::Sha256;
 
+use crate::json;
+
 /// How a marker begins, and how it ends.
 const BEGINS: &str = "<redacted:";
 const ENDS: &str = ">";
@@ -15,6 +17,9 @@ const ENDS: &str = ">";
 const BEGINS_IN_BASE64: &str = "PHJlZGFjdGVk";
 /// The word between these in a replay, where the key is not known.
 const UNKNOWN: &str = "unknown";
+/// What stands around the length of a whole text: `<redacted:1f2e3d4c5b6a, 120 bytes>`.
+const OF_LENGTH: &str = ", ";
+const UNIT: &str = " bytes";
 /// Hexadecimal digits of a marker.
 const DIGITS: usize = 12;
 
@@ -53,6 +58,15 @@ impl Markers {
         marker + ENDS
     }
 
+    /// The marker for a text that is hidden because it cannot be understood, with its length in bytes.
+    pub(crate) fn of_whole(&self, value: &[u8]) -> String {
+        let marker = self.of(value);
+        if self.key.is_none() {
+            return marker;
+        }
+        format!("{}{OF_LENGTH}{}{UNIT}{ENDS}", marker.trim_end_matches(ENDS), value.len())
+    }
+
     /// The same for a value of `data`, which is Base64 and stays so. With the value itself, if it is text.
     pub(crate) fn of_base64(&self, value: &str) -> (String, Option<String>) {
         match STANDARD.decode(value) {
@@ -73,6 +87,11 @@ fn is_marker(value: &str) -> bool {
 }
 
 fn is_name(inner: &str) -> bool {
+    let (inner, length) = inner.split_once(OF_LENGTH).map_or((inner, None), |(inner, length)| (inner, Some(length)));
+    let number = length.map(|length| length.strip_suffix(UNIT).unwrap_or_default());
+    if number.is_some_and(|it| it.is_empty() || !it.bytes().all(|byte| byte.is_ascii_digit())) {
+        return false;
+    }
     inner == UNKNOWN || (inner.len() == DIGITS && inner.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
@@ -124,10 +143,8 @@ pub(crate) fn same(recorded: &Value, replayed: &Value) -> bool {
         (Value::String(recorded), Value::String(replayed)) => {
             same_text(recorded, replayed)
                 || {
-                    let json = |text: &str| {
-                        serde_json::from_str::<Value>(text).ok().filter(|it| it.is_object() || it.is_array())
-                    };
-                    matches!((json(recorded), json(replayed)), (Some(recorded), Some(replayed)) if same(&recorded, &replayed))
+                    let document = |text: &str| json::document(text).filter(|it| it.is_object() || it.is_array());
+                    matches!((document(recorded), document(replayed)), (Some(recorded), Some(replayed)) if same(&recorded, &replayed))
                 }
         }
         (Value::Array(recorded), Value::Array(replayed)) => {
@@ -154,6 +171,10 @@ mod tests {
         assert_ne!(markers.of(b"hunter2"), markers.of(b"hunter3"));
         assert_ne!(markers.of(b"hunter2"), Markers::with_new_key().of(b"hunter2"));
         assert!(is_marker(&markers.of(b"hunter2")));
+        let whole = markers.of_whole(b"hunter2");
+        assert!(is_marker(&whole) && whole.ends_with(", 7 bytes>"), "{whole}");
+        assert_eq!(Markers::of_replay().of_whole(whole.as_bytes()), whole);
+        assert!(!is_marker("<redacted:1f2e3d4c5b6a, seven bytes>"));
     }
 
     #[test]

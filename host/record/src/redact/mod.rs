@@ -2,12 +2,14 @@
 //! HTTP's credentials.
 //!
 //! Two steps. The first goes by place: a Secret's `data`, a header that authorizes. The second goes by value: what the first
-//! has found is looked for in the rest of the call, where a plugin may have put it, such as a URL in a `ConfigMap`. It does not
-//! find what was computed from a secret.
+//! has found, and the secrets inside it, are looked for in the rest of the call, where a plugin may have put them, such as a URL
+//! in a `ConfigMap`. It does not find what was computed from a secret in another way than `windlass_core::known_secrets` tells.
 
+mod documents;
 mod forms;
 mod http;
 mod marker;
+mod opaque;
 mod pointers;
 
 use std::collections::BTreeSet;
@@ -15,33 +17,22 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::document::RecordedCall;
+use documents::{DEEPEST, Documents, is_secret};
 use marker::Markers;
 pub use marker::is_redacted;
 pub(crate) use marker::same;
 
-/// The annotation in which `kubectl apply` repeats whole objects.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-const LAST_APPLIED_ESCAPED: &str = "kubectl.kubernetes.io~1last-applied-configuration";
-/// Shorter values are found everywhere, by chance.
-const SHORTEST: usize = 6;
 /// A call with more secret values than that is not told: to look for all of them takes too long.
 const MOST_VALUES: usize = 1_000;
-/// JSON in texts in JSON is followed so deep.
-const DEEPEST: usize = 4;
+/// Imports whose answers are objects.
+const ANSWERED_WITH_OBJECTS: [&str; 5] = ["cache.get", "cache.list", "live.get", "live.list", "writes."];
 
 /// Redacts calls.
 #[derive(Clone)]
 pub struct Redactor {
     markers: Markers,
     pointers: Vec<String>,
-}
-
-/// The secrets that were found in a call, by which they are looked for in the rest.
-#[derive(Default)]
-struct KnownSecrets {
-    /// The value, and its marker.
-    values: Vec<(String, String)>,
-    seen: BTreeSet<String>,
 }
 
 impl Redactor {
@@ -58,34 +49,26 @@ impl Redactor {
         Self { markers: Markers::of_replay(), pointers }
     }
 
-    /// Redacts a [`RecordedCall`](crate::RecordedCall), as JSON. `secrets` are values that are known to be secret. Returns whether it
-    /// could: a call with too many secret values is not to be told.
+    /// Redacts a [`RecordedCall`], as JSON. `secrets` are values that are known to be secret. Returns whether it could: a call
+    /// with too many secret values is not to be told.
     pub fn redact(&self, call: &mut Value, secrets: &[Arc<str>]) -> bool {
-        let mut known = KnownSecrets::default();
+        let mut documents = Documents::new(&self.markers, &self.pointers);
         for secret in secrets {
-            known.add(secret, &self.markers);
+            documents.learn(secret);
         }
-        http::bodies(call, http::opened);
+        http::bodies(call, &mut |body| http::opened(body, &mut documents));
         // The next calls of an instance draw on what this one has seeded.
         let mut makes_secrets = call["request"]["reused"] == true;
         if let Some(request) = call.get_mut("request") {
-            let is_secret = is_secret(request);
-            if let Some(config) = request.get_mut("config") {
-                self.configured(config, secrets);
-            }
-            for field in ["object", "config", "children", "related"] {
-                if let Some(value) = request.get_mut(field) {
-                    self.texts(value, is_secret && field == "object", &mut known, DEEPEST);
-                }
-            }
+            self.request(request, secrets, &mut documents);
         }
         for import in call.get_mut("imports").and_then(Value::as_array_mut).into_iter().flatten() {
-            makes_secrets |= self.import(import, &mut known);
+            makes_secrets |= redact_import(import, &mut documents);
         }
         if let Some(result) = call.get_mut("result") {
-            let before = known.values.len();
-            self.texts(result, false, &mut known, DEEPEST);
-            makes_secrets |= known.values.len() > before;
+            let before = documents.known.len();
+            redact_result(result, &mut documents);
+            makes_secrets |= documents.known.len() > before;
         }
         if let Some(surroundings) =
             call.get_mut("surroundings").and_then(Value::as_object_mut).filter(|_| makes_secrets)
@@ -93,11 +76,12 @@ impl Redactor {
             // Whoever has the seed and the plugin has what it drew.
             surroundings.remove("seed");
         }
-        known.forget_names(call);
-        if known.values.len() > MOST_VALUES {
+        let names = names_in(call);
+        documents.known.retain(|value| !names.contains(value));
+        if documents.known.len() > MOST_VALUES {
             return false;
         }
-        let found = forms::all(&known.values);
+        let found = documents.known.forms();
         if !found.is_empty() {
             for part in ["request", "imports", "result"] {
                 if let Some(part) = call.get_mut(part) {
@@ -105,15 +89,39 @@ impl Redactor {
                 }
             }
         }
-        http::bodies(call, http::closed);
+        http::bodies(call, &mut http::closed);
         true
+    }
+
+    /// A call that was recorded by a host that redacted less, as this one records it. What it was answered stays.
+    #[must_use]
+    pub fn redact_again(&self, call: &RecordedCall) -> RecordedCall {
+        let redacted = serde_json::to_value(call).ok().and_then(|mut document| {
+            self.redact(&mut document, &[]);
+            serde_json::from_value::<RecordedCall>(document).ok()
+        });
+        redacted.unwrap_or_else(|| call.clone())
     }
 
     /// Redacts one import by itself.
     pub(crate) fn redact_import(&self, import: &mut Value) {
-        http::body_of(import, http::opened);
-        self.import(import, &mut KnownSecrets::default());
-        http::body_of(import, http::closed);
+        let mut documents = Documents::new(&self.markers, &self.pointers);
+        http::body_of(import, &mut |body| http::opened(body, &mut documents));
+        redact_import(import, &mut documents);
+        http::body_of(import, &mut http::closed);
+    }
+
+    fn request(&self, request: &mut Value, secrets: &[Arc<str>], documents: &mut Documents<'_>) {
+        let is_of_secret = is_secret(request);
+        if let Some(config) = request.get_mut("config") {
+            self.configured(config, secrets);
+            documents.texts(config, DEEPEST);
+        }
+        for field in ["object", "children", "related"] {
+            if let Some(value) = request.get_mut(field) {
+                documents.objects(value, is_of_secret && field == "object");
+            }
+        }
     }
 
     /// Redacts the values of a configuration that come from Secrets, however short they are.
@@ -135,233 +143,82 @@ impl Redactor {
             _ => {}
         }
     }
+}
 
-    /// Whether it writes a secret that was not known before.
-    fn import(&self, import: &mut Value, known: &mut KnownSecrets) -> bool {
-        let before = known.values.len();
-        let tells = |name: &str| name.starts_with("writes.") || name == "http.fetch";
-        let is_write = import["import"].as_str().is_some_and(tells);
-        if import["import"] == "http.fetch" {
-            http::redact(import, |value| {
-                known.add(value, &self.markers);
-                self.markers.of(value.as_bytes())
-            });
-        }
-        let args = &mut import["args"];
-        let is_of_secret = is_secret(&args["target"]) || is_secret(&args["of"]);
-        if let Some(operations) = args.get_mut("operations").and_then(Value::as_array_mut) {
-            for operation in operations {
-                let is_of_secret = is_secret(&operation["target"]);
-                self.texts(operation, is_of_secret, known, DEEPEST);
-            }
-        } else {
-            self.texts(args, is_of_secret, known, DEEPEST);
-        }
-        let makes_secrets = is_write && known.values.len() > before;
-        if let Some(answer) = import.get_mut("answer") {
-            self.texts(answer, is_of_secret, known, DEEPEST);
-        }
-        makes_secrets
+/// Redacts an import. Whether it writes a secret that was not known before.
+fn redact_import(import: &mut Value, documents: &mut Documents<'_>) -> bool {
+    let before = documents.known.len();
+    let name = import["import"].as_str().unwrap_or_default().to_owned();
+    if name == "http.fetch" {
+        http::redact(import, documents);
     }
-
-    /// Redacts the JSON texts in `value`; those that are the whole or a part of a Secret, if it `is_of_secret`.
-    fn texts(&self, value: &mut Value, is_of_secret: bool, known: &mut KnownSecrets, depth: usize) {
-        match value {
-            Value::String(text) => {
-                let may_have = is_of_secret
-                    || !self.pointers.is_empty()
-                    || text.contains("Secret")
-                    || text.contains("Token")
-                    || text.contains("last-applied-configuration");
-                let is_json = text.trim_start().starts_with(['{', '[']);
-                let parsed = (may_have && is_json && depth > 0).then(|| serde_json::from_str::<Value>(text).ok());
-                let Some(mut parsed) = parsed.flatten() else {
-                    if is_of_secret && is_json {
-                        // Nobody knows where in it the values are.
-                        *text = self.markers.of(text.as_bytes());
-                    }
-                    return;
-                };
-                let before = parsed.clone();
-                self.document(&mut parsed, is_of_secret, known, depth - 1);
-                // Of two fields of one name, only the last has been looked at.
-                if is_of_secret || parsed != before {
-                    *text = parsed.to_string();
-                }
-            }
-            Value::Array(items) => {
-                for item in items {
-                    self.texts(item, is_of_secret, known, depth);
-                }
-            }
-            Value::Object(fields) => {
-                fields.values_mut().for_each(|field| self.texts(field, is_of_secret, known, depth));
-            }
-            _ => {}
-        }
+    let args = &mut import["args"];
+    let is_of_secret = is_secret(&args["target"]) || is_secret(&args["of"]);
+    let mut of_secrets = Vec::new();
+    for operation in args.get_mut("operations").and_then(Value::as_array_mut).into_iter().flatten() {
+        of_secrets.push(is_secret(&operation["target"]));
+        redact_args(operation, is_secret(&operation["target"]), documents);
     }
-
-    /// Redacts an object, a patch of one, or a list of them.
-    fn document(&self, document: &mut Value, is_of_secret: bool, known: &mut KnownSecrets, depth: usize) {
-        if let Some(operations) = document.as_array_mut() {
-            for operation in operations {
-                self.patch_operation(operation, is_of_secret, known);
-            }
+    redact_args(args, is_of_secret, documents);
+    let tells = name.starts_with("writes.") || name == "http.fetch";
+    let makes_secrets = tells && documents.known.len() > before;
+    let Some(answer) = import.get_mut("answer") else { return makes_secrets };
+    if !ANSWERED_WITH_OBJECTS.iter().any(|it| name.starts_with(it)) {
+        documents.texts(answer, DEEPEST);
+    } else if name == "writes.batch" {
+        let answers = answer.get_mut("ok").and_then(Value::as_array_mut).into_iter().flatten();
+        for (answer, is_of_secret) in answers.zip(of_secrets.into_iter().chain(std::iter::repeat(false))) {
+            redact_answer(answer, is_of_secret, documents);
         }
-        if is_of_secret && document.is_object() && !is_secret(document) {
-            self.secret(document, known);
-        }
-        // First, as it knows what is Base64.
-        self.nested(document, known, depth);
-        for pointer in &self.pointers {
-            pointers::each(document, pointer, &mut |value| self.leaves(value, known));
-        }
+    } else {
+        redact_answer(answer, is_of_secret, documents);
     }
+    makes_secrets
+}
 
-    /// Redacts the Secrets and annotations in `value`, wherever they are.
-    fn nested(&self, value: &mut Value, known: &mut KnownSecrets, depth: usize) {
-        if is_secret(value) {
-            self.secret(value, known);
-        }
-        match value.get("kind").and_then(Value::as_str) {
-            Some("SecretList") => {
-                let items = value.get_mut("items").and_then(Value::as_array_mut);
-                items.into_iter().flatten().for_each(|item| self.secret(item, known));
-            }
-            // A token authorizes whoever has it.
-            Some("TokenRequest" | "TokenReview") => {
-                for place in ["/status/token", "/spec/token"] {
-                    value.pointer_mut(place).into_iter().for_each(|token| self.leaves(token, known));
-                }
-            }
-            _ => {}
-        }
-        match value {
-            Value::Object(fields) => {
-                if let Some(applied) = fields.get_mut("annotations").and_then(|it| it.get_mut(LAST_APPLIED)) {
-                    self.hide(applied);
-                }
-                fields.values_mut().for_each(|field| self.nested(field, known, depth));
-            }
-            Value::Array(items) => items.iter_mut().for_each(|item| self.nested(item, known, depth)),
-            Value::String(_) => self.texts(value, false, known, depth),
-            _ => {}
-        }
-    }
-
-    fn secret(&self, secret: &mut Value, known: &mut KnownSecrets) {
-        for value in secret.get_mut("data").and_then(Value::as_object_mut).into_iter().flat_map(|it| it.values_mut()) {
-            self.base64(value, known);
-        }
-        for value in
-            secret.get_mut("stringData").and_then(Value::as_object_mut).into_iter().flat_map(|it| it.values_mut())
-        {
-            self.leaves(value, known);
-        }
-    }
-
-    fn base64(&self, value: &mut Value, known: &mut KnownSecrets) {
-        if let Value::String(text) = value {
-            let (marker, plain) = self.markers.of_base64(text);
-            match plain {
-                Some(plain) => known.add(&plain, &self.markers),
-                None => known.add(text, &self.markers),
-            }
-            *text = marker;
-        } else {
-            self.leaves(value, known);
-        }
-    }
-
-    /// Redacts an operation of a JSON patch.
-    fn patch_operation(&self, operation: &mut Value, is_of_secret: bool, known: &mut KnownSecrets) {
-        let Some(path) = operation["path"].as_str().map(str::to_owned) else { return };
-        let Some(value) = operation.get_mut("value") else { return };
-        if path.ends_with(LAST_APPLIED_ESCAPED) {
-            self.hide(value);
-        }
-        let whole = |value: &mut Value, name: &str| {
-            let taken = value.take();
-            *value = serde_json::json!({ name: taken });
-        };
-        for name in ["data", "stringData"].into_iter().filter(|_| is_of_secret) {
-            let place = path.strip_prefix('/').and_then(|path| path.strip_prefix(name));
-            match place {
-                Some("") => {
-                    whole(value, name);
-                    self.secret(value, known);
-                    *value = value[name].take();
-                }
-                Some(rest) if rest.starts_with('/') && name == "data" => self.base64(value, known),
-                Some(rest) if rest.starts_with('/') => self.leaves(value, known),
-                _ => {}
-            }
-        }
-        if is_of_secret && path.is_empty() {
-            self.secret(value, known);
-        }
-        for pointer in &self.pointers {
-            pointers::within(value, &path, pointer, &mut |value| self.leaves(value, known));
-        }
-    }
-
-    /// Redacts all that is told in `value`: texts become markers, numbers 0.
-    fn leaves(&self, value: &mut Value, known: &mut KnownSecrets) {
-        match value {
-            Value::String(text) if marker::is_whole(text) => {}
-            Value::String(text) => {
-                known.add(text, &self.markers);
-                *text = self.markers.of(text.as_bytes());
-            }
-            Value::Number(_) => *value = 0.into(),
-            Value::Array(items) => items.iter_mut().for_each(|item| self.leaves(item, known)),
-            Value::Object(fields) => fields.values_mut().for_each(|field| self.leaves(field, known)),
-            Value::Null | Value::Bool(_) => {}
-        }
-    }
-
-    /// Redacts what is made of things that are told elsewhere.
-    fn hide(&self, value: &mut Value) {
-        if let Value::String(text) = value {
-            *text = self.markers.of(text.as_bytes());
+/// Redacts the arguments of an import, or an operation of a batch.
+fn redact_args(args: &mut Value, is_of_secret: bool, documents: &mut Documents<'_>) {
+    for (name, value) in args.as_object_mut().into_iter().flatten() {
+        match &**name {
+            "object" | "patch" => documents.objects(value, is_of_secret),
+            "operations" => {}
+            _ => documents.texts(value, DEEPEST),
         }
     }
 }
 
-/// Whether an object, or a reference to one, says that it is a Secret.
-fn is_secret(value: &Value) -> bool {
-    value.get("kind").is_some_and(|kind| kind == "Secret") && value.get("apiVersion").is_some_and(|it| it == "v1")
+/// Redacts `{"ok": OBJECT}`, `{"ok": {"items": [OBJECT]}}` or `{"error": …}`.
+fn redact_answer(answer: &mut Value, is_of_secret: bool, documents: &mut Documents<'_>) {
+    for (name, value) in answer.as_object_mut().into_iter().flatten() {
+        match (&**name, value) {
+            ("ok", object @ Value::String(_)) => documents.objects(object, is_of_secret),
+            ("ok", page) if page.get("items").is_some() => documents.objects(&mut page["items"], is_of_secret),
+            (_, value) => documents.texts(value, DEEPEST),
+        }
+    }
 }
 
-impl KnownSecrets {
-    fn add(&mut self, value: &str, markers: &Markers) {
-        for form in [value, value.trim()] {
-            let is_long = form.len() >= SHORTEST && !is_redacted_whole(form);
-            if is_long && self.seen.insert(form.to_owned()) {
-                self.values.push((form.to_owned(), markers.of(form.as_bytes())));
+/// Redacts how a call ended: what failed, or what was composed.
+fn redact_result(result: &mut Value, documents: &mut Documents<'_>) {
+    if let Some(composed) = result.get_mut("composed") {
+        for field in ["children", "status"] {
+            if let Some(value) = composed.get_mut(field) {
+                documents.objects(value, false);
             }
         }
     }
-
-    /// Forgets values that are also in the name of an object of the call: a Secret may say in which namespace it is.
-    fn forget_names(&mut self, call: &Value) {
-        let named = |value: &Value| {
-            ["namespace", "name", "kind", "apiVersion"].map(|field| value[field].as_str().map(str::to_owned))
-        };
-        let imports = call["imports"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let args = imports.iter().map(|import| &import["args"]);
-        let named_there: BTreeSet<String> = args
-            .flat_map(|args| [&args["target"], &args["of"], args])
-            .chain([&call["request"]])
-            .flat_map(named)
-            .flatten()
-            .collect();
-        self.values.retain(|(value, _)| !named_there.contains(value));
-    }
+    documents.texts(result, DEEPEST);
 }
 
-fn is_redacted_whole(text: &str) -> bool {
-    is_redacted(text) && text.starts_with('<') && text.ends_with('>')
+/// The names of the objects of a call, which stay: a Secret may say in which namespace it is.
+fn names_in(call: &Value) -> BTreeSet<String> {
+    let named = |value: &Value| {
+        ["namespace", "name", "kind", "apiVersion"].map(|field| value[field].as_str().map(str::to_owned))
+    };
+    let imports = call["imports"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let args = imports.iter().map(|import| &import["args"]);
+    let all = args.flat_map(|args| [&args["target"], &args["of"], args]).chain([&call["request"]]);
+    all.flat_map(named).flatten().collect()
 }
 
 #[cfg(test)]

@@ -6,10 +6,14 @@ fn unescaped(segment: &str) -> String {
     segment.replace("~1", "/").replace("~0", "~")
 }
 
+/// The names that a pointer leads through.
+pub(super) fn segments(pointer: &str) -> Vec<String> {
+    pointer.split('/').skip(1).map(unescaped).collect()
+}
+
 /// Hands each value of `document` at `pointer` to `change`.
 pub(super) fn each(document: &mut Value, pointer: &str, change: &mut dyn FnMut(&mut Value)) {
-    let segments: Vec<_> = pointer.split('/').skip(1).map(unescaped).collect();
-    below(document, &segments, change);
+    below(document, &segments(pointer), change);
 }
 
 fn below(value: &mut Value, segments: &[String], change: &mut dyn FnMut(&mut Value)) {
@@ -33,8 +37,7 @@ fn below(value: &mut Value, segments: &[String], change: &mut dyn FnMut(&mut Val
 
 /// The same for a `value` that a JSON patch puts at `path`.
 pub(super) fn within(value: &mut Value, path: &str, pointer: &str, change: &mut dyn FnMut(&mut Value)) {
-    let path: Vec<_> = path.split('/').skip(1).map(unescaped).collect();
-    let pointer: Vec<_> = pointer.split('/').skip(1).map(unescaped).collect();
+    let (path, pointer) = (segments(path), segments(pointer));
     let agrees = path.iter().zip(&pointer).all(|(at, segment)| segment == "*" || at == segment);
     if agrees {
         // What is deeper than the pointer is a part of what it leads to.

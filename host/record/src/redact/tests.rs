@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 fn secret(password: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db", "namespace": "prod"},
@@ -220,4 +222,213 @@ fn names_stay_names_even_if_a_secret_repeats_them() {
         json!({"import": "cache.get", "args": {"target": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": "prod-namespace", "name": "a"}}}),
     ];
     assert_eq!(redacted(call(imports))["imports"][1]["args"]["target"]["namespace"], "prod-namespace");
+}
+
+fn patches(kind: &str, form: &str, patch: &str) -> Value {
+    let target = json!({"apiVersion": "v1", "kind": kind, "namespace": "prod", "name": "db"});
+    json!({"import": "writes.patch", "args": {"target": target, "type": form, "patch": patch, "options": {}}})
+}
+
+fn fetches(headers: &Value, body: &str) -> Value {
+    let body = json!({"text": body});
+    json!({
+        "import": "http.fetch", "args": {"method": "POST", "url": "https://h", "headers": headers, "body": body},
+        "answer": {"ok": {"status": 200, "headers": headers, "body": body}},
+    })
+}
+
+/// Everything that a recording has of a call with this import.
+fn told(import: Value) -> String {
+    redacted(call(vec![import])).to_string()
+}
+
+#[test]
+fn copies_of_objects_are_redacted_wherever_a_patch_puts_them() {
+    let copy = r#"{"data":{"password":"aHVudGVyMjI="},"plain":"hunter22"}"#;
+    for (path, value) in [
+        ("/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration", json!(copy)),
+        ("/metadata/annotations", json!({LAST_APPLIED: copy, "other": "kept"})),
+        ("/metadata", json!({"annotations": {LAST_APPLIED: copy}})),
+        ("", json!({"metadata": {"annotations": {LAST_APPLIED: copy}}})),
+        ("/metadata/annotations/objectset.rio.cattle.io~1applied", json!(copy)),
+        ("/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration", json!({"data": "hunter22"})),
+    ] {
+        for kind in ["ConfigMap", "Secret"] {
+            let patch = json!([{"op": "add", "path": path, "value": value}]).to_string();
+            let told = told(patches(kind, "json", &patch.replace("last-", "l\\u0061st-")));
+            assert!(!told.contains("hunter22") && !told.contains("aHVudGVyMjI"), "{path}: {told}");
+            assert!(path != "/metadata/annotations" || kind == "Secret" || told.contains("kept"), "{told}");
+        }
+    }
+    let merge = json!({"metadata": {"annotations": {LAST_APPLIED: copy}}}).to_string();
+    for form in ["merge", "strategic"] {
+        assert!(!told(patches("ConfigMap", form, &merge)).contains("hunter22"));
+    }
+}
+
+#[test]
+fn a_secret_that_is_no_json_is_hidden_whole_with_a_digest_and_its_length() {
+    let yaml = "apiVersion: v1\nkind: Secret\nmetadata: {name: db}\nstringData:\n  password: hunter22\n";
+    for import in [
+        json!({"import": "writes.apply", "args": {"object": yaml, "options": {}}}),
+        json!({"import": "writes.create", "args": {"object": r#"{"kind":"Secret","stringData":{"a":"hunter22"},}"#}}),
+        json!({"import": "writes.apply", "args": {"object": "password: hunter22"}}),
+        patches("Secret", "merge", "stringData:\n  password: hunter22\n"),
+        patches("Secret", "merge", "data: {password: aHVudGVyMjI=}"),
+        json!({"import": "live.get", "args": {}, "answer": {"ok": yaml}}),
+        json!({"import": "live.list", "args": {}, "answer": {"ok": {"items": [yaml]}}}),
+        json!({"import": "live.log", "args": {}, "answer": {"ok": format!("config is\n{yaml}")}}),
+        json!({"import": "writes.batch", "args": {"operations": [{"import": "writes.apply", "object": yaml}]}, "answer": {"ok": [{"ok": yaml}]}}),
+        applies(&json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"secret.yaml": yaml}})),
+        json!({"import": "events.emit", "args": {"note": format!("cannot apply {yaml:?}")}, "answer": {"ok": null}}),
+        json!({"import": "writes.create", "args": {"object": "{}"}, "answer": {"error": {"message": format!("cannot decode {yaml:?}")}}}),
+    ] {
+        let told = told(import.clone());
+        assert!(!told.contains("hunter22") && !told.contains("aHVudGVyMjI"), "{import}: {told}");
+        assert!(told.contains(" bytes>"), "{told}");
+    }
+    let mut failed = call(vec![]);
+    failed["result"] = json!({"failed": [{"terminal": format!("refused: {yaml}")}]});
+    assert!(!redacted(failed).to_string().contains("hunter22"));
+    let mut composed = call(vec![]);
+    composed["result"] = json!({"composed": {"children": [yaml], "status": "password: hunter22"}});
+    assert!(!redacted(composed).to_string().contains("hunter22"));
+}
+
+#[test]
+fn a_malformed_secret_is_redacted_whatever_is_wrong_with_it() {
+    for object in [
+        json!({"apiVersion": "v1", "kind": "Secret", "data": "hunter22"}),
+        json!({"apiVersion": "v1", "kind": "Secret", "stringData": ["hunter22"]}),
+        json!({"apiVersion": "v1", "kind": "Secret", "Data": {"a": "hunter22"}}),
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": "hunter22"}),
+        json!({"apiVersion": "v1", "kind": "Secret", "data": {"a": {"b": "hunter22"}}}),
+        json!({"kind": "Secret", "stringData": {"a": "hunter22"}}),
+        json!({"apiVersion": "V1", "kind": "secret", "stringData": {"a": "hunter22"}}),
+        json!({"apiVersion": "v1", "kind": "SecretList", "items": [{"metadata": {"name": "a"}, "data": {"a": "hunter22"}}]}),
+        json!([{"apiVersion": "v1", "kind": "Secret", "data": {"a": "hunter22"}}]),
+    ] {
+        assert!(!told(applies(&object)).contains("hunter22"), "{object}");
+    }
+    let twice = r#"{"apiVersion":"v1","kind":"Secret","data":{"a":"aHVudGVyMjI="},"data":{}}"#;
+    assert!(!told(json!({"import": "writes.create", "args": {"object": twice}})).contains("aHVudGVyMjI"));
+    for patch in [
+        json!([{"op": "add", "value": {"data": {"a": "hunter22"}}}]),
+        json!(["hunter22"]),
+        json!([{"op": "add", "path": "data/a", "value": "hunter22"}]),
+        json!([{"op": "add", "path": "", "value": "hunter22"}]),
+        json!([{"op": "add", "path": "/a".repeat(5_000), "value": "hunter22"}]),
+        json!({"op": "add", "path": "/data/a", "value": "hunter22"}),
+    ] {
+        assert!(!told(patches("Secret", "json", &patch.to_string())).contains("hunter22"), "{patch}");
+    }
+}
+
+#[test]
+fn references_to_secrets_are_told() {
+    let reference = json!({"kind": "Secret", "name": "db", "namespace": "prod", "fieldPath": "data.password"});
+    let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "involvedObject": reference});
+    assert_eq!(redacted(call(vec![applies(&event)])), call(vec![applies(&event)]));
+}
+
+#[test]
+fn secrets_in_http_bodies_are_redacted_in_each_encoding() {
+    let secret = secret("hunter22").to_string();
+    let watch = format!(
+        "{}\n{}\n",
+        json!({"type": "ADDED", "object": secret}),
+        json!({"type": "BOOKMARK", "object": {"kept": 1}})
+    );
+    let told_watch = told(fetches(&json!([]), &watch.replace("\\\"", "\\u0022")));
+    assert!(!told_watch.contains("aHVudGVyMjI") && told_watch.contains("kept"), "{told_watch}");
+    for body in [
+        format!("{{\"type\":\"ADDED\",\"object\":{secret}}}\n{{\"type\":\"ADDED\",\"object\":{secret}}}\n"),
+        format!("--x\r\nContent-Type: application/json\r\n\r\n{secret}\r\n--x--\r\n"),
+        format!("{secret}{secret}"),
+        format!("---\napiVersion: v1\nkind: Secret\ndata: {{password: {}}}\n", STANDARD.encode("hunter22")),
+        format!("k8s\0\n\x0c\n\x02v1\x12\x06Secret {} hunter22", STANDARD.encode("hunter22")),
+    ] {
+        let told = told(fetches(&json!([]), &body));
+        assert!(!told.contains("hunter22") && !told.contains("aHVudGVyMjI"), "{body}: {told}");
+    }
+    let form = json!([["Content-Type", "application/x-www-form-urlencoded"]]);
+    let told_form = told(fetches(&form, "client_id=shop&client_secret=hunter22"));
+    assert!(!told_form.contains("hunter22") && told_form.contains("client_id=shop"), "{told_form}");
+    let parts = json!([["content-type", "multipart/form-data; boundary=x"]]);
+    let body = "--x\r\nContent-Disposition: form-data; name=\"password\"\r\n\r\nhunter22\r\n--x--";
+    assert!(!told(fetches(&parts, body)).contains("hunter22"));
+}
+
+#[test]
+fn bytes_that_are_no_text_leave_a_digest_and_a_length() {
+    let bytes = [b"\x1f\x8b\xff".as_slice(), b"hunter22"].concat();
+    let mut fetch = fetches(&json!([]), "");
+    fetch["args"]["body"] = json!({"base64": STANDARD.encode(&bytes)});
+    let told = redacted(call(vec![fetch]));
+    let sent = told["imports"][0]["args"]["body"]["base64"].as_str().expect("still bytes");
+    let sent = String::from_utf8(STANDARD.decode(sent).expect("Base64")).expect("a marker");
+    assert!(sent.starts_with("<redacted:") && sent.ends_with(", 11 bytes>"), "{sent}");
+}
+
+#[test]
+fn credentials_in_the_urls_of_headers_are_redacted() {
+    let headers = json!([
+        ["Location", "https://me:hunter22@h/p?page=2"],
+        ["Referer", "https://h/p?X-Amz-Signature=hunter22&X-Amz-Date=kept"],
+        ["Link", "<https://h/p?sig=hunter22>; rel=\"next\", </q?access_token=hunter22>; rel=\"kept\""],
+        ["Refresh", "0; url=/p?token=hunter22"],
+        ["X-Next", "https://h/?next=https%3A%2F%2Fme%3Ahunter22%40h"],
+    ]);
+    let told = told(fetches(&headers, "and so to hunter22"));
+    assert!(!told.contains("hunter22") && told.contains("page=2") && told.contains("kept"), "{told}");
+}
+
+#[test]
+fn what_is_inside_a_secret_is_redacted_where_it_is_used_alone() {
+    let docker = json!({"auths": {"r.example": {
+        "username": "robot", "password": "pull-pass", "auth": STANDARD.encode("robot:other-pass"), "identitytoken": "identity",
+    }}});
+    let kubeconfig = "kind: Config\nusers:\n- user: {token: \"kube-token\"}\n";
+    let pem = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\n-----END PRIVATE KEY-----\n";
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pull"},
+        "data": {".dockerconfigjson": STANDARD.encode(docker.to_string()), "kubeconfig": STANDARD.encode(kubeconfig)},
+        "stringData": {"tls.key": pem},
+    });
+    let basic = |password: &str| STANDARD.encode(format!("robot:{password}"));
+    let told = redacted(call(vec![
+        reads(&secret.to_string()),
+        fetches(
+            &json!([["X-Registry-Config", basic("pull-pass")]]),
+            "password is pull-pass, or other-pass, with identity",
+        ),
+        json!({"import": "events.emit", "args": {"note": "kube-token failed"}, "answer": {"ok": null}}),
+        json!({"import": "metrics.record", "args": {"name": "a", "labels": [["password", "pull-pass"]]}}),
+        applies(
+            &json!({"kind": "ConfigMap", "data": {"key": pem.replace('\n', "\r\n  "), "key64": STANDARD.encode(pem)}}),
+        ),
+    ]))
+    .to_string();
+    for secret in ["pull-pass", "other-pass", "kube-token", "with identity", "MIIEvQIB", "BKcwggSj", "cHVsbC1wYXNz"] {
+        assert!(!told.contains(secret), "{secret}: {told}");
+    }
+    assert!(!told.contains(&STANDARD.encode(pem)[..60]), "{told}");
+}
+
+#[test]
+fn to_redact_again_changes_nothing() {
+    let told = redacted(call(vec![
+        reads(&secret("hunter22").to_string()),
+        applies(
+            &json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"url": "x://u:hunter22@h", "b": STANDARD.encode("hunter22")}}),
+        ),
+        fetches(
+            &json!([["Location", "https://me:hunter22@h?sig=1"], ["Authorization", "Bearer hunter22"]]),
+            "kind: Secret\ndata: {}",
+        ),
+        json!({"import": "writes.apply", "args": {"object": "kind: Secret"}}),
+    ]));
+    let mut again = told.clone();
+    Redactor::of_replay(vec!["/spec/token".to_owned()]).redact(&mut again, &[]);
+    assert!(same(&told, &again), "{told}\n{again}");
 }

@@ -7,9 +7,10 @@ use windlass_record::PluginRecorder;
 use windlass_wasm::manifest::Controller as Declared;
 use windlass_wasm::{EntryPoint, Plugin};
 
-use crate::dispatch::composite::{Composite, ObservedState, OwnedWatch, RelatedWatch};
+use crate::dispatch::composite::{Compose, Composite, ObservedState, OwnedWatch, RelatedWatch};
 use crate::dispatch::reconcile::Reconcile;
 use crate::dispatch::recorded::Recorded;
+use crate::dispatch::redacted::Redacted;
 use crate::dispatch::route::{Route, Stores};
 
 /// The `plugin` itself, or the host's composite around it, which observes `watches`; with a `recorder`, some of the plugin's calls are
@@ -24,8 +25,8 @@ pub(super) fn callee(
     let plugin = plugin.clone();
     if plugin.entry() == EntryPoint::Reconciler {
         return match recorder {
-            Some(recorder) => Box::new(Recorded { plugin, recorder }),
-            None => Box::new(plugin),
+            Some(recorder) => Box::new(Redacted { plugin: Recorded { plugin, recorder } }),
+            None => Box::new(Redacted { plugin }),
         };
     }
     let mut watches = watches.into_iter().skip(1); // The primary.
@@ -39,7 +40,12 @@ pub(super) fn callee(
     let observed_state = ObservedState { primaries, owned, related };
     let finalizes = declared.options.finalizer;
     match recorder {
-        Some(recorder) => Box::new(Composite { plugin: Recorded { plugin, recorder }, observed_state, finalizes }),
-        None => Box::new(Composite { plugin, observed_state, finalizes }),
+        Some(recorder) => composite(Recorded { plugin, recorder }, observed_state, finalizes),
+        None => composite(plugin, observed_state, finalizes),
     }
+}
+
+/// Redacts what the plugin says, which the composite logs, and what the API server says of its children.
+fn composite(plugin: impl Compose + 'static, observed_state: ObservedState, finalizes: bool) -> Box<dyn Reconcile> {
+    Box::new(Redacted { plugin: Composite { plugin: Redacted { plugin }, observed_state, finalizes } })
 }

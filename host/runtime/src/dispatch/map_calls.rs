@@ -49,7 +49,9 @@ impl PluginMapper {
         let context = dispatch.context(&key, None, &trace_id(), hold, permit.cpu_permit());
         let started = Instant::now();
         let changes = batch.changes.len();
+        let config = context.config.clone();
         let Mapped { answer, cpu } = self.plugin.map(batch, Arc::new(context), dispatch.limits.clone()).await;
+        let answer = answer.map_err(|error| config.redact(&error).into_owned());
         dispatch.status.used(cpu);
         permit.finish(charge(cpu, started.elapsed(), dispatch.slot_worth));
         if answer.is_err() {

@@ -23,6 +23,7 @@ pub(crate) mod overdue;
 pub(crate) mod ports;
 pub(crate) mod reconcile;
 pub(crate) mod recorded;
+pub(crate) mod redacted;
 pub(crate) mod route;
 mod setbacks;
 pub(crate) mod shadow;

@@ -32,7 +32,7 @@ impl Reconcile for Arc<Plugin> {
         async move {
             let mut span = context.trace.span(RUN);
             let called = Plugin::reconcile(self, request, ports, context.within(&span), limits).await;
-            spans::ran(&mut span, called.cpu, Some(&called.result));
+            spans::ran(&mut span, called.cpu, Some(&called.result), &context.config);
             called
         }
         .boxed()

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use windlass_core::confidential::Confidential;
 use windlass_core::key_state::CallEnd;
 use windlass_core::object::ObjectKey;
 use windlass_core::outcome::CallResult;
@@ -134,12 +135,12 @@ impl Drop for KeySpans {
 }
 
 /// Notes how the guest's work ended, in `cpu` time, with `failure` if it is one.
-pub(super) fn ran(span: &mut OpenSpan, cpu: Duration, failure: Option<&CallResult>) {
+pub(super) fn ran(span: &mut OpenSpan, cpu: Duration, failure: Option<&CallResult>, config: &Confidential) {
     span.ends(|span| {
         span.set("windlass.cpu_seconds", cpu.as_secs_f64());
         let error = failure.map(CallResult::failure).unwrap_or_default();
         if !error.is_empty() {
-            span.error = Some(error);
+            span.error = Some(config.redact(&error).into_owned());
         }
     });
 }

@@ -44,7 +44,13 @@ fn import<T: Send + 'static>(
     let work = port(call.within(&span));
     async move {
         let result = work.await;
-        span.ends(|span| note(span, &result));
+        span.ends(|span| {
+            note(span, &result);
+            // The API server quotes what it refuses.
+            if let Some(error) = &mut span.error {
+                call.config.redact_in(error);
+            }
+        });
         result
     }
     .boxed()

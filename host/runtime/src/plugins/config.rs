@@ -23,7 +23,7 @@ use windlass_core::confidential::Confidential;
 use windlass_kube::SecretError;
 use windlass_wasm::Manifest;
 
-use windlass_policy::regular::read_whole;
+use windlass_files::read_whole;
 
 pub(crate) use files::ConfigFiles;
 pub(crate) use follow::ConfigFollower;

@@ -3,7 +3,7 @@
 //!
 //! The next version is `NAME.next.wasm`; or, where the host keeps what runs in `NAME.current.wasm`, it is `NAME.wasm`.
 
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -132,17 +132,26 @@ fn copy(from: &Path, to: &Path, wanted: Option<&str>, take_place: TakePlace) -> 
     sweep(to.parent().unwrap_or(Path::new("")));
     // Another replica may copy the same file just now.
     let taken = hidden(to, &format!("{:016x}", windlass_world::random::<u64>()));
-    let whole = std::fs::copy(from, &taken).and_then(|_| std::fs::File::open(&taken)?.sync_all());
+    let whole = copied(from, &taken);
     let whole = whole.map_err(|source| failed(if from.exists() { to } else { from }, source));
-    let copied = whole.and_then(|()| checked(&taken, from, wanted)).and_then(|is| {
+    let is = whole.and_then(|()| checked(&taken, from, wanted)).and_then(|is| {
         take_place(&taken, to)?;
         Ok(is)
     });
-    if copied.is_err() {
+    if is.is_err() {
         // It may not even have been made.
         let _ = std::fs::remove_file(&taken);
     }
-    copied
+    is
+}
+
+/// Copies the regular file `from` to a new file, which is on the disk then.
+fn copied(from: &Path, to: &Path) -> std::io::Result<()> {
+    let mut from = windlass_files::open(from)?;
+    let mut new = std::fs::File::create_new(to)?;
+    std::io::copy(&mut from, &mut new)?;
+    new.set_permissions(from.metadata()?.permissions())?;
+    new.sync_all()
 }
 
 /// Deletes copies that were never ended, as whoever made them was killed. They are nobody's, and hidden from people.
@@ -180,13 +189,23 @@ fn differ(next: &Path, current: &Path) -> Result<(), RolloutError> {
 
 /// The digest of a file, if it is the one that is wanted. People know it as `named`.
 fn checked(path: &Path, named: &Path, wanted: Option<&str>) -> Result<Digest, RolloutError> {
-    let bytes = std::fs::read(path).map_err(|source| failed(path, source))?;
-    let is = hexadecimal(&Sha256::digest(&bytes).into());
+    let is = digest(path).map_err(|source| failed(path, source))?;
     match wanted.filter(|wanted| !is.starts_with(*wanted)) {
         Some(wanted) => {
             Err(RolloutError::OtherDigest { path: named.to_owned(), is: is.to_string(), wanted: wanted.to_owned() })
         }
         None => Ok(is),
+    }
+}
+
+fn digest(path: &Path) -> std::io::Result<Digest> {
+    let mut file = windlass_files::open(path)?;
+    let (mut hash, mut block) = (Sha256::new(), vec![0; 1 << 16]);
+    loop {
+        match file.read(&mut block)? {
+            0 => return Ok(hexadecimal(&hash.finalize().into())),
+            read => hash.update(&block[..read]),
+        }
     }
 }
 
@@ -230,6 +249,17 @@ mod tests {
         assert!(!keep_as_current(path, "shop", &of_old).expect("it is the same"));
         assert_eq!(std::fs::read(path.join("shop.current.wasm")).expect("it is there"), b"old");
         assert_eq!(std::fs::read_dir(path).expect("a directory").count(), 2, "no copy is left behind");
+    }
+
+    #[test]
+    fn a_pipe_in_the_place_of_a_plugin_is_not_waited_for() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let pipe = directory.path().join("shop.wasm");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)
+            .expect("a pipe");
+        let kept = keep_as_current(directory.path(), "shop", &hexadecimal(&Sha256::digest("").into()));
+        assert!(kept.is_err_and(|error| format!("{error:?}").contains("a named pipe")));
+        assert_eq!(std::fs::read_dir(directory.path()).expect("a directory").count(), 1, "no copy is left");
     }
 
     #[test]

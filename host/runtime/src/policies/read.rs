@@ -7,7 +7,7 @@ use windlass_core::grants::Allowance;
 
 use super::PoliciesInForce;
 use crate::files::{Change, Content};
-use windlass_policy::regular::read_whole;
+use windlass_files::read_whole;
 use windlass_policy::{Policy, document};
 
 /// The suffix of a policy's file, after the plugin's name.

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub(crate) use self::verdicts::{JudgedAt, RejectionVerdict, RejectionVerdicts};
-use windlass_policy::regular::read_whole;
+use windlass_files::read_whole;
 
 /// The SHA-256 of a file, 64 hexadecimal digits.
 pub(crate) type Digest = Arc<str>;

@@ -10,9 +10,9 @@ use clap::error::{ContextKind, ContextValue};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_saphyr::Spanned;
+use windlass_files::read_whole;
 use windlass_policy::PolicyError;
 use windlass_policy::document::problems::DocumentProblems;
-use windlass_policy::regular::read_whole;
 use windlass_wasm::manifest::{API_VERSION, nearest};
 
 use super::keys::{ConfigKey, HOST, KeyForm, KeyKind, of_host};

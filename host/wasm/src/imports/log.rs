@@ -13,7 +13,8 @@ impl Host for CallState {
         let of_fields: usize = fields.iter().map(|(name, value)| name.len() + value.len()).sum();
         self.meter.import_bytes(message.len() + of_fields);
         let limit = self.meter.limits().log_line_bytes;
-        let message = text::single_line(&message, limit);
+        // Before it is cut: a part of a secret is not found.
+        let message = text::single_line(&self.redacted(&message), limit);
         if self.world.call().is_none() {
             // Refused when `describe` has ended: it may be a runtime, whose words of a panic come one by one.
             self.note_said("log.log", &message);
@@ -22,6 +23,8 @@ impl Host for CallState {
         if matches!(level, WitLevel::Error) {
             self.note_error(message.clone());
         }
+        let redacted = |text: &str| self.redacted(text).into_owned();
+        let fields: Vec<_> = fields.iter().map(|(name, value)| (redacted(name), redacted(value))).collect();
         let fields = text::fields(&fields, limit / 2);
         lines::log(self, to_level(level), &message, &fields);
         Ok(())

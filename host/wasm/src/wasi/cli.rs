@@ -109,7 +109,7 @@ pub(crate) fn end_lines(state: &mut CallState) {
 }
 
 fn tell(state: &mut CallState, output: Output, line: &str) {
-    let line = single_line(line, state.meter.limits().log_line_bytes);
+    let line = single_line(&state.redacted(line), state.meter.limits().log_line_bytes);
     let (import, level) = match output {
         Output::Stdout => ("wasi:cli/stdout", Level::INFO),
         Output::Stderr => ("wasi:cli/stderr", Level::WARN),

@@ -94,8 +94,13 @@ pub(crate) fn finalize(request: &Request) -> Result<Outcome, Failures> {
 
 pub(crate) fn greet(request: &Request) -> Result<Outcome, Failures> {
     let settings: Value = config::get()?;
-    let letters = settings["smtp"]["password"].as_str().unwrap_or_default().len();
+    let password = settings["smtp"]["password"].as_str().unwrap_or_default();
+    let letters = password.len();
     let (name, greeting) = (&request.name, settings["greeting"].as_str().unwrap_or_default());
     info!("chameleon greets {name} with {greeting} and {letters} letters");
+    if greeting == "indiscreet" {
+        info!("chameleon logs in with {password}");
+        return Err(Failures::transient(format!("{password} is refused")));
+    }
     Ok(Outcome::Done)
 }

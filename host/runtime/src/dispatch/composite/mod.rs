@@ -55,7 +55,7 @@ impl Compose for Arc<Plugin> {
         async move {
             let mut span = call.trace.span(RUN);
             let composed = Plugin::compose(self, request, call.within(&span), limits).await;
-            spans::ran(&mut span, composed.cpu, composed.answer.as_ref().err());
+            spans::ran(&mut span, composed.cpu, composed.answer.as_ref().err(), &call.config);
             composed
         }
         .boxed()

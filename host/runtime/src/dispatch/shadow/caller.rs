@@ -115,7 +115,7 @@ fn enter(next: &NextVersion, call: &CallContext, shadowed: &ShadowedCall, curren
         return next.ledger.evaded("it wanted to write more than is compared");
     }
     let ended_well = matches!(called.result, CallResult::Done | CallResult::RequeueAfter(_));
-    let found = compared(&call.primary_ref(), shadowed, current, called);
+    let found = compared(call, shadowed, current, called);
     let (differences, first) = (found.len(), found.first().cloned());
     let is_news = next.ledger.compared(&call.controller, &call.primary_key, found, ended_well);
     if let Some(first) = first.filter(|_| is_news) {
@@ -123,8 +123,9 @@ fn enter(next: &NextVersion, call: &CallContext, shadowed: &ShadowedCall, curren
     }
 }
 
-/// The differences between both calls about `primary`.
-fn compared(primary: &ObjectRef, shadowed: &ShadowedCall, current: &Called, next: &Called) -> Vec<IntentDifference> {
+/// The differences between both calls about a primary, without the secrets of the plugin's configuration.
+fn compared(call: &CallContext, shadowed: &ShadowedCall, current: &Called, next: &Called) -> Vec<IntentDifference> {
+    let primary = &call.primary_ref();
     let (told, wanted) = (shadowed.told(), shadowed.wanted());
     let before = |object: &ObjectRef| {
         let mut known = told.before.iter().chain(&wanted.before);
@@ -136,13 +137,16 @@ fn compared(primary: &ObjectRef, shadowed: &ShadowedCall, current: &Called, next
         let text = format!("{} → {}", told(current.keeps_finalizer), told(next.keeps_finalizer));
         found.push(IntentDifference { about: primary.to_string(), text });
     }
-    found.extend(differences(primary, told.writes.questions(), &wanted.writes, &before));
+    found.extend(differences(primary, told.writes.questions(), &wanted.writes, &before, &call.config));
     found.extend(unlike("deletions of collections", told.deletions.questions(), &wanted.deletions));
     found.extend(unlike("claims", told.claims.questions(), &wanted.claims));
     found.extend(wanted.refused().iter().map(|request| IntentDifference {
         about: "the call".to_owned(),
         text: format!("does not ask → asks {}, which is not sent for a shadow", json!(request)),
     }));
+    for difference in &mut found {
+        call.config.redact_in(&mut difference.text);
+    }
     found
 }
 

@@ -17,7 +17,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-use windlass_policy::regular::read_whole;
+use windlass_files::read_whole;
 
 use self::expiry::ExpiryProblem;
 use super::HEADER_LIMIT;

@@ -133,7 +133,10 @@ impl Metrics for PluginMetrics {
         let plugin = &call.principal.plugin;
         let mut plugins = self.lock();
         let series = plugins.entry(plugin.clone()).or_default();
-        let Err(misfit) = series.record(change, name, value, labels) else { return };
+        // A label is shown to whoever scrapes the host.
+        let redacted = |(name, value): &(String, String)| (name.clone(), call.config.redact(value).into_owned());
+        let labels: Vec<_> = labels.iter().map(redacted).collect();
+        let Err(misfit) = series.record(change, name, value, &labels) else { return };
         let dropped = series.dropped.entry(misfit).or_default();
         *dropped += 1;
         if *dropped == 1 {

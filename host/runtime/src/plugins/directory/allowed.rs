@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use crate::rejections::Digest;
-use windlass_policy::regular::read_whole;
+use windlass_files::read_whole;
 
 /// Why a list cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -1,6 +1,8 @@
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
+use windlass_core::confidential::Confidential;
+
 use super::*;
 
 fn metric(name: &str, metric_type: Declared, labels: &[&str]) -> Metric {
@@ -139,4 +141,15 @@ fn a_new_generation_keeps_the_values_of_metrics_that_stayed_the_same() {
     let text = text(&all);
     assert!(text.contains(r#"windlass_plugin_a_same_total{plugin="a"} 3.0"#), "{text}");
     assert!(!text.contains("windlass_plugin_a_other{"), "{text}");
+}
+
+#[test]
+fn a_label_has_no_secret_of_the_configuration() {
+    let all = declared("a", &[metric("logins_total", Declared::Counter, &["with"])]);
+    let config = Confidential::holding("{}", [Confidential::from("hunter22")]);
+    let (_, context) = crate::tests::played::call(None);
+    let call = CallContext { config, ..(*context).clone() };
+    all.record(&call, MetricChange::Add, "logins_total", 1.0, &[("with".to_owned(), "hunter22!".to_owned())]);
+    let text = text(&all);
+    assert!(text.contains("with=\"<redacted>!\"") && !text.contains("hunter22"), "{text}");
 }

@@ -1,0 +1,130 @@
+//! Looks for values in the forms in which a plugin, or the API server, may have written them.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
+use memchr::memmem;
+
+use super::SHORTEST_SECRET;
+use super::view::{self, Reading};
+
+/// How texts are read, beside as they are.
+const READINGS: [&[Reading]; 6] = [
+    &[Reading::Url],
+    &[Reading::Url, Reading::Url],
+    &[Reading::Form],
+    &[Reading::Json],
+    &[Reading::Json, Reading::Json],
+    &[Reading::Url, Reading::Json],
+];
+/// The shortest form that is looked for across white space, in bytes. Shorter ones are not broken into lines, and two words
+/// could make one by chance.
+const SHORTEST_FOLDED: usize = 16;
+
+/// The forms of known secrets, by which they are taken out of texts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SecretForms {
+    /// The longest first: a secret may be a part of another.
+    forms: Vec<Form>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Form {
+    text: String,
+    /// Without white space. `None` if it is not looked for so.
+    folded: Option<Vec<u8>>,
+    marker: String,
+}
+
+impl SecretForms {
+    pub(super) fn of(values: &[(String, String)], keeps_base64: bool) -> Self {
+        let mut forms = Vec::new();
+        for (value, marker) in values {
+            let in_base64 = |encoded: String| if keeps_base64 { encoded } else { marker.clone() };
+            forms.push(Form::new(value.clone(), marker.clone()));
+            forms.push(Form::new(STANDARD.encode(value), in_base64(STANDARD.encode(marker))));
+            forms.push(Form::new(URL_SAFE.encode(value), in_base64(URL_SAFE.encode(marker))));
+            forms.push(Form::new(URL_SAFE_NO_PAD.encode(value), in_base64(URL_SAFE_NO_PAD.encode(marker))));
+            let parts = (0..3).flat_map(|place| base64_at(value, place));
+            forms.extend(parts.map(|part| Form::new(part, marker.clone())));
+        }
+        // Of equal forms the first stays.
+        forms.sort_by(|a, b| b.text.len().cmp(&a.text.len()).then_with(|| a.text.cmp(&b.text)));
+        forms.dedup_by(|a, b| a.text == b.text);
+        Self { forms }
+    }
+
+    /// Whether there is nothing to look for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.forms.is_empty()
+    }
+
+    /// `text` with a marker in the place of each known secret.
+    #[must_use]
+    pub fn replace<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let mut told = Cow::Borrowed(text);
+        // First: where only a line of a key is replaced, the rest of the key is not found any more.
+        self.replace_as_read(&mut told, &[Reading::Folded], |form| form.folded.as_deref());
+        for form in &self.forms {
+            if told.contains(&*form.text) {
+                told = told.replace(&*form.text, &form.marker).into();
+            }
+        }
+        for readings in READINGS {
+            self.replace_as_read(&mut told, readings, |form| Some(form.text.as_bytes()));
+        }
+        told
+    }
+
+    fn replace_as_read(&self, text: &mut Cow<'_, str>, readings: &[Reading], of: impl Fn(&Form) -> Option<&[u8]>) {
+        if self.forms.is_empty() {
+            return;
+        }
+        let Some(view) = view::read(text.as_bytes(), readings) else { return };
+        let mut found: Vec<(Range<usize>, &str)> = Vec::new();
+        for form in &self.forms {
+            let Some(looked_for) = of(form) else { continue };
+            let at = memmem::find_iter(&view, looked_for);
+            found.extend(at.map(|at| (at..at + looked_for.len(), &*form.marker)));
+        }
+        if found.is_empty() {
+            return;
+        }
+        // At one place, the longest first.
+        found.sort_by_key(|(range, _)| (range.start, std::cmp::Reverse(range.end)));
+        let places = view::places(text.as_bytes(), readings);
+        let (mut told, mut end) = (Vec::new(), 0);
+        for (range, marker) in found {
+            let (from, to) = (places[range.start].start, places[range.end - 1].end);
+            // One that overlaps with the one before has its rest hidden by the same marker.
+            if from >= end {
+                told.extend_from_slice(&text.as_bytes()[end..from]);
+                told.extend_from_slice(marker.as_bytes());
+            }
+            end = to.max(end);
+        }
+        told.extend_from_slice(&text.as_bytes()[end..]);
+        *text = String::from_utf8_lossy(&told).into_owned().into();
+    }
+}
+
+impl Form {
+    fn new(text: String, marker: String) -> Self {
+        let folded = view::read(text.as_bytes(), &[Reading::Folded]).unwrap_or_else(|| text.clone().into_bytes());
+        Self { folded: (folded.len() >= SHORTEST_FOLDED).then_some(folded), text, marker }
+    }
+}
+
+/// What is the same in the Base64 of every text in which `value` stands behind `place` bytes, modulo three, in both alphabets.
+fn base64_at(value: &str, place: usize) -> [String; 2] {
+    let bytes = [&[0; 3][..place], value.as_bytes()].concat();
+    let (from, to) = ((place * 8).div_ceil(6), bytes.len() * 8 / 6);
+    let encoded = STANDARD_NO_PAD.encode(bytes);
+    let part = encoded[from..to].to_owned();
+    debug_assert!(part.len() >= SHORTEST_SECRET, "values have at least {SHORTEST_SECRET} bytes");
+    let in_urls = part.replace('+', "-").replace('/', "_");
+    [part, in_urls]
+}

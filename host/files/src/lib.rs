@@ -1,0 +1,221 @@
+//! Reads files that people name: regular ones, and no more of them than somebody would write. Replaces a file in one step.
+//!
+//! To open a named pipe waits until somebody writes to it, and a device may have no end. Both are refused with a reason. Links
+//! are followed, as the kubelet mounts files as links. A file is judged before it is opened, as to open some devices does
+//! something, and again by what was opened, as it may have been replaced between.
+
+use std::fs::{File, FileType, OpenOptions};
+use std::io::{Error, ErrorKind, Read as _, Result};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
+/// Why something that is there is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it is {0}, and not a regular file: write its content into a file, and name that")]
+struct IrregularFile(&'static str);
+
+/// Whether `error` says that something is no regular file.
+#[must_use]
+pub fn is_irregular(error: &Error) -> bool {
+    error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<IrregularFile>)
+}
+
+/// Who may be named beside regular files.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pipes {
+    Refused,
+    /// Pipes that this process has open: `/dev/stdin`, and `/dev/fd/63`, as a shell writes `<(…)`.
+    OwnOnes,
+}
+
+/// Opens the regular file at `path`, without ever waiting.
+pub fn open(path: &Path) -> Result<File> {
+    open_with(path, Pipes::Refused)
+}
+
+/// Opens what a command was told to read once: a regular file, or a pipe that the shell has given to the command, such as
+/// `/dev/stdin` or `<(…)`. What reads from it should have a bound.
+pub fn open_argument(path: &Path) -> Result<File> {
+    open_with(path, Pipes::OwnOnes)
+}
+
+/// The content of the regular file at `path`, if that is at most `most` bytes.
+pub fn read_whole(path: &Path, most: u64) -> Result<Vec<u8>> {
+    read(open(path)?, most)
+}
+
+/// The same of what a command was told to read once, as [`open_argument`] opens it.
+pub fn read_argument(path: &Path, most: u64) -> Result<Vec<u8>> {
+    read(open_argument(path)?, most)
+}
+
+/// [`read_whole`] of a text.
+pub fn read_text(path: &Path, most: u64) -> Result<String> {
+    text(read_whole(path, most)?)
+}
+
+/// [`read_argument`] of a text.
+pub fn read_argument_text(path: &Path, most: u64) -> Result<String> {
+    text(read_argument(path, most)?)
+}
+
+/// Whether a library, which opens the file itself and reads it to its end, may be told to read `path`.
+pub fn check_argument(path: &Path, most: u64) -> Result<()> {
+    let metadata = std::fs::metadata(path)?;
+    judge(path, metadata.file_type(), Pipes::OwnOnes)?;
+    if metadata.len() > most { Err(too_large(most)) } else { Ok(()) }
+}
+
+fn text(bytes: Vec<u8>) -> Result<String> {
+    String::from_utf8(bytes).map_err(|error| Error::new(ErrorKind::InvalidData, error.utf8_error()))
+}
+
+fn read(file: File, most: u64) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most { Err(too_large(most)) } else { Ok(bytes) }
+}
+
+fn too_large(most: u64) -> Error {
+    let problem =
+        format!("it has more than {most} bytes, which is more than is read of such a file: is it the right one?");
+    Error::new(ErrorKind::FileTooLarge, problem)
+}
+
+fn open_with(path: &Path, pipes: Pipes) -> Result<File> {
+    judge(path, std::fs::metadata(path)?.file_type(), pipes)?;
+    let file = OpenOptions::new().read(true).custom_flags(without_waiting()).open(path)?;
+    let opened = file.metadata()?.file_type();
+    judge(path, opened, pipes)?;
+    if !opened.is_file() {
+        // Who reads from it waits for what comes.
+        fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    }
+    Ok(file)
+}
+
+fn without_waiting() -> i32 {
+    (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed()
+}
+
+fn judge(path: &Path, it: FileType, pipes: Pipes) -> Result<()> {
+    if it.is_file() || (it.is_fifo() && pipes == Pipes::OwnOnes && is_own(path)) {
+        return Ok(());
+    }
+    let what = if it.is_dir() {
+        "a directory"
+    } else if it.is_fifo() {
+        "a named pipe"
+    } else if it.is_socket() {
+        "a socket"
+    } else {
+        "a device"
+    };
+    Err(Error::other(IrregularFile(what)))
+}
+
+/// Whether `path` names a file that this process has open.
+fn is_own(path: &Path) -> bool {
+    path == Path::new("/dev/stdin") || path.starts_with("/dev/fd") || path.starts_with("/proc/self/fd")
+}
+
+/// Writes the file at `path` in one step, as a host may be reading it.
+pub fn replace(path: &Path, content: &[u8]) -> Result<()> {
+    let name = path.file_name().ok_or_else(|| Error::other("it names no file"))?.to_string_lossy();
+    let new = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    let written = std::fs::write(&new, content).and_then(|()| std::fs::rename(&new, path));
+    written.inspect_err(|_| {
+        // Do not leave half a file behind.
+        let _ = std::fs::remove_file(&new);
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::fd::AsRawFd as _;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+    use std::path::PathBuf;
+
+    use rustix::fs::{CWD, FileType as Kind, Mode, mknodat};
+
+    use super::*;
+
+    /// A named pipe that nobody writes to.
+    fn pipe(directory: &Path) -> PathBuf {
+        let path = directory.join("pipe");
+        mknodat(CWD, &path, Kind::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+        path
+    }
+
+    fn refused(path: &Path) -> String {
+        let error = open(path).expect_err("it is no regular file");
+        assert!(is_irregular(&error), "{error}");
+        assert_eq!(open_argument(path).expect_err("the same").to_string(), error.to_string());
+        assert_eq!(check_argument(path, 4).expect_err("the same").to_string(), error.to_string());
+        error.to_string()
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_refused_with_what_it_is() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let socket = directory.path().join("socket");
+        let _listener = UnixListener::bind(&socket).expect("a socket");
+        let link = directory.path().join("link");
+        symlink("/dev/zero", &link).expect("linked");
+        for (path, what) in [
+            (pipe(directory.path()), "a named pipe"),
+            (socket, "a socket"),
+            (link, "a device"),
+            ("/dev/null".into(), "a device"),
+            ("/".into(), "a directory"),
+        ] {
+            let error = refused(&path);
+            assert!(error.contains(what) && error.contains("not a regular file"), "{error}");
+        }
+        assert!(!is_irregular(&open(&directory.path().join("none")).expect_err("it is not there")));
+    }
+
+    #[test]
+    fn a_pipe_that_took_the_place_of_a_file_is_not_waited_for() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let opened = OpenOptions::new().read(true).custom_flags(without_waiting()).open(pipe(directory.path()));
+        let opened = opened.expect("at once").metadata().expect("metadata").file_type();
+        assert!(judge(Path::new("a"), opened, Pipes::OwnOnes).is_err_and(|error| is_irregular(&error)));
+    }
+
+    #[test]
+    fn no_more_is_read_than_the_bound() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("a.txt");
+        std::fs::write(&path, "1234").expect("it can be written");
+        let link = directory.path().join("link");
+        symlink(&path, &link).expect("linked");
+        assert_eq!(read_whole(&link, 4).expect("it fits"), b"1234");
+        assert_eq!(read_text(&path, 4).expect("it fits"), "1234");
+        let error = read_whole(&path, 3).expect_err("it does not fit");
+        assert_eq!(error.kind(), ErrorKind::FileTooLarge);
+        assert!(error.to_string().contains("more than 3 bytes"), "{error}");
+        assert!(check_argument(&path, 4).is_ok() && check_argument(&path, 3).is_err());
+    }
+
+    #[test]
+    fn a_pipe_of_the_shell_is_read_to_its_end_as_an_argument_and_within_the_bound() {
+        let (from, mut to) = std::io::pipe().expect("a pipe");
+        let path = PathBuf::from(format!("/dev/fd/{}", from.as_raw_fd()));
+        assert!(open(&path).is_err_and(|error| is_irregular(&error)));
+        let reading = path.clone();
+        // It waits for what comes.
+        let reader = std::thread::spawn(move || read_argument_text(&reading, 4));
+        to.write_all(b"1234").expect("written");
+        drop(to);
+        assert_eq!(reader.join().expect("no panic").expect("read"), "1234");
+        let (from, mut to) = std::io::pipe().expect("a pipe");
+        to.write_all(b"12345").expect("written");
+        let path = PathBuf::from(format!("/dev/fd/{}", from.as_raw_fd()));
+        assert!(read_argument(&path, 4).is_err_and(|error| error.kind() == ErrorKind::FileTooLarge));
+    }
+}
