@@ -34,7 +34,7 @@ impl Confidential {
         &self.secrets
     }
 
-    /// What a plugin said, with [`REDACTED`] in the place of each secret that stands in this text and has at least
+    /// The words of a plugin, with [`REDACTED`] in the place of each secret that stands in this text and has at least
     /// [`SHORTEST_SECRET`](crate::known_secrets::SHORTEST_SECRET) bytes. To be called before `said` is cut.
     #[must_use]
     pub fn redact<'a>(&self, said: &'a str) -> Cow<'a, str> {

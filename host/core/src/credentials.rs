@@ -59,7 +59,7 @@ fn ends_authority(character: char) -> bool {
     matches!(character, '/' | '?' | '#' | '\\') || ends_url(character)
 }
 
-/// What stands around a URL in a header or in prose.
+/// Whether a character cannot be in a URL, and stands around one in a header or in prose.
 fn ends_url(character: char) -> bool {
     character.is_whitespace() || matches!(character, '"' | '\'' | '<' | '>')
 }

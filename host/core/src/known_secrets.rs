@@ -15,7 +15,7 @@ pub use forms::SecretForms;
 /// The shortest value that is looked for, in bytes. Shorter ones, such as `a` or `true`, stand in most texts by chance.
 pub const SHORTEST_SECRET: usize = 6;
 
-/// What takes the place of a secret where it need not be told from other secrets.
+/// The text in the place of a secret that need not be told from other secrets.
 pub const REDACTED: &str = "<redacted>";
 
 /// Known secret values, each with the text that takes its place.

@@ -22,7 +22,7 @@ pub fn is_irregular(error: &Error) -> bool {
     error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<IrregularFile>)
 }
 
-/// Who may be named beside regular files.
+/// The pipes that may be named in the place of a regular file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pipes {
     Refused,

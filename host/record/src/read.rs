@@ -1,5 +1,5 @@
 //! Reads recordings: a file, or all that are below a directory. One call is in memory at a time, and no line, however small it
-//! is when it is packed, takes more than [`Bounds`] say: the file may be a stranger's.
+//! is when it is packed, takes more than [`RecordingBounds`] say: the file may be a stranger's.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Take};
@@ -15,7 +15,7 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// The most that is read of a file, and the most that is written to a line.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
+pub(crate) struct RecordingBounds {
     /// Of a file, packed and unpacked, in bytes.
     file: u64,
     /// Of a line, in bytes.
@@ -24,7 +24,7 @@ pub(crate) struct Bounds {
     values: usize,
 }
 
-impl Bounds {
+impl RecordingBounds {
     /// A host notes 32 MiB of a call, mostly in texts, and begins another file after 32 MiB, which it packs.
     pub(crate) const OF_HOSTS: Self = Self { file: 8 << 30, line: 128 << 20, values: MOST_VALUES };
 
@@ -153,10 +153,10 @@ pub struct RecordingReader {
 impl RecordingReader {
     /// Opens the file at `path`, a regular one. None: nothing is in it yet, as when the host was killed as soon as it began.
     pub fn open(path: &Path) -> Result<Option<Self>, ReadError> {
-        Self::open_within(path, Bounds::OF_HOSTS)
+        Self::open_within(path, RecordingBounds::OF_HOSTS)
     }
 
-    fn open_within(path: &Path, bounds: Bounds) -> Result<Option<Self>, ReadError> {
+    fn open_within(path: &Path, bounds: RecordingBounds) -> Result<Option<Self>, ReadError> {
         let failed = |source| ReadError::Io { path: path.to_owned(), source };
         let file = windlass_files::open(path).map_err(failed)?;
         let mut file = BufReader::new(file.take(bounds.file));
@@ -223,13 +223,13 @@ struct RecordingLines {
     source: Take<BufReader<Box<dyn Read>>>,
     /// Of the last line, counted from 1.
     number: usize,
-    bounds: Bounds,
+    bounds: RecordingBounds,
 }
 
 impl RecordingLines {
     fn next(&mut self) -> RecordingLine {
         self.number += 1;
-        let (number, Bounds { file, line: longest, values: most }) = (self.number, self.bounds);
+        let (number, RecordingBounds { file, line: longest, values: most }) = (self.number, self.bounds);
         let mut line = Vec::new();
         match (&mut self.source).take(longest).read_until(b'\n', &mut line) {
             Err(error) => RecordingLine::Torn(format!("the file ends in the middle ({error})")),
@@ -345,7 +345,7 @@ pub(crate) mod tests {
         assert!(matches!(read(&directory.path().join("none")), Err(ReadError::Io { .. })));
     }
 
-    fn read_within(file: &Path, bounds: Bounds) -> (usize, Option<String>) {
+    fn read_within(file: &Path, bounds: RecordingBounds) -> (usize, Option<String>) {
         let mut reader = RecordingReader::open_within(file, bounds).expect("a recording").expect("it has a header");
         (reader.by_ref().count(), reader.torn)
     }
@@ -354,7 +354,7 @@ pub(crate) mod tests {
     fn a_file_that_unpacks_to_more_than_a_host_writes_is_not_read_to_its_end() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("x.jsonl.gz");
-        let small = Bounds { file: 1 << 20, line: 1 << 16, values: 1_000 };
+        let small = RecordingBounds { file: 1 << 20, line: 1 << 16, values: 1_000 };
         let long = "a".repeat(1 << 18);
         let many = format!("[{}1]", "1,".repeat(2_000));
         let calls = vec![call("a").to_string(); 1 << 14];
@@ -377,7 +377,7 @@ pub(crate) mod tests {
 
     #[test]
     fn what_is_written_can_be_read() {
-        let bounds = Bounds { file: 1 << 20, line: 10, values: 3 };
+        let bounds = RecordingBounds { file: 1 << 20, line: 10, values: 3 };
         assert!(bounds.allow("123456789") && !bounds.allow("1234567890"));
         assert!(bounds.allow("[1,2]") && !bounds.allow("[1,2,3]"));
     }

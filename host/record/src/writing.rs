@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use crate::counts::RecordingCounts;
 use crate::document::{FORMAT, RecordedCall, RecordingHeader};
 use crate::options::RecordOptions;
-use crate::read::Bounds;
+use crate::read::RecordingBounds;
 use crate::redact::Redactor;
 use crate::segments::Segments;
 
@@ -88,7 +88,7 @@ impl RecordingWriter {
         }
         let line = serde_json::to_value(call)
             .map(|mut call| self.redactor.redact(&mut call, secrets).then(|| call.to_string()))
-            .map(|line| line.filter(|line| Bounds::OF_HOSTS.allow(line)));
+            .map(|line| line.filter(|line| RecordingBounds::OF_HOSTS.allow(line)));
         if matches!(line, Ok(None)) {
             return counts.count_too_large();
         }

@@ -188,7 +188,7 @@ impl CallState {
         (self.slept, self.latest) = (Duration::ZERO, Duration::ZERO);
     }
 
-    /// What the guest said, without the secrets of its configuration.
+    /// The guest's words, without the secrets of its configuration.
     pub(crate) fn redacted<'a>(&self, said: &'a str) -> Cow<'a, str> {
         self.world.call().map_or(Cow::Borrowed(said), |call| call.config.redact(said))
     }

@@ -118,7 +118,7 @@ impl Form {
     }
 }
 
-/// What is the same in the Base64 of every text in which `value` stands behind `place` bytes, modulo three, in both alphabets.
+/// The letters that are the same in the Base64 of every text in which `value` stands behind `place` bytes, modulo three, in both alphabets.
 fn base64_at(value: &str, place: usize) -> [String; 2] {
     let bytes = [&[0; 3][..place], value.as_bytes()].concat();
     let (from, to) = ((place * 8).div_ceil(6), bytes.len() * 8 / 6);

@@ -17,7 +17,7 @@ const ENDS: &str = ">";
 const BEGINS_IN_BASE64: &str = "PHJlZGFjdGVk";
 /// The word between these in a replay, where the key is not known.
 const UNKNOWN: &str = "unknown";
-/// What stands around the length of a whole text: `<redacted:1f2e3d4c5b6a, 120 bytes>`.
+/// The text around the length of a whole text: `<redacted:1f2e3d4c5b6a, 120 bytes>`.
 const OF_LENGTH: &str = ", ";
 const UNIT: &str = " bytes";
 /// Hexadecimal digits of a marker.

@@ -19,7 +19,7 @@ pub(super) fn speaks_of_secrets(text: &str) -> bool {
         || text.contains("last-applied-configuration")
 }
 
-/// What follows each `name`, without the punctuation between.
+/// The text behind each `name`, without the punctuation between.
 fn behind<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
     text.match_indices(name).filter_map(move |(at, _)| {
         let rest = &text[at + name.len()..];
