@@ -12,6 +12,7 @@ mod embedded;
 mod error;
 mod format;
 mod logic;
+pub(crate) mod numbers;
 mod parse;
 mod rules;
 mod shape;
@@ -19,6 +20,7 @@ mod structural;
 #[cfg(test)]
 mod tests;
 pub(crate) mod typed;
+mod types;
 mod validate;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -236,7 +238,7 @@ struct Checks {
     items: Range,
     properties: Range,
     pattern: Option<Pattern>,
-    format: Option<String>,
+    format: Option<format::Format>,
     unique_items: bool,
     all_of: Vec<Node>,
     any_of: Vec<Node>,

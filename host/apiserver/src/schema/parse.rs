@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde_json::{Map, Number, Value};
 
+use super::format::Format;
 use super::{Additional, Bound, Checks, Kind, ListKind, Mark, Node, Pattern, PatternBudget, Range, SchemaError};
 
 /// Where in a schema: `properties[spec].items`.
@@ -219,13 +220,19 @@ impl<'a> Reader<'a> {
             items: Range { least: self.count("minItems")?, most: self.count("maxItems")? },
             properties: Range { least: self.count("minProperties")?, most: self.count("maxProperties")? },
             pattern: self.pattern()?,
-            format: self.text("format")?.map(str::to_owned),
+            format: self.format()?,
             unique_items: self.flag("uniqueItems")?,
             all_of: self.many("allOf")?,
             any_of: self.many("anyOf")?,
             one_of: self.many("oneOf")?,
             not: self.one("not")?.map(Box::new),
         })
+    }
+
+    /// The format, if it is one that is checked. An integer or text counts as of no type.
+    fn format(&self) -> Result<Option<Format>, SchemaError> {
+        let kind = if self.flag("x-kubernetes-int-or-string")? { None } else { self.kind()? };
+        Ok(self.text("format")?.and_then(|name| Format::known(name, kind)))
     }
 
     fn bound(&self, name: &str, exclusive: &str) -> Result<Option<Bound>, SchemaError> {

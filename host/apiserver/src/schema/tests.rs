@@ -42,7 +42,32 @@ fn errors_of_numbers_and_types_read_as_in_kubernetes() {
         (
             json!({"type": "integer", "maximum": 1_000_000}),
             json!(1_000_001),
-            "spec.x: Invalid value: 1000001: spec.x in body should be less than or equal to 1e+06",
+            "spec.x: Invalid value: 1000001: spec.x in body should be less than or equal to 1000000",
+        ),
+        (
+            json!({"type": "number", "maximum": 1_000_000}),
+            json!(1_000_000.5),
+            "spec.x: Invalid value: 1.0000005e+06: spec.x in body should be less than or equal to 1e+06",
+        ),
+        (
+            json!({"type": "number", "multipleOf": 0.5}),
+            json!(2),
+            "spec.x: Invalid value: 0: factor MultipleOf declared for spec.x must be positive: 0",
+        ),
+        (
+            json!({"type": "number", "format": "float"}),
+            json!(3.5e38),
+            "<nil>: Invalid value: \"\": Checked value must be of type number with format float in spec.x",
+        ),
+        (
+            json!({"type": "integer"}),
+            json!(1e18),
+            "spec.x: Invalid value: \"number\": spec.x in body must be of type integer: \"number\"",
+        ),
+        (
+            json!({"type": "string", "format": "date-time"}),
+            json!(1),
+            "spec.x: Invalid value: \"int64\": spec.x in body must be of type date-time: \"int64\"",
         ),
         (
             json!({"type": "string"}),
@@ -50,6 +75,58 @@ fn errors_of_numbers_and_types_read_as_in_kubernetes() {
             "spec.x: Invalid value: \"integer\": spec.x in body must be of type string: \"integer\"",
         ),
     ]);
+}
+
+#[test]
+fn numbers_are_what_go_takes_them_for() {
+    let big = json!(9_223_372_036_854_775_808_u64);
+    assert_eq!(
+        errors(&json!({"type": "integer"}), &big),
+        [
+            "spec.x: Invalid value: \"number\": spec.x in body must be of type integer: \"number\"",
+            "<nil>: Invalid value: \"\": Checked value must be of type integer (default format) in spec.x",
+        ]
+    );
+    for (field, value) in [
+        (json!({"type": "integer"}), json!(1.0)),
+        (json!({"type": "integer", "multipleOf": 3}), json!(9.0)),
+        (json!({"type": "number"}), big),
+        (json!({"type": "number", "enum": [1]}), json!(1.5)),
+        (json!({"type": "string", "format": "date"}), json!(["x"])),
+    ] {
+        assert_eq!(errors(&field, &value), Vec::<String>::new(), "{field}");
+    }
+}
+
+#[test]
+fn whole_floats_are_stored_as_integers() {
+    let mut value = json!({"a": [1.0, 1e3, -0.0, 1.5], "b": u64::MAX, "c": 9_223_372_036_854_775_808_u64});
+    numbers::settle(&mut value);
+    assert_eq!(value.to_string(), r#"{"a":[1,1000,0,1.5],"b":1.8446744073709552e+19,"c":9223372036854776000}"#);
+}
+
+#[test]
+fn the_alternative_that_passed_most_checks_says_what_is_wrong() {
+    let found = |operator: &str, alternatives: Value, value: Value| {
+        let field = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, operator: alternatives});
+        errors(&field, &value)
+    };
+    let near = json!({"properties": {"a": {"minimum": 5}, "b": {"maximum": 9}}, "required": ["c"]});
+    let far = json!({"required": ["z"]});
+    assert_eq!(
+        found("anyOf", json!([far, near]), json!({"a": 6, "b": 7})),
+        [
+            "<nil>: Invalid value: \"\": \"spec.x\" must validate at least one schema (anyOf)",
+            "spec.x.c: Required value",
+        ]
+    );
+    assert_eq!(
+        found("allOf", json!([far]), json!({})),
+        [
+            "spec.x.z: Required value",
+            "<nil>: Invalid value: \"\": \"spec.x\" must validate all the schemas (allOf). None validated",
+        ]
+    );
 }
 
 #[test]
@@ -140,7 +217,7 @@ fn acceptable_values_pass() {
         (json!({"x-kubernetes-int-or-string": true}), json!("50%")),
         (json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]}), json!(3)),
         (json!({"type": "number", "multipleOf": 0.1}), json!(0.3)),
-        (json!({"type": "integer", "maximum": 9_007_199_254_740_993_i64}), json!(9_007_199_254_740_993_i64)),
+        (json!({"type": "integer", "maximum": 9_007_199_254_740_993_i64}), json!(9_007_199_254_740_992_i64)),
         (json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}), json!({"any": [1]})),
         (json!({"x-kubernetes-preserve-unknown-fields": true}), json!(null)),
     ] {

@@ -13,8 +13,8 @@ use crate::request::{FieldValidation, Target, WriteKind, WriteOptions, document}
 use crate::resources::resource::ResourceType;
 use crate::resources::{convert, crd};
 use crate::rules::{defaults, validation};
-use crate::schema::Malformed;
 use crate::schema::typed::{self, Reading, TypeError};
+use crate::schema::{Malformed, numbers};
 use crate::status_error::ApiError;
 use crate::storage::state::State;
 
@@ -231,6 +231,13 @@ pub(super) fn commit(
     };
     let stored = state.commit(&key, object);
     Ok(convert::for_reader(&target.resource, &stored))
+}
+
+/// Numbers as they are stored and read again. A built-in kind's have the type of their field.
+pub(super) fn settle_numbers(resource: &ResourceType, object: &mut Value) {
+    if resource.custom.is_some() {
+        numbers::settle(object);
+    }
 }
 
 /// Warnings beside those of unknown fields: a deprecated version, a finalizer whose name may clash.
