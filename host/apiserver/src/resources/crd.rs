@@ -168,13 +168,22 @@ pub(crate) fn default_definition(definition: &mut Value) {
     }
 }
 
-/// Writes the status that makes the definition established, or says which names prevent it.
-pub(crate) fn establish(definition: &mut Value, taken: &TakenNames<'_>, now: &str) {
+/// Adds the version that is stored now to those that may be: `PrepareForCreate` of
+/// `apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go`.
+pub(crate) fn record_storage_version(definition: &mut Value) {
     let mut stored: Vec<String> =
         object::strings(definition, "/status/storedVersions").into_iter().map(str::to_owned).collect();
     let storage = versions(definition).iter().find(|version| version["storage"] == json!(true));
     let storage = storage.map(|version| text(version, "/name").to_owned());
     stored.extend(storage.filter(|name| !stored.contains(name)));
+    if !stored.is_empty() {
+        object::map_mut(definition, "status").insert("storedVersions".to_owned(), json!(stored));
+    }
+}
+
+/// Writes the status that makes the definition established, or says which names prevent it.
+pub(crate) fn establish(definition: &mut Value, taken: &TakenNames<'_>, now: &str) {
+    record_storage_version(definition);
     let NameDecision { accepted, conflict } = naming::decide(definition, taken);
     if let Some(approval) = ApiApproval::of(definition) {
         let message = approval.message(definition);
@@ -198,7 +207,6 @@ pub(crate) fn establish(definition: &mut Value, taken: &TakenNames<'_>, now: &st
     }
     let status = object::map_mut(definition, "status");
     status.insert("acceptedNames".to_owned(), accepted);
-    status.insert("storedVersions".to_owned(), json!(stored));
 }
 
 /// Sets a condition; its time changes only with its state.
