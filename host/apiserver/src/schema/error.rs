@@ -104,7 +104,7 @@ fn quote(text: &str) -> String {
 }
 
 /// A number as Go's `%v` prints it.
-pub(super) fn number_text(number: &Number) -> String {
+pub(crate) fn number_text(number: &Number) -> String {
     match number.as_f64() {
         Some(float) if number.is_f64() => float_text(float),
         _ => number.to_string(),

@@ -28,7 +28,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde_json::{Number, Value};
 
 pub(crate) use embedded::{Malformed, decoded as decoded_metadata};
-pub(crate) use error::SchemaError;
+pub(crate) use error::{SchemaError, number_text};
 pub(crate) use rules::Judgement;
 use rules::Rule;
 pub(crate) use validate::below;
@@ -65,8 +65,14 @@ impl Schema {
         Ok(Self { root: Arc::new(root), embeds })
     }
 
-    /// Fills in defaults, and drops nulls from fields that may not be null, as the server does on every write and read.
+    /// Drops nulls from fields that may not be null, and fills in defaults, as the server does whenever it decodes an object.
     pub(crate) fn default(&self, object: &mut Value) {
+        shape::drop_forbidden_nulls(&self.root, object);
+        shape::fill_defaults(&self.root, object);
+    }
+
+    /// Fills in defaults only. What an apply makes is not decoded: its nulls stay, and are judged.
+    pub(crate) fn fill_defaults(&self, object: &mut Value) {
         shape::fill_defaults(&self.root, object);
     }
 
@@ -91,6 +97,11 @@ impl Schema {
     /// what changed.
     pub(crate) fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         validate::run_on_change(&self.root, object, old)
+    }
+
+    /// The same of a write of its status, whose errors name places in it.
+    pub(crate) fn validate_status(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+        validate::run_on_status_change(&self.root, object, old)
     }
 
     /// Evaluates the CEL rules on an object that is otherwise valid, and with the change from an old one.
@@ -141,7 +152,7 @@ impl Node {
         self.marks.contains(&mark)
     }
 
-    /// Whether a null here is a mistake to drop and not a value to keep.
+    /// Whether a null here is a mistake.
     fn refuses_null(&self) -> bool {
         !self.is(Mark::Nullable) && (self.kind.is_some() || self.is(Mark::IntOrString))
     }
@@ -176,6 +187,8 @@ pub(crate) enum Mark {
     Titled,
     /// It has a description.
     Described,
+    /// It is a text with a format, known or not, other than `byte`: its owners are tracked as of any scalar.
+    AnyScalar,
 }
 
 /// `type` of a schema.

@@ -192,6 +192,7 @@ impl<'a> Reader<'a> {
             (Mark::Nullable, self.flag("nullable")?),
             (Mark::Titled, self.schema.contains_key("title")),
             (Mark::Described, self.schema.contains_key("description")),
+            (Mark::AnyScalar, self.text("format")?.is_some_and(|format| !["", "byte"].contains(&format))),
         ];
         Ok(found.into_iter().filter(|(_, holds)| *holds).map(|(mark, _)| mark).collect())
     }

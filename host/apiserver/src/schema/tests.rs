@@ -130,6 +130,24 @@ fn the_alternative_that_passed_most_checks_says_what_is_wrong() {
 }
 
 #[test]
+fn errors_of_a_status_name_places_in_it() {
+    let schema = Schema::parse(&json!({"type": "object", "required": ["spec"], "properties": {
+        "spec": {"type": "object"},
+        "status": {"type": "object", "properties": {"n": {"type": "integer"}}, "not": {"required": ["odd"]}},
+    }}))
+    .expect("a structural schema");
+    let found = |status: Value| -> Vec<String> {
+        schema.validate_status(&json!({ "status": status }), None).iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(found(json!({"n": 1})), Vec::<String>::new(), "only the status counts");
+    assert_eq!(
+        found(json!({"n": "x"})),
+        ["status.n: Invalid value: \"string\": n in body must be of type integer: \"string\""]
+    );
+    assert_eq!(found(json!({"odd": 1})), ["status: Invalid value: \"\": \"\" must not validate the schema (not)"]);
+}
+
+#[test]
 fn errors_of_texts_read_as_in_kubernetes() {
     assert_errors([
         (
@@ -313,10 +331,15 @@ fn a_null_stays_where_it_is_allowed_and_goes_where_not() {
         "kept": {"type": "string", "nullable": true, "default": "x"},
         "gone": {"type": "string"},
         "open": {"x-kubernetes-preserve-unknown-fields": true},
+        "full": {"type": "string", "default": "x"},
     }}));
-    let mut object = json!({"spec": {"kept": null, "gone": null, "open": null}});
-    schema.default(&mut object);
-    assert_eq!(object, json!({"spec": {"kept": null, "open": null}}));
+    let object = json!({"spec": {"kept": null, "gone": null, "open": null, "full": null, "unknown": null}});
+    let mut decoded = object.clone();
+    schema.default(&mut decoded);
+    assert_eq!(decoded, json!({"spec": {"kept": null, "full": "x", "unknown": null}}));
+    let mut applied = object;
+    schema.fill_defaults(&mut applied);
+    assert_eq!(applied, json!({"spec": {"kept": null, "gone": null, "open": null, "full": "x", "unknown": null}}));
 }
 
 #[test]

@@ -22,14 +22,37 @@ pub(super) fn run(node: &Node, value: &Value) -> Vec<Cause> {
 pub(super) fn run_on_change(node: &Node, value: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut found = Vec::new();
     check(node, value, old, "", &mut found);
+    check_new_identities(node, value, old, &mut found);
+    found
+}
+
+/// The same for a write of the status: `ValidateStatusUpdate` of `apiextensions-apiserver/pkg/registry/customresource`.
+pub(super) fn run_on_status_change(root: &Node, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+    let mut found = Vec::new();
+    let status = object.get("status").filter(|status| !status.is_null());
+    if let Some((node, status)) = root.properties.get("status").zip(status) {
+        check(node, status, old.and_then(|old| old.get("status")), "", &mut found);
+    }
+    for cause in &mut found {
+        cause.field = match cause.field.as_str() {
+            "<nil>" => "status".to_owned(),
+            item if item.starts_with('[') => format!("status{item}"),
+            field => format!("status.{field}"),
+        };
+    }
+    check_new_identities(root, object, old, &mut found);
+    found
+}
+
+/// Items that are there twice may stay if some were before.
+fn check_new_identities(node: &Node, value: &Value, old: Option<&Value>, found: &mut Vec<Cause>) {
     let mut before = Vec::new();
     if let Some(old) = old {
         check_identities(node, old, "", &mut before);
     }
     if before.is_empty() {
-        check_identities(node, value, "", &mut found);
+        check_identities(node, value, "", found);
     }
-    found
 }
 
 /// Appends what is wrong with the value at `path`, and answers how many checks it passed: `MatchCount` of a real server,

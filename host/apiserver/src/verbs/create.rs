@@ -86,7 +86,7 @@ pub(super) fn insert(
         let error = if is_terminating { ApiError::still_terminating } else { ApiError::already_exists };
         return Err(error(&resource.id, &name));
     }
-    prepare::settle_numbers(resource, &mut object);
+    prepare::settle(resource, &mut object);
     let object = prepare::commit(state, target, options, object)?;
     Ok(Written { object, created: true, warnings })
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::authz::{Access, Attributes, ResourceAttributes, User};
 use crate::cause::Cause;
 use crate::merge::apply::{self, Manager};
+use crate::merge::fields::{Doubles, Set};
 use crate::object;
 use crate::request::delete_options::{FOREGROUND, ORPHAN};
 use crate::request::{FieldValidation, Target, WriteKind, WriteOptions, document};
@@ -27,7 +28,10 @@ pub(super) fn normalise(
 ) -> Result<Vec<String>, ApiError> {
     let unknown = prune(resource, object, Reading::Json).map_err(|error| not_handled(resource, &error.to_string()))?;
     let mut warnings = field_warnings(resource, options, &unknown)?;
-    set_defaults(resource, object);
+    match &resource.custom {
+        Some(custom) if options.kind == WriteKind::Apply => custom.schema.fill_defaults(object),
+        _ => set_defaults(resource, object),
+    }
     warnings.extend(owner_warning(options.kind, &remove_double_owners(object)));
     Ok(warnings)
 }
@@ -142,6 +146,12 @@ pub(super) fn track(state: &State, target: &Target, options: &WriteOptions, live
     if live.is_some_and(|live| object::items(live, "/metadata/managedFields").is_empty()) {
         return;
     }
+    // Nor is one whose values have not the types of their fields: `UpdateNoErrors` of `managedfields/internal/fieldmanager.go`.
+    let has_fields = |object: &Value| Set::mistakes(object, target.resource.root(), Doubles::Allowed).is_empty();
+    if target.resource.custom.is_some() && !(has_fields(object) && live.is_none_or(has_fields)) {
+        object::metadata_mut(object).remove("managedFields");
+        return;
+    }
     let now = state.now();
     let api_version = target.resource.api_version();
     let manager =
@@ -176,7 +186,7 @@ pub(super) fn validate(
     let mut warnings = Vec::new();
     match &resource.custom {
         Some(custom) => {
-            let found = validation::custom(&custom.schema, object, previous);
+            let found = validation::custom(&custom.schema, target.subresource(), object, previous);
             causes.extend(found.causes);
             warnings = found.warnings;
         }
@@ -233,10 +243,12 @@ pub(super) fn commit(
     Ok(convert::for_reader(&target.resource, &stored))
 }
 
-/// Numbers as they are stored and read again. A built-in kind's have the type of their field.
-pub(super) fn settle_numbers(resource: &ResourceType, object: &mut Value) {
-    if resource.custom.is_some() {
+/// Brings a valid object into the form in which it is read again: whole numbers are integers, and nulls that may not be are
+/// gone. A built-in kind has it by its types.
+pub(super) fn settle(resource: &ResourceType, object: &mut Value) {
+    if let Some(custom) = &resource.custom {
         numbers::settle(object);
+        custom.schema.default(object);
     }
 }
 

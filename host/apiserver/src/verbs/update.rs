@@ -103,7 +103,7 @@ pub(super) fn replace(
     warnings.extend(prepare::validate(target, &object, Some(current), causes)?);
     warnings.extend(admitted.validate(state, Some(&object))?);
     signers::check(Access::of(state), &options.user, (&resource.id, target.subresource()), &object, current)?;
-    prepare::settle_numbers(resource, &mut object);
+    prepare::settle(resource, &mut object);
     // What a definition has outdated is written even if nothing changes: so storage is migrated.
     if prepare::is_same(current, &object) && state.is_in_form(&target.key(target.name())) {
         return Ok(Written { object: Arc::clone(current), created: false, warnings });

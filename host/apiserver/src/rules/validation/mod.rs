@@ -25,7 +25,7 @@ use crate::schema::{Judgement, Schema};
 
 /// Judges a custom resource, beside its metadata. Its rules count on the types that the schema asks for, so
 /// they are left out if what is wrong may break that.
-pub(crate) fn custom(schema: &Schema, object: &Value, previous: Option<&Value>) -> Judgement {
+pub(crate) fn custom(schema: &Schema, subresource: &str, object: &Value, previous: Option<&Value>) -> Judgement {
     const BLOCKING: [&str; 5] = [
         "FieldValueNotSupported",
         "FieldValueRequired",
@@ -33,7 +33,10 @@ pub(crate) fn custom(schema: &Schema, object: &Value, previous: Option<&Value>) 
         "FieldValueTooMany",
         "FieldValueTypeInvalid",
     ];
-    let mut causes = schema.validate(object, previous);
+    let mut causes = match subresource {
+        "status" => schema.validate_status(object, previous),
+        _ => schema.validate(object, previous),
+    };
     if schema.embeds() {
         embedded::check(schema.root(), object, "", &mut causes);
     }
