@@ -100,6 +100,9 @@ fn name_object(state: &mut State, target: &Target, object: &mut Value) -> Result
         let cause = Cause::required("metadata.name", "name or generateName is required");
         return Err(ApiError::invalid(&target.resource, "", &[cause]));
     }
+    // `apiserver/pkg/storage/names/generate.go`
+    const PREFIX_BYTES_MAX: usize = 58;
+    let prefix = prefix[..prefix.floor_char_boundary(PREFIX_BYTES_MAX)].to_owned();
     // A real server tries once and answers AlreadyExists on a clash; trying again is what its clients then do.
     let name = std::iter::repeat_with(|| format!("{prefix}{}", random_suffix(&mut state.chance)))
         .find(|name| state.store.get(&target.key(name)).is_none())

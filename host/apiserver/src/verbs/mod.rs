@@ -10,6 +10,7 @@ pub(crate) mod patch;
 mod prepare;
 pub(crate) mod reviews;
 pub(crate) mod scale;
+mod size;
 pub(crate) mod subresources;
 pub(crate) mod update;
 

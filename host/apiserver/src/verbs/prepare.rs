@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::size;
 use crate::authz::{Access, Attributes, ResourceAttributes, User};
 use crate::cause::Cause;
 use crate::merge::apply::{self, Manager};
@@ -232,13 +233,14 @@ pub(super) fn commit(
     }
     let key = target.key(object::name(&object));
     let storage = state.registry.stored_version(&target.resource.storage);
-    let object = match storage.filter(|storage| storage.converter().is_some()).map(Arc::clone) {
+    let mut object = match storage.filter(|storage| storage.converter().is_some()).map(Arc::clone) {
         Some(storage) => {
             let object = super::in_version(state, &storage, Arc::new(object), &options.consultation)?;
             Arc::unwrap_or_clone(object)
         }
         None => convert::for_storage(&state.registry, &target.resource, object),
     };
+    size::fit(target, options.kind, &mut object, state.store.get(&key).is_none())?;
     let stored = state.commit(&key, object);
     Ok(convert::for_reader(&target.resource, &stored))
 }

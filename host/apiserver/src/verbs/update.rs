@@ -138,16 +138,20 @@ pub(super) fn precondition_failed(
     found: &str,
 ) -> ApiError {
     let prefix = if options.dry_run { "" } else { "/registry" };
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: \
+         {what} in precondition: {given}, {what} in object meta: {found}",
+        storage_key(prefix, target, target.name())
+    );
+    ApiError::conflict(&target.resource.id, target.name(), &why)
+}
+
+/// The key of an object in a real server's storage.
+pub(super) fn storage_key(prefix: &str, target: &Target, name: &str) -> String {
     let id = &target.resource.id;
     let group = target.resource.custom.as_ref().map(|_| format!("{}/", id.group)).unwrap_or_default();
     let namespace = target.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
-    let why = format!(
-        "StorageError: invalid object, Code: 4, Key: {prefix}/{group}{}/{namespace}{}, ResourceVersion: 0, \
-         AdditionalErrorMsg: Precondition failed: {what} in precondition: {given}, {what} in object meta: {found}",
-        storage_folder(id),
-        target.name()
-    );
-    ApiError::conflict(id, target.name(), &why)
+    format!("{prefix}/{group}{}/{namespace}{name}", storage_folder(id))
 }
 
 /// Where a real server's storage keeps the objects of a resource.

@@ -6,6 +6,7 @@ mod admission_policies;
 mod certificates;
 mod definitions;
 mod embedded;
+mod events;
 mod metadata;
 mod networks;
 mod pods;
@@ -79,7 +80,7 @@ pub(crate) fn builtin(
         ("", "PersistentVolume") => stored::volume(object, found),
         ("", "ResourceQuota") => policies::quota(object, found),
         ("", "Endpoints") => networks::endpoints(object, found),
-        (group @ ("" | "events.k8s.io"), "Event") => policies::event(group, object, previous, found),
+        (group @ ("" | "events.k8s.io"), "Event") => events::event(group, object, previous, found),
         ("storage.k8s.io", "StorageClass") => stored::storage_class(object, previous, found),
         ("node.k8s.io", "RuntimeClass") => stored::runtime_class(object, previous, found),
         ("networking.k8s.io", "Ingress") => networks::ingress(object, found),
