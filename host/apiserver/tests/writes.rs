@@ -63,6 +63,18 @@ async fn an_object_larger_than_etcd_takes_is_refused() {
 }
 
 #[tokio::test]
+async fn unknown_fields_of_a_status_that_is_dropped_are_reported() {
+    let cluster = Cluster::with_webapps().await;
+    let mut object = webapp("a");
+    object["status"] = json!({ "odd": 1 });
+    let path = format!("{WEBAPPS}?fieldValidation=Strict");
+    let message = cluster.post(&path, &object).await.refused(400, "BadRequest");
+    assert!(message.ends_with("unknown field \"status.odd\""), "{message}");
+    let created = cluster.post(WEBAPPS, &object).await.expect(StatusCode::CREATED);
+    assert_eq!(created["status"], Value::Null);
+}
+
+#[tokio::test]
 async fn an_update_of_an_old_version_is_a_conflict() {
     let cluster = Cluster::quiet().await;
     let old = cluster.post(CONFIG_MAPS, &config_map("a")).await.expect(StatusCode::CREATED);

@@ -15,11 +15,16 @@ pub(crate) struct SchemaError {
     pub(crate) path: String,
     /// The error as Kubernetes says it: `Required value: must not be empty for specified object fields`.
     pub(crate) reason: String,
+    /// The reason of its cause, where the words do not tell it.
+    pub(crate) kind: Option<&'static str>,
 }
 
 impl SchemaError {
     /// The reason of the cause that this becomes.
     pub(crate) fn cause(&self) -> &'static str {
+        if let Some(kind) = self.kind {
+            return kind;
+        }
         let words = self.reason.split(':').next().unwrap_or_default();
         match words {
             "Required value" => "FieldValueRequired",

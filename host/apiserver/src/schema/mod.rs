@@ -13,6 +13,7 @@ mod error;
 mod format;
 mod logic;
 pub(crate) mod numbers;
+mod openapi;
 mod parse;
 mod rules;
 mod shape;
@@ -29,6 +30,7 @@ use serde_json::{Number, Value};
 
 pub(crate) use embedded::{Malformed, decoded as decoded_metadata};
 pub(crate) use error::{SchemaError, number_text};
+pub(crate) use openapi::unrecognized_formats;
 pub(crate) use rules::Judgement;
 use rules::Rule;
 pub(crate) use validate::below;
@@ -52,8 +54,14 @@ impl Schema {
 
     /// The same for one version of a definition of several, which share the budget.
     pub(crate) fn parse_within(patterns: &PatternBudget, openapi: &Value) -> Result<Self, Vec<SchemaError>> {
-        let mut root = parse::node(openapi, &parse::Path::root(), patterns).map_err(|error| vec![error])?;
-        let mut errors = structural::check(&root);
+        let written = openapi::check(openapi);
+        // Most of what is no schema breaks a rule for what is written, too.
+        let mut root = match parse::node(openapi, &parse::Path::root(), patterns) {
+            Ok(root) => root,
+            Err(error) => return Err(if written.errors.is_empty() { vec![error] } else { written.errors }),
+        };
+        let mut errors = if written.is_expressible { structural::check(&root, openapi) } else { Vec::new() };
+        errors.extend(written.errors);
         errors.extend(rules::check(&root));
         if errors.is_empty() {
             errors = rules::compile(&mut root);
@@ -187,6 +195,10 @@ pub(crate) enum Mark {
     Titled,
     /// It has a description.
     Described,
+    /// A type of list, or of map, or keys of a list are written.
+    Listed,
+    Mapped,
+    Keyed,
     /// It is a text with a format, known or not, other than `byte`: its owners are tracked as of any scalar.
     AnyScalar,
 }
@@ -204,6 +216,10 @@ pub(crate) enum Kind {
 
 impl Kind {
     const ALL: [Self; 6] = [Self::Array, Self::Boolean, Self::Integer, Self::Number, Self::Object, Self::String];
+
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
 
     fn name(self) -> &'static str {
         match self {
@@ -252,7 +268,6 @@ struct Checks {
     properties: Range,
     pattern: Option<Pattern>,
     format: Option<format::Format>,
-    unique_items: bool,
     all_of: Vec<Node>,
     any_of: Vec<Node>,
     one_of: Vec<Node>,

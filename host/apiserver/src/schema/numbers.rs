@@ -122,6 +122,11 @@ fn check_multiple(number: &Number, factor: &Number, is_native: bool, path: &str)
         (value % factor == 0, factor.to_string(), Value::Number(number.clone()))
     } else {
         let (value, by) = (number.as_f64()?, factor.as_f64()?);
+        if by <= 0.0 {
+            let by = as_float(factor);
+            let detail = format!("factor MultipleOf declared for {path} must be positive: {}", number_text(&by));
+            return Some(error::invalid(path, &Value::Number(by), detail));
+        }
         let quotient = if by < 1.0 { 1.0 / by * value } else { value / by };
         (is_json_integer(quotient), number_text(&as_float(factor)), Value::Number(as_float(number)))
     };

@@ -289,7 +289,7 @@ fn schemas_that_are_not_structural_are_refused_with_path_and_reason() {
         ),
         (
             of(json!({"type": "string", "default": 1})),
-            "properties[spec].default: Invalid value: 1: <nil>: Invalid value: \"integer\":  in body must be of type string: \"integer\"",
+            "properties[spec].default: Invalid value: \"integer\":  in body must be of type string: \"integer\"",
         ),
         (
             json!({"type": "object", "properties": {"metadata": {"type": "object", "properties": {"uid": {"type": "string"}}}}}),
@@ -301,7 +301,15 @@ fn schemas_that_are_not_structural_are_refused_with_path_and_reason() {
     for openapi in [
         of(json!({"type": "array", "items": {"type": "string"}, "uniqueItems": true})),
         of(json!({"type": "string", "pattern": "("})),
-        of(json!({"type": "number", "multipleOf": 0})),
+        of(json!({"type": "string", "x-kubernetes-list-type": "atomic"})),
+        of(json!({"type": "string", "x-kubernetes-map-type": "atomic"})),
+        of(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": false})),
+        of(json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "string"}, {"type": "integer"}]})),
+        of(json!({"type": "object", "anyOf": [{"x-kubernetes-list-type": "set"}]})),
+        json!({"type": "object", "additionalProperties": {"type": "string"}}),
+        json!({"type": "object", "default": {}}),
+        json!({"type": "object", "properties": {"metadata": {"type": "object", "default": {}}}}),
+        json!({"type": "object", "properties": {"metadata": {"type": "object", "nullable": true}}}),
         of(json!({"type": "array", "items": {"type": "object"}, "x-kubernetes-list-type": "set"})),
         of(json!({"type": "array", "items": {"type": "object"}, "x-kubernetes-list-type": "map"})),
         of(json!({"type": "object", "x-kubernetes-embedded-resource": true})),
@@ -309,6 +317,29 @@ fn schemas_that_are_not_structural_are_refused_with_path_and_reason() {
     ] {
         refusal(&openapi);
     }
+}
+
+#[test]
+fn unusual_schemas_that_a_real_server_takes_are_taken() {
+    for spec in [
+        json!({"type": "number", "multipleOf": 0}),
+        json!({"type": "string", "minLength": -1}),
+        json!({"type": "object", "definitions": {}}),
+        json!({"x-kubernetes-int-or-string": true, "allOf": [{"anyOf": [{"type": "integer"}, {"type": "string"}]}]}),
+        json!({"type": "array", "items": {"type": "array", "items": {"type": "string"}}, "x-kubernetes-list-type": "set"}),
+        json!({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": true}),
+    ] {
+        schema(&spec);
+    }
+}
+
+#[test]
+fn formats_that_nothing_checks_are_named() {
+    let openapi = json!({"type": "object", "format": "a", "anyOf": [{"properties": {"x": {"format": "b"}}}], "properties": {
+        "x": {"type": "string", "format": "date"}, "y": {"type": "integer", "format": "date"},
+        "z": {"type": "array", "items": {"type": "string", "format": "c"}},
+    }});
+    assert_eq!(unrecognized_formats(&openapi), ["a", "b", "date", "c"]);
 }
 
 #[test]

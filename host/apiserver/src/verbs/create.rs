@@ -49,8 +49,8 @@ pub(super) fn insert(
     check_place(state, target, &object)?;
     // What is no number does not count as one.
     let has_version = object::resource_version(&object).parse::<u64>().is_ok_and(|version| version != 0);
-    prepare::without_status(resource, &mut object);
-    let mut warnings = prepare::normalise(resource, options, &mut object)?;
+    let without_status = |object: &mut Value| prepare::without_status(resource, object);
+    let mut warnings = prepare::normalise(resource, options, &mut object, without_status)?;
     escalation::check(Access::of(state), &options.user, &resource.id, target.name(), &object, None)?;
     warnings.extend(prepare::advice(resource, &object));
     if tracking == Tracking::Update {

@@ -134,6 +134,7 @@ pub(crate) fn apply(
     keep_own_part(target, &mut config);
 
     let current = super::current(state, target, &options.consultation)?;
+    check_managed_versions(target, current.as_deref())?;
     let given = take_identity(&mut config);
     if current.is_none() && !given.uid.is_empty() {
         return Err(uid_of_nothing(target, &given.uid));
@@ -159,6 +160,17 @@ pub(crate) fn apply(
         None => {
             prepare::may_create(state, target, &options.user)?;
             create::insert(state, target, options, merged, Tracking::Applied)
+        }
+    }
+}
+
+/// An apply reads the object in each version that a field manager speaks.
+fn check_managed_versions(target: &Target, current: Option<&Value>) -> Result<(), ApiError> {
+    let entries = current.map(|current| object::items(current, "/metadata/managedFields")).unwrap_or_default();
+    match entries.iter().find_map(|entry| super::gone_version(&target.resource, entry)) {
+        None => Ok(()),
+        Some(version) => {
+            Err(ApiError::internal(format!("request to convert CR to an invalid group/version: {version}")))
         }
     }
 }

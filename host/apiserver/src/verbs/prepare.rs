@@ -21,14 +21,17 @@ use crate::status_error::ApiError;
 use crate::storage::state::State;
 
 /// Brings what the client sent into the form that is stored: unknown fields removed, defaults filled in. Answers the
-/// warnings; strict field validation makes them an error.
+/// warnings; strict field validation makes them an error. `reset` restores what the client may not write, of which unknown
+/// fields are reported all the same.
 pub(super) fn normalise(
     resource: &ResourceType,
     options: &WriteOptions,
     object: &mut Value,
+    reset: impl FnOnce(&mut Value),
 ) -> Result<Vec<String>, ApiError> {
     let unknown = prune(resource, object, Reading::Json).map_err(|error| not_handled(resource, &error.to_string()))?;
     let mut warnings = field_warnings(resource, options, &unknown)?;
+    reset(object);
     match &resource.custom {
         Some(custom) if options.kind == WriteKind::Apply => custom.schema.fill_defaults(object),
         _ => set_defaults(resource, object),
@@ -148,8 +151,14 @@ pub(super) fn track(state: &State, target: &Target, options: &WriteOptions, live
         return;
     }
     // Nor is one whose values have not the types of their fields: `UpdateNoErrors` of `managedfields/internal/fieldmanager.go`.
+    // Nor is one of an object of which a manager speaks a version that is gone.
     let has_fields = |object: &Value| Set::mistakes(object, target.resource.root(), Doubles::Allowed).is_empty();
-    if target.resource.custom.is_some() && !(has_fields(object) && live.is_none_or(has_fields)) {
+    let has_versions = |live: &Value| {
+        let entries = object::items(live, "/metadata/managedFields");
+        entries.iter().all(|entry| super::gone_version(&target.resource, entry).is_none())
+    };
+    let is_tracked = has_fields(object) && live.is_none_or(|live| has_fields(live) && has_versions(live));
+    if target.resource.custom.is_some() && !is_tracked {
         object::metadata_mut(object).remove("managedFields");
         return;
     }
@@ -187,11 +196,16 @@ pub(super) fn validate(
     let mut warnings = Vec::new();
     match &resource.custom {
         Some(custom) => {
-            let found = validation::custom(&custom.schema, target.subresource(), object, previous);
+            let found = validation::custom(resource, &custom.schema, target.subresource(), object, previous);
             causes.extend(found.causes);
             warnings = found.warnings;
         }
-        None => causes.extend(validation::builtin(resource, target.subresource(), object, previous)),
+        None => {
+            causes.extend(validation::builtin(resource, target.subresource(), object, previous));
+            if crd::is_definition(&resource.id) && target.subresource.is_none() {
+                warnings = crd::format_warnings(object, previous);
+            }
+        }
     }
     if causes.is_empty() { Ok(warnings) } else { Err(ApiError::invalid(resource, object::name(object), &causes)) }
 }
@@ -248,8 +262,10 @@ pub(super) fn commit(
 /// Brings a valid object into the form in which it is read again: whole numbers are integers, and nulls that may not be are
 /// gone. A built-in kind has it by its types.
 pub(super) fn settle(resource: &ResourceType, object: &mut Value) {
-    if let Some(custom) = &resource.custom {
+    if resource.custom.is_some() || crd::is_definition(&resource.id) {
         numbers::settle(object);
+    }
+    if let Some(custom) = &resource.custom {
         custom.schema.default(object);
     }
 }

@@ -77,8 +77,8 @@ pub(super) fn replace(
     check_version(target, current, &object)?;
     let mut causes = changed_metadata(current, &object);
     keep_system_metadata(current, &mut object);
-    let mut object = isolate(target, current, object);
-    let mut warnings = prepare::normalise(resource, options, &mut object)?;
+    let keep = |object: &mut Value| *object = isolate(target, current, object.take());
+    let mut warnings = prepare::normalise(resource, options, &mut object, keep)?;
     escalation::check(Access::of(state), &options.user, &resource.id, target.name(), &object, Some(current))?;
     warnings.extend(prepare::advice(resource, &object));
     if tracking == Tracking::Update {

@@ -59,7 +59,12 @@ impl Search {
     }
 
     fn visit_map(&mut self, fields: &Map<String, Value>, place: Place<'_>, at: &str, is_open: bool) {
-        let is_open = is_open || matches!(place, Place::Custom { node, .. } if node.is(Mark::PreserveUnknown));
+        // The metadata of an embedded resource has a type of its own.
+        let is_open = match place {
+            Place::Custom { node, .. } => is_open || node.is(Mark::PreserveUnknown),
+            Place::Builtin { .. } => false,
+            Place::Unknown => is_open,
+        };
         for (name, field) in fields {
             let at = format!("{at}{}", Step::Field(name.clone()));
             if self.is_custom && !is_open && !may_have(place, name) {

@@ -12,6 +12,7 @@ mod networks;
 mod pods;
 mod policies;
 mod report;
+mod scale;
 mod services;
 mod stored;
 mod workloads;
@@ -26,7 +27,13 @@ use crate::schema::{Judgement, Schema};
 
 /// Judges a custom resource, beside its metadata. Its rules count on the types that the schema asks for, so
 /// they are left out if what is wrong may break that.
-pub(crate) fn custom(schema: &Schema, subresource: &str, object: &Value, previous: Option<&Value>) -> Judgement {
+pub(crate) fn custom(
+    resource: &ResourceType,
+    schema: &Schema,
+    subresource: &str,
+    object: &Value,
+    previous: Option<&Value>,
+) -> Judgement {
     const BLOCKING: [&str; 5] = [
         "FieldValueNotSupported",
         "FieldValueRequired",
@@ -38,6 +45,9 @@ pub(crate) fn custom(schema: &Schema, subresource: &str, object: &Value, previou
         "status" => schema.validate_status(object, previous),
         _ => schema.validate(object, previous),
     };
+    if let Some(paths) = &resource.scale {
+        scale::scale(paths, subresource, object, &mut causes);
+    }
     if schema.embeds() {
         embedded::check(schema.root(), object, "", &mut causes);
     }
