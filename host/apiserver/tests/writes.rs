@@ -47,9 +47,9 @@ async fn a_generated_name_has_at_most_63_characters() {
 #[tokio::test]
 async fn an_object_larger_than_etcd_takes_is_refused() {
     const EVENTS: &str = "/api/v1/namespaces/default/events";
+    const MOST: usize = 1_572_864;
     let cluster = Cluster::quiet().await;
     let event = |name: &str, length: usize| json!({ "metadata": { "name": name }, "involvedObject": {}, "message": "x".repeat(length) });
-    const MOST: usize = 1_572_864;
     cluster.post(EVENTS, &event("a", MOST - 1000)).await.expect(StatusCode::CREATED);
     let refused = cluster.post(EVENTS, &event("b", MOST)).await.expect(StatusCode::INTERNAL_SERVER_ERROR);
     assert_eq!(refused["message"], "etcdserver: request is too large");

@@ -55,13 +55,13 @@ pub(super) fn check(checks: &Checks, value: &Value, old: Option<&Value>, path: &
     passed
 }
 
-/// What one schema says of the value.
+/// The judgement of one schema on the value.
 struct Judged {
     causes: Vec<Cause>,
     passed: usize,
 }
 
-/// What several alternatives say of it.
+/// The judgement of several alternatives on it.
 struct Choice {
     /// The number of alternatives that accept it.
     fitting: usize,

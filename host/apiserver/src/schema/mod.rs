@@ -73,7 +73,8 @@ impl Schema {
         Ok(Self { root: Arc::new(root), embeds })
     }
 
-    /// Drops nulls from fields that may not be null, and fills in defaults, as the server does whenever it decodes an object.
+    /// Drops nulls from fields that may not be null, and fills in defaults, as the server does whenever it decodes an
+    /// object.
     pub(crate) fn default(&self, object: &mut Value) {
         shape::drop_forbidden_nulls(&self.root, object);
         shape::fill_defaults(&self.root, object);

@@ -52,20 +52,20 @@ pub(super) fn is_alike(allowed: &Value, value: &Value) -> bool {
 
 /// Appends what is wrong with a number, and answers the number of checks passed.
 pub(super) fn check(node: &Node, number: &Number, path: &str, found: &mut Vec<Cause>) -> usize {
-    let range = Range::of(node);
+    let kind = NumericType::of(node);
     let checks = &node.checks;
-    found.extend(range.refusal(number, "Checked", path));
+    found.extend(kind.refusal(number, "Checked", path));
     if let Some(factor) = &checks.multiple_of {
-        let refusal = range.refusal(&as_float(factor), "MultipleOf", path);
+        let refusal = kind.refusal(&as_float(factor), "MultipleOf", path);
         let is_native = refusal.is_none();
         found.extend(refusal);
         found.extend(check_multiple(number, factor, is_native, path));
     }
     if let Some(bound) = &checks.minimum {
-        found.extend(check_bound(&range, number, bound, Side::Minimum, path));
+        found.extend(check_bound(&kind, number, bound, Side::Minimum, path));
     }
     if let Some(bound) = &checks.maximum {
-        found.extend(check_bound(&range, number, bound, Side::Maximum, path));
+        found.extend(check_bound(&kind, number, bound, Side::Maximum, path));
     }
     2
 }
@@ -76,19 +76,19 @@ fn as_float(number: &Number) -> Number {
 }
 
 /// The values that a schema's type and format hold. There is a range only for a single type.
-struct Range<'a> {
+struct NumericType<'a> {
     kind: Option<Kind>,
     format: &'a str,
 }
 
-impl<'a> Range<'a> {
+impl<'a> NumericType<'a> {
     fn of(node: &'a Node) -> Self {
         let kind = node.kind.filter(|kind| matches!(kind, Kind::Integer | Kind::Number));
         let format = node.checks.format.as_ref().filter(|_| kind.is_some());
         Self { kind, format: format.map_or("", |format| format.name.as_str()) }
     }
 
-    /// What there is to say of a number that the type or format does not hold.
+    /// The error of a number that the type or format does not hold.
     fn refusal(&self, number: &Number, whose: &str, path: &str) -> Option<Cause> {
         if self.holds(number) {
             return None;
@@ -139,9 +139,9 @@ enum Side {
     Maximum,
 }
 
-fn check_bound(range: &Range<'_>, number: &Number, bound: &Bound, side: Side, path: &str) -> Vec<Cause> {
+fn check_bound(kind: &NumericType<'_>, number: &Number, bound: &Bound, side: Side, path: &str) -> Vec<Cause> {
     let whose = if side == Side::Minimum { "Minimum boundary" } else { "Maximum boundary" };
-    let refusal = range.refusal(&as_float(&bound.at), whose, path);
+    let refusal = kind.refusal(&as_float(&bound.at), whose, path);
     let integers = number.as_i64().filter(|_| refusal.is_none()).zip(bound.at.as_f64().map(cut_off));
     let (ordering, at, shown) = if let Some((value, at)) = integers {
         (Some(value.cmp(&at)), at.to_string(), Value::Number(number.clone()))

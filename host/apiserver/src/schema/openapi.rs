@@ -10,12 +10,12 @@ use super::{Kind, SchemaError};
 
 /// Everything that is wrong with a schema.
 pub(super) fn check(schema: &Value) -> Findings {
-    let mut search = Search { found: Findings { errors: Vec::new(), is_expressible: true } };
-    search.visit(schema, &Path::root(), &Surroundings { is_root: true, ..Surroundings::default() });
+    let mut search = RuleCheck { found: Findings { errors: Vec::new(), is_expressible: true } };
+    search.visit(schema, &Path::root(), &Ancestry { is_root: true, ..Ancestry::default() });
     search.found
 }
 
-/// What is wrong with a schema.
+/// The mistakes in a schema.
 pub(super) struct Findings {
     pub(super) errors: Vec<SchemaError>,
     /// Whether it has a structural form at all. If not, nobody asks whether it is structural.
@@ -31,7 +31,7 @@ pub(crate) fn unrecognized_formats(schema: &Value) -> Vec<&str> {
     let format = schema["format"].as_str().filter(|name| !name.is_empty());
     let is_known = |name: &&str| kind.is_some_and(|kind| Format::known(name, kind).is_some());
     let mut found: Vec<&str> = format.into_iter().filter(|name| !is_known(name)).collect();
-    let lists = ["allOf", "anyOf", "oneOf"].into_iter().flat_map(|key| schema[key].as_array()).flatten();
+    let lists = ["allOf", "anyOf", "oneOf"].into_iter().filter_map(|key| schema[key].as_array()).flatten();
     let properties = schema["properties"].as_object().into_iter().flat_map(Map::values);
     let below = [&schema["items"]].into_iter().chain(lists).chain([&schema["not"]]).chain(properties);
     for schema in below.chain([&schema["additionalProperties"]]).filter(|schema| schema.is_object()) {
@@ -40,25 +40,25 @@ pub(crate) fn unrecognized_formats(schema: &Value) -> Vec<&str> {
     found
 }
 
-/// What a schema is beneath.
+/// The facts about a schema that come from the schemas above it.
 #[derive(Clone, Copy, Default)]
-struct Surroundings {
+struct Ancestry {
     is_root: bool,
     is_in_metadata: bool,
     /// Why no default may be here.
     no_defaults: Option<&'static str>,
 }
 
-struct Search {
+struct RuleCheck {
     found: Findings,
 }
 
-impl Search {
+impl RuleCheck {
     fn refuse(&mut self, at: &Path, name: &str, reason: impl Into<String>) {
         self.found.errors.push(at.child(name).refuse(reason));
     }
 
-    fn visit(&mut self, schema: &Value, at: &Path, around: &Surroundings) {
+    fn visit(&mut self, schema: &Value, at: &Path, around: &Ancestry) {
         let Some(fields) = schema.as_object() else { return };
         self.keywords(fields, at, around);
         self.below(schema, at, around);
@@ -73,7 +73,7 @@ impl Search {
     }
 
     /// The keywords that a schema may not have: `specStandardValidatorV3`.
-    fn keywords(&mut self, fields: &Map<String, Value>, at: &Path, around: &Surroundings) {
+    fn keywords(&mut self, fields: &Map<String, Value>, at: &Path, around: &Ancestry) {
         let is_set = |name: &str| match fields.get(name) {
             None | Some(Value::Null) => false,
             Some(Value::Object(map)) if ["patternProperties", "definitions"].contains(&name) => !map.is_empty(),
@@ -110,8 +110,8 @@ impl Search {
         }
     }
 
-    fn below(&mut self, schema: &Value, at: &Path, around: &Surroundings) {
-        let inner = Surroundings { is_root: false, ..*around };
+    fn below(&mut self, schema: &Value, at: &Path, around: &Ancestry) {
+        let inner = Ancestry { is_root: false, ..*around };
         let additional = &schema["additionalProperties"];
         let properties = schema["properties"].as_object().filter(|properties| !properties.is_empty());
         if properties.is_some() && (additional.is_object() || *additional == Value::Bool(false)) {
@@ -119,7 +119,7 @@ impl Search {
             self.refuse(at, "additionalProperties", reason);
         }
         let why = around.is_in_metadata.then_some("inside additionalProperties applying to object metadata");
-        let free = Surroundings { no_defaults: why.or(inner.no_defaults), ..inner };
+        let free = Ancestry { no_defaults: why.or(inner.no_defaults), ..inner };
         self.visit(additional, &at.child("additionalProperties"), &free);
         let is_resource = around.is_root || schema["x-kubernetes-embedded-resource"] == Value::Bool(true);
         for (name, property) in properties.into_iter().flatten() {
@@ -130,7 +130,7 @@ impl Search {
                 "kind" => Some("in top-level kind"),
                 _ => None,
             };
-            let around = Surroundings {
+            let around = Ancestry {
                 is_in_metadata: inner.is_in_metadata || why.is_some(),
                 no_defaults: why.filter(|_| around.is_root).or(inner.no_defaults),
                 ..inner

@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What is wrong here is refused by [`super::openapi`].
+    /// Mistakes here are refused by [`super::openapi`].
     fn list_kind(&self) -> Result<ListKind, SchemaError> {
         let keys = self.names("x-kubernetes-list-map-keys")?;
         Ok(match self.text("x-kubernetes-list-type")? {

@@ -20,14 +20,16 @@ pub(super) fn drop_forbidden_nulls(node: &Node, value: &mut Value) {
         }),
         Value::Array(list) => {
             let Some(items) = &node.items else { return };
-            list.iter_mut().for_each(|item| drop_forbidden_nulls(items, item));
+            for item in list {
+                drop_forbidden_nulls(items, item);
+            }
         }
         _ => {}
     }
 }
 
-/// Fills in defaults, from the top down: a defaulted object is itself defaulted further (`algorithm.go`). A null that may
-/// not be counts as absent.
+/// Fills in defaults, from the top down: a defaulted object is itself defaulted further (`algorithm.go`). A null that
+/// may not be counts as absent.
 pub(super) fn fill_defaults(node: &Node, value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -48,7 +50,9 @@ pub(super) fn fill_defaults(node: &Node, value: &mut Value) {
         }
         Value::Array(list) => {
             let Some(items) = &node.items else { return };
-            list.iter_mut().for_each(|item| fill_place(items, item));
+            for item in list {
+                fill_place(items, item);
+            }
         }
         _ => {}
     }

@@ -44,7 +44,8 @@ pub(super) fn check(root: &Node, written: &Value) -> Vec<SchemaError> {
     found
 }
 
-/// Whether the schema of the root's metadata says anything but the type, the names, and a default, which is refused elsewhere.
+/// Whether the schema of the root's metadata says anything but the type, the names, and a default, which is refused
+/// elsewhere.
 fn says_more_than_names(metadata: &Value) -> bool {
     let is_zero = |value: &Value| match value {
         Value::Null | Value::Bool(false) => true,

@@ -55,8 +55,8 @@ fn check_new_identities(node: &Node, value: &Value, old: Option<&Value>, found: 
     }
 }
 
-/// Appends what is wrong with the value at `path`, and answers how many checks it passed: `MatchCount` of a real server,
-/// by which the logical operators choose among alternatives.
+/// Appends what is wrong with the value at `path`, and answers how many checks it passed: `MatchCount` of a real
+/// server, by which the logical operators choose among alternatives.
 pub(super) fn check(node: &Node, value: &Value, old: Option<&Value>, path: &str, found: &mut Vec<Cause>) -> usize {
     if old == Some(value) {
         return 0;

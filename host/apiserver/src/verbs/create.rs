@@ -91,6 +91,9 @@ pub(super) fn insert(
     Ok(Written { object, created: true, warnings })
 }
 
+/// The part of a prefix that a generated name keeps: `apiserver/pkg/storage/names/generate.go`.
+const PREFIX_BYTES_MAX: usize = 58;
+
 fn name_object(state: &mut State, target: &Target, object: &mut Value) -> Result<(), ApiError> {
     if !object::name(object).is_empty() {
         return Ok(());
@@ -100,8 +103,6 @@ fn name_object(state: &mut State, target: &Target, object: &mut Value) -> Result
         let cause = Cause::required("metadata.name", "name or generateName is required");
         return Err(ApiError::invalid(&target.resource, "", &[cause]));
     }
-    // `apiserver/pkg/storage/names/generate.go`
-    const PREFIX_BYTES_MAX: usize = 58;
     let prefix = prefix[..prefix.floor_char_boundary(PREFIX_BYTES_MAX)].to_owned();
     // A real server tries once and answers AlreadyExists on a clash; trying again is what its clients then do.
     let name = std::iter::repeat_with(|| format!("{prefix}{}", random_suffix(&mut state.chance)))

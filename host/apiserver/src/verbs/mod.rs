@@ -11,6 +11,7 @@ mod prepare;
 pub(crate) mod reviews;
 pub(crate) mod scale;
 mod size;
+mod storage_key;
 pub(crate) mod subresources;
 pub(crate) mod update;
 

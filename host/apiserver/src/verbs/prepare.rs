@@ -21,8 +21,8 @@ use crate::status_error::ApiError;
 use crate::storage::state::State;
 
 /// Brings what the client sent into the form that is stored: unknown fields removed, defaults filled in. Answers the
-/// warnings; strict field validation makes them an error. `reset` restores what the client may not write, of which unknown
-/// fields are reported all the same.
+/// warnings; strict field validation makes them an error. `reset` restores what the client may not write, of which
+/// unknown fields are reported all the same.
 pub(super) fn normalise(
     resource: &ResourceType,
     options: &WriteOptions,
@@ -150,8 +150,9 @@ pub(super) fn track(state: &State, target: &Target, options: &WriteOptions, live
     if live.is_some_and(|live| object::items(live, "/metadata/managedFields").is_empty()) {
         return;
     }
-    // Nor is one whose values have not the types of their fields: `UpdateNoErrors` of `managedfields/internal/fieldmanager.go`.
-    // Nor is one of an object of which a manager speaks a version that is gone.
+    // Nor is one whose values have not the types of their fields: `UpdateNoErrors` of
+    // `managedfields/internal/fieldmanager.go`. Nor is one of an object of which a manager speaks a version that is
+    // gone.
     let has_fields = |object: &Value| Set::mistakes(object, target.resource.root(), Doubles::Allowed).is_empty();
     let has_versions = |live: &Value| {
         let entries = object::items(live, "/metadata/managedFields");
@@ -194,17 +195,14 @@ pub(super) fn validate(
     let mut causes = known;
     causes.extend(validation::metadata(resource, object));
     let mut warnings = Vec::new();
-    match &resource.custom {
-        Some(custom) => {
-            let found = validation::custom(resource, &custom.schema, target.subresource(), object, previous);
-            causes.extend(found.causes);
-            warnings = found.warnings;
-        }
-        None => {
-            causes.extend(validation::builtin(resource, target.subresource(), object, previous));
-            if crd::is_definition(&resource.id) && target.subresource.is_none() {
-                warnings = crd::format_warnings(object, previous);
-            }
+    if let Some(custom) = &resource.custom {
+        let found = validation::custom(resource, &custom.schema, target.subresource(), object, previous);
+        causes.extend(found.causes);
+        warnings = found.warnings;
+    } else {
+        causes.extend(validation::builtin(resource, target.subresource(), object, previous));
+        if crd::is_definition(&resource.id) && target.subresource.is_none() {
+            warnings = crd::format_warnings(object, previous);
         }
     }
     if causes.is_empty() { Ok(warnings) } else { Err(ApiError::invalid(resource, object::name(object), &causes)) }
@@ -259,8 +257,8 @@ pub(super) fn commit(
     Ok(convert::for_reader(&target.resource, &stored))
 }
 
-/// Brings a valid object into the form in which it is read again: whole numbers are integers, and nulls that may not be are
-/// gone. A built-in kind has it by its types.
+/// Brings a valid object into the form in which it is read again: whole numbers are integers, and nulls that may not be
+/// are gone. A built-in kind has it by its types.
 pub(super) fn settle(resource: &ResourceType, object: &mut Value) {
     if resource.custom.is_some() || crd::is_definition(&resource.id) {
         numbers::settle(object);

@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use super::storage_key::storage_key;
 use crate::object;
 use crate::protobuf;
 use crate::request::{Target, WriteKind};
@@ -12,12 +13,12 @@ use crate::status_error::ApiError;
 /// The most bytes of one request to etcd.
 const REQUEST_BYTES_MAX: usize = 1_572_864;
 
-/// What a request has beside the object and its keys: the header, the lengths, and the comparison of versions.
+/// The bytes of a request beside the object and its keys: the header, the lengths, and the comparison of versions.
 const CREATE_OVERHEAD: usize = 41;
 const UPDATE_OVERHEAD: usize = 49;
 
-/// Refuses an object that is too large to be stored, as a real server reports etcd's refusal. Except in an apply, it is first
-/// tried without its managed fields.
+/// Refuses an object that is too large to be stored, as a real server reports etcd's refusal. Except in an apply, it is
+/// first tried without its managed fields.
 pub(super) fn fit(target: &Target, kind: WriteKind, object: &mut Value, is_new: bool) -> Result<(), ApiError> {
     if is_storable(target, object, is_new) {
         return Ok(());
@@ -33,7 +34,7 @@ fn is_storable(target: &Target, object: &Value, is_new: bool) -> bool {
     if weight(object) < REQUEST_BYTES_MAX / 6 {
         return true;
     }
-    let key = super::update::storage_key("/registry", target, object::name(object)).len();
+    let key = storage_key("/registry", target, object::name(object)).len();
     let beside = if is_new { 2 * key + CREATE_OVERHEAD } else { 3 * key + UPDATE_OVERHEAD };
     stored_bytes(target, object) + beside <= REQUEST_BYTES_MAX
 }

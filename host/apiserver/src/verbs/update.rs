@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::admit::Admitted;
 use super::create::{self, Tracking};
+use super::storage_key::storage_key;
 use super::{Written, prepare};
 use crate::authz::{Access, escalation, signers};
 use crate::cause::Cause;
@@ -144,26 +145,6 @@ pub(super) fn precondition_failed(
         storage_key(prefix, target, target.name())
     );
     ApiError::conflict(&target.resource.id, target.name(), &why)
-}
-
-/// The key of an object in a real server's storage.
-pub(super) fn storage_key(prefix: &str, target: &Target, name: &str) -> String {
-    let id = &target.resource.id;
-    let group = target.resource.custom.as_ref().map(|_| format!("{}/", id.group)).unwrap_or_default();
-    let namespace = target.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
-    format!("{prefix}/{group}{}/{namespace}{name}", storage_folder(id))
-}
-
-/// Where a real server's storage keeps the objects of a resource.
-fn storage_folder(id: &GroupResource) -> &str {
-    match (id.group.as_str(), id.plural.as_str()) {
-        ("", "endpoints") => "services/endpoints",
-        ("", "nodes") => "minions",
-        ("", "replicationcontrollers") => "controllers",
-        ("", "services") => "services/specs",
-        ("networking.k8s.io", "ingresses") => "ingress",
-        (_, plural) => plural,
-    }
 }
 
 /// The version must be the current one.

@@ -1,8 +1,8 @@
 //! An object without some of its fields.
 //!
-//! Follows `structured-merge-diff/typed/remove.go`, which leaves a null of a map or list that is empty after a removal. A
-//! custom resource has these nulls, and is invalid where it may not have them. Built-in kinds decode them: lists and maps
-//! of free keys go, as `omitempty` makes them go, and structs stay, empty.
+//! Follows `structured-merge-diff/typed/remove.go`, which leaves a null of a map or list that is empty after a removal.
+//! A custom resource has these nulls, and is invalid where it may not have them. Built-in kinds decode them: lists and
+//! maps of free keys go, as `omitempty` makes them go, and structs stay, empty.
 
 use serde_json::{Map, Value};
 

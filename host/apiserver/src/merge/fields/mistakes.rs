@@ -1,8 +1,8 @@
-//! What keeps a value from having a set of fields: values of another type than the schema's, fields that it does not
+//! Mistakes that keep a value from having a set of fields: values of another type than the schema's, fields that it does not
 //! declare, and items that cannot be told apart.
 //!
-//! Follows `structured-merge-diff/typed/validate.go`, with the types that `kube-openapi/pkg/schemaconv/openapi.go` makes of
-//! a schema. The words are Go's, down to how it prints values.
+//! Follows `structured-merge-diff/typed/validate.go`, with the types that `kube-openapi/pkg/schemaconv/openapi.go`
+//! makes of a schema. The words are Go's, down to how it prints values.
 
 use std::collections::BTreeSet;
 
@@ -22,8 +22,8 @@ pub(crate) enum Doubles {
 }
 
 impl Set {
-    /// The mistakes in a value, each with its place. Of a built-in kind, whose types are decoded before, only items that are
-    /// there twice.
+    /// The mistakes in a value, each with its place. Of a built-in kind, whose types are decoded before, only items
+    /// that are there twice.
     pub(crate) fn mistakes(value: &Value, place: Place<'_>, doubles: Doubles) -> Vec<String> {
         let is_custom = matches!(place, Place::Custom { .. });
         let mut search = Search { found: Vec::new(), doubles, is_custom };
@@ -150,7 +150,7 @@ impl Expected {
         }
     }
 
-    /// What is wrong with a value of another type. Null has every type.
+    /// The error of a value of another type. Null has every type.
     fn mistake(self, value: &Value) -> Option<String> {
         Some(match (self, value) {
             (Self::Anything, _)

@@ -1,5 +1,5 @@
-//! Validation of Events: `kubernetes/pkg/apis/core/validation/events.go`. Errors have the names of the fields in the group
-//! `core`, whatever the request's.
+//! Validation of Events: `kubernetes/pkg/apis/core/validation/events.go`. Errors have the names of the fields in the
+//! group `core`, whatever the request's.
 
 use serde_json::{Value, json};
 
@@ -22,8 +22,8 @@ pub(super) fn event(group: &str, object: &Value, previous: Option<&Value>, repor
     }
 }
 
-/// An Event is in the namespace of what it is about. One about an object without a namespace is in the default one; one of
-/// the new form may be elsewhere, too.
+/// An Event is in the namespace of what it is about. One about an object without a namespace is in the default one; one
+/// of the new form may be elsewhere, too.
 fn place(is_core: bool, object: &Value, report: &mut Report) {
     let about = if is_core { "involvedObject" } else { "regarding" };
     let (namespace, of_object) = (object::namespace(object), text(&object[about], "/namespace"));

@@ -40,7 +40,8 @@ pub(super) fn labels_and_annotations(object: &Value, at: &str, causes: &mut Vec<
     annotations(&object["metadata"]["annotations"], &format!("{at}.annotations"), causes);
 }
 
-/// Errors of annotations, which stand at a path: `ValidateAnnotations` of `apimachinery/pkg/api/validation/objectmeta.go`.
+/// Errors of annotations, which stand at a path: `ValidateAnnotations` of
+/// `apimachinery/pkg/api/validation/objectmeta.go`.
 pub(super) fn annotations(annotations: &Value, at: &str, causes: &mut Vec<Cause>) {
     const BYTES_MAX: usize = 256 << 10;
     let Some(annotations) = annotations.as_object() else { return };

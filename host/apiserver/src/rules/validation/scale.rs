@@ -32,7 +32,8 @@ fn replicas(object: &Value, path: &str, causes: &mut Vec<Cause>) {
     causes.push(Cause::invalid_shown(format!(".{path}"), &shown.to_string(), &why));
 }
 
-/// The value at a path, if there is one: `NestedFieldNoCopy` of `apimachinery/pkg/apis/meta/v1/unstructured/helpers.go`.
+/// The value at a path, if there is one: `NestedFieldNoCopy` of
+/// `apimachinery/pkg/apis/meta/v1/unstructured/helpers.go`.
 fn nested<'a>(
     object: &'a Value,
     path: &str,

@@ -8,16 +8,16 @@ use base64::engine::general_purpose::STANDARD;
 
 /// Whether the text is one.
 pub(super) fn is_address(text: &str) -> bool {
-    let mut reader = Reader { rest: text };
+    let mut reader = AddressReader { rest: text };
     reader.addresses(true).is_some_and(|count| count == 1) && reader.skip_comments().is_some() && reader.rest.is_empty()
 }
 
 /// Reads from the front. Methods return nothing for what does not fit.
-struct Reader<'a> {
+struct AddressReader<'a> {
     rest: &'a str,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> AddressReader<'a> {
     /// An address, or a group of some; the number of them.
     fn addresses(&mut self, may_be_group: bool) -> Option<usize> {
         self.skip_space();

@@ -13,8 +13,8 @@ pub(super) fn is_date(text: &str) -> bool {
     SHAPE.is_match(text) && text.parse::<Date>().is_ok()
 }
 
-/// `strfmt/time.go`, `IsDateTime`: offsets have no limit, any character may come before the fraction, and what follows a
-/// second `t` does not count.
+/// `strfmt/time.go`, `IsDateTime`: offsets have no limit, any character may come before the fraction, and what follows
+/// a second `t` does not count.
 pub(super) fn is_date_time(text: &str) -> bool {
     static TIME: LazyLock<Regex> =
         LazyLock::new(|| pattern("^([0-9]{2}):([0-9]{2}):([0-9]{2})(?:.[0-9]+)?(?:z|[+-][0-9]{2}:[0-9]{2})$"));
@@ -29,8 +29,8 @@ pub(super) fn is_duration(text: &str) -> bool {
     duration(text).is_some()
 }
 
-/// The nanoseconds of a duration: `strfmt/duration.go`, `ParseDuration`. Go's durations, or words with a number and a unit
-/// somewhere among them.
+/// The nanoseconds of a duration: `strfmt/duration.go`, `ParseDuration`. Go's durations, or words with a number and a
+/// unit somewhere among them.
 pub(super) fn duration(text: &str) -> Option<i64> {
     go_duration(text).or_else(|| duration_in_words(text))
 }

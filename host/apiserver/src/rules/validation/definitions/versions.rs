@@ -41,7 +41,8 @@ pub(super) fn validate(definition: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// A status of its own is judged by its own schema, so the root may not say more of it: `validateCustomResourceDefinitionValidation`.
+/// A status of its own is judged by its own schema, so the root may not say more of it:
+/// `validateCustomResourceDefinitionValidation`.
 fn validate_root_beside_status(schema: &Value, at: &str, causes: &mut Vec<Cause>) {
     const REFUSED: [&str; 13] = [
         "additionalProperties",
@@ -58,10 +59,10 @@ fn validate_root_beside_status(schema: &Value, at: &str, causes: &mut Vec<Cause>
         "x-kubernetes-int-or-string",
         "x-kubernetes-map-type",
     ];
-    let is_set = |name: &&str| {
+    let is_set = |name: &&'static str| {
         schema.get(name).is_some_and(|value| !value.is_null() && *value != json!(false) && *value != json!([]))
     };
-    if REFUSED.iter().any(|name| is_set(&name)) {
+    if REFUSED.iter().any(is_set) {
         let why = "only [Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength \
                    Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example \
                    XPreserveUnknownFields XValidations] fields are allowed at the root of the schema if the status \
