@@ -33,7 +33,7 @@ pub(crate) fn defined_resource(definition: &Value) -> GroupResource {
 }
 
 /// One type per version of a valid definition.
-pub(crate) fn resource_types(definition: &Value) -> Vec<ResourceType> {
+pub(crate) fn resource_types(definition: &Arc<Value>) -> Vec<ResourceType> {
     let schemas: BTreeMap<String, Schema> = versions(definition)
         .iter()
         .filter_map(|version| {
@@ -50,7 +50,11 @@ pub(crate) fn versions(definition: &Value) -> &[Value] {
     object::items(definition, "/spec/versions")
 }
 
-fn resource_type(definition: &Value, version: &Value, schemas: &Arc<BTreeMap<String, Schema>>) -> Option<ResourceType> {
+fn resource_type(
+    definition: &Arc<Value>,
+    version: &Value,
+    schemas: &Arc<BTreeMap<String, Schema>>,
+) -> Option<ResourceType> {
     let id = defined_resource(definition);
     // Those that it was given, of those that it asks for.
     let names = definition.pointer("/status/acceptedNames")?;
@@ -111,11 +115,10 @@ fn subresources(definition: &Value, version: &Value) -> Vec<Subresource> {
 }
 
 fn custom_version(
-    definition: &Value,
+    definition: &Arc<Value>,
     version: &Value,
     schemas: &Arc<BTreeMap<String, Schema>>,
 ) -> Option<CustomVersion> {
-    let openapi = version.pointer("/schema/openAPIV3Schema")?.clone();
     let selectable_fields = object::items(version, "/selectableFields")
         .iter()
         .map(|field| text(field, "/jsonPath").trim_start_matches('.').to_owned())
@@ -129,7 +132,7 @@ fn custom_version(
         schema: schemas.get(text(version, "/name"))?.clone(),
         schemas: Arc::clone(schemas),
         defined_at: object::resource_version(definition).parse().unwrap_or_default(),
-        openapi,
+        definition: Arc::clone(definition),
         columns: columns(version),
         selectable_fields,
         deprecation_warning: deprecated

@@ -151,6 +151,7 @@ impl State {
         self.era += 1;
         self.store.clear(revision);
         for (key, object) in objects {
+            let object = Arc::new(object);
             if is_service(&key) {
                 self.addresses.replace(None, Some(&object));
             }
