@@ -1,4 +1,5 @@
-//! Figures at scale: creates a second, memory, start, and whether every watcher sees every event in order.
+//! Figures at scale: creates a second, lists in each form, memory, start, and whether every watcher sees every event in
+//! order.
 //!
 //! ```text
 //! cargo run --release -p windlass-apiserver --features tls --example scale -- 100000 200
@@ -32,6 +33,14 @@ use tokio_rustls::TlsConnector;
 use windlass_apiserver::{ApiServer, Config};
 
 const CREATORS: usize = 8;
+/// How often each list is read.
+const LISTS: usize = 5;
+/// What clients ask for: kubectl and this host, typed clients in Go, and those that need metadata alone.
+const FORMS: [(&str, &str); 3] = [
+    ("JSON", "application/json"),
+    ("protobuf", "application/vnd.kubernetes.protobuf"),
+    ("PartialObjectMetadata", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"),
+];
 const PATH: &str = "/api/v1/namespaces/default/configmaps";
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -158,6 +167,9 @@ async fn measure(server: Arc<Server>, objects: usize, watchers: usize, pid: u32)
         println!("watchers: {watchers} saw all {objects} events in order, {seconds:.2} s after the first create");
         println!("          {bytes} MiB, {:.0} events a second", (objects * watchers) as f64 / seconds);
     }
+    for (form, accept) in FORMS {
+        println!("list as {form}: {}", list(&server, accept).await?);
+    }
     println!("server: {:.2} s of the processors", processor_seconds(pid)? - cpu_before);
     println!("memory: {before} MiB before, {} MiB after (PSS of the server's process)", proportional_memory(pid)?);
     Ok(())
@@ -168,6 +180,27 @@ async fn current_version(server: &Server) -> Result<String, Failure> {
     let answer = server.connect().await?.send_request(request).await?;
     let list: Value = serde_json::from_slice(&answer.into_body().collect().await?.to_bytes())?;
     Ok(list["metadata"]["resourceVersion"].as_str().ok_or("a list without a version")?.to_owned())
+}
+
+/// Reads the list of all objects several times; the best of them, as others share the processors.
+async fn list(server: &Server, accept: &str) -> Result<String, Failure> {
+    let (mut best, mut length) = (f64::INFINITY, 0);
+    let mut sender = server.connect().await?;
+    for _ in 0..LISTS {
+        let mut request = server.request("GET", PATH, String::new())?;
+        request.headers_mut().insert("accept", accept.parse()?);
+        sender.ready().await?;
+        let begin = Instant::now();
+        let answer = sender.send_request(request).await?;
+        let code = answer.status();
+        let body = answer.into_body().collect().await?.to_bytes();
+        if code != StatusCode::OK {
+            return Err(format!("{code}: {}", String::from_utf8_lossy(&body)).into());
+        }
+        best = best.min(begin.elapsed().as_secs_f64());
+        length = body.len();
+    }
+    Ok(format!("{:.0} ms, {} KiB", best * 1000.0, length / 1024))
 }
 
 /// The object that a connection creates.

@@ -306,6 +306,13 @@ impl ApiError {
         error
     }
 
+    /// The server cannot answer yet, or not until something is mended.
+    pub(crate) fn initializing(why: &str) -> ApiError {
+        let message = format!("storage is (re)initializing: {why}");
+        let details = Some(json!({ "retryAfterSeconds": 1 }));
+        ApiError { details, ..ApiError::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message) }
+    }
+
     /// When the client may try again, in seconds.
     pub(crate) fn retry_after(&self) -> Option<u64> {
         self.details.as_ref().and_then(|details| details["retryAfterSeconds"].as_u64())

@@ -88,6 +88,29 @@ async fn a_write_that_changes_nothing_migrates_what_is_stored() {
 }
 
 #[tokio::test]
+async fn an_object_stored_in_a_version_that_is_gone_cannot_be_read() {
+    let cluster = Cluster::with_webapps().await;
+    cluster.post(WEBAPPS, &webapp("a")).await.expect(StatusCode::CREATED);
+    let definition = cluster.get(DEFINITION).await.expect(StatusCode::OK);
+    let mut old = definition["spec"]["versions"][0].clone();
+    let version = old["name"].as_str().expect("a name").to_owned();
+    let mut new = old.clone();
+    old["storage"] = json!(false);
+    new["name"] = json!("v9");
+    let versions = |versions: Value| json!({ "spec": { "versions": versions } });
+    cluster.patch(DEFINITION, MERGE, &versions(json!([old, new]))).await.expect(StatusCode::OK);
+    let stored = json!({ "status": { "storedVersions": ["v9"] } });
+    cluster.patch(&format!("{DEFINITION}/status"), MERGE, &stored).await.expect(StatusCode::OK);
+    cluster.patch(DEFINITION, MERGE, &versions(json!([new]))).await.expect(StatusCode::OK);
+    let list = WEBAPPS.replace(&version, "v9");
+    let why = format!("request to convert CR from an invalid group/version: apps.kubedojo.io/{version}");
+    let refused = cluster.get(&format!("{list}/a")).await.expect(StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(refused["message"], why.as_str());
+    let refused = cluster.get(&list).await.expect(StatusCode::TOO_MANY_REQUESTS);
+    assert!(refused["message"].as_str().is_some_and(|message| message.ends_with(&why)), "{refused}");
+}
+
+#[tokio::test]
 async fn what_goes_is_shown_by_the_new_schema() {
     let cluster = Cluster::with_webapps().await;
     cluster.post(WEBAPPS, &webapp("a")).await.expect(StatusCode::CREATED);

@@ -36,6 +36,45 @@ async fn generate_name_gives_different_names() {
 }
 
 #[tokio::test]
+async fn a_generated_name_has_at_most_63_characters() {
+    let cluster = Cluster::quiet().await;
+    let object = json!({ "metadata": { "generateName": "x".repeat(100) } });
+    let created = cluster.post(CONFIG_MAPS, &object).await.expect(StatusCode::CREATED);
+    assert_eq!(created["metadata"]["name"].as_str().map(str::len), Some(63));
+    assert_eq!(created["metadata"]["generateName"].as_str().map(str::len), Some(100));
+}
+
+#[tokio::test]
+async fn an_object_larger_than_etcd_takes_is_refused() {
+    const EVENTS: &str = "/api/v1/namespaces/default/events";
+    const MOST: usize = 1_572_864;
+    let cluster = Cluster::quiet().await;
+    let event = |name: &str, length: usize| json!({ "metadata": { "name": name }, "involvedObject": {}, "message": "x".repeat(length) });
+    cluster.post(EVENTS, &event("a", MOST - 1000)).await.expect(StatusCode::CREATED);
+    let refused = cluster.post(EVENTS, &event("b", MOST)).await.expect(StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(refused["message"], "etcdserver: request is too large");
+    // Without its managed fields it is not.
+    let slim = cluster.post(EVENTS, &event("c", MOST - 230)).await.expect(StatusCode::CREATED);
+    assert_eq!(slim["metadata"]["managedFields"], Value::Null);
+    let path = format!("{EVENTS}/a");
+    let larger = json!({ "reason": "x".repeat(1000) });
+    cluster.patch(&path, MERGE, &larger).await.expect(StatusCode::INTERNAL_SERVER_ERROR);
+    cluster.patch(&format!("{path}?dryRun=All"), MERGE, &larger).await.expect(StatusCode::OK);
+}
+
+#[tokio::test]
+async fn unknown_fields_of_a_status_that_is_dropped_are_reported() {
+    let cluster = Cluster::with_webapps().await;
+    let mut object = webapp("a");
+    object["status"] = json!({ "odd": 1 });
+    let path = format!("{WEBAPPS}?fieldValidation=Strict");
+    let message = cluster.post(&path, &object).await.refused(400, "BadRequest");
+    assert!(message.ends_with("unknown field \"status.odd\""), "{message}");
+    let created = cluster.post(WEBAPPS, &object).await.expect(StatusCode::CREATED);
+    assert_eq!(created["status"], Value::Null);
+}
+
+#[tokio::test]
 async fn an_update_of_an_old_version_is_a_conflict() {
     let cluster = Cluster::quiet().await;
     let old = cluster.post(CONFIG_MAPS, &config_map("a")).await.expect(StatusCode::CREATED);

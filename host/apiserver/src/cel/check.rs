@@ -83,8 +83,11 @@ impl Checker {
     /// The one type of the items of a literal.
     fn alike(&mut self, items: Vec<(usize, Type)>) -> Type {
         let mut bindings = Bindings::default();
+        // Null may be compared with what is nullable, but not stand beside it in a literal.
+        let is_null = items.first().is_some_and(|(_, found)| *found == NULL);
         for (at, found) in items {
-            if !bindings.fits(&Type::Param('A'), &found) {
+            let is_mixed = found != Type::Dyn && (found == NULL) != is_null;
+            if is_mixed || !bindings.fits(&Type::Param('A'), &found) {
                 let wanted = bindings.resolve(&Type::Param('A'));
                 self.refuse(at, format!("expected type '{wanted}' but found '{found}'"));
             }

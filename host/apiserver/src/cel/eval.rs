@@ -43,7 +43,10 @@ fn has(evaluator: &mut Evaluator, operand: &Expr, field: &str) -> Result<Value, 
         None => value,
     };
     match &inner {
-        Value::Map(map) => Ok(Value::Bool(map.map.contains_key(&Key::String(Arc::new(field.to_owned()))))),
+        Value::Map(map) => match map.map.get(&Key::String(Arc::new(field.to_owned()))) {
+            Some(value) => operators::typed(value.clone()).map(|_| Value::Bool(true)),
+            None => Ok(Value::Bool(false)),
+        },
         _ => Err(EvalError::NoSuchOverload),
     }
 }

@@ -48,9 +48,9 @@ impl Evaluator {
         patterns::read(source)
     }
 
-    /// Evaluates an expression.
+    /// Evaluates an expression. A value that has not its declared type is an error as soon as an expression reaches it.
     pub(super) fn eval(&mut self, expr: &Expr) -> Result<Value, EvalError> {
-        (self.step)(self, expr)
+        operators::typed((self.step)(self, expr)?)
     }
 
     pub(super) fn variable(&mut self, name: &str) -> Result<Value, EvalError> {

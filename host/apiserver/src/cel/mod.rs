@@ -29,7 +29,7 @@ pub use condition::Condition;
 pub(crate) use kube_cel::cel::Value;
 pub(crate) use kube_cel::cel::objects::{Key, Map};
 pub(crate) use library::call as library_call;
-pub(crate) use operators::KeyedList;
+pub(crate) use operators::{KeyedList, Mistyped};
 pub(crate) use parser::RESERVED;
 pub(crate) use program::{Program, optional};
 pub(crate) use untyped::untyped;

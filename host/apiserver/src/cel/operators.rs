@@ -252,6 +252,27 @@ impl Opaque for KeyedList {
     }
 }
 
+/// A value that has not the type of its declaration: an expression that reaches it fails in these words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mistyped(pub(crate) &'static str);
+
+impl Opaque for Mistyped {
+    fn runtime_type_name(&self) -> &'static str {
+        "error"
+    }
+}
+
+/// The value, or the error that it stands for.
+pub(super) fn typed(value: Value) -> Result<Value, EvalError> {
+    match &value {
+        Value::Opaque(opaque) => match opaque.downcast_ref() {
+            Some(Mistyped(why)) => Err(EvalError::Other((*why).to_owned())),
+            None => Ok(value),
+        },
+        _ => Ok(value),
+    }
+}
+
 /// The keyed list that a value is.
 pub(super) fn keyed(value: &Value) -> Option<&KeyedList> {
     match value {

@@ -34,9 +34,27 @@ fn expressions_have_their_usual_values() {
         "self.transformMap(i, x, x + i) == {0: 1, 1: 3, 2: 5} && self.sortBy(x, -x) == [3, 2, 1]",
         "1 == 1 || 1 / 0 == 1",
         "false && 1 / 0 == 1 ? false : true",
+        "duration('1s') != null && null != quantity('1') && optional.none() != null && !(null in [duration('1s')])",
     ] {
         assert_eq!(run(source, vec![1, 2, 3]), Ok(Value::Bool(true)), "{source}");
     }
+}
+
+#[test]
+fn null_compares_only_with_what_may_be_null() {
+    for source in
+        ["true == null", "'a' == null", "1 == null", "[1] == null", "{'a': 1} == null", "[duration('1s'), null] == []"]
+    {
+        Program::compile(source, Vec::new()).expect_err(source);
+    }
+}
+
+#[test]
+fn a_mistyped_value_is_an_error_where_it_is_reached() {
+    let wrong = || Value::Opaque(Arc::new(super::Mistyped("not an int")));
+    let answer = |source: &str| compiled(source).run(vec![("self".to_owned(), wrong())], 1000).value;
+    assert_eq!(answer("self == self"), Err(EvalError::Other("not an int".to_owned())));
+    assert_eq!(answer("true || self == self"), Ok(Value::Bool(true)));
 }
 
 #[test]

@@ -87,10 +87,8 @@ impl Bindings {
                     fits
                 }
             },
-            (_, Type::Dyn | Type::Param(_))
-            | (Type::Dyn, _)
-            | (Type::Named("null"), Type::Object(_))
-            | (Type::Object(_), Type::Named("null")) => true,
+            (_, Type::Dyn | Type::Param(_)) | (Type::Dyn, _) => true,
+            (Type::Named("null"), other) | (other, Type::Named("null")) => is_nullable(other),
             (Type::List(wanted), Type::List(given)) | (Type::Optional(wanted), Type::Optional(given)) => {
                 self.fits(wanted, given)
             }
@@ -123,6 +121,16 @@ impl Bindings {
 /// be followed without end.
 fn closed(given: &Type) -> Type {
     Bindings::default().resolve(given)
+}
+
+/// Whether null may stand for a value of the type: for objects, times, and all that only functions look into
+/// (`isLegacyNullable` in cel-go's `checker/types.go`).
+fn is_nullable(found: &Type) -> bool {
+    match found {
+        Type::Named(name) => !["bool", "string", "int", "uint", "double", "bytes", "type"].contains(name),
+        Type::Dyn | Type::Param(_) | Type::Object(_) | Type::Optional(_) => true,
+        Type::List(_) | Type::Map(..) => false,
+    }
 }
 
 /// Whether a type has parts that are still open, as an empty list has.

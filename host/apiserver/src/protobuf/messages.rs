@@ -23,6 +23,7 @@ static MESSAGES: LazyLock<Result<Messages, String>> = LazyLock::new(Messages::lo
 pub(super) struct MessageType {
     pub(super) descriptor: MessageDescriptor,
     pub(super) shape: Shape,
+    /// In the order of their numbers, in which they are written.
     pub(super) fields: Vec<FieldType>,
 }
 
@@ -30,6 +31,10 @@ pub(super) struct MessageType {
 #[expect(clippy::struct_excessive_bools, reason = "independent facts that encoding/json combines")]
 pub(super) struct FieldType {
     pub(super) descriptor: FieldDescriptor,
+    pub(super) number: u32,
+    pub(super) cardinality: Cardinality,
+    /// The kind of the value, of a list's items or of a map's values.
+    pub(super) kind: Kind,
     /// The name in JSON.
     pub(super) json: String,
     /// A zero is a value.
@@ -42,6 +47,22 @@ pub(super) struct FieldType {
     pub(super) omitzero: bool,
     /// The type of a message, of a list's items or a map's values.
     pub(super) message: Option<usize>,
+}
+
+/// How many values a field has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cardinality {
+    One,
+    List,
+    Map,
+}
+
+impl MessageType {
+    /// The field that the message must have.
+    pub(super) fn field(&self, name: &str) -> Result<&FieldType, ProtobufError> {
+        let missing = || ProtobufError::Descriptions(format!("{} has no {name}", self.descriptor.full_name()));
+        self.fields.iter().find(|field| field.descriptor.name() == name).ok_or_else(missing)
+    }
 }
 
 /// All messages.
@@ -128,7 +149,8 @@ impl GoOptions {
     fn message_type(&self, descriptor: MessageDescriptor, by_name: &HashMap<String, usize>) -> MessageType {
         let is_collection = descriptor.options().has_extension(&self.items);
         let shape = Shape::of(descriptor.full_name(), is_collection);
-        let fields = descriptor.fields().map(|field| self.field_type(field, by_name)).collect();
+        let mut fields: Vec<FieldType> = descriptor.fields().map(|field| self.field_type(field, by_name)).collect();
+        fields.sort_unstable_by_key(|field| field.number);
         MessageType { descriptor, shape, fields }
     }
 
@@ -138,13 +160,21 @@ impl GoOptions {
             Kind::Message(entry) if descriptor.is_map() => entry.map_entry_value_field().kind(),
             kind => kind,
         };
+        let cardinality = match (descriptor.is_list(), descriptor.is_map()) {
+            (true, _) => Cardinality::List,
+            (_, true) => Cardinality::Map,
+            _ => Cardinality::One,
+        };
         FieldType {
+            number: descriptor.number(),
+            cardinality,
             json: descriptor.json_name().to_owned(),
             pointer: options.has_extension(&self.pointer),
             inline: options.has_extension(&self.inline),
             omitempty: options.has_extension(&self.omitempty),
             omitzero: options.has_extension(&self.omitzero),
             message: kind.as_message().and_then(|message| by_name.get(message.full_name()).copied()),
+            kind,
             descriptor,
         }
     }

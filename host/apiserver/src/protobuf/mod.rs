@@ -4,28 +4,27 @@
 //! An object is wrapped in four bytes of magic and a `runtime.Unknown` with its type. An event of a watch is a
 //! `WatchEvent` behind its length, and the object in it is wrapped again.
 
-mod from_json;
 mod measure;
 mod messages;
 mod shape;
 mod to_json;
 mod wire;
+mod write;
 
 #[cfg(test)]
 mod tests;
 
-use prost_reflect::prost::bytes::Bytes;
-use prost_reflect::{DynamicMessage, Value as Field};
+use prost_reflect::Value as Field;
 use serde_json::Value;
 
 use crate::object::text;
-use messages::{MessageType, Messages};
+use messages::Messages;
+use write::Path;
 
 /// The first bytes of every object in this encoding.
 const MAGIC: &[u8] = b"k8s\0";
 
 const ENVELOPE: &str = "k8s.io.apimachinery.pkg.runtime.Unknown";
-const EVENT: &str = "k8s.io.apimachinery.pkg.apis.meta.v1.WatchEvent";
 
 /// Why something could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -72,46 +71,73 @@ pub(crate) fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
 
 /// The object, which names its type, as the body of an answer.
 pub(crate) fn encode(object: &Value) -> Result<Vec<u8>, ProtobufError> {
+    let mut bytes = Vec::new();
+    write_object(object, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// A list as the body of an answer, without a document of all its items. Those of an item's fields that the message of the
+/// list's items has are written: the whole object, or of a `PartialObjectMetadataList` its metadata.
+pub(crate) fn encode_list<'a>(
+    api_version: &str,
+    kind: &str,
+    metadata: &Value,
+    items: impl Iterator<Item = &'a Value>,
+) -> Result<Vec<u8>, ProtobufError> {
     let messages = Messages::get()?;
-    let (api_version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
-    let content = from_json::message(messages, messages.of_kind(api_version, kind)?, object, kind)?;
-    let envelope = messages.named(ENVELOPE)?;
-    let mut type_meta = envelope.sub_message("typeMeta")?;
-    set(&mut type_meta, "apiVersion", Field::String(api_version.to_owned()))?;
-    set(&mut type_meta, "kind", Field::String(kind.to_owned()))?;
-    let mut wrapped = DynamicMessage::new(envelope.descriptor.clone());
-    set(&mut wrapped, "typeMeta", Field::Message(type_meta))?;
-    set(&mut wrapped, "raw", Field::Bytes(wire::bytes(&content).into()))?;
-    // Go writes these though they are empty.
-    set(&mut wrapped, "contentEncoding", Field::String(String::new()))?;
-    set(&mut wrapped, "contentType", Field::String(String::new()))?;
-    Ok([MAGIC, &wire::bytes(&wrapped)].concat())
+    let list = messages.of_kind(api_version, kind)?;
+    let (of_metadata, of_items) = (list.field("metadata")?, list.field("items")?);
+    let item =
+        of_items.message.ok_or_else(|| ProtobufError::Descriptions(format!("items of {kind} are no messages")))?;
+    let (root, mut bytes) = (Path::Root(kind), Vec::new());
+    wrapped(api_version, kind, &mut bytes, |bytes| {
+        write::field(messages, of_metadata, metadata, Path::Field(&root, "metadata"), bytes)?;
+        let list = Path::Field(&root, "items");
+        for (index, object) in items.enumerate() {
+            wire::delimited(of_items.number, bytes, |bytes| {
+                write::message(messages, messages.at(item), object, Path::Item(&list, index), bytes)
+            })?;
+        }
+        Ok(())
+    })?;
+    Ok(bytes)
 }
 
 /// An event of a watch, behind its length.
 pub(crate) fn frame(kind: &str, object: &Value) -> Result<Vec<u8>, ProtobufError> {
-    let event = Messages::get()?.named(EVENT)?;
-    let mut raw = event.sub_message("object")?;
-    set(&mut raw, "raw", Field::Bytes(Bytes::from(encode(object)?)))?;
-    let mut message = DynamicMessage::new(event.descriptor.clone());
-    set(&mut message, "type", Field::String(kind.to_owned()))?;
-    set(&mut message, "object", Field::Message(raw))?;
-    let content = wire::bytes(&message);
-    let length = u32::try_from(content.len()).map_err(|_| ProtobufError::Malformed("an event of 4 GiB".to_owned()))?;
-    Ok([&length.to_be_bytes(), content.as_slice()].concat())
+    let mut bytes = vec![0; 4];
+    // `metav1.WatchEvent`, with a `runtime.RawExtension` in it.
+    wire::text(1, kind, &mut bytes);
+    wire::delimited(2, &mut bytes, |bytes| wire::delimited(1, bytes, |bytes| write_object(object, bytes)))?;
+    let length =
+        u32::try_from(bytes.len() - 4).map_err(|_| ProtobufError::Malformed("an event of 4 GiB".to_owned()))?;
+    bytes[..4].copy_from_slice(&length.to_be_bytes());
+    Ok(bytes)
 }
 
-fn set(message: &mut DynamicMessage, name: &str, value: Field) -> Result<(), ProtobufError> {
-    message.try_set_field_by_name(name, value).map_err(|error| ProtobufError::Descriptions(error.to_string()))
+fn write_object(object: &Value, bytes: &mut Vec<u8>) -> Result<(), ProtobufError> {
+    let messages = Messages::get()?;
+    let (api_version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
+    let of = messages.of_kind(api_version, kind)?;
+    wrapped(api_version, kind, bytes, |bytes| write::message(messages, of, object, Path::Root(kind), bytes))
 }
 
-impl MessageType {
-    /// An empty message for the field.
-    fn sub_message(&self, field: &str) -> Result<DynamicMessage, ProtobufError> {
-        let field = self.descriptor.get_field_by_name(field);
-        let message = field.and_then(|field| field.kind().as_message().cloned());
-        message
-            .map(DynamicMessage::new)
-            .ok_or_else(|| ProtobufError::Descriptions(self.descriptor.full_name().to_owned()))
-    }
+/// The content in its envelope, a `runtime.Unknown`.
+fn wrapped(
+    api_version: &str,
+    kind: &str,
+    bytes: &mut Vec<u8>,
+    content: impl FnOnce(&mut Vec<u8>) -> Result<(), ProtobufError>,
+) -> Result<(), ProtobufError> {
+    bytes.extend_from_slice(MAGIC);
+    wire::delimited(1, bytes, |bytes| {
+        wire::text(1, api_version, bytes);
+        wire::text(2, kind, bytes);
+        Ok::<(), ProtobufError>(())
+    })?;
+    wire::delimited(2, bytes, content)?;
+    // The encoding and the type of the content: Go writes these though they are empty.
+    wire::text(3, "", bytes);
+    wire::text(4, "", bytes);
+    Ok(())
 }

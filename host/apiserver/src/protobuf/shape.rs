@@ -62,15 +62,19 @@ pub(super) fn time(message: &DynamicMessage, with_micros: bool) -> Value {
     }
 }
 
-/// Writes a time; false if `text` is none.
-pub(super) fn set_time(message: &mut DynamicMessage, text: &str, with_micros: bool) -> bool {
-    let Ok(time) = text.parse::<Timestamp>() else { return false };
+/// The fields of a time's message.
+pub(super) struct Instant {
+    pub(super) seconds: i64,
+    pub(super) nanos: i64,
+}
+
+/// Reads a time; none if `text` is no time.
+pub(super) fn read_time(text: &str, with_micros: bool) -> Option<Instant> {
+    let time: Timestamp = text.parse().ok()?;
     // Fractions count up from the whole second, also before 1970.
     let (micros, in_second) = (time.as_microsecond(), 1_000_000);
     let nanos = if with_micros { micros.rem_euclid(in_second) * 1000 } else { 0 };
-    message.set_field_by_name("seconds", Field::I64(micros.div_euclid(in_second)));
-    message.set_field_by_name("nanos", Field::I32(i32::try_from(nanos).unwrap_or_default()));
-    true
+    Some(Instant { seconds: micros.div_euclid(in_second), nanos })
 }
 
 pub(super) fn int_or_string(message: &DynamicMessage) -> Value {
@@ -78,20 +82,6 @@ pub(super) fn int_or_string(message: &DynamicMessage) -> Value {
         0 => json!(number(message, "intVal")),
         _ => json!(string(message, "strVal")),
     }
-}
-
-/// Writes a number or a text; false if it is neither.
-pub(super) fn set_int_or_string(message: &mut DynamicMessage, value: &Value) -> bool {
-    let as_int = value.as_i64().and_then(|number| i32::try_from(number).ok());
-    let (kind, number, text) = match (as_int, value.as_str()) {
-        (Some(number), _) => (0, number, ""),
-        (None, Some(text)) => (1, 0, text),
-        (None, None) => return false,
-    };
-    message.set_field_by_name("type", Field::I64(kind));
-    message.set_field_by_name("intVal", Field::I32(number));
-    message.set_field_by_name("strVal", Field::String(text.to_owned()));
-    true
 }
 
 /// The JSON in the first field of the message; none is null.

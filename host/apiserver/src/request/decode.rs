@@ -174,11 +174,19 @@ fn check_metadata(resource: &ResourceType, object: &mut Value) -> Result<(), Api
         let found = go_kind(&object["metadata"]);
         return Err(wrong_type(resource, found, &format!("{}.metadata", resource.kind), "v1.ObjectMeta"));
     };
-    metadata.retain(|_, value| !value.is_null());
-    for (key, value) in metadata.iter() {
+    for (key, value) in metadata.iter().filter(|(_, value)| !value.is_null()) {
         if let Some((found, expected)) = misfit(key, value) {
             return Err(wrong_type(resource, found, &format!("ObjectMeta.metadata.{key}"), expected));
         }
+    }
+    // In a map of texts null is the empty one.
+    for key in ["labels", "annotations"] {
+        let texts = metadata.get_mut(key).and_then(Value::as_object_mut);
+        texts
+            .into_iter()
+            .flat_map(|texts| texts.values_mut())
+            .filter(|text| text.is_null())
+            .for_each(|text| *text = json!(""));
     }
     Ok(())
 }
@@ -186,6 +194,7 @@ fn check_metadata(resource: &ResourceType, object: &mut Value) -> Result<(), Api
 /// Metadata has no member that is empty.
 pub(crate) fn drop_empty_metadata(object: &mut Value) {
     let Some(metadata) = object["metadata"].as_object_mut() else { return };
+    metadata.retain(|_, value| !value.is_null());
     for key in ["labels", "annotations", "finalizers", "ownerReferences"] {
         let empty = metadata.get(key).is_some_and(|value| *value == json!({}) || *value == json!([]));
         if empty {

@@ -1,7 +1,7 @@
 //! Custom resource definitions: what one defines, and the status that a real server's controllers
 //! would write (here at once, so a definition is established when its creation is answered).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -17,7 +17,7 @@ use crate::resources::column::Column;
 use crate::resources::converter::Converter;
 use crate::resources::naming::{self, NameDecision, TakenNames};
 use crate::resources::resource::{CustomVersion, GroupResource, ResourceType, ScalePaths, Subresource};
-use crate::schema::Schema;
+use crate::schema::{self, Schema};
 
 /// The finalizer that holds a deleted definition until its objects are gone.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -33,7 +33,7 @@ pub(crate) fn defined_resource(definition: &Value) -> GroupResource {
 }
 
 /// One type per version of a valid definition.
-pub(crate) fn resource_types(definition: &Value) -> Vec<ResourceType> {
+pub(crate) fn resource_types(definition: &Arc<Value>) -> Vec<ResourceType> {
     let schemas: BTreeMap<String, Schema> = versions(definition)
         .iter()
         .filter_map(|version| {
@@ -50,7 +50,11 @@ pub(crate) fn versions(definition: &Value) -> &[Value] {
     object::items(definition, "/spec/versions")
 }
 
-fn resource_type(definition: &Value, version: &Value, schemas: &Arc<BTreeMap<String, Schema>>) -> Option<ResourceType> {
+fn resource_type(
+    definition: &Arc<Value>,
+    version: &Value,
+    schemas: &Arc<BTreeMap<String, Schema>>,
+) -> Option<ResourceType> {
     let id = defined_resource(definition);
     // Those that it was given, of those that it asks for.
     let names = definition.pointer("/status/acceptedNames")?;
@@ -111,11 +115,10 @@ fn subresources(definition: &Value, version: &Value) -> Vec<Subresource> {
 }
 
 fn custom_version(
-    definition: &Value,
+    definition: &Arc<Value>,
     version: &Value,
     schemas: &Arc<BTreeMap<String, Schema>>,
 ) -> Option<CustomVersion> {
-    let openapi = version.pointer("/schema/openAPIV3Schema")?.clone();
     let selectable_fields = object::items(version, "/selectableFields")
         .iter()
         .map(|field| text(field, "/jsonPath").trim_start_matches('.').to_owned())
@@ -129,7 +132,7 @@ fn custom_version(
         schema: schemas.get(text(version, "/name"))?.clone(),
         schemas: Arc::clone(schemas),
         defined_at: object::resource_version(definition).parse().unwrap_or_default(),
-        openapi,
+        definition: Arc::clone(definition),
         columns: columns(version),
         selectable_fields,
         deprecation_warning: deprecated
@@ -168,13 +171,41 @@ pub(crate) fn default_definition(definition: &mut Value) {
     }
 }
 
-/// Writes the status that makes the definition established, or says which names prevent it.
-pub(crate) fn establish(definition: &mut Value, taken: &TakenNames<'_>, now: &str) {
+/// Adds the version that is stored now to those that may be: `PrepareForCreate` of
+/// `apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go`.
+pub(crate) fn record_storage_version(definition: &mut Value) {
     let mut stored: Vec<String> =
         object::strings(definition, "/status/storedVersions").into_iter().map(str::to_owned).collect();
     let storage = versions(definition).iter().find(|version| version["storage"] == json!(true));
     let storage = storage.map(|version| text(version, "/name").to_owned());
     stored.extend(storage.filter(|name| !stored.contains(name)));
+    if !stored.is_empty() {
+        object::map_mut(definition, "status").insert("storedVersions".to_owned(), json!(stored));
+    }
+}
+
+/// Warnings of formats that nothing checks, and that no earlier state had: `WarningsOnCreate` and `WarningsOnUpdate` of
+/// `apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go`.
+pub(crate) fn format_warnings(definition: &Value, previous: Option<&Value>) -> Vec<String> {
+    let known: BTreeSet<&str> = previous.map(unrecognized_formats).unwrap_or_default().into_iter().collect();
+    let mut warnings: Vec<String> = Vec::new();
+    for format in unrecognized_formats(definition).into_iter().filter(|format| !known.contains(format)) {
+        let warning = format!("unrecognized format {format:?}");
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+    warnings
+}
+
+fn unrecognized_formats(definition: &Value) -> Vec<&str> {
+    let schemas = versions(definition).iter().filter_map(|version| version.pointer("/schema/openAPIV3Schema"));
+    schemas.flat_map(schema::unrecognized_formats).collect()
+}
+
+/// Writes the status that makes the definition established, or says which names prevent it.
+pub(crate) fn establish(definition: &mut Value, taken: &TakenNames<'_>, now: &str) {
+    record_storage_version(definition);
     let NameDecision { accepted, conflict } = naming::decide(definition, taken);
     if let Some(approval) = ApiApproval::of(definition) {
         let message = approval.message(definition);
@@ -198,7 +229,6 @@ pub(crate) fn establish(definition: &mut Value, taken: &TakenNames<'_>, now: &st
     }
     let status = object::map_mut(definition, "status");
     status.insert("acceptedNames".to_owned(), accepted);
-    status.insert("storedVersions".to_owned(), json!(stored));
 }
 
 /// Sets a condition; its time changes only with its state.

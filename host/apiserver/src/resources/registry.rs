@@ -33,7 +33,7 @@ impl Registry {
     }
 
     /// Takes over what a valid CRD says.
-    pub(crate) fn define(&mut self, definition: &Value) {
+    pub(crate) fn define(&mut self, definition: &Arc<Value>) {
         let versions = crd::resource_types(definition).into_iter().map(Arc::new).collect();
         self.custom.insert(crd::defined_resource(definition), versions);
     }

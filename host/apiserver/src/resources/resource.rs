@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::merge::lists::Place;
+use crate::object;
 use crate::object::json_path::JsonPath;
 use crate::resources::column::Column;
 use crate::resources::converter::Converter;
@@ -54,8 +55,8 @@ pub(crate) struct CustomVersion {
     pub(crate) schemas: Arc<BTreeMap<String, Schema>>,
     /// Objects written after this revision have the form that these schemas ask for.
     pub(crate) defined_at: u64,
-    /// The schema as written, for OpenAPI.
-    pub(crate) openapi: Value,
+    /// The definition, which is stored anyway: it has the schema as it was written.
+    pub(crate) definition: Arc<Value>,
     pub(crate) columns: Vec<(Column, JsonPath)>,
     /// Dotted paths for field selectors.
     pub(crate) selectable_fields: Vec<String>,
@@ -68,6 +69,12 @@ pub(crate) struct CustomVersion {
 }
 
 impl CustomVersion {
+    /// The schema of a version as it was written, for OpenAPI.
+    pub(crate) fn openapi(&self, version: &str) -> Option<&Value> {
+        let mut versions = object::items(&self.definition, "/spec/versions").iter();
+        versions.find(|entry| entry["name"] == version)?.pointer("/schema/openAPIV3Schema")
+    }
+
     /// The object that a webhook converted to this version, as its schema has it.
     pub(crate) fn converted(&self, mut object: Value) -> Arc<Value> {
         self.schema.prune(&mut object);

@@ -15,11 +15,16 @@ pub(crate) struct SchemaError {
     pub(crate) path: String,
     /// The error as Kubernetes says it: `Required value: must not be empty for specified object fields`.
     pub(crate) reason: String,
+    /// The reason of its cause, where the words do not tell it.
+    pub(crate) kind: Option<&'static str>,
 }
 
 impl SchemaError {
     /// The reason of the cause that this becomes.
     pub(crate) fn cause(&self) -> &'static str {
+        if let Some(kind) = self.kind {
+            return kind;
+        }
         let words = self.reason.split(':').next().unwrap_or_default();
         match words {
             "Required value" => "FieldValueRequired",
@@ -104,7 +109,7 @@ fn quote(text: &str) -> String {
 }
 
 /// A number as Go's `%v` prints it.
-pub(super) fn number_text(number: &Number) -> String {
+pub(crate) fn number_text(number: &Number) -> String {
     match number.as_f64() {
         Some(float) if number.is_f64() => float_text(float),
         _ => number.to_string(),

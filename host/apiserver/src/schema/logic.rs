@@ -1,64 +1,109 @@
-//! `allOf`, `anyOf`, `oneOf` and `not`.
+//! `allOf`, `anyOf`, `oneOf` and `not`: `kube-openapi/pkg/validation/validate/schema_props.go`.
 //!
-//! When no alternative fits, Kubernetes reports the failures of the one that came closest beside the operator's own;
-//! closest is here the one with the fewest failures.
+//! When no alternative fits, the errors of the one that passed most checks come with the operator's own.
 
 use serde_json::Value;
 
 use super::{Checks, Node, error, validate};
 use crate::cause::Cause;
 
-/// Appends what the logical operators of a schema find wrong with the value at `path`.
-pub(super) fn check(checks: &Checks, value: &Value, path: &str, found: &mut Vec<Cause>) {
+/// Appends what the logical operators of a schema find wrong with the value at `path`. Answers the number of checks
+/// passed.
+pub(super) fn check(checks: &Checks, value: &Value, old: Option<&Value>, path: &str, found: &mut Vec<Cause>) -> usize {
     let unplaced = |what: &str| error::unplaced(format!("\"{path}\" must {what}"));
+    let judge = |node: &Node| {
+        let mut causes = Vec::new();
+        let passed = validate::check_changed(node, value, old, path, &mut causes);
+        Judged { causes, passed }
+    };
+    let mut passed = 1;
 
-    let (fitting, closest) = fit(&checks.any_of, value, path);
-    if !checks.any_of.is_empty() && fitting == 0 {
-        found.push(unplaced("validate at least one schema (anyOf)"));
-        found.extend(closest);
+    if !checks.any_of.is_empty() {
+        let choice = Choice::among(&checks.any_of, 1, judge);
+        if choice.fitting == 0 {
+            found.push(unplaced("validate at least one schema (anyOf)"));
+        }
+        passed += choice.report(found);
     }
-
-    let (fitting, closest) = fit(&checks.one_of, value, path);
-    if !checks.one_of.is_empty() && fitting == 0 {
-        found.push(unplaced("validate one and only one schema (oneOf). Found none valid"));
-        found.extend(closest);
-    } else if fitting > 1 {
-        let what = format!("validate one and only one schema (oneOf). Found {fitting} valid alternatives");
-        found.push(unplaced(&what));
+    if !checks.one_of.is_empty() {
+        let choice = Choice::among(&checks.one_of, usize::MAX, judge);
+        let why = match choice.fitting {
+            0 => Some("Found none valid".to_owned()),
+            1 => None,
+            many => Some(format!("Found {many} valid alternatives")),
+        };
+        found.extend(why.map(|why| unplaced(&format!("validate one and only one schema (oneOf). {why}"))));
+        if choice.fitting < 2 {
+            passed += choice.report(found);
+        }
     }
-
-    let before = found.len();
-    for node in &checks.all_of {
-        validate::check(node, value, None, path, found);
+    let judged: Vec<Judged> = checks.all_of.iter().map(judge).collect();
+    let failed = judged.iter().filter(|judged| !judged.causes.is_empty()).count();
+    for judged in judged {
+        passed += judged.passed;
+        report(found, judged.causes);
     }
-    if found.len() > before {
-        found.push(unplaced("validate all the schemas (allOf)"));
+    if failed > 0 {
+        let none = if failed == checks.all_of.len() { ". None validated" } else { "" };
+        found.push(unplaced(&format!("validate all the schemas (allOf){none}")));
     }
-
     if let Some(not) = &checks.not
-        && failures(not, value, path).is_empty()
+        && judge(not).causes.is_empty()
     {
         found.push(unplaced("not validate the schema (not)"));
     }
+    passed
 }
 
-/// How many alternatives accept the value, and what the closest of the others misses.
-fn fit(alternatives: &[Node], value: &Value, path: &str) -> (usize, Vec<Cause>) {
-    let mut fitting = 0;
-    let mut closest: Option<Vec<Cause>> = None;
-    for node in alternatives {
-        let failures = failures(node, value, path);
-        if failures.is_empty() {
-            fitting += 1;
-        } else if closest.as_ref().is_none_or(|closest| failures.len() < closest.len()) {
-            closest = Some(failures);
+/// The judgement of one schema on the value.
+struct Judged {
+    causes: Vec<Cause>,
+    passed: usize,
+}
+
+/// The judgement of several alternatives on it.
+struct Choice {
+    /// The number of alternatives that accept it.
+    fitting: usize,
+    /// The first of these; without any, the first that passed most checks.
+    chosen: Option<Judged>,
+}
+
+impl Choice {
+    /// Stops at `enough` that fit.
+    fn among(alternatives: &[Node], enough: usize, judge: impl Fn(&Node) -> Judged) -> Self {
+        let mut choice = Self { fitting: 0, chosen: None };
+        for judged in alternatives.iter().map(judge) {
+            let fits = judged.causes.is_empty();
+            let is_better = match &choice.chosen {
+                None => true,
+                Some(_) if choice.fitting > 0 => false,
+                Some(best) => fits || judged.passed > best.passed,
+            };
+            choice.fitting += usize::from(fits);
+            if is_better {
+                choice.chosen = Some(judged);
+            }
+            if choice.fitting == enough {
+                break;
+            }
+        }
+        choice
+    }
+
+    fn report(self, found: &mut Vec<Cause>) -> usize {
+        self.chosen.map_or(0, |judged| {
+            report(found, judged.causes);
+            judged.passed
+        })
+    }
+}
+
+/// Each error is reported once.
+fn report(found: &mut Vec<Cause>, causes: Vec<Cause>) {
+    for cause in causes {
+        if !found.contains(&cause) {
+            found.push(cause);
         }
     }
-    (fitting, closest.unwrap_or_default())
-}
-
-fn failures(node: &Node, value: &Value, path: &str) -> Vec<Cause> {
-    let mut found = Vec::new();
-    validate::check(node, value, None, path, &mut found);
-    found
 }

@@ -12,6 +12,8 @@ mod embedded;
 mod error;
 mod format;
 mod logic;
+pub(crate) mod numbers;
+mod openapi;
 mod parse;
 mod rules;
 mod shape;
@@ -19,6 +21,7 @@ mod structural;
 #[cfg(test)]
 mod tests;
 pub(crate) mod typed;
+mod types;
 mod validate;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -26,7 +29,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde_json::{Number, Value};
 
 pub(crate) use embedded::{Malformed, decoded as decoded_metadata};
-pub(crate) use error::SchemaError;
+pub(crate) use error::{SchemaError, number_text};
+pub(crate) use openapi::unrecognized_formats;
 pub(crate) use rules::Judgement;
 use rules::Rule;
 pub(crate) use validate::below;
@@ -50,8 +54,14 @@ impl Schema {
 
     /// The same for one version of a definition of several, which share the budget.
     pub(crate) fn parse_within(patterns: &PatternBudget, openapi: &Value) -> Result<Self, Vec<SchemaError>> {
-        let mut root = parse::node(openapi, &parse::Path::root(), patterns).map_err(|error| vec![error])?;
-        let mut errors = structural::check(&root);
+        let written = openapi::check(openapi);
+        // Most of what is no schema breaks a rule for what is written, too.
+        let mut root = match parse::node(openapi, &parse::Path::root(), patterns) {
+            Ok(root) => root,
+            Err(error) => return Err(if written.errors.is_empty() { vec![error] } else { written.errors }),
+        };
+        let mut errors = if written.is_expressible { structural::check(&root, openapi) } else { Vec::new() };
+        errors.extend(written.errors);
         errors.extend(rules::check(&root));
         if errors.is_empty() {
             errors = rules::compile(&mut root);
@@ -63,8 +73,15 @@ impl Schema {
         Ok(Self { root: Arc::new(root), embeds })
     }
 
-    /// Fills in defaults, and drops nulls from fields that may not be null, as the server does on every write and read.
+    /// Drops nulls from fields that may not be null, and fills in defaults, as the server does whenever it decodes an
+    /// object.
     pub(crate) fn default(&self, object: &mut Value) {
+        shape::drop_forbidden_nulls(&self.root, object);
+        shape::fill_defaults(&self.root, object);
+    }
+
+    /// Fills in defaults only. What an apply makes is not decoded: its nulls stay, and are judged.
+    pub(crate) fn fill_defaults(&self, object: &mut Value) {
         shape::fill_defaults(&self.root, object);
     }
 
@@ -89,6 +106,11 @@ impl Schema {
     /// what changed.
     pub(crate) fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         validate::run_on_change(&self.root, object, old)
+    }
+
+    /// The same of a write of its status, whose errors name places in it.
+    pub(crate) fn validate_status(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+        validate::run_on_status_change(&self.root, object, old)
     }
 
     /// Evaluates the CEL rules on an object that is otherwise valid, and with the change from an old one.
@@ -139,7 +161,7 @@ impl Node {
         self.marks.contains(&mark)
     }
 
-    /// Whether a null here is a mistake to drop and not a value to keep.
+    /// Whether a null here is a mistake.
     fn refuses_null(&self) -> bool {
         !self.is(Mark::Nullable) && (self.kind.is_some() || self.is(Mark::IntOrString))
     }
@@ -174,6 +196,12 @@ pub(crate) enum Mark {
     Titled,
     /// It has a description.
     Described,
+    /// A type of list, or of map, or keys of a list are written.
+    Listed,
+    Mapped,
+    Keyed,
+    /// It is a text with a format, known or not, other than `byte`: its owners are tracked as of any scalar.
+    AnyScalar,
 }
 
 /// `type` of a schema.
@@ -189,6 +217,10 @@ pub(crate) enum Kind {
 
 impl Kind {
     const ALL: [Self; 6] = [Self::Array, Self::Boolean, Self::Integer, Self::Number, Self::Object, Self::String];
+
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
 
     fn name(self) -> &'static str {
         match self {
@@ -236,8 +268,7 @@ struct Checks {
     items: Range,
     properties: Range,
     pattern: Option<Pattern>,
-    format: Option<String>,
-    unique_items: bool,
+    format: Option<format::Format>,
     all_of: Vec<Node>,
     any_of: Vec<Node>,
     one_of: Vec<Node>,

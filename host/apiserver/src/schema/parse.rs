@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde_json::{Map, Number, Value};
 
+use super::format::Format;
 use super::{Additional, Bound, Checks, Kind, ListKind, Mark, Node, Pattern, PatternBudget, Range, SchemaError};
 
 /// Where in a schema: `properties[spec].items`.
@@ -26,7 +27,7 @@ impl Path {
     }
 
     pub(super) fn refuse(&self, reason: impl Into<String>) -> SchemaError {
-        SchemaError { path: self.0.clone(), reason: reason.into() }
+        SchemaError { path: self.0.clone(), reason: reason.into(), kind: None }
     }
 }
 
@@ -36,16 +37,10 @@ impl fmt::Display for Path {
     }
 }
 
-/// Keywords of `OpenAPI` that a custom resource's schema may not use.
-const FORBIDDEN: [&str; 6] = ["$ref", "additionalItems", "definitions", "dependencies", "id", "patternProperties"];
-
 /// Reads one schema and everything below it.
 pub(super) fn node(schema: &Value, at: &Path, patterns: &PatternBudget) -> Result<Node, SchemaError> {
     let Value::Object(schema) = schema else { return Err(at.refuse("Invalid value: must be an object")) };
     let read = Reader { schema, at, patterns };
-    if let Some(keyword) = FORBIDDEN.iter().find(|keyword| schema.contains_key(**keyword)) {
-        return Err(at.child(keyword).refuse(format!("Forbidden: {keyword} is not supported")));
-    }
     Ok(Node {
         kind: read.kind()?,
         properties: read.properties()?,
@@ -97,7 +92,8 @@ impl<'a> Reader<'a> {
     }
 
     fn count(&self, name: &str) -> Result<Option<u64>, SchemaError> {
-        self.keyword(name, "a number that is not negative", Value::as_u64)
+        // One below zero is none: nothing is shorter.
+        self.keyword(name, "a whole number", |value| value.as_u64().or_else(|| value.as_i64().map(|_| 0)))
     }
 
     fn number(&self, name: &str) -> Result<Option<Number>, SchemaError> {
@@ -129,13 +125,7 @@ impl<'a> Reader<'a> {
 
     fn kind(&self) -> Result<Option<Kind>, SchemaError> {
         let Some(name) = self.text("type")?.filter(|name| !name.is_empty()) else { return Ok(None) };
-        match Kind::ALL.into_iter().find(|kind| kind.name() == name) {
-            Some(kind) => Ok(Some(kind)),
-            None => Err(self.at.child("type").refuse(format!(
-                "Unsupported value: \"{name}\": supported values: \"array\", \"boolean\", \"integer\", \"number\", \
-                 \"object\", \"string\""
-            ))),
-        }
+        Kind::named(name).map(Some).ok_or_else(|| self.at.child("type").refuse("Invalid value: no type"))
     }
 
     fn properties(&self) -> Result<BTreeMap<String, Node>, SchemaError> {
@@ -151,60 +141,36 @@ impl<'a> Reader<'a> {
         const NAME: &str = "additionalProperties";
         match self.schema.get(NAME) {
             Some(Value::Bool(true)) => Ok(Additional::Anything),
-            Some(Value::Bool(false)) if self.schema.contains_key("properties") => {
-                let reason = "Forbidden: additionalProperties and properties are mutual exclusive";
-                Err(self.at.child(NAME).refuse(reason))
-            }
             None | Some(Value::Null | Value::Bool(false)) => Ok(Additional::Unknown),
             Some(schema) => Ok(Additional::Like(Box::new(node(schema, &self.at.child(NAME), self.patterns)?))),
         }
     }
 
+    /// Mistakes here are refused by [`super::openapi`].
     fn list_kind(&self) -> Result<ListKind, SchemaError> {
-        const NAME: &str = "x-kubernetes-list-type";
         let keys = self.names("x-kubernetes-list-map-keys")?;
-        match self.text(NAME)? {
-            Some("map") if keys.is_empty() => Err(self
-                .at
-                .child("x-kubernetes-list-map-keys")
-                .refuse("Required value: must not be empty if x-kubernetes-list-type is map")),
-            Some("map") => Ok(ListKind::Map(keys)),
-            _ if !keys.is_empty() => Err(self
-                .at
-                .child(NAME)
-                .refuse("Required value: must be map if x-kubernetes-list-map-keys is non-empty")),
-            None | Some("atomic") => Ok(ListKind::Atomic),
-            Some("set") => Ok(ListKind::Set),
-            Some(other) => Err(self
-                .at
-                .child(NAME)
-                .refuse(format!("Unsupported value: \"{other}\": supported values: \"atomic\", \"map\", \"set\""))),
-        }
+        Ok(match self.text("x-kubernetes-list-type")? {
+            Some("map") => ListKind::Map(keys),
+            Some("set") => ListKind::Set,
+            _ => ListKind::Atomic,
+        })
     }
 
     fn marks(&self) -> Result<Vec<Mark>, SchemaError> {
         let found = [
-            (Mark::AtomicMap, self.is_atomic_map()?),
+            (Mark::AtomicMap, self.text("x-kubernetes-map-type")? == Some("atomic")),
+            (Mark::Listed, self.text("x-kubernetes-list-type")?.is_some()),
+            (Mark::Mapped, self.text("x-kubernetes-map-type")?.is_some()),
+            (Mark::Keyed, !self.names("x-kubernetes-list-map-keys")?.is_empty()),
             (Mark::PreserveUnknown, self.flag("x-kubernetes-preserve-unknown-fields")?),
             (Mark::EmbeddedResource, self.flag("x-kubernetes-embedded-resource")?),
             (Mark::IntOrString, self.flag("x-kubernetes-int-or-string")?),
             (Mark::Nullable, self.flag("nullable")?),
             (Mark::Titled, self.schema.contains_key("title")),
             (Mark::Described, self.schema.contains_key("description")),
+            (Mark::AnyScalar, self.text("format")?.is_some_and(|format| !["", "byte"].contains(&format))),
         ];
         Ok(found.into_iter().filter(|(_, holds)| *holds).map(|(mark, _)| mark).collect())
-    }
-
-    fn is_atomic_map(&self) -> Result<bool, SchemaError> {
-        const NAME: &str = "x-kubernetes-map-type";
-        match self.text(NAME)? {
-            None | Some("granular") => Ok(false),
-            Some("atomic") => Ok(true),
-            Some(other) => Err(self
-                .at
-                .child(NAME)
-                .refuse(format!("Unsupported value: \"{other}\": supported values: \"atomic\", \"granular\""))),
-        }
     }
 
     fn checks(&self) -> Result<Checks, SchemaError> {
@@ -214,13 +180,12 @@ impl<'a> Reader<'a> {
             one_of_values: enumeration.cloned(),
             minimum: self.bound("minimum", "exclusiveMinimum")?,
             maximum: self.bound("maximum", "exclusiveMaximum")?,
-            multiple_of: self.multiple_of()?,
+            multiple_of: self.number("multipleOf")?,
             length: Range { least: self.count("minLength")?, most: self.count("maxLength")? },
             items: Range { least: self.count("minItems")?, most: self.count("maxItems")? },
             properties: Range { least: self.count("minProperties")?, most: self.count("maxProperties")? },
             pattern: self.pattern()?,
-            format: self.text("format")?.map(str::to_owned),
-            unique_items: self.flag("uniqueItems")?,
+            format: self.format()?,
             all_of: self.many("allOf")?,
             any_of: self.many("anyOf")?,
             one_of: self.many("oneOf")?,
@@ -228,18 +193,15 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// The format, if it is one that is checked. An integer or text counts as of no type.
+    fn format(&self) -> Result<Option<Format>, SchemaError> {
+        let kind = if self.flag("x-kubernetes-int-or-string")? { None } else { self.kind()? };
+        Ok(self.text("format")?.and_then(|name| Format::known(name, kind)))
+    }
+
     fn bound(&self, name: &str, exclusive: &str) -> Result<Option<Bound>, SchemaError> {
         let exclusive = self.flag(exclusive)?;
         Ok(self.number(name)?.map(|at| Bound { at, exclusive }))
-    }
-
-    fn multiple_of(&self) -> Result<Option<Number>, SchemaError> {
-        match self.number("multipleOf")? {
-            Some(factor) if factor.as_f64().is_none_or(|factor| factor <= 0.0) => {
-                Err(self.at.child("multipleOf").refuse(format!("Invalid value: {factor}: must be greater than 0")))
-            }
-            factor => Ok(factor),
-        }
     }
 
     fn pattern(&self) -> Result<Option<Pattern>, SchemaError> {

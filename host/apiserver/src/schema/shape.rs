@@ -6,44 +6,64 @@ use serde_json::{Map, Value};
 
 use super::{Additional, Mark, Node};
 
-/// Drops nulls that the schema does not allow, then fills in defaults, from the top down: a defaulted object is itself
-/// defaulted further.
-pub(super) fn fill_defaults(node: &Node, value: &mut Value) {
+/// Drops the fields that are null and may not be, except where a default takes their place: `prunenulls.go`. Items of
+/// lists stay.
+pub(super) fn drop_forbidden_nulls(node: &Node, value: &mut Value) {
     match value {
-        Value::Object(fields) => {
-            drop_forbidden_nulls(node, fields);
-            for (name, property) in &node.properties {
-                match &property.default {
-                    Some(default) if !fields.contains_key(name) => {
-                        fields.insert(name.clone(), default.clone());
-                    }
-                    _ => {}
-                }
+        Value::Object(fields) => fields.retain(|name, field| {
+            let Some(below) = node.properties.get(name).or_else(|| node.additional.node()) else { return true };
+            if field.is_null() {
+                return below.is(Mark::Nullable) || below.default.is_some();
             }
-            for (name, field) in fields.iter_mut() {
-                if let Some(below) = node.properties.get(name).or_else(|| node.additional.node()) {
-                    fill_defaults(below, field);
-                }
-            }
-        }
+            drop_forbidden_nulls(below, field);
+            true
+        }),
         Value::Array(list) => {
             let Some(items) = &node.items else { return };
             for item in list {
-                if let (Value::Null, Some(default), false) = (&*item, &items.default, items.is(Mark::Nullable)) {
-                    *item = default.clone();
-                }
-                fill_defaults(items, item);
+                drop_forbidden_nulls(items, item);
             }
         }
         _ => {}
     }
 }
 
-fn drop_forbidden_nulls(node: &Node, fields: &mut Map<String, Value>) {
-    fields.retain(|name, field| {
-        let below = node.properties.get(name).or_else(|| node.additional.node());
-        !(field.is_null() && below.is_some_and(Node::refuses_null))
-    });
+/// Fills in defaults, from the top down: a defaulted object is itself defaulted further (`algorithm.go`). A null that
+/// may not be counts as absent.
+pub(super) fn fill_defaults(node: &Node, value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (name, property) in &node.properties {
+                if let Some(default) = &property.default
+                    && fields.get(name).is_none_or(|field| field.is_null() && !property.is(Mark::Nullable))
+                {
+                    fields.insert(name.clone(), default.clone());
+                }
+            }
+            for (name, field) in fields.iter_mut() {
+                match (node.properties.get(name), node.additional.node()) {
+                    (Some(below), _) => fill_defaults(below, field),
+                    (None, Some(below)) => fill_place(below, field),
+                    (None, None) => {}
+                }
+            }
+        }
+        Value::Array(list) => {
+            let Some(items) = &node.items else { return };
+            for item in list {
+                fill_place(items, item);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The value of a free key, or an item.
+fn fill_place(node: &Node, value: &mut Value) {
+    if let (Value::Null, Some(default), false) = (&*value, &node.default, node.is(Mark::Nullable)) {
+        *value = default.clone();
+    }
+    fill_defaults(node, value);
 }
 
 /// Removes unknown fields and answers their paths, in the order of the object.

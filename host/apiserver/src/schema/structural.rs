@@ -1,12 +1,14 @@
 //! Checks that a schema is structural: every value has one type, said once, outside the logical operators.
 //!
-//! Follows `apiextensions-apiserver/pkg/apiserver/schema/validation.go` and the rules of list types in
-//! `pkg/apis/apiextensions/validation`.
+//! Follows `apiextensions-apiserver/pkg/apiserver/schema/validation.go` and `defaulting/validation.go`. The rules for a
+//! schema as it is written are in [`super::openapi`].
 
-use super::{Additional, Kind, ListKind, Mark, Node, SchemaError, parse::Path, shape, validate};
+use serde_json::Value;
+
+use super::{Additional, Checks, Kind, Mark, Node, SchemaError, parse::Path, shape, validate};
 
 /// Everything for which a schema is not structural.
-pub(super) fn check(root: &Node) -> Vec<SchemaError> {
+pub(super) fn check(root: &Node, written: &Value) -> Vec<SchemaError> {
     let at = Path::root();
     let mut found = Vec::new();
     match root.kind {
@@ -20,9 +22,45 @@ pub(super) fn check(root: &Node) -> Vec<SchemaError> {
     if root.is(Mark::Nullable) {
         found.push(at.child("nullable").refuse("Forbidden: nullable cannot be true at the root"));
     }
+    if !matches!(root.additional, Additional::Unknown) {
+        found.push(at.child("additionalProperties").refuse("Forbidden: must not be used at the root"));
+    }
+    if written["properties"].get("metadata").is_some_and(says_more_than_names) {
+        found.push(at.property("metadata").refuse(
+            "Forbidden: must not specify anything other than name and generateName, but metadata is implicitly specified",
+        ));
+    }
     check_metadata(root, &at, &mut found);
     check_node(root, &at, "at the root", &mut found);
+    if root.default.is_some() {
+        // A real server takes the root for a resource here.
+        for name in ["apiVersion", "kind"]
+            .into_iter()
+            .filter(|name| root.default.as_ref().is_some_and(|it| it.get(name).is_none()))
+        {
+            found.push(at.child("default").child(name).refuse("Required value"));
+        }
+    }
     found
+}
+
+/// Whether the schema of the root's metadata says anything but the type, the names, and a default, which is refused
+/// elsewhere.
+fn says_more_than_names(metadata: &Value) -> bool {
+    let is_zero = |value: &Value| match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(true) | Value::Number(_) => false,
+    };
+    metadata.as_object().into_iter().flatten().any(|(key, value)| match key.as_str() {
+        "type" | "default" => false,
+        "properties" => value
+            .as_object()
+            .is_some_and(|properties| properties.keys().any(|name| !["name", "generateName"].contains(&name.as_str()))),
+        _ => !is_zero(value),
+    })
 }
 
 /// The server owns `metadata`; a schema may only narrow its names.
@@ -34,27 +72,18 @@ fn check_metadata(resource: &Node, at: &Path, found: &mut Vec<SchemaError>) {
             let shown = property.kind.map_or("", Kind::name);
             found.push(at.child("type").refuse(format!("Invalid value: {shown:?}: must be {}", wanted.name())));
         }
-        if name == "metadata"
-            && property.properties.keys().any(|name| !["name", "generateName"].contains(&name.as_str()))
-        {
-            found.push(at.refuse("Forbidden: must not specify anything other than name and generateName, but metadata is implicitly specified"));
-        }
     }
 }
 
 fn check_node(node: &Node, at: &Path, whose: &str, found: &mut Vec<SchemaError>) {
     check_type(node, at, whose, found);
-    check_list(node, at, found);
-    if node.checks.unique_items {
-        let reason = "Forbidden: uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
-        found.push(at.child("uniqueItems").refuse(reason));
-    }
-    if !node.properties.is_empty() && matches!(node.additional, Additional::Like(_)) {
-        let reason = "Forbidden: additionalProperties and properties are mutual exclusive";
-        found.push(at.child("additionalProperties").refuse(reason));
-    }
+    // Both types of `int-or-string` may be said once more.
+    let skips_any_of = is_int_or_string(&node.checks);
+    let skips_in_all_of = node.checks.all_of.first().is_some_and(|first| is_int_or_string(&first.checks));
     for (keyword, nested) in node.checks.nested() {
-        check_nested(nested, node, &at.child(&keyword), found);
+        if !(skips_any_of && keyword.starts_with("anyOf")) {
+            check_nested(nested, node, skips_in_all_of && keyword == "allOf[0]", &at.child(&keyword), found);
+        }
     }
     for (name, property) in &node.properties {
         check_node(property, &at.property(name), "for specified object fields", found);
@@ -85,60 +114,36 @@ fn check_type(node: &Node, at: &Path, whose: &str, found: &mut Vec<SchemaError>)
     if node.kind == Some(Kind::Array) && node.items.is_none() {
         needs("items", "Required value: must be specified");
     }
+    if node.is(Mark::IntOrString) {
+        for (mark, name) in [
+            (Mark::PreserveUnknown, "x-kubernetes-preserve-unknown-fields"),
+            (Mark::EmbeddedResource, "x-kubernetes-embedded-resource"),
+        ] {
+            if node.is(mark) {
+                needs(name, "Invalid value: true: must be false if x-kubernetes-int-or-string is true");
+            }
+        }
+    }
     if node.is(Mark::EmbeddedResource) {
+        if !matches!(node.additional, Additional::Unknown) {
+            needs("additionalProperties", "Forbidden: must not be used if x-kubernetes-embedded-resource is set");
+        }
         check_metadata(node, at, found);
     }
 }
 
-/// Items of a set must compare as a whole; the keys of a map must be scalars that every item has.
-fn check_list(node: &Node, at: &Path, found: &mut Vec<SchemaError>) {
-    let Some(items) = node.items.as_deref().filter(|_| node.list != ListKind::Atomic) else { return };
-    let at_items = at.child("items");
-    match &node.list {
-        ListKind::Atomic => {}
-        ListKind::Set => {
-            let whole = match items.kind {
-                Some(Kind::Object) => items.is(Mark::AtomicMap),
-                Some(Kind::Array) => items.list == ListKind::Atomic,
-                _ => true,
-            };
-            if !whole || items.is(Mark::Nullable) {
-                found
-                    .push(at_items.refuse("Invalid value: items of a set must be scalars or atomic, and not nullable"));
-            }
-        }
-        ListKind::Map(_) if items.kind != Some(Kind::Object) => {
-            found.push(at_items.child("type").refuse(format!(
-                "Invalid value: {:?}: must be object if parent array's x-kubernetes-list-type is map",
-                items.kind.map_or("", Kind::name)
-            )));
-        }
-        ListKind::Map(keys) => keys.iter().for_each(|key| found.extend(check_key(items, key, &at_items).err())),
-    }
-}
-
-fn check_key(items: &Node, key: &str, at_items: &Path) -> Result<(), SchemaError> {
-    let at = at_items.property(key);
-    let Some(property) = items.properties.get(key) else {
-        return Err(at.refuse("Invalid value: entries of x-kubernetes-list-map-keys must refer to defined properties"));
+/// `anyOf` of an integer and a text, in this order and without more.
+fn is_int_or_string(checks: &Checks) -> bool {
+    let is_only = |node: &Node, kind: Kind| {
+        node.kind == Some(kind) && node.properties.is_empty() && node.items.is_none() && node.marks.is_empty()
     };
-    if property.default.is_none() && !items.checks.required.iter().any(|name| name == key) {
-        let reason = "Required value: this property is in x-kubernetes-list-map-keys, so it must have a default or be \
-                      a required property";
-        return Err(at.child("default").refuse(reason));
-    }
-    match property.kind {
-        Some(Kind::Object | Kind::Array) => {
-            Err(at.child("type").refuse("Invalid value: a key of a map list must be a scalar type"))
-        }
-        _ => Ok(()),
-    }
+    matches!(checks.any_of.as_slice(), [first, second] if is_only(first, Kind::Integer) && is_only(second, Kind::String))
 }
 
 /// Inside a logical operator a schema may only say which values are acceptable, of fields that are specified outside.
-fn check_nested(nested: &Node, outside: &Node, at: &Path, found: &mut Vec<SchemaError>) {
+fn check_nested(nested: &Node, outside: &Node, skips_any_of: bool, at: &Path, found: &mut Vec<SchemaError>) {
     let forbidden = [
-        ("type", nested.kind.is_some() && !outside.is(Mark::IntOrString), "empty"),
+        ("type", nested.kind.is_some(), "empty"),
         ("default", nested.default.is_some(), "undefined"),
         ("nullable", nested.is(Mark::Nullable), "false"),
         ("title", nested.is(Mark::Titled), "empty"),
@@ -147,22 +152,30 @@ fn check_nested(nested: &Node, outside: &Node, at: &Path, found: &mut Vec<Schema
         ("x-kubernetes-preserve-unknown-fields", nested.is(Mark::PreserveUnknown), "false"),
         ("x-kubernetes-embedded-resource", nested.is(Mark::EmbeddedResource), "false"),
         ("x-kubernetes-int-or-string", nested.is(Mark::IntOrString), "false"),
+        ("x-kubernetes-list-map-keys", nested.is(Mark::Keyed), "empty"),
+        ("x-kubernetes-list-type", nested.is(Mark::Listed), "undefined"),
+        ("x-kubernetes-map-type", nested.is(Mark::Mapped), "undefined"),
         ("x-kubernetes-validations", !nested.written_rules.is_empty(), "empty"),
     ];
     for (keyword, _, wanted) in forbidden.iter().filter(|(_, holds, _)| *holds) {
         found.push(at.child(keyword).refuse(format!("Forbidden: must be {wanted} to be structural")));
     }
+    if nested.properties.contains_key("metadata") {
+        found.push(at.property("metadata").refuse("Forbidden: must not be specified in a nested context"));
+    }
     // Fields that are not specified outside are no contradiction: there is nothing to check.
     for (name, property) in &nested.properties {
         if let Some(outside) = outside.properties.get(name).or_else(|| outside.additional.node()) {
-            check_nested(property, outside, &at.property(name), found);
+            check_nested(property, outside, false, &at.property(name), found);
         }
     }
     if let (Some(items), Some(outside)) = (&nested.items, &outside.items) {
-        check_nested(items, outside, &at.child("items"), found);
+        check_nested(items, outside, false, &at.child("items"), found);
     }
     for (keyword, deeper) in nested.checks.nested() {
-        check_nested(deeper, outside, &at.child(&keyword), found);
+        if !(skips_any_of && keyword.starts_with("anyOf")) {
+            check_nested(deeper, outside, false, &at.child(&keyword), found);
+        }
     }
 }
 
@@ -172,10 +185,10 @@ fn check_default(node: &Node, at: &Path, found: &mut Vec<SchemaError>) {
     let at = at.child("default");
     let mut shaped = default.clone();
     if !shape::prune(node, &mut shaped).is_empty() {
-        found.push(at.refuse(format!("Invalid value: {default}: must be pruned: {shaped}")));
+        found.push(at.refuse(format!("Invalid value: {default}: must not have unknown fields")));
     }
-    shape::fill_defaults(node, &mut shaped);
     for error in validate::run(node, &shaped) {
-        found.push(at.refuse(format!("Invalid value: {default}: {error}")));
+        let at = if error.field == "<nil>" { at.clone() } else { at.child(&error.field) };
+        found.push(SchemaError { kind: Some(error.reason), ..at.refuse(error.message) });
     }
 }

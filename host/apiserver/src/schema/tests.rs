@@ -42,7 +42,32 @@ fn errors_of_numbers_and_types_read_as_in_kubernetes() {
         (
             json!({"type": "integer", "maximum": 1_000_000}),
             json!(1_000_001),
-            "spec.x: Invalid value: 1000001: spec.x in body should be less than or equal to 1e+06",
+            "spec.x: Invalid value: 1000001: spec.x in body should be less than or equal to 1000000",
+        ),
+        (
+            json!({"type": "number", "maximum": 1_000_000}),
+            json!(1_000_000.5),
+            "spec.x: Invalid value: 1.0000005e+06: spec.x in body should be less than or equal to 1e+06",
+        ),
+        (
+            json!({"type": "number", "multipleOf": 0.5}),
+            json!(2),
+            "spec.x: Invalid value: 0: factor MultipleOf declared for spec.x must be positive: 0",
+        ),
+        (
+            json!({"type": "number", "format": "float"}),
+            json!(3.5e38),
+            "<nil>: Invalid value: \"\": Checked value must be of type number with format float in spec.x",
+        ),
+        (
+            json!({"type": "integer"}),
+            json!(1e18),
+            "spec.x: Invalid value: \"number\": spec.x in body must be of type integer: \"number\"",
+        ),
+        (
+            json!({"type": "string", "format": "date-time"}),
+            json!(1),
+            "spec.x: Invalid value: \"int64\": spec.x in body must be of type date-time: \"int64\"",
         ),
         (
             json!({"type": "string"}),
@@ -50,6 +75,76 @@ fn errors_of_numbers_and_types_read_as_in_kubernetes() {
             "spec.x: Invalid value: \"integer\": spec.x in body must be of type string: \"integer\"",
         ),
     ]);
+}
+
+#[test]
+fn numbers_are_what_go_takes_them_for() {
+    let big = json!(9_223_372_036_854_775_808_u64);
+    assert_eq!(
+        errors(&json!({"type": "integer"}), &big),
+        [
+            "spec.x: Invalid value: \"number\": spec.x in body must be of type integer: \"number\"",
+            "<nil>: Invalid value: \"\": Checked value must be of type integer (default format) in spec.x",
+        ]
+    );
+    for (field, value) in [
+        (json!({"type": "integer"}), json!(1.0)),
+        (json!({"type": "integer", "multipleOf": 3}), json!(9.0)),
+        (json!({"type": "number"}), big),
+        (json!({"type": "number", "enum": [1]}), json!(1.5)),
+        (json!({"type": "string", "format": "date"}), json!(["x"])),
+    ] {
+        assert_eq!(errors(&field, &value), Vec::<String>::new(), "{field}");
+    }
+}
+
+#[test]
+fn whole_floats_are_stored_as_integers() {
+    let mut value = json!({"a": [1.0, 1e3, -0.0, 1.5], "b": u64::MAX, "c": 9_223_372_036_854_775_808_u64});
+    numbers::settle(&mut value);
+    assert_eq!(value.to_string(), r#"{"a":[1,1000,0,1.5],"b":1.8446744073709552e+19,"c":9223372036854776000}"#);
+}
+
+#[test]
+fn the_alternative_that_passed_most_checks_says_what_is_wrong() {
+    let found = |operator: &str, alternatives: Value, value: Value| {
+        let field = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, operator: alternatives});
+        errors(&field, &value)
+    };
+    let near = json!({"properties": {"a": {"minimum": 5}, "b": {"maximum": 9}}, "required": ["c"]});
+    let far = json!({"required": ["z"]});
+    assert_eq!(
+        found("anyOf", json!([far, near]), json!({"a": 6, "b": 7})),
+        [
+            "<nil>: Invalid value: \"\": \"spec.x\" must validate at least one schema (anyOf)",
+            "spec.x.c: Required value",
+        ]
+    );
+    assert_eq!(
+        found("allOf", json!([far]), json!({})),
+        [
+            "spec.x.z: Required value",
+            "<nil>: Invalid value: \"\": \"spec.x\" must validate all the schemas (allOf). None validated",
+        ]
+    );
+}
+
+#[test]
+fn errors_of_a_status_name_places_in_it() {
+    let schema = Schema::parse(&json!({"type": "object", "required": ["spec"], "properties": {
+        "spec": {"type": "object"},
+        "status": {"type": "object", "properties": {"n": {"type": "integer"}}, "not": {"required": ["odd"]}},
+    }}))
+    .expect("a structural schema");
+    let found = |status: Value| -> Vec<String> {
+        schema.validate_status(&json!({ "status": status }), None).iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(found(json!({"n": 1})), Vec::<String>::new(), "only the status counts");
+    assert_eq!(
+        found(json!({"n": "x"})),
+        ["status.n: Invalid value: \"string\": n in body must be of type integer: \"string\""]
+    );
+    assert_eq!(found(json!({"odd": 1})), ["status: Invalid value: \"\": \"\" must not validate the schema (not)"]);
 }
 
 #[test]
@@ -140,7 +235,7 @@ fn acceptable_values_pass() {
         (json!({"x-kubernetes-int-or-string": true}), json!("50%")),
         (json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]}), json!(3)),
         (json!({"type": "number", "multipleOf": 0.1}), json!(0.3)),
-        (json!({"type": "integer", "maximum": 9_007_199_254_740_993_i64}), json!(9_007_199_254_740_993_i64)),
+        (json!({"type": "integer", "maximum": 9_007_199_254_740_993_i64}), json!(9_007_199_254_740_992_i64)),
         (json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}), json!({"any": [1]})),
         (json!({"x-kubernetes-preserve-unknown-fields": true}), json!(null)),
     ] {
@@ -194,7 +289,7 @@ fn schemas_that_are_not_structural_are_refused_with_path_and_reason() {
         ),
         (
             of(json!({"type": "string", "default": 1})),
-            "properties[spec].default: Invalid value: 1: <nil>: Invalid value: \"integer\":  in body must be of type string: \"integer\"",
+            "properties[spec].default: Invalid value: \"integer\":  in body must be of type string: \"integer\"",
         ),
         (
             json!({"type": "object", "properties": {"metadata": {"type": "object", "properties": {"uid": {"type": "string"}}}}}),
@@ -206,7 +301,15 @@ fn schemas_that_are_not_structural_are_refused_with_path_and_reason() {
     for openapi in [
         of(json!({"type": "array", "items": {"type": "string"}, "uniqueItems": true})),
         of(json!({"type": "string", "pattern": "("})),
-        of(json!({"type": "number", "multipleOf": 0})),
+        of(json!({"type": "string", "x-kubernetes-list-type": "atomic"})),
+        of(json!({"type": "string", "x-kubernetes-map-type": "atomic"})),
+        of(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": false})),
+        of(json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "string"}, {"type": "integer"}]})),
+        of(json!({"type": "object", "anyOf": [{"x-kubernetes-list-type": "set"}]})),
+        json!({"type": "object", "additionalProperties": {"type": "string"}}),
+        json!({"type": "object", "default": {}}),
+        json!({"type": "object", "properties": {"metadata": {"type": "object", "default": {}}}}),
+        json!({"type": "object", "properties": {"metadata": {"type": "object", "nullable": true}}}),
         of(json!({"type": "array", "items": {"type": "object"}, "x-kubernetes-list-type": "set"})),
         of(json!({"type": "array", "items": {"type": "object"}, "x-kubernetes-list-type": "map"})),
         of(json!({"type": "object", "x-kubernetes-embedded-resource": true})),
@@ -214,6 +317,29 @@ fn schemas_that_are_not_structural_are_refused_with_path_and_reason() {
     ] {
         refusal(&openapi);
     }
+}
+
+#[test]
+fn unusual_schemas_that_a_real_server_takes_are_taken() {
+    for spec in [
+        json!({"type": "number", "multipleOf": 0}),
+        json!({"type": "string", "minLength": -1}),
+        json!({"type": "object", "definitions": {}}),
+        json!({"x-kubernetes-int-or-string": true, "allOf": [{"anyOf": [{"type": "integer"}, {"type": "string"}]}]}),
+        json!({"type": "array", "items": {"type": "array", "items": {"type": "string"}}, "x-kubernetes-list-type": "set"}),
+        json!({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": true}),
+    ] {
+        schema(&spec);
+    }
+}
+
+#[test]
+fn formats_that_nothing_checks_are_named() {
+    let openapi = json!({"type": "object", "format": "a", "anyOf": [{"properties": {"x": {"format": "b"}}}], "properties": {
+        "x": {"type": "string", "format": "date"}, "y": {"type": "integer", "format": "date"},
+        "z": {"type": "array", "items": {"type": "string", "format": "c"}},
+    }});
+    assert_eq!(unrecognized_formats(&openapi), ["a", "b", "date", "c"]);
 }
 
 #[test]
@@ -236,10 +362,15 @@ fn a_null_stays_where_it_is_allowed_and_goes_where_not() {
         "kept": {"type": "string", "nullable": true, "default": "x"},
         "gone": {"type": "string"},
         "open": {"x-kubernetes-preserve-unknown-fields": true},
+        "full": {"type": "string", "default": "x"},
     }}));
-    let mut object = json!({"spec": {"kept": null, "gone": null, "open": null}});
-    schema.default(&mut object);
-    assert_eq!(object, json!({"spec": {"kept": null, "open": null}}));
+    let object = json!({"spec": {"kept": null, "gone": null, "open": null, "full": null, "unknown": null}});
+    let mut decoded = object.clone();
+    schema.default(&mut decoded);
+    assert_eq!(decoded, json!({"spec": {"kept": null, "full": "x", "unknown": null}}));
+    let mut applied = object;
+    schema.fill_defaults(&mut applied);
+    assert_eq!(applied, json!({"spec": {"kept": null, "gone": null, "open": null, "full": "x", "unknown": null}}));
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! The forms in which objects are answered: whole, as metadata only, or as a Table with rows for people.
 
+use std::sync::Arc;
+
+use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 use serde_json::{Value, json};
 
 use crate::clock::Moment;
@@ -11,6 +14,9 @@ use crate::schema::typed;
 use crate::server::table;
 use crate::status_error::ApiError;
 use crate::verbs::list::Page;
+
+const PARTIAL: &str = "PartialObjectMetadata";
+const META_VERSION: &str = "meta.k8s.io/v1";
 
 /// The object that a Table's row carries beside its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,47 +72,121 @@ pub(crate) fn bookmark(resource: &ResourceType, revision: u64) -> Value {
     object
 }
 
-/// A page of a list.
-pub(crate) fn page(resource: &ResourceType, form: Form, include: IncludeObject, page: &Page, now: Moment) -> Value {
+/// A list whose items are written from where they are stored, without a copy of any of them.
+pub(crate) struct List<'a> {
+    pub(crate) kind: &'a str,
+    pub(crate) api_version: String,
+    pub(crate) metadata: Value,
+    objects: &'a [Arc<Value>],
+    items: ItemForm,
+}
+
+/// What of an object an item of a list has.
+#[derive(Clone, Copy)]
+enum ItemForm {
+    /// All of it: lists of custom resources name the type of each item.
+    Whole,
+    /// All but its type, which the Go types of these lists leave out.
+    Untyped,
+    Metadata,
+}
+
+impl List<'_> {
+    pub(crate) fn objects(&self) -> impl Iterator<Item = &Value> {
+        self.objects.iter().map(|object| &**object)
+    }
+}
+
+impl Serialize for List<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_struct("List", 4)?;
+        list.serialize_field("kind", self.kind)?;
+        list.serialize_field("apiVersion", &self.api_version)?;
+        list.serialize_field("metadata", &self.metadata)?;
+        list.serialize_field("items", &Items(self))?;
+        list.end()
+    }
+}
+
+struct Items<'a>(&'a List<'a>);
+
+impl Serialize for Items<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Items(list) = self;
+        serializer.collect_seq(list.objects().map(|object| Item { object, form: list.items }))
+    }
+}
+
+struct Item<'a> {
+    object: &'a Value,
+    form: ItemForm,
+}
+
+impl Serialize for Item<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let fields = self.object.as_object().into_iter().flatten();
+        match self.form {
+            ItemForm::Whole => self.object.serialize(serializer),
+            ItemForm::Untyped => {
+                serializer.collect_map(fields.filter(|(key, _)| *key != "apiVersion" && *key != "kind"))
+            }
+            ItemForm::Metadata => Partial(self.object).serialize(serializer),
+        }
+    }
+}
+
+/// An object's metadata as an object of its own.
+struct Partial<'a>(&'a Value);
+
+impl Serialize for Partial<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut partial = serializer.serialize_struct("PartialObjectMetadata", 3)?;
+        partial.serialize_field("kind", PARTIAL)?;
+        partial.serialize_field("apiVersion", META_VERSION)?;
+        match self.0.get("metadata") {
+            Some(metadata) => partial.serialize_field("metadata", metadata)?,
+            None => partial.serialize_field("metadata", &json!({}))?,
+        }
+        partial.end()
+    }
+}
+
+/// A page of a list, in a form that is written item by item.
+pub(crate) fn list<'a>(resource: &'a ResourceType, of_metadata: bool, page: &'a Page) -> List<'a> {
+    let metadata = list_metadata(resource, !of_metadata, page);
+    let (kind, api_version, items) = if of_metadata {
+        ("PartialObjectMetadataList", META_VERSION.to_owned(), ItemForm::Metadata)
+    } else {
+        let items = if resource.custom.is_none() { ItemForm::Untyped } else { ItemForm::Whole };
+        (&*resource.list_kind, resource.api_version(), items)
+    };
+    List { kind, api_version, metadata, objects: &page.objects, items }
+}
+
+/// A page of a list as a Table.
+pub(crate) fn table(resource: &ResourceType, include: IncludeObject, page: &Page, now: Moment) -> Value {
+    let metadata = list_metadata(resource, false, page);
+    table_of(resource, include, true, &metadata, page.objects.iter().map(|object| &**object), now)
+}
+
+fn list_metadata(resource: &ResourceType, is_whole: bool, page: &Page) -> Value {
     let mut metadata = json!({ "resourceVersion": page.revision.to_string() });
     if let Some(token) = &page.continuation {
         metadata["continue"] = json!(token);
-    } else if form == Form::Full && resource.custom.is_some() {
+    } else if is_whole && resource.custom.is_some() {
         // These lists have no Go type that would leave it out.
         metadata["continue"] = json!("");
     }
     if let Some(remaining) = page.remaining {
         metadata["remainingItemCount"] = json!(remaining);
     }
-    let listed = |kind: &str, api_version: String, items: Vec<Value>| json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items });
-    match form {
-        Form::Full => {
-            let items = page.objects.iter().map(|object| list_item(resource, object)).collect();
-            listed(&resource.list_kind, resource.api_version(), items)
-        }
-        Form::Metadata => {
-            let items = page.objects.iter().map(|object| partial(object)).collect();
-            listed("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned(), items)
-        }
-        Form::Table => table_of(resource, include, true, &metadata, page.objects.iter().map(|object| &**object), now),
-    }
-}
-
-/// Typed lists leave out the type of their items; lists of custom resources name it.
-fn list_item(resource: &ResourceType, object: &Value) -> Value {
-    let mut item = object.clone();
-    if resource.custom.is_none() {
-        let fields = object::as_map_mut(&mut item);
-        fields.remove("apiVersion");
-        fields.remove("kind");
-    }
-    item
+    metadata
 }
 
 fn partial(object: &Value) -> Value {
     json!({
-        "kind": "PartialObjectMetadata",
-        "apiVersion": "meta.k8s.io/v1",
+        "kind": PARTIAL,
+        "apiVersion": META_VERSION,
         "metadata": object.get("metadata").cloned().unwrap_or_else(|| json!({})),
     })
 }

@@ -6,14 +6,15 @@ use axum::body::Body;
 use axum::response::Response;
 use http::header::{CONNECTION, CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use http::{HeaderValue, StatusCode, Version};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::clock::Moment;
 use crate::object;
-use crate::protobuf;
+use crate::protobuf::{self, ProtobufError};
 use crate::request::media::{DiscoveryVersion, Encoding, Form};
 use crate::resources::resource::ResourceType;
-use crate::server::represent::{self, IncludeObject};
+use crate::server::represent::{self, IncludeObject, List};
 use crate::status_error::ApiError;
 use crate::verbs::list::Page;
 
@@ -78,7 +79,10 @@ pub(crate) fn reply(reply: Reply, encoding: Encoding, now: Moment) -> Response {
             with_warnings(answer, &warnings)
         }
         Reply::Page { resource, form, include, page, warnings } => {
-            let answer = document(StatusCode::OK, &represent::page(&resource, form, include, &page, now), encoding);
+            let answer = match form {
+                Form::Table => document(StatusCode::OK, &represent::table(&resource, include, &page, now), encoding),
+                form => list(&represent::list(&resource, form == Form::Metadata, &page), encoding),
+            };
             with_warnings(answer, &warnings)
         }
         Reply::Watch(body) => {
@@ -128,15 +132,33 @@ pub(crate) fn deleted_status(resource: &ResourceType, object: &Value) -> Value {
 
 /// A document in the encoding that the client takes.
 pub(super) fn document(code: StatusCode, value: &Value, encoding: Encoding) -> Response {
-    let json = || response(code, Encoding::Json.media_type(), Body::from(value.to_string()));
+    encoded(code, value, encoding, || protobuf::encode(value))
+}
+
+fn list(list: &List, encoding: Encoding) -> Response {
+    encoded(StatusCode::OK, list, encoding, || {
+        protobuf::encode_list(&list.api_version, list.kind, &list.metadata, list.objects())
+    })
+}
+
+fn encoded<T: Serialize>(
+    code: StatusCode,
+    value: &T,
+    encoding: Encoding,
+    protobuf: impl FnOnce() -> Result<Vec<u8>, ProtobufError>,
+) -> Response {
+    let json = || match serde_json::to_vec(value) {
+        Ok(bytes) => response(code, Encoding::Json.media_type(), Body::from(bytes)),
+        Err(problem) => error(&ApiError::internal(problem.to_string()), Encoding::Json),
+    };
     match encoding {
         Encoding::Json => json(),
         // JSON is YAML: should an object ever not be writable, the client can still read it.
-        Encoding::Yaml => {
-            let text = serde_saphyr::to_string(value).unwrap_or_else(|_| value.to_string());
-            response(code, encoding.media_type(), Body::from(text))
-        }
-        Encoding::Protobuf => match protobuf::encode(value) {
+        Encoding::Yaml => match serde_saphyr::to_string(value) {
+            Ok(text) => response(code, encoding.media_type(), Body::from(text)),
+            Err(_) => json(),
+        },
+        Encoding::Protobuf => match protobuf() {
             Ok(bytes) => response(code, encoding.media_type(), Body::from(bytes)),
             Err(problem) if code.is_success() => error(&ApiError::internal(problem.to_string()), encoding),
             Err(_) => json(),

@@ -13,8 +13,7 @@ use crate::object::{self, text};
 use crate::request_counts::RequestCounts;
 use crate::resources::naming::TakenNames;
 use crate::resources::registry::Registry;
-use crate::resources::resource::ResourceType;
-use crate::resources::{builtin, convert, crd};
+use crate::resources::{builtin, crd};
 use crate::storage::service_addresses::ServiceAddresses;
 use crate::storage::{ObjectKey, Store};
 use crate::tokens::TokenKey;
@@ -152,6 +151,7 @@ impl State {
         self.era += 1;
         self.store.clear(revision);
         for (key, object) in objects {
+            let object = Arc::new(object);
             if is_service(&key) {
                 self.addresses.replace(None, Some(&object));
             }
@@ -161,11 +161,6 @@ impl State {
             self.plugins.define(&key.resource, &object);
             self.store.keep(&key, object);
         }
-    }
-
-    /// The stored object in the form of the version that `resource` is.
-    pub(crate) fn read(&self, resource: &ResourceType, key: &ObjectKey) -> Option<Arc<Value>> {
-        self.store.get(key).map(|object| convert::for_reader(resource, object))
     }
 
     /// Whether the object is stored in the form that its definition now asks for.

@@ -120,18 +120,21 @@ impl Store {
         revision: u64,
         from: &str,
     ) -> Result<Vec<Arc<Value>>, Forgotten> {
-        let mut before: BTreeMap<String, Option<Arc<Value>>> = BTreeMap::new();
+        let (inside, mut before) = (prefix(namespace), BTreeMap::<String, Option<Arc<Value>>>::new());
+        let first = format!("{inside}{from}");
         for change in self.changes_since(resource, revision)? {
             before
                 .entry(place(object::namespace(&change.object), object::name(&change.object)))
                 .or_insert_with(|| change.previous.clone());
         }
-        let inside = prefix(namespace);
-        let first = format!("{inside}{from}");
-        let present = self.tables.get(resource).map(|table| table.objects.range(first.clone()..));
-        let present = present.into_iter().flatten().filter(|(place, _)| !before.contains_key(*place));
-        let past = before.range(first..).filter_map(|(place, object)| Some((place, object.as_ref()?)));
         let within = |(place, _): &(&String, &Arc<Value>)| place.starts_with(&inside);
+        let present = self.tables.get(resource).map(|table| table.objects.range(first.clone()..));
+        let present = present.into_iter().flatten();
+        if before.is_empty() {
+            return Ok(present.take_while(within).map(|(_, object)| Arc::clone(object)).collect());
+        }
+        let present = present.filter(|(place, _)| !before.contains_key(*place));
+        let past = before.range(first..).filter_map(|(place, object)| Some((place, object.as_ref()?)));
         let mut found: Vec<(&String, &Arc<Value>)> =
             present.take_while(within).chain(past.take_while(within)).collect();
         // Two sorted runs, which take one pass.
@@ -217,8 +220,7 @@ impl Store {
     }
 
     /// Takes an object as it is, with its version, in place of none. Watches do not see it.
-    pub(crate) fn keep(&mut self, key: &ObjectKey, object: Value) {
-        let object = Arc::new(object);
+    pub(crate) fn keep(&mut self, key: &ObjectKey, object: Arc<Value>) {
         let place = place(&key.namespace, &key.name);
         Arc::make_mut(&mut self.table(&key.resource).objects).insert(place, Arc::clone(&object));
         self.link(key, &object);

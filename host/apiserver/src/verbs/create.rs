@@ -49,8 +49,8 @@ pub(super) fn insert(
     check_place(state, target, &object)?;
     // What is no number does not count as one.
     let has_version = object::resource_version(&object).parse::<u64>().is_ok_and(|version| version != 0);
-    prepare::without_status(resource, &mut object);
-    let mut warnings = prepare::normalise(resource, options, &mut object)?;
+    let without_status = |object: &mut Value| prepare::without_status(resource, object);
+    let mut warnings = prepare::normalise(resource, options, &mut object, without_status)?;
     escalation::check(Access::of(state), &options.user, &resource.id, target.name(), &object, None)?;
     warnings.extend(prepare::advice(resource, &object));
     if tracking == Tracking::Update {
@@ -86,9 +86,13 @@ pub(super) fn insert(
         let error = if is_terminating { ApiError::still_terminating } else { ApiError::already_exists };
         return Err(error(&resource.id, &name));
     }
+    prepare::settle(resource, &mut object);
     let object = prepare::commit(state, target, options, object)?;
     Ok(Written { object, created: true, warnings })
 }
+
+/// The part of a prefix that a generated name keeps: `apiserver/pkg/storage/names/generate.go`.
+const PREFIX_BYTES_MAX: usize = 58;
 
 fn name_object(state: &mut State, target: &Target, object: &mut Value) -> Result<(), ApiError> {
     if !object::name(object).is_empty() {
@@ -99,6 +103,7 @@ fn name_object(state: &mut State, target: &Target, object: &mut Value) -> Result
         let cause = Cause::required("metadata.name", "name or generateName is required");
         return Err(ApiError::invalid(&target.resource, "", &[cause]));
     }
+    let prefix = prefix[..prefix.floor_char_boundary(PREFIX_BYTES_MAX)].to_owned();
     // A real server tries once and answers AlreadyExists on a clash; trying again is what its clients then do.
     let name = std::iter::repeat_with(|| format!("{prefix}{}", random_suffix(&mut state.chance)))
         .find(|name| state.store.get(&target.key(name)).is_none())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::admit::Admitted;
-use super::list::{ListOptions, Page, list};
+use super::list::{ListOptions, Page, list_stored};
 use crate::object;
 use crate::request::Target;
 pub(crate) use crate::request::delete_options::{DeleteOptions, FOREGROUND, ORPHAN, Propagation};
@@ -61,7 +61,7 @@ pub(crate) fn delete_collection(
     options: &DeleteOptions,
 ) -> Result<Page, ApiError> {
     let resource = &target.resource;
-    let page = list(state, target, listed)?;
+    let page = list_stored(state, target, listed)?;
     for object in &page.objects {
         let key = ObjectKey::of(&resource.storage, object);
         let place = Target { namespace: resource.namespaced.then(|| key.namespace.clone()), ..target.clone() };

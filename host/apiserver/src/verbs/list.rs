@@ -84,7 +84,28 @@ impl ListOptions {
     }
 }
 
+/// A list as a real server answers it from its watch cache, which cannot be filled while an object cannot be read.
 pub(crate) fn list(state: &State, target: &Target, options: &ListOptions) -> Result<Page, ApiError> {
+    let resource = &target.resource;
+    list_or(state, target, options, |version| {
+        let why = super::unreadable(version);
+        let kind = &resource.kind;
+        ApiError::initializing(&format!("failed to list {}, Kind={kind}: {why}", resource.api_version()))
+    })
+}
+
+/// A list as it is stored.
+pub(super) fn list_stored(state: &State, target: &Target, options: &ListOptions) -> Result<Page, ApiError> {
+    list_or(state, target, options, |version| ApiError::internal(super::unreadable(version)))
+}
+
+/// A list, or the error of an object that is stored in a version that is gone.
+fn list_or(
+    state: &State,
+    target: &Target,
+    options: &ListOptions,
+    gone: impl Fn(&str) -> ApiError,
+) -> Result<Page, ApiError> {
     let (resource, namespace) = (&target.resource, target.namespace.as_deref());
     let revision = options.revision(state.store.revision())?;
     let start = options.continuation.as_ref().map_or("", |token| token.start.as_str());
@@ -92,6 +113,9 @@ pub(crate) fn list(state: &State, target: &Target, options: &ListOptions) -> Res
     let stored = stored.map_err(|forgotten| options.too_old(forgotten))?;
     let mut page = Page { objects: Vec::new(), revision, continuation: None, remaining: None };
     for (index, found) in stored.iter().enumerate() {
+        if let Some(version) = super::gone_version(resource, found) {
+            return Err(gone(version));
+        }
         let object = convert::for_reader(resource, found);
         if !options.selectors.matches(&object) {
             continue;

@@ -10,6 +10,8 @@ pub(crate) mod patch;
 mod prepare;
 pub(crate) mod reviews;
 pub(crate) mod scale;
+mod size;
+mod storage_key;
 pub(crate) mod subresources;
 pub(crate) mod update;
 
@@ -18,6 +20,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::consultation::Consultation;
+use crate::object::text;
 use crate::request::{Query, Target};
 use crate::resources::convert;
 use crate::resources::resource::ResourceType;
@@ -34,8 +37,28 @@ pub(crate) struct Written {
 
 /// The object at `target`, in the request's version unless a webhook has to convert it.
 pub(crate) fn stored(state: &State, target: &Target) -> Result<Arc<Value>, ApiError> {
-    let found = state.read(&target.resource, &target.key(target.name()));
-    found.ok_or_else(|| ApiError::not_found(&target.resource.id, target.name()))
+    let key = target.key(target.name());
+    let found = state.store.get(&key).ok_or_else(|| ApiError::not_found(&target.resource.id, target.name()))?;
+    check_stored_version(&target.resource, found)?;
+    Ok(convert::for_reader(&target.resource, found))
+}
+
+/// An object that is stored in a version that its definition has no longer cannot be read:
+/// `apiextensions-apiserver/pkg/apiserver/conversion/converter.go`.
+fn check_stored_version(resource: &ResourceType, stored: &Value) -> Result<(), ApiError> {
+    gone_version(resource, stored).map_or(Ok(()), |version| Err(ApiError::internal(unreadable(version))))
+}
+
+fn unreadable(version: &str) -> String {
+    format!("request to convert CR from an invalid group/version: {version}")
+}
+
+/// The API version of an object, or of an entry of its managed fields, if its definition does not have it any more.
+fn gone_version<'a>(resource: &ResourceType, versioned: &'a Value) -> Option<&'a str> {
+    let custom = resource.custom.as_ref()?;
+    let version = text(versioned, "/apiVersion");
+    let name = version.rsplit('/').next().unwrap_or_default();
+    (!custom.schemas.contains_key(name)).then_some(version)
 }
 
 /// The same as it was at a revision.
@@ -61,7 +84,9 @@ pub(crate) fn get(state: &mut State, target: &Target, consultation: &Consultatio
 /// The same, if there is one.
 fn current(state: &mut State, target: &Target, consultation: &Consultation) -> Result<Option<Arc<Value>>, ApiError> {
     let resource = &target.resource;
-    let Some(found) = state.read(resource, &target.key(target.name())) else { return Ok(None) };
+    let Some(found) = state.store.get(&target.key(target.name())) else { return Ok(None) };
+    check_stored_version(resource, found)?;
+    let found = convert::for_reader(resource, found);
     in_version(state, resource, found, consultation).map(Some)
 }
 

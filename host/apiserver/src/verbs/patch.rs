@@ -6,7 +6,7 @@ use super::create::{self, Tracking};
 use super::{Written, prepare, update};
 use crate::cause::Cause;
 use crate::merge::apply::{self, Conflict, Manager, conflict_message};
-use crate::merge::fields::Set;
+use crate::merge::fields::{Doubles, Set, go_text};
 use crate::merge::json_patch::{self, JsonPatchError};
 use crate::merge::lists::Place;
 use crate::merge::merge_patch;
@@ -73,20 +73,6 @@ fn decoded(
     Ok(lines)
 }
 
-/// A value as Go's `%+v` prints it.
-fn go_text(value: &Value) -> String {
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Array(list) => format!("[{}]", list.iter().map(go_text).collect::<Vec<_>>().join(" ")),
-        Value::Object(fields) => {
-            let fields: Vec<String> = fields.iter().map(|(name, field)| format!("{name}:{}", go_text(field))).collect();
-            format!("map[{}]", fields.join(" "))
-        }
-        other => other.to_string(),
-    }
-}
-
 /// Returns `current` with a patch carried out that is not an apply.
 pub(super) fn patched(current: &Value, kind: PatchKind, body: &[u8], root: Place<'_>) -> Result<Value, ApiError> {
     match kind {
@@ -148,6 +134,7 @@ pub(crate) fn apply(
     keep_own_part(target, &mut config);
 
     let current = super::current(state, target, &options.consultation)?;
+    check_managed_versions(target, current.as_deref())?;
     let given = take_identity(&mut config);
     if current.is_none() && !given.uid.is_empty() {
         return Err(uid_of_nothing(target, &given.uid));
@@ -177,6 +164,17 @@ pub(crate) fn apply(
     }
 }
 
+/// An apply reads the object in each version that a field manager speaks.
+fn check_managed_versions(target: &Target, current: Option<&Value>) -> Result<(), ApiError> {
+    let entries = current.map(|current| object::items(current, "/metadata/managedFields")).unwrap_or_default();
+    match entries.iter().find_map(|entry| super::gone_version(&target.resource, entry)) {
+        None => Ok(()),
+        Some(version) => {
+            Err(ApiError::internal(format!("request to convert CR to an invalid group/version: {version}")))
+        }
+    }
+}
+
 /// An applied configuration must say what it is.
 fn check_type(target: &Target, config: &Value) -> Result<(), ApiError> {
     if !config.is_object() && !config.is_null() {
@@ -197,11 +195,16 @@ fn check_type(target: &Target, config: &Value) -> Result<(), ApiError> {
 /// An applied configuration is typed by the schema, so unknown fields fail it whatever the field validation. It stays as
 /// it is: who applies a zero owns it, although the object will not have it.
 fn typed_config(target: &Target, config: &Value) -> Result<(), ApiError> {
-    let lines = match prepare::prune(&target.resource, &mut config.clone(), Reading::Applied) {
-        Err(error) => vec![error.to_string()],
-        Ok(unknown) => {
-            let undeclared = unknown.iter().map(|field| format!(".{field}: field not declared in schema"));
-            undeclared.chain(Set::doubles(config, target.resource.root())).collect()
+    let mistakes = || Set::mistakes(config, target.resource.root(), Doubles::Refused);
+    let lines = if target.resource.custom.is_some() {
+        mistakes()
+    } else {
+        match prepare::prune(&target.resource, &mut config.clone(), Reading::Applied) {
+            Err(error) => vec![error.to_string()],
+            Ok(unknown) => {
+                let undeclared = unknown.iter().map(|field| format!(".{field}: field not declared in schema"));
+                undeclared.chain(mistakes()).collect()
+            }
         }
     };
     let errors = match lines.as_slice() {

@@ -4,30 +4,38 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::size;
 use crate::authz::{Access, Attributes, ResourceAttributes, User};
 use crate::cause::Cause;
 use crate::merge::apply::{self, Manager};
+use crate::merge::fields::{Doubles, Set};
 use crate::object;
 use crate::request::delete_options::{FOREGROUND, ORPHAN};
 use crate::request::{FieldValidation, Target, WriteKind, WriteOptions, document};
 use crate::resources::resource::ResourceType;
 use crate::resources::{convert, crd};
 use crate::rules::{defaults, validation};
-use crate::schema::Malformed;
 use crate::schema::typed::{self, Reading, TypeError};
+use crate::schema::{Malformed, numbers};
 use crate::status_error::ApiError;
 use crate::storage::state::State;
 
 /// Brings what the client sent into the form that is stored: unknown fields removed, defaults filled in. Answers the
-/// warnings; strict field validation makes them an error.
+/// warnings; strict field validation makes them an error. `reset` restores what the client may not write, of which
+/// unknown fields are reported all the same.
 pub(super) fn normalise(
     resource: &ResourceType,
     options: &WriteOptions,
     object: &mut Value,
+    reset: impl FnOnce(&mut Value),
 ) -> Result<Vec<String>, ApiError> {
     let unknown = prune(resource, object, Reading::Json).map_err(|error| not_handled(resource, &error.to_string()))?;
     let mut warnings = field_warnings(resource, options, &unknown)?;
-    set_defaults(resource, object);
+    reset(object);
+    match &resource.custom {
+        Some(custom) if options.kind == WriteKind::Apply => custom.schema.fill_defaults(object),
+        _ => set_defaults(resource, object),
+    }
     warnings.extend(owner_warning(options.kind, &remove_double_owners(object)));
     Ok(warnings)
 }
@@ -142,6 +150,19 @@ pub(super) fn track(state: &State, target: &Target, options: &WriteOptions, live
     if live.is_some_and(|live| object::items(live, "/metadata/managedFields").is_empty()) {
         return;
     }
+    // Nor is one whose values have not the types of their fields: `UpdateNoErrors` of
+    // `managedfields/internal/fieldmanager.go`. Nor is one of an object of which a manager speaks a version that is
+    // gone.
+    let has_fields = |object: &Value| Set::mistakes(object, target.resource.root(), Doubles::Allowed).is_empty();
+    let has_versions = |live: &Value| {
+        let entries = object::items(live, "/metadata/managedFields");
+        entries.iter().all(|entry| super::gone_version(&target.resource, entry).is_none())
+    };
+    let is_tracked = has_fields(object) && live.is_none_or(|live| has_fields(live) && has_versions(live));
+    if target.resource.custom.is_some() && !is_tracked {
+        object::metadata_mut(object).remove("managedFields");
+        return;
+    }
     let now = state.now();
     let api_version = target.resource.api_version();
     let manager =
@@ -174,13 +195,15 @@ pub(super) fn validate(
     let mut causes = known;
     causes.extend(validation::metadata(resource, object));
     let mut warnings = Vec::new();
-    match &resource.custom {
-        Some(custom) => {
-            let found = validation::custom(&custom.schema, object, previous);
-            causes.extend(found.causes);
-            warnings = found.warnings;
+    if let Some(custom) = &resource.custom {
+        let found = validation::custom(resource, &custom.schema, target.subresource(), object, previous);
+        causes.extend(found.causes);
+        warnings = found.warnings;
+    } else {
+        causes.extend(validation::builtin(resource, target.subresource(), object, previous));
+        if crd::is_definition(&resource.id) && target.subresource.is_none() {
+            warnings = crd::format_warnings(object, previous);
         }
-        None => causes.extend(validation::builtin(resource, target.subresource(), object, previous)),
     }
     if causes.is_empty() { Ok(warnings) } else { Err(ApiError::invalid(resource, object::name(object), &causes)) }
 }
@@ -222,15 +245,27 @@ pub(super) fn commit(
     }
     let key = target.key(object::name(&object));
     let storage = state.registry.stored_version(&target.resource.storage);
-    let object = match storage.filter(|storage| storage.converter().is_some()).map(Arc::clone) {
+    let mut object = match storage.filter(|storage| storage.converter().is_some()).map(Arc::clone) {
         Some(storage) => {
             let object = super::in_version(state, &storage, Arc::new(object), &options.consultation)?;
             Arc::unwrap_or_clone(object)
         }
         None => convert::for_storage(&state.registry, &target.resource, object),
     };
+    size::fit(target, options.kind, &mut object, state.store.get(&key).is_none())?;
     let stored = state.commit(&key, object);
     Ok(convert::for_reader(&target.resource, &stored))
+}
+
+/// Brings a valid object into the form in which it is read again: whole numbers are integers, and nulls that may not be
+/// are gone. A built-in kind has it by its types.
+pub(super) fn settle(resource: &ResourceType, object: &mut Value) {
+    if resource.custom.is_some() || crd::is_definition(&resource.id) {
+        numbers::settle(object);
+    }
+    if let Some(custom) = &resource.custom {
+        custom.schema.default(object);
+    }
 }
 
 /// Warnings beside those of unknown fields: a deprecated version, a finalizer whose name may clash.

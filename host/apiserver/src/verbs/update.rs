@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::admit::Admitted;
 use super::create::{self, Tracking};
+use super::storage_key::storage_key;
 use super::{Written, prepare};
 use crate::authz::{Access, escalation, signers};
 use crate::cause::Cause;
@@ -77,8 +78,8 @@ pub(super) fn replace(
     check_version(target, current, &object)?;
     let mut causes = changed_metadata(current, &object);
     keep_system_metadata(current, &mut object);
-    let mut object = isolate(target, current, object);
-    let mut warnings = prepare::normalise(resource, options, &mut object)?;
+    let keep = |object: &mut Value| *object = isolate(target, current, object.take());
+    let mut warnings = prepare::normalise(resource, options, &mut object, keep)?;
     escalation::check(Access::of(state), &options.user, &resource.id, target.name(), &object, Some(current))?;
     warnings.extend(prepare::advice(resource, &object));
     if tracking == Tracking::Update {
@@ -103,6 +104,7 @@ pub(super) fn replace(
     warnings.extend(prepare::validate(target, &object, Some(current), causes)?);
     warnings.extend(admitted.validate(state, Some(&object))?);
     signers::check(Access::of(state), &options.user, (&resource.id, target.subresource()), &object, current)?;
+    prepare::settle(resource, &mut object);
     // What a definition has outdated is written even if nothing changes: so storage is migrated.
     if prepare::is_same(current, &object) && state.is_in_form(&target.key(target.name())) {
         return Ok(Written { object: Arc::clone(current), created: false, warnings });
@@ -137,28 +139,12 @@ pub(super) fn precondition_failed(
     found: &str,
 ) -> ApiError {
     let prefix = if options.dry_run { "" } else { "/registry" };
-    let id = &target.resource.id;
-    let group = target.resource.custom.as_ref().map(|_| format!("{}/", id.group)).unwrap_or_default();
-    let namespace = target.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
     let why = format!(
-        "StorageError: invalid object, Code: 4, Key: {prefix}/{group}{}/{namespace}{}, ResourceVersion: 0, \
-         AdditionalErrorMsg: Precondition failed: {what} in precondition: {given}, {what} in object meta: {found}",
-        storage_folder(id),
-        target.name()
+        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: \
+         {what} in precondition: {given}, {what} in object meta: {found}",
+        storage_key(prefix, target, target.name())
     );
-    ApiError::conflict(id, target.name(), &why)
-}
-
-/// Where a real server's storage keeps the objects of a resource.
-fn storage_folder(id: &GroupResource) -> &str {
-    match (id.group.as_str(), id.plural.as_str()) {
-        ("", "endpoints") => "services/endpoints",
-        ("", "nodes") => "minions",
-        ("", "replicationcontrollers") => "controllers",
-        ("", "services") => "services/specs",
-        ("networking.k8s.io", "ingresses") => "ingress",
-        (_, plural) => plural,
-    }
+    ApiError::conflict(&target.resource.id, target.name(), &why)
 }
 
 /// The version must be the current one.

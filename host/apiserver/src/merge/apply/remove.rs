@@ -1,7 +1,8 @@
 //! An object without some of its fields.
 //!
-//! Follows `structured-merge-diff/typed/remove.go`, with one difference: what is empty after a removal is not left as a
-//! null. Lists and maps of free keys go, as `omitempty` makes them go in the built-in kinds; structs stay, empty.
+//! Follows `structured-merge-diff/typed/remove.go`, which leaves a null of a map or list that is empty after a removal.
+//! A custom resource has these nulls, and is invalid where it may not have them. Built-in kinds decode them: lists and
+//! maps of free keys go, as `omitempty` makes them go, and structs stay, empty.
 
 use serde_json::{Map, Value};
 
@@ -30,9 +31,22 @@ fn remove_from_map(fields: &mut Map<String, Value>, gone: &Set, place: Place<'_>
         let Some(below) = gone.below(&step) else { return true };
         let place = place.field(name);
         let was_empty = is_empty(value, place);
-        remove(value, below, place);
+        remove_below(value, below, place);
         was_empty || !is_empty(value, place)
     });
+}
+
+/// Removes what is below a field or item, where nothing may be left of it.
+fn remove_below(value: &mut Value, gone: &Set, place: Place<'_>) {
+    remove(value, gone, place);
+    let is_empty = match value {
+        Value::Object(fields) => fields.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        _ => false,
+    };
+    if is_empty && !matches!(place, Place::Builtin { .. }) {
+        *value = Value::Null;
+    }
 }
 
 fn is_empty(value: &Value, place: Place<'_>) -> bool {
@@ -52,7 +66,7 @@ fn remove_from_list(list: &mut Vec<Value>, gone: &Set, place: Place<'_>) {
             return false;
         }
         if let Some(below) = gone.below(&step) {
-            remove(item, below, place.item());
+            remove_below(item, below, place.item());
         }
         true
     });

@@ -52,6 +52,28 @@ fn a_first_apply_creates_the_object_and_owns_what_it_says() {
 }
 
 #[test]
+fn a_map_of_a_custom_resource_that_an_apply_empties_is_null() {
+    let schema = Schema::parse(&json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+        "map": {"type": "object", "additionalProperties": {"type": "string"}},
+        "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+        "text": {"type": "string"},
+    }}}}))
+    .expect("a structural schema");
+    let root = Place::of_schema(&schema);
+    let apply = |live: Option<&Value>, spec: Value| {
+        let config = json!({"apiVersion": "a.b/v1", "kind": "A", "metadata": {"name": "a"}, "spec": spec});
+        must(server_side_apply(live, &config, &manager("m", "2026-01-01T00:00:00Z"), false, root))
+    };
+    let full = apply(None, json!({"map": {"a": "x"}, "set": ["a"], "text": "t"}));
+    assert_eq!(
+        apply(Some(&full), json!({"map": {}, "set": [], "text": "t"}))["spec"],
+        json!({"map": null, "text": "t"})
+    );
+    assert_eq!(apply(Some(&full), json!({}))["spec"], json!(null));
+    assert_eq!(apply(Some(&full), json!({"text": "t"}))["spec"], json!({"text": "t"}));
+}
+
+#[test]
 fn an_apply_that_changes_nothing_changes_nothing_at_all() {
     let config = deployment(&json!({"replicas": 2}));
     let object = must(apply(None, &config, "a", false));

@@ -6,6 +6,7 @@
 //!
 //! Follows `structured-merge-diff/fieldpath`.
 
+mod mistakes;
 mod of;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde_json::Value;
 
+pub(crate) use mistakes::{Doubles, go_text};
 pub(crate) use of::step_of_item;
 pub(crate) use text::FieldsError;
 

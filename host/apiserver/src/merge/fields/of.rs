@@ -2,8 +2,6 @@
 //!
 //! Follows `structured-merge-diff/typed/tofieldset.go`.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Map, Value};
 
 use super::{Set, Step, value_step};
@@ -39,36 +37,6 @@ impl Set {
             set.put(step_of_item(item, index, place), true, below);
         }
         set
-    }
-
-    /// Items that a list has twice: where the list is, and which they are.
-    pub(crate) fn doubles(value: &Value, place: Place<'_>) -> Vec<String> {
-        let mut found = Vec::new();
-        Self::collect_doubles(value, place, "", &mut found);
-        found
-    }
-
-    fn collect_doubles(value: &Value, place: Place<'_>, at: &str, found: &mut Vec<String>) {
-        match value {
-            Value::Object(fields) => {
-                for (name, field) in fields {
-                    let at = format!("{at}{}", Step::Field(name.clone()));
-                    Self::collect_doubles(field, place.field(name), &at, found);
-                }
-            }
-            Value::Array(list) => {
-                let mut seen = BTreeSet::new();
-                for (index, item) in list.iter().enumerate() {
-                    let step = step_of_item(item, index, place);
-                    let path = format!("{at}{step}");
-                    if !seen.insert(step.clone()) {
-                        found.push(format!("{at}: duplicate entries for key {step}"));
-                    }
-                    Self::collect_doubles(item, place.item(), &path, found);
-                }
-            }
-            _ => {}
-        }
     }
 
     /// The fields beneath a value, or none when the value is one piece.

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::merge::lists::Place;
+use crate::schema::Schema;
 
 impl Set {
     /// The fields that have no other field of the set beneath them.
@@ -179,4 +180,54 @@ fn removing_the_last_field_of_a_struct_reaches_the_struct() {
     let paths =
         [".metadata", ".spec", ".metadata.labels", ".metadata.labels.key", ".spec.strategy", ".spec.strategy.type"];
     assert_eq!(owned.with_structs(root).paths(), paths);
+}
+
+#[test]
+fn mistakes_are_named_in_the_words_of_go() {
+    let schema = Schema::parse(&json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+        "text": {"type": "string"}, "when": {"type": "string", "format": "date-time"}, "n": {"type": "integer"},
+        "map": {"type": "object", "additionalProperties": {"type": "string"}},
+        "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+        "keyed": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+                  "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}, "n": {"type": "integer"}}}},
+        "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                 "properties": {"below": {"type": "object", "properties": {"a": {"type": "string"}}}}},
+    }}}}))
+    .expect("a structural schema");
+    let of = |spec: Value, doubles| Set::mistakes(&json!({"spec": spec}), Place::of_schema(&schema), doubles);
+    for (spec, expected) in [
+        (json!([]), ".spec: expected map, got &{[]}"),
+        (
+            json!({"text": {"a": ["x", null]}}),
+            ".spec.text: expected string, got &value.valueUnstructured{Value:map[string]interface {}{\"a\":[]interface {}{\"x\", interface {}(nil)}}}",
+        ),
+        (json!({"when": {}}), ".spec.when: expected any scalar, got &{map[]}"),
+        (json!({"n": "x"}), ".spec.n: expected numeric (int or float), got string"),
+        (json!({"map": {"a": true}}), ".spec.map.a: expected string, got &value.valueUnstructured{Value:true}"),
+        (json!({"odd": 1}), ".spec.odd: field not declared in schema"),
+        (
+            json!({"set": [null]}),
+            ".spec.set: element 0: associative list without keys has an element that's an explicit null",
+        ),
+        (
+            json!({"keyed": [{"k": "a", "n": "x"}]}),
+            ".spec.keyed[k=\"a\"].n: expected numeric (int or float), got string",
+        ),
+        (json!({"keyed": [{"k": "a"}, {"k": "a"}]}), ".spec.keyed: duplicate entries for key [k=\"a\"]"),
+    ] {
+        assert_eq!(of(spec, Doubles::Refused), [expected]);
+    }
+    for spec in [
+        json!(null),
+        json!({"text": null, "when": 1, "n": 1.5, "map": {"a": null}, "set": ["a"]}),
+        json!({"open": {"x": 1, "below": {"y": 1}}}),
+    ] {
+        assert_eq!(of(spec, Doubles::Refused), Vec::<String>::new());
+    }
+    assert_eq!(of(json!({"set": ["a", "a"]}), Doubles::Allowed), Vec::<String>::new());
+    let metadata = json!({"metadata": {"labels": {"a": 1}}});
+    assert_eq!(
+        Set::mistakes(&metadata, Place::of_schema(&schema), Doubles::Refused),
+        [".metadata.labels.a: expected string, got &value.valueUnstructured{Value:1}"]
+    );
 }

@@ -122,6 +122,7 @@ pub(crate) fn on_create(
             others::label_like_template(object);
         }
         ("certificates.k8s.io", "CertificateSigningRequest") => others::requested_by(user, object),
+        ("apiextensions.k8s.io", _) => crd::record_storage_version(object),
         _ => {}
     }
     Ok(())

@@ -10,8 +10,9 @@ use crate::resources::resource::ResourceType;
 pub(crate) fn metadata(resource: &ResourceType, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let prefix = text(object, "/metadata/generateName");
-    // A name goes on where a prefix ends.
-    let likely = prefix.strip_suffix('-').map_or_else(|| prefix.to_owned(), |prefix| format!("{prefix}a"));
+    // A name goes on where a prefix ends: `maskTrailingDash` of `apimachinery/pkg/api/validation/generic.go`.
+    let before = prefix.strip_suffix('-').and_then(|before| before.get(..before.len().checked_sub(1)?));
+    let likely = before.map_or_else(|| prefix.to_owned(), |before| format!("{before}a"));
     if !prefix.is_empty()
         && let Err(why) = check_name(resource, &likely)
     {
@@ -36,9 +37,20 @@ pub(super) fn labels_and_annotations(object: &Value, at: &str, causes: &mut Vec<
             causes.push(Cause::invalid(format!("{at}.labels"), value, &why));
         }
     }
-    let annotations = object.pointer("/metadata/annotations").and_then(Value::as_object);
-    for key in annotations.into_iter().flatten().map(|(key, _)| key) {
-        keys(&format!("{at}.annotations"), key, &key.to_lowercase(), causes);
+    annotations(&object["metadata"]["annotations"], &format!("{at}.annotations"), causes);
+}
+
+/// Errors of annotations, which stand at a path: `ValidateAnnotations` of
+/// `apimachinery/pkg/api/validation/objectmeta.go`.
+pub(super) fn annotations(annotations: &Value, at: &str, causes: &mut Vec<Cause>) {
+    const BYTES_MAX: usize = 256 << 10;
+    let Some(annotations) = annotations.as_object() else { return };
+    for key in annotations.keys() {
+        keys(at, key, &key.to_lowercase(), causes);
+    }
+    let bytes: usize = annotations.iter().map(|(key, text)| key.len() + text.as_str().map_or(0, str::len)).sum();
+    if bytes > BYTES_MAX {
+        causes.push(Cause::too_long(at, BYTES_MAX));
     }
 }
 
@@ -140,6 +152,23 @@ mod tests {
         assert_eq!(errors(&json!({ "finalizers": ["a"] })), [expected]);
         let both = errors(&json!({ "finalizers": ["orphan", "foregroundDeletion"] }));
         assert!(both[0].ends_with("finalizer orphan and foregroundDeletion cannot be both set"), "{both:?}");
+    }
+
+    #[test]
+    fn annotations_have_256_kib_together() {
+        let texts = |length: usize| json!({ "annotations": { "a": "x".repeat(1 << 17), "b": "x".repeat(length) } });
+        assert_eq!(errors(&texts((1 << 17) - 2)), Vec::<String>::new());
+        assert_eq!(
+            errors(&texts((1 << 17) - 1)),
+            ["metadata.annotations: Too long: may not be more than 262144 bytes"]
+        );
+    }
+
+    #[test]
+    fn a_prefix_of_names_must_begin_one() {
+        assert_eq!(errors(&json!({ "generateName": "a-" })), Vec::<String>::new());
+        let found = errors(&json!({ "generateName": "-" }));
+        assert!(found[0].starts_with("metadata.generateName: Invalid value: \"-\""), "{found:?}");
     }
 
     #[test]

@@ -6,11 +6,13 @@ mod admission_policies;
 mod certificates;
 mod definitions;
 mod embedded;
+mod events;
 mod metadata;
 mod networks;
 mod pods;
 mod policies;
 mod report;
+mod scale;
 mod services;
 mod stored;
 mod workloads;
@@ -25,7 +27,13 @@ use crate::schema::{Judgement, Schema};
 
 /// Judges a custom resource, beside its metadata. Its rules count on the types that the schema asks for, so
 /// they are left out if what is wrong may break that.
-pub(crate) fn custom(schema: &Schema, object: &Value, previous: Option<&Value>) -> Judgement {
+pub(crate) fn custom(
+    resource: &ResourceType,
+    schema: &Schema,
+    subresource: &str,
+    object: &Value,
+    previous: Option<&Value>,
+) -> Judgement {
     const BLOCKING: [&str; 5] = [
         "FieldValueNotSupported",
         "FieldValueRequired",
@@ -33,7 +41,13 @@ pub(crate) fn custom(schema: &Schema, object: &Value, previous: Option<&Value>) 
         "FieldValueTooMany",
         "FieldValueTypeInvalid",
     ];
-    let mut causes = schema.validate(object, previous);
+    let mut causes = match subresource {
+        "status" => schema.validate_status(object, previous),
+        _ => schema.validate(object, previous),
+    };
+    if let Some(paths) = &resource.scale {
+        scale::scale(paths, subresource, object, &mut causes);
+    }
     if schema.embeds() {
         embedded::check(schema.root(), object, "", &mut causes);
     }
@@ -76,7 +90,7 @@ pub(crate) fn builtin(
         ("", "PersistentVolume") => stored::volume(object, found),
         ("", "ResourceQuota") => policies::quota(object, found),
         ("", "Endpoints") => networks::endpoints(object, found),
-        (group @ ("" | "events.k8s.io"), "Event") => policies::event(group, object, previous, found),
+        (group @ ("" | "events.k8s.io"), "Event") => events::event(group, object, previous, found),
         ("storage.k8s.io", "StorageClass") => stored::storage_class(object, previous, found),
         ("node.k8s.io", "RuntimeClass") => stored::runtime_class(object, previous, found),
         ("networking.k8s.io", "Ingress") => networks::ingress(object, found),

@@ -1,4 +1,4 @@
-//! Validation of roles, budgets, autoscalers, leases, events and other small kinds.
+//! Validation of roles, budgets, autoscalers, leases and other small kinds.
 
 use serde_json::{Value, json};
 
@@ -170,41 +170,6 @@ pub(super) fn lease(object: &Value, report: &mut Report) {
         report.invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0");
     }
     report.none_negative("spec", spec, &["leaseTransitions"]);
-}
-
-/// Events of the core group are held to less than those of `events.k8s.io`.
-pub(super) fn event(group: &str, object: &Value, previous: Option<&Value>, report: &mut Report) {
-    let is_new = group == "events.k8s.io";
-    let about = if is_new { "regarding" } else { "involvedObject" };
-    let (namespace, of_object) = (object::namespace(object), text(&object[about], "/namespace"));
-    // An object without a namespace has its events in the default one.
-    let is_there = if of_object.is_empty() { namespace == "default" } else { is_new || of_object == namespace };
-    if !is_there {
-        let shown = json!(of_object);
-        report.invalid("involvedObject.namespace", &shown, "does not match event.namespace");
-    }
-    if !is_new || previous.is_some() {
-        return;
-    }
-    if object["eventTime"].is_null() {
-        report.required("eventTime");
-    }
-    let controller = text(object, "/reportingController");
-    if controller.is_empty() {
-        report.required("reportingController");
-    }
-    for why in names::label_key_errors(controller) {
-        report.invalid("reportingController", &json!(controller), &why);
-    }
-    for field in ["reportingInstance", "action", "reason"] {
-        if text(object, &format!("/{field}")).is_empty() {
-            report.required(field);
-        }
-    }
-    let kind = text(object, "/type");
-    if !["Normal", "Warning"].contains(&kind) {
-        report.invalid("type", &json!(""), &format!("has invalid value: {kind}"));
-    }
 }
 
 pub(super) fn quota(object: &Value, report: &mut Report) {

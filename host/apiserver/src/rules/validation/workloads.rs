@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::metadata::annotations;
 use super::pods;
 use super::report::{Report, is_empty_selector, selects};
 use crate::object::{self, text};
@@ -70,6 +71,7 @@ fn selector(spec: &Value, whose: Option<&str>, report: &mut Report) {
 
 fn template(spec: &Value, report: &mut Report) {
     report.labels(&format!("{TEMPLATE}.labels"), &spec["template"]["metadata"]["labels"]);
+    annotations(&spec["template"]["metadata"]["annotations"], &format!("{TEMPLATE}.annotations"), &mut report.0);
     pods::spec(&spec["template"]["spec"], "spec.template.spec", report);
 }
 

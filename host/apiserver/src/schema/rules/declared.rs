@@ -23,7 +23,7 @@ pub(super) fn type_of(node: &Node, is_resource: bool, name: &str) -> Option<Type
         Kind::Boolean => BOOL,
         Kind::Integer => INT,
         Kind::Number => DOUBLE,
-        Kind::String => match node.checks.format.as_deref() {
+        Kind::String => match node.checks.format.as_ref().map(|format| format.name.as_str()) {
             Some("byte") => BYTES,
             Some("duration") => DURATION,
             Some("date" | "date-time") => TIMESTAMP,

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::super::correlate::OldItems;
+use super::super::error::number_text;
 use super::super::{Kind, Node};
 use super::values::value_of;
 use super::{Judgement, Reason, Rule};
@@ -193,7 +194,8 @@ fn join(path: &str, segment: &str) -> String {
 
 /// A scalar as an error shows it; of anything larger nothing is shown.
 fn shown(value: &Value) -> Option<String> {
-    (!value.is_object() && !value.is_array()).then(|| value.to_string())
+    let text = |value: &Value| value.as_number().map_or_else(|| value.to_string(), number_text);
+    (!value.is_object() && !value.is_array()).then(|| text(value))
 }
 
 fn cause(reason: Reason, path: &str, shown: Option<&str>, detail: &str) -> Cause {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Number, Value};
 
+use super::super::format::Format;
 use super::super::{Additional, Kind, ListKind, Mark, Node};
 use super::declared::escaped;
-use crate::cel::{self, Key, KeyedList};
+use crate::cel::{self, Key, KeyedList, Mistyped};
 
 /// The value of a node; none if expressions cannot see it.
 pub(super) fn value_of(node: &Node, value: &Value, is_resource: bool) -> Option<cel::Value> {
@@ -82,21 +83,31 @@ fn scalar(node: &Node, value: &Value) -> cel::Value {
     }
 }
 
+/// As `UnstructuredToVal` of `apiserver/pkg/cel/common`: a float is no integer, even if it is whole.
 fn number(node: &Node, number: &Number) -> cel::Value {
-    match (node.kind, number.as_i64(), number.as_f64()) {
-        (Some(Kind::Number), _, Some(float)) | (_, None, Some(float)) => cel::Value::Float(float),
-        (_, Some(whole), _) => cel::Value::Int(whole),
-        _ => cel::Value::Null,
+    match (number.as_i64(), number.as_f64()) {
+        (_, Some(float)) if node.kind == Some(Kind::Number) => cel::Value::Float(float),
+        (Some(whole), _) => cel::Value::Int(whole),
+        (None, _) if node.is(Mark::IntOrString) => {
+            mistyped("invalid data, expected XIntOrString value to be either a string or integer")
+        }
+        (None, _) => mistyped("invalid data, expected int, got float64"),
     }
+}
+
+fn mistyped(why: &'static str) -> cel::Value {
+    cel::Value::Opaque(Arc::new(Mistyped(why)))
 }
 
 /// Texts in a format have the type that it stands for. One that is malformed never gets here, but stays a text.
 fn formatted(node: &Node, found: &str) -> cel::Value {
     let read = |function: &str, found: String| cel::library_call(function, None, vec![text(&found)]).ok();
-    let value = match node.checks.format.as_deref() {
+    let value = match node.checks.format.as_ref().map(|format| format.name.as_str()) {
         Some("date-time") => read("timestamp", found.to_owned()),
         Some("date") => read("timestamp", format!("{found}T00:00:00Z")),
-        Some("duration") => read("duration", found.to_owned()),
+        Some("duration") => {
+            Format::duration(found).and_then(|nanoseconds| read("duration", format!("{nanoseconds}ns")))
+        }
         Some("byte") => read("base64.decode", found.to_owned()),
         _ => None,
     };

@@ -14,7 +14,8 @@ pub(super) fn of_resources(resources: &[&Arc<ResourceType>]) -> Map<String, Valu
     let mut wanted: Vec<String> = Vec::new();
     for resource in resources {
         if let Some(custom) = &resource.custom {
-            found.insert(name(resource), of_definition(resource, &custom.openapi));
+            let openapi = custom.openapi(&resource.version);
+            found.extend(openapi.map(|openapi| (name(resource), of_definition(resource, openapi))));
             wanted.push(typed::METADATA.to_owned());
         } else {
             wanted.extend([resource.type_name.to_owned(), format!("{}List", resource.type_name)]);

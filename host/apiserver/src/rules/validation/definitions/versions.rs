@@ -18,9 +18,12 @@ pub(super) fn validate(definition: &Value, causes: &mut Vec<Cause>) {
     let versions = versions(definition);
     validate_names(versions, causes);
     let patterns = PatternBudget::full();
-    for (place, schema) in parts(versions, "schema", "validation") {
+    for ((place, schema), version) in parts(versions, "schema", "validation").into_iter().zip(versions) {
         let Some(schema) = schema.get("openAPIV3Schema").filter(|schema| !schema.is_null()) else { continue };
         let at = format!("{place}.openAPIV3Schema");
+        if version.pointer("/subresources/status").is_some_and(Value::is_object) {
+            validate_root_beside_status(schema, &at, causes);
+        }
         let errors = Schema::parse_within(&patterns, schema).err().unwrap_or_default();
         causes.extend(errors.into_iter().map(|error| schema_cause(&error, &at)));
     }
@@ -35,6 +38,36 @@ pub(super) fn validate(definition: &Value, causes: &mut Vec<Cause>) {
     let selectable = parts(versions, "selectableFields", "selectableFields");
     for ((place, fields), version) in selectable.into_iter().zip(versions) {
         validate_selectable(items(fields, ""), &version["schema"]["openAPIV3Schema"], &place, causes);
+    }
+}
+
+/// A status of its own is judged by its own schema, so the root may not say more of it:
+/// `validateCustomResourceDefinitionValidation`.
+fn validate_root_beside_status(schema: &Value, at: &str, causes: &mut Vec<Cause>) {
+    const REFUSED: [&str; 13] = [
+        "additionalProperties",
+        "allOf",
+        "anyOf",
+        "default",
+        "enum",
+        "maxProperties",
+        "minProperties",
+        "not",
+        "nullable",
+        "oneOf",
+        "x-kubernetes-embedded-resource",
+        "x-kubernetes-int-or-string",
+        "x-kubernetes-map-type",
+    ];
+    let is_set = |name: &&'static str| {
+        schema.get(name).is_some_and(|value| !value.is_null() && *value != json!(false) && *value != json!([]))
+    };
+    if REFUSED.iter().any(is_set) {
+        let why = "only [Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength \
+                   Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example \
+                   XPreserveUnknownFields XValidations] fields are allowed at the root of the schema if the status \
+                   subresource is enabled";
+        causes.push(Cause::invalid(at, schema, why));
     }
 }
 

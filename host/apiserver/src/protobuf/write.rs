@@ -1,0 +1,208 @@
+//! From an object's JSON straight to the bytes of its message, with no message in between: fields in the order of their
+//! numbers and the entries of a map in that of their keys, as Go's generated code writes them. So the same object is always
+//! the same bytes. What the message does not know is left out, and so is what is null.
+
+use std::fmt;
+
+use prost_reflect::Kind;
+use serde_json::Value;
+
+use super::ProtobufError;
+use super::messages::{Cardinality, FieldType, MessageType, Messages};
+use super::shape::{self, Shape};
+use super::wire;
+use crate::object::decode_base64;
+
+/// Where a value stands in its object, for errors. It is formatted only if there is one.
+#[derive(Clone, Copy)]
+pub(super) enum Path<'a> {
+    Root(&'a str),
+    Field(&'a Path<'a>, &'a str),
+    Item(&'a Path<'a>, usize),
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Path::Root(kind) => f.write_str(kind),
+            Path::Field(inside, name) => write!(f, "{inside}.{name}"),
+            Path::Item(list, index) => write!(f, "{list}[{index}]"),
+        }
+    }
+}
+
+fn mistyped(path: Path, expected: &'static str) -> ProtobufError {
+    ProtobufError::Mistyped { field: path.to_string(), expected }
+}
+
+/// Writes the message of a value.
+pub(super) fn message(
+    messages: &Messages,
+    of: &MessageType,
+    value: &Value,
+    path: Path,
+    bytes: &mut Vec<u8>,
+) -> Result<(), ProtobufError> {
+    let set = |name: &str, value: &Value, bytes: &mut Vec<u8>| {
+        let named = of.fields.iter().find(|field| field.descriptor.name() == name);
+        named.map_or(Ok(()), |named| field(messages, named, value, path, bytes))
+    };
+    match (of.shape, value) {
+        (Shape::Struct, Value::Object(_)) => fields(messages, of, value, path, bytes),
+        (Shape::Items, _) => match of.fields.first() {
+            Some(items) => field(messages, items, value, path, bytes),
+            None => Err(mistyped(path, "nothing")),
+        },
+        (Shape::Time | Shape::MicroTime, Value::String(text)) => {
+            let time = shape::read_time(text, of.shape == Shape::MicroTime).ok_or_else(|| mistyped(path, "a time"))?;
+            wire::integer(1, time.seconds, bytes);
+            wire::integer(2, time.nanos, bytes);
+            Ok(())
+        }
+        (Shape::Quantity, Value::String(text)) => {
+            wire::text(1, text, bytes);
+            Ok(())
+        }
+        // People may write a quantity as a number.
+        (Shape::Quantity, Value::Number(number)) => {
+            wire::text(1, &number.to_string(), bytes);
+            Ok(())
+        }
+        (Shape::IntOrString, value) => int_or_string(value, path, bytes),
+        (Shape::Raw, value) => {
+            wire::text(1, &value.to_string(), bytes);
+            Ok(())
+        }
+        (Shape::SchemaOrList, Value::Array(_)) => set("jSONSchemas", value, bytes),
+        (Shape::SchemaOrBool, Value::Bool(_)) => set("allows", value, bytes),
+        (Shape::SchemaOrBool, Value::Object(_)) => {
+            set("allows", &Value::Bool(true), bytes)?;
+            set("schema", value, bytes)
+        }
+        (Shape::SchemaOrNames, Value::Array(_)) => set("property", value, bytes),
+        (Shape::SchemaOrList | Shape::SchemaOrNames, Value::Object(_)) => set("schema", value, bytes),
+        (shape, _) => Err(mistyped(path, expected(shape))),
+    }
+}
+
+fn expected(shape: Shape) -> &'static str {
+    match shape {
+        Shape::Time | Shape::MicroTime => "a time",
+        Shape::Quantity => "a quantity",
+        Shape::IntOrString => "a number of 32 bits or a text",
+        Shape::Items => "a list or a map",
+        Shape::SchemaOrBool | Shape::SchemaOrList | Shape::SchemaOrNames => "a schema",
+        Shape::Struct | Shape::Raw => "an object",
+    }
+}
+
+/// `intstr.IntOrString`, all of whose fields Go writes.
+fn int_or_string(value: &Value, path: Path, bytes: &mut Vec<u8>) -> Result<(), ProtobufError> {
+    let as_int = value.as_i64().and_then(|number| i32::try_from(number).ok());
+    let (is_text, number, text) = match (as_int, value.as_str()) {
+        (Some(number), _) => (0, number, ""),
+        (None, Some(text)) => (1, 0, text),
+        (None, None) => return Err(mistyped(path, expected(Shape::IntOrString))),
+    };
+    wire::integer(1, is_text, bytes);
+    wire::integer(2, number.into(), bytes);
+    wire::text(3, text, bytes);
+    Ok(())
+}
+
+fn fields(
+    messages: &Messages,
+    of: &MessageType,
+    object: &Value,
+    path: Path,
+    bytes: &mut Vec<u8>,
+) -> Result<(), ProtobufError> {
+    for known in &of.fields {
+        if known.inline {
+            field(messages, known, object, path, bytes)?;
+            continue;
+        }
+        match object.get(&known.json) {
+            None | Some(Value::Null) => {}
+            Some(value) => field(messages, known, value, Path::Field(&path, &known.json), bytes)?,
+        }
+    }
+    Ok(())
+}
+
+/// Writes a field with its key: a list as one for each item, a map as one for each entry.
+pub(super) fn field(
+    messages: &Messages,
+    of: &FieldType,
+    value: &Value,
+    path: Path,
+    bytes: &mut Vec<u8>,
+) -> Result<(), ProtobufError> {
+    match of.cardinality {
+        Cardinality::One => one(messages, of, of.number, value, path, bytes),
+        Cardinality::List => {
+            let items = value.as_array().ok_or_else(|| mistyped(path, "a list"))?;
+            let mut numbered = items.iter().enumerate();
+            numbered.try_for_each(|(index, item)| one(messages, of, of.number, item, Path::Item(&path, index), bytes))
+        }
+        Cardinality::Map => {
+            let entries = value.as_object().ok_or_else(|| mistyped(path, "a map"))?;
+            let mut sorted: Vec<(&String, &Value)> = entries.iter().collect();
+            sorted.sort_unstable_by_key(|(key, _)| *key);
+            let mut entry = |(key, value): &(&String, &Value)| {
+                wire::delimited(of.number, bytes, |bytes| {
+                    wire::text(1, key, bytes);
+                    one(messages, of, 2, value, path, bytes)
+                })
+            };
+            sorted.iter().try_for_each(&mut entry)
+        }
+    }
+}
+
+/// A value that is no list and no map. Null is the zero value, as for Go.
+fn one(
+    messages: &Messages,
+    of: &FieldType,
+    number: u32,
+    value: &Value,
+    path: Path,
+    bytes: &mut Vec<u8>,
+) -> Result<(), ProtobufError> {
+    if let Some(inner) = of.message {
+        return wire::delimited(number, bytes, |bytes| match value {
+            Value::Null => Ok(()),
+            value => message(messages, messages.at(inner), value, path, bytes),
+        });
+    }
+    let given = |expected| move || mistyped(path, expected);
+    match (&of.kind, value) {
+        (Kind::Bool | Kind::Int32 | Kind::Int64, Value::Null) => wire::integer(number, 0, bytes),
+        (Kind::Double, Value::Null) => wire::double(number, 0.0, bytes),
+        (Kind::String | Kind::Bytes, Value::Null) => wire::text(number, "", bytes),
+        (Kind::Bool, value) => wire::integer(number, value.as_bool().ok_or_else(given("a bool"))?.into(), bytes),
+        (Kind::String, value) => wire::text(number, value.as_str().ok_or_else(given("a text"))?, bytes),
+        (Kind::Bytes, value) => {
+            let content = value.as_str().and_then(decode_base64).ok_or_else(given("base64"))?;
+            wire::bytes(number, &content, bytes);
+        }
+        (Kind::Double, value) => wire::double(number, value.as_f64().ok_or_else(given("a number"))?, bytes),
+        (Kind::Int32, value) => {
+            let whole = integer(value).and_then(|number| i32::try_from(number).ok());
+            wire::integer(number, whole.ok_or_else(given("a number of 32 bits"))?.into(), bytes);
+        }
+        (Kind::Int64, value) => {
+            wire::integer(number, integer(value).ok_or_else(given("a number of 64 bits"))?, bytes);
+        }
+        // No message of Kubernetes has such a field.
+        _ => return Err(mistyped(path, "another type")),
+    }
+    Ok(())
+}
+
+/// A whole number, also if it is written with a fraction of zeros.
+fn integer(value: &Value) -> Option<i64> {
+    #[expect(clippy::cast_possible_truncation, reason = "whole, and the cast saturates")]
+    let whole = || value.as_f64().filter(|number| number.fract() == 0.0).map(|number| number as i64);
+    value.as_i64().or_else(whole)
+}

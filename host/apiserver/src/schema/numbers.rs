@@ -1,0 +1,171 @@
+//! Numbers as a real server has them: integers of 64 bits, and floats for all else, also for `1.0`.
+//!
+//! The checks follow `numberValidator` of `kube-openapi/pkg/validation/validate/validator.go` and `values.go`.
+
+use serde_json::{Number, Value};
+
+use super::error::{self, number_text};
+use super::{Bound, Kind, Node};
+use crate::cause::Cause;
+
+/// The value of a number that Go's decoder reads as a float: one with a fraction or an exponent, or beyond 64 bits.
+pub(super) fn go_float(number: &Number) -> Option<f64> {
+    if number.as_i64().is_some() { None } else { number.as_f64() }
+}
+
+/// Whether a float is a whole number that JavaScript could count to: `swag.IsFloat64AJSONInteger`.
+pub(super) fn is_json_integer(float: f64) -> bool {
+    const MOST: f64 = 9_007_199_254_740_991.0;
+    const EPSILON: f64 = 1e-9;
+    let difference = (float - float.trunc()).abs();
+    float.abs() <= MOST
+        && (difference == 0.0 || (float.trunc() != 0.0 && difference / (float.abs() + float.trunc().abs()) < EPSILON))
+}
+
+/// Floats that are whole become integers, as they are once a real server has stored and read them: Go writes `1.0` and
+/// `1e3` as `1` and `1000`.
+pub(crate) fn settle(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            if let Some(float) = go_float(number).filter(|float| float.fract() == 0.0) {
+                let digits = format!("{float}");
+                let whole =
+                    digits.parse::<i64>().map(Number::from).or_else(|_| digits.parse::<u64>().map(Number::from));
+                *number = whole.ok().or_else(|| Number::from_f64(float)).unwrap_or_else(|| number.clone());
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(settle),
+        Value::Object(fields) => fields.values_mut().for_each(settle),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+/// Whether a value becomes an enumerated one by Go's conversion between its types of numbers: `basicCommonValidator`.
+pub(super) fn is_alike(allowed: &Value, value: &Value) -> bool {
+    let (Value::Number(allowed), Value::Number(value)) = (allowed, value) else { return false };
+    match (go_float(allowed), go_float(value)) {
+        (None, Some(value)) => allowed.as_f64() == Some(value.trunc()),
+        (Some(allowed), _) => value.as_f64() == Some(allowed),
+        (None, None) => allowed == value,
+    }
+}
+
+/// Appends what is wrong with a number, and answers the number of checks passed.
+pub(super) fn check(node: &Node, number: &Number, path: &str, found: &mut Vec<Cause>) -> usize {
+    let kind = NumericType::of(node);
+    let checks = &node.checks;
+    found.extend(kind.refusal(number, "Checked", path));
+    if let Some(factor) = &checks.multiple_of {
+        let refusal = kind.refusal(&as_float(factor), "MultipleOf", path);
+        let is_native = refusal.is_none();
+        found.extend(refusal);
+        found.extend(check_multiple(number, factor, is_native, path));
+    }
+    if let Some(bound) = &checks.minimum {
+        found.extend(check_bound(&kind, number, bound, Side::Minimum, path));
+    }
+    if let Some(bound) = &checks.maximum {
+        found.extend(check_bound(&kind, number, bound, Side::Maximum, path));
+    }
+    2
+}
+
+/// Limits are floats.
+fn as_float(number: &Number) -> Number {
+    number.as_f64().and_then(Number::from_f64).unwrap_or_else(|| number.clone())
+}
+
+/// The values that a schema's type and format hold. There is a range only for a single type.
+struct NumericType<'a> {
+    kind: Option<Kind>,
+    format: &'a str,
+}
+
+impl<'a> NumericType<'a> {
+    fn of(node: &'a Node) -> Self {
+        let kind = node.kind.filter(|kind| matches!(kind, Kind::Integer | Kind::Number));
+        let format = node.checks.format.as_ref().filter(|_| kind.is_some());
+        Self { kind, format: format.map_or("", |format| format.name.as_str()) }
+    }
+
+    /// The error of a number that the type or format does not hold.
+    fn refusal(&self, number: &Number, whose: &str, path: &str) -> Option<Cause> {
+        if self.holds(number) {
+            return None;
+        }
+        let format =
+            if self.format.is_empty() { "(default format)".to_owned() } else { format!("with format {}", self.format) };
+        let kind = self.kind.map_or("", Kind::name);
+        Some(error::unplaced(format!("{whose} value must be of type {kind} {format} in {path}")))
+    }
+
+    /// By the text of the number, as Go's `strconv` reads it.
+    fn holds(&self, number: &Number) -> bool {
+        let digits = go_float(number).map_or_else(|| number.to_string(), |float| float.to_string());
+        match (self.kind, self.format) {
+            (Some(Kind::Integer), "int32") => digits.parse::<i32>().is_ok(),
+            (Some(Kind::Integer), _) => digits.parse::<i64>().is_ok(),
+            (Some(Kind::Number), "float") => digits.parse::<f32>().is_ok_and(f32::is_finite),
+            _ => true,
+        }
+    }
+}
+
+/// An integer is divided by an integer, where the factor is cut off behind the point.
+fn check_multiple(number: &Number, factor: &Number, is_native: bool, path: &str) -> Option<Cause> {
+    let integers = number.as_i64().filter(|_| is_native).zip(factor.as_f64().map(cut_off));
+    let (is_multiple, factor, shown) = if let Some((value, factor)) = integers {
+        if factor <= 0 {
+            let detail = format!("factor MultipleOf declared for {path} must be positive: {factor}");
+            return Some(error::invalid(path, &Value::from(factor), detail));
+        }
+        (value % factor == 0, factor.to_string(), Value::Number(number.clone()))
+    } else {
+        let (value, by) = (number.as_f64()?, factor.as_f64()?);
+        if by <= 0.0 {
+            let by = as_float(factor);
+            let detail = format!("factor MultipleOf declared for {path} must be positive: {}", number_text(&by));
+            return Some(error::invalid(path, &Value::Number(by), detail));
+        }
+        let quotient = if by < 1.0 { 1.0 / by * value } else { value / by };
+        (is_json_integer(quotient), number_text(&as_float(factor)), Value::Number(as_float(number)))
+    };
+    (!is_multiple).then(|| error::invalid(path, &shown, format!("{path} in body should be a multiple of {factor}")))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Minimum,
+    Maximum,
+}
+
+fn check_bound(kind: &NumericType<'_>, number: &Number, bound: &Bound, side: Side, path: &str) -> Vec<Cause> {
+    let whose = if side == Side::Minimum { "Minimum boundary" } else { "Maximum boundary" };
+    let refusal = kind.refusal(&as_float(&bound.at), whose, path);
+    let integers = number.as_i64().filter(|_| refusal.is_none()).zip(bound.at.as_f64().map(cut_off));
+    let (ordering, at, shown) = if let Some((value, at)) = integers {
+        (Some(value.cmp(&at)), at.to_string(), Value::Number(number.clone()))
+    } else {
+        let ordering = number.as_f64().zip(bound.at.as_f64()).and_then(|(value, at)| value.partial_cmp(&at));
+        (ordering, number_text(&as_float(&bound.at)), Value::Number(as_float(number)))
+    };
+    let is_beyond = ordering.is_some_and(|ordering| match side {
+        _ if bound.exclusive && ordering.is_eq() => true,
+        Side::Minimum => ordering.is_lt(),
+        Side::Maximum => ordering.is_gt(),
+    });
+    let words = match (side, bound.exclusive) {
+        (Side::Minimum, false) => "greater than or equal to",
+        (Side::Minimum, true) => "greater than",
+        (Side::Maximum, false) => "less than or equal to",
+        (Side::Maximum, true) => "less than",
+    };
+    let cause = is_beyond.then(|| error::invalid(path, &shown, format!("{path} in body should be {words} {at}")));
+    refusal.into_iter().chain(cause).collect()
+}
+
+/// A float as Go converts it to an integer.
+#[expect(clippy::cast_possible_truncation, reason = "Go cuts off, too")]
+fn cut_off(float: f64) -> i64 {
+    float as i64
+}
