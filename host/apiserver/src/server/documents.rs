@@ -4,7 +4,7 @@ use crate::request::media::Accepted;
 use crate::resources::registry::Registry;
 use crate::server::respond::Reply;
 use crate::server::route::Route;
-use crate::server::{Context, discovery, openapi};
+use crate::server::{Context, discovery, openapi, root};
 use crate::status_error::ApiError;
 use crate::storage::state::State;
 
@@ -12,6 +12,8 @@ use crate::storage::state::State;
 pub(super) fn find(context: &Context, state: &State, route: &Route, accepted: Accepted) -> Option<Reply> {
     let registry = &state.registry;
     match route {
+        Route::Root => Some(Reply::Json(root::paths(registry))),
+        Route::Metrics => Some(Reply::Metrics(root::metrics(&state.store, &context.shared.counts.all()))),
         Route::Version => Some(Reply::Json(discovery::version())),
         Route::Health => Some(Reply::Text("ok")),
         Route::CoreVersions | Route::Groups => {

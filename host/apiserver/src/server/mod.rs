@@ -14,6 +14,7 @@ mod reactors_endpoint;
 mod represent;
 mod request_attributes;
 mod respond;
+mod root;
 mod route;
 pub(crate) mod service;
 mod table;
@@ -76,8 +77,9 @@ async fn handle(context: &Context, request: Request) -> Response {
     let lists = parts.method == http::Method::GET
         && matches!(&route, Route::Resource(path) if path.name.is_none() && !path.is_watch);
     // Of these there is one form, whatever is asked for.
-    let has_one_form = matches!(route, Route::Unknown | Route::Health);
+    let has_one_form = matches!(route, Route::Unknown);
     let accepted = match media::accepted(&parts.headers, offer(context, &route), lists) {
+        _ if is_raw(&route) => Ok(Accepted::default()),
         Err(_) if has_one_form => Ok(Accepted::default()),
         accepted => accepted,
     };
@@ -89,6 +91,11 @@ async fn handle(context: &Context, request: Request) -> Response {
         }
         Err(error) => respond::error(&error, encoding),
     }
+}
+
+/// Paths whose answer depends neither on the method nor on what is accepted, as `PathRecorderMux` serves them.
+fn is_raw(route: &Route) -> bool {
+    matches!(route, Route::Root | Route::Metrics | Route::Health)
 }
 
 /// The encodings that there are at a path.
@@ -129,7 +136,7 @@ async fn answer(
     let found = documents::find(context, &state, route, accepted);
     let found = found.ok_or_else(|| documents::nothing_at(&state.registry, parts.uri.path()))?;
     let is_read = parts.method == http::Method::GET || parts.method == http::Method::HEAD;
-    if is_read { Ok(found) } else { Err(ApiError::method_not_allowed()) }
+    if is_read || is_raw(route) { Ok(found) } else { Err(ApiError::method_not_allowed()) }
 }
 
 /// The user of a request that may be answered.

@@ -14,6 +14,7 @@ use crate::protobuf;
 use crate::request::media::{DiscoveryVersion, Encoding, Form};
 use crate::resources::resource::ResourceType;
 use crate::server::represent::{self, IncludeObject};
+use crate::server::root::METRICS_MEDIA;
 use crate::status_error::ApiError;
 use crate::verbs::list::Page;
 
@@ -23,6 +24,7 @@ const WARNING: HeaderName = HeaderName::from_static("warning");
 /// A request that succeeded.
 pub(crate) enum Reply {
     Text(&'static str),
+    Metrics(String),
     Json(Value),
     Created(Value),
     /// An object is gone.
@@ -53,6 +55,7 @@ pub(crate) enum Reply {
 pub(crate) fn reply(reply: Reply, encoding: Encoding, now: Moment) -> Response {
     match reply {
         Reply::Text(text) => response(StatusCode::OK, TEXT, Body::from(text)),
+        Reply::Metrics(text) => response(StatusCode::OK, METRICS_MEDIA, Body::from(text)),
         Reply::Json(value) => document(StatusCode::OK, &value, encoding),
         Reply::Created(value) => document(StatusCode::CREATED, &value, encoding),
         Reply::Deleted { status, warnings } => with_warnings(document(StatusCode::OK, &status, encoding), &warnings),
