@@ -84,7 +84,7 @@ async fn what_was_loaded_and_written_is_there_after_a_restart() -> anyhow::Resul
 #[tokio::test(flavor = "multi_thread")]
 async fn roles_hold_and_https_is_served_where_they_are_asked_for() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
-    let served = Served::start(folder.path(), &["--authorization", "rbac", "--tls"]).await?;
+    let served = Served::start(folder.path(), &["--authorization", "rbac"]).await?;
     assert!(served.ready.starts_with("ready https://127.0.0.1:"), "{}", served.ready);
     let kubeconfig = folder.path().join("made/kubeconfig");
     let kubectl = Kubectl::new(&kubeconfig, "default");

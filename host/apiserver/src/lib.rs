@@ -86,9 +86,11 @@ pub struct Config {
     pub address: SocketAddr,
     /// The controllers, and the parts of a node, that the server plays.
     pub stand_ins: StandIns,
-    /// Whether dependents go with their owners, and content with its namespace, as controllers would see to. Without that
+    /// Whether dependents go with their owners, as the garbage collector sees to. Without that, without `namespace_deletion`
     /// and without `stand_ins` it is a bare API server, as envtest's is.
     pub garbage_collection: bool,
+    /// Whether a deleted namespace is emptied and goes, as the namespace controller sees to. Otherwise it stays, terminating.
+    pub namespace_deletion: bool,
     /// How many changes of each resource are kept for watches to resume from.
     pub watch_history: usize,
     /// The time that objects are stamped with.
@@ -110,6 +112,7 @@ impl Default for Config {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             stand_ins: StandIns::default(),
             garbage_collection: true,
+            namespace_deletion: true,
             watch_history: 4096,
             clock: Clock::Wall,
             seed: None,
@@ -199,6 +202,7 @@ impl ApiServer {
             let mut state = shared.lock();
             state.by_roles = by_roles;
             state.collects = config.garbage_collection;
+            state.empties_namespaces = config.namespace_deletion;
         }
         match snapshot {
             Some(snapshot) => snapshot.restore(&shared),

@@ -9,7 +9,8 @@ use windlass_apiserver::{ApiServer, Config, StandIns};
 
 /// A bare API server, as envtest's is: no controller writes but the suites themselves.
 async fn bare_server() -> ApiServer {
-    let config = Config { stand_ins: StandIns::NONE, garbage_collection: false, ..Config::default() };
+    let config =
+        Config { stand_ins: StandIns::NONE, garbage_collection: false, namespace_deletion: false, ..Config::default() };
     ApiServer::start(config).await.expect("a loopback port is free")
 }
 
