@@ -95,6 +95,33 @@ async fn roles_hold_and_https_is_served_where_they_are_asked_for() -> anyhow::Re
     served.terminate().await
 }
 
+const CAKES: &str = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: cakes.shop.test}\n\
+    spec:\n  group: shop.test\n  scope: Namespaced\n  names: {plural: cakes, kind: Cake}\n  versions:\n  \
+    - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object}}}}}\n\
+    ---\napiVersion: shop.test/v1\nkind: Cake\nmetadata: {name: one}\n\
+    ---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: after}\n";
+
+/// kubectl finds out by OpenAPI v2, in protobuf, whether a kind that has no version 3 document can be validated.
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_says_what_is_missing_for_a_kind_that_is_not_served_and_applies_the_rest() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let served = Served::start(folder.path(), &[]).await?;
+    let kubectl = Kubectl::new(&folder.path().join("made/kubeconfig"), "default");
+    let file = folder.path().join("cakes.yaml");
+    std::fs::write(&file, CAKES)?;
+    let file = file.to_string_lossy().into_owned();
+    let refused = kubectl.refused(&["apply", "-f", &file]).await?;
+    let expected = "no matches for kind \"Cake\" in version \"shop.test/v1\"\nensure CRDs are installed first";
+    assert!(refused.contains(expected), "{refused}");
+    kubectl.run(&["get", "configmap", "after"]).await?;
+    kubectl.run(&["wait", "--for=condition=Established", "crd/cakes.shop.test", "--timeout=30s"]).await?;
+    let applied = kubectl.run(&["apply", "-f", &file]).await?;
+    assert!(applied.contains("cake.shop.test/one created"), "{applied}");
+    let explained = kubectl.run(&["explain", "cakes.apiVersion"]).await?;
+    assert!(explained.contains("APIVersion defines the versioned schema of this representation"), "{explained}");
+    served.terminate().await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_rolls_a_deployment_out_and_back_where_all_stand_ins_play() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;

@@ -111,7 +111,9 @@ impl<'a> Side<'a> {
                 value => serde_json::to_vec(&value)?,
             },
         };
-        if let Some(media) = &step.content_type {
+        if step.content_type.as_deref() == Some("none") {
+            // A body whose type is not said.
+        } else if let Some(media) = &step.content_type {
             headers.push(("content-type".to_owned(), fill(media_type(media), &variables)?));
         } else if step.body.is_some() {
             headers.push(("content-type".to_owned(), media_type("json").to_owned()));

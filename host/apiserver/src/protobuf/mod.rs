@@ -9,7 +9,7 @@ mod measure;
 mod messages;
 mod shape;
 mod to_json;
-mod wire;
+pub(crate) mod wire;
 
 #[cfg(test)]
 mod tests;

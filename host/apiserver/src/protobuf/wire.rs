@@ -42,13 +42,10 @@ fn map(number: u32, entries: &HashMap<MapKey, Field>, bytes: &mut Vec<u8>) {
 #[expect(clippy::cast_sign_loss, reason = "the two's complement is what is written")]
 fn one(number: u32, value: &Field, bytes: &mut Vec<u8>) {
     match value {
-        Field::Bool(value) => integer(number, u64::from(*value), bytes),
+        Field::Bool(value) => boolean(number, *value, bytes),
         Field::I32(value) => integer(number, i64::from(*value) as u64, bytes),
         Field::I64(value) => integer(number, *value as u64, bytes),
-        Field::F64(value) => {
-            key(number, WireType::Fixed64, bytes);
-            bytes.extend(value.to_le_bytes());
-        }
+        Field::F64(value) => double(number, *value, bytes),
         Field::String(text) => delimited(number, text.as_bytes(), bytes),
         Field::Bytes(value) => delimited(number, value, bytes),
         Field::Message(message) => delimited(number, &self::bytes(message), bytes),
@@ -57,12 +54,21 @@ fn one(number: u32, value: &Field, bytes: &mut Vec<u8>) {
     }
 }
 
-fn integer(number: u32, value: u64, bytes: &mut Vec<u8>) {
+pub(crate) fn boolean(number: u32, value: bool, bytes: &mut Vec<u8>) {
+    integer(number, u64::from(value), bytes);
+}
+
+pub(crate) fn double(number: u32, value: f64, bytes: &mut Vec<u8>) {
+    key(number, WireType::Fixed64, bytes);
+    bytes.extend(value.to_le_bytes());
+}
+
+pub(crate) fn integer(number: u32, value: u64, bytes: &mut Vec<u8>) {
     key(number, WireType::Varint, bytes);
     varint(value, bytes);
 }
 
-fn delimited(number: u32, content: &[u8], bytes: &mut Vec<u8>) {
+pub(crate) fn delimited(number: u32, content: &[u8], bytes: &mut Vec<u8>) {
     key(number, WireType::Delimited, bytes);
     varint(content.len() as u64, bytes);
     bytes.extend_from_slice(content);

@@ -14,17 +14,17 @@ use crate::protobuf;
 use crate::request::media::{DiscoveryVersion, Encoding, Form};
 use crate::resources::resource::ResourceType;
 use crate::server::represent::{self, IncludeObject};
-use crate::server::root::METRICS_MEDIA;
 use crate::status_error::ApiError;
 use crate::verbs::list::Page;
 
-const TEXT: &str = "text/plain; charset=utf-8";
+pub(super) const TEXT: &str = "text/plain; charset=utf-8";
 const WARNING: HeaderName = HeaderName::from_static("warning");
 
 /// A request that succeeded.
 pub(crate) enum Reply {
     Text(&'static str),
-    Metrics(String),
+    /// With its media type.
+    Bytes(&'static str, Vec<u8>),
     Json(Value),
     Created(Value),
     /// An object is gone.
@@ -55,7 +55,7 @@ pub(crate) enum Reply {
 pub(crate) fn reply(reply: Reply, encoding: Encoding, now: Moment) -> Response {
     match reply {
         Reply::Text(text) => response(StatusCode::OK, TEXT, Body::from(text)),
-        Reply::Metrics(text) => response(StatusCode::OK, METRICS_MEDIA, Body::from(text)),
+        Reply::Bytes(media, bytes) => response(StatusCode::OK, media, Body::from(bytes)),
         Reply::Json(value) => document(StatusCode::OK, &value, encoding),
         Reply::Created(value) => document(StatusCode::CREATED, &value, encoding),
         Reply::Deleted { status, warnings } => with_warnings(document(StatusCode::OK, &status, encoding), &warnings),

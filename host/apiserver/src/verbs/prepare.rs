@@ -9,7 +9,7 @@ use crate::cause::Cause;
 use crate::merge::apply::{self, Manager};
 use crate::object;
 use crate::request::delete_options::{FOREGROUND, ORPHAN};
-use crate::request::{FieldValidation, Target, WriteKind, WriteOptions, document};
+use crate::request::{FieldValidation, Target, WriteKind, WriteOptions, document, yaml};
 use crate::resources::resource::ResourceType;
 use crate::resources::{convert, crd};
 use crate::rules::{defaults, validation};
@@ -125,10 +125,19 @@ pub(super) fn field_warnings(
         return Ok(Vec::new());
     }
     let lines = document::problems(&options.body, unknown);
-    if options.field_validation == FieldValidation::Strict && !lines.is_empty() {
-        return Err(not_handled(resource, &strict_error(&lines)));
+    let mut twice = yaml::duplicate_keys(&options.body);
+    if options.field_validation == FieldValidation::Strict {
+        // All that Go's YAML reader finds is one error.
+        let of_yaml = (!twice.is_empty()).then(|| format!("yaml: unmarshal errors:\n  {}", twice.join("\n  ")));
+        if let Some(error) = of_yaml.as_ref().filter(|_| options.kind == WriteKind::Apply) {
+            let why = format!("error strict decoding YAML: error converting YAML to JSON: {error}");
+            return Err(ApiError::bad_request(why));
+        }
+        let lines: Vec<String> = of_yaml.into_iter().chain(lines).collect();
+        return if lines.is_empty() { Ok(lines) } else { Err(not_handled(resource, &strict_error(&lines))) };
     }
-    Ok(lines)
+    twice.extend(lines);
+    Ok(twice)
 }
 
 /// How a real server puts the problems of strict decoding together.
