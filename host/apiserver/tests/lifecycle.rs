@@ -130,6 +130,25 @@ async fn a_terminating_namespace_refuses_content_and_goes_when_it_is_empty() {
 }
 
 #[tokio::test]
+async fn a_pod_is_terminating_before_it_is_gone() {
+    let cluster = Cluster::quiet().await;
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = json!({ "metadata": { "name": "it" }, "spec": { "containers": [{ "name": "c", "image": "i" }] } });
+    let made = cluster.post(pods, &pod).await.expect(StatusCode::CREATED);
+    let mut watch = cluster.watch(&format!("{pods}?watch=true&resourceVersion={}", version_of(&made))).await;
+    let gone = cluster.delete(&format!("{pods}/it?gracePeriodSeconds=0")).await.expect(StatusCode::OK);
+    assert_eq!(
+        (&gone["metadata"]["deletionGracePeriodSeconds"], &gone["metadata"]["generation"]),
+        (&json!(0), &json!(2))
+    );
+    for kind in ["MODIFIED", "DELETED"] {
+        let (found, object) = watch.next().await.expect("the watch goes on");
+        assert_eq!(found, kind);
+        assert_eq!(object["metadata"]["deletionTimestamp"], gone["metadata"]["deletionTimestamp"]);
+    }
+}
+
+#[tokio::test]
 async fn garbage_collection_and_the_deletion_of_namespaces_run_each_by_itself() {
     for collects in [true, false] {
         let config = Config {

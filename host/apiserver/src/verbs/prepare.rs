@@ -66,7 +66,14 @@ fn owner_warning(kind: WriteKind, doubles: &[String]) -> Option<String> {
 /// Removes what the schema does not know and names it. A built-in kind is decoded into its type.
 pub(super) fn prune(resource: &ResourceType, object: &mut Value, reading: Reading) -> Result<Vec<String>, TypeError> {
     match (&resource.custom, typed::entry(resource.type_name)) {
-        (None, Some(entry)) => typed::decode(entry, object, reading),
+        (None, Some(entry)) => {
+            let forgets_managers = has_empty_managers(object);
+            let unknown = typed::decode(entry, object, reading)?;
+            if forgets_managers {
+                object::metadata_mut(object).insert("managedFields".to_owned(), json!([]));
+            }
+            Ok(unknown)
+        }
         (custom, _) => {
             let mut unknown = prune_metadata(object);
             let Some(custom) = custom else { return Ok(unknown) };
@@ -79,9 +86,17 @@ pub(super) fn prune(resource: &ResourceType, object: &mut Value, reading: Readin
     }
 }
 
+/// An empty list of managers is a wish (`isResetManagedFields`), which decoding would drop as it does other empty lists.
+fn has_empty_managers(object: &Value) -> bool {
+    object.pointer("/metadata/managedFields").is_some_and(|managers| *managers == json!([]))
+}
+
 /// The same for what a webhook made of the object.
 pub(super) fn complete(resource: &ResourceType, object: &mut Value) -> Result<(), ApiError> {
     prune(resource, object, Reading::Json).map_err(|error| ApiError::internal_error(&error.to_string()))?;
+    if has_empty_managers(object) {
+        object::metadata_mut(object).remove("managedFields");
+    }
     set_defaults(resource, object);
     Ok(())
 }
@@ -147,10 +162,6 @@ pub(super) fn strict_error(lines: &[String]) -> String {
 
 /// Records in `metadata.managedFields` what this request changed.
 pub(super) fn track(state: &State, target: &Target, options: &WriteOptions, live: Option<&Value>, object: &mut Value) {
-    // As with a real server, an object that nobody is said to own is tracked from its first apply on.
-    if live.is_some_and(|live| object::items(live, "/metadata/managedFields").is_empty()) {
-        return;
-    }
     let now = state.now();
     let api_version = target.resource.api_version();
     let manager =

@@ -58,6 +58,7 @@ pub(crate) fn apply(resource: &ResourceType, object: &mut Value) {
                 _ => {}
             }
             if resource.kind == "ReplicationController" {
+                others::select_like_template(object);
                 others::label_like_template(object);
             }
         }
