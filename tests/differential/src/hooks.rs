@@ -116,7 +116,7 @@ async fn answer(own: String, request: Request<Incoming>) -> Result<Response<Full
     let (head, body) = request.into_parts();
     let path = head.uri.path().to_owned();
     let seen = format!("{} {}", head.method, head.uri);
-    let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let review: Value = serde_json::from_slice(&body).unwrap_or_default();
     let mut parts = path.trim_start_matches('/').splitn(3, '/');
     let (word, code) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());

@@ -319,7 +319,8 @@ mod tests {
         let mut text = "a: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
         for level in 1..9 {
             let alias = format!("*a{}", level - 1);
-            text += &format!("b{level}: &a{level} [{}]\n", [alias.as_str(); 10].join(", "));
+            let line = format!("b{level}: &a{level} [{}]\n", [alias.as_str(); 10].join(", "));
+            text.push_str(&line);
         }
         let error = first(text.as_bytes()).expect_err("a billion");
         assert_eq!(error.to_string(), "yaml: document contains excessive aliasing");
