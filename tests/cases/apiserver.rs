@@ -106,7 +106,8 @@ const CAKES: &str = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDe
 async fn kubectl_says_what_is_missing_for_a_kind_that_is_not_served_and_applies_the_rest() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let served = Served::start(folder.path(), &[]).await?;
-    let kubectl = Kubectl::new(&folder.path().join("made/kubeconfig"), "default");
+    let kubeconfig = folder.path().join("made/kubeconfig");
+    let kubectl = Kubectl::new(&kubeconfig, "default");
     let file = folder.path().join("cakes.yaml");
     std::fs::write(&file, CAKES)?;
     let file = file.to_string_lossy().into_owned();

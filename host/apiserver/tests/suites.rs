@@ -55,7 +55,7 @@ const FLUX_RUNTIME: [&str; 4] = ["cel", "client", "events", "patch"];
 /// Specs that cancel a read and expect it to fail. Now and then a fast server has answered before.
 const RACES: [&str; 1] = ["should return an error when context is cancelled"];
 
-/// What became of the specs of a suite, by their names.
+/// The results of the specs of a suite, by their names.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Results {
     passed: BTreeSet<String>,
@@ -189,7 +189,7 @@ async fn assert_passes(project: &str, package: &str, ran: usize) {
     assert_eq!(results.ran(), ran, "{package} ran other specs");
 }
 
-/// What passes on the real server passes on ours, twice in a row.
+/// Checks that what passes on the real server passes on ours, twice in a row.
 async fn assert_equal(project: &str, packages: &[&str]) {
     let mut differences = Vec::new();
     for package in packages {

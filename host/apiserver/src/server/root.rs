@@ -1,4 +1,4 @@
-//! What is served beside the API: `GET /`, and `/metrics`.
+//! The answers beside the API: `GET /`, and `/metrics`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

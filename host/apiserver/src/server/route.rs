@@ -3,7 +3,7 @@
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-/// What says whether the server is well.
+/// The paths that say whether the server is well.
 pub(super) const HEALTH_PATHS: [&str; 12] = [
     "/healthz",
     "/healthz/etcd",

@@ -11,7 +11,7 @@ use crate::resources::resource::GroupResource;
 use crate::storage::ObjectKey;
 use crate::storage::state::Shared;
 
-/// What Go escapes in a path: `shouldEscape` with `encodePath` in `net/url/url.go`.
+/// The characters that Go escapes in a path: `shouldEscape` with `encodePath` in `net/url/url.go`.
 const ESCAPED_IN_PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')

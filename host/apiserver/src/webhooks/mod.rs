@@ -79,25 +79,25 @@ async fn send(
     path: &str,
     authority: &[u8],
     body: String,
-) -> Result<Answer, PostError> {
+) -> Result<HttpAnswer, PostError> {
     transport::send(place, method, path, authority, body).await
 }
 
 #[cfg(not(feature = "tls"))]
 #[expect(clippy::unused_async, reason = "with the feature `tls` it waits")]
-async fn send(_: &WebhookPlace, _: &Method, _: &str, _: &[u8], _: String) -> Result<Answer, PostError> {
+async fn send(_: &WebhookPlace, _: &Method, _: &str, _: &[u8], _: String) -> Result<HttpAnswer, PostError> {
     Err(PostError::Lost("this server is built without the cargo feature `tls`, which webhooks need".to_owned()))
 }
 
 /// The answer of one request.
-struct Answer {
+struct HttpAnswer {
     code: StatusCode,
     /// The header `Location`.
     location: Option<String>,
     body: Bytes,
 }
 
-impl Answer {
+impl HttpAnswer {
     /// The body of a success; another answer is an error in client-go's words.
     #[cfg(feature = "tls")]
     fn read(self) -> Result<Bytes, PostError> {

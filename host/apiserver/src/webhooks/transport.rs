@@ -18,7 +18,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::address::WebhookPlace;
 use super::trust::BundleVerifier;
-use super::{Answer, PostError};
+use super::{HttpAnswer, PostError};
 
 /// The longest answer that is read: a conversion has all objects of a list in it.
 const MOST: usize = 256 * 1024 * 1024;
@@ -30,7 +30,7 @@ pub(super) async fn send(
     path: &str,
     authority: &[u8],
     body: String,
-) -> Result<Answer, PostError> {
+) -> Result<HttpAnswer, PostError> {
     let stream = connect(place, authority).await?;
     let lost = |error: hyper::Error| PostError::Lost(root(&error));
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(lost)?;
@@ -48,7 +48,7 @@ pub(super) async fn send(
         let code = answer.status();
         let location = answer.headers().get(LOCATION).and_then(|place| place.to_str().ok()).map(str::to_owned);
         let body = to_bytes(Body::new(answer.into_body()), MOST).await;
-        body.map(|body| Answer { code, location, body }).map_err(|error| PostError::Lost(error.to_string()))
+        body.map(|body| HttpAnswer { code, location, body }).map_err(|error| PostError::Lost(error.to_string()))
     });
     tokio::select! {
         biased;

@@ -31,7 +31,7 @@ pub(super) enum TrustError {
     Verifier(#[from] VerifierBuilderError),
 }
 
-/// What Go says of a certificate that it does not trust.
+/// Go's words about a certificate that it does not trust.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("x509: {0}")]
 struct Distrust(String);

@@ -45,7 +45,7 @@ impl YamlError {
 /// read.
 pub(crate) fn first(body: &[u8]) -> Result<Value, YamlError> {
     let Ok(text) = std::str::from_utf8(body) else { return Err(YamlError::new(None, "invalid leading UTF-8 octet")) };
-    Ok(Reader::new(text).document()?.unwrap_or_default())
+    Ok(YamlReader::new(text).document()?.unwrap_or_default())
 }
 
 /// The keys that the first document has twice, each with its line, as strict decoding names them; none of a text that
@@ -55,7 +55,7 @@ pub(crate) fn duplicate_keys(body: &[u8]) -> Vec<String> {
         return Vec::new();
     }
     let Ok(text) = std::str::from_utf8(body) else { return Vec::new() };
-    let mut reader = Reader::new(text);
+    let mut reader = YamlReader::new(text);
     // What is wrong was said when it was read.
     let _document = reader.document();
     reader.duplicates
@@ -63,7 +63,7 @@ pub(crate) fn duplicate_keys(body: &[u8]) -> Vec<String> {
 
 /// All documents.
 pub(crate) fn all(text: &str) -> Result<Vec<Value>, YamlError> {
-    let mut reader = Reader::new(text);
+    let mut reader = YamlReader::new(text);
     let mut documents = Vec::new();
     while let Some(document) = reader.document()? {
         documents.push(document);
@@ -77,7 +77,7 @@ struct Anchored {
     nodes: u64,
 }
 
-struct Reader<'a> {
+struct YamlReader<'a> {
     parser: Parser<'a, granit_parser::StrInput<'a>>,
     anchors: HashMap<usize, Anchored>,
     depth: usize,
@@ -89,9 +89,9 @@ struct Reader<'a> {
     duplicates: Vec<String>,
 }
 
-impl<'a> Reader<'a> {
-    fn new(text: &'a str) -> Reader<'a> {
-        Reader {
+impl<'a> YamlReader<'a> {
+    fn new(text: &'a str) -> YamlReader<'a> {
+        YamlReader {
             parser: Parser::new_from_str(text),
             anchors: HashMap::new(),
             depth: 0,
@@ -143,8 +143,8 @@ impl<'a> Reader<'a> {
         let (value, anchor) = match event {
             Event::Alias(anchor) => return self.alias(anchor),
             Event::Scalar(text, style, anchor, tag) => (resolved(&text, style, tag.as_deref())?.into_value()?, anchor),
-            Event::SequenceStart(_, anchor, _) => (self.nested(Reader::sequence)?, anchor),
-            Event::MappingStart(_, anchor, _) => (self.nested(Reader::mapping)?, anchor),
+            Event::SequenceStart(_, anchor, _) => (self.nested(YamlReader::sequence)?, anchor),
+            Event::MappingStart(_, anchor, _) => (self.nested(YamlReader::mapping)?, anchor),
             _ => return Err(YamlError::new(None, "did not find expected node content")),
         };
         if anchor != 0 {
@@ -153,7 +153,10 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
-    fn nested(&mut self, read: impl FnOnce(&mut Reader<'a>) -> Result<Value, YamlError>) -> Result<Value, YamlError> {
+    fn nested(
+        &mut self,
+        read: impl FnOnce(&mut YamlReader<'a>) -> Result<Value, YamlError>,
+    ) -> Result<Value, YamlError> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
             return Err(YamlError::new(None, &format!("exceeded max depth of {DEPTH_MAX}")));
@@ -230,7 +233,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What `<<` brings: a map, or maps of which the first has most to say.
+/// Merges the value of `<<`: a map, or maps of which the first has most to say.
 fn merge(map: &mut Map<String, Value>, merged: Value) -> Result<(), YamlError> {
     let maps = match merged {
         Value::Array(items) => items,

@@ -1,4 +1,4 @@
-//! What a scalar of YAML 1.1 stands for: `resolve` in `go.yaml.in/yaml/v2/resolve.go`, which sigs.k8s.io/yaml reads
+//! The value of a scalar of YAML 1.1: `resolve` in `go.yaml.in/yaml/v2/resolve.go`, which sigs.k8s.io/yaml reads
 //! with.
 
 use serde_json::{Number, Value};

@@ -103,7 +103,7 @@ fn named(number: u32, map: &Value, bytes: &mut Vec<u8>, value: impl Fn(&Value, &
     }
 }
 
-/// What begins with `x-`, as YAML, which JSON is.
+/// Extensions, whose names begin with `x-`, as YAML, which JSON is.
 fn extensions(number: u32, of: &Value, bytes: &mut Vec<u8>) {
     let extensions: Map<String, Value> = of
         .as_object()
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// What `ParseDocument` of gnostic makes of the same document, marshalled.
+    /// The bytes that `ParseDocument` of gnostic makes of the same document, marshalled.
     const AS_GNOSTIC: &str = "0a03322e3012060a0174120176423f123d0a022f7012371235421b0a1912171a151205717565727922016e320673\
         7472696e67a001014a160a140a03323030120d0a0b0a024f4b12050a030a01724a720a700a0144126b49000000000000f03f58ac029a01\
         01619a010162aa01021000b201080a066f626a656374ca01440a220a0161121db201070a056172726179ba01100a0e120166b201080a06\
