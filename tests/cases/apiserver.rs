@@ -84,7 +84,7 @@ async fn what_was_loaded_and_written_is_there_after_a_restart() -> anyhow::Resul
 #[tokio::test(flavor = "multi_thread")]
 async fn roles_hold_and_https_is_served_where_they_are_asked_for() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
-    let served = Served::start(folder.path(), &["--authorization", "rbac", "--tls"]).await?;
+    let served = Served::start(folder.path(), &["--authorization", "rbac"]).await?;
     assert!(served.ready.starts_with("ready https://127.0.0.1:"), "{}", served.ready);
     let kubeconfig = folder.path().join("made/kubeconfig");
     let kubectl = Kubectl::new(&kubeconfig, "default");
@@ -92,6 +92,34 @@ async fn roles_hold_and_https_is_served_where_they_are_asked_for() -> anyhow::Re
     assert_eq!(kubectl.run(&["auth", "can-i", "list", "pods", "--as", "jane"]).await?, "yes\n");
     let refused = kubectl.refused(&["create", "configmap", "x", "--as", "jane"]).await?;
     assert!(refused.contains("User \"jane\" cannot create resource \"configmaps\""), "{refused}");
+    served.terminate().await
+}
+
+const CAKES: &str = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: cakes.shop.test}\n\
+    spec:\n  group: shop.test\n  scope: Namespaced\n  names: {plural: cakes, kind: Cake}\n  versions:\n  \
+    - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object}}}}}\n\
+    ---\napiVersion: shop.test/v1\nkind: Cake\nmetadata: {name: one}\n\
+    ---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: after}\n";
+
+/// kubectl finds out by OpenAPI v2, in protobuf, whether a kind that has no version 3 document can be validated.
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_says_what_is_missing_for_a_kind_that_is_not_served_and_applies_the_rest() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let served = Served::start(folder.path(), &[]).await?;
+    let kubeconfig = folder.path().join("made/kubeconfig");
+    let kubectl = Kubectl::new(&kubeconfig, "default");
+    let file = folder.path().join("cakes.yaml");
+    std::fs::write(&file, CAKES)?;
+    let file = file.to_string_lossy().into_owned();
+    let refused = kubectl.refused(&["apply", "-f", &file]).await?;
+    let expected = "no matches for kind \"Cake\" in version \"shop.test/v1\"\nensure CRDs are installed first";
+    assert!(refused.contains(expected), "{refused}");
+    kubectl.run(&["get", "configmap", "after"]).await?;
+    kubectl.run(&["wait", "--for=condition=Established", "crd/cakes.shop.test", "--timeout=30s"]).await?;
+    let applied = kubectl.run(&["apply", "-f", &file]).await?;
+    assert!(applied.contains("cake.shop.test/one created"), "{applied}");
+    let explained = kubectl.run(&["explain", "cakes.apiVersion"]).await?;
+    assert!(explained.contains("APIVersion defines the versioned schema of this representation"), "{explained}");
     served.terminate().await
 }
 

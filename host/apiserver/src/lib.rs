@@ -86,9 +86,10 @@ pub struct Config {
     pub address: SocketAddr,
     /// The controllers, and the parts of a node, that the server plays.
     pub stand_ins: StandIns,
-    /// Whether dependents go with their owners, and content with its namespace, as controllers would see to. Without that
-    /// and without `stand_ins` it is a bare API server, as envtest's is.
+    /// Whether dependents go with their owners. Without this, `namespace_deletion` and `stand_ins` it is bare, as envtest's is.
     pub garbage_collection: bool,
+    /// Whether a deleted namespace is emptied and goes. Otherwise it stays, terminating.
+    pub namespace_deletion: bool,
     /// How many changes of each resource are kept for watches to resume from.
     pub watch_history: usize,
     /// The time that objects are stamped with.
@@ -110,6 +111,7 @@ impl Default for Config {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             stand_ins: StandIns::default(),
             garbage_collection: true,
+            namespace_deletion: true,
             watch_history: 4096,
             clock: Clock::Wall,
             seed: None,
@@ -198,7 +200,7 @@ impl ApiServer {
         {
             let mut state = shared.lock();
             state.by_roles = by_roles;
-            state.collects = config.garbage_collection;
+            (state.collects, state.empties_namespaces) = (config.garbage_collection, config.namespace_deletion);
         }
         match snapshot {
             Some(snapshot) => snapshot.restore(&shared),
@@ -362,8 +364,7 @@ impl ApiServer {
         self.context.shared.counts.all()
     }
 
-    /// Forgets the watch history and unfinished paged lists, as a compaction does: running watches end with 410, and so
-    /// does every request for an older version.
+    /// Forgets the watch history and unfinished paged lists: running watches and requests for older versions end with 410.
     pub fn compact(&self) {
         self.context.shared.lock().store.compact();
     }
@@ -379,10 +380,8 @@ impl ApiServer {
         if let Some(path) = &self.kept
             && let Err(error) = self.write_state(path)
         {
-            tracing::error!(
-                error = &error as &dyn std::error::Error,
-                "the last state is not kept; the next start has the one before"
-            );
+            let error = &error as &dyn std::error::Error;
+            tracing::error!(error, "the last state is not kept; the next start has the one before");
         }
     }
 }

@@ -240,6 +240,11 @@ impl ApiError {
         ApiError::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 
+    /// The documents of OpenAPI answer that without a word.
+    pub(crate) fn not_acceptable_silently() -> ApiError {
+        ApiError { is_text: true, ..ApiError::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", "") }
+    }
+
     /// The router of the built-in kinds has no such media type, before anybody looks closer.
     pub(crate) fn no_representation(available: &str) -> ApiError {
         let message = format!("406: Not Acceptable\n\nAvailable representations: {available}");

@@ -90,6 +90,15 @@ async fn updates_and_patches_are_made_in_the_version_of_the_request() {
 }
 
 #[tokio::test]
+async fn a_converter_is_trusted_by_its_certificate_and_found_by_a_path_that_is_cleaned() {
+    let (cluster, hook) = (Cluster::quiet().await, Hook::start().await);
+    let client = hook.client_as_of_envtest("//moved//convert");
+    cluster.post(DEFINITIONS, &definition(&client)).await.expect(StatusCode::CREATED);
+    cluster.post(V2, &by_address("a", "h:1")).await.expect(StatusCode::CREATED);
+    assert_eq!(get(&cluster, V1, "a").await["spec"], json!({ "host": "h", "port": 1 }));
+}
+
+#[tokio::test]
 async fn a_list_is_converted_with_one_question() {
     let (cluster, hook) = converting().await;
     for name in ["a", "b"] {

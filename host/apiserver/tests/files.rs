@@ -37,6 +37,19 @@ async fn manifests_are_applied_in_the_order_of_their_dependencies() {
 }
 
 #[tokio::test]
+async fn a_manifest_is_yaml_1_1_as_kubectl_reads_it() {
+    let folder = TempDir::new().expect("a folder");
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: octal, namespace: default}\nspec:\n  containers: [{name: c, image: i}]\n  \
+               volumes: [{name: s, secret: {secretName: x, defaultMode: 0400, optional: yes}}]\n";
+    write(folder.path(), "pod.yaml", pod);
+    let cluster = Cluster::quiet().await;
+    cluster.server.load(folder.path()).expect("it is right");
+    let loaded = cluster.get("/api/v1/namespaces/default/pods/octal").await.expect(StatusCode::OK);
+    assert_eq!(loaded["spec"]["volumes"][0]["secret"]["defaultMode"], 256);
+    assert_eq!(loaded["spec"]["volumes"][0]["secret"]["optional"], true);
+}
+
+#[tokio::test]
 async fn a_wrong_document_is_named_and_nothing_is_loaded() {
     let folder = TempDir::new().expect("a folder");
     write(folder.path(), "a.yaml", &config_map("a").to_string());

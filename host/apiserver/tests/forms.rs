@@ -35,6 +35,21 @@ async fn metadata_alone_can_be_asked_for() {
 }
 
 #[tokio::test]
+async fn the_root_lists_the_paths_and_metrics_count_requests() {
+    let cluster = Cluster::with_webapps().await;
+    let root = cluster.get("/").await.expect(StatusCode::OK);
+    for path in ["/api/v1", "/apis/apps/v1", "/apis/apps.kubedojo.io/v1beta1", "/metrics"] {
+        assert!(root["paths"].as_array().is_some_and(|paths| paths.contains(&json!(path))), "{path}");
+    }
+    cluster.get(CONFIG_MAPS).await.expect(StatusCode::OK);
+    let metrics = cluster.open("GET", "/metrics", &[], b"").await;
+    assert_eq!(metrics.headers()["content-type"], "text/plain; version=0.0.4; charset=utf-8; escaping=underscores");
+    let metrics = metrics.into_body().collect().await.expect("a body").to_bytes();
+    let counted = "apiserver_request_total{group=\"\",resource=\"configmaps\",subresource=\"\",verb=\"LIST\"} 1\n";
+    assert!(String::from_utf8_lossy(&metrics).contains(counted), "{metrics:?}");
+}
+
+#[tokio::test]
 async fn discovery_shows_a_definition_at_once() {
     let cluster = Cluster::with_webapps().await;
     let path = "/apis/apps.kubedojo.io/v1beta1";

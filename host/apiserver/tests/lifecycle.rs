@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use support::{
     CONFIG_MAPS, Cluster, DEPLOYMENTS, MERGE, WEBAPPS, config_map, deployment, owned_config_map, version_of, webapp,
 };
-use windlass_apiserver::Config;
+use windlass_apiserver::{Config, StandIns};
 
 const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/webapps.apps.kubedojo.io";
 
@@ -127,6 +127,58 @@ async fn a_terminating_namespace_refuses_content_and_goes_when_it_is_empty() {
     cluster.patch(&format!("{inside}/held"), MERGE, &release).await.expect(StatusCode::OK);
     cluster.wait_gone(namespaces, "shop").await;
     assert_eq!(cluster.get(inside).await.expect(StatusCode::OK)["items"], json!([]));
+}
+
+#[tokio::test]
+async fn a_pod_is_terminating_before_it_is_gone() {
+    let cluster = Cluster::quiet().await;
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = json!({ "metadata": { "name": "it" }, "spec": { "containers": [{ "name": "c", "image": "i" }] } });
+    let made = cluster.post(pods, &pod).await.expect(StatusCode::CREATED);
+    let mut watch = cluster.watch(&format!("{pods}?watch=true&resourceVersion={}", version_of(&made))).await;
+    let gone = cluster.delete(&format!("{pods}/it?gracePeriodSeconds=0")).await.expect(StatusCode::OK);
+    assert_eq!(
+        (&gone["metadata"]["deletionGracePeriodSeconds"], &gone["metadata"]["generation"]),
+        (&json!(0), &json!(2))
+    );
+    for kind in ["MODIFIED", "DELETED"] {
+        let (found, object) = watch.next().await.expect("the watch goes on");
+        assert_eq!(found, kind);
+        assert_eq!(object["metadata"]["deletionTimestamp"], gone["metadata"]["deletionTimestamp"]);
+    }
+}
+
+#[tokio::test]
+async fn garbage_collection_and_the_deletion_of_namespaces_run_each_by_itself() {
+    for collects in [true, false] {
+        let config = Config {
+            stand_ins: StandIns::NONE,
+            garbage_collection: collects,
+            namespace_deletion: !collects,
+            ..Config::default()
+        };
+        let cluster = Cluster::start(config).await;
+        let namespaces = "/api/v1/namespaces";
+        cluster.post(namespaces, &json!({ "metadata": { "name": "shop" } })).await.expect(StatusCode::CREATED);
+        let owner = cluster.post(CONFIG_MAPS, &config_map("owner")).await.expect(StatusCode::CREATED);
+        cluster.post(CONFIG_MAPS, &owned_config_map("child", &owner, true)).await.expect(StatusCode::CREATED);
+        // What is first is looked at first, so the end of the second says that nothing will become of the first.
+        let (delete_owner, delete_namespace) =
+            (format!("{CONFIG_MAPS}/owner?propagationPolicy=Foreground"), format!("{namespaces}/shop"));
+        if collects {
+            cluster.delete(&delete_namespace).await.expect(StatusCode::OK);
+            cluster.delete(&delete_owner).await.expect(StatusCode::OK);
+            cluster.wait_gone(CONFIG_MAPS, "owner").await;
+            let kept = cluster.get(&delete_namespace).await.expect(StatusCode::OK);
+            assert_eq!(kept["status"]["phase"], "Terminating");
+        } else {
+            cluster.delete(&delete_owner).await.expect(StatusCode::OK);
+            cluster.delete(&delete_namespace).await.expect(StatusCode::OK);
+            cluster.wait_gone(namespaces, "shop").await;
+            let kept = cluster.get(&format!("{CONFIG_MAPS}/owner")).await.expect(StatusCode::OK);
+            assert_eq!(kept["metadata"]["finalizers"], json!(["foregroundDeletion"]));
+        }
+    }
 }
 
 #[tokio::test]

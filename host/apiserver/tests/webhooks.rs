@@ -158,6 +158,33 @@ async fn a_webhook_is_found_through_a_service_that_names_this_machine() {
 }
 
 #[tokio::test]
+async fn the_certificate_itself_is_trusted_and_its_path_is_cleaned() {
+    let (cluster, hook) = (Cluster::quiet().await, Hook::start().await);
+    for (name, path) in [("clean", "//label"), ("moved", "/moved//moved/label/"), ("twice", "/moved/moved/label")] {
+        let mut configuration = hook.configuration("label", "label", "configmaps");
+        configuration["webhooks"][0]["clientConfig"] = hook.client_as_of_envtest(path);
+        cluster.post(MUTATING, &configuration).await.expect(StatusCode::CREATED);
+        let made = cluster.post(CONFIG_MAPS, &config_map(name)).await.expect(StatusCode::CREATED);
+        assert_eq!(made["metadata"]["labels"], json!({ "by": "webhook" }), "{path}");
+        cluster.delete(&format!("{MUTATING}/label")).await.expect(StatusCode::OK);
+    }
+}
+
+#[tokio::test]
+async fn a_webhook_sees_what_admission_gives_a_pod() {
+    let (cluster, hook) = (Cluster::quiet().await, Hook::start().await);
+    cluster.post(MUTATING, &hook.configuration("label", "label", "pods")).await.expect(StatusCode::CREATED);
+    let pod = json!({ "metadata": { "name": "it" }, "spec": { "containers": [{ "name": "c", "image": "i" }] } });
+    let pods = "/api/v1/namespaces/default/pods";
+    cluster.post(pods, &pod).await.expect(StatusCode::CREATED);
+    let change = json!({ "spec": { "tolerations": null } });
+    cluster.patch(&format!("{pods}/it"), MERGE, &change).await.expect(StatusCode::OK);
+    for question in hook.asked() {
+        assert_eq!(question["object"]["spec"]["tolerations"].as_array().map(Vec::len), Some(2));
+    }
+}
+
+#[tokio::test]
 async fn a_write_that_is_overtaken_while_a_webhook_thinks_is_asked_about_anew() {
     let (cluster, mut hook) = (Arc::new(Cluster::quiet().await), Hook::start().await);
     cluster.post(CONFIG_MAPS, &config_map("it")).await.expect(StatusCode::CREATED);

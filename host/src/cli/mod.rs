@@ -118,9 +118,12 @@ enum Command {
     /// A Kubernetes API server in one process, on a loopback port, for kubectl and any other client. It needs no etcd and no
     /// container. Once it is ready, it prints a line `ready URL kubeconfig=FILE` to standard output. SIGTERM or Ctrl-C ends it.
     ///
-    /// Workloads become ready by themselves, and garbage is collected. With --reactors the server misbehaves as you say.
+    /// Workloads become ready by themselves, and garbage is collected. --controllers none makes it a bare API server, as envtest's
+    /// is. With --reactors the server misbehaves as you say.
     #[command(after_help = "Examples:\n  windlass apiserver --kubeconfig-out kubeconfig --port-file port &\n  \
         KUBECONFIG=kubeconfig kubectl get namespaces\n  \
+        windlass apiserver --controllers none                        # for suites written for envtest\n  \
+        windlass apiserver --controllers gc,namespaces               # and no workload becomes ready by itself\n  \
         windlass apiserver --load manifests --authorization rbac     # kubectl auth can-i --as …\n  \
         windlass apiserver --state objects.state --reactors bad-day.yaml")]
     #[command(name = "apiserver")]

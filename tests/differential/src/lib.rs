@@ -9,6 +9,7 @@ pub mod accepted;
 pub mod client;
 pub mod compare;
 pub mod generate;
+pub mod hooks;
 pub mod plain;
 pub mod run;
 pub mod script;

@@ -35,7 +35,7 @@ impl Outcome {
 
 /// Runs a script; one outcome a compared step.
 pub async fn run(servers: &Servers, script: &Script) -> Vec<Outcome> {
-    let mut sides = [Side::new(&servers.real, script), Side::new(&servers.ours, script)];
+    let mut sides = [Side::new(&servers.real, servers, script), Side::new(&servers.ours, servers, script)];
     let namespace = json!({ "metadata": { "name": script.variables["ns"] } });
     let setup = Step { body: Some(namespace), quiet: true, ..Step::to("POST /api/v1/namespaces") };
     let mut comparison = Comparison::default();
@@ -68,8 +68,9 @@ struct Side<'a> {
 }
 
 impl<'a> Side<'a> {
-    fn new(client: &'a Client, script: &Script) -> Side<'a> {
-        Side { client, variables: script.variables.clone() }
+    fn new(client: &'a Client, servers: &Servers, script: &Script) -> Side<'a> {
+        let variables = servers.hooks.iter().chain(&script.variables);
+        Side { client, variables: variables.map(|(name, value)| (name.clone(), value.clone())).collect() }
     }
 
     /// The answer; what keeps the step from being answered is one, too.
@@ -110,7 +111,9 @@ impl<'a> Side<'a> {
                 value => serde_json::to_vec(&value)?,
             },
         };
-        if let Some(media) = &step.content_type {
+        if step.content_type.as_deref() == Some("none") {
+            // A body whose type is not said.
+        } else if let Some(media) = &step.content_type {
             headers.push(("content-type".to_owned(), fill(media_type(media), &variables)?));
         } else if step.body.is_some() {
             headers.push(("content-type".to_owned(), media_type("json").to_owned()));

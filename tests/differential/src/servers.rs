@@ -15,6 +15,8 @@ use tokio::sync::OnceCell;
 use windlass_apiserver::{ApiServer, Config, StandIns};
 
 use crate::client::Client;
+use crate::hooks::Hooks;
+use crate::script::Variables;
 
 /// Names the program of `tests/cluster`.
 pub const CLUSTER_BIN: &str = "WINDLASS_CLUSTER_BIN";
@@ -28,6 +30,8 @@ pub struct Servers {
     pub real: Client,
     /// A client of ours.
     pub ours: Client,
+    /// The webhooks that scripts may configure, as variables: [`crate::hooks`] names them.
+    pub hooks: Variables,
     embedded: Vec<ApiServer>,
 }
 
@@ -45,14 +49,14 @@ impl Servers {
         let server = REAL.get_or_try_init(|| async { tokio::task::spawn_blocking(start_real).await? }).await?;
         let real = real_client(&server.kubeconfig)?;
         let (embedded, ours) = start_embedded().await?;
-        Ok(Servers { real, ours, embedded: vec![embedded] })
+        Ok(Servers { real, ours, hooks: Hooks::start().await?, embedded: vec![embedded] })
     }
 
     /// Starts the embedded one twice: what then differs is chance, and nothing that may be compared.
     pub async fn start_twins() -> anyhow::Result<Servers> {
         let (one, real) = start_embedded().await?;
         let (other, ours) = start_embedded().await?;
-        Ok(Servers { real, ours, embedded: vec![one, other] })
+        Ok(Servers { real, ours, hooks: Hooks::start().await?, embedded: vec![one, other] })
     }
 
     /// Stops the embedded ones.

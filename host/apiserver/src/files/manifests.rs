@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::object::{self, text};
-use crate::request::{Target, WriteOptions};
+use crate::request::{Target, WriteOptions, yaml};
 use crate::resources::crd;
 use crate::storage::state::State;
 use crate::verbs::{create, patch};
@@ -99,8 +99,8 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
 fn documents(path: &Path) -> Result<Vec<Manifest>, LoadError> {
     let unreadable = |source| LoadError::Read { path: path.to_owned(), source };
     let content = windlass_files::read_argument_text(path, MOST_BYTES).map_err(unreadable)?;
-    let documents: Vec<Value> = serde_saphyr::from_multiple(&content)
-        .map_err(|error| LoadError::Syntax { path: path.to_owned(), message: error.to_string() })?;
+    let documents =
+        yaml::all(&content).map_err(|error| LoadError::Syntax { path: path.to_owned(), message: error.to_string() })?;
     let mut manifests = Vec::new();
     for (index, object) in documents.into_iter().enumerate().filter(|(_, object)| !object.is_null()) {
         let document = index + 1;

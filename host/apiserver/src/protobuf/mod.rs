@@ -8,7 +8,7 @@ mod measure;
 mod messages;
 mod shape;
 mod to_json;
-mod wire;
+pub(crate) mod wire;
 mod write;
 
 #[cfg(test)]

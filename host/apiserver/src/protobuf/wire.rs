@@ -10,28 +10,28 @@ enum WireType {
 
 /// An integer or a bool. A negative one takes ten bytes, of either width.
 #[expect(clippy::cast_sign_loss, reason = "the two's complement is what is written")]
-pub(super) fn integer(number: u32, value: i64, bytes: &mut Vec<u8>) {
+pub(crate) fn integer(number: u32, value: i64, bytes: &mut Vec<u8>) {
     key(number, WireType::Varint, bytes);
     varint(value as u64, bytes);
 }
 
-pub(super) fn double(number: u32, value: f64, bytes: &mut Vec<u8>) {
+pub(crate) fn double(number: u32, value: f64, bytes: &mut Vec<u8>) {
     key(number, WireType::Fixed64, bytes);
     bytes.extend(value.to_le_bytes());
 }
 
-pub(super) fn text(number: u32, text: &str, bytes: &mut Vec<u8>) {
+pub(crate) fn text(number: u32, text: &str, bytes: &mut Vec<u8>) {
     self::bytes(number, text.as_bytes(), bytes);
 }
 
-pub(super) fn bytes(number: u32, content: &[u8], bytes: &mut Vec<u8>) {
+pub(crate) fn bytes(number: u32, content: &[u8], bytes: &mut Vec<u8>) {
     key(number, WireType::Delimited, bytes);
     varint(content.len() as u64, bytes);
     bytes.extend_from_slice(content);
 }
 
 /// A field whose content is written in place: its length is put before it once it is known.
-pub(super) fn delimited<E>(
+pub(crate) fn delimited<E>(
     number: u32,
     bytes: &mut Vec<u8>,
     content: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,

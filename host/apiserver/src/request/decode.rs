@@ -9,6 +9,7 @@ use crate::object::{self, go_kind, text};
 use crate::protobuf::{self, ProtobufError};
 use crate::request::Target;
 use crate::request::media::{Encoding, Offer};
+use crate::request::yaml::{self, YamlError};
 use crate::resources::builtin;
 use crate::resources::resource::{GroupResource, ResourceType};
 use crate::schema::typed;
@@ -21,7 +22,7 @@ pub(crate) fn parse(body: &[u8], encoding: Encoding) -> Result<Option<Value>, Ap
     }
     match encoding {
         Encoding::Json => serde_json::from_slice(body).map(Some).map_err(|error| json_error(&error, body)),
-        Encoding::Yaml => parse_yaml(body).map(Some),
+        Encoding::Yaml => parse_yaml(body).map(Some).map_err(|error| ApiError::bad_request(error.to_string())),
         Encoding::Protobuf => protobuf::decode(body).map(Some).map_err(|error| match error {
             ProtobufError::UnknownKind { .. } => ApiError::unsupported_media(&Offer::Custom.media_types()),
             _ => ApiError::bad_request(error.to_string()),
@@ -67,25 +68,32 @@ fn json_error(error: &serde_json::Error, body: &[u8]) -> ApiError {
 
 /// The error of a text that is no JSON, in Go's words where that is simple.
 pub(crate) fn go_syntax_error(error: &serde_json::Error, body: &[u8]) -> String {
-    let rest = || body.get(error.column().saturating_sub(1)..).unwrap_or_default();
-    match error.classify() {
-        Category::Eof => "unexpected end of JSON input".to_owned(),
-        _ if error.line() == 1 && error.to_string().starts_with("trailing characters") && !rest().is_empty() => {
-            format!("invalid character '{}' after top-level value", char::from(rest()[0]))
-        }
-        _ if error.to_string().starts_with("expected value") && !rest().is_empty() => {
-            format!("invalid character '{}' looking for beginning of value", char::from(rest()[0]))
-        }
-        _ => error.to_string(),
+    if error.classify() == Category::Eof {
+        return "unexpected end of JSON input".to_owned();
+    }
+    let shown = error.to_string();
+    let begin: usize = body.split_inclusive(|byte| *byte == b'\n').take(error.line() - 1).map(<[u8]>::len).sum();
+    let where_found = [
+        ("trailing characters", "after top-level value"),
+        ("expected value", "looking for beginning of value"),
+        ("invalid number", "in numeric literal"),
+    ];
+    let place = where_found.iter().find(|(start, _)| shown.starts_with(start));
+    match (place, body.get(begin + error.column().saturating_sub(1))) {
+        (Some((_, place)), Some(found)) => format!("invalid character '{}' {place}", char::from(*found)),
+        _ => shown,
     }
 }
 
+/// The configuration of an apply.
+pub(crate) fn parse_configuration(body: &[u8]) -> Result<Value, ApiError> {
+    let why = |error| ApiError::bad_request(format!("error decoding YAML: error converting YAML to JSON: {error}"));
+    parse_yaml(body).map_err(why)
+}
+
 /// JSON is YAML too, and the faster parser comes first.
-pub(crate) fn parse_yaml(body: &[u8]) -> Result<Value, ApiError> {
-    if let Ok(value) = serde_json::from_slice(body) {
-        return Ok(value);
-    }
-    serde_saphyr::from_slice(body).map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))
+fn parse_yaml(body: &[u8]) -> Result<Value, YamlError> {
+    serde_json::from_slice(body).or_else(|_| yaml::first(body))
 }
 
 /// Checks that `object` is one that can be written at `target`, and fills in what the path says.

@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 
-use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue};
 
 use crate::status_error::ApiError;
 
@@ -46,7 +46,7 @@ impl Encoding {
 pub(crate) enum Offer {
     BuiltIn,
     Custom,
-    /// Documents that are no objects, such as OpenAPI.
+    /// Documents that are no objects, such as the version.
     JsonOnly,
 }
 
@@ -180,6 +180,34 @@ pub(crate) fn accepted(headers: &HeaderMap, offer: Offer, lists: bool) -> Result
     found.ok_or_else(|| ApiError::not_acceptable(&offer.media_types()))
 }
 
+/// The form of an OpenAPI document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OpenApiForm {
+    Json,
+    /// gnostic's messages, which version 2 alone has here.
+    Protobuf,
+}
+
+/// The form of an OpenAPI document that the client likes best; `None` if it accepts none. As the handler of
+/// `kube-openapi/pkg/handler/handler.go` reads the header: parameters do not matter.
+pub(crate) fn openapi(headers: &HeaderMap, has_protobuf: bool) -> Option<OpenApiForm> {
+    let given: Vec<&str> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
+    let given = given.join(",");
+    let given = if given.is_empty() { "*/*" } else { &given };
+    let mut clauses: Vec<Clause> = given.split(',').map(Clause::parse).collect();
+    clauses.sort_by_key(|clause| (Reverse(clause.quality), clause.media.matches('*').count()));
+    clauses.iter().find_map(|clause| match clause.media {
+        "*/*" | "application/*" | "application/json" => Some(OpenApiForm::Json),
+        "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+        | "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+            if has_protobuf =>
+        {
+            Some(OpenApiForm::Protobuf)
+        }
+        _ => None,
+    })
+}
+
 /// The media type of the body, without parameters.
 fn content_type(headers: &HeaderMap) -> &str {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("application/json");
@@ -187,14 +215,18 @@ fn content_type(headers: &HeaderMap) -> &str {
 }
 
 /// The encoding of an object in the body.
+///
+/// Without a media type it is JSON: `NegotiateInputSerializerForMediaType` in
+/// `k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go`.
 pub(crate) fn body_encoding(headers: &HeaderMap, offer: Offer) -> Result<Encoding, ApiError> {
-    match content_type(headers) {
-        "" => Ok(Encoding::Json),
-        given => Encoding::ALL
-            .into_iter()
-            .find(|encoding| given == encoding.media_type() && offer.has(Form::Full, *encoding))
-            .ok_or_else(|| ApiError::unsupported_media(&offer.media_types())),
+    if headers.get(CONTENT_TYPE).is_none_or(HeaderValue::is_empty) {
+        return Ok(Encoding::Json);
     }
+    let given = content_type(headers);
+    Encoding::ALL
+        .into_iter()
+        .find(|encoding| given.eq_ignore_ascii_case(encoding.media_type()) && offer.has(Form::Full, *encoding))
+        .ok_or_else(|| ApiError::unsupported_media(&offer.media_types()))
 }
 
 /// The kind of a patch. Custom resources have no strategic one.
@@ -215,7 +247,6 @@ pub(crate) fn patch_kind(headers: &HeaderMap, strategic: bool) -> Result<PatchKi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
 
     fn accept(value: &'static str, offer: Offer) -> Result<Accepted, ApiError> {
         let mut headers = HeaderMap::new();

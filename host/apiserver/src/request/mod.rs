@@ -9,6 +9,7 @@ pub(crate) mod list_options;
 pub(crate) mod media;
 pub(crate) mod selector;
 mod write_options;
+pub(crate) mod yaml;
 
 pub(crate) use continuation::Continuation;
 use write_options::dry_run_cause;

@@ -8,6 +8,10 @@ pub(crate) fn event_storage() -> GroupResource {
     GroupResource::new("", "events")
 }
 
+pub(crate) fn pods() -> GroupResource {
+    GroupResource::new("", "pods")
+}
+
 pub(crate) fn namespaces() -> GroupResource {
     GroupResource::new("", "namespaces")
 }

@@ -4,12 +4,10 @@
 
 use std::net::IpAddr;
 
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, ORIGIN, TRANSFER_ENCODING};
+use http::header::{HOST, ORIGIN};
 use http::request::Parts;
 use http::uri::Authority;
-use http::{HeaderMap, Method};
 
-use crate::request::media::Offer;
 use crate::status_error::ApiError;
 
 /// Refuses what a web page may have sent.
@@ -22,9 +20,7 @@ pub(super) fn check(parts: &Parts) -> Result<(), ApiError> {
     if !is_for_loopback(parts) {
         return Err(ApiError::stranger("the embedded API server answers to localhost and loopback addresses only"));
     }
-    // A page may send a POST without asking first, if its body has no type or a harmless one.
-    let untyped = parts.method == Method::POST && !headers.contains_key(CONTENT_TYPE) && has_body(headers);
-    if untyped { Err(ApiError::unsupported_media(&Offer::BuiltIn.media_types())) } else { Ok(()) }
+    Ok(())
 }
 
 fn is_for_loopback(parts: &Parts) -> bool {
@@ -40,8 +36,4 @@ fn is_for_loopback(parts: &Parts) -> bool {
         name.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
     };
     hosts.next().is_none() && named.is_some_and(|named| is_loopback(named.host()))
-}
-
-fn has_body(headers: &HeaderMap) -> bool {
-    headers.contains_key(TRANSFER_ENCODING) || headers.get(CONTENT_LENGTH).is_some_and(|length| length != "0")
 }

@@ -1,17 +1,32 @@
 //! The documents that are served beside resources, and the answer where nothing is.
 
-use crate::request::media::Accepted;
+use http::HeaderMap;
+
+use crate::request::media::{self, Accepted, OpenApiForm};
 use crate::resources::registry::Registry;
-use crate::server::respond::Reply;
+use crate::server::respond::{self, Reply};
 use crate::server::route::Route;
-use crate::server::{Context, discovery, openapi};
+use crate::server::{Context, discovery, openapi, root};
 use crate::status_error::ApiError;
 use crate::storage::state::State;
 
 /// The document that a route names.
-pub(super) fn find(context: &Context, state: &State, route: &Route, accepted: Accepted) -> Option<Reply> {
+pub(super) fn find(
+    context: &Context,
+    state: &State,
+    route: &Route,
+    headers: &HeaderMap,
+    accepted: Accepted,
+) -> Result<Option<Reply>, ApiError> {
     let registry = &state.registry;
-    match route {
+    let openapi_form =
+        |has_protobuf| media::openapi(headers, has_protobuf).ok_or_else(ApiError::not_acceptable_silently);
+    Ok(match route {
+        Route::Root => Some(Reply::Json(root::paths(registry))),
+        Route::Metrics => {
+            let metrics = root::metrics(&state.store, &context.shared.counts.all());
+            Some(Reply::Bytes(root::METRICS_MEDIA, metrics.into_bytes()))
+        }
         Route::Version => Some(Reply::Json(discovery::version())),
         Route::Health => Some(Reply::Text("ok")),
         Route::CoreVersions | Route::Groups => {
@@ -24,11 +39,21 @@ pub(super) fn find(context: &Context, state: &State, route: &Route, accepted: Ac
         }
         Route::Group(group) => discovery::group(registry, group).map(Reply::Json),
         Route::GroupVersion(group, version) => discovery::resources(registry, group, version).map(Reply::Json),
-        Route::OpenApiV2 => Some(Reply::Json(openapi::v2(registry))),
-        Route::OpenApiV3Index => Some(Reply::Json(openapi::index(registry, state.store.revision()))),
-        Route::OpenApiV3(group, version) => openapi::document(registry, group, version).map(Reply::Json),
+        Route::OpenApiV2 => Some(match openapi_form(true)? {
+            OpenApiForm::Json => Reply::Json(openapi::v2(registry)),
+            OpenApiForm::Protobuf => Reply::Bytes(openapi::V2_PROTOBUF_MEDIA, openapi::v2_as_protobuf(registry)),
+        }),
+        // `http.ServeContent` guesses its type.
+        Route::OpenApiV3Index => {
+            let index = openapi::index(registry, state.store.revision());
+            Some(Reply::Bytes(respond::TEXT, index.to_string().into_bytes()))
+        }
+        Route::OpenApiV3(group, version) => match openapi::document(registry, group, version) {
+            Some(document) => openapi_form(false).map(|_| Some(Reply::Json(document)))?,
+            None => None,
+        },
         Route::Resource(_) | Route::Unknown => None,
-    }
+    })
 }
 
 /// The error of a path at which nothing is. The built-in groups answer with a Status, all else with a text.

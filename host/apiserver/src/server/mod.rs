@@ -14,6 +14,7 @@ mod reactors_endpoint;
 mod represent;
 mod request_attributes;
 mod respond;
+mod root;
 mod route;
 pub(crate) mod service;
 mod table;
@@ -76,8 +77,9 @@ async fn handle(context: &Context, request: Request) -> Response {
     let lists = parts.method == http::Method::GET
         && matches!(&route, Route::Resource(path) if path.name.is_none() && !path.is_watch);
     // Of these there is one form, whatever is asked for.
-    let has_one_form = matches!(route, Route::Unknown | Route::Health);
+    let has_one_form = matches!(route, Route::Unknown);
     let accepted = match media::accepted(&parts.headers, offer(context, &route), lists) {
+        _ if is_raw(&route) => Ok(Accepted::default()),
         Err(_) if has_one_form => Ok(Accepted::default()),
         accepted => accepted,
     };
@@ -91,6 +93,14 @@ async fn handle(context: &Context, request: Request) -> Response {
     }
 }
 
+/// Paths whose answer does not depend on the method, as `PathRecorderMux` serves them, and whose forms are their own.
+fn is_raw(route: &Route) -> bool {
+    matches!(
+        route,
+        Route::Root | Route::Metrics | Route::Health | Route::OpenApiV2 | Route::OpenApiV3Index | Route::OpenApiV3(..)
+    )
+}
+
 /// The encodings that there are at a path.
 fn offer(context: &Context, route: &Route) -> Offer {
     match route {
@@ -99,7 +109,7 @@ fn offer(context: &Context, route: &Route) -> Offer {
             let resource = state.registry.find(&path.group, &path.version, &path.plural);
             resource.map_or(Offer::BuiltIn, |resource| offer_of(resource, path.subresource.as_deref()))
         }
-        Route::Version | Route::OpenApiV2 | Route::OpenApiV3Index | Route::OpenApiV3(..) => Offer::JsonOnly,
+        Route::Version => Offer::JsonOnly,
         _ => Offer::BuiltIn,
     }
 }
@@ -126,10 +136,10 @@ async fn answer(
         return resource_request(context, parts, query?, user, path, body, accepted).await;
     }
     let state = context.shared.lock();
-    let found = documents::find(context, &state, route, accepted);
+    let found = documents::find(context, &state, route, &parts.headers, accepted)?;
     let found = found.ok_or_else(|| documents::nothing_at(&state.registry, parts.uri.path()))?;
     let is_read = parts.method == http::Method::GET || parts.method == http::Method::HEAD;
-    if is_read { Ok(found) } else { Err(ApiError::method_not_allowed()) }
+    if is_read || is_raw(route) { Ok(found) } else { Err(ApiError::method_not_allowed()) }
 }
 
 /// The user of a request that may be answered.
@@ -299,7 +309,7 @@ impl Call<'_> {
         // Bodies are parsed outside the lock: a little YAML with aliases can be much work.
         let mut body = match kind {
             WriteKind::Create | WriteKind::Update => self.object()?,
-            WriteKind::Apply => decode::parse_yaml(self.body)?,
+            WriteKind::Apply => decode::parse_configuration(self.body)?,
             WriteKind::Patch => Value::Null,
         };
         let write = |state: &mut State, consultation: Consultation| {

@@ -18,12 +18,14 @@ use crate::server::represent::{self, IncludeObject, List};
 use crate::status_error::ApiError;
 use crate::verbs::list::Page;
 
-const TEXT: &str = "text/plain; charset=utf-8";
+pub(super) const TEXT: &str = "text/plain; charset=utf-8";
 const WARNING: HeaderName = HeaderName::from_static("warning");
 
 /// A request that succeeded.
 pub(crate) enum Reply {
     Text(&'static str),
+    /// With its media type.
+    Bytes(&'static str, Vec<u8>),
     Json(Value),
     Created(Value),
     /// An object is gone.
@@ -54,6 +56,7 @@ pub(crate) enum Reply {
 pub(crate) fn reply(reply: Reply, encoding: Encoding, now: Moment) -> Response {
     match reply {
         Reply::Text(text) => response(StatusCode::OK, TEXT, Body::from(text)),
+        Reply::Bytes(media, bytes) => response(StatusCode::OK, media, Body::from(bytes)),
         Reply::Json(value) => document(StatusCode::OK, &value, encoding),
         Reply::Created(value) => document(StatusCode::CREATED, &value, encoding),
         Reply::Deleted { status, warnings } => with_warnings(document(StatusCode::OK, &status, encoding), &warnings),

@@ -3,9 +3,29 @@
 use http::Method;
 use percent_encoding::percent_decode_str;
 
+/// The paths that say whether the server is well.
+pub(super) const HEALTH_PATHS: [&str; 12] = [
+    "/healthz",
+    "/healthz/etcd",
+    "/healthz/log",
+    "/healthz/ping",
+    "/livez",
+    "/livez/etcd",
+    "/livez/log",
+    "/livez/ping",
+    "/readyz",
+    "/readyz/etcd",
+    "/readyz/log",
+    "/readyz/ping",
+];
+
 /// The document or resource that a path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
+    /// `/`, `/index.html`
+    Root,
+    /// `/metrics`
+    Metrics,
     Version,
     Health,
     /// `/api`
@@ -90,6 +110,16 @@ impl Route {
     pub(crate) fn parse(path: &str) -> Route {
         // Decoded first, as where it is authorized: a name has no slash.
         let decoded = percent_decode_str(path).decode_utf8_lossy();
+        // Only the paths of the API may have a slash at the end.
+        match &*decoded {
+            "/" | "/index.html" => return Route::Root,
+            "/metrics" => return Route::Metrics,
+            "/openapi/v2" => return Route::OpenApiV2,
+            "/openapi/v3" => return Route::OpenApiV3Index,
+            path if HEALTH_PATHS.contains(&path) => return Route::Health,
+            path if path.starts_with("/openapi/") && path.ends_with('/') => return Route::Unknown,
+            _ => {}
+        }
         let segments: Vec<&str> = decoded.trim_matches('/').split('/').collect();
         // What is authorized by its place would be served as the next: `pods/x//log` is no log.
         if segments.len() > 1 && segments.contains(&"") {
@@ -97,11 +127,6 @@ impl Route {
         }
         match segments.as_slice() {
             ["version"] => Route::Version,
-            ["healthz" | "livez" | "readyz"] | ["healthz" | "livez" | "readyz", "etcd" | "log" | "ping"] => {
-                Route::Health
-            }
-            ["openapi", "v2"] => Route::OpenApiV2,
-            ["openapi", "v3"] => Route::OpenApiV3Index,
             ["openapi", "v3", "api", version] => Route::OpenApiV3(String::new(), (*version).to_owned()),
             ["openapi", "v3", "apis", group, version] => Route::OpenApiV3((*group).to_owned(), (*version).to_owned()),
             ["api"] => Route::CoreVersions,
@@ -199,6 +224,17 @@ mod tests {
             assert_eq!(Route::parse(path), Route::Unknown, "{path}");
         }
         assert_eq!(Route::parse("/api/v1/pods/"), Route::parse("/api/v1/pods"));
+    }
+
+    #[test]
+    fn only_paths_of_the_api_may_end_with_a_slash() {
+        for path in
+            ["//", "/metrics/", "/healthz/", "/livez/ping/", "/openapi/v2/", "/openapi/v3/", "/openapi/v3/api/v1/"]
+        {
+            assert_eq!(Route::parse(path), Route::Unknown, "{path}");
+        }
+        assert_eq!((Route::parse("/"), Route::parse("/metrics")), (Route::Root, Route::Metrics));
+        assert_eq!((Route::parse("/version/"), Route::parse("/apis/")), (Route::Version, Route::Groups));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 pub(crate) mod agenda;
 pub(crate) mod change_log;
-mod service_addresses;
+pub(crate) mod service_addresses;
 mod snapshot;
 pub(crate) mod state;
 mod store;

@@ -59,6 +59,14 @@ impl ServiceAddresses {
         if kind == "ExternalName" {
             return Ok(());
         }
+        let given = &service["spec"]["clusterIPs"];
+        if current.is_none()
+            && text(service, "/spec/clusterIP").is_empty()
+            && given.as_array().is_some_and(|all| !all.is_empty())
+        {
+            let why = "must be empty when `clusterIP` is not specified";
+            return Err(Cause::invalid("spec.clusterIPs", given, why));
+        }
         self.check_address(service, current)?;
         if matches!(kind.as_str(), "NodePort" | "LoadBalancer") {
             self.check_node_ports(service, current)?;
@@ -70,8 +78,10 @@ impl ServiceAddresses {
         let address = service["spec"]["clusterIP"].clone();
         let spec = object::map_mut(service, "spec");
         spec.entry("clusterIPs").or_insert_with(|| json!([address]));
-        spec.entry("ipFamilies").or_insert_with(|| json!(["IPv4"]));
-        spec.entry("ipFamilyPolicy").or_insert_with(|| json!("SingleStack"));
+        if let Some(current) = current {
+            release_families(service, current);
+        }
+        default_families(service);
         if matches!(kind.as_str(), "NodePort" | "LoadBalancer") {
             self.allocate_node_ports(service);
         }
@@ -155,6 +165,40 @@ fn give_back<K: Eq + Hash + Borrow<Q>, Q: Eq + Hash + ?Sized>(counts: &mut HashM
     }
 }
 
+/// Whether nothing here decides where a service leads, so that it may have any family: headless, and without a selector.
+pub(crate) fn is_open(service: &Value) -> bool {
+    let selector = service.pointer("/spec/selector").and_then(Value::as_object);
+    text(service, "/spec/clusterIP") == "None" && selector.is_none_or(serde_json::Map::is_empty)
+}
+
+/// The second family goes where a client asks for one stack and says nothing of families.
+fn release_families(service: &mut Value, current: &Value) {
+    let spec = object::map_mut(service, "spec");
+    if spec.get("ipFamilyPolicy").is_some_and(|policy| policy == "SingleStack")
+        && let Some(Value::Array(families)) = spec.get_mut("ipFamilies")
+        && Some(&*families) == current["spec"]["ipFamilies"].as_array()
+    {
+        families.truncate(1);
+    }
+}
+
+/// `initIPFamilyFields` in `pkg/registry/core/service/storage/alloc.go`, of a cluster that has IPv4.
+fn default_families(service: &mut Value) {
+    let is_open = is_open(service);
+    let spec = object::map_mut(service, "spec");
+    let policy = if is_open { "RequireDualStack" } else { "SingleStack" };
+    let policy = spec.entry("ipFamilyPolicy").or_insert_with(|| json!(policy)).clone();
+    let families = spec.entry("ipFamilies").or_insert_with(|| json!([]));
+    let Some(families) = families.as_array_mut() else { return };
+    if families.is_empty() {
+        families.push(json!("IPv4"));
+    }
+    if is_open && families.len() == 1 && policy != "SingleStack" {
+        let other = if families[0] == "IPv4" { "IPv6" } else { "IPv4" };
+        families.push(json!(other));
+    }
+}
+
 fn node_ports(service: &Value) -> impl Iterator<Item = u64> {
     object::items(service, "/spec/ports").iter().filter_map(|port| port["nodePort"].as_u64())
 }
@@ -162,6 +206,25 @@ fn node_ports(service: &Value) -> impl Iterator<Item = u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_headless_service_without_a_selector_has_both_families() {
+        let families = |spec: Value| {
+            let mut service = json!({ "spec": spec });
+            default_families(&mut service);
+            let spec = &service["spec"];
+            (spec["ipFamilyPolicy"].clone(), spec["ipFamilies"].clone())
+        };
+        let both = (json!("RequireDualStack"), json!(["IPv4", "IPv6"]));
+        assert_eq!(families(json!({ "clusterIP": "None" })), both);
+        assert_eq!(families(json!({ "clusterIP": "None", "selector": {} })), both);
+        let turned = (json!("RequireDualStack"), json!(["IPv6", "IPv4"]));
+        assert_eq!(families(json!({ "clusterIP": "None", "ipFamilies": ["IPv6"] })), turned);
+        let one = (json!("SingleStack"), json!(["IPv4"]));
+        assert_eq!(families(json!({ "clusterIP": "None", "selector": { "a": "b" } })), one);
+        assert_eq!(families(json!({ "clusterIP": "None", "ipFamilyPolicy": "SingleStack" })), one);
+        assert_eq!(families(json!({ "clusterIP": "10.96.0.9" })), one);
+    }
 
     #[test]
     fn addresses_in_use_are_not_given_twice() {

@@ -34,6 +34,7 @@ impl Snapshot {
         restored.era = state.era + 1;
         restored.by_roles = state.by_roles;
         restored.collects = state.collects;
+        restored.empties_namespaces = state.empties_namespaces;
         let replaced = std::mem::replace(&mut *state, restored);
         drop(state);
         drop(replaced);

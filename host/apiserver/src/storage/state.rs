@@ -32,8 +32,10 @@ pub(crate) struct State {
     /// Requests are authorized by the stored roles; otherwise everything is allowed.
     pub(crate) by_roles: bool,
     pub(crate) token_key: TokenKey,
-    /// Dependents go with their owners, and content with its namespace.
+    /// Dependents go with their owners.
     pub(crate) collects: bool,
+    /// The content of a namespace goes with it, and then the namespace.
+    pub(crate) empties_namespaces: bool,
 }
 
 impl State {
@@ -49,6 +51,7 @@ impl State {
             by_roles: false,
             token_key: TokenKey::new(clock::secret(seed)),
             collects: true,
+            empties_namespaces: true,
         }
     }
 

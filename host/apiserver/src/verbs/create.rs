@@ -57,6 +57,7 @@ pub(super) fn insert(
         prepare::track(state, target, options, None, &mut object);
     }
     wipe_metadata(&mut object);
+    defaults::admit(resource, target.subresource(), &mut object, None);
     let admitted = Admitted::create(target, options, object::name(&object));
     let (told, is_changed) = admitted.mutate(state, Some(&mut object))?;
     warnings.extend(told);
@@ -64,6 +65,7 @@ pub(super) fn insert(
         // As a real server prepares what it creates: only after webhooks.
         prepare::without_status(resource, &mut object);
         prepare::complete(resource, &mut object)?;
+        defaults::admit(resource, target.subresource(), &mut object, None);
         escalation::check(Access::of(state), &options.user, &resource.id, target.name(), &object, None)?;
     }
     name_object(state, target, &mut object)?;

@@ -88,6 +88,16 @@ pub(crate) fn remove(
     };
     let finalizers = finalizers_after(key, &current, options);
     let held = !finalizers.is_empty() || !object::strings(&current, "/spec/finalizers").is_empty();
+    // Nobody ends a Pod here, so it ends at once. Before that it is seen to be terminating, as `BeforeDelete` in
+    // `k8s.io/apiserver/pkg/registry/rest/delete.go` has it where `CheckGracefulDelete` of a kind leaves no grace.
+    let is_marked_first = key.resource == builtin::pods() && !held && !object::is_terminating(&current);
+    let current = if is_marked_first {
+        let mut terminating = Value::clone(&current);
+        mark_terminating(key, &mut terminating, &state.now());
+        if options.dry_run { Arc::new(terminating) } else { state.commit(key, terminating) }
+    } else {
+        current
+    };
     if !held && options.dry_run {
         return Some(answer(&current, true));
     }

@@ -11,7 +11,7 @@ use crate::merge::apply::{self, Manager};
 use crate::merge::fields::{Doubles, Set};
 use crate::object;
 use crate::request::delete_options::{FOREGROUND, ORPHAN};
-use crate::request::{FieldValidation, Target, WriteKind, WriteOptions, document};
+use crate::request::{FieldValidation, Target, WriteKind, WriteOptions, document, yaml};
 use crate::resources::resource::ResourceType;
 use crate::resources::{convert, crd};
 use crate::rules::{defaults, validation};
@@ -74,7 +74,14 @@ fn owner_warning(kind: WriteKind, doubles: &[String]) -> Option<String> {
 /// Removes what the schema does not know and names it. A built-in kind is decoded into its type.
 pub(super) fn prune(resource: &ResourceType, object: &mut Value, reading: Reading) -> Result<Vec<String>, TypeError> {
     match (&resource.custom, typed::entry(resource.type_name)) {
-        (None, Some(entry)) => typed::decode(entry, object, reading),
+        (None, Some(entry)) => {
+            let forgets_managers = has_empty_managers(object);
+            let unknown = typed::decode(entry, object, reading)?;
+            if forgets_managers {
+                object::metadata_mut(object).insert("managedFields".to_owned(), json!([]));
+            }
+            Ok(unknown)
+        }
         (custom, _) => {
             let mut unknown = prune_metadata(object);
             let Some(custom) = custom else { return Ok(unknown) };
@@ -87,9 +94,17 @@ pub(super) fn prune(resource: &ResourceType, object: &mut Value, reading: Readin
     }
 }
 
+/// An empty list of managers is a wish (`isResetManagedFields`), which decoding would drop as it does other empty lists.
+fn has_empty_managers(object: &Value) -> bool {
+    object.pointer("/metadata/managedFields").is_some_and(|managers| *managers == json!([]))
+}
+
 /// The same for what a webhook made of the object.
 pub(super) fn complete(resource: &ResourceType, object: &mut Value) -> Result<(), ApiError> {
     prune(resource, object, Reading::Json).map_err(|error| ApiError::internal_error(&error.to_string()))?;
+    if has_empty_managers(object) {
+        object::metadata_mut(object).remove("managedFields");
+    }
     set_defaults(resource, object);
     Ok(())
 }
@@ -133,10 +148,19 @@ pub(super) fn field_warnings(
         return Ok(Vec::new());
     }
     let lines = document::problems(&options.body, unknown);
-    if options.field_validation == FieldValidation::Strict && !lines.is_empty() {
-        return Err(not_handled(resource, &strict_error(&lines)));
+    let mut twice = yaml::duplicate_keys(&options.body);
+    if options.field_validation == FieldValidation::Strict {
+        // All that Go's YAML reader finds is one error.
+        let of_yaml = (!twice.is_empty()).then(|| format!("yaml: unmarshal errors:\n  {}", twice.join("\n  ")));
+        if let Some(error) = of_yaml.as_ref().filter(|_| options.kind == WriteKind::Apply) {
+            let why = format!("error strict decoding YAML: error converting YAML to JSON: {error}");
+            return Err(ApiError::bad_request(why));
+        }
+        let lines: Vec<String> = of_yaml.into_iter().chain(lines).collect();
+        return if lines.is_empty() { Ok(lines) } else { Err(not_handled(resource, &strict_error(&lines))) };
     }
-    Ok(lines)
+    twice.extend(lines);
+    Ok(twice)
 }
 
 /// How a real server puts the problems of strict decoding together.
@@ -146,11 +170,7 @@ pub(super) fn strict_error(lines: &[String]) -> String {
 
 /// Records in `metadata.managedFields` what this request changed.
 pub(super) fn track(state: &State, target: &Target, options: &WriteOptions, live: Option<&Value>, object: &mut Value) {
-    // As with a real server, an object that nobody is said to own is tracked from its first apply on.
-    if live.is_some_and(|live| object::items(live, "/metadata/managedFields").is_empty()) {
-        return;
-    }
-    // Nor is one whose values have not the types of their fields: `UpdateNoErrors` of
+    // An object is not tracked whose values have not the types of their fields: `UpdateNoErrors` of
     // `managedfields/internal/fieldmanager.go`. Nor is one of an object of which a manager speaks a version that is
     // gone.
     let has_fields = |object: &Value| Set::mistakes(object, target.resource.root(), Doubles::Allowed).is_empty();

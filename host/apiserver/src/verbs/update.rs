@@ -85,12 +85,14 @@ pub(super) fn replace(
     if tracking == Tracking::Update {
         prepare::track(state, target, options, Some(current), &mut object);
     }
+    defaults::admit(resource, target.subresource(), &mut object, Some(current));
     let admitted = Admitted::update(target, options, current);
     let (told, is_changed) = admitted.mutate(state, Some(&mut object))?;
     warnings.extend(told);
     if is_changed {
         keep_system_metadata(current, &mut object);
         object = isolate(target, current, object);
+        defaults::admit(resource, target.subresource(), &mut object, Some(current));
         escalation::check(Access::of(state), &options.user, &resource.id, target.name(), &object, Some(current))?;
     }
     defaults::on_update(state, resource, &mut object, current)

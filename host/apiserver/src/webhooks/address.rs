@@ -1,8 +1,9 @@
-//! The place of a webhook on this machine.
+//! The place of a webhook on this machine, and the URL by which client-go reaches it.
 
 use std::net::IpAddr;
 
 use http::Uri;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use crate::consultation::Endpoint;
 use crate::object::text;
@@ -10,14 +11,32 @@ use crate::resources::resource::GroupResource;
 use crate::storage::ObjectKey;
 use crate::storage::state::Shared;
 
-/// The address of a webhook, as its configuration says it.
+/// The characters that Go escapes in a path: `shouldEscape` with `encodePath` in `net/url/url.go`.
+const ESCAPED_IN_PATH: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'+')
+    .remove(b',')
+    .remove(b'/')
+    .remove(b':')
+    .remove(b';')
+    .remove(b'=')
+    .remove(b'@');
+
+/// The URL of a webhook, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WebhookAddress {
-    /// Without the query.
-    pub(super) url: String,
-    pub(super) path: String,
+    /// Host and port as the URL names them.
+    authority: String,
     host: String,
     port: u16,
-    /// Namespace and name, if the host is one.
+    path: String,
+    query: String,
+    /// Namespace and name, if the host is a Service.
     service: Option<(String, String)>,
 }
 
@@ -31,22 +50,67 @@ pub(super) struct WebhookPlace {
 }
 
 impl WebhookAddress {
-    pub(super) fn of(endpoint: &Endpoint) -> WebhookAddress {
+    /// The address that client-go posts to. It cleans the path of the configuration, so the `//` that envtest writes
+    /// never reaches the webhook: `DefaultVersionedAPIPath` in `k8s.io/client-go/rest/url_utils.go`.
+    pub(super) fn of(endpoint: &Endpoint, query: String) -> WebhookAddress {
         match endpoint {
             Endpoint::Url(url) => {
                 // The validation has refused what is no URL; an empty host is refused below.
                 let uri: Uri = url.parse().unwrap_or_default();
-                let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
-                let port = uri.port_u16().unwrap_or(443);
-                WebhookAddress { url: url.clone(), path: uri.path().to_owned(), host, port, service: None }
+                let path = percent_decode_str(uri.path()).decode_utf8_lossy();
+                WebhookAddress { path: escaped(&cleaned(&path)), query, ..WebhookAddress::at(&uri) }
             }
             Endpoint::Service { namespace, name, path, port } => {
                 let host = format!("{name}.{namespace}.svc");
-                let path = if path.starts_with('/') { path.clone() } else { format!("/{path}") };
-                let url = format!("https://{host}:{port}{path}");
-                WebhookAddress { url, path, host, port: *port, service: Some((namespace.clone(), name.clone())) }
+                let service = Some((namespace.clone(), name.clone()));
+                let (authority, path) = (format!("{host}:{port}"), escaped(&cleaned(path)));
+                WebhookAddress { authority, host, port: *port, path, query, service }
             }
         }
+    }
+
+    fn at(uri: &Uri) -> WebhookAddress {
+        let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let authority = uri.authority().map(ToString::to_string).unwrap_or_default();
+        WebhookAddress {
+            authority,
+            host,
+            port: uri.port_u16().unwrap_or(443),
+            path: uri.path().to_owned(),
+            query: uri.query().unwrap_or_default().to_owned(),
+            service: None,
+        }
+    }
+
+    /// The address that a `Location` names, seen from this one; `None` if it is no HTTPS URL.
+    pub(super) fn redirected(&self, location: &str) -> Option<WebhookAddress> {
+        let location = location.split('#').next().unwrap_or_default();
+        if let Some(rest) = location.strip_prefix("//") {
+            return self.redirected(&format!("https://{rest}"));
+        }
+        if location.contains("://") {
+            let uri: Uri = location.parse().ok()?;
+            let found = WebhookAddress::at(&uri);
+            let service = self.service.clone().filter(|_| found.authority == self.authority);
+            return (uri.scheme_str() == Some("https")).then_some(WebhookAddress { service, ..found });
+        }
+        let (path, query) = location.split_once('?').unwrap_or((location, ""));
+        let folder = self.path.rfind('/').map_or("/", |end| &self.path[..=end]);
+        let path = match path {
+            "" => self.path.clone(),
+            _ if path.starts_with('/') => path.to_owned(),
+            _ => cleaned(&format!("{folder}{path}")),
+        };
+        Some(WebhookAddress { path, query: query.to_owned(), ..self.clone() })
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("https://{}{}", self.authority, self.path_and_query())
+    }
+
+    pub(super) fn path_and_query(&self) -> String {
+        let mark = if self.query.is_empty() { "" } else { "?" };
+        format!("{}{mark}{}", self.path, self.query)
     }
 
     /// The place, if it is on this machine. A service is there if it is of type `ExternalName` with the name `localhost`.
@@ -60,6 +124,25 @@ impl WebhookAddress {
         }
         Ok(WebhookPlace { host, port: self.port, server_name: self.host.clone() })
     }
+}
+
+/// `path.Join("/", path)` of Go: one slash for several, no dots, no slash at the end.
+fn cleaned(path: &str) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    for segment in path.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => {
+                kept.pop();
+            }
+            segment => kept.push(segment),
+        }
+    }
+    format!("/{}", kept.join("/"))
+}
+
+fn escaped(path: &str) -> String {
+    utf8_percent_encode(path, ESCAPED_IN_PATH).to_string()
 }
 
 fn external_name(shared: &Shared, namespace: &str, name: &str) -> Result<String, String> {
@@ -84,9 +167,13 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
 
+    fn address(url: &str) -> WebhookAddress {
+        WebhookAddress::of(&Endpoint::Url(url.to_owned()), "timeout=10s".to_owned())
+    }
+
     fn resolved(url: &str) -> Result<(String, u16), String> {
         let shared = Shared::new(10, Clock::Wall, None);
-        let place = WebhookAddress::of(&Endpoint::Url(url.to_owned())).resolve(&shared)?;
+        let place = address(url).resolve(&shared)?;
         Ok((place.host, place.port))
     }
 
@@ -99,5 +186,57 @@ mod tests {
             let why = resolved(elsewhere).expect_err(elsewhere);
             assert!(why.contains("loopback addresses only"), "{why}");
         }
+    }
+
+    #[test]
+    fn a_path_is_cleaned_as_client_go_does() {
+        for (given, posted) in [
+            ("", "/"),
+            ("/", "/"),
+            ("//mutate", "/mutate"),
+            ("/a//b/", "/a/b"),
+            ("/a/./b/../c", "/a/c"),
+            ("/../a", "/a"),
+            ("/a%20b(c)", "/a%20b%28c%29"),
+            ("/%2F%2Fa", "/a"),
+        ] {
+            assert_eq!(
+                address(&format!("https://127.0.0.1:9443{given}")).url(),
+                format!("https://127.0.0.1:9443{posted}?timeout=10s")
+            );
+        }
+    }
+
+    #[test]
+    fn a_location_is_read_from_where_it_was_found() {
+        let from = address("https://127.0.0.1:9443/a/b");
+        for (location, to) in [
+            ("/x//y", "https://127.0.0.1:9443/x//y"),
+            ("/x?timeout=1s", "https://127.0.0.1:9443/x?timeout=1s"),
+            ("c", "https://127.0.0.1:9443/a/c"),
+            ("../c", "https://127.0.0.1:9443/c"),
+            ("?q=1", "https://127.0.0.1:9443/a/b?q=1"),
+            ("//localhost:1/x", "https://localhost:1/x"),
+            ("https://localhost/x#y", "https://localhost/x"),
+        ] {
+            assert_eq!(from.redirected(location).map(|found| found.url()), Some(to.to_owned()), "{location}");
+        }
+        assert_eq!(from.redirected("http://localhost/x"), None);
+    }
+
+    #[test]
+    fn a_service_is_left_by_a_location_elsewhere_only() {
+        let endpoint = Endpoint::Service {
+            namespace: "default".to_owned(),
+            name: "hook".to_owned(),
+            path: "//x".to_owned(),
+            port: 443,
+        };
+        let from = WebhookAddress::of(&endpoint, String::new());
+        assert_eq!(from.url(), "https://hook.default.svc:443/x");
+        let service_of = |location: &str| from.redirected(location).expect("an address").service;
+        assert!(service_of("/y").is_some());
+        assert!(service_of("https://hook.default.svc:443/y").is_some());
+        assert_eq!(service_of("https://127.0.0.1:443/y"), None);
     }
 }

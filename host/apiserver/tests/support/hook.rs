@@ -25,6 +25,8 @@ use tokio_rustls::TlsAcceptor;
 pub(crate) struct Hook {
     pub(crate) address: SocketAddr,
     authority: String,
+    /// The certificate that it shows.
+    certificate: String,
     asked: Arc<Mutex<Vec<Value>>>,
     /// Sends a word for each question at `/gate`, which waits for a permit of `gate`.
     pub(crate) arrivals: mpsc::UnboundedReceiver<()>,
@@ -40,7 +42,7 @@ struct Desk {
 
 impl Hook {
     pub(crate) async fn start() -> Hook {
-        let (acceptor, authority) = certified();
+        let (acceptor, authority, certificate) = certified();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let (arrived, arrivals) = mpsc::unbounded_channel();
@@ -57,11 +59,17 @@ impl Hook {
                 });
             }
         });
-        Hook { address, authority, asked, arrivals, gate }
+        Hook { address, authority, certificate, asked, arrivals, gate }
     }
 
     pub(crate) fn client(&self, path: &str) -> Value {
         json!({ "url": format!("https://{}/{path}", self.address), "caBundle": BASE64_STANDARD.encode(&self.authority) })
+    }
+
+    /// The same, with the certificate itself in place of its authority, and the path as it is, which is what envtest writes.
+    pub(crate) fn client_as_of_envtest(&self, path: &str) -> Value {
+        let bundle = BASE64_STANDARD.encode(&self.certificate);
+        json!({ "url": format!("https://{}{path}", self.address), "caBundle": bundle })
     }
 
     /// A configuration named `name` of one webhook at `path` for `resource`.
@@ -85,8 +93,8 @@ impl Hook {
     }
 }
 
-/// A certificate for the names of this machine and of a service, and its authority.
-fn certified() -> (TlsAcceptor, String) {
+/// A certificate for the names of this machine and of a service, with its authority.
+fn certified() -> (TlsAcceptor, String, String) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     params.distinguished_name.push(DnType::CommonName, "webhooks");
@@ -98,7 +106,7 @@ fn certified() -> (TlsAcceptor, String) {
     let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().expect("TLS");
     let key = PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).expect("PEM");
     let config = builder.with_no_client_auth().with_single_cert(vec![certificate.der().clone()], key);
-    (TlsAcceptor::from(Arc::new(config.expect("a certificate and its key"))), issuer.pem())
+    (TlsAcceptor::from(Arc::new(config.expect("a certificate and its key"))), issuer.pem(), certificate.pem())
 }
 
 async fn answer(desk: Desk, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
@@ -110,6 +118,10 @@ async fn answer(desk: Desk, request: Request<Incoming>) -> Result<Response<Full<
     if path == "/gate" {
         desk.arrived.send(()).expect("the test listens");
         desk.gate.acquire().await.expect("it stays open").forget();
+    }
+    if let Some(place) = path.strip_prefix("/moved") {
+        let moved = Response::builder().status(307).header("location", place).body(Full::default());
+        return Ok(moved.expect("a response"));
     }
     if path == "/convert" {
         let answer = converted(&question);

@@ -32,6 +32,8 @@ pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change
         for key in owners::react(state, resource, change) {
             state.store.agenda.put_off(Errand::ReviewOwners(key), COLLECT_AFTER);
         }
+    }
+    if state.empties_namespaces {
         namespaces::react(state, resource, change);
     }
     definitions::react(state, resource, change);

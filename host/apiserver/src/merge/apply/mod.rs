@@ -152,11 +152,12 @@ fn managers_before_apply(live: &Value, manager: &Manager<'_>, root: Place<'_>) -
 /// The managers that an update starts from, or none when the object's fields are not tracked.
 ///
 /// A client may edit them, but not through a subresource; one that does not know of them cannot delete them by mistake;
-/// `[{}]` is how to delete them on purpose, and then nobody is recorded until the next apply.
+/// `[]` or `[{}]` is how to delete them on purpose, and then nobody is recorded until the next apply. Whoever creates an object
+/// is recorded.
 fn managers_for_update(live: Option<&Value>, new: &Value, manager: &Manager<'_>) -> Option<Owners> {
     let from_live = || live.and_then(|live| Owners::of(live).ok()).unwrap_or_default();
     let owners = if manager.subresource.is_empty() {
-        if owners::is_reset(new) {
+        if live.is_some() && owners::is_reset(new) {
             return None;
         }
         Owners::of(new).ok().filter(|owners| !owners.is_empty()).unwrap_or_else(from_live)

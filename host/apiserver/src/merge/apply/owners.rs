@@ -208,7 +208,9 @@ fn print_entry(identity: &Identity, owner: &Owner) -> Value {
     Value::Object(entry)
 }
 
-/// Whether the object asks for its entries to be forgotten: the list with one empty entry.
+/// Whether the object asks for its entries to be forgotten, by a list that is empty or has one empty entry:
+/// `isResetManagedFields` in `k8s.io/apimachinery/pkg/util/managedfields/internal/fieldmanager.go`.
 pub(super) fn is_reset(object: &Value) -> bool {
-    object.pointer("/metadata/managedFields") == Some(&json!([{}]))
+    let entries = object.pointer("/metadata/managedFields");
+    entries.is_some_and(|entries| *entries == json!([]) || *entries == json!([{}]))
 }

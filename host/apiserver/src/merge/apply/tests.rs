@@ -260,9 +260,15 @@ fn managed_fields_survive_an_ignorant_client_and_go_when_reset() {
     let live = must(apply(None, &deployment(&json!({"replicas": 2})), "a", false));
     let ignorant = update(Some(&live), deployment(&json!({"replicas": 2})), "u");
     assert_eq!(ignorant, live);
-    let mut reset = live.clone();
-    reset["metadata"]["managedFields"] = json!([{}]);
-    assert_eq!(update(Some(&live), reset, "u")["metadata"].get("managedFields"), None);
+    for nothing in [json!([]), json!([{}])] {
+        let mut reset = live.clone();
+        reset["metadata"]["managedFields"] = nothing.clone();
+        let forgotten = update(Some(&live), reset.clone(), "u");
+        assert_eq!(forgotten["metadata"].get("managedFields"), None, "{nothing}");
+        // Nobody is recorded then until the next apply.
+        assert_eq!(update(Some(&forgotten), reset.clone(), "u")["metadata"].get("managedFields"), None, "{nothing}");
+        assert!(!fields(&update(None, reset, "u"), "u").is_null(), "a new object is somebody's");
+    }
 }
 
 #[test]

@@ -58,6 +58,7 @@ pub(crate) fn apply(resource: &ResourceType, object: &mut Value) {
                 _ => {}
             }
             if resource.kind == "ReplicationController" {
+                others::select_like_template(object);
                 others::label_like_template(object);
             }
         }
@@ -90,6 +91,14 @@ pub(crate) fn apply(resource: &ResourceType, object: &mut Value) {
     }
 }
 
+/// Sets what the admission plugins of a real server set, before webhooks see the object: of a new one, and of one that
+/// replaces `current`. Nothing of a subresource.
+pub(crate) fn admit(resource: &ResourceType, subresource: &str, object: &mut Value, current: Option<&Value>) {
+    if (resource.id.group.as_str(), resource.kind.as_str(), subresource) == ("", "Pod", "") {
+        workloads::admit_pod(object::map_mut(object, "spec"), current.map(|pod| &pod["spec"]));
+    }
+}
+
 /// Sets the values that the server decides when it stores a new object.
 pub(crate) fn on_create(
     state: &mut State,
@@ -108,7 +117,6 @@ pub(crate) fn on_create(
             object["status"] = json!({ "phase": "Active" });
         }
         ("", "Pod") => {
-            workloads::admit_pod(object::map_mut(object, "spec"));
             let quality = workloads::quality_of_service(&object["spec"]);
             object["status"] = json!({ "phase": "Pending", "qosClass": quality });
         }
@@ -142,6 +150,10 @@ pub(crate) fn on_update(
             }
             give_up_addresses(object, current);
             state.addresses.allocate(object, Some(current))?;
+        }
+        // `podStatusStrategy.PrepareForUpdate` in `pkg/registry/core/pod/strategy.go`.
+        ("", "Pod") if text(object, "/status/qosClass").is_empty() => {
+            object::copy_field(object::map_mut_value(object, "status"), &current["status"], "qosClass");
         }
         ("certificates.k8s.io", "CertificateSigningRequest") => {
             others::date_conditions(object, current, &state.now());

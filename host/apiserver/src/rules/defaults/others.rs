@@ -129,6 +129,16 @@ pub(super) fn job_selector(job: &mut Value) {
 }
 
 /// An object without labels has those of its template.
+/// `SetDefaults_ReplicationController` in `pkg/apis/core/v1/defaults.go`.
+pub(super) fn select_like_template(object: &mut Value) {
+    let labels = object.pointer("/spec/template/metadata/labels").cloned().unwrap_or_default();
+    let has_one =
+        object.pointer("/spec/selector").and_then(Value::as_object).is_some_and(|selector| !selector.is_empty());
+    if !has_one && labels.is_object() {
+        object::map_mut(object, "spec").insert("selector".to_owned(), labels);
+    }
+}
+
 pub(super) fn label_like_template(object: &mut Value) {
     let labels = object.pointer("/spec/template/metadata/labels").cloned().unwrap_or_default();
     let has_some =
@@ -181,6 +191,19 @@ mod tests {
         let mut object = json!({ "stringData": { "a": "hi", "b": "abc", "c": "" } });
         secret(&mut object);
         assert_eq!(object, json!({ "type": "Opaque", "data": { "a": "aGk=", "b": "YWJj", "c": "" } }));
+    }
+
+    #[test]
+    fn a_replication_controller_selects_what_it_makes() {
+        let selected = |selector: Value| {
+            let template = json!({ "metadata": { "labels": { "a": "b" } } });
+            let mut object = json!({ "spec": { "selector": selector, "template": template } });
+            select_like_template(&mut object);
+            object["spec"]["selector"].clone()
+        };
+        assert_eq!(selected(json!(null)), json!({ "a": "b" }));
+        assert_eq!(selected(json!({})), json!({ "a": "b" }));
+        assert_eq!(selected(json!({ "c": "d" })), json!({ "c": "d" }));
     }
 
     #[test]

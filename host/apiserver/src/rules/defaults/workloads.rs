@@ -114,12 +114,23 @@ fn request_the_limits(container: &mut Spec) {
     limits.into_iter().for_each(|(name, limit)| default(requests, &name, limit));
 }
 
-/// Gives a new pod what a real server's admission does: the priority of pods without a class, and five minutes on a node
-/// that is gone.
-pub(super) fn admit_pod(spec: &mut Spec) {
-    if spec.get("priorityClassName").is_none_or(|class| *class == json!("")) {
-        default(spec, "priority", json!(0));
-        default_text(spec, "preemptionPolicy", "PreemptLowerPriority");
+/// Gives a pod what a real server's admission does: the priority of pods without a class, or that of the pod which it replaces
+/// (`plugin/pkg/admission/priority`), and five minutes on a node that is gone, also on update, since an applied list of
+/// tolerations leaves these out (`plugin/pkg/admission/defaulttolerationseconds`).
+pub(super) fn admit_pod(spec: &mut Spec, current: Option<&Value>) {
+    match current {
+        Some(current) => {
+            for key in ["priority", "preemptionPolicy"] {
+                if !current[key].is_null() {
+                    default(spec, key, current[key].clone());
+                }
+            }
+        }
+        None if spec.get("priorityClassName").is_none_or(|class| *class == json!("")) => {
+            default(spec, "priority", json!(0));
+            default_text(spec, "preemptionPolicy", "PreemptLowerPriority");
+        }
+        None => {}
     }
     default(spec, "tolerations", json!([]));
     let Some(tolerations) = spec.get_mut("tolerations").and_then(Value::as_array_mut) else { return };
@@ -274,11 +285,20 @@ mod tests {
     #[test]
     fn a_new_pod_tolerates_lost_nodes_unless_it_says_otherwise() {
         let mut spec = json!({ "tolerations": [{ "key": "node.kubernetes.io/not-ready", "operator": "Exists" }] });
-        admit_pod(as_map_mut(&mut spec));
+        admit_pod(as_map_mut(&mut spec), None);
         let keys: Vec<&Value> =
             object::items(&spec, "/tolerations").iter().map(|toleration| &toleration["key"]).collect();
         assert_eq!(keys, ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]);
         assert_eq!((&spec["priority"], &spec["preemptionPolicy"]), (&json!(0), &json!("PreemptLowerPriority")));
+    }
+
+    #[test]
+    fn an_updated_pod_keeps_its_priority_and_gets_its_tolerations_back() {
+        let gpu = json!({ "key": "gpu", "operator": "Exists", "effect": "NoSchedule" });
+        let mut spec = json!({ "tolerations": [gpu], "preemptionPolicy": "Never" });
+        admit_pod(as_map_mut(&mut spec), Some(&json!({ "priority": 7, "preemptionPolicy": "PreemptLowerPriority" })));
+        assert_eq!(object::items(&spec, "/tolerations").len(), 3);
+        assert_eq!((&spec["priority"], &spec["preemptionPolicy"]), (&json!(7), &json!("Never")));
     }
 
     #[test]

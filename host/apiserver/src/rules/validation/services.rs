@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::report::Report;
 use crate::object::{self, names, text};
+use crate::storage::service_addresses::is_open;
 
 pub(super) const NOT_AN_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 
@@ -33,6 +34,9 @@ pub(super) fn service(object: &Value, previous: Option<&Value>, report: &mut Rep
     let families = ["PreferDualStack", "RequireDualStack", "SingleStack"];
     report.one_of("spec.ipFamilyPolicy", &spec["ipFamilyPolicy"], &families);
     report.one_of("spec.type", &spec["type"], &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]);
+    if !is_open(object) {
+        configured_families(spec, report);
+    }
     addresses(spec, report);
     let is_external = matches!(kind, "NodePort" | "LoadBalancer") || !object::items(spec, "/externalIPs").is_empty();
     let policy = &spec["externalTrafficPolicy"];
@@ -78,16 +82,24 @@ fn ports(spec: &Value, kind: &str, report: &mut Report) {
     }
 }
 
+/// The cluster has addresses of IPv4 only.
+fn configured_families(spec: &Value, report: &mut Report) {
+    let policy = &spec["ipFamilyPolicy"];
+    if policy == "RequireDualStack" {
+        report.invalid("spec.ipFamilyPolicy", policy, "this cluster is not configured for dual-stack services");
+    }
+    for (index, family) in object::items(spec, "/ipFamilies").iter().enumerate() {
+        if family == "IPv6" {
+            report.invalid(format!("spec.ipFamilies[{index}]"), family, "not configured on this cluster");
+        }
+    }
+}
+
 fn addresses(spec: &Value, report: &mut Report) {
     for (index, address) in object::items(spec, "/clusterIPs").iter().enumerate() {
         let is_one = address.as_str().is_some_and(|text| text == "None" || text.parse::<IpAddr>().is_ok());
         if !is_one {
             report.invalid(format!("spec.clusterIPs[{index}]"), address, NOT_AN_ADDRESS);
-        }
-    }
-    for (index, family) in object::items(spec, "/ipFamilies").iter().enumerate() {
-        if family == "IPv6" {
-            report.invalid(format!("spec.ipFamilies[{index}]"), family, "not configured on this cluster");
         }
     }
     for (index, address) in object::items(spec, "/externalIPs").iter().enumerate() {

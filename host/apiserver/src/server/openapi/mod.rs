@@ -3,6 +3,7 @@
 //!
 //! They are made at each request: clients keep them by their hash, and few ask.
 
+mod binary;
 mod paths;
 mod schemas;
 
@@ -10,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::resources::builtin::KUBERNETES;
 use crate::resources::registry::Registry;
+use schemas::Edition;
 
 /// `/openapi/v3`: where the document of each version is.
 pub(crate) fn index(registry: &Registry, revision: u64) -> Value {
@@ -39,15 +41,23 @@ pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Optio
         "openapi": "3.0.0",
         "info": { "title": "Kubernetes", "version": "unversioned" },
         "paths": paths,
-        "components": { "schemas": schemas::of_resources(&resources) },
+        "components": { "schemas": schemas::of_resources(&resources, Edition::V3) },
     }))
+}
+
+/// The media type of [`v2_as_protobuf`].
+pub(crate) const V2_PROTOBUF_MEDIA: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+
+/// `/openapi/v2` as client-go asks for it.
+pub(crate) fn v2_as_protobuf(registry: &Registry) -> Vec<u8> {
+    binary::document(&v2(registry))
 }
 
 /// `/openapi/v2`: the same schemas as the older form has them, of all versions at once. Its paths say only which kinds
 /// there are.
 pub(crate) fn v2(registry: &Registry) -> Value {
     let resources: Vec<_> = registry.all().collect();
-    let definitions: Map<String, Value> = schemas::of_resources(&resources)
+    let definitions: Map<String, Value> = schemas::of_resources(&resources, Edition::V2)
         .into_iter()
         .map(|(name, mut schema)| {
             schemas::to_v2(&mut schema);

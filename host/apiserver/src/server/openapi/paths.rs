@@ -32,7 +32,15 @@ pub(super) fn of_kind(resource: &ResourceType) -> Vec<(String, Value)> {
         "x-kubernetes-action": "get",
         "x-kubernetes-group-version-kind": kind_extension(resource),
     });
-    vec![(format!("{}/{{name}}", collection(resource)), json!({ "get": get }))]
+    // kubectl looks in the patch of a kind for whether the server validates fields.
+    let parameters: Vec<Value> = PATCH_PARAMETERS
+        .iter()
+        .map(|name| json!({ "name": name, "in": "query", "type": "string", "uniqueItems": true }))
+        .collect();
+    let mut patch = get.clone();
+    patch["parameters"] = json!(parameters);
+    patch["x-kubernetes-action"] = json!("patch");
+    vec![(format!("{}/{{name}}", collection(resource)), json!({ "get": get, "patch": patch }))]
 }
 
 fn collection(resource: &ResourceType) -> String {
@@ -63,6 +71,7 @@ fn operation(resource: &ResourceType, schema: &str, action: &str, body: &[&str],
 }
 
 const WRITE_PARAMETERS: [&str; 3] = ["dryRun", "fieldManager", "fieldValidation"];
+const PATCH_PARAMETERS: [&str; 4] = ["dryRun", "fieldManager", "fieldValidation", "force"];
 
 fn collection_path(resource: &ResourceType, schema: &str) -> Value {
     let post = operation(resource, schema, "post", &["application/json", "application/yaml"], &WRITE_PARAMETERS);
@@ -80,11 +89,10 @@ fn object_path(resource: &ResourceType, schema: &str) -> Value {
     if resource.custom.is_none() {
         patches.push("application/strategic-merge-patch+json");
     }
-    let with_force: Vec<&str> = WRITE_PARAMETERS.into_iter().chain(["force"]).collect();
     json!({
         "get": operation(resource, schema, "get", &[], &[]),
         "put": operation(resource, schema, "put", &["application/json", "application/yaml"], &WRITE_PARAMETERS),
-        "patch": operation(resource, schema, "patch", &patches, &with_force),
+        "patch": operation(resource, schema, "patch", &patches, &PATCH_PARAMETERS),
         "delete": operation(resource, schema, "delete", &[], &["dryRun", "propagationPolicy"]),
     })
 }

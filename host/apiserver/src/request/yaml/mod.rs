@@ -1,0 +1,338 @@
+//! YAML as a real server reads it: version 1.1, by `sigs.k8s.io/yaml` on `go.yaml.in/yaml/v2`. The events of the text
+//! come from a parser of YAML; what they mean is decided here.
+
+mod scalar;
+
+use std::collections::HashMap;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use granit_parser::{Event, Parser, ScalarStyle, Tag};
+use serde::de::IgnoredAny;
+use serde_json::{Map, Value};
+
+use scalar::Scalar;
+
+/// Go reads deeper; what is deeper than this is refused anyway.
+const DEPTH_MAX: usize = 200;
+
+/// A text that is no YAML, or one that is no JSON, in the words of Go's reader where that is simple.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct YamlError(String);
+
+impl YamlError {
+    fn new(line: Option<usize>, why: &str) -> YamlError {
+        let line = line.map(|line| format!("line {line}: ")).unwrap_or_default();
+        YamlError(format!("yaml: {line}{why}"))
+    }
+
+    fn bare(why: String) -> YamlError {
+        YamlError(why)
+    }
+
+    fn unsupported_number(number: f64) -> YamlError {
+        let shown = match number {
+            number if number.is_nan() => "NaN",
+            number if number > 0.0 => "+Inf",
+            _ => "-Inf",
+        };
+        YamlError(format!("json: unsupported value: {shown}"))
+    }
+}
+
+/// The first document, which is all that a request's body counts for; null if there is none. What comes after it is not
+/// read.
+pub(crate) fn first(body: &[u8]) -> Result<Value, YamlError> {
+    let Ok(text) = std::str::from_utf8(body) else { return Err(YamlError::new(None, "invalid leading UTF-8 octet")) };
+    Ok(YamlReader::new(text).document()?.unwrap_or_default())
+}
+
+/// The keys that the first document has twice, each with its line, as strict decoding names them; none of a text that
+/// is JSON.
+pub(crate) fn duplicate_keys(body: &[u8]) -> Vec<String> {
+    if serde_json::from_slice::<IgnoredAny>(body).is_ok() {
+        return Vec::new();
+    }
+    let Ok(text) = std::str::from_utf8(body) else { return Vec::new() };
+    let mut reader = YamlReader::new(text);
+    // What is wrong was said when it was read.
+    let _document = reader.document();
+    reader.duplicates
+}
+
+/// All documents.
+pub(crate) fn all(text: &str) -> Result<Vec<Value>, YamlError> {
+    let mut reader = YamlReader::new(text);
+    let mut documents = Vec::new();
+    while let Some(document) = reader.document()? {
+        documents.push(document);
+    }
+    Ok(documents)
+}
+
+/// A node that an alias may stand for.
+struct Anchored {
+    value: Value,
+    nodes: u64,
+}
+
+struct YamlReader<'a> {
+    parser: Parser<'a, granit_parser::StrInput<'a>>,
+    anchors: HashMap<usize, Anchored>,
+    depth: usize,
+    /// Nodes so far, and how many of them are there by aliases.
+    nodes: u64,
+    aliased: u64,
+    /// Where the last event begins, from 1.
+    line: usize,
+    duplicates: Vec<String>,
+}
+
+impl<'a> YamlReader<'a> {
+    fn new(text: &'a str) -> YamlReader<'a> {
+        YamlReader {
+            parser: Parser::new_from_str(text),
+            anchors: HashMap::new(),
+            depth: 0,
+            nodes: 0,
+            aliased: 0,
+            line: 1,
+            duplicates: Vec::new(),
+        }
+    }
+
+    /// The next document.
+    fn document(&mut self) -> Result<Option<Value>, YamlError> {
+        loop {
+            match self.event()? {
+                None | Some(Event::StreamEnd) => return Ok(None),
+                Some(Event::DocumentStart(..)) => {
+                    self.anchors.clear();
+                    return self.node().map(Some);
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn event(&mut self) -> Result<Option<Event<'a>>, YamlError> {
+        loop {
+            match self.parser.next_event() {
+                None => return Ok(None),
+                Some(Ok((Event::Comment(..), _))) => {}
+                Some(Ok((event, span))) => {
+                    self.line = span.start.line();
+                    return Ok(Some(event));
+                }
+                Some(Err(error)) => return Err(YamlError::new(Some(error.marker().line()), &error.info())),
+            }
+        }
+    }
+
+    fn node(&mut self) -> Result<Value, YamlError> {
+        match self.event()? {
+            Some(event) => self.node_of(event),
+            None => Err(YamlError::new(None, "unexpected end of the text")),
+        }
+    }
+
+    fn node_of(&mut self, event: Event<'a>) -> Result<Value, YamlError> {
+        let before = self.nodes;
+        self.nodes += 1;
+        let (value, anchor) = match event {
+            Event::Alias(anchor) => return self.alias(anchor),
+            Event::Scalar(text, style, anchor, tag) => (resolved(&text, style, tag.as_deref())?.into_value()?, anchor),
+            Event::SequenceStart(_, anchor, _) => (self.nested(YamlReader::sequence)?, anchor),
+            Event::MappingStart(_, anchor, _) => (self.nested(YamlReader::mapping)?, anchor),
+            _ => return Err(YamlError::new(None, "did not find expected node content")),
+        };
+        if anchor != 0 {
+            self.anchors.insert(anchor, Anchored { value: value.clone(), nodes: self.nodes - before });
+        }
+        Ok(value)
+    }
+
+    fn nested(
+        &mut self,
+        read: impl FnOnce(&mut YamlReader<'a>) -> Result<Value, YamlError>,
+    ) -> Result<Value, YamlError> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(YamlError::new(None, &format!("exceeded max depth of {DEPTH_MAX}")));
+        }
+        let value = read(self);
+        self.depth -= 1;
+        value
+    }
+
+    /// `failOnExcessiveAliasing`: as long as there are few nodes, almost all may come from aliases.
+    fn alias(&mut self, anchor: usize) -> Result<Value, YamlError> {
+        let Some(found) = self.anchors.get(&anchor) else {
+            return Err(YamlError::new(None, "anchor value contains itself"));
+        };
+        self.nodes += found.nodes;
+        self.aliased += found.nodes;
+        if self.aliased > 100 && self.nodes > 1000 && ratio(self.aliased, self.nodes) > allowed_alias_ratio(self.nodes)
+        {
+            return Err(YamlError::new(None, "document contains excessive aliasing"));
+        }
+        Ok(found.value.clone())
+    }
+
+    fn sequence(&mut self) -> Result<Value, YamlError> {
+        let mut items = Vec::new();
+        loop {
+            match self.event()? {
+                Some(Event::SequenceEnd) => return Ok(Value::Array(items)),
+                Some(event) => items.push(self.node_of(event)?),
+                None => return Err(YamlError::new(None, "unexpected end of the text")),
+            }
+        }
+    }
+
+    /// The last of several values counts, also where one of them is merged in.
+    fn mapping(&mut self) -> Result<Value, YamlError> {
+        let mut map = Map::new();
+        loop {
+            let (key, shown) = match self.event()? {
+                Some(Event::MappingEnd) => return Ok(Value::Object(map)),
+                Some(Event::Scalar(text, ScalarStyle::Plain, 0, None)) if text == "<<" => {
+                    merge(&mut map, self.node()?)?;
+                    continue;
+                }
+                Some(Event::Scalar(text, style, anchor, tag)) => {
+                    self.nodes += 1;
+                    let key = resolved(&text, style, tag.as_deref())?;
+                    if anchor != 0 {
+                        self.anchors.insert(anchor, Anchored { value: key.clone().into_value()?, nodes: 1 });
+                    }
+                    let is_text = matches!(key, Scalar::Text(_));
+                    let key = key.into_key()?;
+                    let shown = if is_text { format!("{key:?}") } else { key.clone() };
+                    (key, shown)
+                }
+                Some(event) => {
+                    let key = self.node_of(event)?;
+                    let shown = key.to_string();
+                    match key {
+                        Value::String(text) => (text, shown),
+                        Value::Number(_) | Value::Bool(_) => (shown.clone(), shown),
+                        _ => return Err(YamlError::new(None, "invalid map key")),
+                    }
+                }
+                None => return Err(YamlError::new(None, "unexpected end of the text")),
+            };
+            let Some(event) = self.event()? else { return Err(YamlError::new(None, "unexpected end of the text")) };
+            let line = self.line;
+            let value = self.node_of(event)?;
+            if map.insert(key, value).is_some() {
+                self.duplicates.push(format!("line {line}: key {shown} already set in map"));
+            }
+        }
+    }
+}
+
+/// Merges the value of `<<`: a map, or maps of which the first has most to say.
+fn merge(map: &mut Map<String, Value>, merged: Value) -> Result<(), YamlError> {
+    let maps = match merged {
+        Value::Array(items) => items,
+        other => vec![other],
+    };
+    for merged in maps.into_iter().rev() {
+        let Value::Object(fields) = merged else {
+            return Err(YamlError::new(None, "map merge requires map or sequence of maps as the value"));
+        };
+        map.extend(fields);
+    }
+    Ok(())
+}
+
+/// `scalar` in `go.yaml.in/yaml/v2/decode.go`.
+fn resolved(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Scalar, YamlError> {
+    match tag.filter(|tag| tag.handle() == "tag:yaml.org,2002:").map(Tag::suffix) {
+        None if tag.is_some() || style != ScalarStyle::Plain => Ok(Scalar::Text(text.to_owned())),
+        None => Ok(Scalar::of_plain(text)),
+        Some("binary") => {
+            let decoded = BASE64_STANDARD.decode(text.split_whitespace().collect::<String>());
+            let decoded = decoded.map_err(|_| YamlError::new(None, "!!binary value contains invalid base64 data"))?;
+            Ok(Scalar::Text(String::from_utf8_lossy(&decoded).into_owned()))
+        }
+        Some(tag) => Scalar::of_tagged(tag, text),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a ratio")]
+fn ratio(part: u64, whole: u64) -> f64 {
+    part as f64 / whole as f64
+}
+
+/// `allowedAliasRatio` in `go.yaml.in/yaml/v2/decode.go`.
+fn allowed_alias_ratio(nodes: u64) -> f64 {
+    const LOW: u64 = 400_000;
+    const HIGH: u64 = 4_000_000;
+    match nodes {
+        nodes if nodes <= LOW => 0.99,
+        nodes if nodes >= HIGH => 0.10,
+        nodes => 0.99 - 0.89 * ratio(nodes - LOW, HIGH - LOW),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_first_of_several_documents_is_read() {
+        for text in ["a: 1\n---\nb: 2\n", "---\na: 1\n...\nb: 2\n", "a: 1\n---\n}", "# text\n\na: 1\n"] {
+            assert_eq!(first(text.as_bytes()), Ok(json!({ "a": 1 })), "{text:?}");
+        }
+        assert_eq!(first(b"---\n---\na: 1\n"), Ok(Value::Null));
+        assert_eq!(all("a: 1\n---\n---\nb: 2\n"), Ok(vec![json!({ "a": 1 }), Value::Null, json!({ "b": 2 })]));
+    }
+
+    #[test]
+    fn aliases_and_merges_are_carried_out_in_their_order() {
+        let text =
+            "base: &b {x: 1, z: 2}\none: {<<: *b, x: 3}\ntwo: {x: 3, <<: *b}\nthree: {<<: [{x: 4}, *b]}\nlist: [*b]\n";
+        let expected = json!({
+            "base": { "x": 1, "z": 2 },
+            "one": { "x": 3, "z": 2 },
+            "two": { "x": 1, "z": 2 },
+            "three": { "x": 4, "z": 2 },
+            "list": [{ "x": 1, "z": 2 }],
+        });
+        assert_eq!(first(text.as_bytes()), Ok(expected));
+        assert!(first(b"a: &a [*a]").is_err());
+        assert!(first(b"<<: 1").is_err());
+    }
+
+    #[test]
+    fn the_last_of_two_keys_counts() {
+        assert_eq!(first(b"a: 1\na: 2\n"), Ok(json!({ "a": 2 })));
+        let twice = b"a: {b: 1,\n  b: 2}\n01: x\n1: y\n---\nc: 1\nc: 2\n";
+        let lines = ["line 2: key \"b\" already set in map", "line 4: key 1 already set in map"];
+        assert_eq!(duplicate_keys(twice), lines);
+        assert!(duplicate_keys(b"{\"a\":1,\"a\":2}").is_empty());
+    }
+
+    #[test]
+    fn a_little_text_does_not_become_much() {
+        let mut text = "a: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for level in 1..9 {
+            let alias = format!("*a{}", level - 1);
+            let line = format!("b{level}: &a{level} [{}]\n", [alias.as_str(); 10].join(", "));
+            text.push_str(&line);
+        }
+        let error = first(text.as_bytes()).expect_err("a billion");
+        assert_eq!(error.to_string(), "yaml: document contains excessive aliasing");
+        let deep = "[".repeat(100_000);
+        assert!(first(deep.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn an_error_names_its_line() {
+        assert!(first(b"a: 1\nb: [").expect_err("open").to_string().starts_with("yaml: line "));
+    }
+}

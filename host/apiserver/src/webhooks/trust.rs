@@ -1,0 +1,233 @@
+//! Whether a webhook's certificate is trusted, as Go's verifier decides: `Certificate.Verify` in
+//! `crypto/x509/verify.go` of Go 1.26.
+//!
+//! It differs from webpki's where tests meet it: a certificate in the `caBundle` is trusted as it is, whether it is an
+//! authority or not. envtest's bundle is the serving certificate itself.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{
+    CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme,
+    client::VerifierBuilderError,
+};
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+/// Why no connection to a webhook can be made, whatever it shows.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TrustError {
+    /// client-go's words for a `caBundle` without certificates.
+    #[error("unable to load root certificates: unable to parse bytes as PEM block")]
+    NoCertificate,
+    #[error(transparent)]
+    Verifier(#[from] VerifierBuilderError),
+}
+
+/// Go's words about a certificate that it does not trust.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("x509: {0}")]
+struct Distrust(String);
+
+impl From<Distrust> for Error {
+    fn from(why: Distrust) -> Error {
+        Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(why))))
+    }
+}
+
+/// Trusts what a `caBundle` says.
+#[derive(Debug)]
+pub(super) struct BundleVerifier {
+    bundle: Vec<CertificateDer<'static>>,
+    /// `None` if no certificate of the bundle may sign others.
+    chains: Option<Arc<WebPkiServerVerifier>>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl BundleVerifier {
+    /// Reads a bundle (PEM). Certificates that cannot be read are passed over, as in `CertPool.AppendCertsFromPEM`. An
+    /// empty bundle stands for the authorities of the operating system, which are not asked here.
+    pub(super) fn of(bundle: &[u8], provider: Arc<CryptoProvider>) -> Result<BundleVerifier, TrustError> {
+        let certificates: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(bundle)
+            .flatten()
+            .filter(|certificate| X509Certificate::from_der(certificate).is_ok())
+            .collect();
+        if certificates.is_empty() && !bundle.is_empty() {
+            return Err(TrustError::NoCertificate);
+        }
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(certificates.iter().filter(|certificate| may_sign(certificate)).cloned());
+        let chains = if roots.is_empty() {
+            None
+        } else {
+            Some(WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider)).build()?)
+        };
+        Ok(BundleVerifier { bundle: certificates, chains, provider })
+    }
+
+    /// `UnknownAuthorityError.Error`: a certificate of the bundle with the issuer's name is a hint, since it is not the
+    /// issuer.
+    fn unknown_authority(&self, shown: &X509Certificate<'_>) -> Error {
+        let mut why = "certificate signed by unknown authority".to_owned();
+        for trusted in &self.bundle {
+            let Ok((_, candidate)) = X509Certificate::from_der(trusted) else { continue };
+            if candidate.subject().as_raw() != shown.issuer().as_raw() {
+                continue;
+            }
+            let reason = if may_sign(trusted) {
+                "x509: ECDSA verification failure"
+            } else {
+                "x509: invalid signature: parent certificate cannot sign this kind of certificate"
+            };
+            let subject = candidate.subject();
+            let mut names = subject.iter_common_name().chain(subject.iter_organization());
+            let name = names.find_map(|name| name.as_str().ok().filter(|name| !name.is_empty()).map(str::to_owned));
+            let name = name.unwrap_or_else(|| format!("serial:{}", candidate.serial));
+            let _ = write!(
+                why,
+                " (possibly because of {reason:?} while trying to verify candidate authority certificate {name:?})"
+            );
+            break;
+        }
+        Distrust(why).into()
+    }
+}
+
+impl ServerCertVerifier for BundleVerifier {
+    fn verify_server_cert(
+        &self,
+        shown: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let (_, parsed) =
+            X509Certificate::from_der(shown).map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
+        check_time(&parsed, now)?;
+        check_name(&parsed, shown, server_name)?;
+        if self.bundle.iter().any(|trusted| trusted == shown) {
+            check_usage(&parsed)?;
+            return Ok(ServerCertVerified::assertion());
+        }
+        let unknown = || self.unknown_authority(&parsed);
+        let chains = self.chains.as_ref().ok_or_else(&unknown)?;
+        chains.verify_server_cert(shown, intermediates, server_name, ocsp_response, now).map_err(|error| match error {
+            Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => unknown(),
+            Error::InvalidCertificate(CertificateError::InvalidPurposeContext { .. }) => incompatible_usage().into(),
+            other => other,
+        })
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Whether others may be signed by a certificate: `Certificate.CheckSignatureFrom` in `crypto/x509/x509.go`.
+fn may_sign(certificate: &CertificateDer<'_>) -> bool {
+    let Ok((_, parsed)) = X509Certificate::from_der(certificate) else { return false };
+    let is_authority = match parsed.basic_constraints() {
+        Ok(Some(constraints)) => constraints.value.ca,
+        // Before version 3 there is no word for it.
+        Ok(None) => parsed.version().0 < 2,
+        Err(_) => false,
+    };
+    is_authority && parsed.key_usage().is_ok_and(|usage| usage.is_none_or(|usage| usage.value.key_cert_sign()))
+}
+
+/// `Certificate.isValid`.
+fn check_time(certificate: &X509Certificate<'_>, now: UnixTime) -> Result<(), Distrust> {
+    let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+    let validity = certificate.validity();
+    let (from, to) = (validity.not_before.timestamp(), validity.not_after.timestamp());
+    let shown =
+        |second: i64| jiff::Timestamp::from_second(second).map_or_else(|_| second.to_string(), |time| time.to_string());
+    let (side, limit) = match now {
+        _ if now < from => ("before", from),
+        _ if now > to => ("after", to),
+        _ => return Ok(()),
+    };
+    let times = format!("current time {} is {side} {}", shown(now), shown(limit));
+    Err(Distrust(format!("certificate has expired or is not yet valid: {times}")))
+}
+
+/// `Certificate.VerifyHostname`, and `HostnameError.Error`.
+fn check_name(
+    certificate: &X509Certificate<'_>,
+    shown: &CertificateDer<'_>,
+    host: &ServerName<'_>,
+) -> Result<(), Error> {
+    if rustls::client::verify_server_name(&ParsedCertificate::try_from(shown)?, host).is_ok() {
+        return Ok(());
+    }
+    let alternatives = certificate.subject_alternative_name().ok().flatten();
+    let names = alternatives.as_ref().map(|found| found.value.general_names.as_slice()).unwrap_or_default();
+    let is_address = matches!(host, ServerName::IpAddress(_));
+    let host = host.to_str();
+    let common = certificate.subject().iter_common_name().next().and_then(|name| name.as_str().ok());
+    if alternatives.is_none() && common.is_some_and(|name| name.eq_ignore_ascii_case(&host)) {
+        let why = "certificate relies on legacy Common Name field, use SANs instead";
+        return Err(Distrust(why.to_owned()).into());
+    }
+    let valid: Vec<String> = names.iter().filter_map(|name| alternative(name, is_address)).collect();
+    let why = match valid.as_slice() {
+        [] if is_address => format!("cannot validate certificate for {host} because it doesn't contain any IP SANs"),
+        [] => format!("certificate is not valid for any names, but wanted to match {host}"),
+        valid => format!("certificate is valid for {}, not {host}", valid.join(", ")),
+    };
+    Err(Distrust(why).into())
+}
+
+/// A name of a certificate, if it is an address or a host name, as asked for.
+fn alternative(name: &GeneralName<'_>, is_address: bool) -> Option<String> {
+    match name {
+        GeneralName::DNSName(name) if !is_address => Some((*name).to_owned()),
+        GeneralName::IPAddress(bytes) if is_address => {
+            let four = <[u8; 4]>::try_from(*bytes).map(IpAddr::from);
+            let address = four.or_else(|_| <[u8; 16]>::try_from(*bytes).map(IpAddr::from));
+            address.ok().map(|address| address.to_string())
+        }
+        _ => None,
+    }
+}
+
+/// `checkChainForKeyUsage`, for a chain of one.
+fn check_usage(certificate: &X509Certificate<'_>) -> Result<(), Distrust> {
+    let usage = certificate.extended_key_usage().map_err(|_| incompatible_usage())?;
+    match usage {
+        Some(usage) if !usage.value.server_auth && !usage.value.any => Err(incompatible_usage()),
+        _ => Ok(()),
+    }
+}
+
+fn incompatible_usage() -> Distrust {
+    Distrust("certificate specifies an incompatible key usage".to_owned())
+}
