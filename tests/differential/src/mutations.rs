@@ -87,7 +87,7 @@ impl<'a> Walk<'a> {
             self.visit(&schema["items"], Some(item), &format!("{at}/{index}"), 0);
         }
         if items.is_empty() {
-            self.visit(&schema["items"], None, &format!("{at}/0"), absent + 1);
+            self.visit(&schema["items"], None, &format!("{at}/0"), absent);
         }
     }
 

@@ -13,6 +13,8 @@ pub enum Side {
     Missing,
     /// Ours does, the real one does not.
     Extra,
+    /// Both do, with another value.
+    Shown,
 }
 
 /// A cause without the values of the object that it is about.
@@ -63,12 +65,21 @@ impl Ranking {
     /// Compares the answers to one mutation.
     pub fn add(&mut self, kind: &str, mutation: &str, real: &Value, ours: &Value) {
         let (stated, ours) = (causes(real), causes(ours));
-        for (side, causes) in [(Side::Missing, stated.difference(&ours)), (Side::Extra, ours.difference(&stated))] {
-            let rules: BTreeSet<Rule> = causes.map(|cause| self.rule(side, kind, cause)).collect();
-            for rule in rules {
-                let entry = self.counts.entry(rule).or_insert_with(|| (0, format!("{kind} {mutation}")));
-                entry.0 += 1;
-            }
+        let rules = |causes: BTreeSet<_>| -> BTreeSet<Rule> {
+            causes.iter().map(|cause| self.rule(Side::Shown, kind, cause)).collect()
+        };
+        let (missing, extra) = (rules(&stated - &ours), rules(&ours - &stated));
+        let found = missing.union(&extra).map(|rule| {
+            let side = match (missing.contains(rule), extra.contains(rule)) {
+                (true, true) => Side::Shown,
+                (true, false) => Side::Missing,
+                _ => Side::Extra,
+            };
+            Rule { side, ..rule.clone() }
+        });
+        for rule in found.collect::<Vec<_>>() {
+            let entry = self.counts.entry(rule).or_insert_with(|| (0, format!("{kind} {mutation}")));
+            entry.0 += 1;
         }
     }
 

@@ -6,13 +6,16 @@ mod admission_policies;
 mod certificates;
 mod definitions;
 mod embedded;
+mod jobs;
 mod metadata;
 mod networks;
 mod pods;
 mod policies;
 mod report;
 mod services;
+mod storage;
 mod stored;
+mod table;
 mod workloads;
 
 pub(crate) use metadata::metadata;
@@ -66,19 +69,20 @@ pub(crate) fn builtin(
         }
         ("apps", "ControllerRevision") => found.not_negative("revision", &object["revision"]),
         ("", "ReplicationController") => workloads::replication_controller(object, found),
-        ("batch", "Job") => workloads::job(object, previous, found),
-        ("batch", "CronJob") => workloads::cron_job(object, found),
-        ("", "Pod") => pod(object, previous, found),
+        ("batch", "Job") => jobs::job(object, previous, found),
+        ("batch", "CronJob") => jobs::cron_job(object, previous, found),
+        ("", "Pod") => pods::pod(object, previous, found),
+        ("", "PodTemplate") => pods::template(&object["template"], "template", found),
         ("", "Service") => services::service(object, previous, found),
         ("", "ConfigMap") => stored::config_map(object, previous, found),
         ("", "Secret") => stored::secret(object, previous, found),
-        ("", "PersistentVolumeClaim") => stored::claim(object, previous, found),
-        ("", "PersistentVolume") => stored::volume(object, found),
+        ("", "PersistentVolumeClaim") => storage::claim(object, previous, found),
+        ("", "PersistentVolume") => storage::volume(object, previous, found),
         ("", "ResourceQuota") => policies::quota(object, found),
         ("", "Endpoints") => networks::endpoints(object, found),
         (group @ ("" | "events.k8s.io"), "Event") => policies::event(group, object, previous, found),
-        ("storage.k8s.io", "StorageClass") => stored::storage_class(object, previous, found),
-        ("node.k8s.io", "RuntimeClass") => stored::runtime_class(object, previous, found),
+        ("storage.k8s.io", "StorageClass") => storage::storage_class(object, previous, found),
+        ("node.k8s.io", "RuntimeClass") => storage::runtime_class(object, previous, found),
         ("networking.k8s.io", "Ingress") => networks::ingress(object, found),
         ("networking.k8s.io", "IngressClass") => networks::ingress_class(object, previous, found),
         ("networking.k8s.io", "NetworkPolicy") => networks::network_policy(object, found),
@@ -105,11 +109,4 @@ pub(crate) fn builtin(
         _ => {}
     }
     report.0
-}
-
-fn pod(object: &Value, previous: Option<&Value>, report: &mut Report) {
-    pods::spec(&object["spec"], "spec", report);
-    if let Some(previous) = previous {
-        pods::update(object, previous, report);
-    }
 }
