@@ -3,12 +3,15 @@
 
 mod admission;
 mod admission_policies;
+mod autoscalers;
 mod certificates;
 mod definitions;
 mod embedded;
 mod jobs;
+mod limits;
 mod metadata;
 mod networks;
+mod nodes;
 mod pods;
 mod policies;
 mod report;
@@ -67,7 +70,10 @@ pub(crate) fn builtin(
         ("apps", kind @ ("Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet")) => {
             workloads::workload(kind, object, previous, found);
         }
-        ("apps", "ControllerRevision") => found.not_negative("revision", &object["revision"]),
+        ("apps", "ControllerRevision") => {
+            found.not_negative("revision", &object["revision"]);
+            found.immutable("data", object, previous);
+        }
         ("", "ReplicationController") => workloads::replication_controller(object, found),
         ("batch", "Job") => jobs::job(object, previous, found),
         ("batch", "CronJob") => jobs::cron_job(object, previous, found),
@@ -78,11 +84,19 @@ pub(crate) fn builtin(
         ("", "Secret") => stored::secret(object, previous, found),
         ("", "PersistentVolumeClaim") => storage::claim(object, previous, found),
         ("", "PersistentVolume") => storage::volume(object, previous, found),
-        ("", "ResourceQuota") => policies::quota(object, found),
+        ("", "ResourceQuota") => {
+            policies::quota(object, found);
+            limits::quota_scopes(object, previous, found);
+        }
+        ("", "LimitRange") => limits::limit_range(object, found),
+        ("", "Node") => nodes::node(object, previous, found),
         ("", "Endpoints") => networks::endpoints(object, found),
         (group @ ("" | "events.k8s.io"), "Event") => policies::event(group, object, previous, found),
         ("storage.k8s.io", "StorageClass") => storage::storage_class(object, previous, found),
-        ("node.k8s.io", "RuntimeClass") => storage::runtime_class(object, previous, found),
+        ("storage.k8s.io", "VolumeAttributesClass") => storage::attributes_class(object, previous, found),
+        ("storage.k8s.io", "CSIDriver") => storage::driver(object, found),
+        ("storage.k8s.io", "VolumeAttachment") => storage::attachment(object, found),
+        ("node.k8s.io", "RuntimeClass") => nodes::runtime_class(object, previous, found),
         ("networking.k8s.io", "Ingress") => networks::ingress(object, found),
         ("networking.k8s.io", "IngressClass") => networks::ingress_class(object, previous, found),
         ("networking.k8s.io", "NetworkPolicy") => networks::network_policy(object, found),
@@ -90,7 +104,9 @@ pub(crate) fn builtin(
         ("rbac.authorization.k8s.io", kind @ ("Role" | "ClusterRole")) => policies::role(kind, object, found),
         ("rbac.authorization.k8s.io", kind) => policies::binding(kind, object, previous, found),
         ("policy", "PodDisruptionBudget") => policies::budget(object, found),
-        ("autoscaling", "HorizontalPodAutoscaler") if resource.version == "v2" => policies::autoscaler(object, found),
+        ("autoscaling", "HorizontalPodAutoscaler") if resource.version == "v2" => {
+            autoscalers::autoscaler(object, found)
+        }
         ("coordination.k8s.io", "Lease") => policies::lease(object, found),
         ("scheduling.k8s.io", "PriorityClass") => policies::priority_class(object, previous, found),
         ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration") => {

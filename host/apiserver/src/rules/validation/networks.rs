@@ -28,7 +28,7 @@ const SLICE: &[Rule] = &[
     ("endpoints[].hostname", Check::Text(names::check_dns_label)),
     ("endpoints[].nodeName", Check::Text(names::check_subdomain)),
     ("endpoints[].hints.forZones[].name", Check::Text(names::check_label_value)),
-    ("endpoints[].zone", Check::Text(names::check_label_value)),
+    ("endpoints[].hints.forNodes[].name", Check::Text(names::check_subdomain)),
     ("ports[].protocol", Check::OneOf(PROTOCOLS)),
     ("ports[].name", Check::Name(names::check_dns_label)),
 ];

@@ -3,9 +3,26 @@
 use serde_json::{Value, json};
 
 use super::report::Report;
+use super::table::is_empty;
 use crate::object::{self, names, text};
 use crate::schema::typed::quantity;
 
+/// Fields of a new event that stay, and their names in the internal type.
+const EVENT_FIELDS: &[(&str, &str)] = &[
+    ("regarding", "involvedObject"),
+    ("reason", "reason"),
+    ("note", "message"),
+    ("deprecatedSource", "source"),
+    ("deprecatedFirstTimestamp", "firstTimestamp"),
+    ("deprecatedLastTimestamp", "lastTimestamp"),
+    ("deprecatedCount", "count"),
+    ("type", "type"),
+    ("eventTime", "eventTime"),
+    ("action", "action"),
+    ("related", "related"),
+    ("reportingController", "reportingController"),
+    ("reportingInstance", "reportingInstance"),
+];
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 pub(super) fn role(kind: &str, object: &Value, report: &mut Report) {
@@ -121,48 +138,6 @@ pub(super) fn budget(object: &Value, report: &mut Report) {
     report.one_of("spec.unhealthyPodEvictionPolicy", &spec["unhealthyPodEvictionPolicy"], &policies);
 }
 
-pub(super) fn autoscaler(object: &Value, report: &mut Report) {
-    let spec = &object["spec"];
-    let (least, most) = (spec["minReplicas"].as_i64(), spec["maxReplicas"].as_i64().unwrap_or(0));
-    if least.is_some_and(|least| least < 1) {
-        report.invalid("spec.minReplicas", &spec["minReplicas"], "must be greater than or equal to 1");
-    }
-    if most < 1 {
-        report.required_because("spec.maxReplicas", "must be set and greater than 0");
-    }
-    if least.is_some_and(|least| most < least) {
-        report.invalid("spec.maxReplicas", &json!(most), "must be greater than or equal to `minReplicas`");
-    }
-    let target = &spec["scaleTargetRef"];
-    for field in ["kind", "name"] {
-        report.name(&format!("spec.scaleTargetRef.{field}"), &target[field], names::check_path_segment);
-    }
-    if text(target, "/apiVersion").is_empty() {
-        let shown = json!("");
-        report.invalid("spec.scaleTargetRef.apiVersion", &shown, "apiVersion must specify API group");
-    }
-    let sources = [
-        ("ContainerResource", "containerResource"),
-        ("External", "external"),
-        ("Object", "object"),
-        ("Pods", "pods"),
-        ("Resource", "resource"),
-    ];
-    for (index, metric) in object::items(spec, "/metrics").iter().enumerate() {
-        let place = format!("spec.metrics[{index}]");
-        report.one_of(&format!("{place}.type"), &metric["type"], &sources.map(|(kind, _)| kind));
-        let source = sources.iter().find(|(kind, _)| *kind == text(metric, "/type"));
-        if let Some((_, field)) = source.filter(|(_, field)| !metric[*field].is_object()) {
-            let why = "must populate information for the given metric source";
-            report.required_because(format!("{place}.{field}"), why);
-        }
-        let usage = &metric["resource"]["target"]["averageUtilization"];
-        if usage.as_i64().is_some_and(|usage| usage < 1) {
-            report.invalid(format!("{place}.resource.target.averageUtilization"), usage, "must be greater than 0");
-        }
-    }
-}
-
 pub(super) fn lease(object: &Value, report: &mut Report) {
     let spec = &object["spec"];
     let seconds = &spec["leaseDurationSeconds"];
@@ -183,8 +158,24 @@ pub(super) fn event(group: &str, object: &Value, previous: Option<&Value>, repor
         let shown = json!(of_object);
         report.invalid("involvedObject.namespace", &shown, "does not match event.namespace");
     }
-    if !is_new || previous.is_some() {
+    if !is_new {
         return;
+    }
+    let was = previous.map_or(&Value::Null, |previous| &previous["series"]);
+    if object["series"] != *was {
+        series(&object["series"], report);
+    }
+    if previous.is_some() {
+        for (name, shown) in EVENT_FIELDS {
+            let (now, before) = (&object[*name], &previous.map_or(&Value::Null, |previous| previous)[*name]);
+            if now != before {
+                report.invalid(*shown, now, "field is immutable");
+            }
+        }
+        return;
+    }
+    if !is_empty(&object["deprecatedSource"]) {
+        report.invalid("source", &json!(""), "needs to be unset");
     }
     if object["eventTime"].is_null() {
         report.required("eventTime");
@@ -204,6 +195,19 @@ pub(super) fn event(group: &str, object: &Value, previous: Option<&Value>, repor
     let kind = text(object, "/type");
     if !["Normal", "Warning"].contains(&kind) {
         report.invalid("type", &json!(""), &format!("has invalid value: {kind}"));
+    }
+}
+
+/// `validateV1EventSeries`.
+fn series(series: &Value, report: &mut Report) {
+    if !series.is_object() {
+        return;
+    }
+    if series["count"].as_i64().unwrap_or(0) < 2 {
+        report.invalid("series.count", &json!(""), "should be at least 2");
+    }
+    if series["lastObservedTime"].is_null() {
+        report.required("series.lastObservedTime");
     }
 }
 
@@ -239,6 +243,7 @@ pub(super) fn priority_class(object: &Value, previous: Option<&Value>, report: &
     if object["value"].as_i64().is_some_and(|value| value > MOST) && !is_system {
         report.forbidden("value", &format!("maximum allowed value of a user defined priority is {MOST}"));
     }
+    report.one_of("preemptionPolicy", &object["preemptionPolicy"], &["PreemptLowerPriority", "Never"]);
     if let Some(previous) = previous {
         if previous["value"] != object["value"] {
             report.forbidden("value", "may not be changed in an update.");

@@ -41,9 +41,7 @@ pub(super) fn service(object: &Value, previous: Option<&Value>, report: &mut Rep
     }
     ports(spec, kind, report);
     table::check(SPEC, spec, "spec", report);
-    if kind != "ExternalName" {
-        families(spec, report);
-    }
+    families(spec, kind, report);
     affinity(spec, report);
     addresses(spec, report);
     balancer(spec, kind, report);
@@ -77,7 +75,10 @@ fn external_name(spec: &Value, report: &mut Report) {
     report.name("spec.externalName", &name, names::check_subdomain);
 }
 
-fn families(spec: &Value, report: &mut Report) {
+fn families(spec: &Value, kind: &str, report: &mut Report) {
+    if kind == "ExternalName" {
+        return;
+    }
     let policies = ["PreferDualStack", "RequireDualStack", "SingleStack"];
     report.one_of("spec.ipFamilyPolicy", &spec["ipFamilyPolicy"], &policies);
     for (index, family) in object::items(spec, "/ipFamilies").iter().enumerate() {
@@ -92,6 +93,7 @@ fn families(spec: &Value, report: &mut Report) {
 /// `validateClientIPAffinityConfig`.
 fn affinity(spec: &Value, report: &mut Report) {
     let config = &spec["sessionAffinityConfig"];
+    // A default fills in what the affinity is; a configuration without one is dropped.
     if spec["sessionAffinity"] == "None" && config.is_object() {
         let why = "must not be set when session affinity is None";
         report.forbidden("spec.sessionAffinityConfig", why);
@@ -179,6 +181,9 @@ fn ports(spec: &Value, kind: &str, report: &mut Report) {
 }
 
 fn addresses(spec: &Value, report: &mut Report) {
+    if text(spec, "/type") == "ExternalName" {
+        return;
+    }
     for (index, address) in object::items(spec, "/clusterIPs").iter().enumerate() {
         let is_one = address.as_str().is_some_and(|text| text == "None" || text.parse::<IpAddr>().is_ok());
         if !is_one {

@@ -166,7 +166,9 @@ fn capacity(capacity: &Value, report: &mut Report) {
     for (name, amount) in capacity.as_object().into_iter().flatten() {
         let field = format!("spec.capacity[{name}]");
         if quantity::compare(amount, &json!("0")).is_lt() {
-            report.invalid(&field, amount, "must be a valid resource quantity");
+            // Printed as a number.
+            let shown = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned);
+            report.invalid_shown(&field, &shown, "must be a valid resource quantity");
         }
         if !quantity::compare(amount, &json!("0")).is_gt() {
             report.invalid(&field, amount, "must be greater than zero");
@@ -198,23 +200,78 @@ fn volume_update(spec: &Value, previous: &Value, report: &mut Report) {
     }
 }
 
+const CLASS_FIELDS: [&str; 4] = ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"];
+
 pub(super) fn storage_class(object: &Value, previous: Option<&Value>, report: &mut Report) {
     if text(object, "/provisioner").is_empty() {
         report.required("provisioner");
+    } else {
+        for why in names::label_key_errors(&text(object, "/provisioner").to_lowercase()) {
+            report.invalid("provisioner", &object["provisioner"], &why);
+        }
     }
     report.one_of("reclaimPolicy", &object["reclaimPolicy"], &["Delete", "Retain"]);
     report.one_of("volumeBindingMode", &object["volumeBindingMode"], &["Immediate", "WaitForFirstConsumer"]);
-    if let Some(previous) = previous {
-        for field in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
-            if object.get(field) != previous.get(field) {
-                report.forbidden(field, &format!("updates to {field} are forbidden."));
+    if object["parameters"].get("").is_some() {
+        report.invalid("parameters", &json!(""), "field can not be empty.");
+    }
+    for (index, topology) in object::items(object, "/allowedTopologies").iter().enumerate() {
+        for (position, expression) in object::items(topology, "/matchLabelExpressions").iter().enumerate() {
+            let place = format!("allowedTopologies[{index}].matchLabelExpressions[{position}]");
+            let values = object::items(expression, "/values");
+            if values.is_empty() {
+                report.required(format!("{place}.values"));
             }
+            for (at, value) in values.iter().enumerate().filter(|(at, value)| values[..*at].contains(value)) {
+                report.duplicate(format!("{place}.values[{at}]"), value);
+            }
+            report.qualified(&format!("{place}.key"), text(expression, "/key"));
+        }
+    }
+    for field in CLASS_FIELDS {
+        report.immutable(field, object, previous);
+    }
+}
+
+pub(super) fn attributes_class(object: &Value, previous: Option<&Value>, report: &mut Report) {
+    volumes::driver(&object["driverName"], "driverName", report);
+    if is_empty(&object["parameters"]) {
+        report.required_because("parameters", "must contain at least one key/value pair");
+    }
+    for field in ["driverName", "parameters"] {
+        if previous.is_some_and(|previous| previous[field] != object[field]) {
+            report.forbidden(field, &format!("updates to {field} are forbidden."));
         }
     }
 }
 
-/// Names that a class of runtimes has.
-pub(super) fn runtime_class(object: &Value, previous: Option<&Value>, report: &mut Report) {
-    report.name("handler", &object["handler"], names::check_dns_label);
-    report.immutable("handler", object, previous);
+/// What a driver of volumes says of itself.
+pub(super) fn driver(object: &Value, report: &mut Report) {
+    let spec = &object["spec"];
+    report.one_of("spec.fsGroupPolicy", &spec["fsGroupPolicy"], &["File", "None", "ReadWriteOnceWithFSType"]);
+    for mode in object::items(spec, "/volumeLifecycleModes") {
+        report.one_of("spec.volumeLifecycleModes", mode, &["Persistent", "Ephemeral"]);
+    }
+}
+
+pub(super) fn attachment(object: &Value, report: &mut Report) {
+    let (spec, source) = (&object["spec"], &object["spec"]["source"]);
+    volumes::driver(&spec["attacher"], "spec.attacher", report);
+    if let Err(why) = names::check_subdomain(text(spec, "/nodeName")) {
+        report.invalid("spec.nodeName", &json!(text(spec, "/nodeName")), &why);
+    }
+    let name = &source["persistentVolumeName"];
+    let why = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
+    match (source["inlineVolumeSpec"].is_object(), name.is_null()) {
+        (false, true) => report.required_because("spec.source", why),
+        (true, false) => report.forbidden("spec.source", why),
+        (false, false) if is_empty(name) => {
+            let why = "must specify non empty persistentVolumeName";
+            report.required_because("spec.source.persistentVolumeName", why);
+        }
+        _ => {}
+    }
+    if let Some(Err(why)) = name.as_str().map(names::check_subdomain) {
+        report.invalid("spec.source.persistentVolumeName", name, &why);
+    }
 }

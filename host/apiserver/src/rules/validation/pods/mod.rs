@@ -63,6 +63,7 @@ pub(super) fn pod(object: &Value, previous: Option<&Value>, report: &mut Report)
     let pod = &object["spec"];
     spec(pod, "spec", report);
     images(pod, report);
+    tokens(pod, report);
     for list in ["containers", "initContainers"] {
         for (index, container) in object::items(pod, &format!("/{list}")).iter().enumerate() {
             let image = text(container, "/image");
@@ -81,6 +82,18 @@ pub(super) fn pod(object: &Value, previous: Option<&Value>, report: &mut Report)
             }
             if !text(pod, "/nodeName").is_empty() && !is_empty(&pod["schedulingGates"]) {
                 report.forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared");
+            }
+        }
+    }
+}
+
+/// A token is one of an account that the pod names.
+fn tokens(pod: &Value, report: &mut Report) {
+    for (index, volume) in object::items(pod, "/volumes").iter().enumerate() {
+        for (position, source) in object::items(volume, "/projected/sources").iter().enumerate() {
+            if source["serviceAccountToken"].is_object() && text(pod, "/serviceAccountName").is_empty() {
+                let place = format!("spec.volumes[{index}].projected.sources[{position}].serviceAccountToken");
+                report.forbidden(place, "must not be specified when serviceAccountName is not set");
             }
         }
     }

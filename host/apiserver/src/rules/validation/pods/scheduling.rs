@@ -19,7 +19,7 @@ const SPREAD: &[Rule] = &[
     ("nodeTaintsPolicy", Check::OneOf(&["Honor", "Ignore"])),
     ("labelSelector", Check::Selector),
 ];
-pub(super) const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+pub(in super::super) const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 /// All rules about nodes and other pods.
 pub(super) fn check(pod: &Value, field: &str, report: &mut Report) {

@@ -271,7 +271,8 @@ fn special(name: &str, spec: &Value, field: &str, report: &mut Report) {
                 ),
                 _ => ("https://", "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"),
             };
-            if spec["kind"].is_string() && !uri.starts_with(prefix) {
+            // A persistent volume is checked before its defaults.
+            if !uri.starts_with(prefix) {
                 report.not_supported(format!("{field}.diskURI"), &json!(uri), &[form]);
             }
         }
