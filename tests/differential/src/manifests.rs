@@ -26,7 +26,8 @@ pub struct Manifest {
 struct Kind {
     /// `GROUP/VERSION` and the plural name.
     of: String,
-    kind: String,
+    #[serde(rename = "kind")]
+    name: String,
     #[serde(default)]
     cluster: bool,
     /// The objects, without what `of` and `kind` say and without a name.
@@ -44,12 +45,12 @@ pub fn read_all() -> anyhow::Result<Vec<Manifest>> {
         let (version, resource) = kind.of.rsplit_once('/').with_context(|| kind.of.clone())?;
         for mut object in kind.objects {
             object["apiVersion"] = json!(version);
-            object["kind"] = json!(kind.kind);
+            object["kind"] = json!(kind.name);
             let number = all.len() + 1;
             if object["metadata"]["name"].is_null() {
                 object["metadata"]["name"] = json!(format!("m-{number}"));
             }
-            let (name, resource) = (kind.kind.clone(), resource.to_owned());
+            let (name, resource) = (kind.name.clone(), resource.to_owned());
             all.push(Manifest { number, kind: name, object, resource, namespaced: !kind.cluster });
         }
     }

@@ -36,7 +36,7 @@ pub fn mutations(schemas: &Schemas, schema: &Value, manifest: &Value) -> Vec<Mut
         .extend(["Upper", "a.b", "1a", "a_b", "a:b", "-a", ""].map(|text| (name.to_owned(), Some(json!(text)))));
     walk.changes.push((name.to_owned(), Some(json!("a".repeat(64)))));
     let made = walk.changes.into_iter().map(|(pointer, value)| {
-        let shown = value.as_ref().map_or_else(|| "removed".to_owned(), |value| value.to_string());
+        let shown = value.as_ref().map_or_else(|| "removed".to_owned(), ToString::to_string);
         let what = format!("{pointer} = {}", shown.chars().take(60).collect::<String>());
         Mutation { what, object: changed(manifest, &pointer, value) }
     });

@@ -82,7 +82,7 @@ fn amounts(limit: &Value, kind: &str, field: &str, report: &mut Report) {
             let why = words.replace("{a}", &shown(a)).replace("{b}", &shown(b));
             // As there: about a default, the other value is shown.
             let value = match (*low, *about) {
-                ("min", "default") | ("defaultRequest", _) | ("min", "min") => a,
+                ("min", "default" | "min") | ("defaultRequest", _) => a,
                 _ => b,
             };
             report.invalid(format!("{field}.{about}[{name}]"), value, &why);

@@ -74,23 +74,8 @@ pub(crate) fn builtin(
             found.not_negative("revision", &object["revision"]);
             found.immutable("data", object, previous);
         }
-        ("", "ReplicationController") => workloads::replication_controller(object, found),
         ("batch", "Job") => jobs::job(object, previous, found),
         ("batch", "CronJob") => jobs::cron_job(object, previous, found),
-        ("", "Pod") => pods::pod(object, previous, found),
-        ("", "PodTemplate") => pods::template(&object["template"], "template", found),
-        ("", "Service") => services::service(object, previous, found),
-        ("", "ConfigMap") => stored::config_map(object, previous, found),
-        ("", "Secret") => stored::secret(object, previous, found),
-        ("", "PersistentVolumeClaim") => storage::claim(object, previous, found),
-        ("", "PersistentVolume") => storage::volume(object, previous, found),
-        ("", "ResourceQuota") => {
-            policies::quota(object, found);
-            limits::quota_scopes(object, previous, found);
-        }
-        ("", "LimitRange") => limits::limit_range(object, found),
-        ("", "Node") => nodes::node(object, previous, found),
-        ("", "Endpoints") => networks::endpoints(object, found),
         (group @ ("" | "events.k8s.io"), "Event") => policies::event(group, object, previous, found),
         ("storage.k8s.io", "StorageClass") => storage::storage_class(object, previous, found),
         ("storage.k8s.io", "VolumeAttributesClass") => storage::attributes_class(object, previous, found),
@@ -105,7 +90,7 @@ pub(crate) fn builtin(
         ("rbac.authorization.k8s.io", kind) => policies::binding(kind, object, previous, found),
         ("policy", "PodDisruptionBudget") => policies::budget(object, found),
         ("autoscaling", "HorizontalPodAutoscaler") if resource.version == "v2" => {
-            autoscalers::autoscaler(object, found)
+            autoscalers::autoscaler(object, found);
         }
         ("coordination.k8s.io", "Lease") => policies::lease(object, found),
         ("scheduling.k8s.io", "PriorityClass") => policies::priority_class(object, previous, found),
@@ -122,7 +107,30 @@ pub(crate) fn builtin(
         // Clients may write any status of a definition: the server mends it.
         ("apiextensions.k8s.io", _) if subresource == "status" => {}
         ("apiextensions.k8s.io", _) => return definitions::validate(object, previous),
+        ("", kind) => core(kind, object, previous, found),
         _ => {}
     }
     report.0
+}
+
+/// Errors of the kinds of the core group.
+fn core(kind: &str, object: &Value, previous: Option<&Value>, found: &mut Report) {
+    match kind {
+        "ReplicationController" => workloads::replication_controller(object, found),
+        "Pod" => pods::pod(object, previous, found),
+        "PodTemplate" => pods::template(&object["template"], "template", found),
+        "Service" => services::service(object, previous, found),
+        "ConfigMap" => stored::config_map(object, previous, found),
+        "Secret" => stored::secret(object, previous, found),
+        "PersistentVolumeClaim" => storage::claim(object, previous, found),
+        "PersistentVolume" => storage::volume(object, previous, found),
+        "ResourceQuota" => {
+            policies::quota(object, found);
+            limits::quota_scopes(object, previous, found);
+        }
+        "LimitRange" => limits::limit_range(object, found),
+        "Node" => nodes::node(object, previous, found),
+        "Endpoints" => networks::endpoints(object, found),
+        _ => {}
+    }
 }

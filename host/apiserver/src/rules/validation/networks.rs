@@ -297,7 +297,7 @@ pub(super) fn ingress_class(object: &Value, previous: Option<&Value>, report: &m
     let field = "spec.parameters.namespace";
     match scope {
         "Namespace" if namespace.is_null() => {
-            report.required_because(field, "`parameters.scope` is set to 'Namespace'")
+            report.required_because(field, "`parameters.scope` is set to 'Namespace'");
         }
         "Namespace" => {
             if let Err(why) = names::check_dns_label(namespace.as_str().unwrap_or_default()) {

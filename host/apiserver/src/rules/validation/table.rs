@@ -84,12 +84,10 @@ impl Check {
             Check::Required if is_empty(value) => report.required(field),
             Check::RequiredBecause(why) if is_empty(value) => report.required_because(field, why),
             Check::Present(why) if value.is_null() => report.required_because(field, why),
-            Check::Required | Check::RequiredBecause(_) | Check::Present(_) => {}
             Check::OneOf(allowed) => report.one_of(field, value, allowed),
             Check::Either(allowed) if !allowed.contains(&text.unwrap_or_default()) => {
                 report.not_supported(field, value, allowed);
             }
-            Check::Either(_) => {}
             Check::Name(rule) => report.optional_name(field, value, rule),
             Check::Named(rule) => report.name(field, value, rule),
             Check::Text(rule) => {
@@ -112,7 +110,7 @@ impl Check {
             Check::NoBacksteps => report.no_backsteps(field, value),
             Check::Labels => report.labels(field, value),
             Check::Selector if value.is_object() => report.selector(field, value),
-            Check::Selector => {}
+            Check::Required | Check::RequiredBecause(_) | Check::Present(_) | Check::Either(_) | Check::Selector => {}
         }
     }
 }

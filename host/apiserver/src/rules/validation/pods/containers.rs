@@ -80,7 +80,9 @@ pub(super) fn common(container: &Value, place: &str, pod: &Pod<'_>, report: &mut
 /// What ephemeral containers may not have: `validateEphemeralContainers`.
 pub(super) fn ephemeral(container: &Value, place: &str, pod: &Pod<'_>, report: &mut Report) {
     let why = "cannot be set for an Ephemeral Container";
-    for name in NOT_EPHEMERAL.iter().filter(|name| !container[**name].is_null() && container[**name] != json!({})) {
+    // Resources are always there.
+    let is_given = |name: &str| !container[name].is_null() && (name != "resources" || !is_empty(&container[name]));
+    for name in NOT_EPHEMERAL.iter().filter(|name| is_given(name)) {
         report.forbidden(format!("{place}.{name}"), why);
     }
     for (index, mount) in object::items(container, "/volumeMounts").iter().enumerate() {

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 pub(super) use update::check as update;
 
-use super::report::Report;
+use super::report::{Report, members};
 use super::table::{self, Check, Rule, is_empty};
 use crate::object::{self, names, text};
 use Check::{Name, Named, OneOf, Text};
@@ -74,16 +74,14 @@ pub(super) fn pod(object: &Value, previous: Option<&Value>, report: &mut Report)
         }
     }
     host_network(pod, "spec", true, report);
-    match previous {
-        Some(previous) => update(object, previous, report),
-        None => {
-            if !is_empty(&pod["ephemeralContainers"]) {
-                report.forbidden("spec.ephemeralContainers", "cannot be set on create");
-            }
-            if !text(pod, "/nodeName").is_empty() && !is_empty(&pod["schedulingGates"]) {
-                report.forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared");
-            }
-        }
+    if let Some(previous) = previous {
+        return update(object, previous, report);
+    }
+    if !is_empty(&pod["ephemeralContainers"]) {
+        report.forbidden("spec.ephemeralContainers", "cannot be set on create");
+    }
+    if !text(pod, "/nodeName").is_empty() && !is_empty(&pod["schedulingGates"]) {
+        report.forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared");
     }
 }
 
@@ -102,7 +100,8 @@ fn tokens(pod: &Value, report: &mut Report) {
 /// `validateImageVolumeSource`: only a template may leave out the reference.
 fn images(pod: &Value, report: &mut Report) {
     for (index, volume) in object::items(pod, "/volumes").iter().enumerate() {
-        if volume["image"].is_object() && text(volume, "/image/reference").is_empty() {
+        let is_source = members(volume, &[]) == ["image"];
+        if is_source && text(volume, "/image/reference").is_empty() {
             report.required(format!("spec.volumes[{index}].image.reference"));
         }
     }

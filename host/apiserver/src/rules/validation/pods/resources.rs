@@ -77,7 +77,7 @@ fn requirements(resources: &Value, place: &str, check_name: fn(&str, &str, &mut 
         }
     }
     let has = |is_it: fn(&str) -> bool| {
-        let parts = ["limits", "requests"].into_iter().flat_map(|part| resources[part].as_object());
+        let parts = ["limits", "requests"].into_iter().filter_map(|part| resources[part].as_object());
         parts.flatten().any(|(name, _)| is_it(name))
     };
     if has(is_huge) && !has(|name| ["cpu", "memory"].contains(&name)) {

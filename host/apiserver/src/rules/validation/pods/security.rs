@@ -149,7 +149,7 @@ fn is_sysctl(name: &str) -> bool {
     name.len() <= 253 && name.split(['.', '/']).all(is_part)
 }
 
-/// The profiles of seccomp and AppArmor, and the options of Windows.
+/// The profiles of seccomp and `AppArmor`, and the options of Windows.
 fn profiles(context: &Value, field: &str, report: &mut Report) {
     for (name, what) in [("seccompProfile", "seccomp"), ("appArmorProfile", "AppArmor")] {
         let (profile, place) = (&context[name], format!("{field}.{name}"));

@@ -276,10 +276,10 @@ fn special(name: &str, spec: &Value, field: &str, report: &mut Report) {
                 report.not_supported(format!("{field}.diskURI"), &json!(uri), &[form]);
             }
         }
-        "quobyte" if text(spec, "/registry").split(',').any(|pair| !pair.contains(':')) => {
-            if !text(spec, "/registry").is_empty() {
-                report.invalid(format!("{field}.registry"), &spec["registry"], HOST_PORTS);
-            }
+        "quobyte"
+            if !is_empty(&spec["registry"]) && text(spec, "/registry").split(',').any(|pair| !pair.contains(':')) =>
+        {
+            report.invalid(format!("{field}.registry"), &spec["registry"], HOST_PORTS);
         }
         "csi" => driver(&spec["driver"], &format!("{field}.driver"), report),
         _ => {}
