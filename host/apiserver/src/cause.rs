@@ -28,7 +28,8 @@ impl Cause {
 
     /// The same of a value that is printed otherwise than as its JSON.
     pub(crate) fn invalid_shown(field: impl Into<String>, shown: &str, detail: &str) -> Cause {
-        Cause { reason: "FieldValueInvalid", message: format!("Invalid value: {shown}: {detail}"), field: field.into() }
+        let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
+        Cause { reason: "FieldValueInvalid", message: format!("Invalid value: {shown}{detail}"), field: field.into() }
     }
 
     /// A value that stands there twice, as it is printed.

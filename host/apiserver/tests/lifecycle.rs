@@ -8,6 +8,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use support::{
     CONFIG_MAPS, Cluster, DEPLOYMENTS, MERGE, WEBAPPS, config_map, deployment, owned_config_map, version_of, webapp,
+    webapp_definition,
 };
 use windlass_apiserver::{Config, StandIns};
 
@@ -72,6 +73,35 @@ async fn an_object_born_to_a_dead_owner_is_collected() {
     cluster.delete(&format!("{WEBAPPS}/owner")).await.expect(StatusCode::OK);
     cluster.post(CONFIG_MAPS, &owned_config_map("late", &owner, true)).await.expect(StatusCode::CREATED);
     cluster.wait_gone(CONFIG_MAPS, "late").await;
+}
+
+/// Until its kind is served, nobody can say that an owner is absent.
+#[tokio::test]
+async fn an_owner_is_missed_once_its_kind_is_defined() {
+    let cluster = Cluster::quiet().await;
+    let absent =
+        json!({ "apiVersion": "apps.kubedojo.io/v1beta1", "kind": "WebApp", "metadata": { "name": "o", "uid": "1" } });
+    cluster.post(CONFIG_MAPS, &owned_config_map("early", &absent, false)).await.expect(StatusCode::CREATED);
+    let served = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "o", "uid": "2" } });
+    cluster.post(CONFIG_MAPS, &owned_config_map("gone", &served, false)).await.expect(StatusCode::CREATED);
+    cluster.wait_gone(CONFIG_MAPS, "gone").await;
+    cluster.get(&format!("{CONFIG_MAPS}/early")).await.expect(StatusCode::OK);
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    cluster.post(definitions, &webapp_definition()).await.expect(StatusCode::CREATED);
+    cluster.wait_gone(CONFIG_MAPS, "early").await;
+}
+
+#[tokio::test]
+async fn two_that_own_each_other_do_not_wait_for_each_other() {
+    let cluster = Cluster::quiet().await;
+    let first = cluster.post(CONFIG_MAPS, &config_map("first")).await.expect(StatusCode::CREATED);
+    let second = cluster.post(CONFIG_MAPS, &owned_config_map("second", &first, true)).await.expect(StatusCode::CREATED);
+    let owners = owned_config_map("first", &second, true)["metadata"]["ownerReferences"].clone();
+    let patch = json!({ "metadata": { "ownerReferences": owners } });
+    cluster.patch(&format!("{CONFIG_MAPS}/first"), MERGE, &patch).await.expect(StatusCode::OK);
+    cluster.delete(&format!("{CONFIG_MAPS}/first?propagationPolicy=Foreground")).await.expect(StatusCode::OK);
+    cluster.wait_gone(CONFIG_MAPS, "first").await;
+    cluster.wait_gone(CONFIG_MAPS, "second").await;
 }
 
 #[tokio::test]

@@ -203,6 +203,12 @@ fn is_version_of_server(path: &str) -> bool {
 /// Entries of one second stand in the order of their managers, and others in that of their times.
 fn by_owner(entries: &[Value]) -> Value {
     let mut entries: Vec<Value> = entries.to_vec();
+    // The program of `tests/cluster` runs the controllers under a name of its own.
+    for manager in entries.iter_mut().filter_map(|entry| entry.get_mut("manager")) {
+        if *manager == "cluster-controllers" {
+            *manager = json!("kube-controller-manager");
+        }
+    }
     let order = |entry: &Value| {
         let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
         (text("operation"), text("manager"), text("subresource"), text("apiVersion"))

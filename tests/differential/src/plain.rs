@@ -27,6 +27,7 @@ pub struct PlainForm {
     took: Regex,
     generated: Regex,
     age: Regex,
+    event: Regex,
 }
 
 impl Default for PlainForm {
@@ -49,6 +50,8 @@ impl Default for PlainForm {
             took: made(r"\b[0-9.]+(µs|ms|s)\b"),
             generated: made("^[bcdfghjklmnpqrstvwxz2456789]{5}$"),
             age: made("^([0-9]+[dhms])+$"),
+            // The names of Events end with a time in hexadecimal.
+            event: made(r"\.[0-9a-f]{16}$"),
         }
     }
 }
@@ -92,6 +95,9 @@ impl PlainForm {
             (&self.certificate, "<certificate>"),
         ] {
             text = pattern.replace_all(&text, shown).into_owned();
+        }
+        if key == "name" {
+            text = self.event.replace(&text, ".<moment>").into_owned();
         }
         if key == "message" || key == "warning" || path == "/body" {
             text = self.revision.replace_all(&text, "$1<revision>").into_owned();

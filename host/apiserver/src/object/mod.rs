@@ -32,9 +32,12 @@ pub(crate) const METADATA: [&str; 15] = [
 ];
 
 /// One `metadata.ownerReferences` entry, as far as the garbage collector needs it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct OwnerReference {
-    pub(crate) uid: String,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OwnerReference<'a> {
+    pub(crate) api_version: &'a str,
+    pub(crate) kind: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) uid: &'a str,
     pub(crate) blocks_deletion: bool,
 }
 
@@ -106,11 +109,14 @@ pub(crate) fn condition_holds(object: &Value, kind: &str) -> bool {
     conditions.iter().any(|condition| condition["type"] == kind && condition["status"] == "True")
 }
 
-pub(crate) fn owner_references(object: &Value) -> Vec<OwnerReference> {
+pub(crate) fn owner_references(object: &Value) -> Vec<OwnerReference<'_>> {
     items(object, "/metadata/ownerReferences")
         .iter()
         .map(|owner| OwnerReference {
-            uid: text(owner, "/uid").to_owned(),
+            api_version: text(owner, "/apiVersion"),
+            kind: text(owner, "/kind"),
+            name: text(owner, "/name"),
+            uid: text(owner, "/uid"),
             blocks_deletion: owner["blockOwnerDeletion"] == json!(true),
         })
         .collect()

@@ -61,8 +61,16 @@ const WITH_GENERATION: &[&str] = &[
 /// An update must say which version it replaces.
 const VERSIONED_UPDATES: &[&str] = &[
     "apiservices.apiregistration.k8s.io",
+    "csidrivers.storage.k8s.io",
+    "csinodes.storage.k8s.io",
+    "csistoragecapacities.storage.k8s.io",
     "customresourcedefinitions.apiextensions.k8s.io",
     "leases.coordination.k8s.io",
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+    "poddisruptionbudgets.policy",
+    "runtimeclasses.node.k8s.io",
+    "validatingwebhookconfigurations.admissionregistration.k8s.io",
+    "volumeattachments.storage.k8s.io",
 ];
 
 /// A PUT to a name that does not exist creates it.

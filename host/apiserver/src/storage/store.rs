@@ -179,6 +179,11 @@ impl Store {
         self.dependents.get(owner).map(|keys| keys.iter().cloned().collect()).unwrap_or_default()
     }
 
+    /// The objects with an owner reference; those with several owners more than once.
+    pub(crate) fn all_dependents(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.dependents.values().flatten()
+    }
+
     /// The change log of a resource, made on first use.
     pub(crate) fn log(&mut self, resource: &GroupResource) -> &mut ChangeLog {
         &mut self.table(resource).log
@@ -253,7 +258,7 @@ impl Store {
     fn link(&mut self, key: &ObjectKey, object: &Value) {
         Arc::make_mut(&mut self.by_uid).insert(object::uid(object).to_owned(), key.clone());
         for owner in object::owner_references(object) {
-            Arc::make_mut(&mut self.dependents).entry(owner.uid).or_default().insert(key.clone());
+            Arc::make_mut(&mut self.dependents).entry(owner.uid.to_owned()).or_default().insert(key.clone());
         }
     }
 
@@ -262,10 +267,10 @@ impl Store {
         Arc::make_mut(&mut self.by_uid).remove(object::uid(previous));
         for owner in object::owner_references(previous) {
             let dependents = Arc::make_mut(&mut self.dependents);
-            if let Some(keys) = dependents.get_mut(&owner.uid) {
+            if let Some(keys) = dependents.get_mut(owner.uid) {
                 keys.remove(key);
                 if keys.is_empty() {
-                    dependents.remove(&owner.uid);
+                    dependents.remove(owner.uid);
                 }
             }
         }

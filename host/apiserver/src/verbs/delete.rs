@@ -53,7 +53,8 @@ pub(crate) fn delete(state: &mut State, target: &Target, options: &DeleteOptions
     Ok(Deleted { warnings, ..deleted })
 }
 
-/// Deletes all that is listed; answers the list. All must be admitted before the first goes.
+/// Deletes all that is listed; answers the list. All must be admitted before the first goes. Preconditions hold for each
+/// object by itself: those in front of the first that does not meet them are deleted.
 pub(crate) fn delete_collection(
     state: &mut State,
     target: &Target,
@@ -62,15 +63,18 @@ pub(crate) fn delete_collection(
 ) -> Result<Page, ApiError> {
     let resource = &target.resource;
     let page = list_stored(state, target, listed)?;
-    for object in &page.objects {
+    let judged = page.objects.iter().map(|object| check_preconditions(resource, object, options));
+    let mut verdicts = judged.enumerate().filter_map(|(index, verdict)| Some((index, verdict.err()?)));
+    let (end, refusal) = verdicts.next().map_or((page.objects.len(), None), |(index, error)| (index, Some(error)));
+    for object in &page.objects[..end] {
         let key = ObjectKey::of(&resource.storage, object);
         let place = Target { namespace: resource.namespaced.then(|| key.namespace.clone()), ..target.clone() };
         Admitted::delete(&place, options, object).admit(state, None)?;
     }
-    for object in &page.objects {
+    for object in &page.objects[..end] {
         remove(state, resource, &ObjectKey::of(&resource.storage, object), options);
     }
-    Ok(page)
+    refusal.map_or(Ok(page), Err)
 }
 
 /// Removes an object, or marks it as terminating where finalizers hold it. None if there is no such object.

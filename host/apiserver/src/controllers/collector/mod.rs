@@ -3,6 +3,8 @@
 //! Nothing polls; one change leads to the next.
 
 mod definitions;
+mod invalid_owners;
+mod namespace_conditions;
 mod namespaces;
 mod owners;
 
@@ -15,12 +17,16 @@ pub(super) use owners::review;
 
 use crate::controllers::cluster_roles;
 use crate::object;
+use crate::resources::crd;
 use crate::resources::resource::GroupResource;
 use crate::storage::ObjectKey;
 use crate::storage::agenda::Errand;
-use crate::storage::change_log::Change;
+use crate::storage::change_log::{Change, ChangeKind};
 use crate::storage::state::State;
 use crate::verbs::delete::{self, DeleteOptions, Propagation};
+
+/// The program of a cluster whose controllers these are.
+const MANAGER: &str = "kube-controller-manager";
 
 /// Between the end of an owner and that of what it leaves behind. A real collector takes as long or longer; with none, a
 /// client hears of the dependent's deletion before its owner's, and makes the dependent again.
@@ -29,7 +35,11 @@ const COLLECT_AFTER: Duration = Duration::from_millis(100);
 /// Reacts to a change.
 pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change) {
     if state.collects {
-        for key in owners::react(state, resource, change) {
+        let mut concerned = owners::react(state, resource, change);
+        if crd::is_definition(resource) && change.kind != ChangeKind::Deleted {
+            concerned.extend(owners::dependents_of_kind(state, &change.object));
+        }
+        for key in concerned {
             state.store.agenda.put_off(Errand::ReviewOwners(key), COLLECT_AFTER);
         }
     }

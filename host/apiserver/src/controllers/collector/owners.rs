@@ -1,68 +1,152 @@
-//! Garbage collection by owner references: dependents of what is gone go too, foreground deletion waits for its
-//! dependents, orphaning cuts them loose.
+//! Garbage collection by owner references, as `pkg/controller/garbagecollector` of Kubernetes 1.36.3 does it: dependents
+//! of missing owners are deleted, foreground deletion waits for its dependents, orphaning cuts them loose.
+//!
+//! A UID alone finds the dependents of an object. Whether a dependent still has that owner is decided by the whole
+//! reference: version, kind and name, in the dependent's namespace.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{collect, rewrite};
-use crate::object::{self, OwnerReference};
+use super::{collect, invalid_owners, rewrite};
+use crate::object::{self, OwnerReference, text};
+use crate::request::{Target, WriteOptions};
 use crate::resources::resource::GroupResource;
 use crate::storage::ObjectKey;
 use crate::storage::change_log::{Change, ChangeKind};
 use crate::storage::state::State;
 use crate::verbs::delete::{FOREGROUND, ORPHAN, Propagation};
+use crate::verbs::update;
 
-/// Reacts to a change; answers the objects that have lost an owner, to be reviewed a little later.
+/// The state of the owner that a reference names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    /// It exists, and does not wait for its dependents.
+    Solid,
+    /// It exists, and waits for its dependents to be deleted.
+    Waiting,
+    Absent,
+    /// No such version or kind is served, or it is namespaced and the dependent is not. Nothing is decided about the
+    /// dependent.
+    Unresolved,
+}
+
+/// Reacts to a change; answers the objects that may have lost an owner, to be reviewed a little later.
 pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change) -> Vec<ObjectKey> {
     let key = ObjectKey::of(resource, &change.object);
+    let owners = object::owner_references(&change.object);
+    let previous = change.previous.as_deref().map(object::owner_references).unwrap_or_default();
     let abandoned = if change.kind == ChangeKind::Deleted {
         state.store.dependents(object::uid(&change.object))
     } else {
         settle(state, &key);
-        let lost = object::owner_references(&change.object).iter().any(|owner| !exists(state, &key, &owner.uid));
-        if lost { vec![key] } else { Vec::new() }
+        invalid_owners::report(state, &key, &change.object, &previous);
+        let has_lost = owners.iter().any(|owner| resolve(state, &key, owner) == Owner::Absent);
+        if has_lost { vec![key] } else { Vec::new() }
     };
-    // A dependent that went or changed may be what a terminating owner waits for.
-    let previous = change.previous.as_deref().map(object::owner_references).unwrap_or_default();
-    for owner in object::owner_references(&change.object).into_iter().chain(previous) {
-        if let Some(owner) = state.store.find(&owner.uid).cloned() {
+    // A dependent that was deleted or changed may be what a terminating owner waits for.
+    for owner in owners.iter().chain(&previous) {
+        if let Some(owner) = state.store.find(owner.uid).cloned() {
             settle(state, &owner);
         }
     }
     abandoned
 }
 
-/// Deletes an object whose owners are all gone; drops references to those that are.
+/// The objects with an owner of the kind that `definition` defines: their references may resolve only now.
+pub(super) fn dependents_of_kind(state: &State, definition: &Value) -> Vec<ObjectKey> {
+    let (group, kind) = (text(definition, "/spec/group"), text(definition, "/spec/names/kind"));
+    let is_of_kind = |owner: &OwnerReference<'_>| owner.kind == kind && group_and_version(owner).0 == group;
+    let has_such_owner = |key: &&ObjectKey| {
+        state.store.get(key).is_some_and(|object| object::owner_references(object).iter().any(is_of_kind))
+    };
+    state.store.all_dependents().filter(has_such_owner).cloned().collect()
+}
+
+/// Deletes an object whose owners are all absent or wait for it; otherwise drops references to those.
 pub(in crate::controllers) fn review(state: &mut State, key: &ObjectKey) {
     let Some(object) = state.store.get(key).cloned() else { return };
     let owners = object::owner_references(&object);
-    if owners.is_empty() || object::is_terminating(&object) && object::finalizers(&object).is_empty() {
+    if owners.is_empty() || object::is_terminating(&object) {
         return;
     }
-    let (present, absent): (Vec<OwnerReference>, Vec<OwnerReference>) =
-        owners.into_iter().partition(|owner| exists(state, key, &owner.uid));
-    if absent.is_empty() {
+    let found: Vec<Owner> = owners.iter().map(|owner| resolve(state, key, owner)).collect();
+    if found.contains(&Owner::Unresolved) {
         return;
     }
-    if !present.is_empty() {
-        let mut kept = Value::clone(&object);
-        object::remove_owner_references(&mut kept, |uid| absent.iter().any(|owner| owner.uid == uid));
-        rewrite(state, key, kept);
-    } else if !object::is_terminating(&object) {
-        // What asks to orphan or to wait for its own dependents is deleted that way.
-        let finalizers = object::finalizers(&object);
-        let propagation = match () {
-            () if finalizers.contains(&ORPHAN) => Propagation::Orphan,
-            () if finalizers.contains(&FOREGROUND) => Propagation::Foreground,
-            () => Propagation::Background,
-        };
-        collect(state, key, Some(propagation));
+    if found.contains(&Owner::Solid) {
+        let dropped = owners.iter().zip(&found).filter(|(_, found)| **found != Owner::Solid);
+        let dropped: Vec<&str> = dropped.map(|(owner, _)| owner.uid).collect();
+        if !dropped.is_empty() {
+            let mut kept = Value::clone(&object);
+            object::remove_owner_references(&mut kept, |uid| dropped.contains(&uid));
+            update_owners(state, key, kept);
+        }
+        return;
+    }
+    let dependents = state.store.dependents(object::uid(&object));
+    if found.contains(&Owner::Waiting) && !dependents.is_empty() {
+        if dependents.iter().any(|dependent| is_waiting(state, dependent)) {
+            unblock_owners(state, key, &object);
+        }
+        return collect(state, key, Some(Propagation::Foreground));
+    }
+    // An object that asks to orphan or to wait for its own dependents is deleted that way.
+    let finalizers = object::finalizers(&object);
+    let propagation = match () {
+        () if finalizers.contains(&ORPHAN) => Propagation::Orphan,
+        () if finalizers.contains(&FOREGROUND) => Propagation::Foreground,
+        () => Propagation::Background,
+    };
+    collect(state, key, Some(propagation));
+}
+
+fn resolve(state: &State, dependent: &ObjectKey, owner: &OwnerReference<'_>) -> Owner {
+    let (group, version) = group_and_version(owner);
+    let Some(resource) = state.registry.find_kind(group, version, owner.kind) else { return Owner::Unresolved };
+    if resource.namespaced && dependent.namespace.is_empty() {
+        return Owner::Unresolved;
+    }
+    let namespace = if resource.namespaced { dependent.namespace.clone() } else { String::new() };
+    let key = ObjectKey { resource: resource.storage.clone(), namespace, name: owner.name.to_owned() };
+    match state.store.get(&key) {
+        Some(found) if object::uid(found) != owner.uid => Owner::Absent,
+        Some(_) if is_waiting(state, &key) => Owner::Waiting,
+        Some(_) => Owner::Solid,
+        None => Owner::Absent,
     }
 }
 
-/// An owner counts where it exists in the dependent's namespace or in none.
-fn exists(state: &State, dependent: &ObjectKey, uid: &str) -> bool {
-    let owner = state.store.find(uid);
-    owner.is_some_and(|owner| owner.namespace.is_empty() || owner.namespace == dependent.namespace)
+fn group_and_version<'a>(owner: &OwnerReference<'a>) -> (&'a str, &'a str) {
+    owner.api_version.split_once('/').unwrap_or(("", owner.api_version))
+}
+
+/// Whether the object is being deleted in the foreground.
+fn is_waiting(state: &State, key: &ObjectKey) -> bool {
+    let is_waiting =
+        |object: &Value| object::is_terminating(object) && object::finalizers(object).contains(&FOREGROUND);
+    state.store.get(key).is_some_and(|object| is_waiting(object))
+}
+
+/// Two objects that own each other would wait for each other forever.
+fn unblock_owners(state: &mut State, key: &ObjectKey, object: &Value) {
+    let mut unblocked = object.clone();
+    let owners = unblocked.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
+    for owner in owners.into_iter().flatten() {
+        object::as_map_mut(owner).insert("blockOwnerDeletion".to_owned(), json!(false));
+    }
+    update_owners(state, key, unblocked);
+}
+
+/// Writes an object with other owner references, so that `managedFields` follow. What cannot be updated, because it has
+/// become invalid or a webhook has to convert it, is rewritten.
+fn update_owners(state: &mut State, key: &ObjectKey, object: Value) {
+    let Some(resource) = state.registry.storage_type(&key.resource).cloned() else { return };
+    let namespace = resource.namespaced.then(|| key.namespace.clone());
+    let target = Target { resource, namespace, name: Some(key.name.clone()), subresource: None };
+    let options = WriteOptions::of_component(super::MANAGER);
+    if let Err(error) = update::update(state, &target, &options, object.clone()) {
+        tracing::debug!(name = key.name, %error, "an object cannot be updated, so it is rewritten");
+        rewrite(state, key, object);
+    }
 }
 
 /// Takes a terminating object's garbage collection finalizers one step on.
@@ -71,44 +155,28 @@ fn settle(state: &mut State, key: &ObjectKey) {
     if !object::is_terminating(&object) {
         return;
     }
-    let uid = object::uid(&object).to_owned();
+    let uid = object::uid(&object);
     let finalizers = object::finalizers(&object);
     if finalizers.contains(&ORPHAN) {
-        for dependent in state.store.dependents(&uid) {
+        for dependent in state.store.dependents(uid) {
             let Some(found) = state.store.get(&dependent) else { continue };
             let mut orphan = Value::clone(found);
             object::remove_owner_references(&mut orphan, |owner| owner == uid);
-            rewrite(state, &dependent, orphan);
+            update_owners(state, &dependent, orphan);
         }
         drop_finalizer(state, key, ORPHAN);
     } else if finalizers.contains(&FOREGROUND) {
-        foreground(state, key, &uid);
+        foreground(state, key, uid);
     }
 }
 
-/// Deletes the dependents, and lets the owner go when none that blocks it is left.
+/// Reviews the dependents, and lets the owner go when none that blocks it is left.
 fn foreground(state: &mut State, key: &ObjectKey, uid: &str) {
+    for dependent in state.store.dependents(uid) {
+        review(state, &dependent);
+    }
     let blocks =
         |object: &Value| object::owner_references(object).iter().any(|owner| owner.uid == uid && owner.blocks_deletion);
-    for dependent in state.store.dependents(uid) {
-        let Some(object) = state.store.get(&dependent) else { continue };
-        let others_hold = object::owner_references(object)
-            .iter()
-            .any(|owner| owner.uid != uid && exists(state, &dependent, &owner.uid));
-        if others_hold {
-            let mut kept = Value::clone(object);
-            object::remove_owner_references(&mut kept, |owner| owner == uid);
-            rewrite(state, &dependent, kept);
-        } else if !object::is_terminating(object) {
-            // Its own dependents are waited for as well: that is what foreground means.
-            let policy = if state.store.dependents(object::uid(object)).is_empty() {
-                Propagation::Background
-            } else {
-                Propagation::Foreground
-            };
-            collect(state, &dependent, Some(policy));
-        }
-    }
     let blocked = state
         .store
         .dependents(uid)

@@ -53,7 +53,8 @@ pub(crate) fn apply(resource: &ResourceType, object: &mut Value) {
                 "Job" => workloads::job(spec),
                 "CronJob" => workloads::cron_job(spec),
                 "Service" => others::service(spec),
-                "PersistentVolumeClaim" => default_text(spec, "volumeMode", "Filesystem"),
+                "PersistentVolumeClaim" => others::claim(spec),
+                "LimitRange" => others::limit_range(spec),
                 "PersistentVolume" => others::volume(spec),
                 _ => {}
             }
@@ -119,6 +120,9 @@ pub(crate) fn on_create(
         ("", "Pod") => {
             let quality = workloads::quality_of_service(&object["spec"]);
             object["status"] = json!({ "phase": "Pending", "qosClass": quality });
+            if !object::items(object, "/spec/schedulingGates").is_empty() {
+                object["status"]["conditions"] = json!([others::gated(&state.now())]);
+            }
         }
         ("", "PersistentVolumeClaim" | "PersistentVolume") => object["status"] = json!({ "phase": "Pending" }),
         ("", "Service") => {

@@ -148,6 +148,58 @@ pub(super) fn label_like_template(object: &mut Value) {
     }
 }
 
+/// The condition of a pod that waits for its gates: `applySchedulingGatedCondition` in
+/// `pkg/registry/core/pod/strategy.go`.
+pub(super) fn gated(now: &str) -> Value {
+    json!({
+        "type": "PodScheduled",
+        "status": "False",
+        "lastProbeTime": null,
+        "lastTransitionTime": now,
+        "reason": "SchedulingGated",
+        "message": "Scheduling is blocked due to non-empty scheduling gates",
+    })
+}
+
+/// What a limit of containers gives those that ask for nothing: `SetDefaults_LimitRangeItem` in
+/// `pkg/apis/core/v1/defaults.go`.
+pub(super) fn limit_range(spec: &mut Map<String, Value>) {
+    for limit in each(spec, "limits").filter(|limit| limit.get("type") == Some(&json!("Container"))) {
+        for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
+            let Some(given) = limit.get(from).and_then(Value::as_object).filter(|given| !given.is_empty()).cloned()
+            else {
+                continue;
+            };
+            default(limit, to, json!({}));
+            let into = as_map_mut(&mut limit[to]);
+            given.into_iter().for_each(|(name, amount)| default(into, &name, amount));
+        }
+    }
+}
+
+/// A claim, and its two ways to name what it is filled from: `DropDisabledFields`, `EnforceDataSourceBackwardsCompatibility`
+/// and `NormalizeDataSources` in `pkg/api/persistentvolumeclaim/util.go`.
+pub(super) fn claim(spec: &mut Map<String, Value>) {
+    default_text(spec, "volumeMode", "Filesystem");
+    let text = |source: &Value, name: &str| source[name].as_str().unwrap_or_default().to_owned();
+    let is_usual = |source: &Value| match text(source, "apiGroup").as_str() {
+        "" => text(source, "kind") == "PersistentVolumeClaim",
+        "snapshot.storage.k8s.io" => text(source, "kind") == "VolumeSnapshot",
+        _ => false,
+    };
+    if spec.get("dataSource").is_some_and(|source| !is_usual(source)) {
+        spec.remove("dataSource");
+    }
+    if spec.get("dataSourceRef").is_some_and(|reference| !text(reference, "namespace").is_empty()) {
+        spec.remove("dataSourceRef");
+    }
+    for (from, to) in [("dataSourceRef", "dataSource"), ("dataSource", "dataSourceRef")] {
+        if let Some(source) = spec.get(from).filter(|source| source.is_object()).cloned() {
+            default(spec, to, source);
+        }
+    }
+}
+
 pub(super) fn volume(spec: &mut Map<String, Value>) {
     default_text(spec, "persistentVolumeReclaimPolicy", "Retain");
     default_text(spec, "volumeMode", "Filesystem");

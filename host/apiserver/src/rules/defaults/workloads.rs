@@ -27,6 +27,10 @@ pub(super) fn stateful_set(spec: &mut Spec) {
     default(spec, "revisionHistoryLimit", json!(10));
     default_text(spec, "podManagementPolicy", "OrderedReady");
     default(spec, "persistentVolumeClaimRetentionPolicy", json!({ "whenDeleted": "Retain", "whenScaled": "Retain" }));
+    if let Some(policy) = spec.get_mut("persistentVolumeClaimRetentionPolicy").and_then(Value::as_object_mut) {
+        default_text(policy, "whenDeleted", "Retain");
+        default_text(policy, "whenScaled", "Retain");
+    }
     default(spec, "updateStrategy", json!({}));
     rolling_update(spec, "updateStrategy", &[("partition", json!(0))]);
     template(spec);
@@ -51,7 +55,13 @@ pub(super) fn job(spec: &mut Spec) {
     default(spec, "suspend", json!(false));
     default(spec, "manualSelector", json!(false));
     default_text(spec, "completionMode", "NonIndexed");
-    default_text(spec, "podReplacementPolicy", "TerminatingOrFailed");
+    let is_judged = spec.get("podFailurePolicy").is_some_and(Value::is_object);
+    default(spec, "podReplacementPolicy", json!(if is_judged { "Failed" } else { "TerminatingOrFailed" }));
+    if let Some(policy) = spec.get_mut("podFailurePolicy").and_then(Value::as_object_mut) {
+        for pattern in each(policy, "rules").flat_map(|rule| each(rule, "onPodConditions")) {
+            default_text(pattern, "status", "True");
+        }
+    }
     template(spec);
 }
 
@@ -102,6 +112,22 @@ pub(super) fn lone_pod(spec: &mut Spec) {
         each(spec, list).for_each(request_the_limits);
     }
     pod(spec);
+    if spec.get("hostNetwork") == Some(&json!(true)) {
+        for list in ["containers", "initContainers"] {
+            each(spec, list).for_each(take_host_ports);
+        }
+    }
+}
+
+/// In the network of its node a container has the ports of its node.
+fn take_host_ports(container: &mut Spec) {
+    for port in each(container, "ports") {
+        if port.get("hostPort").is_none_or(|port| *port == json!(0))
+            && let Some(number) = port.get("containerPort").cloned()
+        {
+            port.insert("hostPort".to_owned(), number);
+        }
+    }
 }
 
 /// A container that has a limit and no request of its own requests the limit.
@@ -198,8 +224,13 @@ fn container(container: &mut Spec) {
     default_text(container, "imagePullPolicy", policy);
     each(container, "ports").for_each(|port| default_text(port, "protocol", "TCP"));
     for variable in each(container, "env") {
-        if let Some(field) = variable.get_mut("valueFrom").and_then(|from| from.get_mut("fieldRef")) {
-            default_text(as_map_mut(field), "apiVersion", "v1");
+        if let Some(from) = variable.get_mut("valueFrom").and_then(Value::as_object_mut) {
+            field_reference(from);
+        }
+    }
+    if let Some(lifecycle) = container.get_mut("lifecycle").and_then(Value::as_object_mut) {
+        for hook in ["postStart", "preStop"] {
+            lifecycle.get_mut(hook).and_then(Value::as_object_mut).into_iter().for_each(http_get);
         }
     }
     for key in ["livenessProbe", "readinessProbe", "startupProbe"] {
@@ -223,18 +254,49 @@ fn probe(probe: &mut Spec) {
     default(probe, "periodSeconds", json!(10));
     default(probe, "successThreshold", json!(1));
     default(probe, "failureThreshold", json!(3));
-    if let Some(get) = probe.get_mut("httpGet").and_then(Value::as_object_mut) {
+    http_get(probe);
+}
+
+fn http_get(handler: &mut Spec) {
+    if let Some(get) = handler.get_mut("httpGet").and_then(Value::as_object_mut) {
         default_text(get, "path", "/");
         default_text(get, "scheme", "HTTP");
     }
 }
 
+/// The reference of a variable or a file to a field of its pod.
+fn field_reference(owner: &mut Spec) {
+    if let Some(field) = owner.get_mut("fieldRef").and_then(Value::as_object_mut) {
+        default_text(field, "apiVersion", "v1");
+    }
+}
+
 fn volume(volume: &mut Spec) {
     const READABLE: u32 = 0o644;
+    const TOKEN_SECONDS: u32 = 3600;
     for key in ["secret", "configMap", "projected", "downwardAPI"] {
         if let Some(source) = volume.get_mut(key).and_then(Value::as_object_mut) {
             default(source, "defaultMode", json!(READABLE));
         }
+    }
+    if let Some(source) = volume.get_mut("downwardAPI").and_then(Value::as_object_mut) {
+        each(source, "items").for_each(field_reference);
+    }
+    if let Some(projected) = volume.get_mut("projected").and_then(Value::as_object_mut) {
+        for source in each(projected, "sources") {
+            if let Some(files) = source.get_mut("downwardAPI").and_then(Value::as_object_mut) {
+                each(files, "items").for_each(field_reference);
+            }
+            if let Some(token) = source.get_mut("serviceAccountToken").and_then(Value::as_object_mut) {
+                default(token, "expirationSeconds", json!(TOKEN_SECONDS));
+            }
+        }
+    }
+    if let Some(disk) = volume.get_mut("azureDisk").and_then(Value::as_object_mut) {
+        default_text(disk, "cachingMode", "ReadWrite");
+        default_text(disk, "kind", "Shared");
+        default_text(disk, "fsType", "ext4");
+        default(disk, "readOnly", json!(false));
     }
     let has_source = volume.iter().any(|(key, value)| key != "name" && !value.is_null());
     if !has_source {

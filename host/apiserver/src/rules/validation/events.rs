@@ -10,6 +10,23 @@ use crate::object::{self, names, text};
 const NOTE_BYTES_MAX: usize = 1024;
 const TEXT_BYTES_MAX: usize = 128;
 
+/// Fields of an Event of `events.k8s.io` that never change, and their names in the internal type.
+const FIXED_FIELDS: &[(&str, &str)] = &[
+    ("regarding", "involvedObject"),
+    ("reason", "reason"),
+    ("note", "message"),
+    ("deprecatedSource", "source"),
+    ("deprecatedFirstTimestamp", "firstTimestamp"),
+    ("deprecatedLastTimestamp", "lastTimestamp"),
+    ("deprecatedCount", "count"),
+    ("type", "type"),
+    ("eventTime", "eventTime"),
+    ("action", "action"),
+    ("related", "related"),
+    ("reportingController", "reportingController"),
+    ("reportingInstance", "reportingInstance"),
+];
+
 /// Events of the group `core` are held to less than those of `events.k8s.io`.
 pub(super) fn event(group: &str, object: &Value, previous: Option<&Value>, report: &mut Report) {
     let is_core = group.is_empty();
@@ -17,8 +34,22 @@ pub(super) fn event(group: &str, object: &Value, previous: Option<&Value>, repor
     if !object["eventTime"].is_null() {
         texts(is_core, object, report);
     }
-    if !is_core && previous.is_none() {
-        new_form(object, report);
+    match previous {
+        _ if is_core => {}
+        None => new_form(object, report),
+        Some(previous) => update(object, previous, report),
+    }
+}
+
+/// An Event of `events.k8s.io` changes in its series alone.
+fn update(object: &Value, previous: &Value, report: &mut Report) {
+    if object["series"] != previous["series"] {
+        series(&object["series"], report);
+    }
+    for (name, shown) in FIXED_FIELDS {
+        if object[*name] != previous[*name] {
+            report.invalid(*shown, &object[*name], "field is immutable");
+        }
     }
 }
 
@@ -64,17 +95,22 @@ fn limit(field: &str, found: &str, most: usize, report: &mut Report) {
     }
 }
 
+/// `validateV1EventSeries`.
+fn series(series: &Value, report: &mut Report) {
+    if !series.is_object() {
+        return;
+    }
+    if series["count"].as_i64().unwrap_or(0) < 2 {
+        report.invalid("series.count", &json!(""), "should be at least 2");
+    }
+    if series["lastObservedTime"].is_null() {
+        report.required("series.lastObservedTime");
+    }
+}
+
 /// A new Event of `events.k8s.io` has all parts of its form, and none of the old one.
 fn new_form(object: &Value, report: &mut Report) {
-    let series = &object["series"];
-    if series.is_object() {
-        if series["count"].as_i64().unwrap_or(0) < 2 {
-            report.invalid("series.count", &json!(""), "should be at least 2");
-        }
-        if series["lastObservedTime"].is_null() {
-            report.required("series.lastObservedTime");
-        }
-    }
+    series(&object["series"], report);
     if object["eventTime"].is_null() {
         report.required("eventTime");
     }

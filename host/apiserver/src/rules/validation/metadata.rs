@@ -83,9 +83,9 @@ fn finalizers(resource: &ResourceType, object: &Value, causes: &mut Vec<Cause>) 
 
 fn check_name(resource: &ResourceType, name: &str) -> Result<(), String> {
     match (resource.id.group.as_str(), resource.kind.as_str()) {
-        ("", "Namespace" | "Service") => names::check_dns_label(name),
+        ("", "Namespace" | "Service") | ("apps", "StatefulSet") => names::check_dns_label(name),
         ("rbac.authorization.k8s.io", _) => names::check_path_segment(name),
-        ("certificates.k8s.io", "CertificateSigningRequest") => Ok(()),
+        ("certificates.k8s.io", "CertificateSigningRequest") | ("policy", "PodDisruptionBudget") => Ok(()),
         _ => names::check_subdomain(name),
     }
 }

@@ -3,18 +3,24 @@
 
 mod admission;
 mod admission_policies;
+mod autoscalers;
 mod certificates;
 mod definitions;
 mod embedded;
 mod events;
+mod jobs;
+mod limits;
 mod metadata;
 mod networks;
+mod nodes;
 mod pods;
 mod policies;
 mod report;
 mod scale;
 mod services;
+mod storage;
 mod stored;
+mod table;
 mod workloads;
 
 pub(crate) use metadata::metadata;
@@ -78,21 +84,18 @@ pub(crate) fn builtin(
         ("apps", kind @ ("Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet")) => {
             workloads::workload(kind, object, previous, found);
         }
-        ("apps", "ControllerRevision") => found.not_negative("revision", &object["revision"]),
-        ("", "ReplicationController") => workloads::replication_controller(object, found),
-        ("batch", "Job") => workloads::job(object, previous, found),
-        ("batch", "CronJob") => workloads::cron_job(object, found),
-        ("", "Pod") => pod(object, previous, found),
-        ("", "Service") => services::service(object, previous, found),
-        ("", "ConfigMap") => stored::config_map(object, previous, found),
-        ("", "Secret") => stored::secret(object, previous, found),
-        ("", "PersistentVolumeClaim") => stored::claim(object, previous, found),
-        ("", "PersistentVolume") => stored::volume(object, found),
-        ("", "ResourceQuota") => policies::quota(object, found),
-        ("", "Endpoints") => networks::endpoints(object, found),
+        ("apps", "ControllerRevision") => {
+            found.not_negative("revision", &object["revision"]);
+            found.immutable("data", object, previous);
+        }
+        ("batch", "Job") => jobs::job(object, previous, found),
+        ("batch", "CronJob") => jobs::cron_job(object, previous, found),
         (group @ ("" | "events.k8s.io"), "Event") => events::event(group, object, previous, found),
-        ("storage.k8s.io", "StorageClass") => stored::storage_class(object, previous, found),
-        ("node.k8s.io", "RuntimeClass") => stored::runtime_class(object, previous, found),
+        ("storage.k8s.io", "StorageClass") => storage::storage_class(object, previous, found),
+        ("storage.k8s.io", "VolumeAttributesClass") => storage::attributes_class(object, previous, found),
+        ("storage.k8s.io", "CSIDriver") => storage::driver(object, found),
+        ("storage.k8s.io", "VolumeAttachment") => storage::attachment(object, found),
+        ("node.k8s.io", "RuntimeClass") => nodes::runtime_class(object, previous, found),
         ("networking.k8s.io", "Ingress") => networks::ingress(object, found),
         ("networking.k8s.io", "IngressClass") => networks::ingress_class(object, previous, found),
         ("networking.k8s.io", "NetworkPolicy") => networks::network_policy(object, found),
@@ -100,7 +103,9 @@ pub(crate) fn builtin(
         ("rbac.authorization.k8s.io", kind @ ("Role" | "ClusterRole")) => policies::role(kind, object, found),
         ("rbac.authorization.k8s.io", kind) => policies::binding(kind, object, previous, found),
         ("policy", "PodDisruptionBudget") => policies::budget(object, found),
-        ("autoscaling", "HorizontalPodAutoscaler") if resource.version == "v2" => policies::autoscaler(object, found),
+        ("autoscaling", "HorizontalPodAutoscaler") if resource.version == "v2" => {
+            autoscalers::autoscaler(object, found);
+        }
         ("coordination.k8s.io", "Lease") => policies::lease(object, found),
         ("scheduling.k8s.io", "PriorityClass") => policies::priority_class(object, previous, found),
         ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration") => {
@@ -116,14 +121,30 @@ pub(crate) fn builtin(
         // Clients may write any status of a definition: the server mends it.
         ("apiextensions.k8s.io", _) if subresource == "status" => {}
         ("apiextensions.k8s.io", _) => return definitions::validate(object, previous),
+        ("", kind) => core(kind, object, previous, found),
         _ => {}
     }
     report.0
 }
 
-fn pod(object: &Value, previous: Option<&Value>, report: &mut Report) {
-    pods::spec(&object["spec"], "spec", report);
-    if let Some(previous) = previous {
-        pods::update(object, previous, report);
+/// Errors of the kinds of the core group.
+fn core(kind: &str, object: &Value, previous: Option<&Value>, found: &mut Report) {
+    match kind {
+        "ReplicationController" => workloads::replication_controller(object, found),
+        "Pod" => pods::pod(object, previous, found),
+        "PodTemplate" => pods::template(&object["template"], "template", found),
+        "Service" => services::service(object, previous, found),
+        "ConfigMap" => stored::config_map(object, previous, found),
+        "Secret" => stored::secret(object, previous, found),
+        "PersistentVolumeClaim" => storage::claim(object, previous, found),
+        "PersistentVolume" => storage::volume(object, previous, found),
+        "ResourceQuota" => {
+            policies::quota(object, found);
+            limits::quota_scopes(object, previous, found);
+        }
+        "LimitRange" => limits::limit_range(object, found),
+        "Node" => nodes::node(object, previous, found),
+        "Endpoints" => networks::endpoints(object, found),
+        _ => {}
     }
 }

@@ -121,48 +121,6 @@ pub(super) fn budget(object: &Value, report: &mut Report) {
     report.one_of("spec.unhealthyPodEvictionPolicy", &spec["unhealthyPodEvictionPolicy"], &policies);
 }
 
-pub(super) fn autoscaler(object: &Value, report: &mut Report) {
-    let spec = &object["spec"];
-    let (least, most) = (spec["minReplicas"].as_i64(), spec["maxReplicas"].as_i64().unwrap_or(0));
-    if least.is_some_and(|least| least < 1) {
-        report.invalid("spec.minReplicas", &spec["minReplicas"], "must be greater than or equal to 1");
-    }
-    if most < 1 {
-        report.required_because("spec.maxReplicas", "must be set and greater than 0");
-    }
-    if least.is_some_and(|least| most < least) {
-        report.invalid("spec.maxReplicas", &json!(most), "must be greater than or equal to `minReplicas`");
-    }
-    let target = &spec["scaleTargetRef"];
-    for field in ["kind", "name"] {
-        report.name(&format!("spec.scaleTargetRef.{field}"), &target[field], names::check_path_segment);
-    }
-    if text(target, "/apiVersion").is_empty() {
-        let shown = json!("");
-        report.invalid("spec.scaleTargetRef.apiVersion", &shown, "apiVersion must specify API group");
-    }
-    let sources = [
-        ("ContainerResource", "containerResource"),
-        ("External", "external"),
-        ("Object", "object"),
-        ("Pods", "pods"),
-        ("Resource", "resource"),
-    ];
-    for (index, metric) in object::items(spec, "/metrics").iter().enumerate() {
-        let place = format!("spec.metrics[{index}]");
-        report.one_of(&format!("{place}.type"), &metric["type"], &sources.map(|(kind, _)| kind));
-        let source = sources.iter().find(|(kind, _)| *kind == text(metric, "/type"));
-        if let Some((_, field)) = source.filter(|(_, field)| !metric[*field].is_object()) {
-            let why = "must populate information for the given metric source";
-            report.required_because(format!("{place}.{field}"), why);
-        }
-        let usage = &metric["resource"]["target"]["averageUtilization"];
-        if usage.as_i64().is_some_and(|usage| usage < 1) {
-            report.invalid(format!("{place}.resource.target.averageUtilization"), usage, "must be greater than 0");
-        }
-    }
-}
-
 pub(super) fn lease(object: &Value, report: &mut Report) {
     let spec = &object["spec"];
     let seconds = &spec["leaseDurationSeconds"];
@@ -204,6 +162,7 @@ pub(super) fn priority_class(object: &Value, previous: Option<&Value>, report: &
     if object["value"].as_i64().is_some_and(|value| value > MOST) && !is_system {
         report.forbidden("value", &format!("maximum allowed value of a user defined priority is {MOST}"));
     }
+    report.one_of("preemptionPolicy", &object["preemptionPolicy"], &["PreemptLowerPriority", "Never"]);
     if let Some(previous) = previous {
         if previous["value"] != object["value"] {
             report.forbidden("value", "may not be changed in an update.");

@@ -48,6 +48,11 @@ impl Report {
         self.0.push(Cause { reason: "FieldValueNotFound", message, field: field.into() });
     }
 
+    pub(super) fn not_found_because(&mut self, field: &str, value: &Value, why: &str) {
+        let message = format!("Not found: {value}: {why}");
+        self.0.push(Cause { reason: "FieldValueNotFound", message, field: field.to_owned() });
+    }
+
     pub(super) fn not_supported(&mut self, field: impl Into<String>, value: &Value, allowed: &[&str]) {
         // An absent text is an empty one.
         let empty = json!("");
@@ -65,6 +70,12 @@ impl Report {
     /// The same of a value that is printed otherwise than as its JSON.
     pub(super) fn invalid_shown(&mut self, field: &str, shown: &str, why: &str) {
         self.0.push(Cause::invalid_shown(field, shown, why));
+    }
+
+    /// The same without the value.
+    pub(super) fn invalid_plainly(&mut self, field: &str, why: &str) {
+        let message = format!("Invalid value: {why}");
+        self.0.push(Cause { reason: "FieldValueInvalid", message, field: field.to_owned() });
     }
 
     /// A name that must be there and follow `rule`.
@@ -86,6 +97,51 @@ impl Report {
     pub(super) fn one_of(&mut self, field: &str, value: &Value, allowed: &[&str]) {
         if value.as_str().is_some_and(|text| !allowed.contains(&text)) {
             self.not_supported(field, value, allowed);
+        }
+    }
+
+    /// A given number from `least` to `most`.
+    pub(super) fn range(&mut self, field: &str, value: &Value, least: i64, most: i64, why: &str) {
+        if value.as_i64().is_some_and(|number| !(least..=most).contains(&number)) {
+            self.invalid(field, value, why);
+        }
+    }
+
+    /// Each error of a name that may have a prefix, also of an empty one.
+    pub(super) fn qualified(&mut self, field: &str, name: &str) {
+        for why in names::label_key_errors(name) {
+            self.invalid(field, &json!(name), &why);
+        }
+    }
+
+    /// An IP address, in the words of `IsValidIPForLegacyField`.
+    pub(super) fn ip(&mut self, field: &str, value: &Value) {
+        let text = value.as_str().unwrap_or_default();
+        if text.parse::<std::net::IpAddr>().is_err() {
+            self.invalid(field, &json!(text), "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
+        }
+    }
+
+    /// `validatePathNoBacksteps`.
+    pub(super) fn no_backsteps(&mut self, field: &str, value: &Value) {
+        if value.as_str().is_some_and(|path| path.split('/').any(|part| part == "..")) {
+            self.invalid(field, value, "must not contain '..'");
+        }
+    }
+
+    /// `validateLocalDescendingPath`.
+    pub(super) fn descending_path(&mut self, field: &str, value: &Value) {
+        if value.as_str().is_some_and(|path| path.starts_with('/')) {
+            self.invalid(field, value, "must be a relative path");
+        }
+        self.no_backsteps(field, value);
+    }
+
+    /// `ValidateLocalNonReservedPath`.
+    pub(super) fn path_below(&mut self, field: &str, value: &Value) {
+        self.descending_path(field, value);
+        if value.as_str().is_some_and(|path| path.starts_with("..") && !path.starts_with("../")) {
+            self.invalid(field, value, "must not start with '..'");
         }
     }
 
@@ -135,9 +191,7 @@ impl Report {
 
     pub(super) fn labels(&mut self, field: &str, labels: &Value) {
         for (key, value) in labels.as_object().into_iter().flatten() {
-            if let Err(why) = names::check_label_key(key) {
-                self.invalid(field, &json!(key), &why);
-            }
+            self.qualified(field, key);
             if let Err(why) = names::check_label_value(value.as_str().unwrap_or_default()) {
                 self.invalid(field, value, &why);
             }
@@ -173,9 +227,7 @@ impl Report {
                     self.invalid(format!("{place}.operator"), &expression["operator"], "not a valid selector operator");
                 }
             }
-            if let Err(why) = names::check_label_key(text(expression, "/key")) {
-                self.invalid(format!("{place}.key"), &expression["key"], &why);
-            }
+            self.qualified(&format!("{place}.key"), text(expression, "/key"));
             for (index, value) in object::items(expression, "/values").iter().enumerate() {
                 if let Err(why) = names::check_label_value(value.as_str().unwrap_or_default()) {
                     self.invalid(format!("{place}.values[{index}]"), value, &why);
@@ -183,6 +235,56 @@ impl Report {
             }
         }
     }
+}
+
+/// A label selector with its members in the order of its Go types.
+pub(super) fn shown_selector(selector: &Value) -> String {
+    let shown = |value: &Value, members: &[&str], always: &[&str]| {
+        let given = members.iter().filter_map(|name| {
+            let is_shown = value.get(*name).is_some_and(|value| *value != json!([]) && *value != json!({}));
+            if is_shown {
+                return Some(format!("{name:?}:{}", value[*name]));
+            }
+            always.contains(name).then(|| format!("{name:?}:\"\""))
+        });
+        given.collect::<Vec<_>>().join(",")
+    };
+    if !selector.is_object() {
+        return selector.to_string();
+    }
+    let expressions = object::items(selector, "/matchExpressions").iter();
+    let expressions: Vec<String> = expressions
+        .map(|expression| format!("{{{}}}", shown(expression, &["key", "operator", "values"], &["key", "operator"])))
+        .collect();
+    let labels = shown(selector, &["matchLabels"], &[]);
+    let parts = [
+        labels,
+        if expressions.is_empty() {
+            String::new()
+        } else {
+            format!("\"matchExpressions\":[{}]", expressions.join(","))
+        },
+    ];
+    format!("{{{}}}", parts.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(","))
+}
+
+/// Whether a label selector can be evaluated: `LabelSelectorAsSelector` answers no error.
+pub(super) fn is_selector(selector: &Value) -> bool {
+    let is_label = |(key, value): (&String, &Value)| {
+        names::check_label_key(key).is_ok() && names::check_label_value(value.as_str().unwrap_or_default()).is_ok()
+    };
+    let labels = selector["matchLabels"].as_object().into_iter().flatten().all(is_label);
+    labels
+        && object::items(selector, "/matchExpressions").iter().all(|expression| {
+            let values = object::items(expression, "/values");
+            let fits = match text(expression, "/operator") {
+                "In" | "NotIn" => !values.is_empty(),
+                "Exists" | "DoesNotExist" => values.is_empty(),
+                _ => false,
+            };
+            let is_value = |value: &Value| names::check_label_value(value.as_str().unwrap_or_default()).is_ok();
+            fits && names::check_label_key(text(expression, "/key")).is_ok() && values.iter().all(is_value)
+        })
 }
 
 /// Whether the selector says nothing, so that it selects everything.

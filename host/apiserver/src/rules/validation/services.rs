@@ -1,13 +1,24 @@
-//! Validation of services.
+//! Validation of services: `validateService` in `pkg/apis/core/validation/validation.go` of Kubernetes 1.36.3.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
+use super::networks::NOT_A_CIDR;
 use super::report::Report;
+use super::table::{self, Check, Rule, is_empty};
 use crate::object::{self, names, text};
 use crate::storage::service_addresses::is_open;
+
+const SPEC: &[Rule] = &[
+    ("sessionAffinity", Check::OneOf(&["ClientIP", "None"])),
+    ("type", Check::OneOf(&["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"])),
+    ("internalTrafficPolicy", Check::OneOf(&["Cluster", "Local"])),
+    ("trafficDistribution", Check::OneOf(&["PreferClose", "PreferSameZone", "PreferSameNode"])),
+];
+const MOST_AFFINITY_SECONDS: i64 = 86_400;
+const BALANCED: &str = "may only be used when `type` is 'LoadBalancer'";
 
 pub(super) const NOT_AN_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 
@@ -20,7 +31,7 @@ pub(super) fn service(object: &Value, previous: Option<&Value>, report: &mut Rep
         report.required("spec.ports");
     }
     match kind {
-        "ExternalName" => report.name("spec.externalName", &spec["externalName"], names::check_subdomain),
+        "ExternalName" => external_name(spec, report),
         "LoadBalancer" if is_headless => {
             report.invalid("spec.clusterIPs[0]", &json!("None"), "may not be set to 'None' for LoadBalancer services");
         }
@@ -30,21 +41,106 @@ pub(super) fn service(object: &Value, previous: Option<&Value>, report: &mut Rep
         _ => {}
     }
     ports(spec, kind, report);
-    report.one_of("spec.sessionAffinity", &spec["sessionAffinity"], &["ClientIP", "None"]);
-    let families = ["PreferDualStack", "RequireDualStack", "SingleStack"];
-    report.one_of("spec.ipFamilyPolicy", &spec["ipFamilyPolicy"], &families);
-    report.one_of("spec.type", &spec["type"], &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]);
-    if !is_open(object) {
-        configured_families(spec, report);
-    }
+    table::check(SPEC, spec, "spec", report);
+    families(object, kind, report);
+    affinity(spec, report);
     addresses(spec, report);
+    balancer(spec, kind, report);
     let is_external = matches!(kind, "NodePort" | "LoadBalancer") || !object::items(spec, "/externalIPs").is_empty();
     let policy = &spec["externalTrafficPolicy"];
     if !policy.is_null() && !is_external {
         report.invalid("spec.externalTrafficPolicy", policy, "may only be set for externally-accessible services");
+    } else if is_external {
+        report.one_of("spec.externalTrafficPolicy", policy, &["Cluster", "Local"]);
     }
+    health_port(spec, kind, report);
     if let Some(previous) = previous {
         address_stays(spec, &previous["spec"], report);
+        let (now, was) = (&spec["loadBalancerClass"], &previous["spec"]["loadBalancerClass"]);
+        if kind == "LoadBalancer" && text(previous, "/spec/type") == kind && now != was {
+            report.invalid("spec.loadBalancerClass", now, "may not change once set");
+        }
+    }
+}
+
+/// A service that is a name has no address.
+fn external_name(spec: &Value, report: &mut Report) {
+    for name in ["clusterIPs", "ipFamilies"].into_iter().filter(|name| !is_empty(&spec[*name])) {
+        report.forbidden(format!("spec.{name}"), "may not be set for ExternalName services");
+    }
+    if !spec["ipFamilyPolicy"].is_null() {
+        report.forbidden("spec.ipFamilyPolicy", "may not be set for ExternalName services");
+    }
+    let name = text(spec, "/externalName");
+    let name = json!(name.strip_suffix('.').unwrap_or(name));
+    report.name("spec.externalName", &name, names::check_subdomain);
+}
+
+fn families(object: &Value, kind: &str, report: &mut Report) {
+    if kind == "ExternalName" {
+        return;
+    }
+    let spec = &object["spec"];
+    let policies = ["PreferDualStack", "RequireDualStack", "SingleStack"];
+    report.one_of("spec.ipFamilyPolicy", &spec["ipFamilyPolicy"], &policies);
+    for (index, family) in object::items(spec, "/ipFamilies").iter().enumerate() {
+        report.one_of(&format!("spec.ipFamilies[{index}]"), family, &["IPv4", "IPv6"]);
+    }
+    if !is_open(object) {
+        configured_families(spec, report);
+    }
+}
+
+/// `validateClientIPAffinityConfig`.
+fn affinity(spec: &Value, report: &mut Report) {
+    let config = &spec["sessionAffinityConfig"];
+    // A default fills in what the affinity is; a configuration without one is dropped.
+    if spec["sessionAffinity"] == "None" && config.is_object() {
+        let why = "must not be set when session affinity is None";
+        report.forbidden("spec.sessionAffinityConfig", why);
+    }
+    let seconds = &config["clientIP"]["timeoutSeconds"];
+    if spec["sessionAffinity"] == "ClientIP" {
+        let why = format!("must be greater than 0 and less than {MOST_AFFINITY_SECONDS}");
+        let field = "spec.sessionAffinityConfig.clientIP.timeoutSeconds";
+        report.range(field, seconds, 1, MOST_AFFINITY_SECONDS, &why);
+    }
+}
+
+/// What only balancers have.
+fn balancer(spec: &Value, kind: &str, report: &mut Report) {
+    let ranges = object::items(spec, "/loadBalancerSourceRanges");
+    if kind != "LoadBalancer" {
+        if !ranges.is_empty() {
+            report.forbidden("spec.LoadBalancerSourceRanges", BALANCED);
+        }
+        for name in ["allocateLoadBalancerNodePorts", "loadBalancerClass"] {
+            if !spec[name].is_null() {
+                report.forbidden(format!("spec.{name}"), BALANCED);
+            }
+        }
+    } else if let Some(class) = spec["loadBalancerClass"].as_str() {
+        report.qualified("spec.loadBalancerClass", class);
+    }
+    for (index, range) in ranges.iter().enumerate() {
+        let range = range.as_str().unwrap_or_default().trim();
+        if !super::networks::is_cidr(range) {
+            report.invalid(format!("spec.LoadBalancerSourceRanges[{index}]"), &json!(range), NOT_A_CIDR);
+        }
+    }
+}
+
+fn health_port(spec: &Value, kind: &str, report: &mut Report) {
+    let (port, field) = (&spec["healthCheckNodePort"], "spec.healthCheckNodePort");
+    let is_checked = kind == "LoadBalancer" && spec["externalTrafficPolicy"] == "Local";
+    if port.as_i64().unwrap_or(0) == 0 {
+        return;
+    }
+    if is_checked {
+        report.port(field, port);
+    } else {
+        let why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
+        report.invalid(field, port, why);
     }
 }
 
@@ -65,6 +161,9 @@ fn ports(spec: &Value, kind: &str, report: &mut Report) {
         report.port(&format!("{place}.port"), &port["port"]);
         report.one_of(&format!("{place}.protocol"), &port["protocol"], &["SCTP", "TCP", "UDP"]);
         report.port_or_name(&format!("{place}.targetPort"), &port["targetPort"]);
+        if let Some(protocol) = port["appProtocol"].as_str() {
+            report.qualified(&format!("{place}.appProtocol"), protocol);
+        }
         if kind == "ClusterIP" && port["nodePort"].as_i64().is_some_and(|port| port != 0) {
             report.forbidden(format!("{place}.nodePort"), "may not be used when `type` is 'ClusterIP'");
         }
@@ -96,6 +195,9 @@ fn configured_families(spec: &Value, report: &mut Report) {
 }
 
 fn addresses(spec: &Value, report: &mut Report) {
+    if text(spec, "/type") == "ExternalName" {
+        return;
+    }
     for (index, address) in object::items(spec, "/clusterIPs").iter().enumerate() {
         let is_one = address.as_str().is_some_and(|text| text == "None" || text.parse::<IpAddr>().is_ok());
         if !is_one {

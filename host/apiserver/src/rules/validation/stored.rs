@@ -1,10 +1,9 @@
-//! Validation of what holds data: config maps, secrets, claims and volumes.
+//! Validation of what holds data: config maps and secrets, in `pkg/apis/core/validation/validation.go` of Kubernetes 1.36.3.
 
 use serde_json::{Value, json};
 
-use super::report::{Report, members};
-use crate::object::{self, names, text};
-use crate::schema::typed::quantity;
+use super::report::Report;
+use crate::object::text;
 
 const KEYS: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
                     'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
@@ -51,17 +50,24 @@ pub(super) fn secret(object: &Value, previous: Option<&Value>, report: &mut Repo
 
 fn keys(object: &Value, field: &str, report: &mut Report) {
     for key in object[field].as_object().into_iter().flatten().map(|(key, _)| key) {
-        let is_key = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        let why = match key.as_str() {
-            "." => "must not be '.'",
-            key if key.starts_with("..") && key != ".." => "must not start with '..'",
-            ".." => "must not be '..'",
-            key if key.len() > 253 => "must be no more than 253 characters",
-            key if key.is_empty() || !key.bytes().all(is_key) => KEYS,
-            _ => continue,
-        };
-        report.invalid(format!("{field}[{key}]"), &json!(key), why);
+        if let Err(why) = check_key(key) {
+            report.invalid(format!("{field}[{key}]"), &json!(key), &why);
+        }
     }
+}
+
+/// `IsConfigMapKey`.
+pub(super) fn check_key(key: &str) -> Result<(), String> {
+    let is_key = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let why = match key {
+        "." => "must not be '.'",
+        key if key.starts_with("..") && key != ".." => "must not start with '..'",
+        ".." => "must not be '..'",
+        key if key.len() > 253 => "must be no more than 253 characters",
+        key if key.is_empty() || !key.bytes().all(is_key) => KEYS,
+        _ => return Ok(()),
+    };
+    Err(why.to_owned())
 }
 
 fn size(object: &Value, field: &str, report: &mut Report) {
@@ -85,99 +91,4 @@ fn immutable(object: &Value, previous: Option<&Value>, fields: &[&str], report: 
             report.forbidden(*field, why);
         }
     }
-}
-
-const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
-
-pub(super) fn claim(object: &Value, previous: Option<&Value>, report: &mut Report) {
-    let spec = &object["spec"];
-    if object::items(spec, "/accessModes").is_empty() {
-        report.required_because("spec.accessModes", "at least 1 access mode is required");
-    }
-    access_modes(spec, report);
-    match spec.pointer("/resources/requests/storage") {
-        None => report.required("spec.resources[storage]"),
-        Some(size) if !quantity::compare(size, &json!("0")).is_gt() => {
-            report.invalid("spec.resources[storage]", size, "must be greater than zero");
-        }
-        Some(_) => {}
-    }
-    report.one_of("spec.volumeMode", &spec["volumeMode"], &["Block", "Filesystem"]);
-    if let Some(previous) = previous {
-        claim_update(spec, &previous["spec"], report);
-    }
-}
-
-fn claim_update(spec: &Value, previous: &Value, report: &mut Report) {
-    let is_bound = !text(previous, "/volumeName").is_empty();
-    let strip = |spec: &Value| {
-        let mut spec = spec.clone();
-        if let Some(fields) = spec.as_object_mut() {
-            if is_bound {
-                fields.remove("volumeAttributesClassName");
-                fields.remove("resources");
-            } else {
-                fields.remove("volumeName");
-            }
-        }
-        spec
-    };
-    if strip(spec) != strip(previous) {
-        let why =
-            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
-        report.forbidden("spec", why);
-    }
-}
-
-fn access_modes(spec: &Value, report: &mut Report) {
-    for mode in object::items(spec, "/accessModes") {
-        report.one_of("spec.accessModes", mode, &ACCESS_MODES);
-    }
-}
-
-pub(super) fn volume(object: &Value, report: &mut Report) {
-    let spec = &object["spec"];
-    if object::items(spec, "/accessModes").is_empty() {
-        report.required("spec.accessModes");
-    }
-    access_modes(spec, report);
-    let capacity = &spec["capacity"];
-    if capacity.as_object().is_none_or(serde_json::Map::is_empty) {
-        report.required("spec.capacity");
-    }
-    if capacity.get("storage").is_none() || capacity.as_object().is_some_and(|map| map.len() > 1) {
-        let capacity = if capacity.is_null() { &json!({}) } else { capacity };
-        report.not_supported("spec.capacity", capacity, &["storage"]);
-    }
-    let policies = ["Delete", "Recycle", "Retain"];
-    report.one_of("spec.persistentVolumeReclaimPolicy", &spec["persistentVolumeReclaimPolicy"], &policies);
-    let mut sources = members(spec, &["capacity", "claimRef", "nodeAffinity"]);
-    sources.sort_by_key(|source| u8::from(*source != "hostPath"));
-    if sources.is_empty() {
-        report.required_because("spec", "must specify a volume type");
-    }
-    for source in sources.iter().skip(1) {
-        report.forbidden(format!("spec.{source}"), "may not specify more than 1 volume type");
-    }
-}
-
-pub(super) fn storage_class(object: &Value, previous: Option<&Value>, report: &mut Report) {
-    if text(object, "/provisioner").is_empty() {
-        report.required("provisioner");
-    }
-    report.one_of("reclaimPolicy", &object["reclaimPolicy"], &["Delete", "Retain"]);
-    report.one_of("volumeBindingMode", &object["volumeBindingMode"], &["Immediate", "WaitForFirstConsumer"]);
-    if let Some(previous) = previous {
-        for field in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
-            if object.get(field) != previous.get(field) {
-                report.forbidden(field, &format!("updates to {field} are forbidden."));
-            }
-        }
-    }
-}
-
-/// Names that a class of runtimes has.
-pub(super) fn runtime_class(object: &Value, previous: Option<&Value>, report: &mut Report) {
-    report.name("handler", &object["handler"], names::check_dns_label);
-    report.immutable("handler", object, previous);
 }

@@ -1,11 +1,12 @@
-//! Validation of what runs pods: Deployments and their kin, and jobs.
+//! Validation of what runs pods: `pkg/apis/apps/validation/validation.go` of Kubernetes 1.36.3, and replication controllers
+//! in `pkg/apis/core/validation/validation.go`.
 
 use serde_json::{Value, json};
 
-use super::metadata::annotations;
-use super::pods;
-use super::report::{Report, is_empty_selector, selects};
-use crate::object::{self, text};
+use super::report::{Report, is_empty_selector, is_selector, selects, shown_selector};
+use super::table::{self, Check, Rule};
+use super::{pods, storage};
+use crate::object::{self, names, text};
 
 const TEMPLATE: &str = "spec.template";
 
@@ -21,19 +22,22 @@ pub(super) fn workload(kind: &str, object: &Value, previous: Option<&Value>, rep
         "DaemonSet" => "daemonset",
         _ => "deployment",
     };
-    selector(spec, Some(what), report);
-    template(spec, report);
-    if text(spec, "/template/spec/restartPolicy") != "Always" && !text(spec, "/template/spec/restartPolicy").is_empty()
-    {
-        report.not_supported(
-            "spec.template.spec.restartPolicy",
-            &spec["template"]["spec"]["restartPolicy"],
-            &["Always"],
-        );
+    // A DaemonSet's template is checked whatever its selector is.
+    if selector(kind, spec, what, report) || kind == "DaemonSet" {
+        match kind {
+            "StatefulSet" => pods::template(&with_claims(spec), TEMPLATE, report),
+            _ => pods::template(&spec["template"], TEMPLATE, report),
+        }
+        if kind != "StatefulSet" {
+            runs_on(spec, if kind == "Deployment" { "ReplicaSet" } else { kind }, report);
+        }
     }
     match kind {
         "Deployment" => strategy(spec, report),
-        "StatefulSet" => stateful_set(spec, report),
+        "StatefulSet" => {
+            runs_on(spec, kind, report);
+            stateful_set(spec, previous.is_none(), report);
+        }
         "DaemonSet" => update_strategy(spec, report),
         _ => {}
     }
@@ -42,37 +46,79 @@ pub(super) fn workload(kind: &str, object: &Value, previous: Option<&Value>, rep
     if deadline.as_i64().is_some_and(|deadline| deadline >= 0 && deadline <= ready) {
         report.invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds");
     }
-    if kind != "StatefulSet" {
-        report.immutable("spec.selector", object, previous);
+    let was = previous.map_or(&spec["selector"], |previous| &previous["spec"]["selector"]);
+    if kind != "StatefulSet" && *was != spec["selector"] {
+        report.invalid_shown("spec.selector", &shown_selector(&spec["selector"]), "field is immutable");
     }
 }
 
-/// A selector must be there, say something, and select the pods of the template.
-fn selector(spec: &Value, whose: Option<&str>, report: &mut Report) {
+/// A selector must be there, say something, and select the pods of the template. False if it is none.
+fn selector(kind: &str, spec: &Value, whose: &str, report: &mut Report) -> bool {
     let selector = &spec["selector"];
     let labels = &spec["template"]["metadata"]["labels"];
     let mismatch = "`selector` does not match template `labels`";
     if selector.is_null() {
-        report.required("spec.selector");
+        if kind != "DaemonSet" {
+            report.required("spec.selector");
+        }
         // No selector selects nothing, so it does not match the template either.
         report.invalid("spec.template.metadata.labels", labels, mismatch);
-        return;
+        return true;
     }
-    let before = report.0.len();
     report.selector("spec.selector", selector);
-    if report.0.len() > before {
-        report.invalid("spec.selector", selector, "invalid label selector");
-    } else if let (true, Some(whose)) = (is_empty_selector(selector), whose) {
-        report.invalid("spec.selector", selector, &format!("empty selector is invalid for {whose}"));
-    } else if !selects(selector, labels) {
+    if is_empty_selector(selector) {
+        report.invalid_shown(
+            "spec.selector",
+            &shown_selector(selector),
+            &format!("empty selector is invalid for {whose}"),
+        );
+        return true;
+    }
+    if !is_selector(selector) {
+        match kind {
+            "DaemonSet" => {}
+            "StatefulSet" => report.invalid_shown("spec.selector", &shown_selector(selector), ""),
+            _ => report.invalid_shown("spec.selector", &shown_selector(selector), "invalid label selector"),
+        }
+        return false;
+    }
+    if !selects(selector, labels) {
         report.invalid("spec.template.metadata.labels", labels, mismatch);
+    }
+    true
+}
+
+/// The pods of these kinds go on running.
+fn runs_on(spec: &Value, kind: &str, report: &mut Report) {
+    let pod = &spec["template"]["spec"];
+    if !["Always", ""].contains(&text(pod, "/restartPolicy")) {
+        report.not_supported("spec.template.spec.restartPolicy", &pod["restartPolicy"], &["Always"]);
+    }
+    if !pod["activeDeadlineSeconds"].is_null() {
+        let why = format!("activeDeadlineSeconds in {kind} is not Supported");
+        report.forbidden("spec.template.spec.activeDeadlineSeconds", &why);
     }
 }
 
-fn template(spec: &Value, report: &mut Report) {
-    report.labels(&format!("{TEMPLATE}.labels"), &spec["template"]["metadata"]["labels"]);
-    annotations(&spec["template"]["metadata"]["annotations"], &format!("{TEMPLATE}.annotations"), &mut report.0);
-    pods::spec(&spec["template"]["spec"], "spec.template.spec", report);
+/// The template with what the controller of a `StatefulSet` gives each pod: volumes for its claims. Host name and subdomain
+/// are overwritten.
+fn with_claims(spec: &Value) -> Value {
+    let mut template = spec["template"].clone();
+    let claims = object::items(spec, "/volumeClaimTemplates");
+    let name = |object: &Value| text(object, "/metadata/name").to_owned();
+    let mut volumes: Vec<Value> = claims
+        .iter()
+        .map(|claim| json!({ "name": name(claim), "persistentVolumeClaim": { "claimName": name(claim) } }))
+        .collect();
+    let own = object::items(spec, "/template/spec/volumes").iter();
+    volumes.extend(own.filter(|volume| claims.iter().all(|claim| volume["name"] != name(claim).as_str())).cloned());
+    let pod = object::map_mut(&mut template, "spec");
+    pod.remove("hostname");
+    pod.remove("subdomain");
+    if !volumes.is_empty() {
+        pod.insert("volumes".to_owned(), json!(volumes));
+    }
+    template
 }
 
 fn strategy(spec: &Value, report: &mut Report) {
@@ -110,11 +156,16 @@ fn internal(strategy: &Value, parameters: [(&str, &str, &str); 2]) -> String {
     format!("{{\"Type\":{kind},\"RollingUpdate\":{{{}}}}}", shown.join(","))
 }
 
+/// As a number or a percentage; what is neither counts as none.
+fn is_zero(value: &Value) -> bool {
+    let percent = value.as_str().and_then(|text| text.strip_suffix('%')).and_then(|text| text.parse::<i64>().ok());
+    value.as_i64().or(percent).unwrap_or(0) == 0
+}
+
 fn rolling_update(rolling: &Value, place: &str, report: &mut Report) {
     for name in ["maxUnavailable", "maxSurge"] {
         report.int_or_percent(&format!("{place}.{name}"), &rolling[name]);
     }
-    let is_zero = |value: &Value| *value == json!(0) || *value == json!("0%");
     if is_zero(&rolling["maxUnavailable"]) && is_zero(&rolling["maxSurge"]) {
         report.invalid(
             format!("{place}.maxUnavailable"),
@@ -124,13 +175,40 @@ fn rolling_update(rolling: &Value, place: &str, report: &mut Report) {
     }
 }
 
-fn stateful_set(spec: &Value, report: &mut Report) {
+const RETENTION: Check = Check::Either(&["Retain", "Delete"]);
+const STATEFUL_SET: &[Rule] = &[
+    ("persistentVolumeClaimRetentionPolicy.whenDeleted", RETENTION),
+    ("persistentVolumeClaimRetentionPolicy.whenScaled", RETENTION),
+    ("ordinals.start", Check::NotNegative),
+    ("updateStrategy.rollingUpdate.partition", Check::NotNegative),
+];
+
+fn stateful_set(spec: &Value, is_new: bool, report: &mut Report) {
+    table::check(STATEFUL_SET, spec, "spec", report);
+    if is_new {
+        report.optional_name("spec.serviceName", &spec["serviceName"], names::check_dns_label);
+        for (index, claim) in object::items(spec, "/volumeClaimTemplates").iter().enumerate() {
+            storage::claim_spec(&claim["spec"], &format!("spec.volumeClaimTemplates[{index}].spec"), report);
+        }
+    }
+    let rolling = &spec["updateStrategy"]["rollingUpdate"];
+    if text(spec, "/updateStrategy/type") == "OnDelete" && rolling.is_object() {
+        let shown = internal(&spec["updateStrategy"], PARTITION);
+        let shown = shown.split_once("\"RollingUpdate\":").map_or("", |(_, shown)| shown);
+        let shown = shown.strip_suffix('}').unwrap_or(shown);
+        let why = "only allowed for updateStrategy 'RollingUpdate'";
+        report.invalid_shown("spec.updateStrategy.rollingUpdate", shown, why);
+    }
     let policy = &spec["podManagementPolicy"];
-    if !["OrderedReady", "Parallel"].contains(&policy.as_str().unwrap_or_default()) {
+    if policy.as_str().unwrap_or_default().is_empty() {
+        report.required("spec.podManagementPolicy");
+    } else if !["OrderedReady", "Parallel"].contains(&policy.as_str().unwrap_or_default()) {
         report.invalid("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'");
     }
     let kind = text(spec, "/updateStrategy/type");
-    if !["RollingUpdate", "OnDelete"].contains(&kind) {
+    if kind.is_empty() {
+        report.required("spec.updateStrategy");
+    } else if !["RollingUpdate", "OnDelete"].contains(&kind) {
         let shown = internal(&spec["updateStrategy"], PARTITION);
         report.invalid_shown("spec.updateStrategy", &shown, "must be 'RollingUpdate' or 'OnDelete'");
     }
@@ -143,6 +221,18 @@ fn update_strategy(spec: &Value, report: &mut Report) {
             let place = "spec.updateStrategy.rollingUpdate";
             for name in ["maxUnavailable", "maxSurge"] {
                 report.int_or_percent(&format!("{place}.{name}"), &spec["updateStrategy"]["rollingUpdate"][name]);
+            }
+            let rolling = &spec["updateStrategy"]["rollingUpdate"];
+            match (is_zero(&rolling["maxUnavailable"]), is_zero(&rolling["maxSurge"])) {
+                (false, false) => {
+                    let why = "may not be set when maxUnavailable is non-zero";
+                    report.invalid(format!("{place}.maxSurge"), &rolling["maxSurge"], why);
+                }
+                (true, true) => {
+                    let why = "cannot be 0 when maxSurge is 0";
+                    report.required_because(format!("{place}.maxUnavailable"), why);
+                }
+                _ => {}
             }
         }
         "OnDelete" => {}
@@ -195,63 +285,6 @@ pub(super) fn replication_controller(object: &Value, report: &mut Report) {
     if !selector.into_iter().flatten().all(|(key, value)| labels.get(key) == Some(value)) {
         report.invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`");
     }
-    template(spec, report);
-}
-
-pub(super) fn job(object: &Value, previous: Option<&Value>, report: &mut Report) {
-    let spec = &object["spec"];
-    job_spec(spec, "spec", report);
-    if spec["manualSelector"] == json!(true) {
-        selector(spec, None, report);
-    }
-    if previous.is_some() {
-        let indexed = text(spec, "/completionMode") == "Indexed";
-        for path in
-            ["spec.selector", TEMPLATE, "spec.completionMode", "spec.podFailurePolicy", "spec.backoffLimitPerIndex"]
-        {
-            // A job that has not begun may still be told how its pods run.
-            let may_change =
-                path == TEMPLATE && previous.is_some_and(|previous| previous["spec"]["suspend"] == json!(true));
-            if !may_change {
-                report.immutable(path, object, previous);
-            }
-        }
-        if !indexed {
-            report.immutable("spec.completions", object, previous);
-        }
-    }
-}
-
-fn job_spec(spec: &Value, field: &str, report: &mut Report) {
-    let numbers = ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"];
-    report.none_negative(field, spec, &numbers);
-    report.one_of(&format!("{field}.completionMode"), &spec["completionMode"], &["NonIndexed", "Indexed"]);
-    let policies = ["Failed", "TerminatingOrFailed"];
-    report.one_of(&format!("{field}.podReplacementPolicy"), &spec["podReplacementPolicy"], &policies);
-    let pod = &spec["template"]["spec"];
-    let place = format!("{field}.template.spec");
-    pods::spec(pod, &place, report);
-    if matches!(text(pod, "/restartPolicy"), "Always" | "") {
-        report.required_because(format!("{place}.restartPolicy"), "valid values: \"OnFailure\", \"Never\"");
-    }
-}
-
-pub(super) fn cron_job(object: &Value, report: &mut Report) {
-    let name = object::name(object);
-    if name.len() > 52 {
-        report.invalid("metadata.name", &json!(name), "must be no more than 52 characters");
-    }
-    let spec = &object["spec"];
-    job_spec(&spec["jobTemplate"]["spec"], "spec.jobTemplate.spec", report);
-    let schedule = text(spec, "/schedule");
-    let fields: Vec<&str> = schedule.split_whitespace().collect();
-    if schedule.is_empty() {
-        report.required("spec.schedule");
-    } else if !schedule.starts_with('@') && fields.len() != 5 {
-        let why = format!("expected exactly 5 fields, found {}: [{}]", fields.len(), fields.join(" "));
-        report.invalid("spec.schedule", &spec["schedule"], &why);
-    }
-    let numbers = ["startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"];
-    report.none_negative("spec", spec, &numbers);
-    report.one_of("spec.concurrencyPolicy", &spec["concurrencyPolicy"], &["Allow", "Forbid", "Replace"]);
+    pods::template(&spec["template"], TEMPLATE, report);
+    runs_on(spec, "ReplicationController", report);
 }

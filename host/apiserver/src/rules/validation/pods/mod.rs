@@ -1,0 +1,288 @@
+//! Validation of pod specs, wherever they are: `ValidatePodSpec` in `pkg/apis/core/validation/validation.go` of Kubernetes
+//! 1.36.3. Each file names the functions there whose rules it has.
+
+mod containers;
+mod fields;
+pub(super) mod resources;
+pub(super) mod scheduling;
+mod security;
+mod update;
+pub(super) mod volumes;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+pub(super) use update::check as update;
+
+use super::metadata::annotations;
+use super::report::{Report, members};
+use super::table::{self, Check, Rule, is_empty};
+use crate::object::{self, names, text};
+use Check::{Name, Named, OneOf, Text};
+
+const NAMED: Check = Name(names::check_subdomain);
+const RULES: &[Rule] = &[
+    ("restartPolicy", OneOf(&["Always", "OnFailure", "Never"])),
+    ("dnsPolicy", OneOf(&["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"])),
+    ("nodeSelector", Check::Labels),
+    ("activeDeadlineSeconds", Check::Range(1, i32::MAX as i64)),
+    ("serviceAccountName", NAMED),
+    ("nodeName", NAMED),
+    ("priorityClassName", NAMED),
+    ("runtimeClassName", Text(names::check_subdomain)),
+    ("hostnameOverride", Text(names::check_subdomain)),
+    ("hostname", Name(names::check_dns_label)),
+    ("subdomain", Name(names::check_dns_label)),
+    ("hostAliases[].hostnames[]", Text(names::check_subdomain)),
+    ("dnsConfig.searches[]", Text(check_search)),
+    ("resourceClaims[].name", Named(names::check_dns_label)),
+    ("resourceClaims[].resourceClaimName", Text(names::check_subdomain)),
+    ("resourceClaims[].resourceClaimTemplateName", Text(names::check_subdomain)),
+];
+const MOST_NAMESERVERS: usize = 3;
+const MOST_HOSTNAME: usize = 64;
+
+/// A pod spec, with what the rules about its parts ask for.
+struct Pod<'a> {
+    spec: &'a Value,
+    /// The valid volumes by their names.
+    volumes: BTreeMap<&'a str, &'a Value>,
+    /// The names of its resource claims.
+    claims: BTreeSet<&'a str>,
+}
+
+impl Pod<'_> {
+    /// The seconds that it has to end.
+    fn grace(&self) -> i64 {
+        self.spec["terminationGracePeriodSeconds"].as_i64().unwrap_or(30)
+    }
+}
+
+/// A pod itself. Ephemeral containers come through their subresource, and may be there afterwards.
+pub(super) fn pod(object: &Value, previous: Option<&Value>, report: &mut Report) {
+    let pod = &object["spec"];
+    spec(pod, "spec", report);
+    images(pod, report);
+    tokens(pod, report);
+    for list in ["containers", "initContainers"] {
+        for (index, container) in object::items(pod, &format!("/{list}")).iter().enumerate() {
+            let image = text(container, "/image");
+            if image.trim() != image {
+                let why = "must not have leading or trailing whitespace";
+                report.invalid(format!("spec.{list}[{index}].image"), &container["image"], why);
+            }
+        }
+    }
+    host_network(pod, "spec", true, report);
+    if let Some(previous) = previous {
+        return update(object, previous, report);
+    }
+    if !is_empty(&pod["ephemeralContainers"]) {
+        report.forbidden("spec.ephemeralContainers", "cannot be set on create");
+    }
+    if !text(pod, "/nodeName").is_empty() && !is_empty(&pod["schedulingGates"]) {
+        report.forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared");
+    }
+}
+
+/// A token is one of an account that the pod names.
+fn tokens(pod: &Value, report: &mut Report) {
+    for (index, volume) in object::items(pod, "/volumes").iter().enumerate() {
+        for (position, source) in object::items(volume, "/projected/sources").iter().enumerate() {
+            if source["serviceAccountToken"].is_object() && text(pod, "/serviceAccountName").is_empty() {
+                let place = format!("spec.volumes[{index}].projected.sources[{position}].serviceAccountToken");
+                report.forbidden(place, "must not be specified when serviceAccountName is not set");
+            }
+        }
+    }
+}
+
+/// `validateImageVolumeSource`: only a template may leave out the reference.
+fn images(pod: &Value, report: &mut Report) {
+    for (index, volume) in object::items(pod, "/volumes").iter().enumerate() {
+        let is_source = members(volume, &[]) == ["image"];
+        if is_source && text(volume, "/image/reference").is_empty() {
+            report.required(format!("spec.volumes[{index}].image.reference"));
+        }
+    }
+}
+
+/// The template of a pod: `ValidatePodTemplateSpec`.
+pub(super) fn template(template: &Value, field: &str, report: &mut Report) {
+    report.labels(&format!("{field}.labels"), &template["metadata"]["labels"]);
+    annotations(&template["metadata"]["annotations"], &format!("{field}.annotations"), &mut report.0);
+    let place = format!("{field}.spec");
+    spec(&template["spec"], &place, report);
+    host_network(&template["spec"], &place, false, report);
+    if !is_empty(&template["spec"]["ephemeralContainers"]) {
+        report.forbidden(format!("{place}.ephemeralContainers"), "ephemeral containers not allowed in pod template");
+    }
+}
+
+/// A pod's spec at `field`.
+fn spec(spec: &Value, field: &str, report: &mut Report) {
+    let volumes = volumes::check(spec, field, report);
+    let claims = object::items(spec, "/resourceClaims").iter().map(|claim| text(claim, "/name"));
+    let pod = Pod { spec, volumes, claims: claims.filter(|name| !name.is_empty()).collect() };
+    all_containers(&pod, field, report);
+    table::check(RULES, spec, field, report);
+    resource_claims(spec, field, report);
+    gates(spec, field, report);
+    names_and_addresses(spec, field, report);
+    if is_empty(&spec["preemptionPolicy"]) && spec["preemptionPolicy"].is_string() {
+        report.required(format!("{field}.preemptionPolicy"));
+    } else {
+        let policies = ["PreemptLowerPriority", "Never"];
+        report.one_of(&format!("{field}.preemptionPolicy"), &spec["preemptionPolicy"], &policies);
+    }
+    scheduling::check(spec, field, report);
+    security::pod(&spec["securityContext"], &format!("{field}.securityContext"), &pod, report);
+    security::of_system(spec, field, report);
+    resources::overhead(&spec["overhead"], &format!("{field}.overhead"), report);
+    if spec["resources"].is_object() {
+        if spec["os"]["name"] == "windows" {
+            report.forbidden(format!("{field}.resources"), "may not be set for a windows pod");
+        } else {
+            resources::of_pod(&spec["resources"], &format!("{field}.resources"), &pod, report);
+        }
+    }
+}
+
+fn all_containers(pod: &Pod<'_>, field: &str, report: &mut Report) {
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    let all = object::items(pod.spec, "/containers");
+    if all.is_empty() {
+        report.required(format!("{field}.containers"));
+    }
+    for list in ["containers", "initContainers", "ephemeralContainers"] {
+        for (index, container) in object::items(pod.spec, &format!("/{list}")).iter().enumerate() {
+            let place = format!("{field}.{list}[{index}]");
+            containers::common(container, &place, pod, report);
+            let name = text(container, "/name");
+            if !seen.insert(name) && (!name.is_empty() || list == "containers") {
+                report.duplicate(format!("{place}.name"), &json!(name));
+            }
+            if list == "ephemeralContainers" {
+                containers::ephemeral(container, &place, pod, report);
+            } else {
+                let is_init = list == "initContainers";
+                containers::restart_policy(container, &place, is_init, report);
+                containers::lifecycle(container, &place, is_init, pod, report);
+            }
+        }
+    }
+    containers::host_ports(all.iter().enumerate(), &format!("{field}.containers"), report);
+}
+
+/// `validatePodResourceClaim`, as far as it concerns more than one field.
+fn resource_claims(spec: &Value, field: &str, report: &mut Report) {
+    let mut seen = BTreeSet::new();
+    for (index, claim) in object::items(spec, "/resourceClaims").iter().enumerate() {
+        let place = format!("{field}.resourceClaims[{index}]");
+        let (name, template) = (&claim["resourceClaimName"], &claim["resourceClaimTemplateName"]);
+        let own = json!(text(claim, "/name"));
+        let shown = format!("{{\"Name\":{own},\"ResourceClaimName\":{name},\"ResourceClaimTemplateName\":{template}}}");
+        match (name.is_null(), template.is_null()) {
+            (false, false) => {
+                let why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";
+                report.invalid_shown(&place, &shown, why);
+            }
+            (true, true) => {
+                let why = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`";
+                report.invalid_shown(&place, &shown, why);
+            }
+            _ => {}
+        }
+        if own != "" && !seen.insert(text(claim, "/name")) {
+            report.duplicate(format!("{place}.name"), &own);
+        }
+    }
+}
+
+/// Gates of readiness and of scheduling.
+fn gates(spec: &Value, field: &str, report: &mut Report) {
+    for (index, gate) in object::items(spec, "/readinessGates").iter().enumerate() {
+        report.qualified(&format!("{field}.readinessGates[{index}].conditionType"), text(gate, "/conditionType"));
+    }
+    let gates = object::items(spec, "/schedulingGates");
+    for (index, gate) in gates.iter().enumerate() {
+        let place = format!("{field}.schedulingGates[{index}]");
+        report.qualified(&place, text(gate, "/name"));
+        if gates[..index].contains(gate) {
+            report.duplicate(&place, &json!(text(gate, "/name")));
+        }
+    }
+}
+
+/// Host names, aliases and DNS.
+fn names_and_addresses(spec: &Value, field: &str, report: &mut Report) {
+    let (name, place) = (&spec["hostnameOverride"], format!("{field}.hostnameOverride"));
+    if let Some(text) = name.as_str() {
+        if spec["setHostnameAsFQDN"] == json!(true) {
+            report.forbidden(&place, "may not be specified when setHostnameAsFQDN is true");
+        }
+        if spec["hostNetwork"] == json!(true) {
+            report.forbidden(&place, "may not be specified when hostNetwork is true");
+        }
+        if text.len() > MOST_HOSTNAME {
+            report.too_long(&place, MOST_HOSTNAME);
+        }
+    }
+    for (index, alias) in object::items(spec, "/hostAliases").iter().enumerate() {
+        report.ip(&format!("{field}.hostAliases[{index}].ip"), &alias["ip"]);
+    }
+    let (dns, place) = (&spec["dnsConfig"], format!("{field}.dnsConfig"));
+    let servers = object::items(dns, "/nameservers");
+    if spec["dnsPolicy"] == "None" && !dns.is_object() {
+        return report.required_because(place, "must provide `dnsConfig` when `dnsPolicy` is None");
+    }
+    if spec["dnsPolicy"] == "None" && servers.is_empty() {
+        let why = "must provide at least one DNS nameserver when `dnsPolicy` is None";
+        return report.required_because(format!("{place}.nameservers"), why);
+    }
+    if servers.len() > MOST_NAMESERVERS {
+        let why = format!("must not have more than {MOST_NAMESERVERS} nameservers");
+        report.invalid(format!("{place}.nameservers"), &dns["nameservers"], &why);
+    }
+    for (index, server) in servers.iter().enumerate() {
+        report.ip(&format!("{place}.nameservers[{index}]"), server);
+    }
+    for (index, option) in object::items(dns, "/options").iter().enumerate() {
+        if text(option, "/name").is_empty() {
+            report.required_because(format!("{place}.options[{index}]"), "must not be empty");
+        }
+    }
+}
+
+/// `ValidateDNS1123SubdomainWithUnderScore` of a search path.
+fn check_search(path: &str) -> Result<(), String> {
+    const WHY: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', \
+                       and must start and end with an alphanumeric character (e.g. 'example.com', regex used for \
+                       validation is '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')";
+    if path == "." {
+        return Ok(());
+    }
+    let path = path.strip_suffix('.').unwrap_or(path);
+    // Inside a label an underscore is as good as a hyphen, and a label may begin with one.
+    let label = |label: &str| label.strip_prefix('_').unwrap_or(label).replace('_', "-");
+    let plain: Vec<String> = path.split('.').map(label).collect();
+    names::check_subdomain(&plain.join(".")).map_err(|why| if path.len() > 253 { why } else { WHY.to_owned() })
+}
+
+/// `validatePodHostNetworkDeps`: in a template a port of the host may be left out.
+fn host_network(spec: &Value, field: &str, is_pod: bool, report: &mut Report) {
+    if spec["hostNetwork"] != json!(true) {
+        return;
+    }
+    for (at, container) in object::items(spec, "/containers").iter().enumerate() {
+        for (index, port) in object::items(container, "/ports").iter().enumerate() {
+            let number = |name: &str| port[name].as_i64().unwrap_or(0);
+            if (is_pod || number("hostPort") != 0) && number("hostPort") != number("containerPort") {
+                let place = format!("{field}.containers[{at}].ports[{index}].hostPort");
+                let why = "must match `containerPort` when `hostNetwork` is true";
+                report.invalid(place, &json!(number("hostPort")), why);
+            }
+        }
+    }
+}

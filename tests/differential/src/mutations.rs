@@ -1,0 +1,215 @@
+//! One change at a time to a valid manifest, as the schema of its kind suggests: a field is removed, emptied, negative,
+//! too long, of other characters, out of range, there twice, or set beside a field that excludes it. Pure.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+/// The schemas of an OpenAPI v3 document, by name.
+pub type Schemas = BTreeMap<String, Value>;
+
+/// How many levels that the manifest does not have are made below one that it has.
+const ABSENT_LEVELS: usize = 2;
+
+/// How many items of a list, and values of a map, are changed.
+const ITEMS: usize = 2;
+
+/// Fields that hold schemas or no rules of the kind's own.
+const SKIPPED: [&str; 4] = ["/apiVersion", "/kind", "/status", "/metadata"];
+
+/// A changed manifest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mutation {
+    /// The field's JSON pointer and its new value.
+    pub what: String,
+    /// The whole object.
+    pub object: Value,
+}
+
+/// All mutations of a manifest. The same manifest and schemas give the same ones in the same order.
+#[must_use]
+pub fn mutations(schemas: &Schemas, schema: &Value, manifest: &Value) -> Vec<Mutation> {
+    let mut walk = Walk { schemas, changes: Vec::new() };
+    walk.visit(schema, Some(manifest), "", 0);
+    let name = "/metadata/name";
+    walk.changes
+        .extend(["Upper", "a.b", "1a", "a_b", "a:b", "-a", ""].map(|text| (name.to_owned(), Some(json!(text)))));
+    walk.changes.push((name.to_owned(), Some(json!("a".repeat(64)))));
+    let made = walk.changes.into_iter().map(|(pointer, value)| {
+        let shown = value.as_ref().map_or_else(|| "removed".to_owned(), ToString::to_string);
+        let what = format!("{pointer} = {}", shown.chars().take(60).collect::<String>());
+        Mutation { what, object: changed(manifest, &pointer, value) }
+    });
+    made.filter(|mutation| mutation.object != *manifest).collect()
+}
+
+struct Walk<'a> {
+    schemas: &'a Schemas,
+    /// Pointer and value; none removes the field.
+    changes: Vec<(String, Option<Value>)>,
+}
+
+impl<'a> Walk<'a> {
+    fn visit(&mut self, schema: &'a Value, value: Option<&Value>, at: &str, absent: usize) {
+        let schema = self.resolved(schema);
+        if SKIPPED.contains(&at) || absent > ABSENT_LEVELS {
+            return;
+        }
+        if value.is_some() && !at.is_empty() {
+            self.changes.push((at.to_owned(), None));
+        }
+        let deeper = |value: Option<&Value>| if value.is_some() { 0 } else { absent + 1 };
+        if let Some(properties) = schema["properties"].as_object() {
+            if !at.is_empty() {
+                self.changes.push((at.to_owned(), Some(json!({}))));
+            }
+            for (name, property) in properties {
+                let field = value.and_then(|value| value.get(name));
+                self.visit(property, field, &format!("{at}/{}", escaped(name)), deeper(field));
+            }
+        } else if schema["type"] == "array" {
+            self.list(schema, value, at, absent);
+        } else if schema["additionalProperties"].is_object() {
+            self.map(schema, value, at, absent);
+        } else {
+            self.changes.extend(leaves(schema).into_iter().map(|leaf| (at.to_owned(), Some(leaf))));
+        }
+    }
+
+    fn list(&mut self, schema: &'a Value, value: Option<&Value>, at: &str, absent: usize) {
+        self.changes.push((at.to_owned(), Some(json!([]))));
+        let items = value.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        if let Some(first) = items.first() {
+            let twice: Vec<&Value> = items.iter().chain([first]).collect();
+            self.changes.push((at.to_owned(), Some(json!(twice))));
+        }
+        for (index, item) in items.iter().enumerate().take(ITEMS) {
+            self.visit(&schema["items"], Some(item), &format!("{at}/{index}"), 0);
+        }
+        if items.is_empty() {
+            self.visit(&schema["items"], None, &format!("{at}/0"), absent);
+        }
+    }
+
+    fn map(&mut self, schema: &'a Value, value: Option<&Value>, at: &str, absent: usize) {
+        self.changes.push((at.to_owned(), Some(json!({}))));
+        let values = &schema["additionalProperties"];
+        let fields = value.and_then(Value::as_object);
+        let sample = fields.and_then(|fields| fields.values().next()).cloned();
+        let sample = sample.or_else(|| leaves(self.resolved(values)).pop()).unwrap_or_else(|| json!({}));
+        for key in ["-", "A b", "", "x/y/z", "..", "pods"] {
+            self.changes.push((format!("{at}/{}", escaped(key)), Some(sample.clone())));
+        }
+        for (key, value) in fields.into_iter().flatten().take(ITEMS) {
+            self.visit(values, Some(value), &format!("{at}/{}", escaped(key)), 0);
+        }
+        if fields.is_none_or(Map::is_empty) {
+            self.visit(values, None, &format!("{at}/a"), absent + 1);
+        }
+    }
+
+    /// What a reference refers to. OpenAPI v3 hides references with a default behind `allOf`.
+    fn resolved(&self, schema: &'a Value) -> &'a Value {
+        let reference = schema.get("$ref").or_else(|| schema["allOf"][0].get("$ref"));
+        let name = reference.and_then(Value::as_str).and_then(|text| text.rsplit('/').next());
+        name.and_then(|name| self.schemas.get(name)).unwrap_or(schema)
+    }
+}
+
+/// Values for a field without fields of its own.
+fn leaves(schema: &Value) -> Vec<Value> {
+    let long = "a".repeat(300);
+    match (schema["type"].as_str(), schema["format"].as_str()) {
+        (Some("boolean"), _) => vec![json!(true), json!(false)],
+        (Some("integer"), Some("int64")) => [0, -1, 1, 70_000, 3_000_000_000_i64].map(Value::from).into(),
+        (Some("integer"), _) => [0, -1, 1, 101, 70_000, 2_147_483_647].map(Value::from).into(),
+        (Some("number"), _) => vec![json!(0), json!(-1)],
+        (Some("string"), Some("date-time")) => {
+            vec![json!("2020-01-01T00:00:00Z"), json!("2020-01-01T00:00:00.000000Z")]
+        }
+        (Some("string"), Some("byte")) => vec![json!(""), json!("eA==")],
+        // The members that a Go type of its own reads, like IntOrString and Quantity.
+        (None | Some("string"), format) if schema["oneOf"].is_array() || format == Some("int-or-string") => {
+            let texts = ["", "x", "50%", "150%", "0", "-1", "1500m", "1.5"];
+            texts.map(Value::from).into_iter().chain([0, -1, 1, 70_000].map(Value::from)).collect()
+        }
+        _ => {
+            ["", "x", "Odd_Value!", "-x", "a.b", "a/b", "/a", "../x", "a:b", "10.0.0.1", &long].map(Value::from).into()
+        }
+    }
+}
+
+fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+/// The manifest with another value at the pointer, whose missing parents are made; none removes it.
+fn changed(manifest: &Value, pointer: &str, value: Option<Value>) -> Value {
+    let mut object = manifest.clone();
+    let mut place = &mut object;
+    let names: Vec<String> =
+        pointer.split('/').skip(1).map(|name| name.replace("~1", "/").replace("~0", "~")).collect();
+    let Some((last, parents)) = names.split_last() else { return object };
+    for (index, name) in parents.iter().enumerate() {
+        let is_index = |name: &String| name.parse::<usize>().is_ok();
+        let empty = if names.get(index + 1).is_some_and(is_index) { json!([]) } else { json!({}) };
+        place = entry(place, name, empty);
+    }
+    match (value, place) {
+        (Some(value), place) => *entry(place, last, Value::Null) = value,
+        (None, Value::Object(fields)) => drop(fields.remove(last)),
+        (None, Value::Array(items)) => {
+            if let Some(index) = last.parse().ok().filter(|index| *index < items.len()) {
+                items.remove(index);
+            }
+        }
+        (None, _) => {}
+    }
+    object
+}
+
+/// The member or item of that name, made if it is missing.
+fn entry<'a>(place: &'a mut Value, name: &str, empty: Value) -> &'a mut Value {
+    if let (Value::Array(_), Ok(index)) = (&*place, name.parse::<usize>()) {
+        let Value::Array(items) = place else { unreachable!("the line above says so") };
+        while items.len() <= index {
+            items.push(empty.clone());
+        }
+        return &mut items[index];
+    }
+    if !place.is_object() {
+        *place = json!({});
+    }
+    let Value::Object(fields) = place else { unreachable!("the lines above made it a map") };
+    fields.entry(name).or_insert(empty)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(schema: &Value, manifest: &Value) -> Vec<String> {
+        let all = mutations(&Schemas::new(), schema, manifest);
+        all.into_iter().filter(|it| !it.what.starts_with("/metadata")).map(|it| it.object.to_string()).collect()
+    }
+
+    #[test]
+    fn a_flag_is_removed_and_turned() {
+        let schema = json!({ "properties": { "a": { "type": "boolean" } } });
+        assert_eq!(made(&schema, &json!({ "a": true })), ["{}", r#"{"a":false}"#]);
+    }
+
+    #[test]
+    fn what_is_absent_is_made() {
+        let flag = json!({ "properties": { "b": { "type": "boolean" } } });
+        let schema = json!({ "properties": { "a": { "type": "array", "items": flag } } });
+        let expected = [r#"{"a":[]}"#, r#"{"a":[{}]}"#, r#"{"a":[{"b":true}]}"#, r#"{"a":[{"b":false}]}"#];
+        assert_eq!(made(&schema, &json!({})), expected);
+    }
+
+    #[test]
+    fn the_first_item_is_there_twice() {
+        let schema = json!({ "properties": { "a": { "type": "array", "items": { "type": "boolean" } } } });
+        assert!(made(&schema, &json!({ "a": [true] })).contains(&r#"{"a":[true,true]}"#.to_owned()));
+    }
+}
