@@ -35,7 +35,7 @@ use windlass_apiserver::{ApiServer, Config};
 const CREATORS: usize = 8;
 /// How often each list is read.
 const LISTS: usize = 5;
-/// What clients ask for: kubectl and this host, typed clients in Go, and those that need metadata alone.
+/// The forms that clients ask for: kubectl and this host, typed clients in Go, and those that need metadata alone.
 const FORMS: [(&str, &str); 3] = [
     ("JSON", "application/json"),
     ("protobuf", "application/vnd.kubernetes.protobuf"),

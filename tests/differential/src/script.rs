@@ -19,6 +19,9 @@ pub struct Script {
     pub variables: Variables,
     /// The requests, in order.
     pub steps: Vec<Step>,
+    /// The script leaves a definition behind whose objects a server cannot read, which delays or prevents the deletion of every
+    /// namespace: it runs after all others.
+    pub runs_last: bool,
 }
 
 /// One request.
@@ -66,6 +69,8 @@ struct File {
     _about: String,
     #[serde(default, rename = "let")]
     variables: Vec<BTreeMap<String, String>>,
+    #[serde(default, rename = "last")]
+    runs_last: bool,
     steps: Vec<Step>,
 }
 
@@ -89,7 +94,7 @@ impl Script {
     /// A script that no file has.
     #[must_use]
     pub fn of(name: &str, steps: Vec<Step>) -> Script {
-        Script { name: name.to_owned(), variables: own_variables(name), steps }
+        Script { name: name.to_owned(), variables: own_variables(name), steps, runs_last: false }
     }
 
     fn parse(name: &str, text: &str) -> anyhow::Result<Script> {
@@ -120,7 +125,7 @@ impl Script {
                 step.name = format!("{} #{times}", step.name);
             }
         }
-        Ok(Script { name: name.to_owned(), variables, steps })
+        Ok(Script { name: name.to_owned(), variables, steps, runs_last: file.runs_last })
     }
 }
 

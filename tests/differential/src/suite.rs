@@ -37,16 +37,21 @@ pub fn vocabulary_file() -> PathBuf {
 }
 
 /// Runs scripts side by side, since watches and controllers make them wait: each has what it needs for itself, and nothing
-/// that is compared depends on the others. Outcomes come in the order of the scripts.
+/// that is compared depends on the others. Those that would disturb the others run after them. Outcomes come in the order of
+/// the scripts.
 pub async fn run_all(servers: Arc<Servers>, scripts: Vec<Script>) -> anyhow::Result<Vec<Outcome>> {
-    let mut tasks = JoinSet::new();
-    for (place, script) in scripts.into_iter().enumerate() {
-        let servers = Arc::clone(&servers);
-        tasks.spawn(async move { (place, run::run(&servers, &script).await) });
-    }
+    let numbered: Vec<(usize, Script)> = scripts.into_iter().enumerate().collect();
+    let (last, first): (Vec<_>, Vec<_>) = numbered.into_iter().partition(|(_, script)| script.runs_last);
     let mut all = Vec::new();
-    while let Some(done) = tasks.join_next().await {
-        all.push(done?);
+    for group in [first, last] {
+        let mut tasks = JoinSet::new();
+        for (place, script) in group {
+            let servers = Arc::clone(&servers);
+            tasks.spawn(async move { (place, run::run(&servers, &script).await) });
+        }
+        while let Some(done) = tasks.join_next().await {
+            all.push(done?);
+        }
     }
     all.sort_by_key(|(place, _)| *place);
     Ok(all.into_iter().flat_map(|(_, outcomes)| outcomes).collect())

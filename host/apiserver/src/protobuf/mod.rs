@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::object::text;
 use messages::Messages;
-use write::Path;
+use write::FieldPlace;
 
 /// The first bytes of every object in this encoding.
 const MAGIC: &[u8] = b"k8s\0";
@@ -89,13 +89,13 @@ pub(crate) fn encode_list<'a>(
     let (of_metadata, of_items) = (list.field("metadata")?, list.field("items")?);
     let item =
         of_items.message.ok_or_else(|| ProtobufError::Descriptions(format!("items of {kind} are no messages")))?;
-    let (root, mut bytes) = (Path::Root(kind), Vec::new());
+    let (root, mut bytes) = (FieldPlace::Root(kind), Vec::new());
     wrapped(api_version, kind, &mut bytes, |bytes| {
-        write::field(messages, of_metadata, metadata, Path::Field(&root, "metadata"), bytes)?;
-        let list = Path::Field(&root, "items");
+        write::field(messages, of_metadata, metadata, FieldPlace::Field(&root, "metadata"), bytes)?;
+        let list = FieldPlace::Field(&root, "items");
         for (index, object) in items.enumerate() {
             wire::delimited(of_items.number, bytes, |bytes| {
-                write::message(messages, messages.at(item), object, Path::Item(&list, index), bytes)
+                write::message(messages, messages.at(item), object, FieldPlace::Item(&list, index), bytes)
             })?;
         }
         Ok(())
@@ -119,7 +119,7 @@ fn write_object(object: &Value, bytes: &mut Vec<u8>) -> Result<(), ProtobufError
     let messages = Messages::get()?;
     let (api_version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
     let of = messages.of_kind(api_version, kind)?;
-    wrapped(api_version, kind, bytes, |bytes| write::message(messages, of, object, Path::Root(kind), bytes))
+    wrapped(api_version, kind, bytes, |bytes| write::message(messages, of, object, FieldPlace::Root(kind), bytes))
 }
 
 /// The content in its envelope, a `runtime.Unknown`.

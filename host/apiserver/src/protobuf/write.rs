@@ -15,23 +15,23 @@ use crate::object::decode_base64;
 
 /// Where a value stands in its object, for errors. It is formatted only if there is one.
 #[derive(Clone, Copy)]
-pub(super) enum Path<'a> {
+pub(super) enum FieldPlace<'a> {
     Root(&'a str),
-    Field(&'a Path<'a>, &'a str),
-    Item(&'a Path<'a>, usize),
+    Field(&'a FieldPlace<'a>, &'a str),
+    Item(&'a FieldPlace<'a>, usize),
 }
 
-impl fmt::Display for Path<'_> {
+impl fmt::Display for FieldPlace<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Path::Root(kind) => f.write_str(kind),
-            Path::Field(inside, name) => write!(f, "{inside}.{name}"),
-            Path::Item(list, index) => write!(f, "{list}[{index}]"),
+            FieldPlace::Root(kind) => f.write_str(kind),
+            FieldPlace::Field(inside, name) => write!(f, "{inside}.{name}"),
+            FieldPlace::Item(list, index) => write!(f, "{list}[{index}]"),
         }
     }
 }
 
-fn mistyped(path: Path, expected: &'static str) -> ProtobufError {
+fn mistyped(path: FieldPlace, expected: &'static str) -> ProtobufError {
     ProtobufError::Mistyped { field: path.to_string(), expected }
 }
 
@@ -40,7 +40,7 @@ pub(super) fn message(
     messages: &Messages,
     of: &MessageType,
     value: &Value,
-    path: Path,
+    path: FieldPlace,
     bytes: &mut Vec<u8>,
 ) -> Result<(), ProtobufError> {
     let set = |name: &str, value: &Value, bytes: &mut Vec<u8>| {
@@ -97,7 +97,7 @@ fn expected(shape: Shape) -> &'static str {
 }
 
 /// `intstr.IntOrString`, all of whose fields Go writes.
-fn int_or_string(value: &Value, path: Path, bytes: &mut Vec<u8>) -> Result<(), ProtobufError> {
+fn int_or_string(value: &Value, path: FieldPlace, bytes: &mut Vec<u8>) -> Result<(), ProtobufError> {
     let as_int = value.as_i64().and_then(|number| i32::try_from(number).ok());
     let (is_text, number, text) = match (as_int, value.as_str()) {
         (Some(number), _) => (0, number, ""),
@@ -114,7 +114,7 @@ fn fields(
     messages: &Messages,
     of: &MessageType,
     object: &Value,
-    path: Path,
+    path: FieldPlace,
     bytes: &mut Vec<u8>,
 ) -> Result<(), ProtobufError> {
     for known in &of.fields {
@@ -124,7 +124,7 @@ fn fields(
         }
         match object.get(&known.json) {
             None | Some(Value::Null) => {}
-            Some(value) => field(messages, known, value, Path::Field(&path, &known.json), bytes)?,
+            Some(value) => field(messages, known, value, FieldPlace::Field(&path, &known.json), bytes)?,
         }
     }
     Ok(())
@@ -135,7 +135,7 @@ pub(super) fn field(
     messages: &Messages,
     of: &FieldType,
     value: &Value,
-    path: Path,
+    path: FieldPlace,
     bytes: &mut Vec<u8>,
 ) -> Result<(), ProtobufError> {
     match of.cardinality {
@@ -143,7 +143,8 @@ pub(super) fn field(
         Cardinality::List => {
             let items = value.as_array().ok_or_else(|| mistyped(path, "a list"))?;
             let mut numbered = items.iter().enumerate();
-            numbered.try_for_each(|(index, item)| one(messages, of, of.number, item, Path::Item(&path, index), bytes))
+            numbered
+                .try_for_each(|(index, item)| one(messages, of, of.number, item, FieldPlace::Item(&path, index), bytes))
         }
         Cardinality::Map => {
             let entries = value.as_object().ok_or_else(|| mistyped(path, "a map"))?;
@@ -166,7 +167,7 @@ fn one(
     of: &FieldType,
     number: u32,
     value: &Value,
-    path: Path,
+    path: FieldPlace,
     bytes: &mut Vec<u8>,
 ) -> Result<(), ProtobufError> {
     if let Some(inner) = of.message {

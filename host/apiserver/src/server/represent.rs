@@ -81,7 +81,7 @@ pub(crate) struct List<'a> {
     items: ItemForm,
 }
 
-/// What of an object an item of a list has.
+/// The part of an object that an item of a list has.
 #[derive(Clone, Copy)]
 enum ItemForm {
     /// All of it: lists of custom resources name the type of each item.
@@ -113,16 +113,16 @@ struct Items<'a>(&'a List<'a>);
 impl Serialize for Items<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Items(list) = self;
-        serializer.collect_seq(list.objects().map(|object| Item { object, form: list.items }))
+        serializer.collect_seq(list.objects().map(|object| ListItem { object, form: list.items }))
     }
 }
 
-struct Item<'a> {
+struct ListItem<'a> {
     object: &'a Value,
     form: ItemForm,
 }
 
-impl Serialize for Item<'_> {
+impl Serialize for ListItem<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let fields = self.object.as_object().into_iter().flatten();
         match self.form {
