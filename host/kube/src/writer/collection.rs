@@ -33,7 +33,7 @@ use super::carry_out::warn;
 use super::refusal;
 use crate::client::api_error::{Fate, Subject};
 use crate::client::headers;
-use crate::client::request::{self, Answer, Mutation, Query, RequestError, SERVER_TIMEOUT};
+use crate::client::request::{self, Mutation, MutationAnswer, Query, RequestError, SERVER_TIMEOUT};
 use crate::discovery::Resource;
 use crate::field_selector;
 use crate::informer::parse::ParseError;
@@ -195,7 +195,7 @@ impl Writer {
         let result = request::mutate(&self.client, deletion.mutation.clone(), limit).await;
         let (code, took) = (audit::code(&result), sent.at.elapsed());
         match result {
-            Ok(Answer { text, warnings, .. }) => {
+            Ok(MutationAnswer { text, warnings, .. }) => {
                 warn(call, &deletion.subject, &warnings);
                 let kind = deletion.resource.kind.clone();
                 let found = self.offload.read(text, move |text| named_in(text, &kind)).await;

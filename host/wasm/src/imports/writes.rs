@@ -15,7 +15,7 @@ use crate::limits::Value;
 use crate::state::CallState;
 
 /// The guest's answer: the new object, or none if nothing is left.
-type Answer = Result<Option<String>, ApiError>;
+type WriteAnswer = Result<Option<String>, ApiError>;
 
 impl Host for CallState {
     async fn create(&mut self, object: String, options: WriteOptions) -> wasmtime::Result<Result<String, ApiError>> {
@@ -44,7 +44,7 @@ impl Host for CallState {
         write(self, "writes.apply", operation).await.map(|answer| returned("patch", answer))
     }
 
-    async fn delete(&mut self, target: ObjectRef, options: DeleteOptions) -> wasmtime::Result<Answer> {
+    async fn delete(&mut self, target: ObjectRef, options: DeleteOptions) -> wasmtime::Result<WriteAnswer> {
         write(self, "writes.delete", wit::Operation::Delete(DeleteWrite { target, options })).await
     }
 
@@ -75,7 +75,7 @@ impl Host for CallState {
         Ok(deleted.map(|deleted| deleted.map(named)).map_err(convert::api_error))
     }
 
-    async fn batch(&mut self, operations: Vec<wit::Operation>) -> wasmtime::Result<Vec<Answer>> {
+    async fn batch(&mut self, operations: Vec<wit::Operation>) -> wasmtime::Result<Vec<WriteAnswer>> {
         const IMPORT: &str = "writes.batch";
         self.enter(IMPORT)?;
         // Before anything is sent: a guest that wants too much must not get a part of it.
@@ -149,7 +149,11 @@ fn verb(operation: &wit::Operation) -> &'static str {
     }
 }
 
-async fn write(state: &mut CallState, import: &'static str, operation: wit::Operation) -> wasmtime::Result<Answer> {
+async fn write(
+    state: &mut CallState,
+    import: &'static str,
+    operation: wit::Operation,
+) -> wasmtime::Result<WriteAnswer> {
     let limits = state.meter.limits();
     let (limit, mut left) = (limits.write_bytes, limits.response_bytes);
     state.enter(import)?;
@@ -182,7 +186,7 @@ fn answer_bytes(written: &Written) -> usize {
 }
 
 /// The object that a write returned, if it is no larger than what is `left` of what one import call may return.
-fn fitting(verb: &'static str, object: Option<&str>, left: &mut usize) -> Answer {
+fn fitting(verb: &'static str, object: Option<&str>, left: &mut usize) -> WriteAnswer {
     let size = object.map_or(0, str::len);
     if size > *left {
         let message = "it was carried out, but the object does not fit: one call returns no more at once";
@@ -198,7 +202,7 @@ fn lost(verb: &'static str) -> CoreError {
 }
 
 /// The object of a write that always returns one.
-fn returned(verb: &'static str, answer: Answer) -> Result<String, ApiError> {
+fn returned(verb: &'static str, answer: WriteAnswer) -> Result<String, ApiError> {
     answer?.ok_or_else(|| {
         let message = "the server answered without the object";
         refused(ApiReason::ServerError, verb, message.to_owned())
