@@ -2,7 +2,9 @@
 //! these traits, `windlass-kube` carries them out, and neither crate knows the other.
 
 mod absent;
+mod ask;
 mod live;
+mod port;
 mod surroundings;
 
 use std::sync::Arc;
@@ -23,7 +25,9 @@ use crate::trigger::Triggers;
 use crate::write::{Collection, DeleteOptions, Operation};
 
 pub use absent::Absent;
+pub use ask::{Answer, Ask, CollectionDeletion, OwnerClaim, ServedQuery, TypedAsk};
 pub use live::{Live, LiveGet, LiveQuery, LogQuery, ServedKind, View};
+pub use port::{Port, ReadingPort, ask, port_fn};
 pub use surroundings::Surroundings;
 
 /// The context of an import call: who asks, about which primary, in which trace.
