@@ -150,7 +150,10 @@ impl Ask {
     /// Whether it only reads from the API server.
     #[must_use]
     pub fn is_read(&self) -> bool {
-        matches!(self, Self::Get(_) | Self::List(_) | Self::Log(_) | Self::Served(_))
+        match self {
+            Self::Get(_) | Self::List(_) | Self::Log(_) | Self::Served(_) => true,
+            Self::Write(_) | Self::Batch(_) | Self::DeleteCollection(_) | Self::Claim(_) | Self::Fetch(_) => false,
+        }
     }
 
     /// Whether it may begin on the thread that asks for it. Mutations may: the writer waits for nothing there, ends what would

@@ -20,7 +20,7 @@ use windlass_core::difference::Difference;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::finalizer;
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::ports::{CallContext, Collections, Deleted};
+use windlass_core::ports::{CallContext, Deleted};
 use windlass_core::principal::Role;
 use windlass_core::selector::{Selector, SelectorError};
 use windlass_core::settle::{Ending, Settlement};
@@ -73,8 +73,11 @@ impl From<ApiError> for EndedCollection {
     }
 }
 
-impl Collections for Writer {
-    fn delete_collection(
+impl Writer {
+    /// Deletes the objects of `collection`, and names those that the server says were among them; `None` if it does not say.
+    /// As with [`Writer::write`], who stops waiting abandons the answer only.
+    #[must_use]
+    pub fn delete_collection(
         &self,
         call: Arc<CallContext>,
         collection: Collection,
@@ -113,9 +116,7 @@ impl Collections for Writer {
             })
         })
     }
-}
 
-impl Writer {
     /// None: nobody waits for it any more, and nothing was sent.
     async fn delete_all(
         &self,

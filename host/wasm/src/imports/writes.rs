@@ -2,7 +2,7 @@
 
 use windlass_core::error::{ApiError as CoreError, ApiReason};
 use windlass_core::object::ObjectRef as CoreRef;
-use windlass_core::ports::Written;
+use windlass_core::ports::CollectionDeletion;
 use windlass_core::write::Operation;
 
 use crate::abi::v0_2_0::bindings::windlass::plugin::types::{ApiError, ObjectRef};
@@ -10,7 +10,7 @@ use crate::abi::v0_2_0::bindings::windlass::plugin::writes::{
     self as wit, Collection, DeleteOptions, DeleteWrite, Host, ObjectWrite, PatchType, PatchWrite, WriteOptions,
 };
 use crate::abi::v0_2_0::{convert, live};
-use crate::imports::{RAISE_RESPONSE, begun_here, elsewhere, make_room, malformed, refused, too_large};
+use crate::imports::{RAISE_RESPONSE, ask, malformed, refused, too_large};
 use crate::limits::Value;
 use crate::state::CallState;
 
@@ -61,12 +61,7 @@ impl Host for CallState {
             Ok(asked) => asked,
             Err(reason) => return Ok(Err(malformed(VERB, reason))),
         };
-        let world = self.reconcile(IMPORT)?;
-        let (port, call) = (world.ports.collections.clone(), world.call.clone());
-        let deletion = async move { port.delete_collection(call, collection, options).await };
-        let deleted = elsewhere(self, IMPORT, deletion).await?;
-        let size = deleted.as_ref().map_or(0, |deleted| deleted.iter().flatten().map(reference_bytes).sum());
-        make_room(self, size).await;
+        let (deleted, size) = ask(self, IMPORT, CollectionDeletion { collection, options }).await?;
         if size > self.meter.limits().response_bytes {
             let message = "it was carried out, but the names of what was deleted do not fit";
             return Ok(Err(too_large(VERB, format!("{message} ({RAISE_RESPONSE})"))));
@@ -98,13 +93,7 @@ impl Host for CallState {
             })
             .collect();
         self.meter.have_beside(to_send.iter().map(Operation::body_bytes).sum()).await;
-        let (writes, call) = {
-            let world = self.reconcile(IMPORT)?;
-            (world.ports.writes.clone(), world.call.clone())
-        };
-        // When this call is cancelled, what has not been sent must not be. What has is the port's to settle.
-        let written = begun_here(self, IMPORT, async move { writes.batch(call, to_send).await }).await?;
-        make_room(self, written.iter().map(answer_bytes).sum()).await;
+        let (written, _) = ask(self, IMPORT, to_send).await?;
         let mut written = written.into_iter();
         let mut left = budget;
         let answers = verbs.into_iter().map(|verb| {
@@ -166,23 +155,8 @@ async fn write(
     };
     let verb = operation.verb();
     state.meter.have_beside(operation.body_bytes()).await;
-    let world = state.reconcile(import)?;
-    let (writes, call) = (world.ports.writes.clone(), world.call.clone());
-    // When this call is cancelled, what waits to be sent must not be; what has been sent is the port's to settle (ADR 5).
-    let written = begun_here(state, import, async move { writes.write(call, operation).await }).await?;
-    make_room(state, answer_bytes(&written)).await;
+    let (written, _) = ask(state, import, operation).await?;
     Ok(written.map_err(convert::api_error).and_then(|object| fitting(verb, object.as_deref(), &mut left)))
-}
-
-/// About what a reference takes in a guest.
-fn reference_bytes(object: &CoreRef) -> usize {
-    let namespace = object.key.namespace.as_deref().map_or(0, str::len);
-    let uid = object.uid.as_deref().map_or(0, str::len);
-    object.kind.api_version.len() + object.kind.kind.len() + namespace + object.key.name.len() + uid
-}
-
-fn answer_bytes(written: &Written) -> usize {
-    written.as_ref().map_or(0, |object| object.as_ref().map_or(0, |object| object.len()))
 }
 
 /// The object that a write returned, if it is no larger than what is `left` of what one import call may return.
