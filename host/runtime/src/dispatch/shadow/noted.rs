@@ -32,24 +32,33 @@ impl NotedAnswers {
                     self.note(operation.into(), Answer::Write(written));
                 }
             }
-            (ask, answer) => self.0.push(NotedAnswer { ask, answer, is_given: false }),
+            (ask, answer) => self.0.push(NotedAnswer { ask: compared(ask), answer, is_given: false }),
         }
     }
 
     /// The answer to the same question: the first that has not been given, or else the last one. `None` if it was not asked.
-    pub(super) fn give(&mut self, ask: &Ask) -> Option<Answer> {
-        let unused = self.0.iter_mut().find(|it| !it.is_given && it.ask == *ask);
+    pub(super) fn give(&mut self, ask: Ask) -> Option<Answer> {
+        let ask = compared(ask);
+        let unused = self.0.iter_mut().find(|it| !it.is_given && it.ask == ask);
         if let Some(it) = unused {
             it.is_given = true;
             return Some(it.answer.clone());
         }
-        self.0.iter().rev().find(|it| it.ask == *ask).map(|it| it.answer.clone())
+        self.0.iter().rev().find(|it| it.ask == ask).map(|it| it.answer.clone())
     }
 
     /// The questions, in their order.
     pub(super) fn asks(&self) -> impl Iterator<Item = &Ask> {
         self.0.iter().map(|it| &it.ask)
     }
+}
+
+/// `ask` without the time that is left for a request, which is never the same.
+fn compared(mut ask: Ask) -> Ask {
+    if let Ask::Fetch(request) = &mut ask {
+        request.timeout = None;
+    }
+    ask
 }
 
 /// The state of an object before a call wrote it. Err: no cache covers the object.
@@ -198,7 +207,10 @@ impl NotedCall {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use windlass_core::error::ApiReason;
+    use windlass_core::http::HttpRequest;
     use windlass_core::object::ObjectKind;
     use windlass_core::ports::{Absent, Ports, ServedQuery, listened};
     use windlass_core::write::WriteOptions;
@@ -223,7 +235,7 @@ mod tests {
         for (kind, answer) in [("a", "1"), ("b", "2"), ("a", "3")] {
             answers.note(ask(kind), error(answer));
         }
-        let mut given = |kind: &str| answers.give(&ask(kind)).and_then(|it| Some(it.error()?.message.clone()));
+        let mut given = |kind: &str| answers.give(ask(kind)).and_then(|it| Some(it.error()?.message.clone()));
         let given: Vec<_> = ["a", "a", "a", "b", "c"].map(|kind| given(kind).unwrap_or_default()).into();
         assert_eq!(given, ["1", "3", "3", "2", ""]);
         assert_eq!(answers.asks().collect::<Vec<_>>(), [&ask("a"), &ask("b"), &ask("a")]);
@@ -235,7 +247,7 @@ mod tests {
         let answer = ports.ask(call(None).1, vec![create("1"), create("2")]).await;
         let mut answers = notes.take().expect("it is little").answers;
         assert_eq!(answers.asks().count(), 2);
-        assert_eq!(answers.give(&create("2").into()), Some(Answer::Write(answer[1].clone())));
+        assert_eq!(answers.give(create("2").into()), Some(Answer::Write(answer[1].clone())));
     }
 
     #[tokio::test]
@@ -243,6 +255,19 @@ mod tests {
         let (notes, ports) = noting(&Absent::ports());
         drop(ports.ask(call(None).1, create("1")));
         assert_eq!(notes.take().expect("it is little").answers.asks().count(), 0);
+    }
+
+    #[test]
+    fn a_request_is_the_same_however_much_time_is_left_for_it() {
+        let fetch = |seconds| {
+            let (method, url) = ("GET".to_owned(), "https://a.example".to_owned());
+            let timeout = Some(Duration::from_secs(seconds));
+            Ask::from(HttpRequest { method, url, headers: vec![], body: None, timeout })
+        };
+        let mut answers = NotedAnswers::default();
+        let response = fetch(30).refused(ApiReason::Other, "as it was");
+        answers.note(fetch(30), response.clone());
+        assert_eq!(answers.give(fetch(29)), Some(response));
     }
 
     #[tokio::test]

@@ -157,7 +157,7 @@ impl ShadowedCall {
             Ask::DeleteCollection(_) | Ask::Claim(_) => self.wanted().others.push(ask.clone()),
             _ => {}
         }
-        if let Some(told) = self.told().answers.give(&ask) {
+        if let Some(told) = self.told().answers.give(ask.clone()) {
             return told;
         }
         match &ask {
@@ -173,7 +173,7 @@ impl ShadowedCall {
 
     async fn write(&self, call: Arc<CallContext>, operation: Operation) -> Written {
         let object = intent::object_of(&operation, &call.primary_ref());
-        let told = self.told().answers.give(&operation.clone().into()).map(Operation::answer);
+        let told = self.told().answers.give(operation.clone().into()).map(Operation::answer);
         let Some(object) = object else {
             self.wanted().write(&operation);
             return told.unwrap_or_else(|| Err(refused(&operation, None, ApiReason::Invalid)));
