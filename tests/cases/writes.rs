@@ -13,7 +13,7 @@ use windlass_core::fence::Fenced;
 use windlass_core::grants::{Grants, LiveGrants, Rule};
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::overlay::{Overlay, WrittenState};
-use windlass_core::ports::{CallContext, Writes as _};
+use windlass_core::ports::CallContext;
 use windlass_core::principal::{Principal, Role};
 use windlass_core::settle::{self, Settled};
 use windlass_core::trigger::Triggers;

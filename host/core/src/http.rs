@@ -12,6 +12,17 @@ pub enum HttpBody {
     Bytes(Vec<u8>),
 }
 
+impl HttpBody {
+    /// Its length in bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Bytes(bytes) => bytes.len(),
+        }
+    }
+}
+
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "documented in wit/http.wit, once")]
@@ -32,6 +43,14 @@ pub struct HttpResponse {
     /// Names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: HttpBody,
+}
+
+impl HttpResponse {
+    /// The length of its headers and its body in bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.headers.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>() + self.body.size()
+    }
 }
 
 /// Why there is no response; as `http-reason` in `wit/http.wit`, which documents each case.

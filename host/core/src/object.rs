@@ -107,6 +107,16 @@ pub struct ObjectRef {
     pub uid: Option<Arc<str>>,
 }
 
+impl ObjectRef {
+    /// The length of its texts in bytes.
+    #[must_use]
+    pub fn text_bytes(&self) -> usize {
+        let namespace = self.key.namespace.as_deref().map_or(0, str::len);
+        let uid = self.uid.as_deref().map_or(0, str::len);
+        self.kind.api_version.len() + self.kind.kind.len() + namespace + self.key.name.len() + uid
+    }
+}
+
 impl fmt::Display for ObjectRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.kind.kind, self.key)

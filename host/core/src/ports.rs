@@ -1,29 +1,34 @@
 //! Where the sandbox and the edge to Kubernetes meet: a plugin's import calls arrive in `windlass-wasm` as calls of
 //! these traits, `windlass-kube` carries them out, and neither crate knows the other.
+//!
+//! What leaves the process goes through one asynchronous [`Port`], as an [`Ask`] (ADR 35). Cached reads, Kubernetes Events
+//! and metrics have synchronous traits: they are answered at once, and reads are the most frequent thing that a guest does.
 
 mod absent;
+mod ask;
+mod listen;
 mod live;
+mod port;
 mod surroundings;
 
 use std::sync::Arc;
-
-use futures::future::BoxFuture;
 
 use crate::call_lines::CallLines;
 use crate::confidential::Confidential;
 use crate::error::ApiError;
 use crate::fair::CpuPermit;
-use crate::http::{HttpError, HttpRequest, HttpResponse};
 use crate::object::{Object, ObjectKey, ObjectKind, ObjectRef};
 use crate::overlay::Overlay;
 use crate::principal::Principal;
 use crate::settle::Hold;
 use crate::trace::{CallTrace, OpenSpan};
 use crate::trigger::Triggers;
-use crate::write::{Collection, DeleteOptions, Operation};
 
 pub use absent::Absent;
-pub use live::{Live, LiveGet, LiveQuery, LogQuery, ServedKind, View};
+pub use ask::{Answer, Ask, CollectionDeletion, OwnerClaim, ServedQuery, TypedAsk};
+pub use listen::{Answered, Asked, Listener, listened};
+pub use live::{LiveGet, LiveQuery, LogQuery, ServedKind, View};
+pub use port::{Port, ReadingPort, ask, port_fn};
 pub use surroundings::Surroundings;
 
 /// The context of an import call: who asks, about which primary, in which trace.
@@ -135,18 +140,6 @@ pub struct Claimed {
     pub released: Vec<ObjectRef>,
 }
 
-/// Control of existing objects by their labels.
-pub trait Owners: Send + Sync {
-    /// Makes the primary the controller of all orphans of `kind` in its namespace that `label_selector` matches, and
-    /// gives up those of its own that no longer match. Attempts all, and returns every error.
-    fn claim(
-        &self,
-        call: Arc<CallContext>,
-        kind: ObjectKind,
-        label_selector: String,
-    ) -> BoxFuture<'static, Result<Claimed, Vec<ApiError>>>;
-}
-
 /// The effect of a value on its metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MetricChange {
@@ -162,40 +155,6 @@ pub enum MetricChange {
 pub trait Metrics: Send + Sync {
     /// Takes a value. One that no declared metric fits is counted and dropped: metrics never fail a call.
     fn record(&self, call: &CallContext, change: MetricChange, name: &str, value: f64, labels: &[(String, String)]);
-}
-
-/// HTTP requests to granted hosts.
-pub trait Http: Send + Sync {
-    /// Sends `request` and reads the whole response.
-    fn fetch(
-        &self,
-        call: Arc<CallContext>,
-        request: HttpRequest,
-    ) -> BoxFuture<'static, Result<HttpResponse, HttpError>>;
-}
-
-/// Mutations of the API (invariant 6).
-pub trait Writes: Send + Sync {
-    /// Carries out `operation` and returns the new object; None only for a delete after which nothing is left.
-    ///
-    /// The mutation runs as a task of its own: dropping the future abandons the answer, never a sent request (ADR 5).
-    fn write(&self, call: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written>;
-
-    /// Carries out `operations` concurrently, slowly at first and faster while they succeed, and returns their results
-    /// in the order of the argument.
-    fn batch(&self, call: Arc<CallContext>, operations: Vec<Operation>) -> BoxFuture<'static, Vec<Written>>;
-}
-
-/// Deletions of many objects by one request. Mutations like those of [`Writes`].
-pub trait Collections: Send + Sync {
-    /// Deletes the objects of `collection`, and names those that the server says were among them; None: it does not say.
-    /// As with [`Writes::write`], who stops waiting abandons the answer only.
-    fn delete_collection(
-        &self,
-        call: Arc<CallContext>,
-        collection: Collection,
-        options: DeleteOptions,
-    ) -> BoxFuture<'static, Deleted>;
 }
 
 /// How the deletion of a collection ended: which objects it was about, or None where the server does not say.
@@ -257,25 +216,28 @@ pub trait Events: Send + Sync {
     }
 }
 
-/// All that a call may ask of the world.
+/// All that a call may ask of the world. [`Port`] is asynchronous, for what takes time; the others answer at once.
 #[derive(Clone)]
 pub struct Ports {
     /// Reads from caches.
     pub reads: Arc<dyn Reads>,
-    /// Reads from the API server.
-    pub live: Arc<dyn Live>,
-    /// Mutations.
-    pub writes: Arc<dyn Writes>,
-    /// Deletions of collections.
-    pub collections: Arc<dyn Collections>,
-    /// Claims.
-    pub owners: Arc<dyn Owners>,
+    /// Everything that leaves this process: reads from the API server, mutations, HTTP.
+    pub outside: Arc<dyn Port>,
     /// Kubernetes Events.
     pub events: Arc<dyn Events>,
     /// The plugin's metrics.
     pub metrics: Arc<dyn Metrics>,
-    /// HTTP.
-    pub http: Arc<dyn Http>,
     /// Time and chance. None: the host's own.
     pub surroundings: Option<Arc<dyn Surroundings>>,
+}
+
+impl Ports {
+    /// Asks `question` of what is outside for `call`, and returns its answer.
+    pub fn ask<Q: TypedAsk>(
+        &self,
+        call: Arc<CallContext>,
+        question: Q,
+    ) -> impl Future<Output = Q::Answer> + Send + use<Q> {
+        ask(&*self.outside, call, question)
+    }
 }

@@ -144,6 +144,18 @@ impl Operation {
         }
     }
 
+    /// The import of the guest's interface that asks for it alone.
+    #[must_use]
+    pub fn import(&self) -> &'static str {
+        match self {
+            Self::Create { .. } => "writes.create",
+            Self::Update { .. } => "writes.update",
+            Self::Patch { .. } => "writes.patch",
+            Self::Apply { .. } => "writes.apply",
+            Self::Delete { .. } => "writes.delete",
+        }
+    }
+
     /// The same as a dry run, and whether it was none before.
     #[must_use]
     pub fn into_dry_run(mut self) -> (Self, bool) {

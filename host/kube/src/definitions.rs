@@ -20,7 +20,7 @@ use windlass_core::principal::Principal;
 use windlass_core::retry::RetryPolicy;
 
 use crate::client::headers;
-use crate::client::request::{self, Answer, Mutation, Query, RequestError, SERVER_TIMEOUT};
+use crate::client::request::{self, Mutation, MutationAnswer, Query, RequestError, SERVER_TIMEOUT};
 use crate::discovery::Discovery;
 use change::{DefinitionState, DefinitionStep};
 
@@ -226,7 +226,7 @@ impl Installer<'_> {
         Err(DefinitionError::Contended { name: self.name() })
     }
 
-    async fn apply(&self, body: &Value, limit: Duration) -> Result<Answer, RequestError> {
+    async fn apply(&self, body: &Value, limit: Duration) -> Result<MutationAnswer, RequestError> {
         let mut query = Query::default();
         query.add("fieldManager", self.field_manager);
         query.add("fieldValidation", "Strict");

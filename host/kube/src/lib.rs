@@ -3,7 +3,7 @@
 //! - [`connect`](client::connect) finds the cluster as kubectl does; [`Discovery`] maps kinds to resources.
 //! - [`Reachability`] tells whether the server answers, so that the host can pause while it does not.
 //! - [`Informers`] keep one list+watch and one [`Store`] per watch specification and tell subscribers what changes.
-//! - [`Reader`], [`Writer`] and [`Recorder`] are the ports of `windlass_core::ports`.
+//! - [`Reader`], [`ApiPort`] and [`Recorder`] implement ports of `windlass_core::ports`; [`Writer`] is behind `ApiPort`.
 //!
 //! No decision about reconciling is made here, and nothing here knows WebAssembly. Every mutation, events included,
 //! leaves through one function (`request::mutate`), so that nothing else can change the cluster (invariant 6).
@@ -19,6 +19,7 @@ mod lease;
 mod offload;
 mod own_review;
 mod pod_proxy;
+mod port;
 mod reader;
 mod review;
 mod secret;
@@ -48,7 +49,7 @@ pub use crate::informer::{
 pub use crate::lease::{LeaseError, LeaseKind, Leases, Notes};
 pub use crate::own_review::{AskedAccess, HeldRule, HeldRules, OwnReviewError, OwnReviews};
 pub use crate::pod_proxy::{FoundPod, FoundPods, PodProxy, PodProxyError};
-pub use crate::reader::claim::Claimer;
+pub use crate::port::ApiPort;
 pub use crate::reader::live::{LiveBudget, LiveReader};
 pub use crate::reader::{Readable, Reader};
 pub use crate::review::{ReviewError, ReviewVerdict, may_watch};

@@ -34,7 +34,7 @@ use windlass_core::compact::Version;
 use windlass_core::error::ApiReason;
 use windlass_core::fair::{LEAVES_THREAD_AFTER, leave_thread};
 use windlass_core::object::{ObjectKind, ObjectRef};
-use windlass_core::ports::{CallContext, Writes, Written};
+use windlass_core::ports::{CallContext, Written};
 use windlass_core::withheld::WithheldWrite;
 use windlass_core::write::Operation;
 
@@ -221,9 +221,10 @@ impl Writer {
 }
 
 impl Writer {
-    /// Carries `operation` out in a task of its own, which goes on if nobody waits any more. It begins here: what would change
-    /// nothing is done then, wakes nobody, and is in the processor time of the call.
-    fn write(&self, call: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
+    /// Carries `operation` out in a task of its own, which goes on if nobody waits any more (ADR 5), and returns the new object.
+    /// The answer is `None` only for a delete that left nothing. The task begins here: what would change nothing is done then, wakes nobody, and is in the processor time of the call.
+    #[must_use]
+    pub fn write(&self, call: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
         let subject = Subject { verb: operation.verb(), resource: String::new(), object: None };
         let writer = self.clone();
         let (asker, answered) = oneshot::channel();
@@ -255,15 +256,11 @@ impl Writer {
             })
         })
     }
-}
 
-impl Writes for Writer {
-    fn write(&self, call: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
-        Self::write(self, call, operation)
-    }
-
+    /// Carries `operations` out concurrently, slowly at first and faster while they succeed. The results have their order.
     /// If its caller stops waiting, what has not been sent stops too; what has been sent goes on.
-    fn batch(&self, call: Arc<CallContext>, operations: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
+    #[must_use]
+    pub fn batch(&self, call: Arc<CallContext>, operations: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
         let writer = self.clone();
         Box::pin(async move {
             let mut start = SlowStart::new(operations.len());
@@ -273,7 +270,7 @@ impl Writes for Writer {
                 let mut sent = Vec::with_capacity(round.len());
                 let mut since = Instant::now();
                 for operation in operations.by_ref().take(round.len()) {
-                    sent.push(Self::write(&writer, call.clone(), operation));
+                    sent.push(writer.write(call.clone(), operation));
                     if since.elapsed() >= LEAVES_THREAD_AFTER {
                         leave_thread().await;
                         since = Instant::now();

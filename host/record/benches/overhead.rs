@@ -12,7 +12,7 @@ use windlass_core::grants::LiveGrants;
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::outcome::CallResult;
 use windlass_core::overlay::Overlay;
-use windlass_core::ports::{Absent, CallContext, Ports};
+use windlass_core::ports::{Absent, CallContext};
 use windlass_core::principal::{Principal, Role};
 use windlass_core::settle::Hold;
 use windlass_core::trigger::Triggers;
@@ -61,8 +61,8 @@ fn call(recorder: Option<&PluginRecorder>, context: &Arc<CallContext>, object: &
     };
     let ports = Absent::ports();
     let limits = CallLimits::default();
-    let recording = recorder.and_then(|it| it.reconcile(&request, context, &ports, &limits));
-    let ports: Ports = recording.as_ref().map_or(ports, windlass_record::CallRecording::ports);
+    let recording = recorder.and_then(|it| it.reconcile(&request, context, &limits));
+    let ports = recording.as_ref().map_or_else(|| ports.clone(), |recording| recording.ports(&ports));
     let target = ObjectRef { kind: context.primary_kind.clone(), key: context.primary_key.clone(), uid: None };
     for _ in 0..IMPORTS {
         drop(ports.reads.get(context, &target, None));

@@ -9,7 +9,7 @@ use serde_json::Value;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::http::{HttpBody, HttpError, HttpReason, HttpResponse};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::ports::{Claimed, ListPage, ServedKind};
+use windlass_core::ports::{Answer, Ask, Claimed, ListPage, ServedKind, Written};
 
 const HTTP_REASONS: [HttpReason; 9] = [
     HttpReason::NotGranted,
@@ -39,9 +39,40 @@ const VERBS: [&str; 12] = [
     "apply",
 ];
 
-/// The answer that an import gave, of which `ok` reads the value and `error` the error. None: the recording is not as this
-/// host writes it.
-pub(crate) fn answer<T, E>(
+/// The recorded answer to `ask`. None: the recording is not as this host writes it.
+pub(crate) fn answer(ask: &Ask, recorded: &Value) -> Option<Answer> {
+    Some(match ask {
+        Ask::Get(_) => Answer::Get(object(recorded)?),
+        Ask::List(_) => Answer::List(page(recorded)?),
+        Ask::Log(_) => Answer::Log(either(recorded, |text| text.as_str().map(str::to_owned), api_error)?),
+        Ask::Served(_) => Answer::Served(either(recorded, |kind| unless_null(kind, served_kind), api_error)?),
+        Ask::Write(_) => Answer::Write(object(recorded)?),
+        Ask::Batch(_) => Answer::Batch(recorded["ok"].as_array()?.iter().map(object).collect::<Option<_>>()?),
+        Ask::DeleteCollection(_) => {
+            Answer::DeleteCollection(either(recorded, |deleted| unless_null(deleted, references), api_error)?)
+        }
+        Ask::Claim(_) => Answer::Claim(either(recorded, claimed, api_errors)?),
+        Ask::Fetch(_) => Answer::Fetch(either(recorded, response, http_error)?),
+    })
+}
+
+/// The recorded answer with an object in it.
+pub(crate) fn object(recorded: &Value) -> Option<Written> {
+    either(recorded, |text| unless_null(text, |text| text.as_str().map(Arc::from)), api_error)
+}
+
+/// The recorded answer with a page in it.
+pub(crate) fn page(recorded: &Value) -> Option<Result<ListPage, ApiError>> {
+    either(recorded, page_of, api_error)
+}
+
+/// `null` as the answer that there is nothing.
+#[allow(clippy::option_option, reason = "the outer says whether the recording can be read, the inner is the answer")]
+fn unless_null<T>(value: &Value, read: impl FnOnce(&Value) -> Option<T>) -> Option<Option<T>> {
+    if value.is_null() { Some(None) } else { read(value).map(Some) }
+}
+
+fn either<T, E>(
     answer: &Value,
     ok: impl FnOnce(&Value) -> Option<T>,
     error: impl FnOnce(&Value) -> Option<E>,
@@ -81,44 +112,25 @@ fn references(value: &Value) -> Option<Vec<ObjectRef>> {
     value.as_array()?.iter().map(reference).collect()
 }
 
-// Of an object that is not there, `null` is the answer.
-#[allow(clippy::option_option, reason = "the outer says whether the recording can be read, the inner is the answer")]
-pub(crate) fn object(value: &Value) -> Option<Option<Arc<str>>> {
-    if value.is_null() { Some(None) } else { value.as_str().map(|text| Some(text.into())) }
-}
-
-pub(crate) fn page(value: &Value) -> Option<ListPage> {
+fn page_of(value: &Value) -> Option<ListPage> {
     let items = value["items"].as_array()?.iter().map(|item| item.as_str().map(Arc::from));
     Some(ListPage { items: items.collect::<Option<_>>()?, next_token: text(value, "nextToken") })
 }
 
-pub(crate) fn log(value: &Value) -> Option<String> {
-    value.as_str().map(str::to_owned)
-}
-
-pub(crate) fn claimed(value: &Value) -> Option<Claimed> {
+fn claimed(value: &Value) -> Option<Claimed> {
     Some(Claimed { adopted: references(&value["adopted"])?, released: references(&value["released"])? })
 }
 
-#[allow(clippy::option_option, reason = "as of an object")]
-pub(crate) fn deleted(value: &Value) -> Option<Option<Vec<ObjectRef>>> {
-    if value.is_null() { Some(None) } else { references(value).map(Some) }
-}
-
-#[allow(clippy::option_option, reason = "as of an object")]
-pub(crate) fn served_kind(value: &Value) -> Option<Option<ServedKind>> {
-    if value.is_null() {
-        return Some(None);
-    }
-    Some(Some(ServedKind {
+fn served_kind(value: &Value) -> Option<ServedKind> {
+    Some(ServedKind {
         resource: text(value, "resource")?,
         namespaced: value["namespaced"].as_bool()?,
         verbs: texts(&value["verbs"])?,
         subresources: texts(&value["subresources"])?,
-    }))
+    })
 }
 
-pub(crate) fn api_error(value: &Value) -> Option<ApiError> {
+fn api_error(value: &Value) -> Option<ApiError> {
     let reason = value["reason"].as_str()?;
     let verb = value["verb"].as_str().unwrap_or_default();
     Some(ApiError {
@@ -133,11 +145,11 @@ pub(crate) fn api_error(value: &Value) -> Option<ApiError> {
     })
 }
 
-pub(crate) fn api_errors(value: &Value) -> Option<Vec<ApiError>> {
+fn api_errors(value: &Value) -> Option<Vec<ApiError>> {
     value.as_array()?.iter().map(api_error).collect()
 }
 
-pub(crate) fn response(value: &Value) -> Option<HttpResponse> {
+fn response(value: &Value) -> Option<HttpResponse> {
     let body = &value["body"];
     let header = |pair: &Value| Some((pair[0].as_str()?.to_owned(), pair[1].as_str()?.to_owned()));
     Some(HttpResponse {
@@ -151,8 +163,84 @@ pub(crate) fn response(value: &Value) -> Option<HttpResponse> {
     })
 }
 
-pub(crate) fn http_error(value: &Value) -> Option<HttpError> {
+fn http_error(value: &Value) -> Option<HttpError> {
     let reason = value["reason"].as_str()?;
     let reason = HTTP_REASONS.into_iter().find(|it| format!("{it:?}") == reason)?;
     Some(HttpError { reason, message: text(value, "message")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use windlass_core::ports::{Answered, Asked};
+
+    use super::*;
+    use crate::encode;
+
+    fn error(verb: &str) -> Value {
+        json!({
+            "code": 409, "reason": "Conflict", "statusReason": "Conflict", "message": "no", "verb": verb,
+            "resource": "", "retryAfterMs": 1000,
+        })
+    }
+
+    /// The forms that hosts have written since recordings exist: of each example of an ask its import and arguments, a good
+    /// answer, and an error. They never change, or recordings could not be replayed any more.
+    fn written() -> Vec<(&'static str, Value, Value, Value)> {
+        let kind = json!({"apiVersion": "v1", "kind": "ConfigMap"});
+        let target = json!({"apiVersion": "v1", "kind": "ConfigMap", "namespace": "prod", "name": "a"});
+        let options = json!({"propagation": "Background"});
+        let response = json!({"status": 200, "headers": [["a", "b"]], "body": {"text": "hi"}});
+        let served = json!({"resource": "configmaps", "namespaced": true, "verbs": ["get"], "subresources": []});
+        let delete = json!({"import": "writes.delete", "target": target, "options": options});
+        let list = json!({"of": kind, "limit": 1});
+        let log = json!({"target": target, "limitBytes": 1});
+        let fetch = json!({"method": "GET", "url": "https://a.example"});
+        let deletion = json!({"of": kind, "labelSelector": "app=a", "options": options});
+        let failed = |verb: &str| json!({"error": error(verb)});
+        vec![
+            ("live.get", json!({"target": target}), json!({"ok": "{}"}), failed("get")),
+            ("live.list", list, json!({"ok": {"items": ["{}"], "nextToken": "t"}}), failed("list")),
+            ("live.log", log, json!({"ok": "a line"}), failed("log")),
+            ("live.served", json!({"of": kind}), json!({"ok": served}), failed("served")),
+            ("writes.delete", json!({"target": target, "options": options}), json!({"ok": null}), failed("delete")),
+            (
+                "writes.batch",
+                json!({"operations": [delete]}),
+                json!({"ok": [{"ok": "{}"}]}),
+                json!({"ok": [failed("delete")]}),
+            ),
+            ("writes.delete-collection", deletion, json!({"ok": [target]}), failed("deletecollection")),
+            (
+                "owners.claim",
+                json!({"of": kind, "labelSelector": "app=a"}),
+                json!({"ok": {"adopted": [target], "released": []}}),
+                json!({"error": [error("claim")]}),
+            ),
+            ("http.fetch", fetch, json!({"ok": response}), json!({"error": {"reason": "Dns", "message": "no"}})),
+        ]
+    }
+
+    #[test]
+    fn each_ask_and_answer_keeps_the_form_that_recordings_have() {
+        let asks = Ask::one_of_each();
+        assert_eq!(asks.len(), written().len());
+        for (ask, (import, args, good, failed)) in asks.iter().zip(written()) {
+            assert_eq!(encode::asked(Asked::Ask(ask)), (import, args));
+            for recorded in [good, failed] {
+                let read = answer(ask, &recorded).unwrap_or_else(|| panic!("{import} is answered with {recorded}"));
+                assert_eq!(read.name(), ask.name());
+                assert_eq!(encode::answered(Answered::Ask(&read)), recorded, "{import}");
+            }
+            assert_eq!(answer(ask, &json!({"good": 1})), None, "{import}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_recorded_as_null() {
+        for ask in Ask::one_of_each().iter().filter(|ask| ["Get", "Served", "DeleteCollection"].contains(&ask.name())) {
+            let read = answer(ask, &json!({"ok": null})).expect("it is read");
+            assert_eq!(encode::answered(Answered::Ask(&read)), json!({"ok": null}));
+        }
+    }
 }

@@ -1,6 +1,5 @@
 //! From the values of `core` to the JSON of a recording.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -12,7 +11,8 @@ use windlass_core::http::{HttpBody, HttpError, HttpRequest, HttpResponse};
 use windlass_core::object::{ObjectKind, ObjectRef};
 use windlass_core::outcome::{CallResult, Failure};
 use windlass_core::ports::{
-    Claimed, Event, ListPage, ListQuery, LiveGet, LiveQuery, LogQuery, MetricChange, ServedKind, View,
+    Answer, Answered, Ask, Asked, Claimed, CollectionDeletion, Event, ListPage, ListQuery, LiveGet, LiveQuery,
+    LogQuery, MetricChange, ServedKind, View, Written,
 };
 use windlass_core::write::{Collection, DeleteOptions, Operation, PatchType, WriteOptions};
 
@@ -42,11 +42,11 @@ fn references(objects: &[ObjectRef]) -> Value {
     objects.iter().map(reference).collect()
 }
 
-pub(crate) fn get(target: &ObjectRef, fields: Option<&[String]>) -> Value {
+fn get(target: &ObjectRef, fields: Option<&[String]>) -> Value {
     brief(json!({"target": reference(target), "fields": fields}))
 }
 
-pub(crate) fn list(query: &ListQuery) -> Value {
+fn list(query: &ListQuery) -> Value {
     let ListQuery { namespace, label_selector, index, owned, fields, limit, max_bytes, page_token, .. } = query;
     brief(json!({
         "of": kind(&query.kind), "namespace": namespace, "labelSelector": label_selector, "index": index,
@@ -62,13 +62,13 @@ fn view(view: &View) -> Value {
     }
 }
 
-pub(crate) fn live_get(asked: &LiveGet) -> Value {
+fn live_get(asked: &LiveGet) -> Value {
     brief(json!({
         "target": reference(&asked.target), "subresource": asked.subresource, "view": view(&asked.view),
     }))
 }
 
-pub(crate) fn live_list(query: &LiveQuery) -> Value {
+fn live_list(query: &LiveQuery) -> Value {
     let LiveQuery { namespace, label_selector, field_selector, limit, page_token, .. } = query;
     brief(json!({
         "of": kind(&query.kind), "namespace": namespace, "labelSelector": label_selector,
@@ -76,20 +76,12 @@ pub(crate) fn live_list(query: &LiveQuery) -> Value {
     }))
 }
 
-pub(crate) fn log(query: &LogQuery) -> Value {
+fn log(query: &LogQuery) -> Value {
     let LogQuery { container, previous, tail_lines, since_seconds, limit_bytes, .. } = query;
     brief(json!({
         "target": reference(&query.target), "container": container, "previous": previous, "tailLines": tail_lines,
         "sinceSeconds": since_seconds, "limitBytes": limit_bytes,
     }))
-}
-
-pub(crate) fn claim(of: &ObjectKind, label_selector: &str) -> Value {
-    json!({"of": kind(of), "labelSelector": label_selector})
-}
-
-pub(crate) fn served(of: &ObjectKind) -> Value {
-    json!({"of": kind(of)})
 }
 
 fn write_options(options: &WriteOptions) -> Value {
@@ -111,39 +103,37 @@ fn delete_options(options: &DeleteOptions) -> Value {
     }))
 }
 
-/// The import, and its arguments.
-pub(crate) fn operation(operation: &Operation) -> (&'static str, Value) {
+fn operation(operation: &Operation) -> Value {
     let body = |object: &str, options| json!({"object": object, "options": write_options(options)});
     match operation {
-        Operation::Create { object, options } => ("writes.create", body(object, options)),
-        Operation::Update { object, options } => ("writes.update", body(object, options)),
-        Operation::Apply { object, options } => ("writes.apply", body(object, options)),
+        Operation::Create { object, options }
+        | Operation::Update { object, options }
+        | Operation::Apply { object, options } => body(object, options),
         Operation::Patch { target, patch_type, patch, options } => {
             let form = match patch_type {
                 PatchType::Merge => "merge",
                 PatchType::Json => "json",
                 PatchType::Strategic => "strategic",
             };
-            let options = write_options(options);
-            ("writes.patch", json!({"target": reference(target), "type": form, "patch": patch, "options": options}))
+            json!({"target": reference(target), "type": form, "patch": patch, "options": write_options(options)})
         }
         Operation::Delete { target, options } => {
-            ("writes.delete", json!({"target": reference(target), "options": delete_options(options)}))
+            json!({"target": reference(target), "options": delete_options(options)})
         }
     }
 }
 
 /// Each operation of a batch says which import it is like.
-pub(crate) fn batch(operations: &[Operation]) -> Value {
+fn batch(operations: &[Operation]) -> Value {
     let each = |it: &Operation| {
-        let (import, mut args) = operation(it);
-        args["import"] = import.into();
+        let mut args = operation(it);
+        args["import"] = it.import().into();
         args
     };
     json!({"operations": operations.iter().map(each).collect::<Vec<_>>()})
 }
 
-pub(crate) fn delete_collection(collection: &Collection, options: &DeleteOptions) -> Value {
+fn delete_collection(CollectionDeletion { collection, options }: &CollectionDeletion) -> Value {
     let Collection { namespace, label_selector, field_selector, all, .. } = collection;
     brief(json!({
         "of": kind(&collection.kind), "namespace": namespace, "labelSelector": label_selector,
@@ -151,14 +141,14 @@ pub(crate) fn delete_collection(collection: &Collection, options: &DeleteOptions
     }))
 }
 
-pub(crate) fn event(event: &Event) -> Value {
+fn event(event: &Event) -> Value {
     brief(json!({
         "regarding": event.regarding.as_ref().map(reference), "related": event.related.as_ref().map(reference),
         "type": format!("{:?}", event.event_type), "reason": event.reason, "action": event.action, "note": event.note,
     }))
 }
 
-pub(crate) fn metric(change: MetricChange, name: &str, value: f64, labels: &[(String, String)]) -> Value {
+fn metric(change: MetricChange, name: &str, value: f64, labels: &[(String, String)]) -> Value {
     json!({"change": format!("{change:?}"), "name": name, "value": value, "labels": labels})
 }
 
@@ -170,20 +160,20 @@ fn body(body: &HttpBody) -> Value {
 }
 
 /// Without the time that is left for it, which is never the same.
-pub(crate) fn fetch(request: &HttpRequest) -> Value {
+fn fetch(request: &HttpRequest) -> Value {
     let HttpRequest { method, url, headers, body: sent, .. } = request;
     brief(json!({"method": method, "url": url, "headers": headers, "body": sent.as_ref().map(body)}))
 }
 
-pub(crate) fn response(response: &HttpResponse) -> Value {
+fn response(response: &HttpResponse) -> Value {
     json!({"status": response.status, "headers": response.headers, "body": body(&response.body)})
 }
 
-pub(crate) fn http_error(error: &HttpError) -> Value {
+fn http_error(error: &HttpError) -> Value {
     json!({"reason": format!("{:?}", error.reason), "message": error.message})
 }
 
-pub(crate) fn api_error(error: &ApiError) -> Value {
+fn api_error(error: &ApiError) -> Value {
     brief(json!({
         "code": error.code, "reason": format!("{:?}", error.reason), "statusReason": error.status_reason,
         "message": error.message, "retryAfterMs": error.retry_after.map(milliseconds), "verb": error.verb,
@@ -191,47 +181,74 @@ pub(crate) fn api_error(error: &ApiError) -> Value {
     }))
 }
 
-#[allow(clippy::ptr_arg, reason = "the error of a claim, as `answer` hands it over")]
-pub(crate) fn api_errors(errors: &Vec<ApiError>) -> Value {
-    errors.iter().map(api_error).collect()
+/// The import that asks this, and its arguments.
+pub(crate) fn asked(asked: Asked<'_>) -> (&'static str, Value) {
+    match asked {
+        Asked::Get { target, fields } => ("cache.get", get(target, fields)),
+        Asked::List(query) => ("cache.list", list(query)),
+        Asked::Event(emitted) => ("events.emit", event(emitted)),
+        Asked::Metric { change, name, value, labels } => ("metrics.record", metric(change, name, value, labels)),
+        Asked::Ask(ask) => (ask.import(), arguments(ask)),
+    }
 }
 
-/// An answer: what came, or the error.
-pub(crate) fn answer<T, E>(
-    answer: &Result<T, E>,
-    ok: impl FnOnce(&T) -> Value,
-    error: impl FnOnce(&E) -> Value,
-) -> Value {
+fn arguments(ask: &Ask) -> Value {
+    match ask {
+        Ask::Get(asked) => live_get(asked),
+        Ask::List(query) => live_list(query),
+        Ask::Log(query) => log(query),
+        Ask::Served(query) => json!({"of": kind(&query.kind)}),
+        Ask::Write(write) => operation(write),
+        Ask::Batch(operations) => batch(operations),
+        Ask::DeleteCollection(deletion) => delete_collection(deletion),
+        Ask::Claim(claim) => json!({"of": kind(&claim.kind), "labelSelector": claim.label_selector}),
+        Ask::Fetch(request) => fetch(request),
+    }
+}
+
+/// The answer of an import: a value under `ok`, or an error.
+pub(crate) fn answered(answered: Answered<'_>) -> Value {
+    match answered {
+        Answered::Get(found) => object(found),
+        Answered::List(found) => either(found, page, api_error),
+        Answered::Taken => json!({"ok": null}),
+        Answered::Ask(answer) => match answer {
+            Answer::Get(written) | Answer::Write(written) => object(written),
+            Answer::List(found) => either(found, page, api_error),
+            Answer::Log(text) => either(text, |text| json!(text), api_error),
+            Answer::Served(kind) => either(kind, |kind| kind.as_ref().map_or(Value::Null, served_kind), api_error),
+            Answer::Batch(all) => json!({"ok": all.iter().map(object).collect::<Vec<_>>()}),
+            Answer::DeleteCollection(deleted) => {
+                either(deleted, |deleted| deleted.as_deref().map_or(Value::Null, references), api_error)
+            }
+            Answer::Claim(found) => either(found, claimed, |errors| errors.iter().map(api_error).collect()),
+            Answer::Fetch(found) => either(found, response, http_error),
+        },
+    }
+}
+
+fn either<T, E>(answer: &Result<T, E>, ok: impl FnOnce(&T) -> Value, error: impl FnOnce(&E) -> Value) -> Value {
     match answer {
         Ok(value) => json!({"ok": ok(value)}),
         Err(failed) => json!({"error": error(failed)}),
     }
 }
 
-#[allow(clippy::ref_option, reason = "an answer, as `answer` hands it over")]
-pub(crate) fn object(object: &Option<Arc<str>>) -> Value {
-    json!(object)
+fn object(written: &Written) -> Value {
+    either(written, |object| json!(object), api_error)
 }
 
-pub(crate) fn page(page: &ListPage) -> Value {
+fn page(page: &ListPage) -> Value {
     json!({"items": page.items, "nextToken": page.next_token})
 }
 
-pub(crate) fn claimed(claimed: &Claimed) -> Value {
+fn claimed(claimed: &Claimed) -> Value {
     json!({"adopted": references(&claimed.adopted), "released": references(&claimed.released)})
 }
 
-#[allow(clippy::ref_option, reason = "as of an object")]
-pub(crate) fn deleted(deleted: &Option<Vec<ObjectRef>>) -> Value {
-    deleted.as_deref().map_or(Value::Null, references)
-}
-
-#[allow(clippy::ref_option, reason = "as of an object")]
-pub(crate) fn served_kind(served: &Option<ServedKind>) -> Value {
-    served.as_ref().map_or(Value::Null, |served| {
-        let ServedKind { resource, namespaced, verbs, subresources } = served;
-        json!({"resource": resource, "namespaced": namespaced, "verbs": verbs, "subresources": subresources})
-    })
+fn served_kind(served: &ServedKind) -> Value {
+    let ServedKind { resource, namespaced, verbs, subresources } = served;
+    json!({"resource": resource, "namespaced": namespaced, "verbs": verbs, "subresources": subresources})
 }
 
 pub(crate) fn milliseconds(time: Duration) -> u64 {

@@ -126,16 +126,10 @@ impl PluginRecorder {
 
     /// Begins to record a call with `request`, whose imports `ports` answer. None: it is not recorded.
     #[must_use]
-    pub fn reconcile(
-        &self,
-        request: &Request,
-        call: &Arc<CallContext>,
-        ports: &Ports,
-        limits: &CallLimits,
-    ) -> Option<CallRecording> {
+    pub fn reconcile(&self, request: &Request, call: &Arc<CallContext>, limits: &CallLimits) -> Option<CallRecording> {
         self.samples().then(|| {
             let recorded = RecordedRequest { reused: limits.instances == Instances::Reuse, ..of(request, call) };
-            self.begin("reconcile", recorded, call.clone(), ports.clone())
+            self.begin("reconcile", recorded, call.clone())
         })
     }
 
@@ -151,19 +145,13 @@ impl PluginRecorder {
                 config: request.config.to_string(),
                 ..of(&request.request, call)
             };
-            self.begin("compose", recorded, call.clone(), windlass_core::ports::Absent::ports())
+            self.begin("compose", recorded, call.clone())
         })
     }
 
-    fn begin(
-        &self,
-        export: &'static str,
-        request: RecordedRequest,
-        call: Arc<CallContext>,
-        ports: Ports,
-    ) -> CallRecording {
+    fn begin(&self, export: &'static str, request: RecordedRequest, call: Arc<CallContext>) -> CallRecording {
         let now = windlass_world::now();
-        let capture = Capture::of(ports);
+        let capture = Capture::new();
         CallRecording { recorder: self.clone(), export, request, call, now, since: Instant::now(), capture }
     }
 }
@@ -180,10 +168,10 @@ pub struct CallRecording {
 }
 
 impl CallRecording {
-    /// The ports to call the plugin with.
+    /// `ports` to call the plugin with, so that what it asks and is answered is recorded.
     #[must_use]
-    pub fn ports(&self) -> Ports {
-        self.capture.ports()
+    pub fn ports(&self, ports: &Ports) -> Ports {
+        self.capture.ports(ports)
     }
 
     /// The time that a composer is told, which stands still.

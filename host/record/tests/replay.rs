@@ -5,16 +5,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use futures::future::{BoxFuture, ready};
+use futures::future::ready;
 use serde_json::{Value, json};
-use windlass_core::error::ApiError;
+use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::fair::CpuPermit;
 use windlass_core::fence::Fenced;
 use windlass_core::grants::LiveGrants;
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::outcome::CallResult;
 use windlass_core::overlay::Overlay;
-use windlass_core::ports::{Absent, CallContext, ListPage, ListQuery, Ports, Reads, Writes, Written};
+use windlass_core::ports::{Absent, Answer, Ask, CallContext, ListPage, ListQuery, Ports, Reads, Written, port_fn};
 use windlass_core::principal::{Principal, Role};
 use windlass_core::settle::Hold;
 use windlass_core::trigger::{Trigger, TriggerReason, Triggers};
@@ -50,15 +50,22 @@ fn echo(operation: &Operation) -> Written {
     }
 }
 
-impl Writes for Small {
-    fn write(&self, _: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
-        let answer = echo(&operation);
-        self.written.lock().expect("no panic").push(operation);
-        ready(answer).boxed()
-    }
-
-    fn batch(&self, _: Arc<CallContext>, operations: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
-        ready(operations.iter().map(echo).collect()).boxed()
+impl Small {
+    fn ports(self: &Arc<Self>) -> Ports {
+        let small = self.clone();
+        let outside = port_fn(move |_, ask| {
+            let answer = match ask {
+                Ask::Write(operation) => {
+                    let answer = echo(&operation);
+                    small.written.lock().expect("no panic").push(*operation);
+                    Answer::Write(answer)
+                }
+                Ask::Batch(operations) => Answer::Batch(operations.iter().map(echo).collect()),
+                other => other.refused(ApiReason::ServerError, "nobody asks for it"),
+            };
+            ready(answer).boxed()
+        });
+        Ports { reads: self.clone(), outside, ..Absent::ports() }
     }
 }
 
@@ -135,12 +142,12 @@ fn shop(image: &str) -> String {
 /// Makes a call of the webapp plugin, recorded as `recordings` choose.
 async fn call(plugin: &Arc<Plugin>, recordings: &Recordings, image: &str) -> Arc<Small> {
     let small = Arc::new(Small::default());
-    let ports = Ports { reads: small.clone(), writes: small.clone(), ..Absent::ports() };
+    let ports = small.ports();
     let context = context(plugin);
     let request = request(&context, Some(&shop(image)));
     let limits = CallLimits::default();
-    let recording = recordings.of(plugin).reconcile(&request, &context, &ports, &limits);
-    let ports = recording.as_ref().map_or(ports, windlass_record::CallRecording::ports);
+    let recording = recordings.of(plugin).reconcile(&request, &context, &limits);
+    let ports = recording.as_ref().map_or_else(|| ports.clone(), |recording| recording.ports(&ports));
     let called = plugin.reconcile(request, &ports, context, limits).await;
     assert_eq!(called.result, CallResult::Done);
     if let Some(recording) = recording {
@@ -259,7 +266,7 @@ async fn a_call_is_chosen_by_its_share_of_chance() {
         let _told = windlass_world::tell(7, || Duration::from_secs(1_790_000_000));
         let chosen = (0..30).filter(|_| {
             let request = request(&context, None);
-            recorder.reconcile(&request, &context, &Absent::ports(), &CallLimits::default()).is_some()
+            recorder.reconcile(&request, &context, &CallLimits::default()).is_some()
         });
         let chosen = chosen.count();
         assert!((least..=most).contains(&chosen), "{chosen} of 30 at {sample}");

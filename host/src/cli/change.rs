@@ -11,7 +11,7 @@ use windlass_core::fence::Fenced;
 use windlass_core::grants::{Grants, LiveGrants};
 use windlass_core::object::ObjectRef;
 use windlass_core::overlay::Overlay;
-use windlass_core::ports::{CallContext, Writes as _};
+use windlass_core::ports::CallContext;
 use windlass_core::principal::{Principal, Role};
 use windlass_core::settle::Hold;
 use windlass_core::trigger::Triggers;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use support::guests::{CLAIM, CLAIM_IMPORT, Core};
-use support::ports::Meeting;
+use support::ports::meeting;
 use support::{PluginDir, load, options, reconcile};
 use tokio::sync::Barrier;
 use windlass_core::outcome::CallResult;
@@ -88,7 +88,7 @@ impl Shape {
 async fn written_by_calls(plugin: &Arc<Plugin>) -> usize {
     let (all, private) = (Arc::new(Barrier::new(CALLS)), Arc::new(AtomicUsize::new(0)));
     let seen = private.clone();
-    let ports = Meeting(move || look(all.clone(), seen.clone())).of_claims();
+    let ports = meeting(move || look(all.clone(), seen.clone()));
     let before = private_bytes();
     let calls = join_all((0..CALLS).map(|_| reconcile(plugin, &ports)));
     let results = tokio::time::timeout(Duration::from_mins(1), calls).await.expect("all come together");

@@ -12,7 +12,7 @@ use windlass_core::clock::{Clock, Moment};
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::outcome::CallResult;
 use windlass_core::overlay::Overlay;
-use windlass_core::ports::{Absent, CallContext, Writes};
+use windlass_core::ports::{Absent, CallContext};
 use windlass_core::queue::{ItemExponential, Queue};
 use windlass_core::settle::Hold;
 use windlass_core::trigger::Triggers;
@@ -205,7 +205,7 @@ async fn writes(count: u32) -> anyhow::Result<()> {
     });
     for _ in 0..count {
         let operation = Operation::Apply { object: object.to_string(), options: WriteOptions::default() };
-        let written = Writes::write(&writer, call(ObjectKind::new("v1", "Pod")), operation).await;
+        let written = writer.write(call(ObjectKind::new("v1", "Pod")), operation).await;
         ensure!(written.as_ref().is_ok_and(Option::is_some), "{written:?}");
     }
     Ok(())

@@ -9,7 +9,7 @@ use windlass_core::object::ObjectKey;
 use windlass_wasm::{CallLimits, Plugin};
 
 use crate::calls::WEBAPP;
-use crate::support::ports::{Meeting, quiet};
+use crate::support::ports::{meeting, quiet};
 use crate::support::{call_of, call_with};
 
 /// Calls at the same time.
@@ -37,8 +37,7 @@ async fn private_in_midst(plugin: &Arc<Plugin>, calls: usize) -> anyhow::Result<
             }
         }
     };
-    let meeting = Meeting(look).of_writes();
-    let ports = windlass_core::ports::Ports { writes: meeting.writes, ..quiet() };
+    let ports = windlass_core::ports::Ports { outside: meeting(look).outside, ..quiet() };
     let made = (0..calls).map(|_| {
         let call = call_of(plugin, &ObjectKey::namespaced("prod", "shop"));
         call_with(plugin, &ports, call, Some(WEBAPP), CallLimits::default())

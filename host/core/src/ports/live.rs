@@ -2,10 +2,6 @@
 
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
-
-use super::{CallContext, ListPage, Written};
-use crate::error::ApiError;
 use crate::object::{ObjectKind, ObjectRef};
 
 /// The part of an object that is returned.
@@ -86,23 +82,4 @@ pub struct ServedKind {
     pub verbs: Vec<String>,
     /// The subresources' names.
     pub subresources: Vec<String>,
-}
-
-/// Reads from the API server itself; each is a request.
-pub trait Live: Send + Sync {
-    /// One object. None: it does not exist.
-    fn get(&self, call: Arc<CallContext>, asked: LiveGet) -> BoxFuture<'static, Written>;
-
-    /// A page of a list.
-    fn list(&self, call: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<ListPage, ApiError>>;
-
-    /// The log of a Pod's container: of at most as many bytes as are asked for.
-    fn log(&self, call: Arc<CallContext>, query: LogQuery) -> BoxFuture<'static, Result<String, ApiError>>;
-
-    /// How `kind` is served. None: it is not.
-    fn served(
-        &self,
-        call: Arc<CallContext>,
-        kind: ObjectKind,
-    ) -> BoxFuture<'static, Result<Option<ServedKind>, ApiError>>;
 }

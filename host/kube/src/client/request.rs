@@ -131,9 +131,9 @@ impl Mutation {
     }
 }
 
-/// A successful answer.
+/// The successful answer to a mutation.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct MutationAnswer {
     pub(crate) code: u16,
     pub(crate) text: String,
     /// The texts of the `Warning` headers.
@@ -214,7 +214,11 @@ pub(crate) async fn watch(
 }
 
 /// Sends `mutation` and reads the whole answer, of at most [`MOST_ANSWER`] bytes, within `limit`.
-pub(crate) async fn mutate(client: &Client, mutation: Mutation, limit: Duration) -> Result<Answer, RequestError> {
+pub(crate) async fn mutate(
+    client: &Client,
+    mutation: Mutation,
+    limit: Duration,
+) -> Result<MutationAnswer, RequestError> {
     let mut span = span::begin(&mutation.headers, &mutation.method, &mutation.uri);
     let request = Request::builder().method(mutation.method).uri(mutation.uri);
     let request =
@@ -223,7 +227,7 @@ pub(crate) async fn mutate(client: &Client, mutation: Mutation, limit: Duration)
         let response = send(client, request, mutation.body).await?;
         let code = response.status().as_u16();
         let warnings = response.headers().get_all(WARNING).iter().filter_map(warning_text).collect();
-        Ok(Answer { code, warnings, text: read(response, MOST_ANSWER).await? })
+        Ok(MutationAnswer { code, warnings, text: read(response, MOST_ANSWER).await? })
     };
     let result = timeout(limit, exchange).await.unwrap_or(Err(RequestError::TimedOut { after: limit }));
     span::end(&mut span, &result, |answer| Some(answer.code));

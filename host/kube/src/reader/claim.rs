@@ -7,15 +7,13 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{Header, Object, ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::overlay::WrittenState;
 use windlass_core::owner::{self, ClaimStep};
-use windlass_core::ports::{CallContext, Claimed, Live, LiveGet, Owners, Writes};
+use windlass_core::ports::{CallContext, Claimed, LiveGet, OwnerClaim, Port, ask};
 use windlass_core::selector::{Selector, SelectorError};
 use windlass_core::watch::WatchSpec;
 use windlass_core::write::{Operation, PatchType, WriteOptions};
@@ -30,42 +28,19 @@ use crate::reader::{Readable, Reader, resource_of, whole_namespace};
 /// How many patches are asked for at a time. A call that is cancelled starts no more.
 const AT_A_TIME: usize = 100;
 
-/// Carries out the claims of one plugin. Clones share everything.
-#[derive(Clone)]
-pub struct Claimer {
-    reader: Arc<Reader>,
-    live: Arc<dyn Live>,
-    writes: Arc<dyn Writes>,
-}
-
-impl Claimer {
-    /// Finds objects through `reader`, makes sure of the primary through `live`, and changes them through `writes`.
-    #[must_use]
-    pub fn new(reader: Arc<Reader>, live: Arc<dyn Live>, writes: Arc<dyn Writes>) -> Self {
-        Self { reader, live, writes }
-    }
-}
-
-impl Owners for Claimer {
-    fn claim(
-        &self,
-        call: Arc<CallContext>,
-        kind: ObjectKind,
-        label_selector: String,
-    ) -> BoxFuture<'static, Result<Claimed, Vec<ApiError>>> {
-        let through = self.clone();
-        async move {
-            let subject = Subject { verb: "claim", resource: String::new(), object: None };
-            let mut claim = Claim { call, kind, subject, errors: Vec::new() };
-            let steps = match claim.steps(&through.reader, &label_selector) {
-                Ok(steps) => steps,
-                Err(error) => return Err(vec![error]),
-            };
-            let claimed = claim.carry_out(&through, steps).await;
-            if claim.errors.is_empty() { Ok(claimed) } else { Err(claim.errors) }
-        }
-        .boxed()
-    }
+/// Carries `claim` out: finds objects through `reader`, and asks `port` about the primary and for the patches.
+pub(crate) async fn carry_out(
+    reader: &Reader,
+    port: &dyn Port,
+    call: Arc<CallContext>,
+    claim: OwnerClaim,
+) -> Result<Claimed, Vec<ApiError>> {
+    let OwnerClaim { kind, label_selector } = claim;
+    let subject = Subject { verb: "claim", resource: String::new(), object: None };
+    let mut claim = Claim { call, kind, subject, errors: Vec::new() };
+    let steps = claim.steps(reader, &label_selector).map_err(|error| vec![error])?;
+    let claimed = claim.carry_out(port, steps).await;
+    if claim.errors.is_empty() { Ok(claimed) } else { Err(claim.errors) }
 }
 
 /// One claim.
@@ -223,9 +198,9 @@ impl Claim {
         Ok(found)
     }
 
-    async fn carry_out(&mut self, through: &Claimer, mut steps: Vec<ClaimAction>) -> Claimed {
+    async fn carry_out(&mut self, port: &dyn Port, mut steps: Vec<ClaimAction>) -> Claimed {
         if steps.iter().any(|step| step.adopt)
-            && let Err(error) = self.may_adopt(&*through.live).await
+            && let Err(error) = self.may_adopt(port).await
         {
             self.errors.push(error);
             steps.retain(|step| !step.adopt);
@@ -240,7 +215,7 @@ impl Claim {
                 }
             }
             let (steps, operations): (Vec<_>, Vec<_>) = planned.into_iter().unzip();
-            let written = through.writes.batch(Arc::clone(&self.call), operations).await;
+            let written = ask(port, Arc::clone(&self.call), operations).await;
             for (step, written) in steps.into_iter().zip(written) {
                 match written {
                     Ok(_) if step.adopt => claimed.adopted.push(self.reference(&step.object)),
@@ -255,9 +230,10 @@ impl Claim {
 
     /// Asks the server, not the cache, whether the primary may still adopt: one that was deleted and made anew under its
     /// name must not, or the garbage collector would delete what the old one has adopted.
-    async fn may_adopt(&self, live: &dyn Live) -> Result<(), ApiError> {
+    async fn may_adopt(&self, port: &dyn Port) -> Result<(), ApiError> {
         let primary = self.call.primary_ref();
-        let text = live.get(Arc::clone(&self.call), LiveGet::whole(ObjectRef { uid: None, ..primary.clone() })).await?;
+        let asked = LiveGet::whole(ObjectRef { uid: None, ..primary.clone() });
+        let text = ask(port, Arc::clone(&self.call), asked).await?;
         let Some(text) = text else { return Err(self.primary_gone("the API server has it no more")) };
         let latest = ObjectParser::new(&WatchSpec::all(primary.kind.clone())).map_err(|error| error.to_string());
         let latest = latest.and_then(|mut parser| parser.object(&text).map_err(|error| error.to_string()));

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use windlass_core::clock::Moment;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{ObjectKey, ObjectKind};
-use windlass_core::ports::{CallContext, ListPage, Live, LiveGet, LiveQuery, LogQuery, ServedKind, View, Written};
+use windlass_core::ports::{Answer, Ask, CallContext, ListPage, LiveGet, LiveQuery, Port, ServedKind, View, Written};
 use windlass_core::queue::TokenBucket;
 use windlass_core::selector::{Selector, SelectorError};
 
@@ -85,29 +85,19 @@ impl LiveReader {
     }
 }
 
-impl Live for LiveReader {
-    fn get(&self, call: Arc<CallContext>, asked: LiveGet) -> BoxFuture<'static, Written> {
+impl Port for LiveReader {
+    fn ask(&self, call: Arc<CallContext>, ask: Ask) -> BoxFuture<'static, Answer> {
         let shared = Arc::clone(&self.0);
-        async move { shared.get(&call, asked).await }.boxed()
-    }
-
-    fn list(&self, call: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<ListPage, ApiError>> {
-        let shared = Arc::clone(&self.0);
-        async move { shared.list(&call, &query).await }.boxed()
-    }
-
-    fn log(&self, call: Arc<CallContext>, query: LogQuery) -> BoxFuture<'static, Result<String, ApiError>> {
-        let shared = Arc::clone(&self.0);
-        async move { shared.log(&call, query).await }.boxed()
-    }
-
-    fn served(
-        &self,
-        _: Arc<CallContext>,
-        kind: ObjectKind,
-    ) -> BoxFuture<'static, Result<Option<ServedKind>, ApiError>> {
-        let shared = Arc::clone(&self.0);
-        async move { shared.served(&kind).await }.boxed()
+        async move {
+            match ask {
+                Ask::Get(asked) => Answer::Get(shared.get(&call, asked).await),
+                Ask::List(query) => Answer::List(shared.list(&call, &query).await),
+                Ask::Log(query) => Answer::Log(shared.log(&call, query).await),
+                Ask::Served(query) => Answer::Served(shared.served(&query.kind).await),
+                other => other.refused(ApiReason::ServerError, "this port only reads from the API server"),
+            }
+        }
+        .boxed()
     }
 }
 

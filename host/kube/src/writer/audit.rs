@@ -10,7 +10,7 @@ use windlass_core::settle::Settlement;
 use windlass_core::withheld::WithheldWrite;
 
 use crate::client::api_error::{Fate, Subject};
-use crate::client::request::{Answer, RequestError};
+use crate::client::request::{MutationAnswer, RequestError};
 
 /// How a mutation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -134,7 +134,7 @@ impl Audit<'_> {
 }
 
 /// The HTTP status of an answer, if there was one.
-pub(crate) fn code(result: &Result<Answer, RequestError>) -> Option<u16> {
+pub(crate) fn code(result: &Result<MutationAnswer, RequestError>) -> Option<u16> {
     match result {
         Ok(answer) => Some(answer.code),
         Err(error) => error.code(),

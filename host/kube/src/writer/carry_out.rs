@@ -16,7 +16,7 @@ use windlass_core::write::Operation;
 use super::Writer;
 use super::refusal::unreadable;
 use crate::client::api_error::{Fate, Subject};
-use crate::client::request::{self, Answer, STILL_POSSIBLE};
+use crate::client::request::{self, MutationAnswer, STILL_POSSIBLE};
 use crate::offload::LARGE;
 use crate::target::judged;
 use crate::writer::answer::{self, Answered};
@@ -203,7 +203,7 @@ impl Writer {
             Ok(answer) => {
                 audit.ended(WriteOutcome::Committed, code, took);
                 warn(call, &plan.subject, &answer.warnings);
-                let Answer { code, text, .. } = answer;
+                let MutationAnswer { code, text, .. } = answer;
                 let skips = self.skips.clone();
                 let read = move |text: &str| {
                     let answered = answer::read(&plan, text);

@@ -20,7 +20,7 @@ use windlass_core::difference::Difference;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::finalizer;
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::ports::{CallContext, Collections, Deleted};
+use windlass_core::ports::{CallContext, Deleted};
 use windlass_core::principal::Role;
 use windlass_core::selector::{Selector, SelectorError};
 use windlass_core::settle::{Ending, Settlement};
@@ -33,7 +33,7 @@ use super::carry_out::warn;
 use super::refusal;
 use crate::client::api_error::{Fate, Subject};
 use crate::client::headers;
-use crate::client::request::{self, Answer, Mutation, Query, RequestError, SERVER_TIMEOUT};
+use crate::client::request::{self, Mutation, MutationAnswer, Query, RequestError, SERVER_TIMEOUT};
 use crate::discovery::Resource;
 use crate::field_selector;
 use crate::informer::parse::ParseError;
@@ -73,8 +73,11 @@ impl From<ApiError> for EndedCollection {
     }
 }
 
-impl Collections for Writer {
-    fn delete_collection(
+impl Writer {
+    /// Deletes the objects of `collection`, and names those that the server says were among them; `None` if it does not say.
+    /// As with [`Writer::write`], who stops waiting abandons the answer only.
+    #[must_use]
+    pub fn delete_collection(
         &self,
         call: Arc<CallContext>,
         collection: Collection,
@@ -113,9 +116,7 @@ impl Collections for Writer {
             })
         })
     }
-}
 
-impl Writer {
     /// None: nobody waits for it any more, and nothing was sent.
     async fn delete_all(
         &self,
@@ -195,7 +196,7 @@ impl Writer {
         let result = request::mutate(&self.client, deletion.mutation.clone(), limit).await;
         let (code, took) = (audit::code(&result), sent.at.elapsed());
         match result {
-            Ok(Answer { text, warnings, .. }) => {
+            Ok(MutationAnswer { text, warnings, .. }) => {
                 warn(call, &deletion.subject, &warnings);
                 let kind = deletion.resource.kind.clone();
                 let found = self.offload.read(text, move |text| named_in(text, &kind)).await;

@@ -24,7 +24,7 @@ use super::Writer;
 use super::carry_out::{Ended, warn};
 use super::refusal::{self, unreadable};
 use crate::client::headers;
-use crate::client::request::{self, Answer, MOST_ANSWER};
+use crate::client::request::{self, MOST_ANSWER, MutationAnswer};
 use crate::discovery::Resource;
 use crate::informer::parse;
 use crate::writer::answer::{self, Answered};
@@ -83,10 +83,10 @@ impl Writer {
         call: &CallContext,
         plan: Plan,
         before: StateBefore,
-        answer: Answer,
+        answer: MutationAnswer,
         began: Instant,
     ) -> Ended {
-        let Answer { code, text, warnings } = answer;
+        let MutationAnswer { code, text, warnings } = answer;
         let read = move |text: &str| {
             let answered = answer::read(&plan, text);
             (plan, answered)

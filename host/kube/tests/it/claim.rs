@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::grants::Rule;
 use windlass_core::object::{Header, Object, ObjectKey, ObjectKind};
-use windlass_core::ports::{CallContext, Claimed, Owners as _};
+use windlass_core::ports::{CallContext, Claimed, LiveGet, OwnerClaim, ask};
 use windlass_core::settle::Hold;
 use windlass_core::watch::WatchSpec;
 use windlass_core::write::{Operation, PatchType, WriteOptions};
-use windlass_kube::{Claimer, Discovery, Informers, LiveBudget, LiveReader, Readable, Reader, Subscription, Writer};
+use windlass_kube::{ApiPort, Discovery, Informers, LiveBudget, LiveReader, Readable, Reader, Subscription, Writer};
 
 use crate::cluster::{Cluster, cluster, config_maps, create};
 use crate::script::{Reply, Script, call, call_with, key, list, object_of, pod, pods};
@@ -18,7 +18,7 @@ use crate::script::{Reply, Script, call, call_with, key, list, object_of, pod, p
 /// Claims Pods of a scripted server, through a cache that shows `items` for ever.
 struct Scripted {
     script: Script,
-    claimer: Claimer,
+    port: ApiPort,
     _subscription: Subscription,
     _informers: Informers,
 }
@@ -33,13 +33,14 @@ async fn scripted(spec: WatchSpec, items: &[Value], live: Value, patches: Vec<Re
     subscription.synced().await;
     let reader = Reader::new(vec![Readable { spec, store: subscription.store().clone(), indexes: vec![] }]);
     let live = LiveReader::new(client.clone(), discovery.clone(), LiveBudget::default());
-    let claimer = Claimer::new(Arc::new(reader), Arc::new(live), Arc::new(Writer::new(client, discovery)));
-    Scripted { script, claimer, _subscription: subscription, _informers: informers }
+    let port = ApiPort::new(Arc::new(reader), live, Writer::new(client, discovery));
+    Scripted { script, port, _subscription: subscription, _informers: informers }
 }
 
 impl Scripted {
     async fn claim(&self, call: &Arc<CallContext>, selector: &str) -> Result<Claimed, Vec<ApiError>> {
-        self.claimer.claim(call.clone(), ObjectKind::new("v1", "Pod"), selector.to_owned()).await
+        let (kind, label_selector) = (ObjectKind::new("v1", "Pod"), selector.to_owned());
+        ask(&self.port, call.clone(), OwnerClaim { kind, label_selector }).await
     }
 }
 
@@ -207,7 +208,7 @@ async fn a_claim_takes_the_rights_to_list_patch_and_delete() {
 
 /// One that may claim config maps as the owner `object`, with a cache of its own.
 struct Claimant {
-    claimer: Claimer,
+    port: ApiPort,
     primary: Object,
     _subscription: Subscription,
     _informers: Informers,
@@ -228,9 +229,9 @@ impl Cluster {
         let subscription = informers.subscribe(spec.clone());
         subscription.synced().await;
         let reader = Reader::new(vec![Readable { spec, store: subscription.store().clone(), indexes: vec![] }]);
-        let claimer = Claimer::new(Arc::new(reader), Arc::new(self.claims_live()), Arc::new(self.writer.clone()));
+        let port = ApiPort::new(Arc::new(reader), self.claims_live(), self.writer.clone());
         let primary = Object::new(header, created.to_string());
-        Claimant { claimer, primary, _subscription: subscription, _informers: informers }
+        Claimant { port, primary, _subscription: subscription, _informers: informers }
     }
 
     fn claims_live(&self) -> LiveReader {
@@ -251,7 +252,8 @@ impl Cluster {
                 cpu_permit: windlass_core::fair::CpuPermit::default(),
                 ..self.call()
             };
-            match claimant.claimer.claim(Arc::new(call), config_maps(), selector.to_owned()).await {
+            let claim = OwnerClaim { kind: config_maps(), label_selector: selector.to_owned() };
+            match ask(&claimant.port, Arc::new(call), claim).await {
                 Ok(claimed) => return claimed,
                 Err(errors) => {
                     assert!(errors.iter().all(|error| error.reason == ApiReason::Conflict), "{errors:?}");
@@ -269,10 +271,9 @@ impl Cluster {
 
     /// The UIDs of the controllers of an object.
     async fn controllers(&self, name: &str) -> Vec<String> {
-        use windlass_core::ports::{Live as _, LiveGet};
         let live = self.claims_live();
         let asked = LiveGet::whole(self.target(name, None));
-        let text = live.get(Arc::new(self.call()), asked).await.expect("an answer").expect("there");
+        let text = ask(&live, Arc::new(self.call()), asked).await.expect("an answer").expect("there");
         let object: Value = serde_json::from_str(&text).expect("JSON");
         let owners = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
         let controlling = owners.iter().filter(|owner| owner["controller"] == true);

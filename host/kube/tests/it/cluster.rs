@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use windlass_apiserver::{ApiServer, Config};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::ports::{CallContext, Event, EventType, Events as _, Writes as _};
+use windlass_core::ports::{CallContext, Event, EventType, Events as _};
 use windlass_core::watch::{WatchEvent, WatchSpec};
 use windlass_core::write::{DeleteOptions, Operation, PatchType, Propagation, WriteOptions};
 use windlass_kube::{ConnectOptions, Connection, Discovery, Informers, Recorder, Subscription, Writer, client};

@@ -12,7 +12,7 @@ use windlass_core::gate::Gate;
 use windlass_core::grants::Rule;
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::overlay::Overlay;
-use windlass_core::ports::{CallContext, Collections as _, Deleted};
+use windlass_core::ports::{CallContext, Deleted};
 use windlass_core::progress::Reached;
 use windlass_core::queue::{ItemExponential, Queue};
 use windlass_core::settle;

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use windlass_core::expectations::Cache;
 use windlass_core::gate::Gate;
 use windlass_core::object::{ObjectKind, ObjectRef};
-use windlass_core::ports::Writes as _;
 use windlass_core::progress::Reached;
 use windlass_core::queue::{ItemExponential, Queue};
 use windlass_core::watch::WatchSpec;

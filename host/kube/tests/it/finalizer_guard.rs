@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::grants::{Allowance, Grants, Rule};
 use windlass_core::object::{Object, ObjectKey, ObjectRef};
-use windlass_core::ports::{CallContext, Writes as _};
+use windlass_core::ports::CallContext;
 use windlass_core::principal::Role;
 use windlass_core::write::{Operation, PatchType, Subresource, WriteOptions};
 use windlass_kube::{Discovery, Followed, Readable, Writer};

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::grants::{Forbidden, Grants, Rule};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::ports::{CallContext, ListPage, Live as _, LiveGet, LiveQuery, View};
+use windlass_core::ports::{CallContext, ListPage, LiveGet, LiveQuery, View, ask};
 use windlass_kube::{Discovery, LiveBudget, LiveReader};
 
 use crate::cluster::{Cluster, cluster, config_maps};
@@ -41,11 +41,11 @@ pub(crate) fn asked(script: &Script) -> Vec<Asked> {
 }
 
 async fn get(script: &Script, call: CallContext, target: ObjectRef) -> Result<Option<Arc<str>>, ApiError> {
-    reader(script).get(Arc::new(call), LiveGet::whole(target)).await
+    ask(&reader(script), Arc::new(call), LiveGet::whole(target)).await
 }
 
 async fn list(script: &Script, call: CallContext, query: LiveQuery) -> Result<ListPage, ApiError> {
-    reader(script).list(Arc::new(call), query).await
+    ask(&reader(script), Arc::new(call), query).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -210,7 +210,7 @@ async fn a_plugin_has_a_budget_over_all_its_calls() {
     let script = Script::default().lists([Reply::Json(200, pod("a", "u", 7))]);
     let client = script.client();
     let reader = LiveReader::new(client.clone(), Discovery::new(client), LiveBudget { per_second: 10, burst: 2 });
-    let get = async |reader: &LiveReader| reader.get(Arc::new(call()), LiveGet::whole(target("a", None))).await;
+    let get = async |reader: &LiveReader| ask(reader, Arc::new(call()), LiveGet::whole(target("a", None))).await;
     assert!(get(&reader).await.is_ok() && get(&reader.clone()).await.is_ok());
     let error = get(&reader).await.expect_err("the budget is spent");
     assert_eq!((error.reason, error.code), (ApiReason::TooManyRequests, 429));
@@ -240,7 +240,7 @@ async fn pages_come_from_the_server_and_grow_too_old() {
         limit: 2,
         ..query()
     };
-    let list = async |query: LiveQuery| live.list(Arc::new(cluster.call()), query).await;
+    let list = async |query: LiveQuery| ask(&live, Arc::new(cluster.call()), query).await;
     let first = list(query.clone()).await.expect("a page");
     let next = LiveQuery { page_token: first.next_token.clone(), ..query.clone() };
     assert_eq!(first.items.len(), 2);
@@ -259,7 +259,7 @@ async fn pages_come_from_the_server_and_grow_too_old() {
     }
     let get = async |name: &str| {
         let asked = LiveGet::whole(cluster.target(name, None));
-        live.get(Arc::new(cluster.call()), asked).await.expect("an answer")
+        ask(&live, Arc::new(cluster.call()), asked).await.expect("an answer")
     };
     assert!(get("a").await.is_some());
     assert!(get("z").await.is_none());

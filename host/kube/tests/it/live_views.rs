@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::grants::Rule;
 use windlass_core::object::{ObjectKind, ObjectRef};
-use windlass_core::ports::{CallContext, Live as _, LiveGet, LiveQuery, LogQuery, ServedKind, View};
+use windlass_core::ports::{CallContext, LiveGet, LiveQuery, LogQuery, ServedKind, ServedQuery, View, ask};
 use windlass_kube::{Discovery, LiveBudget, LiveReader};
 
 use crate::cluster::{cluster, config_maps, create};
@@ -22,7 +22,7 @@ fn fields(pointers: &[&str]) -> View {
 }
 
 async fn get(script: &Script, asked: LiveGet) -> Option<Value> {
-    let text = reader(script).get(Arc::new(call()), asked).await.expect("an answer");
+    let text = ask(&reader(script), Arc::new(call()), asked).await.expect("an answer");
     text.map(|text| json_of(&text))
 }
 
@@ -49,7 +49,7 @@ async fn metadata_alone_is_what_the_server_is_asked_for_and_the_kind_stays() {
         let page = json!({"metadata": {"resourceVersion": "9"}, "items": [answer]});
         let script = Script::default().lists([Reply::Json(200, page)]);
         let query = LiveQuery { view: View::Metadata, ..query() };
-        let page = reader(&script).list(Arc::new(call()), query).await.expect("a page");
+        let page = ask(&reader(&script), Arc::new(call()), query).await.expect("a page");
         assert_eq!(json_of(&page.items[0]), pod("a", "u", 7));
         assert!(asked(&script)[0].accept.contains("as=PartialObjectMetadataList;"));
     }
@@ -70,11 +70,11 @@ async fn fields_are_cut_out_here_and_keep_the_identity() {
     let page = json!({"metadata": {"resourceVersion": "9"}, "items": [full_pod()]});
     let script = Script::default().lists([Reply::Json(200, page)]);
     let query = LiveQuery { view: fields(&["/spec/nodeName"]), ..query() };
-    let page = reader(&script).list(Arc::new(call()), query).await.expect("a page");
+    let page = ask(&reader(&script), Arc::new(call()), query).await.expect("a page");
     assert_eq!(json_of(&page.items[0]), cut);
     let script = Script::default();
     let wrong = LiveGet { view: fields(&["spec"]), ..asked_for };
-    let error = reader(&script).get(Arc::new(call()), wrong).await.expect_err("no pointer");
+    let error = ask(&reader(&script), Arc::new(call()), wrong).await.expect_err("no pointer");
     assert_eq!((error.reason, script.asked().len()), (ApiReason::Invalid, 0), "{error}");
 }
 
@@ -113,13 +113,13 @@ async fn a_subresource_has_a_grant_of_its_own_and_must_be_served() {
     let script = Script::default().lists([Reply::Json(200, answer)]);
     let get = async |resource: &str, subresource: &str| {
         let asked = LiveGet { subresource: Some(subresource.into()), ..LiveGet::whole(deployment(None)) };
-        reader(&script).get(Arc::new(call_with(rule(resource))), asked).await.map_err(|error| error.reason)
+        ask(&reader(&script), Arc::new(call_with(rule(resource))), asked).await.map_err(|error| error.reason)
     };
     assert_eq!(get("deployments", "scale").await, Err(ApiReason::NotGranted));
     assert!(get("deployments/scale", "scale").await.is_ok());
     assert_eq!(get("deployments/rollback", "rollback").await, Err(ApiReason::NotFound), "not served");
     let asked_for = LiveGet { subresource: Some("rollback".into()), ..LiveGet::whole(deployment(None)) };
-    let error = reader(&script).get(Arc::new(call()), asked_for).await.expect_err("not served");
+    let error = ask(&reader(&script), Arc::new(call()), asked_for).await.expect_err("not served");
     assert_eq!(error.object, None, "{error}");
     for no_state in ["attach", "exec", "log", "portforward", "proxy"] {
         assert_eq!(get("*", no_state).await, Err(ApiReason::Invalid), "{no_state}");
@@ -133,7 +133,7 @@ fn log_of(target: ObjectRef) -> LogQuery {
 }
 
 async fn log(script: &Script, call: CallContext, query: LogQuery) -> Result<String, ApiError> {
-    reader(script).log(Arc::new(call), query).await
+    ask(&reader(script), Arc::new(call), query).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -184,7 +184,7 @@ async fn everybody_may_ask_what_is_served_within_the_budget() {
     let script = Script::default();
     let client = script.client();
     let reader = LiveReader::new(client.clone(), Discovery::new(client), LiveBudget { per_second: 1, burst: 3 });
-    let served = async |kind: ObjectKind| reader.served(Arc::new(call_with(Vec::new())), kind).await;
+    let served = async |kind: ObjectKind| ask(&reader, Arc::new(call_with(Vec::new())), ServedQuery { kind }).await;
     let deployments = ServedKind {
         resource: "deployments".to_owned(),
         namespaced: true,
@@ -205,7 +205,7 @@ async fn views_of_a_server() {
     cluster.apply("a", "1").await;
     let live = cluster.live();
     let get = async |asked: LiveGet| {
-        let text = live.get(Arc::new(cluster.call()), asked).await.expect("an answer").expect("there");
+        let text = ask(&live, Arc::new(cluster.call()), asked).await.expect("an answer").expect("there");
         json_of(&text)
     };
     let of = |view| LiveGet { view, ..LiveGet::whole(cluster.target("a", None)) };
@@ -217,7 +217,7 @@ async fn views_of_a_server() {
     let namespace = Some(Arc::clone(&cluster.namespace));
     let label_selector = Some("app=shop".into());
     let query = LiveQuery { kind: config_maps(), namespace, label_selector, view: View::Metadata, ..query() };
-    let page = live.list(Arc::new(cluster.call()), query).await.expect("a page");
+    let page = ask(&live, Arc::new(cluster.call()), query).await.expect("a page");
     assert_eq!(page.items.iter().map(|item| json_of(item)).collect::<Vec<_>>(), [metadata]);
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
         "spec": {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template":

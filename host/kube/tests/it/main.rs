@@ -18,6 +18,7 @@ mod live_views;
 mod not_served;
 mod offload;
 mod owner_guard;
+mod port;
 mod reachability;
 mod reader;
 mod restores;

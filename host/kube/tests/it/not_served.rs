@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use windlass_core::error::ApiReason;
 use windlass_core::object::{ObjectKind, ObjectRef};
-use windlass_core::ports::{Live as _, LiveGet, Writes as _, Written};
+use windlass_core::ports::{LiveGet, Written, ask};
 use windlass_core::write::{Operation, Subresource, WriteOptions};
 use windlass_kube::sweep::{Carrier, look_again};
 use windlass_kube::{Discovery, Writer};
@@ -91,7 +91,7 @@ async fn a_live_read_does_not_take_a_missing_status_for_a_missing_object() {
     let deployment = ObjectRef { kind: ObjectKind::new("apps/v1", "Deployment"), key: key("d"), uid: None };
     let get = async || {
         let asked = LiveGet { subresource: Some("status".into()), ..LiveGet::whole(deployment.clone()) };
-        reader.get(Arc::new(call()), asked).await
+        ask(&reader, Arc::new(call()), asked).await
     };
     assert!(get().await.expect("it has a status").is_some());
     tokio::time::advance(Duration::from_secs(11)).await;

@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::yield_now;
 use tokio::time::timeout;
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::ports::{Live as _, LiveGet, Writes as _, Written};
+use windlass_core::ports::{LiveGet, Written, ask};
 use windlass_core::watch::WatchSpec;
 use windlass_core::write::{Operation, PatchType, WriteOptions};
 use windlass_kube::{Discovery, Followed, Informers, LiveBudget, LiveReader, Readable, Writer};
@@ -94,6 +94,6 @@ fn a_large_object_that_is_read_live() {
     waits_for_a_thread(|_| {
         let script = Script::default().lists([Reply::Json(200, large())]);
         let live = LiveReader::new(script.client(), Discovery::new(script.client()), LiveBudget::default());
-        live.get(Arc::new(call()), LiveGet::whole(target()))
+        ask(&live, Arc::new(call()), LiveGet::whole(target()))
     });
 }

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::grants::{Grants, Rule};
 use windlass_core::object::{Object, ObjectKey};
-use windlass_core::ports::{CallContext, Writes as _};
+use windlass_core::ports::CallContext;
 use windlass_core::write::{Operation, PatchType, WriteOptions};
 use windlass_kube::{Discovery, Followed, Readable, Subscription, Writer};
 

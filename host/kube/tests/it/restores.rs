@@ -10,7 +10,6 @@ use tokio::time::{Instant, sleep, timeout};
 use windlass_core::error::ApiReason;
 use windlass_core::lease::{ElectionAnswer, LeaseRecord, LeaseVersion};
 use windlass_core::object::ObjectKind;
-use windlass_core::ports::Writes as _;
 use windlass_core::principal::{Principal, Role};
 use windlass_core::watch::WatchSpec;
 use windlass_core::write::{Operation, WriteOptions};

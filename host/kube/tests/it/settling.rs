@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::overlay::{Overlay, WrittenState};
-use windlass_core::ports::{CallContext, Event, EventType, Events as _, Writes as _};
+use windlass_core::ports::{CallContext, Event, EventType, Events as _};
 use windlass_core::settle::{self, Settled};
 use windlass_core::trace::{CallTrace, EndedSpan, SpanSink};
 use windlass_core::write::{DeleteOptions, Operation, PatchType, Propagation, Subresource, WriteOptions};

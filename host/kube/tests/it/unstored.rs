@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::grants::Rule;
-use windlass_core::ports::{CallContext, Writes as _};
+use windlass_core::ports::CallContext;
 use windlass_core::settle;
 use windlass_core::write::{Operation, Subresource, WriteOptions};
 use windlass_kube::{Discovery, Writer};

@@ -7,7 +7,7 @@ use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::fence::{Fence, Fenced, LeaseLost};
 use windlass_core::grants::Rule;
 use windlass_core::object::{ObjectKind, ObjectRef};
-use windlass_core::ports::{CallContext, Writes as _};
+use windlass_core::ports::CallContext;
 use windlass_core::principal::ServiceAccount;
 use windlass_core::write::{
     DeleteOptions, FieldValidation, Operation, PatchType, Propagation, Subresource, WriteOptions,

@@ -5,19 +5,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use futures::future::{BoxFuture, pending, ready};
+use futures::future::{pending, ready};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use serde_json::Value;
 use tokio::sync::Notify;
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::http::{HttpError, HttpRequest, HttpResponse};
-use windlass_core::object::{ObjectKind, ObjectRef};
+use windlass_core::object::ObjectRef;
 use windlass_core::ports::{
-    CallContext, Claimed, Collections, Deleted, Event, Events, Http, ListPage, ListQuery, Live, LiveGet, LiveQuery,
-    LogQuery, MetricChange, Metrics, Owners, Ports, Reads, ServedKind, Surroundings, Writes, Written,
+    Asked, CallContext, Event, Events, ListPage, ListQuery, MetricChange, Metrics, Port, Ports, Reads, Surroundings,
+    Written, port_fn,
 };
-use windlass_core::write::{Collection, DeleteOptions, Operation};
 
 use super::answers::{Answers, Stuck};
 use crate::capture::microseconds;
@@ -82,15 +80,19 @@ impl ReplayedWorld {
     pub(super) fn ports(self: &Arc<Self>) -> Ports {
         Ports {
             reads: self.clone(),
-            live: self.clone(),
-            writes: self.clone(),
-            collections: self.clone(),
-            owners: self.clone(),
+            outside: self.outside(),
             events: self.clone(),
             metrics: self.clone(),
-            http: self.clone(),
             surroundings: Some(self.clone()),
         }
+    }
+
+    fn outside(self: &Arc<Self>) -> Arc<dyn Port> {
+        let world = self.clone();
+        port_fn(move |_, ask| match world.answer(Asked::Ask(&ask), |recorded| decode::answer(&ask, recorded)) {
+            Some(answer) => ready(answer).boxed(),
+            None => pending().boxed(),
+        })
     }
 
     /// Waits until the call cannot go on.
@@ -109,7 +111,8 @@ impl ReplayedWorld {
     }
 
     /// The recorded answer, as `decode` reads it. None: there is none, and the call ends here.
-    fn ask<T>(&self, import: &str, args: Value, decode: impl FnOnce(&Value) -> Option<T>) -> Option<T> {
+    fn answer<T>(&self, asked: Asked<'_>, decode: impl FnOnce(&Value) -> Option<T>) -> Option<T> {
+        let (import, args) = encode::asked(asked);
         let mut state = self.state();
         if state.stuck.is_some() {
             return None;
@@ -126,18 +129,6 @@ impl ReplayedWorld {
         state.asked.push(asked);
         read
     }
-
-    fn later<T: Send + 'static>(
-        &self,
-        import: &str,
-        args: Value,
-        decode: impl FnOnce(&Value) -> Option<T>,
-    ) -> BoxFuture<'static, T> {
-        match self.ask(import, args, decode) {
-            Some(answer) => ready(answer).boxed(),
-            None => pending().boxed(),
-        }
-    }
 }
 
 /// The recorded seed; one that nobody knows, and that is the same each time, where it was not told.
@@ -149,10 +140,6 @@ fn seed(surroundings: &RecordedSurroundings) -> [u8; 32] {
         *byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).unwrap_or_default();
     }
     seed
-}
-
-fn written(answer: &Value) -> Option<Written> {
-    decode::answer(answer, decode::object, decode::api_error)
 }
 
 /// The answer to a read in a call that has ended: the guest runs on to where it can be stopped, and nobody looks.
@@ -183,95 +170,23 @@ impl Surroundings for ReplayedWorld {
 }
 
 impl Reads for ReplayedWorld {
-    fn get(
-        &self,
-        _: &CallContext,
-        target: &ObjectRef,
-        fields: Option<&[String]>,
-    ) -> Result<Option<Arc<str>>, ApiError> {
-        self.ask("cache.get", encode::get(target, fields), written).unwrap_or_else(|| Err(ended()))
+    fn get(&self, _: &CallContext, target: &ObjectRef, fields: Option<&[String]>) -> Written {
+        self.answer(Asked::Get { target, fields }, decode::object).unwrap_or_else(|| Err(ended()))
     }
 
     fn list(&self, _: &CallContext, query: &ListQuery) -> Result<ListPage, ApiError> {
-        let decode = |answer: &Value| decode::answer(answer, decode::page, decode::api_error);
-        self.ask("cache.list", encode::list(query), decode).unwrap_or_else(|| Err(ended()))
-    }
-}
-
-impl Live for ReplayedWorld {
-    fn get(&self, _: Arc<CallContext>, asked: LiveGet) -> BoxFuture<'static, Written> {
-        self.later("live.get", encode::live_get(&asked), written)
-    }
-
-    fn list(&self, _: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<ListPage, ApiError>> {
-        self.later("live.list", encode::live_list(&query), |it| decode::answer(it, decode::page, decode::api_error))
-    }
-
-    fn log(&self, _: Arc<CallContext>, query: LogQuery) -> BoxFuture<'static, Result<String, ApiError>> {
-        self.later("live.log", encode::log(&query), |it| decode::answer(it, decode::log, decode::api_error))
-    }
-
-    fn served(
-        &self,
-        _: Arc<CallContext>,
-        kind: ObjectKind,
-    ) -> BoxFuture<'static, Result<Option<ServedKind>, ApiError>> {
-        let decode = |answer: &Value| decode::answer(answer, decode::served_kind, decode::api_error);
-        self.later("live.served", encode::served(&kind), decode)
-    }
-}
-
-impl Writes for ReplayedWorld {
-    fn write(&self, _: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
-        let (import, args) = encode::operation(&operation);
-        self.later(import, args, written)
-    }
-
-    fn batch(&self, _: Arc<CallContext>, operations: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
-        let all = |answer: &Value| answer["ok"].as_array()?.iter().map(written).collect();
-        self.later("writes.batch", encode::batch(&operations), all)
-    }
-}
-
-impl Collections for ReplayedWorld {
-    fn delete_collection(
-        &self,
-        _: Arc<CallContext>,
-        collection: Collection,
-        options: DeleteOptions,
-    ) -> BoxFuture<'static, Deleted> {
-        let decode = |answer: &Value| decode::answer(answer, decode::deleted, decode::api_error);
-        self.later("writes.delete-collection", encode::delete_collection(&collection, &options), decode)
-    }
-}
-
-impl Owners for ReplayedWorld {
-    fn claim(
-        &self,
-        _: Arc<CallContext>,
-        kind: ObjectKind,
-        label_selector: String,
-    ) -> BoxFuture<'static, Result<Claimed, Vec<ApiError>>> {
-        let decode = |answer: &Value| decode::answer(answer, decode::claimed, decode::api_errors);
-        self.later("owners.claim", encode::claim(&kind, &label_selector), decode)
-    }
-}
-
-impl Http for ReplayedWorld {
-    fn fetch(&self, _: Arc<CallContext>, request: HttpRequest) -> BoxFuture<'static, Result<HttpResponse, HttpError>> {
-        let decode = |answer: &Value| decode::answer(answer, decode::response, decode::http_error);
-        self.later("http.fetch", encode::fetch(&request), decode)
+        self.answer(Asked::List(query), decode::page).unwrap_or_else(|| Err(ended()))
     }
 }
 
 impl Events for ReplayedWorld {
     fn emit(&self, _: &CallContext, event: Event) {
-        self.ask("events.emit", encode::event(&event), |_| Some(()));
+        self.answer(Asked::Event(&event), |_| Some(()));
     }
 }
 
 impl Metrics for ReplayedWorld {
     fn record(&self, _: &CallContext, change: MetricChange, name: &str, value: f64, labels: &[(String, String)]) {
-        self.ask("metrics.record", encode::metric(change, name, value, labels), |_| Some(()));
+        self.answer(Asked::Metric { change, name, value, labels }, |_| Some(()));
     }
 }

@@ -15,7 +15,7 @@ use windlass_core::principal::{Principal, Role};
 use windlass_core::queue::{MaxOf, Queue};
 use windlass_core::trigger::TriggerReason;
 use windlass_core::watch::WatchSpec;
-use windlass_kube::{CacheTrust, Claimer, Expecting, Followed, Readable, Reader, Runs, Subscription};
+use windlass_kube::{ApiPort, CacheTrust, Expecting, Followed, Readable, Reader, Runs, Subscription};
 use windlass_wasm::CallLimits;
 
 use super::callee::callee;
@@ -35,12 +35,10 @@ use crate::dispatch::map_calls::PluginMapper;
 use crate::dispatch::middleware::slow_lane::SlowLaneKeys;
 use crate::dispatch::middleware::{KeptFinalizer, Middleware, finalize};
 use crate::dispatch::overdue::Overdue;
-use crate::dispatch::ports::waited_for;
+use crate::dispatch::ports::layered;
 use crate::dispatch::route::{Route, Stores};
 use crate::dispatch::shadow::{Backlog, NextCallee, ShadowCaller};
 use crate::dispatch::sink::KeySink;
-use crate::dispatch::traced::traced;
-use crate::observe::metrics::counted;
 use crate::observe::status::ControllerState;
 use crate::phases::Phases;
 use crate::supervise::caught;
@@ -301,23 +299,17 @@ impl Controller {
         if let Some(gate) = gate {
             writer = writer.expecting(Expecting::new(gate.clone(), &readable));
         }
-        let writing = Arc::new(writer);
-        let (reader, live) = (Arc::new(Reader::new(readable)), Arc::new(self.parts.live.clone()));
+        let (host, reader) = (&self.parts.host, Arc::new(Reader::new(readable)));
+        let api = ApiPort::new(reader.clone(), self.parts.live.clone(), writer);
         let ports = Ports {
-            owners: Arc::new(Claimer::new(reader.clone(), live.clone(), writing.clone())),
             reads: reader,
-            live,
-            writes: writing.clone(),
-            collections: writing,
-            events: guards.limited(self.parts.host.recorder.clone()),
-            metrics: Arc::new(self.parts.host.metrics.plugins().clone()),
-            http: Arc::new(self.parts.host.egress.clone()),
+            outside: host.egress.in_front_of(Arc::new(api)),
+            events: guards.limited(host.recorder.clone()),
+            metrics: Arc::new(host.metrics.plugins().clone()),
             surroundings: None,
         };
-        let host = &self.parts.host;
-        let counted = counted(ports, &host.metrics, self.parts.plugin.name(), host.read_only);
-        let ports = waited_for(counted, &Handle::current());
-        if host.tracer.is_some() { traced(ports) } else { ports }
+        let counts = host.metrics.of_ports(self.parts.plugin.name(), host.read_only);
+        layered(ports, &counts, &Handle::current(), host.tracer.is_some())
     }
 
     /// Makes the calls of the next version, on the caches of this one.

@@ -30,7 +30,6 @@ pub(crate) mod shadow;
 mod shown;
 pub(crate) mod sink;
 mod spans;
-pub(crate) mod traced;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,31 +1,21 @@
-//! A call that waits for what it has asked for gives its CPU permit up meanwhile (`core::fair`): for the API server,
-//! for a server of somebody's, for its own budget of writes.
+//! The layers around a plugin's ports, each a function, and their order in one place ([`layered`]).
 //!
-//! It is carried out on the host's runtime, which has the I/O; workers run there, too, unless the sandbox has threads of its
-//! own.
-//!
-//! Around the ports, so that it holds for all who use them in a call's name: the plugin, and what the host does for one
-//! that composes, or around a call. The sandbox gives the CPU permit up too, also for memory, and stops the clock of
-//! the deadline while the call waits to get it back, of which nothing is known here.
+//! They hold for all who ask in a call's name: the plugin, and what the host does for one that composes, or around a call.
+//! The sandbox gives the CPU permit up too, also for memory, and stops the clock of the deadline while the call waits to
+//! get it back, of which nothing is known here.
 
 use std::future::pending;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
-use windlass_core::error::ApiError;
 use windlass_core::fair::{CpuPermit, LEAVES_THREAD_AFTER, leave_thread};
-use windlass_core::http::{HttpError, HttpRequest, HttpResponse};
-use windlass_core::object::ObjectKind;
-use windlass_core::ports::{
-    CallContext, Claimed, Collections, Deleted, Http, ListPage, Live, LiveGet, LiveQuery, LogQuery, Owners, Ports,
-    ServedKind, Writes, Written,
-};
-use windlass_core::write::{Collection, DeleteOptions, Operation};
+use windlass_core::ports::{Answer, Ask, Port, Ports, port_fn};
 use windlass_wasm::host_runtime::{NotDone, begin_here, run_on};
+
+use crate::observe::metrics::{PortCounts, counted};
 
 /// Calls that may have begun, for each that may be at work: what waits has an instance, and keeps its memory. They cost
 /// address space; what they use of memory has a budget of its own.
@@ -39,16 +29,36 @@ pub fn call_slots(cpu_permits: u32) -> u32 {
     cpu_permits.saturating_mul(CALL_SLOTS_OF_PERMIT).clamp(LEAST_CALL_SLOTS, MOST_CALL_SLOTS).max(cpu_permits)
 }
 
-/// `ports`, whose work is done on `host`, and which cost a call its CPU permit while it waits for them.
+/// `ports` of a plugin with the layers that all its calls share. From the inside:
+///
+/// 1. [`counted`]: what was asked for, and how it ended.
+/// 2. [`waited_for`]: without the CPU permit. What is counted has ended, so counting waits for nobody.
+/// 3. [`traced`]: a span has the wait for the CPU permit in it, since the call waits for that too.
+///
+/// Around these, those who listen to a single call hear what the plugin itself asks, and nothing that the host asks for it:
+/// first the notes for its shadow (`dispatch::shadow`), then its recording (`windlass_record`). See ADR 35.
+pub(crate) fn layered(ports: Ports, counts: &PortCounts, host: &Handle, is_traced: bool) -> Ports {
+    let ports = waited_for(counted(ports, counts), host);
+    if is_traced { Ports { outside: traced(ports.outside), ..ports } } else { ports }
+}
+
+/// `ports`, whose asks are carried out on `host`, and cost a call its CPU permit while it waits for them.
 pub(crate) fn waited_for(ports: Ports, host: &Handle) -> Ports {
-    Ports {
-        live: WaitedFor::of(ports.live, host),
-        writes: WaitedFor::of(ports.writes, host),
-        collections: WaitedFor::of(ports.collections, host),
-        owners: WaitedFor::of(ports.owners, host),
-        http: WaitedFor::of(ports.http, host),
-        ..ports
-    }
+    let (port, host) = (ports.outside, host.clone());
+    let outside = port_fn(move |call, ask| {
+        let (cpu_permit, host) = (call.cpu_permit.clone(), host.clone());
+        let begins_in_place = ask.begins_in_place();
+        let work = port.ask(call, ask);
+        async move {
+            if begins_in_place {
+                cpu_permit.without(done(begin_here(&host, work))).await
+            } else {
+                cpu_permit.without(done(run_on(&host, work))).await
+            }
+        }
+        .boxed()
+    });
+    Ports { outside, ..ports }
 }
 
 /// Work of the host's own in a call's name, on the guests' threads, where nothing interrupts it.
@@ -72,30 +82,6 @@ impl LongWork {
     }
 }
 
-/// A port that calls wait for.
-struct WaitedFor<P: ?Sized> {
-    port: Arc<P>,
-    host: Handle,
-}
-
-impl<P: ?Sized> WaitedFor<P> {
-    fn of(port: Arc<P>, host: &Handle) -> Arc<Self> {
-        Arc::new(Self { port, host: host.clone() })
-    }
-
-    /// `work`, without the CPU permit of the call if it is not done at once.
-    fn without<T: Send + 'static>(&self, call: &CallContext, work: BoxFuture<'static, T>) -> BoxFuture<'static, T> {
-        let (cpu_permit, host) = (call.cpu_permit.clone(), self.host.clone());
-        async move { cpu_permit.without(done(run_on(&host, work))).await }.boxed()
-    }
-
-    /// The same for work that ends at once or waits at once.
-    fn begun_here<T: Send + 'static>(&self, call: &CallContext, work: BoxFuture<'static, T>) -> BoxFuture<'static, T> {
-        let (cpu_permit, host) = (call.cpu_permit.clone(), self.host.clone());
-        async move { cpu_permit.without(done(begin_here(&host, work))).await }.boxed()
-    }
-}
-
 /// The result of `work`, whose panic is the caller's.
 async fn done<T>(work: impl Future<Output = Result<T, NotDone>>) -> T {
     match work.await {
@@ -106,68 +92,35 @@ async fn done<T>(work: impl Future<Output = Result<T, NotDone>>) -> T {
     }
 }
 
-impl Live for WaitedFor<dyn Live> {
-    fn get(&self, call: Arc<CallContext>, asked: LiveGet) -> BoxFuture<'static, Written> {
-        self.without(&call.clone(), self.port.get(call, asked))
-    }
-
-    fn list(&self, call: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<ListPage, ApiError>> {
-        self.without(&call.clone(), self.port.list(call, query))
-    }
-
-    fn log(&self, call: Arc<CallContext>, query: LogQuery) -> BoxFuture<'static, Result<String, ApiError>> {
-        self.without(&call.clone(), self.port.log(call, query))
-    }
-
-    fn served(
-        &self,
-        call: Arc<CallContext>,
-        kind: ObjectKind,
-    ) -> BoxFuture<'static, Result<Option<ServedKind>, ApiError>> {
-        self.without(&call.clone(), self.port.served(call, kind))
-    }
-}
-
-impl Collections for WaitedFor<dyn Collections> {
-    fn delete_collection(
-        &self,
-        call: Arc<CallContext>,
-        collection: Collection,
-        options: DeleteOptions,
-    ) -> BoxFuture<'static, Deleted> {
-        self.without(&call.clone(), self.port.delete_collection(call, collection, options))
-    }
-}
-
-impl Writes for WaitedFor<dyn Writes> {
-    fn write(&self, call: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
-        self.begun_here(&call.clone(), self.port.write(call, operation))
-    }
-
-    fn batch(&self, call: Arc<CallContext>, operations: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
-        self.begun_here(&call.clone(), self.port.batch(call, operations))
-    }
-}
-
-impl Owners for WaitedFor<dyn Owners> {
-    fn claim(
-        &self,
-        call: Arc<CallContext>,
-        kind: ObjectKind,
-        label_selector: String,
-    ) -> BoxFuture<'static, Result<Claimed, Vec<ApiError>>> {
-        self.without(&call.clone(), self.port.claim(call, kind, label_selector))
-    }
-}
-
-impl Http for WaitedFor<dyn Http> {
-    fn fetch(
-        &self,
-        call: Arc<CallContext>,
-        request: HttpRequest,
-    ) -> BoxFuture<'static, Result<HttpResponse, HttpError>> {
-        self.without(&call.clone(), self.port.fetch(call, request))
-    }
+/// The spans of what calls ask for: each is a part of the call that asks, and what is sent for it is a part of that span.
+///
+/// Fetches have their span where they are sent (`egress`). Reads from caches have none: they ask nobody.
+fn traced(port: Arc<dyn Port>) -> Arc<dyn Port> {
+    port_fn(move |call, ask| {
+        if matches!(ask, Ask::Fetch(_)) {
+            return port.ask(call, ask);
+        }
+        let mut span = call.trace.span(ask.import());
+        if !span.is_collected() {
+            return port.ask(call, ask);
+        }
+        let work = port.ask(call.within(&span), ask);
+        async move {
+            let answer = work.await;
+            span.ends(|span| {
+                if let Answer::Batch(written) = &answer {
+                    span.set("windlass.batch.size", i64::try_from(written.len()).unwrap_or(i64::MAX));
+                }
+                if let Some(error) = answer.error() {
+                    span.set("error.type", error.reason.as_str());
+                    // The API server quotes what it refuses.
+                    span.error = Some(call.config.redact(&error.to_string()).into_owned());
+                }
+            });
+            answer
+        }
+        .boxed()
+    })
 }
 
 #[cfg(test)]
@@ -180,9 +133,10 @@ mod tests {
     use tokio::runtime;
     use windlass_core::fair::Fair;
     use windlass_core::ports::Absent;
-    use windlass_core::write::WriteOptions;
+    use windlass_core::write::{Operation, WriteOptions};
 
     use super::*;
+    use crate::observe::metrics::HostMetrics;
     use crate::tests::played::call;
 
     #[tokio::test]
@@ -200,29 +154,23 @@ mod tests {
         assert!(neighbour.is_finished());
     }
 
-    /// Says on which runtime and thread it begins and ends.
-    #[derive(Debug)]
-    struct Waiting(Sender<[(runtime::Id, ThreadId); 2]>);
-
     fn here() -> (runtime::Id, ThreadId) {
         (Handle::current().id(), thread::current().id())
     }
 
-    impl Writes for Waiting {
-        fn write(&self, _: Arc<CallContext>, _: Operation) -> BoxFuture<'static, Written> {
-            let told = self.0.clone();
+    /// Says on which runtime and thread it begins and ends.
+    fn waiting(told: Sender<[(runtime::Id, ThreadId); 2]>) -> Ports {
+        let outside = port_fn(move |_, _| {
+            let told = told.clone();
             async move {
                 let begun = here();
                 tokio::task::yield_now().await;
                 told.send([begun, here()]).expect("somebody listens");
-                Ok(None)
+                Answer::Write(Ok(None))
             }
             .boxed()
-        }
-
-        fn batch(&self, _: Arc<CallContext>, _: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
-            unreachable!("one is written")
-        }
+        });
+        Ports { outside, ..Absent::ports() }
     }
 
     #[test]
@@ -231,12 +179,23 @@ mod tests {
         let guests = runtime::Builder::new_current_thread().build().expect("a runtime");
         let operation = Operation::Apply { object: "{}".into(), options: WriteOptions::default() };
         let (told, heard) = channel();
-        let ports = waited_for(Ports { writes: Arc::new(Waiting(told)), ..Absent::ports() }, host.handle());
-        let written = guests.block_on(ports.writes.write(call(None).1, operation));
+        let ports = waited_for(waiting(told), host.handle());
+        let written = guests.block_on(ports.ask(call(None).1, operation));
         assert_eq!(written.ok(), Some(None));
         let [begun, ended] = heard.recv().expect("it was written");
         assert_eq!(begun, (host.handle().id(), thread::current().id()), "what is done at once wakes nobody");
         assert_eq!(ended.0, host.handle().id());
         assert_ne!(ended.1, thread::current().id(), "a busy guest does not delay what waits");
+    }
+
+    #[tokio::test]
+    async fn every_layer_answers_what_was_asked() {
+        let counts = HostMetrics::new().of_ports("a", false);
+        let ports = layered(Absent::ports(), &counts, &Handle::current(), true);
+        for ask in Ask::one_of_each() {
+            let (name, is_batch) = (ask.name(), matches!(ask, Ask::Batch(_)));
+            let answer = ports.outside.ask(call(None).1, ask).await;
+            assert_eq!((answer.name(), matches!(answer, Answer::Batch(all) if all.len() == 1)), (name, is_batch));
+        }
     }
 }

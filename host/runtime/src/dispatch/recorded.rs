@@ -20,10 +20,10 @@ pub(crate) struct Recorded<P> {
 
 impl<P: Reconcile> Reconcile for Recorded<P> {
     fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
-        let recording = self.recorder.reconcile(&call.request, &call.context, call.ports, &call.limits);
+        let recording = self.recorder.reconcile(&call.request, &call.context, &call.limits);
         let Some(recording) = recording else { return self.plugin.reconcile(call) };
         async move {
-            let ports = recording.ports();
+            let ports = recording.ports(call.ports);
             let called = self.plugin.reconcile(Call { ports: &ports, ..call }).await;
             recording.reconciled(&called);
             called

@@ -116,11 +116,3 @@ fn too_much<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a TooMuch> {
     let wrapped = || error.downcast_ref::<io::Error>()?.get_ref().and_then(|inner| too_much(inner));
     error.downcast_ref().or_else(wrapped).or_else(|| error.source().and_then(too_much))
 }
-
-/// How many bytes `body` has.
-pub(super) fn size(body: &HttpBody) -> usize {
-    match body {
-        HttpBody::Text(text) => text.len(),
-        HttpBody::Bytes(bytes) => bytes.len(),
-    }
-}

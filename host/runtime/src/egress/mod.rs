@@ -27,7 +27,7 @@ use tracing::Instrument;
 use windlass_core::egress::{self, AddressReach, HttpTarget};
 use windlass_core::grants::{LiveGrants, Scheme};
 use windlass_core::http::{HttpError, HttpReason, HttpRequest, HttpResponse};
-use windlass_core::ports::{CallContext, Http};
+use windlass_core::ports::{Answer, Ask, CallContext, Port, port_fn};
 
 use self::answer::exchange;
 use self::bounded_stream::BoundedStream;
@@ -179,7 +179,7 @@ impl EgressInner {
         let reason = result.as_ref().err().map(|error| reason(error.reason));
         self.totals.count(plugin, reason.unwrap_or("ok"));
         let (status, bytes) = match result {
-            Ok(response) => (Some(response.status), Some(answer::size(&response.body))),
+            Ok(response) => (Some(response.status), Some(response.body.size())),
             Err(_) => (None, None),
         };
         tracing::debug!(
@@ -207,7 +207,16 @@ impl RequestSummary {
     }
 }
 
-impl Http for Egress {
+impl Egress {
+    /// A port that sends fetches, and has `others` carry out everything else.
+    pub(crate) fn in_front_of(&self, others: Arc<dyn Port>) -> Arc<dyn Port> {
+        let egress = self.clone();
+        port_fn(move |call, ask| match ask {
+            Ask::Fetch(request) => egress.fetch(call, *request).map(Answer::Fetch).boxed(),
+            ask => others.ask(call, ask),
+        })
+    }
+
     fn fetch(
         &self,
         call: Arc<CallContext>,

@@ -36,7 +36,7 @@ pub(crate) use self::collect::{Sources, counters, gauges};
 use self::counters::Counters;
 pub(crate) use self::guests::Guests;
 pub(crate) use self::plugin::PluginMetrics;
-pub(crate) use self::ports::counted;
+pub(crate) use self::ports::{PortCounts, counted};
 use self::process::ProcessMetrics;
 pub(crate) use self::recordings::RecordedCalls;
 use self::rest_client::{RestClientMetrics, host_of};

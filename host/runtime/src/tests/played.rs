@@ -12,7 +12,7 @@ use windlass_core::grants::{Allowance, Grants, LiveGrants};
 use windlass_core::object::{Header, Object, ObjectKey, ObjectKind};
 use windlass_core::outcome::CallResult;
 use windlass_core::overlay::Overlay;
-use windlass_core::ports::{Absent, CallContext, Ports, Writes, Written};
+use windlass_core::ports::{Absent, Answer, Ask, CallContext, Ports, Written, port_fn};
 use windlass_core::principal::{Principal, Role};
 use windlass_core::settle::Hold;
 use windlass_core::trigger::Triggers;
@@ -71,7 +71,13 @@ impl Writer {
     }
 
     pub(crate) fn ports(self: &Arc<Self>) -> Ports {
-        Ports { writes: self.clone(), ..Absent::ports() }
+        let writer = self.clone();
+        let outside = port_fn(move |call, ask| {
+            let Ask::Write(operation) = ask else { unreachable!("one at a time is written: {ask:?}") };
+            writer.written.lock().expect("no panic").push((call.principal.role, *operation));
+            ready(Answer::Write(writer.answer.clone())).boxed()
+        });
+        Ports { outside, ..Absent::ports() }
     }
 
     /// The patches, as JSON, each with the version that it is locked to.
@@ -86,17 +92,6 @@ impl Writer {
             other => panic!("{other:?}"),
         });
         patches.collect()
-    }
-}
-
-impl Writes for Writer {
-    fn write(&self, call: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
-        self.written.lock().expect("no panic").push((call.principal.role, operation));
-        ready(self.answer.clone()).boxed()
-    }
-
-    fn batch(&self, _: Arc<CallContext>, _: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
-        ready(vec![]).boxed()
     }
 }
 

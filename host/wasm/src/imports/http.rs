@@ -6,20 +6,18 @@ use windlass_core::http::{HttpBody, HttpError as CoreError, HttpReason as CoreRe
 
 use crate::abi::v0_2_0::bindings::windlass::plugin::http::{Body, Host, HttpError, HttpReason, Request, Response};
 use crate::abi::v0_2_0::convert::milliseconds;
-use crate::imports::{RAISE_RESPONSE, elsewhere, make_room};
+use crate::imports::{RAISE_RESPONSE, ask};
 use crate::state::CallState;
 
 impl Host for CallState {
     async fn fetch(&mut self, request: Request) -> wasmtime::Result<Result<Response, HttpError>> {
         let (left, limit) = (self.meter.time_left(), self.meter.limits().response_bytes);
-        let world = self.enter("http.fetch")?;
+        self.enter("http.fetch")?;
         let mut request = from_wit(request);
         // What comes after the call's end is of no use, so it need not be waited for.
         request.timeout = Some(request.timeout.map_or(left, |asked| asked.min(left)));
-        let (http, call) = (world.ports.http.clone(), world.call.clone());
-        let answer = elsewhere(self, "http.fetch", async move { http.fetch(call, request).await }).await?;
-        make_room(self, answer.as_ref().map_or(0, size)).await;
-        Ok(answer.and_then(|response| within(response, limit)).map(to_wit).map_err(error_to_wit))
+        let (answer, bytes) = ask(self, "http.fetch", request).await?;
+        Ok(answer.and_then(|response| within(response, bytes, limit)).map(to_wit).map_err(error_to_wit))
     }
 }
 
@@ -32,17 +30,8 @@ fn from_wit(request: Request) -> HttpRequest {
     HttpRequest { method, url, headers, body, timeout: timeout_ms.map(milliseconds) }
 }
 
-fn size(response: &HttpResponse) -> usize {
-    let body = match &response.body {
-        HttpBody::Text(text) => text.len(),
-        HttpBody::Bytes(bytes) => bytes.len(),
-    };
-    response.headers.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>() + body
-}
-
-/// `response`, if it is no larger than what the host hands to a guest at once.
-fn within(response: HttpResponse, limit: usize) -> Result<HttpResponse, CoreError> {
-    let size = size(&response);
+/// `response` of `size` bytes, if it is no larger than what the host hands to a guest at once.
+fn within(response: HttpResponse, size: usize, limit: usize) -> Result<HttpResponse, CoreError> {
     if size <= limit {
         return Ok(response);
     }

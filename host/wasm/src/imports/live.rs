@@ -1,15 +1,13 @@
 //! `live`: reads of the API server itself, each handed to the port and carried out on the host's runtime.
 
-use std::sync::Arc;
-
 use windlass_core::error::ApiReason;
-use windlass_core::ports::{CallContext, Live};
+use windlass_core::ports::ServedQuery;
 
 use crate::abi::v0_2_0::bindings::windlass::plugin::live::{Host, ListQuery, LogQuery, ServedKind, View};
 use crate::abi::v0_2_0::bindings::windlass::plugin::types::{ApiError, ObjectKind, ObjectRef, Page};
 use crate::abi::v0_2_0::convert::{self, Malformed};
 use crate::abi::v0_2_0::live;
-use crate::imports::{RAISE_RESPONSE, elsewhere, make_room, malformed, refused, too_large};
+use crate::imports::{RAISE_RESPONSE, ask, malformed, refused, too_large};
 use crate::limits::Value;
 use crate::state::CallState;
 
@@ -26,10 +24,7 @@ impl Host for CallState {
             Ok(asked) => asked,
             Err(error) => return Ok(Err(error)),
         };
-        let (port, call) = port(self, IMPORT)?;
-        let answer = elsewhere(self, IMPORT, async move { port.get(call, asked).await }).await?;
-        let size = answer.as_ref().map_or(0, |object| object.as_ref().map_or(0, |text| text.len()));
-        make_room(self, size).await;
+        let (answer, size) = ask(self, IMPORT, asked).await?;
         if let Err(error) = fits(self, "get", size) {
             return Ok(Err(error));
         }
@@ -43,10 +38,7 @@ impl Host for CallState {
             Ok(query) => query,
             Err(error) => return Ok(Err(error)),
         };
-        let (port, call) = port(self, IMPORT)?;
-        let answer = elsewhere(self, IMPORT, async move { port.list(call, query).await }).await?;
-        let size = answer.as_ref().map_or(0, |page| page.items.iter().map(|item| item.len()).sum());
-        make_room(self, size).await;
+        let (answer, size) = ask(self, IMPORT, query).await?;
         if let Err(error) = fits(self, "list", size) {
             return Ok(Err(error));
         }
@@ -64,9 +56,7 @@ impl Host for CallState {
             Ok(query) => query,
             Err(error) => return Ok(Err(error)),
         };
-        let (port, call) = port(self, IMPORT)?;
-        let answer = elsewhere(self, IMPORT, async move { port.log(call, query).await }).await?;
-        make_room(self, answer.as_ref().map_or(0, String::len)).await;
+        let (answer, _) = ask(self, IMPORT, query).await?;
         Ok(answer.map_err(convert::api_error))
     }
 
@@ -77,16 +67,9 @@ impl Host for CallState {
             Ok(kind) => kind,
             Err(error) => return Ok(Err(error)),
         };
-        let (port, call) = port(self, IMPORT)?;
-        let answer = elsewhere(self, IMPORT, async move { port.served(call, kind).await }).await?;
+        let (answer, _) = ask(self, IMPORT, ServedQuery { kind }).await?;
         Ok(answer.map(|kind| kind.map(live::served)).map_err(convert::api_error))
     }
-}
-
-/// The port, and the call that it is asked for.
-fn port(state: &mut CallState, import: &'static str) -> wasmtime::Result<(Arc<dyn Live>, Arc<CallContext>)> {
-    let world = state.reconcile(import)?;
-    Ok((world.ports.live.clone(), world.call.clone()))
 }
 
 /// The question, if it can be asked and the call may read once more.

@@ -19,6 +19,7 @@ mod writes;
 
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::panics;
+use windlass_core::ports::{Answer, Ask, TypedAsk};
 
 use crate::abi::v0_2_0::bindings::windlass::plugin::types;
 use crate::abi::v0_2_0::convert;
@@ -46,24 +47,37 @@ fn refused(reason: ApiReason, verb: &'static str, message: String) -> types::Api
     convert::api_error(ApiError::refused(reason, verb, "", None, message))
 }
 
-/// Waits for `work`, which is done on the host's runtime, where the I/O is. When the call is cancelled, so is the work.
-async fn elsewhere<T: Send + 'static>(
+/// Asks `question`, which is carried out on the host's runtime, and waits for the answer without the call's CPU permit.
+/// Returns it with about how many bytes it has, for which there is room then.
+///
+/// When the call is cancelled, what waits to be sent is not sent; what has been sent is the port's to settle (ADR 5).
+async fn ask<Q: TypedAsk>(
     state: &mut CallState,
     import: &'static str,
-    work: impl Future<Output = T> + Send + 'static,
-) -> wasmtime::Result<T> {
-    let host = state.reconcile(import)?.host.clone();
-    waiting(state, import, run_on(&host, work)).await
-}
-
-/// The same for work that ends at once or waits at once.
-async fn begun_here<T: Send + 'static>(
-    state: &mut CallState,
-    import: &'static str,
-    work: impl Future<Output = T> + Send + 'static,
-) -> wasmtime::Result<T> {
-    let host = state.reconcile(import)?.host.clone();
-    waiting(state, import, begin_here(&host, work)).await
+    question: Q,
+) -> wasmtime::Result<(Q::Answer, usize)> {
+    let world = state.reconcile(import)?;
+    let (host, port, call) = (world.host.clone(), world.ports.outside.clone(), world.call.clone());
+    let ask: Ask = question.into();
+    let begins_in_place = ask.begins_in_place();
+    let work = async move { port.ask(call, ask).await };
+    let time = state.meter.time().clone();
+    state.waiting_in = Some(import);
+    let done = if begins_in_place {
+        time.going_on_for(begin_here(&host, work)).await
+    } else {
+        time.going_on_for(run_on(&host, work)).await
+    };
+    state.waiting_in = None;
+    // What a port has done that panicked is not known here, so the call must not go on.
+    let answer = done.map_err(|error| match error {
+        NotDone::Panicked(panic) => HostFailed::in_import(import, panics::cause(&*panic)),
+        NotDone::Gone => HostFailed::in_import(import, "the host ends"),
+    })?;
+    let bytes = answer.bytes();
+    // The few names in the answer to a claim are not worth a page.
+    make_room(state, if matches!(answer, Answer::Claim(_)) { 0 } else { bytes }).await;
+    Ok((Q::answer(answer), bytes))
 }
 
 /// Has room in the memory of all guests for an answer of `bytes`, which the host has until the guest does, and for what
@@ -74,21 +88,4 @@ async fn make_room(state: &mut CallState, bytes: usize) {
         let overlay = call.overlay.clone();
         state.meter.pay_for(&overlay).await;
     }
-}
-
-/// Waits for `work` of the host's, without the call's CPU permit.
-async fn waiting<T>(
-    state: &mut CallState,
-    import: &'static str,
-    work: impl Future<Output = Result<T, NotDone>>,
-) -> wasmtime::Result<T> {
-    let time = state.meter.time().clone();
-    state.waiting_in = Some(import);
-    let done = time.going_on_for(work).await;
-    state.waiting_in = None;
-    // What a port has done that panicked is not known here, so the call must not go on.
-    done.map_err(|error| match error {
-        NotDone::Panicked(panic) => HostFailed::in_import(import, panics::cause(&*panic)),
-        NotDone::Gone => HostFailed::in_import(import, "the host ends"),
-    })
 }

@@ -2,7 +2,7 @@
 
 use windlass_core::error::{ApiError as CoreError, ApiReason};
 use windlass_core::object::ObjectRef as CoreRef;
-use windlass_core::ports::Written;
+use windlass_core::ports::CollectionDeletion;
 use windlass_core::write::Operation;
 
 use crate::abi::v0_2_0::bindings::windlass::plugin::types::{ApiError, ObjectRef};
@@ -10,12 +10,12 @@ use crate::abi::v0_2_0::bindings::windlass::plugin::writes::{
     self as wit, Collection, DeleteOptions, DeleteWrite, Host, ObjectWrite, PatchType, PatchWrite, WriteOptions,
 };
 use crate::abi::v0_2_0::{convert, live};
-use crate::imports::{RAISE_RESPONSE, begun_here, elsewhere, make_room, malformed, refused, too_large};
+use crate::imports::{RAISE_RESPONSE, ask, malformed, refused, too_large};
 use crate::limits::Value;
 use crate::state::CallState;
 
 /// The guest's answer: the new object, or none if nothing is left.
-type Answer = Result<Option<String>, ApiError>;
+type WriteAnswer = Result<Option<String>, ApiError>;
 
 impl Host for CallState {
     async fn create(&mut self, object: String, options: WriteOptions) -> wasmtime::Result<Result<String, ApiError>> {
@@ -44,7 +44,7 @@ impl Host for CallState {
         write(self, "writes.apply", operation).await.map(|answer| returned("patch", answer))
     }
 
-    async fn delete(&mut self, target: ObjectRef, options: DeleteOptions) -> wasmtime::Result<Answer> {
+    async fn delete(&mut self, target: ObjectRef, options: DeleteOptions) -> wasmtime::Result<WriteAnswer> {
         write(self, "writes.delete", wit::Operation::Delete(DeleteWrite { target, options })).await
     }
 
@@ -61,12 +61,7 @@ impl Host for CallState {
             Ok(asked) => asked,
             Err(reason) => return Ok(Err(malformed(VERB, reason))),
         };
-        let world = self.reconcile(IMPORT)?;
-        let (port, call) = (world.ports.collections.clone(), world.call.clone());
-        let deletion = async move { port.delete_collection(call, collection, options).await };
-        let deleted = elsewhere(self, IMPORT, deletion).await?;
-        let size = deleted.as_ref().map_or(0, |deleted| deleted.iter().flatten().map(reference_bytes).sum());
-        make_room(self, size).await;
+        let (deleted, size) = ask(self, IMPORT, CollectionDeletion { collection, options }).await?;
         if size > self.meter.limits().response_bytes {
             let message = "it was carried out, but the names of what was deleted do not fit";
             return Ok(Err(too_large(VERB, format!("{message} ({RAISE_RESPONSE})"))));
@@ -75,7 +70,7 @@ impl Host for CallState {
         Ok(deleted.map(|deleted| deleted.map(named)).map_err(convert::api_error))
     }
 
-    async fn batch(&mut self, operations: Vec<wit::Operation>) -> wasmtime::Result<Vec<Answer>> {
+    async fn batch(&mut self, operations: Vec<wit::Operation>) -> wasmtime::Result<Vec<WriteAnswer>> {
         const IMPORT: &str = "writes.batch";
         self.enter(IMPORT)?;
         // Before anything is sent: a guest that wants too much must not get a part of it.
@@ -98,13 +93,7 @@ impl Host for CallState {
             })
             .collect();
         self.meter.have_beside(to_send.iter().map(Operation::body_bytes).sum()).await;
-        let (writes, call) = {
-            let world = self.reconcile(IMPORT)?;
-            (world.ports.writes.clone(), world.call.clone())
-        };
-        // When this call is cancelled, what has not been sent must not be. What has is the port's to settle.
-        let written = begun_here(self, IMPORT, async move { writes.batch(call, to_send).await }).await?;
-        make_room(self, written.iter().map(answer_bytes).sum()).await;
+        let (written, _) = ask(self, IMPORT, to_send).await?;
         let mut written = written.into_iter();
         let mut left = budget;
         let answers = verbs.into_iter().map(|verb| {
@@ -149,7 +138,11 @@ fn verb(operation: &wit::Operation) -> &'static str {
     }
 }
 
-async fn write(state: &mut CallState, import: &'static str, operation: wit::Operation) -> wasmtime::Result<Answer> {
+async fn write(
+    state: &mut CallState,
+    import: &'static str,
+    operation: wit::Operation,
+) -> wasmtime::Result<WriteAnswer> {
     let limits = state.meter.limits();
     let (limit, mut left) = (limits.write_bytes, limits.response_bytes);
     state.enter(import)?;
@@ -162,27 +155,12 @@ async fn write(state: &mut CallState, import: &'static str, operation: wit::Oper
     };
     let verb = operation.verb();
     state.meter.have_beside(operation.body_bytes()).await;
-    let world = state.reconcile(import)?;
-    let (writes, call) = (world.ports.writes.clone(), world.call.clone());
-    // When this call is cancelled, what waits to be sent must not be; what has been sent is the port's to settle (ADR 5).
-    let written = begun_here(state, import, async move { writes.write(call, operation).await }).await?;
-    make_room(state, answer_bytes(&written)).await;
+    let (written, _) = ask(state, import, operation).await?;
     Ok(written.map_err(convert::api_error).and_then(|object| fitting(verb, object.as_deref(), &mut left)))
 }
 
-/// About what a reference takes in a guest.
-fn reference_bytes(object: &CoreRef) -> usize {
-    let namespace = object.key.namespace.as_deref().map_or(0, str::len);
-    let uid = object.uid.as_deref().map_or(0, str::len);
-    object.kind.api_version.len() + object.kind.kind.len() + namespace + object.key.name.len() + uid
-}
-
-fn answer_bytes(written: &Written) -> usize {
-    written.as_ref().map_or(0, |object| object.as_ref().map_or(0, |object| object.len()))
-}
-
 /// The object that a write returned, if it is no larger than what is `left` of what one import call may return.
-fn fitting(verb: &'static str, object: Option<&str>, left: &mut usize) -> Answer {
+fn fitting(verb: &'static str, object: Option<&str>, left: &mut usize) -> WriteAnswer {
     let size = object.map_or(0, str::len);
     if size > *left {
         let message = "it was carried out, but the object does not fit: one call returns no more at once";
@@ -198,7 +176,7 @@ fn lost(verb: &'static str) -> CoreError {
 }
 
 /// The object of a write that always returns one.
-fn returned(verb: &'static str, answer: Answer) -> Result<String, ApiError> {
+fn returned(verb: &'static str, answer: WriteAnswer) -> Result<String, ApiError> {
     answer?.ok_or_else(|| {
         let message = "the server answered without the object";
         refused(ApiReason::ServerError, verb, message.to_owned())

@@ -8,13 +8,12 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 use serde_json::{Value, json};
 use windlass_core::error::ApiError;
-use windlass_core::http::{HttpError, HttpRequest, HttpResponse};
-use windlass_core::object::{ObjectKind, ObjectRef};
+use windlass_core::object::ObjectRef;
 use windlass_core::ports::{
-    CallContext, Claimed, Collections, Deleted, Event, Events, Http, ListPage, ListQuery, Live, LiveGet, LiveQuery,
-    LogQuery, MetricChange, Metrics, Owners, Ports, Reads, ServedKind, Writes, Written,
+    Answer, Ask, CallContext, Claimed, CollectionDeletion, Event, Events, ListPage, ListQuery, LiveGet, MetricChange,
+    Metrics, OwnerClaim, Port, Ports, Reads, Written,
 };
-use windlass_core::write::{Collection, DeleteOptions, Operation};
+use windlass_core::write::Operation;
 use windlass_wasm::Limits;
 
 use crate::wire;
@@ -57,13 +56,9 @@ impl Recorder {
     pub(crate) fn ports(self: &Arc<Self>) -> Ports {
         Ports {
             reads: self.clone(),
-            live: self.clone(),
-            writes: self.clone(),
-            collections: self.clone(),
-            owners: self.clone(),
+            outside: self.clone(),
             events: self.clone(),
             metrics: self.clone(),
-            http: self.clone(),
             surroundings: None,
         }
     }
@@ -101,10 +96,7 @@ impl Recorder {
 }
 
 fn object(answer: &Value) -> Written {
-    match &answer["error"] {
-        Value::Null => Ok((!answer["ok"].is_null()).then(|| text(&answer["ok"]))),
-        error => Err(wire::api_error_of(error)),
-    }
+    either(answer, |ok| (!ok.is_null()).then(|| text(ok)))
 }
 
 /// Text that is no JSON, or is written in a way of its own, is `{"$json": TEXT}`.
@@ -116,11 +108,18 @@ fn text(value: &Value) -> Arc<str> {
 }
 
 fn page(answer: &Value) -> Result<ListPage, ApiError> {
-    if !answer["error"].is_null() {
-        return Err(wire::api_error_of(&answer["error"]));
+    either(answer, |ok| ListPage {
+        items: ok["items"].as_array().into_iter().flatten().map(text).collect(),
+        next_token: ok["nextToken"].as_str().map(str::to_owned),
+    })
+}
+
+/// The value that `ok` reads, or the error.
+fn either<T>(answer: &Value, ok: impl FnOnce(&Value) -> T) -> Result<T, ApiError> {
+    match &answer["error"] {
+        Value::Null => Ok(ok(&answer["ok"])),
+        error => Err(wire::api_error_of(error)),
     }
-    let items = answer["ok"]["items"].as_array().into_iter().flatten().map(text).collect();
-    Ok(ListPage { items, next_token: answer["ok"]["nextToken"].as_str().map(str::to_owned) })
 }
 
 fn most_bytes() -> u32 {
@@ -137,86 +136,56 @@ impl Reads for Recorder {
     }
 }
 
-impl Live for Recorder {
-    fn get(&self, _: Arc<CallContext>, asked: LiveGet) -> BoxFuture<'static, Written> {
-        let LiveGet { target, subresource, view } = asked;
-        let target = wire::reference(&target);
-        let asked = json!({"live.get": target, "subresource": subresource.as_deref(), "view": wire::view(&view)});
-        ready(object(&self.answer(asked))).boxed()
-    }
-
-    fn list(&self, _: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<ListPage, ApiError>> {
-        ready(page(&self.answer(json!({"live.list": wire::live_query(&query)})))).boxed()
-    }
-
-    fn log(&self, _: Arc<CallContext>, query: LogQuery) -> BoxFuture<'static, Result<String, ApiError>> {
-        let answer = self.answer(json!({"live.log": wire::log_query(&query, most_bytes())}));
-        let log = match &answer["error"] {
-            Value::Null => Ok(answer["ok"].as_str().unwrap_or_default().to_owned()),
-            error => Err(wire::api_error_of(error)),
+impl Port for Recorder {
+    fn ask(&self, _: Arc<CallContext>, ask: Ask) -> BoxFuture<'static, Answer> {
+        let answer = match ask {
+            Ask::Get(LiveGet { target, subresource, view }) => {
+                let (target, view) = (wire::reference(&target), wire::view(&view));
+                let asked = json!({"live.get": target, "subresource": subresource.as_deref(), "view": view});
+                Answer::Get(object(&self.answer(asked)))
+            }
+            Ask::List(query) => Answer::List(page(&self.answer(json!({"live.list": wire::live_query(&query)})))),
+            Ask::Log(query) => {
+                let answer = self.answer(json!({"live.log": wire::log_query(&query, most_bytes())}));
+                Answer::Log(either(&answer, |ok| ok.as_str().unwrap_or_default().to_owned()))
+            }
+            Ask::Served(query) => {
+                let answer = self.answer(json!({"live.served": wire::kind(&query.kind)}));
+                Answer::Served(either(&answer, wire::served_kind))
+            }
+            Ask::Write(operation) => Answer::Write(self.write(&operation)),
+            Ask::Batch(operations) => {
+                self.note(json!({"writes.batch": operations.len()}));
+                Answer::Batch(operations.iter().map(|operation| self.write(operation)).collect())
+            }
+            Ask::DeleteCollection(deletion) => {
+                let CollectionDeletion { collection, options } = *deletion;
+                let (asked, options) = (wire::collection(&collection), wire::delete_options(&options));
+                let answer = self.answer(json!({"writes.delete-collection": asked, "options": options}));
+                Answer::DeleteCollection(either(&answer, |ok| ok.as_array().map(|objects| references(objects))))
+            }
+            Ask::Claim(OwnerClaim { kind, label_selector }) => {
+                let answer = self.answer(json!({"owners.claim": wire::kind(&kind), "labelSelector": label_selector}));
+                let list = |value: &Value| value.as_array().map(|objects| references(objects)).unwrap_or_default();
+                Answer::Claim(match answer["errors"].as_array() {
+                    Some(errors) => Err(errors.iter().map(wire::api_error_of).collect()),
+                    None => Ok(Claimed {
+                        adopted: list(&answer["ok"]["adopted"]),
+                        released: list(&answer["ok"]["released"]),
+                    }),
+                })
+            }
+            Ask::Fetch(request) => {
+                let asked = json!({"http.fetch": wire::http_request(&request, LONGEST_TIMEOUT)});
+                Answer::Fetch(wire::http_answer(&self.answer(asked)))
+            }
         };
-        ready(log).boxed()
-    }
-
-    fn served(
-        &self,
-        _: Arc<CallContext>,
-        kind: ObjectKind,
-    ) -> BoxFuture<'static, Result<Option<ServedKind>, ApiError>> {
-        let answer = self.answer(json!({"live.served": wire::kind(&kind)}));
-        let served = match &answer["error"] {
-            Value::Null => Ok(wire::served_kind(&answer["ok"])),
-            error => Err(wire::api_error_of(error)),
-        };
-        ready(served).boxed()
+        ready(answer).boxed()
     }
 }
 
-impl Collections for Recorder {
-    fn delete_collection(
-        &self,
-        _: Arc<CallContext>,
-        collection: Collection,
-        options: DeleteOptions,
-    ) -> BoxFuture<'static, Deleted> {
-        let asked = json!({
-            "writes.delete-collection": wire::collection(&collection), "options": wire::delete_options(&options),
-        });
-        let answer = self.answer(asked);
-        let deleted = match &answer["error"] {
-            Value::Null => Ok(answer["ok"].as_array().map(|objects| objects.iter().map(wire::reference_of).collect())),
-            error => Err(wire::api_error_of(error)),
-        };
-        ready(deleted).boxed()
-    }
-}
-
-impl Writes for Recorder {
-    fn write(&self, _: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
-        ready(Recorder::write(self, &operation)).boxed()
-    }
-
-    fn batch(&self, _: Arc<CallContext>, operations: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
-        self.note(json!({"writes.batch": operations.len()}));
-        ready(operations.iter().map(|operation| Recorder::write(self, operation)).collect()).boxed()
-    }
-}
-
-impl Owners for Recorder {
-    fn claim(
-        &self,
-        _: Arc<CallContext>,
-        kind: ObjectKind,
-        label_selector: String,
-    ) -> BoxFuture<'static, Result<Claimed, Vec<ApiError>>> {
-        let answer = self.answer(json!({"owners.claim": wire::kind(&kind), "labelSelector": label_selector}));
-        let list = |value: &Value| value.as_array().into_iter().flatten().map(wire::reference_of).collect();
-        let claimed = match answer["errors"].as_array() {
-            Some(errors) => Err(errors.iter().map(wire::api_error_of).collect()),
-            None => Ok(Claimed { adopted: list(&answer["ok"]["adopted"]), released: list(&answer["ok"]["released"]) }),
-        };
-        ready(claimed).boxed()
-    }
+fn references(objects: &[Value]) -> Vec<ObjectRef> {
+    objects.iter().map(wire::reference_of).collect()
 }
 
 impl Events for Recorder {
@@ -233,12 +202,5 @@ impl Metrics for Recorder {
             MetricChange::Observe => "observe",
         };
         self.note(json!({"metric": change, "name": name, "value": value, "labels": labels}));
-    }
-}
-
-impl Http for Recorder {
-    fn fetch(&self, _: Arc<CallContext>, request: HttpRequest) -> BoxFuture<'static, Result<HttpResponse, HttpError>> {
-        let asked = json!({"http.fetch": wire::http_request(&request, LONGEST_TIMEOUT)});
-        ready(wire::http_answer(&self.answer(asked))).boxed()
     }
 }

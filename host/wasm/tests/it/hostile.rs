@@ -11,15 +11,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
-use futures::future::{BoxFuture, LocalBoxFuture};
+use futures::future::LocalBoxFuture;
 use support::guests::{Core, MANIFEST, hostile};
 use support::ports::{FakePorts, WriteMode, quiet};
 use support::{called, load, reconcile, sandbox};
-use windlass_core::http::{HttpError, HttpRequest, HttpResponse};
+use windlass_core::error::ApiReason;
 use windlass_core::object::{ObjectKey, ObjectRef};
 use windlass_core::outcome::CallResult;
 use windlass_core::path_segment;
-use windlass_core::ports::{CallContext, Http, Ports};
+use windlass_core::ports::{Ask, Ports, port_fn};
 use windlass_core::write::Operation;
 use windlass_wasm::{Limits, Plugin, Sandbox};
 
@@ -172,24 +172,20 @@ impl Ends {
 
 /// Ports that find nothing and echo every write, and a server that does not answer.
 fn ports() -> Ports {
-    Ports { http: Arc::new(Silence), ..quiet() }
-}
-
-/// A server that never answers.
-struct Silence;
-
-impl Http for Silence {
-    fn fetch(&self, _: Arc<CallContext>, request: HttpRequest) -> BoxFuture<'static, Result<HttpResponse, HttpError>> {
+    let quiet = quiet();
+    let others = quiet.outside;
+    let outside = port_fn(move |call, ask| {
+        let Ask::Fetch(request) = &ask else { return others.ask(call, ask) };
         let waits = request.url.contains("waits");
-        let refused = windlass_core::http::HttpReason::NotGranted;
         async move {
             if waits {
                 std::future::pending::<()>().await;
             }
-            Err(HttpError { reason: refused, message: "nobody is asked".to_owned() })
+            ask.refused(ApiReason::NotGranted, "nobody is asked")
         }
         .boxed()
-    }
+    });
+    Ports { outside, ..quiet }
 }
 
 #[tokio::test]

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use support::guests::{CLAIM, CLAIM_IMPORT, Core};
-use support::ports::Meeting;
+use support::ports::meeting;
 use support::{call_of, call_with, load, reconcile};
 use windlass_core::fair::Fair;
 use windlass_core::object::ObjectKey;
 use windlass_core::outcome::CallResult;
-use windlass_core::ports::{CallContext, Ports};
+use windlass_core::ports::CallContext;
 use windlass_wasm::{CallLimits, Limits, Sandbox, SandboxOptions, SandboxStats};
 
 const MIB: usize = 1 << 20;
@@ -50,11 +50,10 @@ async fn crowd(guest: &Core) -> usize {
             .expect("a sandbox");
     let plugin = load(&sandbox, "guest", &guest.component()).await.expect("it loads");
     let crowd = Crowd::default();
-    let meeting = || {
+    let ports = meeting({
         let crowd = crowd.clone();
-        Meeting(move || crowd.clone().come_by())
-    };
-    let ports = Ports { writes: meeting().of_writes().writes, ..meeting().of_claims() };
+        move || crowd.clone().come_by()
+    });
     let results = join_all((0..12).map(|_| reconcile(&plugin, &ports))).await;
     assert!(results.iter().all(|result| *result == CallResult::Done), "{results:?}");
     let SandboxStats { reserved_memory, waiting_for_memory, parked_instances, warm_slots, warm_bytes } =
@@ -120,7 +119,7 @@ async fn calls_that_wait_for_answers_or_for_memory_leave_the_only_turn_to_their_
         Sandbox::new(SandboxOptions { limits, threads: 2, concurrent_calls: 12, ..SandboxOptions::default() })
             .expect("a sandbox");
     let plugin = load(&sandbox, "guest", &guest.component()).await.expect("it loads");
-    let ports = Meeting(std::future::pending).of_claims();
+    let ports = meeting(std::future::pending);
     let fair = Fair::new(1, 12);
     let [waits, neighbour] = [(); 2].map(|()| fair.share(NonZeroU32::MIN));
     // One waits for its answer, one does with the memory that is kept back, and one waits for memory.

@@ -6,13 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use futures::future::BoxFuture;
 use support::guests::Core;
 use support::{load, reconcile, sandbox, trapped};
 use tokio::sync::Notify;
-use windlass_core::http::{HttpBody, HttpError, HttpRequest, HttpResponse};
+use windlass_core::http::{HttpBody, HttpRequest, HttpResponse};
 use windlass_core::outcome::CallResult;
-use windlass_core::ports::{Absent, CallContext, Http, MetricChange, Metrics, Ports};
+use windlass_core::ports::{Absent, Answer, Ask, CallContext, MetricChange, Metrics, Ports, port_fn};
 use windlass_wasm::Limits;
 
 /// Keeps what it is asked, and answers with a body of so many bytes, or never.
@@ -23,22 +22,6 @@ struct Outside {
     /// Told when a fetch that was never answered has been given up.
     given_up: Arc<Notify>,
     values: Mutex<Vec<(MetricChange, String, f64)>>,
-}
-
-impl Http for Outside {
-    fn fetch(&self, _: Arc<CallContext>, request: HttpRequest) -> BoxFuture<'static, Result<HttpResponse, HttpError>> {
-        self.asked.lock().expect("not poisoned").push(request);
-        let (body, given_up) = (self.body, GivenUp(self.given_up.clone()));
-        async move {
-            let Some(bytes) = body else {
-                let _given_up = given_up;
-                return std::future::pending().await;
-            };
-            let headers = vec![("content-type".to_owned(), "text/plain".to_owned())];
-            Ok(HttpResponse { status: 200, headers, body: HttpBody::Text("a".repeat(bytes)) })
-        }
-        .boxed()
-    }
 }
 
 struct GivenUp(Arc<Notify>);
@@ -56,7 +39,22 @@ impl Metrics for Outside {
 }
 
 fn ports(outside: &Arc<Outside>) -> Ports {
-    Ports { http: outside.clone(), metrics: outside.clone(), ..Absent::ports() }
+    let fetched = outside.clone();
+    let port = port_fn(move |_, ask| {
+        let Ask::Fetch(request) = ask else { unreachable!("only requests are sent: {ask:?}") };
+        fetched.asked.lock().expect("not poisoned").push(*request);
+        let (body, given_up) = (fetched.body, GivenUp(fetched.given_up.clone()));
+        async move {
+            let Some(bytes) = body else {
+                let _given_up = given_up;
+                return std::future::pending().await;
+            };
+            let headers = vec![("content-type".to_owned(), "text/plain".to_owned())];
+            Answer::Fetch(Ok(HttpResponse { status: 200, headers, body: HttpBody::Text("a".repeat(bytes)) }))
+        }
+        .boxed()
+    });
+    Ports { outside: port, metrics: outside.clone(), ..Absent::ports() }
 }
 
 /// A guest that POSTs "hi" to `https://a.b/c` with one header and a minute's time, and traps unless what it gets is of this

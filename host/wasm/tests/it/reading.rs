@@ -105,9 +105,9 @@ async fn a_deletion_of_a_collection_reaches_the_port_and_what_it_names_the_guest
     let (result, ports) = run(Limits::default(), guest, "{}").await;
     assert_eq!(result, CallResult::Done);
     let asked = ports.collections.lock().expect("not poisoned");
-    assert_eq!(asked.iter().map(|(collection, _)| collection.all).collect::<Vec<_>>(), [false, true]);
-    assert_eq!(asked[0].0.label_selector.as_deref(), Some("v1"));
-    assert_eq!(asked[0].0.kind.to_string(), "v1 ConfigMap");
+    assert_eq!(asked.iter().map(|asked| asked.collection.all).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(asked[0].collection.label_selector.as_deref(), Some("v1"));
+    assert_eq!(asked[0].collection.kind.to_string(), "v1 ConfigMap");
 }
 
 #[tokio::test]
@@ -129,5 +129,5 @@ async fn a_claim_reaches_the_port_and_its_result_the_guest() {
     assert_eq!(result, CallResult::Done);
     let claims = ports.claims.lock().expect("not poisoned");
     assert_eq!(claims.len(), 1);
-    assert_eq!((claims[0].0.to_string(), &*claims[0].1), ("v1 ConfigMap".to_owned(), "v1"));
+    assert_eq!((claims[0].kind.to_string(), &*claims[0].label_selector), ("v1 ConfigMap".to_owned(), "v1"));
 }

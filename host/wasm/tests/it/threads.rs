@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use futures::future::BoxFuture;
 use support::guests::{Core, chameleon, escaped, webapp};
 use support::ports::quiet;
 use support::{call_of, call_with, load, reconcile, reconcile_object, sandbox, trapped};
@@ -19,8 +18,7 @@ use windlass_core::error::ApiError;
 use windlass_core::fair::{CallPermit, Fair, leave_thread};
 use windlass_core::object::{ObjectKey, ObjectRef};
 use windlass_core::outcome::CallResult;
-use windlass_core::ports::{Absent, CallContext, ListPage, ListQuery, Ports, Reads, Writes, Written};
-use windlass_core::write::Operation;
+use windlass_core::ports::{Absent, Answer, CallContext, ListPage, ListQuery, Ports, Reads, port_fn};
 use windlass_wasm::{CallLimits, Called, Limits, Plugin, Sandbox, SandboxOptions};
 
 /// Remembers in which task it is read; none is that of who blocks on a future.
@@ -75,28 +73,22 @@ impl Where {
     }
 }
 
-impl Writes for Where {
-    fn write(&self, _: Arc<CallContext>, _: Operation) -> BoxFuture<'static, Written> {
-        unreachable!("the guest writes a batch")
-    }
-
-    fn batch(&self, _: Arc<CallContext>, operations: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
-        let this = self.clone();
-        async move {
-            this.here();
-            task::yield_now().await;
-            this.here();
-            operations.iter().map(|_| Ok(None)).collect()
-        }
-        .boxed()
-    }
-}
-
 #[tokio::test]
 async fn what_a_call_asks_for_begins_in_its_place_and_goes_on_in_a_task_of_the_hosts() {
     let writing = load(&sandbox(Limits::default()), "chameleon", &chameleon("batch")).await.expect("it loads");
     let seen = Where::default();
-    let ports = Ports { writes: Arc::new(seen.clone()), ..Absent::ports() };
+    let place = seen.clone();
+    let outside = port_fn(move |_, ask| {
+        let seen = place.clone();
+        async move {
+            seen.here();
+            task::yield_now().await;
+            seen.here();
+            Answer::Batch(ask.operations().iter().map(|_| Ok(None)).collect())
+        }
+        .boxed()
+    });
+    let ports = Ports { outside, ..Absent::ports() };
     let called = writing.clone();
     let beside = writing.threads().spawn(async move { reconcile(&called, &ports).await });
     let place = Some(beside.id());

@@ -4,15 +4,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use futures::future::{BoxFuture, join_all};
+use futures::future::{BoxFuture, join_all, ready};
 use tokio::sync::Notify;
 use windlass_core::error::ApiError;
-use windlass_core::object::{ObjectKind, ObjectRef};
+use windlass_core::object::ObjectRef;
 use windlass_core::ports::{
-    Absent, CallContext, Claimed, Collections, Deleted, Event, Events, ListPage, ListQuery, Live, LiveGet, LiveQuery,
-    LogQuery, Owners, Ports, Reads, ServedKind, Writes, Written,
+    Absent, Answer, Ask, CallContext, Claimed, CollectionDeletion, Event, Events, ListPage, ListQuery, LiveGet,
+    LiveQuery, LogQuery, OwnerClaim, Port, Ports, Reads, ServedKind, Written, port_fn,
 };
-use windlass_core::write::{Collection, DeleteOptions, Operation};
+use windlass_core::write::Operation;
 
 /// How writes are answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,8 +41,8 @@ pub(crate) struct FakePorts {
     pub(crate) live_reads: Arc<Mutex<Vec<LiveGet>>>,
     pub(crate) live_lists: Arc<Mutex<Vec<LiveQuery>>>,
     pub(crate) logs: Mutex<Vec<LogQuery>>,
-    pub(crate) collections: Mutex<Vec<(Collection, DeleteOptions)>>,
-    pub(crate) claims: Mutex<Vec<(ObjectKind, String)>>,
+    pub(crate) collections: Mutex<Vec<CollectionDeletion>>,
+    pub(crate) claims: Mutex<Vec<OwnerClaim>>,
     /// Writes that have been answered.
     pub(crate) written: Arc<Mutex<Vec<Operation>>>,
     pub(crate) events: Mutex<Vec<Event>>,
@@ -56,15 +56,7 @@ impl FakePorts {
     }
 
     pub(crate) fn ports(self: &Arc<Self>) -> Ports {
-        Ports {
-            reads: self.clone(),
-            live: self.clone(),
-            writes: self.clone(),
-            collections: self.clone(),
-            owners: self.clone(),
-            events: self.clone(),
-            ..Absent::ports()
-        }
+        Ports { reads: self.clone(), outside: self.clone(), events: self.clone(), ..Absent::ports() }
     }
 }
 
@@ -85,111 +77,76 @@ impl Reads for FakePorts {
     }
 }
 
-impl Live for FakePorts {
-    fn get(&self, _: Arc<CallContext>, asked: LiveGet) -> BoxFuture<'static, Written> {
-        let (reads, object) = (self.live_reads.clone(), self.object.clone());
-        async move {
-            reads.lock().expect("not poisoned").push(asked);
-            Ok(object)
-        }
-        .boxed()
-    }
-
-    fn list(&self, _: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<ListPage, ApiError>> {
-        self.live_lists.lock().expect("not poisoned").push(query);
-        let page = ListPage { items: self.object.iter().cloned().collect(), next_token: None };
-        async move { Ok(page) }.boxed()
-    }
-
-    fn log(&self, _: Arc<CallContext>, query: LogQuery) -> BoxFuture<'static, Result<String, ApiError>> {
-        self.logs.lock().expect("not poisoned").push(query);
-        let text = self.object.as_deref().unwrap_or_default().to_owned();
-        async move { Ok(text) }.boxed()
-    }
-
-    /// No kind is served but Pods.
-    fn served(
-        &self,
-        _: Arc<CallContext>,
-        kind: ObjectKind,
-    ) -> BoxFuture<'static, Result<Option<ServedKind>, ApiError>> {
-        let pods = || ServedKind {
-            resource: "pods".to_owned(),
-            namespaced: true,
-            verbs: vec!["get".to_owned(), "list".to_owned()],
-            subresources: vec!["log".to_owned()],
+impl Port for FakePorts {
+    fn ask(&self, call: Arc<CallContext>, ask: Ask) -> BoxFuture<'static, Answer> {
+        let answer = match ask {
+            Ask::Get(asked) => {
+                let (reads, object) = (self.live_reads.clone(), self.object.clone());
+                return async move {
+                    reads.lock().expect("not poisoned").push(asked);
+                    Answer::Get(Ok(object))
+                }
+                .boxed();
+            }
+            Ask::List(query) => {
+                self.live_lists.lock().expect("not poisoned").push(*query);
+                Answer::List(Ok(ListPage { items: self.object.iter().cloned().collect(), next_token: None }))
+            }
+            Ask::Log(query) => {
+                self.logs.lock().expect("not poisoned").push(query);
+                Answer::Log(Ok(self.object.as_deref().unwrap_or_default().to_owned()))
+            }
+            // No kind is served but Pods.
+            Ask::Served(query) => Answer::Served(Ok((&*query.kind.kind == "Pod").then(pods))),
+            Ask::Write(operation) => return self.write(*operation).map(Answer::Write).boxed(),
+            Ask::Batch(operations) => {
+                return join_all(operations.into_iter().map(|operation| self.write(operation)))
+                    .map(Answer::Batch)
+                    .boxed();
+            }
+            Ask::DeleteCollection(deletion) => {
+                self.collections.lock().expect("not poisoned").push(*deletion);
+                Answer::DeleteCollection(Ok(Some(vec![call.primary_ref()])))
+            }
+            Ask::Claim(claim) => {
+                self.claims.lock().expect("not poisoned").push(claim);
+                Answer::Claim(Ok(Claimed { adopted: vec![call.primary_ref()], released: vec![] }))
+            }
+            Ask::Fetch(_) => return Absent.ask(call, ask),
         };
-        async move { Ok((&*kind.kind == "Pod").then(pods)) }.boxed()
+        ready(answer).boxed()
     }
 }
 
-impl Collections for FakePorts {
-    fn delete_collection(
-        &self,
-        call: Arc<CallContext>,
-        collection: Collection,
-        options: DeleteOptions,
-    ) -> BoxFuture<'static, Deleted> {
-        self.collections.lock().expect("not poisoned").push((collection, options));
-        async move { Ok(Some(vec![call.primary_ref()])) }.boxed()
+fn pods() -> ServedKind {
+    ServedKind {
+        resource: "pods".to_owned(),
+        namespaced: true,
+        verbs: vec!["get".to_owned(), "list".to_owned()],
+        subresources: vec!["log".to_owned()],
     }
 }
 
-impl Owners for FakePorts {
-    fn claim(
-        &self,
-        call: Arc<CallContext>,
-        kind: ObjectKind,
-        selector: String,
-    ) -> BoxFuture<'static, Result<Claimed, Vec<ApiError>>> {
-        self.claims.lock().expect("not poisoned").push((kind, selector));
-        async move { Ok(Claimed { adopted: vec![call.primary_ref()], released: vec![] }) }.boxed()
-    }
+/// Ports where each call that claims or writes something waits for what the test says.
+pub(crate) fn meeting<W, F>(meet: F) -> Ports
+where
+    W: Future<Output = ()> + Send + 'static,
+    F: Fn() -> W + Send + Sync + 'static,
+{
+    let outside = port_fn(move |_, ask| {
+        let answer = match &ask {
+            Ask::Claim(_) => Answer::Claim(Ok(Claimed::default())),
+            Ask::Write(_) => Answer::Write(Ok(Some("{}".into()))),
+            other => unreachable!("nobody meets for {other:?}"),
+        };
+        // A write has its body until it is over.
+        meet().map(|()| answer).inspect(move |_| drop(ask)).boxed()
+    });
+    Ports { outside, ..Absent::ports() }
 }
 
-/// Has each call that claims or writes something wait for what the test says.
-pub(crate) struct Meeting<F>(pub(crate) F);
-
-impl<W: Future<Output = ()> + Send + 'static, F: Fn() -> W + Send + Sync + 'static> Meeting<F> {
-    /// Where calls meet that claim something.
-    pub(crate) fn of_claims(self) -> Ports {
-        Ports { owners: Arc::new(self), ..Absent::ports() }
-    }
-
-    /// Where calls meet that write something.
-    pub(crate) fn of_writes(self) -> Ports {
-        Ports { writes: Arc::new(self), ..Absent::ports() }
-    }
-}
-
-impl<W: Future<Output = ()> + Send + 'static, F: Fn() -> W + Send + Sync> Owners for Meeting<F> {
-    fn claim(
-        &self,
-        _: Arc<CallContext>,
-        _: ObjectKind,
-        _: String,
-    ) -> BoxFuture<'static, Result<Claimed, Vec<ApiError>>> {
-        (self.0)().map(|()| Ok(Claimed { adopted: vec![], released: vec![] })).boxed()
-    }
-}
-
-impl<W: Future<Output = ()> + Send + 'static, F: Fn() -> W + Send + Sync> Writes for Meeting<F> {
-    fn write(&self, _: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
-        // It has its body until it is over.
-        (self.0)().map(|()| Ok(Some("{}".into()))).inspect(move |_| drop(operation)).boxed()
-    }
-
-    fn batch(&self, _: Arc<CallContext>, _: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
-        unreachable!("nothing is batched")
-    }
-}
-
-impl Writes for FakePorts {
-    fn write(
-        &self,
-        _: Arc<CallContext>,
-        operation: Operation,
-    ) -> BoxFuture<'static, Result<Option<Arc<str>>, ApiError>> {
+impl FakePorts {
+    fn write(&self, operation: Operation) -> BoxFuture<'static, Written> {
         let (mode, written) = (self.mode, self.written.clone());
         let (go_on, gone_on) = (self.go_on.clone(), self.gone_on.clone());
         async move {
@@ -218,10 +175,6 @@ impl Writes for FakePorts {
             Ok(body)
         }
         .boxed()
-    }
-
-    fn batch(&self, call: Arc<CallContext>, operations: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
-        join_all(operations.into_iter().map(|operation| self.write(call.clone(), operation))).boxed()
     }
 }
 

@@ -184,7 +184,7 @@ impl<'a> ChildWriter<'a> {
     }
 
     async fn write(&self, operation: Operation) -> Written {
-        self.ports.writes.write(self.call.clone(), operation).await
+        self.ports.ask(self.call.clone(), operation).await
     }
 
     /// Waits for `work` without the call's CPU permit, if it is not done at once. That it then waits for the permit is its

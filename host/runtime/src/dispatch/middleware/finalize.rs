@@ -144,7 +144,7 @@ impl Finalized {
         };
         let call = CallContext { principal: self.keeper.clone(), ..call.clone() };
         let operation = Operation::Patch { target, patch_type: PatchType::Json, patch, options };
-        ports.writes.write(Arc::new(call), operation).await
+        ports.ask(Arc::new(call), operation).await
     }
 
     fn failed(&self, what: &str, mut error: ApiError) -> CallResult {

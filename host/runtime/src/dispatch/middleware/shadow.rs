@@ -10,12 +10,12 @@ use futures::future::BoxFuture;
 use windlass_core::call_lines::CallLines;
 use windlass_core::fair::CpuPermit;
 use windlass_core::overlay::Overlay;
-use windlass_core::ports::CallContext;
+use windlass_core::ports::{CallContext, listened};
 use windlass_core::settle::Hold;
 use windlass_wasm::{CallLimits, Called, Replay};
 
 use crate::dispatch::reconcile::{Call, Reconcile};
-use crate::dispatch::shadow::{Backlog, NextOf, NotedCall, OpenNotes, noting};
+use crate::dispatch::shadow::{Backlog, NextOf, NotedCall, OpenNotes};
 
 /// Notes the calls for the shadow.
 pub(crate) struct Shadowed {
@@ -30,8 +30,8 @@ impl Shadowed {
     }
 
     async fn noted(&self, call: Call<'_>) -> Called {
-        let notes = OpenNotes::default();
-        let ports = noting(call.ports, &notes);
+        let notes = OpenNotes::new(call.ports.reads.clone());
+        let ports = listened(call.ports, notes.clone());
         let (request, context) = (call.request.clone(), call.context.clone());
         let limits = CallLimits { replay: Some(now()), ..call.limits.clone() };
         let called = self.inner.reconcile(Call { ports: &ports, ..call }).await;

@@ -9,11 +9,11 @@ use windlass_core::intent::{DryState, IntentDifference, differences, end_differe
 use windlass_core::object::ObjectRef;
 use windlass_core::outcome::CallResult;
 use windlass_core::overlay::Overlay;
-use windlass_core::ports::{CallContext, Reads};
+use windlass_core::ports::{Ask, CallContext, Reads};
 use windlass_wasm::{Called, CpuTime, Plugin};
 
 use super::noted::NotedCall;
-use super::ports::ShadowedCall;
+use super::ports::{OTHERS, ShadowedCall};
 use super::{Backlog, NextOf, NextVersion};
 use crate::dispatch::ports::waited_for;
 use crate::dispatch::reconcile::{Call, Reconcile};
@@ -137,9 +137,15 @@ fn compared(call: &CallContext, shadowed: &ShadowedCall, current: &Called, next:
         let text = format!("{} → {}", told(current.keeps_finalizer), told(next.keeps_finalizer));
         found.push(IntentDifference { about: primary.to_string(), text });
     }
-    found.extend(differences(primary, told.writes.questions(), &wanted.writes, &before, &call.config));
-    found.extend(unlike("deletions of collections", told.deletions.questions(), &wanted.deletions));
-    found.extend(unlike("claims", told.claims.questions(), &wanted.claims));
+    let written = told.answers.asks().flat_map(Ask::operations);
+    found.extend(differences(primary, written, &wanted.writes, &before, &call.config));
+    for (what, is_one) in OTHERS {
+        found.extend(unlike(
+            what,
+            told.answers.asks().filter(|ask| is_one(ask)),
+            wanted.others.iter().filter(|ask| is_one(ask)),
+        ));
+    }
     found.extend(wanted.refused().iter().map(|request| IntentDifference {
         about: "the call".to_owned(),
         text: format!("does not ask → asks {}, which is not sent for a shadow", json!(request)),
@@ -150,17 +156,15 @@ fn compared(call: &CallContext, shadowed: &ShadowedCall, current: &Called, next:
     found
 }
 
-/// The difference between questions that are compared as they are.
-fn unlike<'a, Q: PartialEq + 'a>(
+/// The difference between asks that are compared as they are.
+fn unlike<'a>(
     what: &str,
-    current: impl Iterator<Item = &'a Q>,
-    next: &'a [Q],
+    current: impl Iterator<Item = &'a Ask>,
+    next: impl Iterator<Item = &'a Ask>,
 ) -> Option<IntentDifference> {
-    let current: Vec<_> = current.collect();
-    let times = |question: &Q, all: &mut dyn Iterator<Item = &Q>| all.filter(|it| *it == question).count();
-    let is_asked_alike =
-        |question: &&Q| times(question, &mut current.iter().copied()) == times(question, &mut next.iter());
-    let is_alike = current.len() == next.len() && next.iter().all(|question| is_asked_alike(&question));
+    let (current, next): (Vec<_>, Vec<_>) = (current.collect(), next.collect());
+    let times = |ask: &Ask, all: &[&Ask]| all.iter().filter(|it| **it == ask).count();
+    let is_alike = current.len() == next.len() && next.iter().all(|ask| times(ask, &current) == times(ask, &next));
     let text = || format!("{} → {}, which are not the same", current.len(), next.len());
     (!is_alike).then(|| IntentDifference { about: what.to_owned(), text: text() })
 }

@@ -19,13 +19,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use tokio_util::sync::DropGuard;
 use windlass_core::fair::CpuShare;
-use windlass_core::ports::Live;
+use windlass_core::ports::ReadingPort;
 use windlass_wasm::Plugin;
 
 pub(crate) use self::backlog::Backlog;
 pub(crate) use self::caller::{NextCallee, ShadowCaller};
 use self::ledger::ShadowLedger;
-pub(crate) use self::noted::{NotedCall, OpenNotes, noting};
+pub(crate) use self::noted::{NotedCall, OpenNotes};
 use crate::dispatch::configured::Configured;
 
 /// The next version of a plugin, which is called as a shadow of the current one.
@@ -36,7 +36,7 @@ pub(crate) struct NextVersion {
     /// Its own share of the permits: it takes nothing of the current version's.
     pub(crate) share: CpuShare,
     /// Its own budget of reads of the API server.
-    pub(crate) live: Arc<dyn Live>,
+    pub(crate) live: ReadingPort,
     pub(crate) ledger: Arc<ShadowLedger>,
     /// Its configuration is followed, and its promotion waited for, until this is dropped.
     _following: DropGuard,
@@ -48,7 +48,7 @@ impl NextVersion {
         plugin: Arc<Plugin>,
         configured: Configured,
         share: CpuShare,
-        live: Arc<dyn Live>,
+        live: ReadingPort,
         ledger: Arc<ShadowLedger>,
         following: DropGuard,
     ) -> Self {

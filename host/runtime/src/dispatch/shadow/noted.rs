@@ -2,17 +2,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
-use windlass_core::error::ApiError;
-use windlass_core::http::{HttpBody, HttpError, HttpRequest, HttpResponse};
 use windlass_core::intent;
-use windlass_core::object::{ObjectKind, ObjectRef};
-use windlass_core::ports::{
-    CallContext, Claimed, Collections, Deleted, Http, ListPage, Live, LiveGet, LiveQuery, LogQuery, Owners, Ports,
-    Reads, ServedKind, Writes, Written,
-};
-use windlass_core::write::{Collection, DeleteOptions, Operation};
+use windlass_core::object::ObjectRef;
+use windlass_core::ports::{Answer, Answered, Ask, Asked, CallContext, Listener, Reads};
+use windlass_core::write::Operation;
 use windlass_wasm::{CallLimits, Called, Request};
 
 /// The most that is noted of one call, in bytes. A call that asks for more is not compared.
@@ -20,60 +13,61 @@ pub(super) const MOST_BYTES: usize = 4 << 20;
 /// The room that a note takes beside its texts, in bytes.
 pub(super) const NOTE_BYTES: usize = 256;
 
-/// Questions with their answers, in their order.
-#[derive(Debug)]
-pub(super) struct NotedAnswers<Q, A>(Vec<NotedAnswer<Q, A>>);
+/// The asks of one call and their answers, in the order of the asks. Each operation of a batch stands by itself.
+#[derive(Debug, Default)]
+pub(super) struct NotedAnswers(Vec<NotedAnswer>);
 
 #[derive(Debug)]
-struct NotedAnswer<Q, A> {
-    question: Q,
-    answer: A,
+struct NotedAnswer {
+    ask: Ask,
+    answer: Answer,
     is_given: bool,
 }
 
-impl<Q, A> Default for NotedAnswers<Q, A> {
-    fn default() -> Self {
-        Self(Vec::new())
+impl NotedAnswers {
+    pub(super) fn note(&mut self, ask: Ask, answer: Answer) {
+        match (ask, answer) {
+            (Ask::Batch(operations), Answer::Batch(written)) => {
+                for (operation, written) in operations.into_iter().zip(written) {
+                    self.note(operation.into(), Answer::Write(written));
+                }
+            }
+            (ask, answer) => self.0.push(NotedAnswer { ask: compared(ask), answer, is_given: false }),
+        }
     }
-}
 
-impl<Q: PartialEq, A: Clone> NotedAnswers<Q, A> {
-    pub(super) fn note(&mut self, question: Q, answer: A) {
-        self.0.push(NotedAnswer { question, answer, is_given: false });
-    }
-
-    /// The answer to the same question: that to the first that has not been given, or else the last one. None: nobody has asked.
-    pub(super) fn give(&mut self, question: &Q) -> Option<A> {
-        let unused = self.0.iter_mut().find(|it| !it.is_given && it.question == *question);
+    /// The answer to the same question: the first that has not been given, or else the last one. `None` if it was not asked.
+    pub(super) fn give(&mut self, ask: Ask) -> Option<Answer> {
+        let ask = compared(ask);
+        let unused = self.0.iter_mut().find(|it| !it.is_given && it.ask == ask);
         if let Some(it) = unused {
             it.is_given = true;
             return Some(it.answer.clone());
         }
-        self.0.iter().rev().find(|it| it.question == *question).map(|it| it.answer.clone())
+        self.0.iter().rev().find(|it| it.ask == ask).map(|it| it.answer.clone())
     }
 
     /// The questions, in their order.
-    pub(super) fn questions(&self) -> impl Iterator<Item = &Q> {
-        self.0.iter().map(|it| &it.question)
+    pub(super) fn asks(&self) -> impl Iterator<Item = &Ask> {
+        self.0.iter().map(|it| &it.ask)
     }
+}
+
+/// `ask` without the time that is left for a request, which is never the same.
+fn compared(mut ask: Ask) -> Ask {
+    if let Ask::Fetch(request) = &mut ask {
+        request.timeout = None;
+    }
+    ask
 }
 
 /// The state of an object before a call wrote it. Err: no cache covers the object.
 pub(super) type CachedState = Result<Option<Arc<str>>, ()>;
 
-/// A claim that was asked for.
-pub(super) type NotedClaim = (ObjectKind, String);
-
 /// All that one call asked for and was told.
 #[derive(Debug, Default)]
 pub(crate) struct CallNotes {
-    pub(super) writes: NotedAnswers<Operation, Written>,
-    pub(super) deletions: NotedAnswers<(Collection, DeleteOptions), Deleted>,
-    pub(super) claims: NotedAnswers<NotedClaim, Result<Claimed, Vec<ApiError>>>,
-    pub(super) gets: NotedAnswers<LiveGet, Written>,
-    pub(super) lists: NotedAnswers<LiveQuery, Result<ListPage, ApiError>>,
-    pub(super) logs: NotedAnswers<LogQuery, Result<String, ApiError>>,
-    pub(super) fetched: NotedAnswers<HttpRequest, Result<HttpResponse, HttpError>>,
+    pub(super) answers: NotedAnswers,
     /// The objects that it wrote, as the caches showed them before.
     pub(super) before: Vec<(ObjectRef, CachedState)>,
     bytes: usize,
@@ -85,47 +79,92 @@ impl CallNotes {
     }
 }
 
-/// The notes of a call that goes on. Clones share them.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct OpenNotes(Arc<Mutex<CallNotes>>);
+/// The notes of a call that goes on, which listens to it.
+pub(crate) struct OpenNotes {
+    reads: Arc<dyn Reads>,
+    noted: Mutex<NotedCallSoFar>,
+}
+
+#[derive(Default)]
+struct NotedCallSoFar {
+    asks: Vec<(Ask, Option<Answer>)>,
+    before: Vec<(ObjectRef, CachedState)>,
+    bytes: usize,
+}
+
+impl NotedCallSoFar {
+    /// Takes `bytes` more. False: it is too much, and nothing more is noted.
+    fn has_room(&mut self, bytes: usize) -> bool {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.bytes <= MOST_BYTES
+    }
+}
 
 impl OpenNotes {
-    /// Notes what takes `bytes`, unless that is too much.
-    fn note(&self, bytes: usize, note: impl FnOnce(&mut CallNotes)) {
-        let mut noted = self.lock();
-        noted.bytes = noted.bytes.saturating_add(bytes).saturating_add(NOTE_BYTES);
-        if noted.bytes <= MOST_BYTES {
-            note(&mut noted);
-        }
+    /// Nothing is noted yet. `reads` show the objects that the call writes as they are before.
+    pub(crate) fn new(reads: Arc<dyn Reads>) -> Arc<Self> {
+        Arc::new(Self { reads, noted: Mutex::default() })
     }
 
-    /// Whether nothing more is noted, as it was too much.
-    fn is_full(&self) -> bool {
-        self.lock().bytes > MOST_BYTES
-    }
-
-    /// All that was noted. None: it was too much.
+    /// All that was noted and answered. None: it was too much.
     pub(crate) fn take(&self) -> Option<CallNotes> {
-        let noted = std::mem::take(&mut *self.lock());
-        (noted.bytes <= MOST_BYTES).then_some(noted)
+        let NotedCallSoFar { asks, before, bytes } = std::mem::take(&mut *self.lock());
+        let mut notes = CallNotes { answers: NotedAnswers::default(), before, bytes };
+        for (ask, answer) in asks {
+            if let Some(answer) = answer {
+                notes.answers.note(ask, answer);
+            }
+        }
+        (bytes <= MOST_BYTES).then_some(notes)
     }
 
     /// Notes the state of the object that `operation` is about, if it is the first that is about it.
-    fn look(&self, reads: &dyn Reads, call: &CallContext, operation: &Operation) {
-        if self.is_full() {
-            return;
-        }
+    fn look(&self, call: &CallContext, operation: &Operation) {
         let Some(object) = intent::object_of(operation, &call.primary_ref()) else { return };
         if self.lock().before.iter().any(|(known, _)| *known == object) {
             return;
         }
-        let before = state_of(reads, call, &object);
+        let before = state_of(&*self.reads, call, &object);
         let bytes = before.as_ref().ok().and_then(Option::as_ref).map_or(0, |text| text.len());
-        self.note(bytes, |noted| noted.before.push((object, before)));
+        let mut noted = self.lock();
+        if noted.has_room(bytes + NOTE_BYTES) {
+            noted.before.push((object, before));
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, CallNotes> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, NotedCallSoFar> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Listener for OpenNotes {
+    fn asked(&self, call: &CallContext, asked: Asked<'_>) -> Option<usize> {
+        // A shadow has the same caches, and its events and metrics go nowhere.
+        let Asked::Ask(ask) = asked else { return None };
+        if !self.lock().has_room(0) {
+            return None;
+        }
+        for operation in ask.operations() {
+            self.look(call, operation);
+        }
+        let mut noted = self.lock();
+        let count = ask.operations().len().max(1);
+        if !noted.has_room(ask.bytes() + count * NOTE_BYTES) {
+            return None;
+        }
+        noted.asks.push((ask.clone(), None));
+        Some(noted.asks.len() - 1)
+    }
+
+    fn answered(&self, place: usize, answered: Answered<'_>) {
+        let Answered::Ask(answer) = answered else { return };
+        let mut noted = self.lock();
+        if noted.has_room(answer.bytes())
+            // They have been taken if the call has ended before the answer came.
+            && let Some(note) = noted.asks.get_mut(place)
+        {
+            note.1 = Some(answer.clone());
+        }
     }
 }
 
@@ -166,194 +205,80 @@ impl NotedCall {
     }
 }
 
-/// `ports`, of which all is noted that the call of a shadow may ask for, too.
-pub(crate) fn noting(ports: &Ports, notes: &OpenNotes) -> Ports {
-    let noting = Arc::new(Noting { ports: ports.clone(), notes: notes.clone() });
-    Ports {
-        live: noting.clone(),
-        writes: noting.clone(),
-        collections: noting.clone(),
-        owners: noting.clone(),
-        http: noting,
-        ..ports.clone()
-    }
-}
-
-/// Ports whose questions and answers are noted.
-struct Noting {
-    ports: Ports,
-    notes: OpenNotes,
-}
-
-fn note_write(notes: &OpenNotes, operation: Operation, written: &Written) {
-    let bytes = operation.body_bytes() + text_bytes(written);
-    notes.note(bytes, |noted| noted.writes.note(operation, written.clone()));
-}
-
-fn text_bytes(written: &Written) -> usize {
-    written.as_ref().ok().and_then(Option::as_ref).map_or(0, |text| text.len())
-}
-
-fn body_bytes(body: &HttpBody) -> usize {
-    match body {
-        HttpBody::Text(text) => text.len(),
-        HttpBody::Bytes(bytes) => bytes.len(),
-    }
-}
-
-impl Writes for Noting {
-    fn write(&self, call: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
-        self.notes.look(&*self.ports.reads, &call, &operation);
-        if self.notes.is_full() {
-            return self.ports.writes.write(call, operation);
-        }
-        let (notes, write) = (self.notes.clone(), self.ports.writes.write(call, operation.clone()));
-        async move {
-            let written = write.await;
-            note_write(&notes, operation, &written);
-            written
-        }
-        .boxed()
-    }
-
-    fn batch(&self, call: Arc<CallContext>, operations: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
-        for operation in &operations {
-            self.notes.look(&*self.ports.reads, &call, operation);
-        }
-        if self.notes.is_full() {
-            return self.ports.writes.batch(call, operations);
-        }
-        let (notes, batch) = (self.notes.clone(), self.ports.writes.batch(call, operations.clone()));
-        async move {
-            let written = batch.await;
-            for (operation, written) in operations.into_iter().zip(&written) {
-                note_write(&notes, operation, written);
-            }
-            written
-        }
-        .boxed()
-    }
-}
-
-impl Collections for Noting {
-    fn delete_collection(
-        &self,
-        call: Arc<CallContext>,
-        collection: Collection,
-        options: DeleteOptions,
-    ) -> BoxFuture<'static, Deleted> {
-        let asked = (collection.clone(), options.clone());
-        let (notes, deletion) =
-            (self.notes.clone(), self.ports.collections.delete_collection(call, collection, options));
-        async move {
-            let deleted = deletion.await;
-            let count = deleted.as_ref().ok().and_then(Option::as_ref).map_or(0, Vec::len);
-            notes.note(count * size_of::<ObjectRef>(), |noted| noted.deletions.note(asked, deleted.clone()));
-            deleted
-        }
-        .boxed()
-    }
-}
-
-impl Owners for Noting {
-    fn claim(
-        &self,
-        call: Arc<CallContext>,
-        kind: ObjectKind,
-        label_selector: String,
-    ) -> BoxFuture<'static, Result<Claimed, Vec<ApiError>>> {
-        let asked = (kind.clone(), label_selector.clone());
-        let (notes, claim) = (self.notes.clone(), self.ports.owners.claim(call, kind, label_selector));
-        async move {
-            let claimed = claim.await;
-            let count = claimed.as_ref().map_or(0, |claimed| claimed.adopted.len() + claimed.released.len());
-            notes.note(count * size_of::<ObjectRef>(), |noted| noted.claims.note(asked, claimed.clone()));
-            claimed
-        }
-        .boxed()
-    }
-}
-
-impl Live for Noting {
-    fn get(&self, call: Arc<CallContext>, asked: LiveGet) -> BoxFuture<'static, Written> {
-        let (notes, get) = (self.notes.clone(), self.ports.live.get(call, asked.clone()));
-        async move {
-            let found = get.await;
-            notes.note(text_bytes(&found), |noted| noted.gets.note(asked, found.clone()));
-            found
-        }
-        .boxed()
-    }
-
-    fn list(&self, call: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<ListPage, ApiError>> {
-        let (notes, list) = (self.notes.clone(), self.ports.live.list(call, query.clone()));
-        async move {
-            let page = list.await;
-            let bytes = page.as_ref().map_or(0, |page| page.items.iter().map(|text| text.len()).sum());
-            notes.note(bytes, |noted| noted.lists.note(query, page.clone()));
-            page
-        }
-        .boxed()
-    }
-
-    fn log(&self, call: Arc<CallContext>, query: LogQuery) -> BoxFuture<'static, Result<String, ApiError>> {
-        let (notes, log) = (self.notes.clone(), self.ports.live.log(call, query.clone()));
-        async move {
-            let text = log.await;
-            notes.note(text.as_ref().map_or(0, String::len), |noted| noted.logs.note(query, text.clone()));
-            text
-        }
-        .boxed()
-    }
-
-    fn served(
-        &self,
-        call: Arc<CallContext>,
-        kind: ObjectKind,
-    ) -> BoxFuture<'static, Result<Option<ServedKind>, ApiError>> {
-        self.ports.live.served(call, kind)
-    }
-}
-
-impl Http for Noting {
-    fn fetch(
-        &self,
-        call: Arc<CallContext>,
-        request: HttpRequest,
-    ) -> BoxFuture<'static, Result<HttpResponse, HttpError>> {
-        let (notes, fetch) = (self.notes.clone(), self.ports.http.fetch(call, request.clone()));
-        async move {
-            let response = fetch.await;
-            let sent = request.body.as_ref().map_or(0, body_bytes);
-            let bytes = sent + response.as_ref().map_or(0, |response| body_bytes(&response.body));
-            notes.note(bytes, |noted| noted.fetched.note(request, response.clone()));
-            response
-        }
-        .boxed()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use windlass_core::error::ApiReason;
+    use windlass_core::http::HttpRequest;
+    use windlass_core::object::ObjectKind;
+    use windlass_core::ports::{Absent, Ports, ServedQuery, listened};
+    use windlass_core::write::WriteOptions;
+
     use super::*;
+    use crate::tests::played::{Writer, call};
+
+    fn create(object: &str) -> Operation {
+        Operation::Create { object: object.to_owned(), options: WriteOptions::default() }
+    }
+
+    fn noting(ports: &Ports) -> (Arc<OpenNotes>, Ports) {
+        let notes = OpenNotes::new(ports.reads.clone());
+        (notes.clone(), listened(ports, notes))
+    }
 
     #[test]
     fn the_same_questions_get_the_same_answers_in_their_order() {
         let mut answers = NotedAnswers::default();
-        answers.note("a", 1);
-        answers.note("b", 2);
-        answers.note("a", 3);
-        assert_eq!(["a", "a", "a", "b", "c"].map(|it| answers.give(&it)), [Some(1), Some(3), Some(3), Some(2), None]);
-        assert_eq!(answers.questions().collect::<Vec<_>>(), [&"a", &"b", &"a"]);
+        let ask = |kind: &str| Ask::from(ServedQuery { kind: ObjectKind::new("v1", kind) });
+        let error = |message: &str| ask("").refused(ApiReason::Other, message);
+        for (kind, answer) in [("a", "1"), ("b", "2"), ("a", "3")] {
+            answers.note(ask(kind), error(answer));
+        }
+        let mut given = |kind: &str| answers.give(ask(kind)).and_then(|it| Some(it.error()?.message.clone()));
+        let given: Vec<_> = ["a", "a", "a", "b", "c"].map(|kind| given(kind).unwrap_or_default()).into();
+        assert_eq!(given, ["1", "3", "3", "2", ""]);
+        assert_eq!(answers.asks().collect::<Vec<_>>(), [&ask("a"), &ask("b"), &ask("a")]);
+    }
+
+    #[tokio::test]
+    async fn each_operation_of_a_batch_is_noted_by_itself() {
+        let (notes, ports) = noting(&Absent::ports());
+        let answer = ports.ask(call(None).1, vec![create("1"), create("2")]).await;
+        let mut answers = notes.take().expect("it is little").answers;
+        assert_eq!(answers.asks().count(), 2);
+        assert_eq!(answers.give(create("2").into()), Some(Answer::Write(answer[1].clone())));
+    }
+
+    #[tokio::test]
+    async fn an_unanswered_question_is_not_noted() {
+        let (notes, ports) = noting(&Absent::ports());
+        drop(ports.ask(call(None).1, create("1")));
+        assert_eq!(notes.take().expect("it is little").answers.asks().count(), 0);
     }
 
     #[test]
-    fn a_call_that_asks_for_too_much_is_not_kept() {
-        let notes = OpenNotes::default();
-        notes.note(MOST_BYTES - NOTE_BYTES, |noted| noted.before.clear());
+    fn a_request_is_the_same_however_much_time_is_left_for_it() {
+        let fetch = |seconds| {
+            let (method, url) = ("GET".to_owned(), "https://a.example".to_owned());
+            let timeout = Some(Duration::from_secs(seconds));
+            Ask::from(HttpRequest { method, url, headers: vec![], body: None, timeout })
+        };
+        let mut answers = NotedAnswers::default();
+        let response = fetch(30).refused(ApiReason::Other, "as it was");
+        answers.note(fetch(30), response.clone());
+        assert_eq!(answers.give(fetch(29)), Some(response));
+    }
+
+    #[tokio::test]
+    async fn a_call_that_asks_for_too_much_is_not_kept() {
+        let (notes, ports) = noting(&Writer::answering(Ok("{}")).ports());
+        let half = "a".repeat(MOST_BYTES / 2);
+        ports.ask(call(None).1, create(&half)).await.expect("answered");
         assert!(notes.take().is_some());
-        notes.note(MOST_BYTES - NOTE_BYTES, |noted| noted.before.clear());
-        notes.note(1, |_| panic!("it is too much"));
+        for _ in 0..2 {
+            ports.ask(call(None).1, create(&half)).await.expect("answered");
+        }
         assert!(notes.take().is_none());
     }
 }

@@ -4,27 +4,36 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, join_all, ready};
+use futures::future::join_all;
 use serde_json::{Value, json};
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::http::{HttpError, HttpReason, HttpRequest, HttpResponse};
+use windlass_core::http::HttpRequest;
 use windlass_core::intent::{self, DryState, carried_out};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::ports::{
-    Absent, CallContext, Claimed, Collections, Deleted, Http, ListPage, Live, LiveGet, LiveQuery, LogQuery, Owners,
-    Ports, Reads, ServedKind, Writes, Written,
+    Absent, Answer, Ask, CallContext, Claimed, Port, Ports, ReadingPort, Reads, ServedKind, ServedQuery, TypedAsk,
+    Written, ask, port_fn,
 };
 use windlass_core::watch::WatchSpec;
-use windlass_core::write::{Collection, DeleteOptions, Operation, WriteOptions};
+use windlass_core::write::{Operation, WriteOptions};
 
-use super::noted::{CachedState, CallNotes, MOST_BYTES, NOTE_BYTES, NotedClaim, state_of};
+use super::noted::{CachedState, CallNotes, MOST_BYTES, NOTE_BYTES, state_of};
+
+/// The words for some asks, and which they are.
+type AskGroup = (&'static str, fn(&Ask) -> bool);
+
+/// The asks that are compared as they are, apart from one another.
+pub(super) const OTHERS: [AskGroup; 2] = [
+    ("deletions of collections", |ask| matches!(ask, Ask::DeleteCollection(_))),
+    ("claims", |ask| matches!(ask, Ask::Claim(_))),
+];
 
 /// All that a shadow's call wanted.
 #[derive(Debug, Default)]
 pub(super) struct ShadowIntents {
     pub(super) writes: Vec<Operation>,
-    pub(super) deletions: Vec<(Collection, DeleteOptions)>,
-    pub(super) claims: Vec<NotedClaim>,
+    /// The asks of [`OTHERS`].
+    pub(super) others: Vec<Ask>,
     /// The requests that were refused, as the current version's call has not sent them: the first few, without what may be secret.
     refused: Vec<String>,
     /// The objects that it wrote, as it saw them before.
@@ -32,6 +41,8 @@ pub(super) struct ShadowIntents {
     /// The bytes of all that it wanted to write.
     bytes: usize,
 }
+
+const NOT_SENT: &str = "a shadow sends no HTTP request: it gets the responses to those that the current version sends";
 
 /// The most refused requests that are told, and the longest text of one, in bytes.
 const MOST_REFUSED: usize = 10;
@@ -76,27 +87,27 @@ fn without_secrets(url: &str) -> String {
 /// A call of the current version, and what its shadow has wanted so far.
 pub(super) struct ShadowedCall {
     reads: Arc<dyn Reads>,
-    live: Arc<dyn Live>,
+    live: ReadingPort,
     told: Mutex<CallNotes>,
     wanted: Mutex<ShadowIntents>,
 }
 
 impl ShadowedCall {
     /// The shadow reads from `reads` and `live`. What the current version's call was told is in `told`.
-    pub(super) fn new(reads: Arc<dyn Reads>, live: Arc<dyn Live>, told: CallNotes) -> Arc<Self> {
+    pub(super) fn new(reads: Arc<dyn Reads>, live: ReadingPort, told: CallNotes) -> Arc<Self> {
         Arc::new(Self { reads, live, told: Mutex::new(told), wanted: Mutex::default() })
     }
 
     /// The ports of the shadow's call. Its Kubernetes Events and metrics go nowhere.
     pub(super) fn ports(self: &Arc<Self>) -> Ports {
-        let shadow = Arc::new(ShadowPort(self.clone()));
+        let shadowed = self.clone();
+        let outside = port_fn(move |call, ask| {
+            let shadowed = shadowed.clone();
+            async move { shadowed.answer(call, ask).await }.boxed()
+        });
         Ports {
             reads: self.reads.clone(),
-            live: shadow.clone(),
-            writes: shadow.clone(),
-            collections: shadow.clone(),
-            owners: shadow.clone(),
-            http: shadow,
+            outside,
             events: Arc::new(Absent),
             metrics: Arc::new(Absent),
             surroundings: None,
@@ -126,17 +137,43 @@ impl ShadowedCall {
         let mut key = object.key.clone();
         if key.namespace.is_some()
             && key.namespace == call.primary_key.namespace
+            && let kind = object.kind.clone()
             && let Ok(Some(ServedKind { namespaced: false, .. })) =
-                self.live.served(call.clone(), object.kind.clone()).await
+                ask(&self.live, call.clone(), ServedQuery { kind }).await
         {
             key.namespace = None;
         }
         key
     }
 
+    /// The answer that the current version got. Without one, reads are carried out, and everything else is computed.
+    async fn answer(&self, call: Arc<CallContext>, ask: Ask) -> Answer {
+        match ask {
+            Ask::Write(operation) => return Answer::Write(self.write(call, *operation).await),
+            Ask::Batch(operations) => {
+                let each = operations.into_iter().map(|operation| self.write(call.clone(), operation));
+                return Answer::Batch(join_all(each).await);
+            }
+            Ask::DeleteCollection(_) | Ask::Claim(_) => self.wanted().others.push(ask.clone()),
+            _ => {}
+        }
+        if let Some(told) = self.told().answers.give(ask.clone()) {
+            return told;
+        }
+        match &ask {
+            Ask::DeleteCollection(_) => Answer::DeleteCollection(Ok(None)),
+            Ask::Claim(_) => Answer::Claim(Ok(Claimed::default())),
+            Ask::Fetch(request) => {
+                self.wanted().refuse(request);
+                ask.refused(ApiReason::ReadOnly, NOT_SENT)
+            }
+            _ => self.live.ask(call, ask).await,
+        }
+    }
+
     async fn write(&self, call: Arc<CallContext>, operation: Operation) -> Written {
         let object = intent::object_of(&operation, &call.primary_ref());
-        let told = self.told().writes.give(&operation);
+        let told = self.told().answers.give(operation.clone().into()).map(Operation::answer);
         let Some(object) = object else {
             self.wanted().write(&operation);
             return told.unwrap_or_else(|| Err(refused(&operation, None, ApiReason::Invalid)));
@@ -249,92 +286,6 @@ fn body_of(operation: &Operation) -> &str {
 fn refused(operation: &Operation, object: Option<ObjectRef>, reason: ApiReason) -> ApiError {
     let message = "the server would refuse it, as far as a shadow can tell";
     ApiError::refused(reason, operation.verb(), "", object, message)
-}
-
-/// Every port of a shadow's call that does not only read caches.
-struct ShadowPort(Arc<ShadowedCall>);
-
-impl Writes for ShadowPort {
-    fn write(&self, call: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
-        let shadowed = self.0.clone();
-        async move { shadowed.write(call, operation).await }.boxed()
-    }
-
-    fn batch(&self, call: Arc<CallContext>, operations: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
-        join_all(operations.into_iter().map(|operation| self.write(call.clone(), operation))).boxed()
-    }
-}
-
-impl Collections for ShadowPort {
-    fn delete_collection(
-        &self,
-        _: Arc<CallContext>,
-        collection: Collection,
-        options: DeleteOptions,
-    ) -> BoxFuture<'static, Deleted> {
-        let asked = (collection, options);
-        let told = self.0.told().deletions.give(&asked);
-        self.0.wanted().deletions.push(asked);
-        ready(told.unwrap_or(Ok(None))).boxed()
-    }
-}
-
-impl Owners for ShadowPort {
-    fn claim(
-        &self,
-        _: Arc<CallContext>,
-        kind: ObjectKind,
-        label_selector: String,
-    ) -> BoxFuture<'static, Result<Claimed, Vec<ApiError>>> {
-        let asked = (kind, label_selector);
-        let told = self.0.told().claims.give(&asked);
-        self.0.wanted().claims.push(asked);
-        ready(told.unwrap_or_else(|| Ok(Claimed::default()))).boxed()
-    }
-}
-
-impl Live for ShadowPort {
-    fn get(&self, call: Arc<CallContext>, asked: LiveGet) -> BoxFuture<'static, Written> {
-        match self.0.told().gets.give(&asked) {
-            Some(told) => ready(told).boxed(),
-            None => self.0.live.get(call, asked),
-        }
-    }
-
-    fn list(&self, call: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<ListPage, ApiError>> {
-        match self.0.told().lists.give(&query) {
-            Some(told) => ready(told).boxed(),
-            None => self.0.live.list(call, query),
-        }
-    }
-
-    fn log(&self, call: Arc<CallContext>, query: LogQuery) -> BoxFuture<'static, Result<String, ApiError>> {
-        match self.0.told().logs.give(&query) {
-            Some(told) => ready(told).boxed(),
-            None => self.0.live.log(call, query),
-        }
-    }
-
-    fn served(
-        &self,
-        call: Arc<CallContext>,
-        kind: ObjectKind,
-    ) -> BoxFuture<'static, Result<Option<ServedKind>, ApiError>> {
-        self.0.live.served(call, kind)
-    }
-}
-
-impl Http for ShadowPort {
-    fn fetch(&self, _: Arc<CallContext>, request: HttpRequest) -> BoxFuture<'static, Result<HttpResponse, HttpError>> {
-        let told = self.0.told().fetched.give(&request);
-        let refused = || {
-            self.0.wanted().refuse(&request);
-            let message =
-                "a shadow sends no HTTP request: it gets the responses to those that the current version sends";
-            Err(HttpError { reason: HttpReason::Other, message: message.to_owned() })
-        };
-        ready(told.unwrap_or_else(refused)).boxed()
-    }
 }
 
 #[cfg(test)]

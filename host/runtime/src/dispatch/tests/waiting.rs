@@ -1,30 +1,11 @@
 //! Calls that only wait: their neighbours do not notice.
 
 use tokio::runtime::Handle;
-use windlass_core::http::{HttpError, HttpRequest, HttpResponse};
-use windlass_core::ports::{Http, Writes, Written};
+use windlass_core::http::HttpRequest;
+use windlass_core::ports::port_fn;
 use windlass_core::write::Operation;
 
 use super::*;
-
-/// A server that never answers, and a budget that is never full again.
-struct Silence;
-
-impl Http for Silence {
-    fn fetch(&self, _: Arc<CallContext>, _: HttpRequest) -> BoxFuture<'static, Result<HttpResponse, HttpError>> {
-        std::future::pending().boxed()
-    }
-}
-
-impl Writes for Silence {
-    fn write(&self, _: Arc<CallContext>, _: Operation) -> BoxFuture<'static, Written> {
-        std::future::pending().boxed()
-    }
-
-    fn batch(&self, _: Arc<CallContext>, _: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
-        std::future::pending().boxed()
-    }
-}
 
 /// Waits for the outcome of its wish until its deadline of 30 s.
 struct Waits {
@@ -37,11 +18,11 @@ impl Reconcile for Waits {
         let Call { ports, context: call, .. } = call;
         self.began.fetch_add(1, Ordering::Relaxed);
         let wish = if self.for_writes {
-            ports.writes.batch(call, vec![]).map(drop).boxed()
+            ports.ask(call, Vec::<Operation>::new()).map(drop).boxed()
         } else {
             let url = "http://192.0.2.1/".to_owned();
             let request = HttpRequest { method: "GET".into(), url, headers: vec![], body: None, timeout: None };
-            ports.http.fetch(call, request).map(drop).boxed()
+            ports.ask(call, request).map(drop).boxed()
         };
         async move {
             let _ = tokio::time::timeout(Duration::from_secs(30), wish).await;
@@ -56,10 +37,9 @@ impl Reconcile for Waits {
 fn beside_calls_that_wait(permits: u32, plugins: usize) -> (Stage, Vec<Switch>, Arc<AtomicUsize>) {
     let mut switches = Vec::new();
     let began = Arc::new(AtomicUsize::new(0));
-    let silent = ports::waited_for(
-        Ports { http: Arc::new(Silence), writes: Arc::new(Silence), ..Absent::ports() },
-        &Handle::current(),
-    );
+    // A server that never answers, and a budget that is never full again.
+    let silence = port_fn(|_, _| std::future::pending().boxed());
+    let silent = ports::waited_for(Ports { outside: silence, ..Absent::ports() }, &Handle::current());
     let neighbour = Stage::with_clock(1, permits, Arc::new(SystemClock::new()));
     for plugin in 0..plugins {
         let stage = Stage::with_ports(0, 1, Arc::new(SystemClock::new()), Stores::default(), silent.clone());

@@ -6,41 +6,95 @@
 use std::sync::Arc;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
 use prometheus_client::metrics::counter::Counter;
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::object::{ObjectKind, ObjectRef};
-use windlass_core::ports::{
-    CallContext, Claimed, Collections, Deleted, Event, Events, ListPage, ListQuery, Live, LiveGet, LiveQuery, LogQuery,
-    Owners, Ports, Reads, ServedKind, Writes, Written,
-};
-use windlass_core::write::{Collection, DeleteOptions, Operation};
+use windlass_core::object::ObjectRef;
+use windlass_core::ports::{Answer, CallContext, Event, Events, ListPage, ListQuery, Ports, Reads, port_fn};
+use windlass_core::write::Operation;
 
 use super::{Counters, HostMetrics, MetricLabels};
 
 /// The outcome of a write that the API server has carried out.
 pub(super) const COMMITTED: &str = "committed";
 
-/// `ports` of `plugin`, counted in `metrics`. The plugin's own metrics and HTTP are counted where they are kept. A host that
-/// is `read_only` has no writes carried out.
-pub(crate) fn counted(ports: Ports, metrics: &HostMetrics, plugin: &str, read_only: bool) -> Ports {
-    let plugin: Arc<str> = plugin.into();
-    let written = if read_only { "withheld" } else { COMMITTED };
-    let totals = |counters: &Counters| Totals { counters: counters.clone(), plugin: plugin.clone(), written };
-    let events = metrics.events.of(vec![("plugin", plugin.to_string())]);
+/// The counters of what one plugin asks for.
+pub(crate) struct PortCounts {
+    reads: Totals,
+    asks: Arc<AskTotals>,
+    events: Counter,
+}
+
+impl HostMetrics {
+    /// The counters of `plugin`. A host that is `read_only` has no writes carried out.
+    pub(crate) fn of_ports(&self, plugin: &str, read_only: bool) -> PortCounts {
+        let written = if read_only { "withheld" } else { COMMITTED };
+        let plugin: Arc<str> = plugin.into();
+        let totals = |counters: &Counters| Totals { counters: counters.clone(), plugin: plugin.clone() };
+        let (live, writes, claims) = (totals(&self.live), totals(&self.writes), totals(&self.claims));
+        PortCounts {
+            reads: totals(&self.reads),
+            asks: Arc::new(AskTotals { live, writes, written, claims }),
+            events: self.events.of(vec![("plugin", plugin.to_string())]),
+        }
+    }
+}
+
+/// `ports`, counted. The plugin's own metrics and HTTP are counted where they are kept.
+pub(crate) fn counted(ports: Ports, counts: &PortCounts) -> Ports {
+    let (port, asks) = (ports.outside, counts.asks.clone());
+    let outside = port_fn(move |call, ask| {
+        let asks = asks.clone();
+        let verbs: Vec<_> = ask.operations().iter().map(Operation::verb).collect();
+        port.ask(call, ask).inspect(move |answer| asks.count(&verbs, answer)).boxed()
+    });
     Ports {
         reads: Arc::new(CountedReads {
             reads: ports.reads,
-            got: totals(&metrics.reads).counter("get", "ok"),
-            listed: totals(&metrics.reads).counter("list", "ok"),
-            totals: totals(&metrics.reads),
+            got: counts.reads.counter("get", "ok"),
+            listed: counts.reads.counter("list", "ok"),
+            totals: counts.reads.clone(),
         }),
-        live: Arc::new(CountedPort { port: ports.live, totals: totals(&metrics.live) }),
-        writes: Arc::new(CountedPort { port: ports.writes, totals: totals(&metrics.writes) }),
-        collections: Arc::new(CountedPort { port: ports.collections, totals: totals(&metrics.writes) }),
-        owners: Arc::new(CountedPort { port: ports.owners, totals: totals(&metrics.claims) }),
-        events: Arc::new(CountedEvents { events: ports.events, emitted: events }),
+        outside,
+        events: Arc::new(CountedEvents { events: ports.events, emitted: counts.events.clone() }),
         ..ports
+    }
+}
+
+/// The counters of what goes through the asynchronous port.
+struct AskTotals {
+    live: Totals,
+    writes: Totals,
+    /// The outcome of a write that has ended well.
+    written: &'static str,
+    claims: Totals,
+}
+
+impl AskTotals {
+    /// Counts an answer, that of a batch by the verb of each operation.
+    fn count(&self, verbs: &[&'static str], answer: &Answer) {
+        match answer {
+            Answer::Get(_) => self.live.count("get", answer.error()),
+            Answer::List(_) => self.live.count("list", answer.error()),
+            Answer::Log(_) => self.live.count("log", answer.error()),
+            Answer::Served(_) => self.live.count("served", answer.error()),
+            Answer::Claim(_) => self.claims.count("claim", answer.error()),
+            Answer::DeleteCollection(_) => self.count_write("deletecollection", answer.error()),
+            Answer::Write(_) | Answer::Batch(_) => {
+                for (verb, written) in verbs.iter().zip(answer.written()) {
+                    self.count_write(verb, written.as_ref().err());
+                }
+            }
+            // Counted where it is sent.
+            Answer::Fetch(_) => {}
+        }
+    }
+
+    fn count_write(&self, verb: &'static str, error: Option<&ApiError>) {
+        let code = error.map_or_else(String::new, |error| error.code.to_string());
+        let mut labels = self.writes.labels(verb);
+        labels.push(("code", code));
+        labels.push(("outcome", outcome(error, self.written).to_owned()));
+        self.writes.counters.of(labels).inc();
     }
 }
 
@@ -49,8 +103,6 @@ pub(crate) fn counted(ports: Ports, metrics: &HostMetrics, plugin: &str, read_on
 struct Totals {
     counters: Counters,
     plugin: Arc<str>,
-    /// The outcome of a write that has ended well.
-    written: &'static str,
 }
 
 impl Totals {
@@ -64,28 +116,18 @@ impl Totals {
         self.counters.of(labels)
     }
 
-    fn count<T>(&self, verb: &'static str, result: &Result<T, ApiError>) {
-        self.counter(verb, result.as_ref().err().map_or("ok", |error| error.reason.as_str())).inc();
-    }
-
-    fn count_write<T>(&self, verb: &'static str, written: &Result<T, ApiError>) {
-        let (code, outcome) = ended(written, self.written);
-        let mut labels = self.labels(verb);
-        labels.push(("code", code.map_or_else(String::new, |code| code.to_string())));
-        labels.push(("outcome", outcome.to_owned()));
-        self.counters.of(labels).inc();
+    fn count(&self, verb: &'static str, error: Option<&ApiError>) {
+        self.counter(verb, error.map_or("ok", |error| error.reason.as_str())).inc();
     }
 }
 
 /// How a write ended: *committed*, *refused* or *unknown* (ADR 5), or the host did not send it.
-fn ended<T>(written: &Result<T, ApiError>, well: &'static str) -> (Option<u16>, &'static str) {
-    match written {
-        Ok(_) => (None, well),
-        Err(error) => match error.reason {
-            ApiReason::UnknownOutcome => (Some(error.code), "unknown"),
-            ApiReason::NotGranted | ApiReason::LeaseLost | ApiReason::ReadOnly => (Some(error.code), "denied"),
-            _ => (Some(error.code), "refused"),
-        },
+fn outcome(error: Option<&ApiError>, well: &'static str) -> &'static str {
+    match error.map(|error| error.reason) {
+        None => well,
+        Some(ApiReason::UnknownOutcome) => "unknown",
+        Some(ApiReason::NotGranted | ApiReason::LeaseLost | ApiReason::ReadOnly) => "denied",
+        Some(_) => "refused",
     }
 }
 
@@ -102,7 +144,7 @@ impl CountedReads {
         if result.is_ok() {
             ready.inc();
         } else {
-            self.totals.count(verb, result);
+            self.totals.count(verb, result.as_ref().err());
         }
     }
 }
@@ -123,85 +165,6 @@ impl Reads for CountedReads {
         let result = self.reads.list(call, query);
         self.count("list", &self.listed, &result);
         result
-    }
-}
-
-/// A port whose results are counted as they come.
-struct CountedPort<P: ?Sized> {
-    port: Arc<P>,
-    totals: Totals,
-}
-
-impl Live for CountedPort<dyn Live> {
-    fn get(&self, call: Arc<CallContext>, asked: LiveGet) -> BoxFuture<'static, Written> {
-        let totals = self.totals.clone();
-        self.port.get(call, asked).inspect(move |result| totals.count("get", result)).boxed()
-    }
-
-    fn list(&self, call: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<ListPage, ApiError>> {
-        let totals = self.totals.clone();
-        self.port.list(call, query).inspect(move |result| totals.count("list", result)).boxed()
-    }
-
-    fn log(&self, call: Arc<CallContext>, query: LogQuery) -> BoxFuture<'static, Result<String, ApiError>> {
-        let totals = self.totals.clone();
-        self.port.log(call, query).inspect(move |result| totals.count("log", result)).boxed()
-    }
-
-    fn served(
-        &self,
-        call: Arc<CallContext>,
-        kind: ObjectKind,
-    ) -> BoxFuture<'static, Result<Option<ServedKind>, ApiError>> {
-        let totals = self.totals.clone();
-        self.port.served(call, kind).inspect(move |result| totals.count("served", result)).boxed()
-    }
-}
-
-impl Collections for CountedPort<dyn Collections> {
-    fn delete_collection(
-        &self,
-        call: Arc<CallContext>,
-        collection: Collection,
-        options: DeleteOptions,
-    ) -> BoxFuture<'static, Deleted> {
-        let totals = self.totals.clone();
-        let count = move |deleted: &Deleted| totals.count_write("deletecollection", deleted);
-        self.port.delete_collection(call, collection, options).inspect(count).boxed()
-    }
-}
-
-impl Writes for CountedPort<dyn Writes> {
-    fn write(&self, call: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
-        let (totals, verb) = (self.totals.clone(), operation.verb());
-        self.port.write(call, operation).inspect(move |written| totals.count_write(verb, written)).boxed()
-    }
-
-    fn batch(&self, call: Arc<CallContext>, operations: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
-        let verbs: Vec<_> = operations.iter().map(Operation::verb).collect();
-        let totals = self.totals.clone();
-        let count = move |written: &Vec<Written>| {
-            for (verb, written) in verbs.iter().zip(written) {
-                totals.count_write(verb, written);
-            }
-        };
-        self.port.batch(call, operations).inspect(count).boxed()
-    }
-}
-
-impl Owners for CountedPort<dyn Owners> {
-    fn claim(
-        &self,
-        call: Arc<CallContext>,
-        kind: ObjectKind,
-        label_selector: String,
-    ) -> BoxFuture<'static, Result<Claimed, Vec<ApiError>>> {
-        let totals = self.totals.clone();
-        let count = move |result: &Result<Claimed, Vec<ApiError>>| {
-            let first = result.as_ref().err().and_then(|errors| errors.first());
-            totals.counter("claim", first.map_or("ok", |error| error.reason.as_str())).inc();
-        };
-        self.port.claim(call, kind, label_selector).inspect(count).boxed()
     }
 }
 

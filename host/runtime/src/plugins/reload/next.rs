@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass_core::error::explained;
+use windlass_core::ports::ReadingPort;
 use windlass_wasm::Plugin;
 
 use super::load::{READ_AGAIN, settles_in};
@@ -265,8 +266,15 @@ impl Reload {
         let promotion = promote_when_due(self.host.clone(), next.clone(), file.path.clone(), ledger.clone());
         let (panics, until) = (self.host.panics.clone(), over.clone());
         tokio::spawn(async move { until.run_until_cancelled(caught("promotion", &panics, promotion)).await });
-        let (share, live) = (self.supplies.fair.share(EQUAL), Arc::new(self.supplies.live.for_another()));
-        Some(NextVersion::new(next.clone(), configured, share, live, ledger, over.drop_guard()))
+        let (share, live) = (self.supplies.fair.share(EQUAL), self.supplies.live.for_another());
+        Some(NextVersion::new(
+            next.clone(),
+            configured,
+            share,
+            ReadingPort::new(Arc::new(live)),
+            ledger,
+            over.drop_guard(),
+        ))
     }
 }
 

@@ -3,14 +3,13 @@
 use std::num::NonZeroU32;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
 use windlass_core::compose::{Composition, OwnedKind, UpdateStrategy, Wanted};
 use windlass_core::fair::Fair;
 use windlass_core::fence::Fenced;
 use windlass_core::grants::LiveGrants;
 use windlass_core::object::{Header, ObjectKey};
 use windlass_core::overlay::Overlay;
-use windlass_core::ports::{Absent, Writes};
+use windlass_core::ports::{Absent, Answer, port_fn};
 use windlass_core::principal::{Principal, Role};
 use windlass_core::settle::Hold;
 use windlass_core::trigger::Triggers;
@@ -25,20 +24,14 @@ struct Server<F> {
     under_way: Mutex<(usize, usize)>,
 }
 
-type Shared<F> = Arc<Server<F>>;
-
-fn server<F: Fn(&str) -> Written + Send + Sync + 'static>(answer: F) -> (Shared<F>, Ports) {
+fn server<F: Fn(&str) -> Written + Send + Sync + 'static>(answer: F) -> (Arc<Server<F>>, Ports) {
     let server = Arc::new(Server { answer, written: Mutex::default(), under_way: Mutex::default() });
-    (server.clone(), Ports { writes: Arc::new(Played(server)), ..Absent::ports() })
-}
-
-struct Played<F>(Shared<F>);
-
-impl<F: Fn(&str) -> Written + Send + Sync + 'static> Writes for Played<F> {
-    fn write(&self, _: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
-        let server = self.0.clone();
+    let played = server.clone();
+    let outside = port_fn(move |_, ask| {
+        let server = played.clone();
         async move {
-            let told = tell(&operation);
+            let [operation] = ask.operations() else { unreachable!("one at a time is written: {ask:?}") };
+            let told = tell(operation);
             server.written.lock().expect("not poisoned").push(told.clone());
             {
                 let mut under_way = server.under_way.lock().expect("not poisoned");
@@ -47,14 +40,11 @@ impl<F: Fn(&str) -> Written + Send + Sync + 'static> Writes for Played<F> {
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
             server.under_way.lock().expect("not poisoned").0 -= 1;
-            (server.answer)(&told)
+            Answer::Write((server.answer)(&told))
         }
         .boxed()
-    }
-
-    fn batch(&self, _: Arc<CallContext>, _: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
-        unreachable!("nothing is batched")
-    }
+    });
+    (server, Ports { outside, ..Absent::ports() })
 }
 
 /// `dry apply a`, `force apply status`, `delete a`, ….

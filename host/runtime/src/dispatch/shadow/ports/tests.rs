@@ -1,6 +1,7 @@
 use serde_json::json;
+use windlass_core::http::HttpResponse;
 use windlass_core::overlay::Overlay;
-use windlass_core::ports::ListQuery;
+use windlass_core::ports::{ListPage, ListQuery};
 
 use super::*;
 use crate::tests::played;
@@ -32,7 +33,7 @@ const CHILD: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":
 fn shadowed(cached: Option<&'static str>, told: CallNotes) -> (Arc<ShadowedCall>, Arc<CallContext>) {
     let context = Arc::into_inner(played::call(Some(played::object("1", "{}", false))).1).expect("nobody else has it");
     let context = Arc::new(CallContext { overlay: Overlay::fixed(), ..context });
-    (ShadowedCall::new(Arc::new(Cached(cached)), Arc::new(Absent), told), context)
+    (ShadowedCall::new(Arc::new(Cached(cached)), ReadingPort::new(Arc::new(Absent)), told), context)
 }
 
 fn child() -> ObjectRef {
@@ -46,11 +47,11 @@ fn create(data: &str) -> Operation {
 
 fn told(operation: &Operation, written: Written) -> CallNotes {
     let mut notes = CallNotes::default();
-    notes.writes.note(operation.clone(), written);
+    notes.answers.note(operation.clone().into(), Answer::Write(written));
     notes
 }
 
-type OfReads = fn(Arc<dyn Reads>, Arc<dyn Live>, CallNotes) -> Arc<ShadowedCall>;
+type OfReads = fn(Arc<dyn Reads>, ReadingPort, CallNotes) -> Arc<ShadowedCall>;
 
 #[test]
 fn a_shadow_is_made_of_reads_alone() {
@@ -61,7 +62,7 @@ fn a_shadow_is_made_of_reads_alone() {
 #[tokio::test]
 async fn the_same_write_gets_the_answer_of_the_current_version() {
     let (shadowed, call) = shadowed(None, told(&create("1"), Ok(Some(CHILD.into()))));
-    let written = shadowed.ports().writes.write(call.clone(), create("1")).await;
+    let written = shadowed.ports().ask(call.clone(), create("1")).await;
     assert_eq!(written, Ok(Some(CHILD.into())));
     let read = shadowed.ports().reads.get(&call, &child(), None).expect("it is watched");
     assert_eq!(read.as_deref(), Some(CHILD), "it sees what it takes for written");
@@ -71,11 +72,11 @@ async fn the_same_write_gets_the_answer_of_the_current_version() {
 #[tokio::test]
 async fn another_write_gets_what_it_would_leave() {
     let (shadowed, call) = shadowed(None, told(&create("1"), Ok(Some(CHILD.into()))));
-    let written = shadowed.ports().writes.write(call.clone(), create("2")).await.expect("it would be created");
+    let written = shadowed.ports().ask(call.clone(), create("2")).await.expect("it would be created");
     let written: Value = serde_json::from_str(&written.expect("an object")).expect("JSON");
     assert_eq!((&written["data"]["a"], &written["metadata"]["namespace"]), (&json!("2"), &json!("prod")));
     assert!(written["metadata"]["uid"].is_string());
-    let again = shadowed.ports().writes.write(call.clone(), create("3")).await.expect_err("it is there by now");
+    let again = shadowed.ports().ask(call.clone(), create("3")).await.expect_err("it is there by now");
     assert_eq!(again.reason, ApiReason::AlreadyExists);
     let read = shadowed.ports().reads.get(&call, &child(), None).expect("it is watched").expect("it is there");
     assert!(read.contains(r#""a":"2""#), "{read}");
@@ -104,10 +105,40 @@ async fn a_request_is_answered_if_the_current_version_has_sent_it_and_is_never_s
     let response =
         HttpResponse { status: 201, headers: vec![], body: windlass_core::http::HttpBody::Text("paid".to_owned()) };
     let mut notes = CallNotes::default();
-    notes.fetched.note(request("https://a.example"), Ok(response.clone()));
+    notes.answers.note(request("https://a.example").into(), Answer::Fetch(Ok(response.clone())));
     let (shadowed, call) = shadowed(None, notes);
     let ports = shadowed.ports();
-    assert_eq!(ports.http.fetch(call.clone(), request("https://a.example")).await, Ok(response));
-    assert!(ports.http.fetch(call, request("https://b.example")).await.is_err());
+    assert_eq!(ports.ask(call.clone(), request("https://a.example")).await, Ok(response));
+    assert!(ports.ask(call, request("https://b.example")).await.is_err());
     assert_eq!(shadowed.wanted().refused(), ["POST https://b.example"]);
+}
+
+#[tokio::test]
+async fn each_ask_gets_the_answer_of_its_name_whatever_was_noted() {
+    let (shadowed, call) = shadowed(None, CallNotes::default());
+    for ask in Ask::one_of_each() {
+        let name = ask.name();
+        assert_eq!(shadowed.ports().outside.ask(call.clone(), ask).await.name(), name);
+    }
+    let wanted = shadowed.wanted();
+    assert_eq!((wanted.writes.len(), wanted.others.len(), wanted.refused().len()), (2, 2, 1));
+}
+
+#[tokio::test]
+async fn the_only_asks_that_leave_a_shadow_are_reads() {
+    let behind = Arc::new(Mutex::new(vec![]));
+    let seen = behind.clone();
+    let live = port_fn(move |call, ask| {
+        seen.lock().expect("no panic").push(ask.name());
+        Absent.ask(call, ask)
+    });
+    let (_, call) = shadowed(None, CallNotes::default());
+    let shadowed = ShadowedCall::new(Arc::new(Cached(None)), ReadingPort::new(live), CallNotes::default());
+    for ask in Ask::one_of_each() {
+        shadowed.ports().outside.ask(call.clone(), ask.clone()).await;
+        ReadingPort::ask(&shadowed.live, call.clone(), ask).await;
+    }
+    let left = behind.lock().expect("no panic");
+    assert!(left.iter().all(|name| ["Get", "List", "Log", "Served"].contains(name)), "{left:?}");
+    assert!(left.len() >= 8, "each read is carried out: {left:?}");
 }
