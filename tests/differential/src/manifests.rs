@@ -78,7 +78,7 @@ impl Manifest {
         })
     }
 
-    /// What to call it in a message.
+    /// Its name in messages.
     #[must_use]
     pub fn title(&self) -> String {
         format!("{} #{}", self.kind, self.number)

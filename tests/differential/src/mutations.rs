@@ -108,7 +108,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What a reference refers to. OpenAPI v3 hides references with a default behind `allOf`.
+    /// The schema that a reference names. OpenAPI v3 hides references with a default behind `allOf`.
     fn resolved(&self, schema: &'a Value) -> &'a Value {
         let reference = schema.get("$ref").or_else(|| schema["allOf"][0].get("$ref"));
         let name = reference.and_then(Value::as_str).and_then(|text| text.rsplit('/').next());

@@ -20,7 +20,7 @@ pub enum Side {
 /// A cause without the values of the object that it is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rule {
-    /// Who states it.
+    /// The server that states it.
     pub side: Side,
     /// The kind, or `pod template` for what all kinds with one share.
     pub kind: String,

@@ -18,7 +18,7 @@ use crate::verbs::update;
 
 /// The state of the owner that a reference names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Owner {
+enum OwnerState {
     /// It exists, and does not wait for its dependents.
     Solid,
     /// It exists, and waits for its dependents to be deleted.
@@ -39,7 +39,7 @@ pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change
     } else {
         settle(state, &key);
         invalid_owners::report(state, &key, &change.object, &previous);
-        let has_lost = owners.iter().any(|owner| resolve(state, &key, owner) == Owner::Absent);
+        let has_lost = owners.iter().any(|owner| resolve(state, &key, owner) == OwnerState::Absent);
         if has_lost { vec![key] } else { Vec::new() }
     };
     // A dependent that was deleted or changed may be what a terminating owner waits for.
@@ -68,12 +68,12 @@ pub(in crate::controllers) fn review(state: &mut State, key: &ObjectKey) {
     if owners.is_empty() || object::is_terminating(&object) {
         return;
     }
-    let found: Vec<Owner> = owners.iter().map(|owner| resolve(state, key, owner)).collect();
-    if found.contains(&Owner::Unresolved) {
+    let found: Vec<OwnerState> = owners.iter().map(|owner| resolve(state, key, owner)).collect();
+    if found.contains(&OwnerState::Unresolved) {
         return;
     }
-    if found.contains(&Owner::Solid) {
-        let dropped = owners.iter().zip(&found).filter(|(_, found)| **found != Owner::Solid);
+    if found.contains(&OwnerState::Solid) {
+        let dropped = owners.iter().zip(&found).filter(|(_, found)| **found != OwnerState::Solid);
         let dropped: Vec<&str> = dropped.map(|(owner, _)| owner.uid).collect();
         if !dropped.is_empty() {
             let mut kept = Value::clone(&object);
@@ -83,7 +83,7 @@ pub(in crate::controllers) fn review(state: &mut State, key: &ObjectKey) {
         return;
     }
     let dependents = state.store.dependents(object::uid(&object));
-    if found.contains(&Owner::Waiting) && !dependents.is_empty() {
+    if found.contains(&OwnerState::Waiting) && !dependents.is_empty() {
         if dependents.iter().any(|dependent| is_waiting(state, dependent)) {
             unblock_owners(state, key, &object);
         }
@@ -99,19 +99,19 @@ pub(in crate::controllers) fn review(state: &mut State, key: &ObjectKey) {
     collect(state, key, Some(propagation));
 }
 
-fn resolve(state: &State, dependent: &ObjectKey, owner: &OwnerReference<'_>) -> Owner {
+fn resolve(state: &State, dependent: &ObjectKey, owner: &OwnerReference<'_>) -> OwnerState {
     let (group, version) = group_and_version(owner);
-    let Some(resource) = state.registry.find_kind(group, version, owner.kind) else { return Owner::Unresolved };
+    let Some(resource) = state.registry.find_kind(group, version, owner.kind) else { return OwnerState::Unresolved };
     if resource.namespaced && dependent.namespace.is_empty() {
-        return Owner::Unresolved;
+        return OwnerState::Unresolved;
     }
     let namespace = if resource.namespaced { dependent.namespace.clone() } else { String::new() };
     let key = ObjectKey { resource: resource.storage.clone(), namespace, name: owner.name.to_owned() };
     match state.store.get(&key) {
-        Some(found) if object::uid(found) != owner.uid => Owner::Absent,
-        Some(_) if is_waiting(state, &key) => Owner::Waiting,
-        Some(_) => Owner::Solid,
-        None => Owner::Absent,
+        Some(found) if object::uid(found) != owner.uid => OwnerState::Absent,
+        Some(_) if is_waiting(state, &key) => OwnerState::Waiting,
+        Some(_) => OwnerState::Solid,
+        None => OwnerState::Absent,
     }
 }
 

@@ -161,7 +161,7 @@ pub(super) fn gated(now: &str) -> Value {
     })
 }
 
-/// What a limit of containers gives those that ask for nothing: `SetDefaults_LimitRangeItem` in
+/// A limit of containers gives values to those that ask for nothing: `SetDefaults_LimitRangeItem` in
 /// `pkg/apis/core/v1/defaults.go`.
 pub(super) fn limit_range(spec: &mut Map<String, Value>) {
     for limit in each(spec, "limits").filter(|limit| limit.get("type") == Some(&json!("Container"))) {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::report::Report;
-use super::table::{self, Check, Rule, is_empty};
+use super::table::{self, Check, FieldRule, is_empty};
 use crate::object::{self, names, text};
 use crate::schema::typed::quantity;
 
@@ -18,7 +18,7 @@ const SOURCES: [(&str, &str); 5] = [
 ];
 const KINDS: &[&str] = &["ContainerResource", "External", "Object", "Pods", "Resource"];
 const POSITIVE: Check = Check::RangeOr(1, i64::MAX, "must be greater than zero");
-const RULES: &[Rule] = &[
+const RULES: &[FieldRule] = &[
     ("stabilizationWindowSeconds", Check::RangeOr(0, i64::MAX, "must be greater than or equal to zero")),
     ("stabilizationWindowSeconds", Check::RangeOr(i64::MIN, 3600, "must be less than or equal to 3600")),
     ("selectPolicy", Check::OneOf(&["Disabled", "Max", "Min"])),

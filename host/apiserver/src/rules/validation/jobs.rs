@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use super::pods;
 use super::report::{Report, selects};
-use super::table::{self, Check, Rule, is_empty};
+use super::table::{self, Check, FieldRule, is_empty};
 use crate::object::{self, names, text};
 
 const TEMPLATE: &str = "spec.template";
-const SPEC: &[Rule] = &[
+const SPEC: &[FieldRule] = &[
     ("parallelism", Check::NotNegative),
     ("completions", Check::NotNegative),
     ("activeDeadlineSeconds", Check::NotNegative),

@@ -8,23 +8,23 @@ use serde_json::{Value, json};
 
 use super::report::Report;
 use super::services::NOT_AN_ADDRESS;
-use super::table::{self, Check, Rule};
+use super::table::{self, Check, FieldRule};
 use crate::object::{self, names, text};
 
 pub(super) const NOT_A_CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-const INGRESS: &[Rule] = &[
+const INGRESS: &[FieldRule] = &[
     ("ingressClassName", Check::Text(names::check_subdomain)),
     ("tls[].secretName", Check::Name(names::check_subdomain)),
 ];
-const RESOURCE: &[Rule] = &[
+const RESOURCE: &[FieldRule] = &[
     ("resource.apiGroup", Check::Text(names::check_subdomain)),
     ("resource.kind", Check::Named(names::check_path_segment)),
     ("resource.name", Check::Named(names::check_path_segment)),
 ];
-const PEER: &[Rule] =
+const PEER: &[FieldRule] =
     &[("podSelector", Check::Selector), ("namespaceSelector", Check::Selector), ("ipBlock.cidr", Check::Required)];
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
-const SLICE: &[Rule] = &[
+const SLICE: &[FieldRule] = &[
     ("endpoints[].hostname", Check::Text(names::check_dns_label)),
     ("endpoints[].nodeName", Check::Text(names::check_subdomain)),
     ("endpoints[].hints.forZones[].name", Check::Text(names::check_label_value)),
@@ -32,7 +32,7 @@ const SLICE: &[Rule] = &[
     ("ports[].protocol", Check::OneOf(PROTOCOLS)),
     ("ports[].name", Check::Name(names::check_dns_label)),
 ];
-const SUBSET: &[Rule] = &[
+const SUBSET: &[FieldRule] = &[
     ("addresses[].hostname", Check::Name(names::check_dns_label)),
     ("addresses[].nodeName", Check::Text(names::check_subdomain)),
     ("notReadyAddresses[].hostname", Check::Name(names::check_dns_label)),
@@ -40,7 +40,7 @@ const SUBSET: &[Rule] = &[
     ("ports[].name", Check::Name(names::check_dns_label)),
     ("ports[].protocol", Check::OneOf(PROTOCOLS)),
 ];
-const CLASS: &[Rule] = &[
+const CLASS: &[FieldRule] = &[
     ("parameters.apiGroup", Check::Text(names::check_subdomain)),
     ("parameters.kind", Check::Named(names::check_path_segment)),
     ("parameters.name", Check::Named(names::check_path_segment)),

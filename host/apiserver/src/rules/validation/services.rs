@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::networks::NOT_A_CIDR;
 use super::report::Report;
-use super::table::{self, Check, Rule, is_empty};
+use super::table::{self, Check, FieldRule, is_empty};
 use crate::object::{self, names, text};
 use crate::storage::service_addresses::is_open;
 
-const SPEC: &[Rule] = &[
+const SPEC: &[FieldRule] = &[
     ("sessionAffinity", Check::OneOf(&["ClientIP", "None"])),
     ("type", Check::OneOf(&["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"])),
     ("internalTrafficPolicy", Check::OneOf(&["Cluster", "Local"])),
@@ -107,7 +107,7 @@ fn affinity(spec: &Value, report: &mut Report) {
     }
 }
 
-/// What only balancers have.
+/// The fields that only load balancers have.
 fn balancer(spec: &Value, kind: &str, report: &mut Report) {
     let ranges = object::items(spec, "/loadBalancerSourceRanges");
     if kind != "LoadBalancer" {

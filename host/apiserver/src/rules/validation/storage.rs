@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::pods::{scheduling, volumes};
 use super::report::Report;
-use super::table::{self, Check, Rule, is_empty};
+use super::table::{self, Check, FieldRule, is_empty};
 use crate::object::{self, names, text};
 use crate::schema::typed::quantity;
 
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 const CLASS_NAME: Check = Check::Name(names::check_subdomain);
-const CLAIM: &[Rule] = &[
+const CLAIM: &[FieldRule] = &[
     ("selector", Check::Selector),
     ("storageClassName", CLASS_NAME),
     ("volumeMode", Check::OneOf(&["Block", "Filesystem"])),
@@ -25,7 +25,7 @@ const CLAIM: &[Rule] = &[
     ("dataSourceRef.apiGroup", CLASS_NAME),
     ("dataSourceRef.namespace", Check::Name(names::check_dns_label)),
 ];
-const VOLUME: &[Rule] = &[
+const VOLUME: &[FieldRule] = &[
     ("persistentVolumeReclaimPolicy", Check::OneOf(&["Delete", "Recycle", "Retain"])),
     ("storageClassName", CLASS_NAME),
     ("volumeMode", Check::OneOf(&["Block", "Filesystem"])),
@@ -245,7 +245,7 @@ pub(super) fn attributes_class(object: &Value, previous: Option<&Value>, report:
     }
 }
 
-/// What a driver of volumes says of itself.
+/// The properties of a volume driver.
 pub(super) fn driver(object: &Value, report: &mut Report) {
     let spec = &object["spec"];
     report.one_of("spec.fsGroupPolicy", &spec["fsGroupPolicy"], &["File", "None", "ReadWriteOnceWithFSType"]);

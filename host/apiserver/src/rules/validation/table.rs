@@ -6,12 +6,12 @@ use super::report::Report;
 
 /// The path of a field below the checked object, and its check. `[]` after a name stands for each item of a list. A rule
 /// concerns only fields whose parent is there.
-pub(super) type Rule = (&'static str, Check);
+pub(super) type FieldRule = (&'static str, Check);
 
 /// A rule for the text of a field.
 pub(super) type TextRule = fn(&str) -> Result<(), String>;
 
-/// What must hold of a field.
+/// A condition on a field.
 #[derive(Clone, Copy)]
 pub(super) enum Check {
     /// It is not empty.
@@ -49,7 +49,7 @@ pub(super) enum Check {
 }
 
 /// Checks an object that stands at `field` by all rules.
-pub(super) fn check(rules: &[Rule], object: &Value, field: &str, report: &mut Report) {
+pub(super) fn check(rules: &[FieldRule], object: &Value, field: &str, report: &mut Report) {
     for (path, check) in rules {
         each(object, path, field, &mut |value, field| check.judge(value, field, report));
     }
@@ -130,7 +130,7 @@ pub(super) fn is_empty(value: &Value) -> bool {
 mod tests {
     use super::*;
 
-    fn errors(rules: &[Rule], object: &Value) -> Vec<String> {
+    fn errors(rules: &[FieldRule], object: &Value) -> Vec<String> {
         let mut report = Report::default();
         check(rules, object, "spec", &mut report);
         report.0.iter().map(ToString::to_string).collect()
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_rule_holds_for_each_item_and_only_where_the_parent_is() {
-        let rules: &[Rule] = &[("list[].name", Check::Required), ("absent.name", Check::Required)];
+        let rules: &[FieldRule] = &[("list[].name", Check::Required), ("absent.name", Check::Required)];
         assert_eq!(errors(rules, &json!({ "list": [{ "name": "a" }, {}] })), ["spec.list[1].name: Required value"]);
     }
 

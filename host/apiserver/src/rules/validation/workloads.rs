@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::report::{Report, is_empty_selector, is_selector, selects, shown_selector};
-use super::table::{self, Check, Rule};
+use super::table::{self, Check, FieldRule};
 use super::{pods, storage};
 use crate::object::{self, names, text};
 
@@ -176,7 +176,7 @@ fn rolling_update(rolling: &Value, place: &str, report: &mut Report) {
 }
 
 const RETENTION: Check = Check::Either(&["Retain", "Delete"]);
-const STATEFUL_SET: &[Rule] = &[
+const STATEFUL_SET: &[FieldRule] = &[
     ("persistentVolumeClaimRetentionPolicy.whenDeleted", RETENTION),
     ("persistentVolumeClaimRetentionPolicy.whenScaled", RETENTION),
     ("ordinals.start", Check::NotNegative),

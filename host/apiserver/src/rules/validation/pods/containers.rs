@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::super::report::{Report, members};
-use super::super::table::{self, Check, Rule, is_empty};
+use super::super::table::{self, Check, FieldRule, is_empty};
 use super::{Pod, fields, resources, security};
 use crate::object::{self, names, text};
 use Check::{Named, OneOf, Required};
 
-const RULES: &[Rule] = &[
+const RULES: &[FieldRule] = &[
     ("name", Named(names::check_dns_label)),
     ("image", Required),
     ("terminationMessagePolicy", OneOf(&["File", "FallbackToLogsOnError"])),
@@ -20,14 +20,14 @@ const RULES: &[Rule] = &[
     ("ports[].hostPort", Check::RangeOr(0, 65_535, "must be between 1 and 65535, inclusive")),
     ("volumeMounts[].mountPath", Required),
 ];
-const RESTART: &[Rule] = &[
+const RESTART: &[FieldRule] = &[
     ("restartPolicy", OneOf(&["Always", "Never", "OnFailure"])),
     ("restartPolicyRules[].exitCodes.operator", Check::Either(&["In", "NotIn"])),
     ("restartPolicyRules[].exitCodes", Check::Present("must be specified")),
     ("restartPolicyRules[].action", Check::Either(&["Restart", "RestartAllContainers"])),
 ];
 const MUST_BE_ONE: Check = Check::RangeOr(1, 1, "must be 1");
-const PROBE: &[Rule] = &[
+const PROBE: &[FieldRule] = &[
     ("initialDelaySeconds", Check::NotNegative),
     ("timeoutSeconds", Check::NotNegative),
     ("periodSeconds", Check::NotNegative),
@@ -35,7 +35,7 @@ const PROBE: &[Rule] = &[
     ("failureThreshold", Check::NotNegative),
     ("terminationGracePeriodSeconds", Check::RangeOr(1, i64::MAX, "must be greater than 0")),
 ];
-const HTTP: &[Rule] = &[("path", Required), ("scheme", OneOf(&["HTTP", "HTTPS"]))];
+const HTTP: &[FieldRule] = &[("path", Required), ("scheme", OneOf(&["HTTP", "HTTPS"]))];
 const NAMED: Check = Check::Always(names::check_subdomain);
 const NOT_EPHEMERAL: [&str; 9] = [
     "lifecycle",
@@ -48,7 +48,7 @@ const NOT_EPHEMERAL: [&str; 9] = [
     "restartPolicyRules",
     "startupProbe",
 ];
-const ENVIRONMENT: &[Rule] = &[
+const ENVIRONMENT: &[FieldRule] = &[
     ("valueFrom.configMapKeyRef.name", NAMED),
     ("valueFrom.configMapKeyRef.key", Named(super::super::stored::check_key)),
     ("valueFrom.secretKeyRef.name", NAMED),
@@ -58,7 +58,7 @@ const ENVIRONMENT: &[Rule] = &[
     ("valueFrom.fileKeyRef.path", Required),
     ("valueFrom.fileKeyRef.path", Check::NoBacksteps),
 ];
-const ENVIRONMENT_FROM: &[Rule] = &[
+const ENVIRONMENT_FROM: &[FieldRule] = &[
     ("prefix", Check::Name(check_variable)),
     ("configMapRef.name", Named(names::check_subdomain)),
     ("secretRef.name", Named(names::check_subdomain)),
@@ -77,7 +77,7 @@ pub(super) fn common(container: &Value, place: &str, pod: &Pod<'_>, report: &mut
     security::container(&container["securityContext"], &format!("{place}.securityContext"), pod, report);
 }
 
-/// What ephemeral containers may not have: `validateEphemeralContainers`.
+/// Ephemeral containers lack some fields of others: `validateEphemeralContainers`.
 pub(super) fn ephemeral(container: &Value, place: &str, pod: &Pod<'_>, report: &mut Report) {
     let why = "cannot be set for an Ephemeral Container";
     // Resources are always there.

@@ -17,12 +17,12 @@ pub(super) use update::check as update;
 
 use super::metadata::annotations;
 use super::report::{Report, members};
-use super::table::{self, Check, Rule, is_empty};
+use super::table::{self, Check, FieldRule, is_empty};
 use crate::object::{self, names, text};
 use Check::{Name, Named, OneOf, Text};
 
 const NAMED: Check = Name(names::check_subdomain);
-const RULES: &[Rule] = &[
+const RULES: &[FieldRule] = &[
     ("restartPolicy", OneOf(&["Always", "OnFailure", "Never"])),
     ("dnsPolicy", OneOf(&["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"])),
     ("nodeSelector", Check::Labels),

@@ -4,14 +4,14 @@
 use serde_json::{Value, json};
 
 use super::super::report::Report;
-use super::super::table::{self, Check, Rule, is_empty};
+use super::super::table::{self, Check, FieldRule, is_empty};
 use crate::object::{self, names, text};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 const WEIGHT: Check = Check::RangeOr(1, 100, "must be in the range 1-100");
-const TERM: &[Rule] = &[("labelSelector", Check::Selector), ("namespaceSelector", Check::Selector)];
-const SPREAD: &[Rule] = &[
+const TERM: &[FieldRule] = &[("labelSelector", Check::Selector), ("namespaceSelector", Check::Selector)];
+const SPREAD: &[FieldRule] = &[
     ("topologyKey", Check::RequiredBecause("can not be empty")),
     ("whenUnsatisfiable", Check::Either(&["DoNotSchedule", "ScheduleAnyway"])),
     ("minDomains", Check::RangeOr(1, i64::MAX, "must be greater than zero")),

@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::super::report::Report;
-use super::super::table::{self, Check, Rule, is_empty};
+use super::super::table::{self, Check, FieldRule, is_empty};
 use super::Pod;
 use crate::object::{self, names, text};
 use Check::{OneOf, Range};
 
 const ID: Check = Range(0, i32::MAX as i64);
-const OF_POD: &[Rule] = &[
+const OF_POD: &[FieldRule] = &[
     ("fsGroup", ID),
     ("runAsUser", ID),
     ("runAsGroup", ID),
@@ -20,7 +20,8 @@ const OF_POD: &[Rule] = &[
     ("supplementalGroupsPolicy", OneOf(&["Merge", "Strict"])),
     ("seLinuxChangePolicy", OneOf(&["Recursive"])),
 ];
-const OF_CONTAINER: &[Rule] = &[("runAsUser", ID), ("runAsGroup", ID), ("procMount", OneOf(&["Default", "Unmasked"]))];
+const OF_CONTAINER: &[FieldRule] =
+    &[("runAsUser", ID), ("runAsGroup", ID), ("procMount", OneOf(&["Default", "Unmasked"]))];
 const NOT_ON_WINDOWS: [&str; 9] = [
     "appArmorProfile",
     "seLinuxOptions",

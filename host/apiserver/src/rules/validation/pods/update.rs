@@ -1,4 +1,4 @@
-//! What may change in a pod that exists: `ValidatePodUpdate` in `pkg/apis/core/validation/validation.go` of Kubernetes
+//! Changes of a pod that exists, of which few are allowed: `ValidatePodUpdate` in `pkg/apis/core/validation/validation.go` of Kubernetes
 //! 1.36.3.
 
 use serde_json::{Value, json};

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::super::report::Report;
 use super::super::storage;
-use super::super::table::{self, Check, Rule, is_empty};
+use super::super::table::{self, Check, FieldRule, is_empty};
 use super::fields;
 use crate::object::{self, names, text};
 use crate::schema::typed::quantity;
@@ -25,7 +25,7 @@ pub(in super::super) struct Source {
     name: &'static str,
     /// Its name in errors about its fields, and about a second source.
     shown: (&'static str, &'static str),
-    rules: &'static [Rule],
+    rules: &'static [FieldRule],
 }
 
 impl Source {
@@ -35,7 +35,7 @@ impl Source {
     }
 }
 
-const fn source(name: &'static str, rules: &'static [Rule]) -> Source {
+const fn source(name: &'static str, rules: &'static [FieldRule]) -> Source {
     Source { name, shown: (name, name), rules }
 }
 
@@ -142,27 +142,27 @@ pub(in super::super) const PERSISTENT: &[Source] = &[
     ),
 ];
 
-const GCE: &[Rule] = &[("pdName", Required), ("partition", PARTITION)];
-const AWS: &[Rule] = &[("volumeID", Required), ("partition", PARTITION)];
-const NFS: &[Rule] = &[("server", Required), ("path", Required)];
-const GLUSTERFS: &[Rule] = &[("endpoints", Required), ("path", Required)];
-const RBD: &[Rule] = &[("monitors", Required), ("image", Required)];
-const CEPHFS: &[Rule] = &[("monitors", Required)];
-const QUOBYTE: &[Rule] = &[("registry", RequiredBecause(HOST_PORTS)), ("volume", Required)];
-const AZURE_FILE: &[Rule] = &[("secretName", Required), ("shareName", Required)];
-const VSPHERE: &[Rule] = &[("volumePath", Required)];
-const PHOTON: &[Rule] = &[("pdID", Required)];
-const PORTWORX: &[Rule] = &[("volumeID", Required)];
-const SCALE_IO: &[Rule] = &[("gateway", Required), ("system", Required), ("volumeName", Required)];
-const AZURE_DISK: &[Rule] = &[
+const GCE: &[FieldRule] = &[("pdName", Required), ("partition", PARTITION)];
+const AWS: &[FieldRule] = &[("volumeID", Required), ("partition", PARTITION)];
+const NFS: &[FieldRule] = &[("server", Required), ("path", Required)];
+const GLUSTERFS: &[FieldRule] = &[("endpoints", Required), ("path", Required)];
+const RBD: &[FieldRule] = &[("monitors", Required), ("image", Required)];
+const CEPHFS: &[FieldRule] = &[("monitors", Required)];
+const QUOBYTE: &[FieldRule] = &[("registry", RequiredBecause(HOST_PORTS)), ("volume", Required)];
+const AZURE_FILE: &[FieldRule] = &[("secretName", Required), ("shareName", Required)];
+const VSPHERE: &[FieldRule] = &[("volumePath", Required)];
+const PHOTON: &[FieldRule] = &[("pdID", Required)];
+const PORTWORX: &[FieldRule] = &[("volumeID", Required)];
+const SCALE_IO: &[FieldRule] = &[("gateway", Required), ("system", Required), ("volumeName", Required)];
+const AZURE_DISK: &[FieldRule] = &[
     ("diskName", Required),
     ("diskURI", Required),
     ("cachingMode", OneOf(&["None", "ReadOnly", "ReadWrite"])),
     ("kind", OneOf(&["Dedicated", "Managed", "Shared"])),
 ];
 
-const CLAIM_METADATA: &[Rule] = &[("metadata.labels", Check::Labels)];
-const TOKEN: &[Rule] = &[
+const CLAIM_METADATA: &[FieldRule] = &[("metadata.labels", Check::Labels)];
+const TOKEN: &[FieldRule] = &[
     (
         "serviceAccountToken.expirationSeconds",
         RangeOr(600, i64::MAX, "may not specify a duration less than 10 minutes"),
@@ -172,7 +172,7 @@ const TOKEN: &[Rule] = &[
         RangeOr(i64::MIN, 1 << 32, "may not specify a duration larger than 2^32 seconds"),
     ),
 ];
-const PROJECTED: &[Rule] = &[
+const PROJECTED: &[FieldRule] = &[
     ("name", Required),
     ("items[].key", Required),
     ("items[].path", Required),
