@@ -139,7 +139,7 @@ async fn a_check_names_the_values_that_a_recording_does_not_tell_if_an_object_is
     std::fs::write(&file, recording(&json!("<redacted:0123456789ab>")))?;
     let (code, out, errors) = windlass("check", &with).await?;
     ensure!(code == 2, "{code} {out}{errors}");
-    for part in ["spec.size: Invalid value", "Buggy prod/shop /spec/size", "write a scenario with other values"] {
+    for part in ["spec.size: expected numeric", "Buggy prod/shop /spec/size", "write a scenario with other values"] {
         ensure!(errors.contains(part), "{part} is not in {errors}");
     }
     std::fs::remove_file(folder.path().join("crd.yaml"))?;
