@@ -11,7 +11,7 @@ use crate::merge::apply::{self, Manager};
 use crate::merge::fields::{Doubles, Set};
 use crate::object;
 use crate::request::delete_options::{FOREGROUND, ORPHAN};
-use crate::request::{FieldValidation, Target, WriteKind, WriteOptions, document, yaml};
+use crate::request::{FieldValidation, Target, WriteKind, WriteOptions, document};
 use crate::resources::resource::ResourceType;
 use crate::resources::{convert, crd};
 use crate::rules::{defaults, validation};
@@ -148,7 +148,7 @@ pub(super) fn field_warnings(
         return Ok(Vec::new());
     }
     let lines = document::problems(&options.body, unknown);
-    let mut twice = yaml::duplicate_keys(&options.body);
+    let mut twice = options.duplicate_keys.clone();
     if options.field_validation == FieldValidation::Strict {
         // All that Go's YAML reader finds is one error.
         let of_yaml = (!twice.is_empty()).then(|| format!("yaml: unmarshal errors:\n  {}", twice.join("\n  ")));
