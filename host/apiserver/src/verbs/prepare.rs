@@ -170,16 +170,7 @@ pub(super) fn strict_error(lines: &[String]) -> String {
 
 /// Records in `metadata.managedFields` what this request changed.
 pub(super) fn track(state: &State, target: &Target, options: &WriteOptions, live: Option<&Value>, object: &mut Value) {
-    // An object is not tracked whose values have not the types of their fields: `UpdateNoErrors` of
-    // `managedfields/internal/fieldmanager.go`. Nor is one of an object of which a manager speaks a version that is
-    // gone.
-    let has_fields = |object: &Value| Set::mistakes(object, target.resource.root(), Doubles::Allowed).is_empty();
-    let has_versions = |live: &Value| {
-        let entries = object::items(live, "/metadata/managedFields");
-        entries.iter().all(|entry| super::gone_version(&target.resource, entry).is_none())
-    };
-    let is_tracked = has_fields(object) && live.is_none_or(|live| has_fields(live) && has_versions(live));
-    if target.resource.custom.is_some() && !is_tracked {
+    if target.resource.custom.is_some() && !is_trackable(&target.resource, live, object) {
         object::metadata_mut(object).remove("managedFields");
         return;
     }
@@ -188,6 +179,18 @@ pub(super) fn track(state: &State, target: &Target, options: &WriteOptions, live
     let manager =
         Manager { name: &options.manager, api_version: &api_version, subresource: target.subresource(), now: &now };
     apply::track_update(live, object, &manager, target.resource.root());
+}
+
+/// Whether a custom resource has managers after a write. It has not if its values have not the types of their fields
+/// (`UpdateNoErrors` of `managedfields/internal/fieldmanager.go`), or if a manager of the live object speaks a version
+/// that is gone. A built-in kind is decoded into its type, so it always has.
+fn is_trackable(resource: &ResourceType, live: Option<&Value>, object: &Value) -> bool {
+    let has_fields = |object: &Value| Set::mistakes(object, resource.root(), Doubles::Allowed).is_empty();
+    let has_versions = |live: &Value| {
+        let entries = object::items(live, "/metadata/managedFields");
+        entries.iter().all(|entry| super::gone_version(resource, entry).is_none())
+    };
+    has_fields(object) && live.is_none_or(|live| has_fields(live) && has_versions(live))
 }
 
 /// Whether a user who may update or apply an object may also create it.
