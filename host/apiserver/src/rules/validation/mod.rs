@@ -8,6 +8,7 @@ mod certificates;
 mod definitions;
 mod embedded;
 mod events;
+mod job_policies;
 mod jobs;
 mod limits;
 mod metadata;
