@@ -1,5 +1,6 @@
 //! The steps that creates and updates share: decoding by the schema, the server's own metadata, validation, the commit.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -45,15 +46,14 @@ fn remove_double_owners(object: &mut Value) -> Vec<String> {
     let mut doubles = Vec::new();
     let owners = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
     let Some(owners) = owners else { return doubles };
-    let mut kept: Vec<Value> = Vec::new();
-    for owner in owners.drain(..) {
-        if kept.contains(&owner) {
-            doubles.push(object::text(&owner, "/uid").to_owned());
-        } else {
-            kept.push(owner);
+    let mut seen = HashSet::new();
+    owners.retain(|owner| {
+        let is_new = seen.insert(owner.clone());
+        if !is_new {
+            doubles.push(object::text(owner, "/uid").to_owned());
         }
-    }
-    *owners = kept;
+        is_new
+    });
     doubles
 }
 
