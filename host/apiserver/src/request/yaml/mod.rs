@@ -418,7 +418,8 @@ mod tests {
         let many = |alias: &str| vec![alias; 700].join(", ");
         let key = format!("? &a {much:?}\n: 1\n? b\n: [{}]\n", many("*a"));
         let keys = format!("a: &a {much:?}\nb: {{{}}}\n", many("*a : 1"));
-        let anchors: String = (0..190).map(|level| format!("&a{level} [")).collect();
+        let anchors: Vec<String> = (0..190).map(|level| format!("&a{level} [")).collect();
+        let anchors = anchors.concat();
         let anchors = format!("{anchors}{}, {much:?}, {much:?}, {much:?}, {much:?}{}", "x", "]".repeat(190));
         for text in [text(700), key, keys, anchors] {
             let error = value(text.as_bytes()).map(|_| ()).expect_err("much").to_string();
