@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use windlass_apiserver::{ApiServer, Authorization, Config, ServerCertificate, StandIns, StandaloneOptions, Tls};
 use windlass_files::read_argument_text;
@@ -44,7 +44,8 @@ pub(super) struct EmbeddedArgs {
     #[arg(long, value_enum, value_name = "MODE", default_value = "always-allow")]
     authorization: AuthorizationMode,
     /// Serve HTTPS, with a certificate that is made for it; the kubeconfig has its authority. Default: with --authorization rbac
-    /// and with --client-ca-file; --tls=false serves plain HTTP there too, for clients that send tokens over it.
+    /// and with --client-ca-file. --tls=false serves plain HTTP with --authorization rbac too, for clients that send tokens over
+    /// it; it cannot be combined with --client-ca-file.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     tls: Option<bool>,
     /// Serve HTTPS, and take client certificates of this authority, a PEM file: the common name is the user, the organizations are
@@ -120,6 +121,9 @@ impl EmbeddedArgs {
                 .with_context(|| format!("cannot read the certificates of --client-ca-file {}", path.display()))
         });
         let client_authority = client_authority.transpose()?;
+        if self.tls == Some(false) && client_authority.is_some() {
+            bail!("--client-ca-file needs HTTPS, as plain HTTP has no client certificates: leave out --tls=false");
+        }
         let wants_tls = authorization == Authorization::Rbac || client_authority.is_some();
         let tls =
             self.tls.unwrap_or(wants_tls).then_some(Tls { certificate: ServerCertificate::SelfMade, client_authority });
@@ -184,6 +188,24 @@ mod tests {
         ] {
             assert_eq!(config(flags).tls.is_some(), expected, "{flags:?}");
         }
+    }
+
+    #[test]
+    fn client_certificates_need_https() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("ca.pem");
+        std::fs::write(&file, "an authority").expect("a file");
+        let file = file.to_str().expect("UTF-8");
+        let config = |more: &[&str]| {
+            let flags = [&["program", "--client-ca-file", file], more].concat();
+            Program::try_parse_from(flags).expect("flags").embedded.config()
+        };
+        for flags in [&[][..], &["--tls"]] {
+            let tls = config(flags).expect("a configuration").tls.expect("HTTPS");
+            assert_eq!(tls.client_authority.as_deref(), Some("an authority"));
+        }
+        let error = config(&["--tls=false"]).expect_err("plain HTTP").to_string();
+        assert!(error.contains("--client-ca-file needs HTTPS"), "{error}");
     }
 
     #[test]

@@ -9,21 +9,22 @@ use crate::object::{self, go_kind, text};
 use crate::protobuf::{self, ProtobufError};
 use crate::request::Target;
 use crate::request::media::{Encoding, Offer};
-use crate::request::yaml::{self, YamlError};
+use crate::request::yaml::{self, Parsed, YamlError};
 use crate::resources::builtin;
 use crate::resources::resource::{GroupResource, ResourceType};
 use crate::schema::typed;
 use crate::status_error::ApiError;
 
 /// Parses a body; an empty one is none.
-pub(crate) fn parse(body: &[u8], encoding: Encoding) -> Result<Option<Value>, ApiError> {
+pub(crate) fn parse(body: &[u8], encoding: Encoding) -> Result<Option<Parsed>, ApiError> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(None);
     }
+    let plain = |value| Some(Parsed { value, duplicates: Vec::new() });
     match encoding {
-        Encoding::Json => serde_json::from_slice(body).map(Some).map_err(|error| json_error(&error, body)),
+        Encoding::Json => serde_json::from_slice(body).map(plain).map_err(|error| json_error(&error, body)),
         Encoding::Yaml => parse_yaml(body).map(Some).map_err(|error| ApiError::bad_request(error.to_string())),
-        Encoding::Protobuf => protobuf::decode(body).map(Some).map_err(|error| match error {
+        Encoding::Protobuf => protobuf::decode(body).map(plain).map_err(|error| match error {
             ProtobufError::UnknownKind { .. } => ApiError::unsupported_media(&Offer::Custom.media_types()),
             _ => ApiError::bad_request(error.to_string()),
         }),
@@ -86,14 +87,17 @@ pub(crate) fn go_syntax_error(error: &serde_json::Error, body: &[u8]) -> String 
 }
 
 /// The configuration of an apply.
-pub(crate) fn parse_configuration(body: &[u8]) -> Result<Value, ApiError> {
+pub(crate) fn parse_configuration(body: &[u8]) -> Result<Parsed, ApiError> {
     let why = |error| ApiError::bad_request(format!("error decoding YAML: error converting YAML to JSON: {error}"));
     parse_yaml(body).map_err(why)
 }
 
 /// JSON is YAML too, and the faster parser comes first.
-fn parse_yaml(body: &[u8]) -> Result<Value, YamlError> {
-    serde_json::from_slice(body).or_else(|_| yaml::first(body))
+fn parse_yaml(body: &[u8]) -> Result<Parsed, YamlError> {
+    match serde_json::from_slice(body) {
+        Ok(value) => Ok(Parsed { value, duplicates: Vec::new() }),
+        Err(_) => yaml::first(body),
+    }
 }
 
 /// Checks that `object` is one that can be written at `target`, and fills in what the path says.
@@ -282,5 +286,25 @@ fn check_place(target: &Target, object: &mut Value) -> Result<(), ApiError> {
             "the name of the object ({given}) does not match the name on the URL ({name})"
         ))),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_come_twice_are_found_while_a_body_is_parsed() {
+        let duplicates = |body: &[u8], encoding| {
+            let parsed = parse(body, encoding).expect("a body").expect("a value");
+            assert_eq!(parsed.value, json!({ "a": 2 }));
+            parsed.duplicates
+        };
+        let twice = ["line 2: key \"a\" already set in map"];
+        assert_eq!(duplicates(b"a: 1\na: 2\n", Encoding::Yaml), twice);
+        assert_eq!(parse_configuration(b"a: 1\na: 2\n").expect("a body").duplicates, twice);
+        // Those of JSON are found with their paths, in `document::problems`.
+        assert!(duplicates(b"{\"a\": 1, \"a\": 2}", Encoding::Yaml).is_empty());
+        assert!(duplicates(b"{\"a\": 1, \"a\": 2}", Encoding::Json).is_empty());
     }
 }

@@ -47,6 +47,8 @@ pub(crate) struct WriteOptions {
     pub(crate) user: Arc<User>,
     /// The body, for what only its text tells.
     pub(crate) body: Bytes,
+    /// The keys that a body of YAML has twice, as strict decoding names them.
+    pub(crate) duplicate_keys: Vec<String>,
     /// The webhooks' part in it.
     pub(crate) consultation: Consultation,
     /// Webhooks have admitted it already.
@@ -65,6 +67,7 @@ impl WriteOptions {
             field_validation: FieldValidation::Ignore,
             user: Arc::new(User::component(manager)),
             body: Bytes::new(),
+            duplicate_keys: Vec::new(),
             consultation: Consultation::default(),
             is_admitted: false,
         }
@@ -107,6 +110,7 @@ impl WriteOptions {
             },
             user: Arc::clone(user),
             body: Bytes::new(),
+            duplicate_keys: Vec::new(),
             consultation: Consultation::default(),
             is_admitted: false,
         })

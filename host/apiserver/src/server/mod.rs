@@ -39,6 +39,7 @@ use crate::object;
 use crate::reactors::Reactors;
 use crate::reactors::watches::WatchPlan;
 use crate::request::media::{self, Accepted, Encoding, Offer, PatchKind};
+use crate::request::yaml::Parsed;
 use crate::request::{Query, Target, WriteKind, WriteOptions, decode, user_agent};
 use crate::resources::resource::ResourceType;
 use crate::status_error::ApiError;
@@ -290,7 +291,7 @@ impl Call<'_> {
     async fn write(self, verb: Verb) -> Result<Reply, ApiError> {
         let resource = Arc::clone(&self.target.resource);
         if resource.is_review() {
-            let review = self.object()?;
+            let review = self.object()?.value;
             let (state, authenticator) = (self.context.shared.lock(), &self.context.authenticator);
             return reviews::answer(&state, authenticator, &self.user, &self.target, review).map(Reply::Created);
         }
@@ -307,11 +308,13 @@ impl Call<'_> {
         let subresource = self.target.subresource();
         let is_scale = subresource == "scale";
         // Bodies are parsed outside the lock: a little YAML with aliases can be much work.
-        let mut body = match kind {
+        let parsed = match kind {
             WriteKind::Create | WriteKind::Update => self.object()?,
             WriteKind::Apply => decode::parse_configuration(self.body)?,
-            WriteKind::Patch => Value::Null,
+            WriteKind::Patch => Parsed::default(),
         };
+        let mut body = parsed.value;
+        options.duplicate_keys = parsed.duplicates;
         let write = |state: &mut State, consultation: Consultation| {
             // Without webhooks there is no second attempt.
             let body = if consultation.applies() { body.clone() } else { std::mem::take(&mut body) };
@@ -344,33 +347,36 @@ impl Call<'_> {
         media::patch_kind(&self.parts.headers, self.target.resource.custom.is_none())
     }
 
-    fn object(&self) -> Result<Value, ApiError> {
+    fn object(&self) -> Result<Parsed, ApiError> {
         let offer = offer_of(&self.target.resource, self.target.subresource.as_deref());
         let encoding = media::body_encoding(&self.parts.headers, offer)?;
         let kind = &self.target.resource.kind;
         let unrecognized = |why: &str| decode::unrecognized(kind, why, self.body);
-        match decode::parse(self.body, encoding) {
-            Ok(Some(object @ Value::Object(_))) => {
+        let parsed = match decode::parse(self.body, encoding) {
+            Ok(Some(parsed)) => parsed,
+            Ok(None) => return Err(unrecognized(decode::NO_VERSION_AND_KIND)),
+            Err(error) if error.code() == StatusCode::BAD_REQUEST => return Err(unrecognized(&error.to_string())),
+            Err(error) => return Err(error),
+        };
+        match &parsed.value {
+            object @ Value::Object(_) => {
                 let is_custom = self.target.resource.custom.is_some() && self.target.subresource() != "scale";
-                if is_custom && object::text(&object, "/kind").is_empty() {
+                if is_custom && object::text(object, "/kind").is_empty() {
                     let shown = String::from_utf8_lossy(self.body);
                     return Err(unrecognized(&format!("Object 'Kind' is missing in '{shown}'")));
                 }
-                Ok(object)
+                Ok(parsed)
             }
             // As Go reads it.
-            Ok(Some(Value::Null)) => Ok(json!({})),
-            Ok(Some(other)) => Err(unrecognized(&decode::not_an_object(&other))),
-            Ok(None) => Err(unrecognized(decode::NO_VERSION_AND_KIND)),
-            Err(error) if error.code() == StatusCode::BAD_REQUEST => Err(unrecognized(&error.to_string())),
-            Err(error) => Err(error),
+            Value::Null => Ok(Parsed { value: json!({}), ..parsed }),
+            other => Err(unrecognized(&decode::not_an_object(other))),
         }
     }
 
     async fn delete(self, verb: Verb) -> Result<Reply, ApiError> {
         // The options are of a built-in kind, whatever is deleted.
         let body = decode::parse(self.body, media::body_encoding(&self.parts.headers, Offer::BuiltIn)?)?;
-        let mut options = DeleteOptions::read(body.as_ref(), &self.query)?;
+        let mut options = DeleteOptions::read(body.as_ref().map(|parsed| &parsed.value), &self.query)?;
         let resource = Arc::clone(&self.target.resource);
         let include = IncludeObject::read(&self.query)?;
         let form = self.accepted.form;

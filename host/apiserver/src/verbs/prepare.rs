@@ -1,5 +1,6 @@
 //! The steps that creates and updates share: decoding by the schema, the server's own metadata, validation, the commit.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use crate::merge::apply::{self, Manager};
 use crate::merge::fields::{Doubles, Set};
 use crate::object;
 use crate::request::delete_options::{FOREGROUND, ORPHAN};
-use crate::request::{FieldValidation, Target, WriteKind, WriteOptions, document, yaml};
+use crate::request::{FieldValidation, Target, WriteKind, WriteOptions, document};
 use crate::resources::resource::ResourceType;
 use crate::resources::{convert, crd};
 use crate::rules::{defaults, validation};
@@ -45,15 +46,14 @@ fn remove_double_owners(object: &mut Value) -> Vec<String> {
     let mut doubles = Vec::new();
     let owners = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
     let Some(owners) = owners else { return doubles };
-    let mut kept: Vec<Value> = Vec::new();
-    for owner in owners.drain(..) {
-        if kept.contains(&owner) {
-            doubles.push(object::text(&owner, "/uid").to_owned());
-        } else {
-            kept.push(owner);
+    let mut seen = HashSet::new();
+    owners.retain(|owner| {
+        let is_new = seen.insert(owner.clone());
+        if !is_new {
+            doubles.push(object::text(owner, "/uid").to_owned());
         }
-    }
-    *owners = kept;
+        is_new
+    });
     doubles
 }
 
@@ -148,7 +148,7 @@ pub(super) fn field_warnings(
         return Ok(Vec::new());
     }
     let lines = document::problems(&options.body, unknown);
-    let mut twice = yaml::duplicate_keys(&options.body);
+    let mut twice = options.duplicate_keys.clone();
     if options.field_validation == FieldValidation::Strict {
         // All that Go's YAML reader finds is one error.
         let of_yaml = (!twice.is_empty()).then(|| format!("yaml: unmarshal errors:\n  {}", twice.join("\n  ")));
@@ -170,16 +170,7 @@ pub(super) fn strict_error(lines: &[String]) -> String {
 
 /// Records in `metadata.managedFields` what this request changed.
 pub(super) fn track(state: &State, target: &Target, options: &WriteOptions, live: Option<&Value>, object: &mut Value) {
-    // An object is not tracked whose values have not the types of their fields: `UpdateNoErrors` of
-    // `managedfields/internal/fieldmanager.go`. Nor is one of an object of which a manager speaks a version that is
-    // gone.
-    let has_fields = |object: &Value| Set::mistakes(object, target.resource.root(), Doubles::Allowed).is_empty();
-    let has_versions = |live: &Value| {
-        let entries = object::items(live, "/metadata/managedFields");
-        entries.iter().all(|entry| super::gone_version(&target.resource, entry).is_none())
-    };
-    let is_tracked = has_fields(object) && live.is_none_or(|live| has_fields(live) && has_versions(live));
-    if target.resource.custom.is_some() && !is_tracked {
+    if target.resource.custom.is_some() && !is_trackable(&target.resource, live, object) {
         object::metadata_mut(object).remove("managedFields");
         return;
     }
@@ -188,6 +179,18 @@ pub(super) fn track(state: &State, target: &Target, options: &WriteOptions, live
     let manager =
         Manager { name: &options.manager, api_version: &api_version, subresource: target.subresource(), now: &now };
     apply::track_update(live, object, &manager, target.resource.root());
+}
+
+/// Whether a custom resource has managers after a write. It has not if its values have not the types of their fields
+/// (`UpdateNoErrors` of `managedfields/internal/fieldmanager.go`), or if a manager of the live object speaks a version
+/// that is gone. A built-in kind is decoded into its type, so it always has.
+fn is_trackable(resource: &ResourceType, live: Option<&Value>, object: &Value) -> bool {
+    let has_fields = |object: &Value| Set::mistakes(object, resource.root(), Doubles::Allowed).is_empty();
+    let has_versions = |live: &Value| {
+        let entries = object::items(live, "/metadata/managedFields");
+        entries.iter().all(|entry| super::gone_version(resource, entry).is_none())
+    };
+    has_fields(object) && live.is_none_or(|live| has_fields(live) && has_versions(live))
 }
 
 /// Whether a user who may update or apply an object may also create it.

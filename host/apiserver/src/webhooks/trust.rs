@@ -2,7 +2,8 @@
 //! `crypto/x509/verify.go` of Go 1.26.
 //!
 //! It differs from webpki's where tests meet it: a certificate in the `caBundle` is trusted as it is, whether it is an
-//! authority or not. envtest's bundle is the serving certificate itself.
+//! authority or not. envtest's bundle is the serving certificate itself. And an authority of the bundle is trusted only
+//! while it is valid, which webpki does not look at.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -46,9 +47,16 @@ impl From<Distrust> for Error {
 #[derive(Debug)]
 pub(super) struct BundleVerifier {
     bundle: Vec<CertificateDer<'static>>,
-    /// `None` if no certificate of the bundle may sign others.
-    chains: Option<Arc<WebPkiServerVerifier>>,
+    /// Those of the bundle that may sign others.
+    authorities: Vec<Authority>,
     provider: Arc<CryptoProvider>,
+}
+
+#[derive(Debug)]
+struct Authority {
+    certificate: CertificateDer<'static>,
+    /// Finds chains that end with it.
+    chains: Arc<WebPkiServerVerifier>,
 }
 
 impl BundleVerifier {
@@ -62,14 +70,15 @@ impl BundleVerifier {
         if certificates.is_empty() && !bundle.is_empty() {
             return Err(TrustError::NoCertificate);
         }
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(certificates.iter().filter(|certificate| may_sign(certificate)).cloned());
-        let chains = if roots.is_empty() {
-            None
-        } else {
-            Some(WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider)).build()?)
-        };
-        Ok(BundleVerifier { bundle: certificates, chains, provider })
+        let mut authorities = Vec::new();
+        for certificate in certificates.iter().filter(|certificate| may_sign(certificate)) {
+            let mut roots = RootCertStore::empty();
+            if roots.add(certificate.clone()).is_ok() {
+                let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+                authorities.push(Authority { certificate: certificate.clone(), chains: builder.build()? });
+            }
+        }
+        Ok(BundleVerifier { bundle: certificates, authorities, provider })
     }
 
     /// `UnknownAuthorityError.Error`: a certificate of the bundle with the issuer's name is a hint, since it is not the
@@ -117,13 +126,22 @@ impl ServerCertVerifier for BundleVerifier {
             check_usage(&parsed)?;
             return Ok(ServerCertVerified::assertion());
         }
-        let unknown = || self.unknown_authority(&parsed);
-        let chains = self.chains.as_ref().ok_or_else(&unknown)?;
-        chains.verify_server_cert(shown, intermediates, server_name, ocsp_response, now).map_err(|error| match error {
-            Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => unknown(),
-            Error::InvalidCertificate(CertificateError::InvalidPurposeContext { .. }) => incompatible_usage().into(),
-            other => other,
-        })
+        let mut found = None;
+        for authority in &self.authorities {
+            let chains = &authority.chains;
+            let why = match chains.verify_server_cert(shown, intermediates, server_name, ocsp_response, now) {
+                Ok(verified) => match authority.check_time(now) {
+                    Ok(()) => return Ok(verified),
+                    Err(why) => why,
+                },
+                Err(Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature)) => {
+                    continue;
+                }
+                Err(error) => in_words_of_go(error, now),
+            };
+            found = found.or(Some(why));
+        }
+        Err(found.unwrap_or_else(|| self.unknown_authority(&parsed)))
     }
 
     fn verify_tls12_signature(
@@ -151,6 +169,29 @@ impl ServerCertVerifier for BundleVerifier {
     }
 }
 
+impl Authority {
+    fn check_time(&self, now: UnixTime) -> Result<(), Error> {
+        let (_, parsed) = X509Certificate::from_der(&self.certificate)
+            .map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
+        Ok(check_time(&parsed, now)?)
+    }
+}
+
+/// What is wrong with a chain. The times are of its intermediates.
+fn in_words_of_go(error: Error, now: UnixTime) -> Error {
+    let limit = |time: UnixTime| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+    match error {
+        Error::InvalidCertificate(CertificateError::InvalidPurposeContext { .. }) => incompatible_usage().into(),
+        Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. }) => {
+            not_valid(now, "after", limit(not_after)).into()
+        }
+        Error::InvalidCertificate(CertificateError::NotValidYetContext { not_before, .. }) => {
+            not_valid(now, "before", limit(not_before)).into()
+        }
+        other => other,
+    }
+}
+
 /// Whether others may be signed by a certificate: `Certificate.CheckSignatureFrom` in `crypto/x509/x509.go`.
 fn may_sign(certificate: &CertificateDer<'_>) -> bool {
     let Ok((_, parsed)) = X509Certificate::from_der(certificate) else { return false };
@@ -165,18 +206,22 @@ fn may_sign(certificate: &CertificateDer<'_>) -> bool {
 
 /// `Certificate.isValid`.
 fn check_time(certificate: &X509Certificate<'_>, now: UnixTime) -> Result<(), Distrust> {
-    let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+    let second = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
     let validity = certificate.validity();
     let (from, to) = (validity.not_before.timestamp(), validity.not_after.timestamp());
+    match second {
+        _ if second < from => Err(not_valid(now, "before", from)),
+        _ if second > to => Err(not_valid(now, "after", to)),
+        _ => Ok(()),
+    }
+}
+
+fn not_valid(now: UnixTime, side: &str, limit: i64) -> Distrust {
     let shown =
         |second: i64| jiff::Timestamp::from_second(second).map_or_else(|_| second.to_string(), |time| time.to_string());
-    let (side, limit) = match now {
-        _ if now < from => ("before", from),
-        _ if now > to => ("after", to),
-        _ => return Ok(()),
-    };
+    let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
     let times = format!("current time {} is {side} {}", shown(now), shown(limit));
-    Err(Distrust(format!("certificate has expired or is not yet valid: {times}")))
+    Distrust(format!("certificate has expired or is not yet valid: {times}"))
 }
 
 /// `Certificate.VerifyHostname`, and `HostnameError.Error`.
@@ -230,4 +275,71 @@ fn check_usage(certificate: &X509Certificate<'_>) -> Result<(), Distrust> {
 
 fn incompatible_usage() -> Distrust {
     Distrust("certificate specifies an incompatible key usage".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
+
+    use super::*;
+
+    /// The middle of 2030.
+    const NOW: UnixTime = UnixTime::since_unix_epoch(Duration::from_secs(1_908_500_000));
+
+    fn authority(name: &str, years: (i32, i32)) -> CertifiedIssuer<'static, KeyPair> {
+        CertifiedIssuer::self_signed(params(name, years, true), KeyPair::generate().expect("a key")).expect("an issuer")
+    }
+
+    fn params(name: &str, (from, to): (i32, i32), is_authority: bool) -> CertificateParams {
+        let mut params = CertificateParams::new(["hook.test".to_owned()]).expect("a name");
+        params.distinguished_name.push(DnType::CommonName, name);
+        (params.not_before, params.not_after) = (date_time_ymd(from, 1, 1), date_time_ymd(to, 1, 1));
+        if is_authority {
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        }
+        params
+    }
+
+    /// The verdict about the certificate of a hook.
+    fn verdict(bundle: &str, leaf: &CertificateDer<'_>, intermediates: &[CertificateDer<'_>]) -> Result<(), String> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = BundleVerifier::of(bundle.as_bytes(), provider).expect("a bundle");
+        let host = ServerName::try_from("hook.test").expect("a host");
+        match verifier.verify_server_cert(leaf, intermediates, &host, &[], NOW) {
+            Ok(_) => Ok(()),
+            Err(Error::InvalidCertificate(CertificateError::Other(why))) => Err(why.0.to_string()),
+            Err(other) => Err(other.to_string()),
+        }
+    }
+
+    #[test]
+    fn an_authority_is_trusted_only_while_it_is_valid() {
+        let leaf = |issuer: &CertifiedIssuer<'static, KeyPair>| {
+            let key = KeyPair::generate().expect("a key");
+            params("leaf", (2029, 2032), false).signed_by(&key, issuer).expect("a certificate").der().clone()
+        };
+        let (valid, other) = (authority("a", (2025, 2035)), authority("a", (2025, 2035)));
+        assert_eq!(verdict(&valid.pem(), &leaf(&valid), &[]), Ok(()));
+        let expired = "x509: certificate has expired or is not yet valid: current time 2030-06-24";
+        for (years, limit) in
+            [((2020, 2025), "is after 2025-01-01T00:00:00Z"), ((2031, 2035), "is before 2031-01-01T00:00:00Z")]
+        {
+            let outdated = authority("a", years);
+            let why = verdict(&outdated.pem(), &leaf(&outdated), &[]).expect_err("outdated");
+            assert!(why.starts_with(expired) && why.ends_with(limit), "{why}");
+            // Beside one that is valid, whichever comes first.
+            for bundle in [outdated.pem() + &valid.pem(), valid.pem() + &outdated.pem()] {
+                assert_eq!(verdict(&bundle, &leaf(&valid), &[]), Ok(()));
+                assert!(verdict(&bundle, &leaf(&outdated), &[]).expect_err("outdated").ends_with(limit));
+                let why = verdict(&bundle, &leaf(&other), &[]).expect_err("unknown");
+                assert!(why.starts_with("x509: certificate signed by unknown authority"), "{why}");
+            }
+        }
+        let key = KeyPair::generate().expect("a key");
+        let middle = CertifiedIssuer::signed_by(params("middle", (2020, 2025), true), key, &valid).expect("an issuer");
+        let why = verdict(&valid.pem(), &leaf(&middle), &[middle.der().clone()]).expect_err("expired");
+        assert!(why.starts_with(expired) && why.ends_with("is after 2025-01-01T00:00:00Z"), "{why}");
+    }
 }

@@ -8,13 +8,18 @@ use std::collections::HashMap;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use granit_parser::{Event, Parser, ScalarStyle, Tag};
-use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use scalar::Scalar;
 
-/// Go reads deeper; what is deeper than this is refused anyway.
+/// Go reads deeper; what is deeper than this is refused anyway. What an alias stands for counts with its own depth.
 const DEPTH_MAX: usize = 200;
+/// The memory that the copies of one document's anchored nodes may take together. Go shares what an alias stands for;
+/// here each alias is a copy, and so is each anchor, for the aliases to come. An honest body has at most 3 MB, and few
+/// aliases; a hostile one asks for gigabytes.
+const COPIES_MAX_BYTES: usize = 64 << 20;
+/// What the smallest map takes: the standard library allocates room for eleven entries at once.
+const MAP_BYTES: usize = 11 * (size_of::<String>() + size_of::<Value>());
 
 /// A text that is no YAML, or one that is no JSON, in the words of Go's reader where that is simple.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -41,24 +46,20 @@ impl YamlError {
     }
 }
 
-/// The first document, which is all that a request's body counts for; null if there is none. What comes after it is not
-/// read.
-pub(crate) fn first(body: &[u8]) -> Result<Value, YamlError> {
-    let Ok(text) = std::str::from_utf8(body) else { return Err(YamlError::new(None, "invalid leading UTF-8 octet")) };
-    Ok(YamlReader::new(text).document()?.unwrap_or_default())
+/// A document, and the keys that it has twice, each with its line, as strict decoding names them.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Parsed {
+    pub(crate) value: Value,
+    pub(crate) duplicates: Vec<String>,
 }
 
-/// The keys that the first document has twice, each with its line, as strict decoding names them; none of a text that
-/// is JSON.
-pub(crate) fn duplicate_keys(body: &[u8]) -> Vec<String> {
-    if serde_json::from_slice::<IgnoredAny>(body).is_ok() {
-        return Vec::new();
-    }
-    let Ok(text) = std::str::from_utf8(body) else { return Vec::new() };
+/// The first document, which is all that a request's body counts for; null if there is none. What comes after it is not
+/// read.
+pub(crate) fn first(body: &[u8]) -> Result<Parsed, YamlError> {
+    let Ok(text) = std::str::from_utf8(body) else { return Err(YamlError::new(None, "invalid leading UTF-8 octet")) };
     let mut reader = YamlReader::new(text);
-    // What is wrong was said when it was read.
-    let _document = reader.document();
-    reader.duplicates
+    let value = reader.document()?.unwrap_or_default();
+    Ok(Parsed { value, duplicates: reader.duplicates })
 }
 
 /// All documents.
@@ -75,15 +76,24 @@ pub(crate) fn all(text: &str) -> Result<Vec<Value>, YamlError> {
 struct Anchored {
     value: Value,
     nodes: u64,
+    /// How many lists and maps lie within each other, with this one.
+    height: usize,
+    /// About how much memory it takes.
+    bytes: usize,
 }
 
 struct YamlReader<'a> {
     parser: Parser<'a, granit_parser::StrInput<'a>>,
     anchors: HashMap<usize, Anchored>,
     depth: usize,
-    /// Nodes so far, and how many of them are there by aliases.
+    /// The greatest depth within the node that is being read.
+    deepest: usize,
+    /// Nodes of this document so far, and how many of them are there by aliases.
     nodes: u64,
     aliased: u64,
+    /// The memory of this document so far, and of the copies for anchors and aliases, in bytes.
+    bytes: usize,
+    copied: usize,
     /// Where the last event begins, from 1.
     line: usize,
     duplicates: Vec<String>,
@@ -95,8 +105,11 @@ impl<'a> YamlReader<'a> {
             parser: Parser::new_from_str(text),
             anchors: HashMap::new(),
             depth: 0,
+            deepest: 0,
             nodes: 0,
             aliased: 0,
+            bytes: 0,
+            copied: 0,
             line: 1,
             duplicates: Vec::new(),
         }
@@ -109,6 +122,7 @@ impl<'a> YamlReader<'a> {
                 None | Some(Event::StreamEnd) => return Ok(None),
                 Some(Event::DocumentStart(..)) => {
                     self.anchors.clear();
+                    (self.nodes, self.aliased, self.bytes, self.copied) = (0, 0, 0, 0);
                     return self.node().map(Some);
                 }
                 Some(_) => {}
@@ -138,18 +152,30 @@ impl<'a> YamlReader<'a> {
     }
 
     fn node_of(&mut self, event: Event<'a>) -> Result<Value, YamlError> {
-        let before = self.nodes;
+        let (nodes, bytes) = (self.nodes, self.bytes);
+        let around = std::mem::replace(&mut self.deepest, self.depth);
         self.nodes += 1;
+        self.bytes += size_of::<Value>();
         let (value, anchor) = match event {
-            Event::Alias(anchor) => return self.alias(anchor),
-            Event::Scalar(text, style, anchor, tag) => (resolved(&text, style, tag.as_deref())?.into_value()?, anchor),
+            Event::Alias(anchor) => (self.alias(anchor)?, 0),
+            Event::Scalar(text, style, anchor, tag) => {
+                self.bytes += text.len();
+                (resolved(&text, style, tag.as_deref())?.into_value()?, anchor)
+            }
             Event::SequenceStart(_, anchor, _) => (self.nested(YamlReader::sequence)?, anchor),
-            Event::MappingStart(_, anchor, _) => (self.nested(YamlReader::mapping)?, anchor),
+            Event::MappingStart(_, anchor, _) => {
+                self.bytes += MAP_BYTES;
+                (self.nested(YamlReader::mapping)?, anchor)
+            }
             _ => return Err(YamlError::new(None, "did not find expected node content")),
         };
         if anchor != 0 {
-            self.anchors.insert(anchor, Anchored { value: value.clone(), nodes: self.nodes - before });
+            let (nodes, bytes) = (self.nodes - nodes, self.bytes - bytes);
+            self.copy(bytes)?;
+            let height = self.deepest - self.depth;
+            self.anchors.insert(anchor, Anchored { value: value.clone(), nodes, height, bytes });
         }
+        self.deepest = self.deepest.max(around);
         Ok(value)
     }
 
@@ -158,12 +184,27 @@ impl<'a> YamlReader<'a> {
         read: impl FnOnce(&mut YamlReader<'a>) -> Result<Value, YamlError>,
     ) -> Result<Value, YamlError> {
         self.depth += 1;
-        if self.depth > DEPTH_MAX {
-            return Err(YamlError::new(None, &format!("exceeded max depth of {DEPTH_MAX}")));
-        }
+        self.reach(self.depth)?;
         let value = read(self);
         self.depth -= 1;
         value
+    }
+
+    fn reach(&mut self, depth: usize) -> Result<(), YamlError> {
+        if depth > DEPTH_MAX {
+            return Err(YamlError::new(None, &format!("exceeded max depth of {DEPTH_MAX}")));
+        }
+        self.deepest = self.deepest.max(depth);
+        Ok(())
+    }
+
+    /// Refuses a copy that would make the document's copies too large.
+    fn copy(&mut self, bytes: usize) -> Result<(), YamlError> {
+        self.copied += bytes;
+        if self.copied > COPIES_MAX_BYTES {
+            return Err(YamlError::new(None, "document's anchors and aliases take too much memory"));
+        }
+        Ok(())
     }
 
     /// `failOnExcessiveAliasing`: as long as there are few nodes, almost all may come from aliases.
@@ -171,13 +212,17 @@ impl<'a> YamlReader<'a> {
         let Some(found) = self.anchors.get(&anchor) else {
             return Err(YamlError::new(None, "anchor value contains itself"));
         };
-        self.nodes += found.nodes;
-        self.aliased += found.nodes;
+        let (nodes, height, bytes) = (found.nodes, found.height, found.bytes);
+        self.nodes += nodes;
+        self.aliased += nodes;
         if self.aliased > 100 && self.nodes > 1000 && ratio(self.aliased, self.nodes) > allowed_alias_ratio(self.nodes)
         {
             return Err(YamlError::new(None, "document contains excessive aliasing"));
         }
-        Ok(found.value.clone())
+        self.reach(self.depth + height)?;
+        self.bytes += bytes;
+        self.copy(bytes)?;
+        Ok(self.anchors[&anchor].value.clone())
     }
 
     fn sequence(&mut self) -> Result<Value, YamlError> {
@@ -203,9 +248,13 @@ impl<'a> YamlReader<'a> {
                 }
                 Some(Event::Scalar(text, style, anchor, tag)) => {
                     self.nodes += 1;
+                    let bytes = size_of::<Value>() + text.len();
+                    self.bytes += bytes;
                     let key = resolved(&text, style, tag.as_deref())?;
                     if anchor != 0 {
-                        self.anchors.insert(anchor, Anchored { value: key.clone().into_value()?, nodes: 1 });
+                        self.copy(bytes)?;
+                        let value = key.clone().into_value()?;
+                        self.anchors.insert(anchor, Anchored { value, nodes: 1, height: 0, bytes });
                     }
                     let is_text = matches!(key, Scalar::Text(_));
                     let key = key.into_key()?;
@@ -283,12 +332,16 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn value(text: &[u8]) -> Result<Value, YamlError> {
+        first(text).map(|parsed| parsed.value)
+    }
+
     #[test]
     fn the_first_of_several_documents_is_read() {
         for text in ["a: 1\n---\nb: 2\n", "---\na: 1\n...\nb: 2\n", "a: 1\n---\n}", "# text\n\na: 1\n"] {
-            assert_eq!(first(text.as_bytes()), Ok(json!({ "a": 1 })), "{text:?}");
+            assert_eq!(value(text.as_bytes()), Ok(json!({ "a": 1 })), "{text:?}");
         }
-        assert_eq!(first(b"---\n---\na: 1\n"), Ok(Value::Null));
+        assert_eq!(value(b"---\n---\na: 1\n"), Ok(Value::Null));
         assert_eq!(all("a: 1\n---\n---\nb: 2\n"), Ok(vec![json!({ "a": 1 }), Value::Null, json!({ "b": 2 })]));
     }
 
@@ -303,18 +356,17 @@ mod tests {
             "three": { "x": 4, "z": 2 },
             "list": [{ "x": 1, "z": 2 }],
         });
-        assert_eq!(first(text.as_bytes()), Ok(expected));
+        assert_eq!(value(text.as_bytes()), Ok(expected));
         assert!(first(b"a: &a [*a]").is_err());
         assert!(first(b"<<: 1").is_err());
     }
 
     #[test]
     fn the_last_of_two_keys_counts() {
-        assert_eq!(first(b"a: 1\na: 2\n"), Ok(json!({ "a": 2 })));
+        assert_eq!(value(b"a: 1\na: 2\n"), Ok(json!({ "a": 2 })));
         let twice = b"a: {b: 1,\n  b: 2}\n01: x\n1: y\n---\nc: 1\nc: 2\n";
         let lines = ["line 2: key \"b\" already set in map", "line 4: key 1 already set in map"];
-        assert_eq!(duplicate_keys(twice), lines);
-        assert!(duplicate_keys(b"{\"a\":1,\"a\":2}").is_empty());
+        assert_eq!(first(twice).expect("a document").duplicates, lines);
     }
 
     #[test]
@@ -329,6 +381,50 @@ mod tests {
         assert_eq!(error.to_string(), "yaml: document contains excessive aliasing");
         let deep = "[".repeat(100_000);
         assert!(first(deep.as_bytes()).is_err());
+    }
+
+    /// A text of anchors, each with lists and maps around the alias of the one before it.
+    fn chain(links: usize, levels: usize) -> String {
+        let (open, close) = ("[{a: ".repeat(levels), "}]".repeat(levels));
+        let links = (0..links).map(|link| {
+            let inner = if link == 0 { "x".to_owned() } else { format!("*a{}", link - 1) };
+            format!("&a{link} {open}{inner}{close}")
+        });
+        format!("[{}]", links.collect::<Vec<_>>().join(", "))
+    }
+
+    #[test]
+    fn what_an_alias_stands_for_is_not_deeper_than_the_text_may_be() {
+        // 2 levels of a link each, and the list around them.
+        assert!(value(chain(3, 33).as_bytes()).is_ok());
+        assert!(value(chain(99, 1).as_bytes()).is_ok());
+        for text in [chain(4, 33), chain(100, 1), chain(25, 99), "- &a {k: &b [x]}\n- ".to_owned() + &chain(100, 1)] {
+            let shown = "yaml: exceeded max depth of 200";
+            assert_eq!(value(text.as_bytes()).map(|_| ()).expect_err("deep").to_string(), shown);
+            assert_eq!(all(&text).map(|_| ()).expect_err("deep").to_string(), shown);
+        }
+        // Depth is of where it is, not of what was read before.
+        assert!(value(format!("[{}, [[*a98]]]", &chain(99, 1)).as_bytes()).is_err());
+        assert!(value(format!("[{0}, {0}]", chain(98, 1)).as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn copies_of_much_text_are_refused() {
+        let much = "x".repeat(100_000);
+        let text = |times: usize| format!("a: &a {much:?}\nb: [{}]\n", vec!["*a"; times].join(", "));
+        assert!(value(text(600).as_bytes()).is_ok());
+        let two_documents = format!("{}---\n{}", text(600), text(600));
+        assert!(all(&two_documents).is_ok());
+        let many = |alias: &str| vec![alias; 700].join(", ");
+        let key = format!("? &a {much:?}\n: 1\n? b\n: [{}]\n", many("*a"));
+        let keys = format!("a: &a {much:?}\nb: {{{}}}\n", many("*a : 1"));
+        let anchors: Vec<String> = (0..190).map(|level| format!("&a{level} [")).collect();
+        let anchors = anchors.concat();
+        let anchors = format!("{anchors}{}, {much:?}, {much:?}, {much:?}, {much:?}{}", "x", "]".repeat(190));
+        for text in [text(700), key, keys, anchors] {
+            let error = value(text.as_bytes()).map(|_| ()).expect_err("much").to_string();
+            assert_eq!(error, "yaml: document's anchors and aliases take too much memory");
+        }
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Validation of certificate signing requests. Whether the request is signed by its key, and what a certificate is, would
 //! take a parser of both: it is not looked at.
 
+use std::collections::HashSet;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
@@ -63,7 +65,8 @@ fn spec(object: &Value, report: &mut Report) {
     for (index, usage) in usages.iter().enumerate() {
         report.one_of(&format!("spec.usages[{index}]"), usage, &USAGES);
     }
-    for (index, usage) in usages.iter().enumerate().filter(|(index, usage)| usages[..*index].contains(usage)) {
+    let mut seen = HashSet::new();
+    for (index, usage) in usages.iter().enumerate().filter(|(_, usage)| !seen.insert(*usage)) {
         report.duplicate(format!("spec.usages[{index}]"), usage);
     }
     signer_name(&spec["signerName"], report);
@@ -107,7 +110,7 @@ fn conditions(object: &Value, previous: &Value, report: &mut Report) {
     let field = "status.conditions";
     let has_both = |object| !of_type(object, APPROVED).is_empty() && !of_type(object, DENIED).is_empty();
     let list = items(object, "/status/conditions");
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for (index, condition) in list.iter().enumerate() {
         let place = format!("{field}[{index}]");
         let (kind, state) = (text(condition, "/type"), text(condition, "/status"));
@@ -129,7 +132,7 @@ fn conditions(object: &Value, previous: &Value, report: &mut Report) {
         if seen.contains(&kind) {
             report.duplicate(format!("{place}.type"), &condition["type"]);
         }
-        seen.push(kind);
+        seen.insert(kind);
     }
 }
 

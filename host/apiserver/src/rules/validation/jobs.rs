@@ -1,9 +1,8 @@
 //! Validation of jobs: `pkg/apis/batch/validation/validation.go` of Kubernetes 1.36.3.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Value, json};
 
+use super::job_policies::{failure_policy, success_policy};
 use super::pods;
 use super::report::{Report, selects};
 use super::table::{self, Check, FieldRule, is_empty};
@@ -22,8 +21,9 @@ const SPEC: &[FieldRule] = &[
 ];
 /// The names of the tz database, which Go's `time.LoadLocation` knows.
 const TIME_ZONES: &str = include_str!("../../../kubernetes/zones.txt");
-const CONDITION_STATUSES: &[&str] = &["False", "True", "Unknown"];
-const ACTIONS: &[&str] = &["Count", "FailIndex", "FailJob", "Ignore"];
+/// Above this, a job with a backoff limit for each index has less of everything.
+const COMPLETIONS_SOFT_LIMIT: i64 = 100_000;
+const HIGH_COMPLETIONS_MOST: i64 = 10_000;
 
 pub(super) fn job(object: &Value, previous: Option<&Value>, report: &mut Report) {
     let spec = &object["spec"];
@@ -151,6 +151,26 @@ fn indexes(spec: &Value, field: &str, report: &mut Report) {
     if failed.as_i64().is_some_and(|failed| failed > 100_000) {
         report.invalid(format!("{field}.maxFailedIndexes"), failed, "must be less than or equal to 100000");
     }
+    if completions.is_some_and(|completions| completions > COMPLETIONS_SOFT_LIMIT) && !per_index.is_null() {
+        high_completions(spec, field, report);
+    }
+}
+
+/// A job with many completions and a backoff limit for each.
+fn high_completions(spec: &Value, field: &str, report: &mut Report) {
+    if spec["maxFailedIndexes"].is_null() {
+        let why = format!("must be specified when completions is above {COMPLETIONS_SOFT_LIMIT}");
+        report.required_because(format!("{field}.maxFailedIndexes"), &why);
+    }
+    for name in ["parallelism", "maxFailedIndexes"] {
+        if spec[name].as_i64().is_some_and(|count| count > HIGH_COMPLETIONS_MOST) {
+            let why = format!(
+                "must be less than or equal to {HIGH_COMPLETIONS_MOST} when completions are above \
+                 {COMPLETIONS_SOFT_LIMIT} and used with backoff limit per index"
+            );
+            report.invalid(format!("{field}.{name}"), &spec[name], &why);
+        }
+    }
 }
 
 /// `IsDomainPrefixedPath`.
@@ -171,168 +191,6 @@ fn managed_by(spec: &Value, field: &str, report: &mut Report) {
         }
         _ => report.invalid(place, value, "must be a domain-prefixed path (such as \"acme.io/foo\")"),
     }
-}
-
-fn listed(values: &[&str]) -> String {
-    let quoted: Vec<String> = values.iter().map(|value| format!("{value:?}")).collect();
-    format!("valid values: [{}]", quoted.join(" "))
-}
-
-fn one_of_required(value: &Value, field: &str, allowed: &[&str], report: &mut Report) {
-    if is_empty(value) {
-        report.required_because(field, &listed(allowed));
-    } else {
-        report.one_of(field, value, allowed);
-    }
-}
-
-fn failure_policy(spec: &Value, field: &str, report: &mut Report) {
-    let containers = ["containers", "initContainers"].into_iter().flat_map(|list| {
-        object::items(spec, &format!("/template/spec/{list}")).iter().map(|container| text(container, "/name"))
-    });
-    let containers: BTreeSet<&str> = containers.collect();
-    for (index, rule) in object::items(spec, "/podFailurePolicy/rules").iter().enumerate() {
-        let place = format!("{field}.rules[{index}]");
-        if rule["action"] != "FailIndex" {
-            one_of_required(&rule["action"], &format!("{place}.action"), ACTIONS, report);
-        } else if spec["backoffLimitPerIndex"].is_null() {
-            let why = "requires the backoffLimitPerIndex to be set";
-            report.invalid(format!("{place}.action"), &rule["action"], why);
-        }
-        let (codes, conditions) = (&rule["onExitCodes"], object::items(rule, "/onPodConditions"));
-        if codes.is_object() {
-            exit_codes(codes, &format!("{place}.onExitCodes"), &containers, report);
-        }
-        for (index, pattern) in conditions.iter().enumerate() {
-            let place = format!("{place}.onPodConditions[{index}]");
-            report.qualified(&format!("{place}.type"), text(pattern, "/type"));
-            one_of_required(&pattern["status"], &format!("{place}.status"), CONDITION_STATUSES, report);
-        }
-        let why = match (codes.is_object(), conditions.is_empty()) {
-            (true, false) => "specifying both OnExitCodes and OnPodConditions is not supported",
-            (false, true) => "specifying one of OnExitCodes and OnPodConditions is required",
-            _ => continue,
-        };
-        report.invalid_plainly(&place, why);
-    }
-}
-
-fn exit_codes(codes: &Value, field: &str, containers: &BTreeSet<&str>, report: &mut Report) {
-    one_of_required(&codes["operator"], &format!("{field}.operator"), &["In", "NotIn"], report);
-    if codes["containerName"].as_str().is_some_and(|name| !containers.contains(name)) {
-        let why = "must be one of the container or initContainer names in the pod template";
-        report.invalid(format!("{field}.containerName"), &codes["containerName"], why);
-    }
-    let values = object::items(codes, "/values");
-    if values.is_empty() {
-        report.invalid(format!("{field}.values"), &codes["values"], "at least one value is required");
-    }
-    for (index, value) in values.iter().enumerate() {
-        let place = format!("{field}.values[{index}]");
-        if codes["operator"] == "In" && *value == json!(0) {
-            report.invalid(&place, value, "must not be 0 for the In operator");
-        }
-        if values[..index].contains(value) {
-            report.duplicate(&place, value);
-        }
-    }
-    if !values.is_sorted_by_key(|value| value.as_i64().unwrap_or(0)) {
-        report.invalid(format!("{field}.values"), &codes["values"], "must be ordered");
-    }
-}
-
-/// `validateSuccessPolicy`. A list of indexes is only counted where it is well formed.
-fn success_policy(spec: &Value, field: &str, report: &mut Report) {
-    let policy = &spec["successPolicy"];
-    if !policy.is_object() {
-        return;
-    }
-    let rules = object::items(policy, "/rules");
-    if text(spec, "/completionMode") != "Indexed" {
-        let shown: Vec<String> = rules
-            .iter()
-            .map(|rule| {
-                format!(
-                    "{{\"SucceededIndexes\":{},\"SucceededCount\":{}}}",
-                    rule["succeededIndexes"], rule["succeededCount"]
-                )
-            })
-            .collect();
-        let list = if policy["rules"].is_array() { format!("[{}]", shown.join(",")) } else { "null".to_owned() };
-        return report.invalid_shown(field, &format!("{{\"Rules\":{list}}}"), "requires indexed completion mode");
-    }
-    if rules.is_empty() {
-        let why = "at least one rules must be specified when the successPolicy is specified";
-        report.required_because(format!("{field}.rules"), why);
-    }
-    let completions = spec["completions"].as_i64().unwrap_or(0);
-    for (index, rule) in rules.iter().enumerate() {
-        let place = format!("{field}.rules[{index}]");
-        let (indexes, count) = (&rule["succeededIndexes"], &rule["succeededCount"]);
-        if indexes.is_null() && count.is_null() {
-            let why = "at least one of succeededCount or succeededIndexes must be specified";
-            report.required_because(&place, why);
-        }
-        let total = indexes.as_str().map(|text| count_indexes(text, completions));
-        if let Some(Err(why)) = &total {
-            let why = format!("error parsing succeededIndexes: {why}");
-            report.invalid(format!("{place}.succeededIndexes"), indexes, &why);
-        }
-        let Some(number) = count.as_i64() else { continue };
-        let place = format!("{place}.succeededCount");
-        report.not_negative(&place, count);
-        if number > completions {
-            let why = format!("must be less than or equal to {completions} (the number of specified completions)");
-            report.invalid(&place, count, &why);
-        }
-        let total = total.map(|total| total.unwrap_or(0));
-        if let Some(total) = total.filter(|total| number > *total) {
-            let why = format!(
-                "must be less than or equal to {total} (the number of indexes in the specified succeededIndexes field)"
-            );
-            report.invalid(&place, count, &why);
-        }
-    }
-}
-
-/// `validateIndexesFormat`: intervals in ascending order.
-fn count_indexes(indexes: &str, completions: i64) -> Result<i64, String> {
-    let mut total = 0;
-    let mut last: Option<i64> = None;
-    let number = |text: &str| {
-        text.parse::<i32>().map(i64::from).map_err(|_| format!("cannot convert string to integer for index: {text:?}"))
-    };
-    if indexes.is_empty() {
-        return Ok(0);
-    }
-    for interval in indexes.split(',') {
-        let limits: Vec<&str> = interval.split('-').collect();
-        if limits.len() > 2 {
-            return Err(format!(
-                "the fragment {interval:?} violates the requirement that an index interval can have at most two parts separated by '-'"
-            ));
-        }
-        let first = number(limits[0])?;
-        if first >= completions {
-            return Err(format!("too large index: {:?}", limits[0]));
-        }
-        if let Some(last) = last.filter(|last| *last >= first) {
-            return Err(format!("non-increasing order, previous: {last}, current: {first}"));
-        }
-        let mut end = first;
-        if let Some(text) = limits.get(1) {
-            end = number(text)?;
-            if end >= completions {
-                return Err(format!("too large index: {text:?}"));
-            }
-            if first >= end {
-                return Err(format!("non-increasing order, previous: {first}, current: {end}"));
-            }
-        }
-        total += end - first + 1;
-        last = Some(end);
-    }
-    Ok(total)
 }
 
 pub(super) fn cron_job(object: &Value, previous: Option<&Value>, report: &mut Report) {
@@ -387,5 +245,38 @@ fn time_zone(zone: &Value, report: &mut Report) {
     }
     if name != "Local" && !TIME_ZONES.lines().any(|known| known == name) {
         report.invalid(field, zone, &unknown);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_with_many_completions_has_less_of_the_rest() {
+        let messages = |spec: Value| {
+            let mut report = Report::default();
+            indexes(&spec, "spec", &mut report);
+            report.0.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect::<Vec<_>>()
+        };
+        let spec = |completions: u32, parallelism: u32, failed: Option<u32>| {
+            json!({
+                "completionMode": "Indexed",
+                "completions": completions,
+                "parallelism": parallelism,
+                "backoffLimitPerIndex": 1,
+                "maxFailedIndexes": failed,
+            })
+        };
+        assert_eq!(messages(spec(100_000, 10_001, None)), [""; 0]);
+        assert_eq!(messages(spec(100_001, 10_000, Some(10_000))), [""; 0]);
+        let why = "must be specified when completions is above 100000";
+        assert_eq!(messages(spec(100_001, 1, None)), [format!("spec.maxFailedIndexes: Required value: {why}")]);
+        let why = "must be less than or equal to 10000 when completions are above 100000 and used with backoff limit \
+                   per index";
+        assert_eq!(
+            messages(spec(100_001, 10_001, Some(10_001))),
+            ["parallelism", "maxFailedIndexes"].map(|name| format!("spec.{name}: Invalid value: 10001: {why}"))
+        );
     }
 }

@@ -8,6 +8,7 @@ mod certificates;
 mod definitions;
 mod embedded;
 mod events;
+mod job_policies;
 mod jobs;
 mod limits;
 mod metadata;
@@ -121,6 +122,7 @@ pub(crate) fn builtin(
         // Clients may write any status of a definition: the server mends it.
         ("apiextensions.k8s.io", _) if subresource == "status" => {}
         ("apiextensions.k8s.io", _) => return definitions::validate(object, previous),
+        ("", "Pod") => pods::pod(subresource, object, previous, found),
         ("", kind) => core(kind, object, previous, found),
         _ => {}
     }
@@ -131,7 +133,6 @@ pub(crate) fn builtin(
 fn core(kind: &str, object: &Value, previous: Option<&Value>, found: &mut Report) {
     match kind {
         "ReplicationController" => workloads::replication_controller(object, found),
-        "Pod" => pods::pod(object, previous, found),
         "PodTemplate" => pods::template(&object["template"], "template", found),
         "Service" => services::service(object, previous, found),
         "ConfigMap" => stored::config_map(object, previous, found),
@@ -146,5 +147,87 @@ fn core(kind: &str, object: &Value, previous: Option<&Value>, found: &mut Report
         "Node" => nodes::node(object, previous, found),
         "Endpoints" => networks::endpoints(object, found),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::resources::builtin;
+
+    /// Lists without limit are validated under the state's lock. The bound tells minutes from moments.
+    #[test]
+    fn the_time_of_validation_grows_with_the_object_and_not_with_its_square() {
+        const ITEMS: usize = 40_000;
+        let list = |item: fn(usize) -> Value| (0..ITEMS).map(item).collect::<Vec<_>>();
+        let spec = json!({
+            "schedulingGates": list(|index| json!({ "name": format!("g{index}") })),
+            "tolerations": list(|index| json!({ "key": format!("k{index}"), "operator": "Exists" })),
+            "topologySpreadConstraints": list(|index| json!({
+                "maxSkew": 1, "topologyKey": format!("k{index}"), "whenUnsatisfiable": "DoNotSchedule",
+            })),
+            "containers": [{
+                "name": "c",
+                "image": "i",
+                "resources": { "claims": list(|index| json!({ "name": "a", "request": format!("r{index}") })) },
+                "volumeMounts": list(|index| json!({ "name": "v", "mountPath": format!("/m{index}") })),
+                "volumeDevices": list(|index| json!({ "name": "d", "devicePath": format!("/d{index}") })),
+            }],
+            "resourceClaims": [{ "name": "a", "resourceClaimName": "a" }],
+        });
+        let pod = json!({ "metadata": { "name": "p", "namespace": "n" }, "spec": spec });
+        let class = json!({ "provisioner": "p", "allowedTopologies": [
+            { "matchLabelExpressions": [{ "key": "k", "values": list(|index| json!(index.to_string())) }] },
+        ] });
+        let codes = json!({ "operator": "In", "values": list(|index| json!(index + 1)) });
+        let job =
+            json!({ "spec": { "podFailurePolicy": { "rules": [{ "action": "Ignore", "onExitCodes": codes }] } } });
+        let resources = builtin::resources();
+        for (kind, object) in [("Pod", pod), ("StorageClass", class), ("Job", job)] {
+            let resource = resources.iter().find(|resource| resource.kind == kind).expect("the kind");
+            let begin = Instant::now();
+            let causes = builtin(resource, "", &object, Some(&object));
+            assert!(causes.iter().all(|cause| cause.reason != "FieldValueDuplicate"), "{kind}");
+            assert!(begin.elapsed() < Duration::from_secs(10), "{kind}: {:?}", begin.elapsed());
+        }
+    }
+
+    #[test]
+    fn ephemeral_containers_change_through_their_subresource_only() {
+        let resources = builtin::resources();
+        let pods = resources.iter().find(|resource| resource.kind == "Pod").expect("pods");
+        let pod = |debuggers: Value| {
+            json!({
+                "metadata": { "name": "p", "namespace": "n" },
+                "spec": { "containers": [{ "name": "c", "image": "i" }], "ephemeralContainers": debuggers },
+            })
+        };
+        let (now, before) = (pod(json!([{ "name": "d", "image": "i" }])), pod(Value::Null));
+        let fields = |subresource| -> Vec<String> {
+            let causes = builtin(pods, subresource, &now, Some(&before));
+            causes.into_iter().filter(|cause| cause.reason == "FieldValueForbidden").map(|cause| cause.field).collect()
+        };
+        assert_eq!(fields(""), ["spec"]);
+        assert_eq!(fields("ephemeralcontainers"), [""; 0]);
+    }
+
+    #[test]
+    fn claims_of_a_container_do_not_repeat() {
+        let resources = builtin::resources();
+        let pods = resources.iter().find(|resource| resource.kind == "Pod").expect("pods");
+        let claims = [("a", "x"), ("a", "y"), ("a", "x"), ("a", ""), ("b", ""), ("b", "x"), ("b", "")];
+        let claims = claims.map(|(name, request)| json!({ "name": name, "request": request }));
+        let pod = json!({ "metadata": { "name": "p", "namespace": "n" }, "spec": { "containers": [
+            { "name": "c", "image": "i", "resources": { "claims": claims } },
+        ] } });
+        let causes = builtin(pods, "", &pod, None);
+        let doubles: Vec<_> = causes.iter().filter(|cause| cause.reason == "FieldValueDuplicate").collect();
+        let messages: Vec<&str> = doubles.iter().map(|cause| cause.message.as_str()).collect();
+        let expected = ["a/x", "a", "a", "b", "b"].map(|key| format!("Duplicate value: {key:?}"));
+        assert_eq!(messages, expected);
     }
 }

@@ -2,6 +2,8 @@
 //! `ValidatePersistentVolumeClaimSpec` in `pkg/apis/core/validation/validation.go`, and
 //! `pkg/apis/storage/validation/validation.go`, of Kubernetes 1.36.3.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use super::pods::{scheduling, volumes};
@@ -222,7 +224,8 @@ pub(super) fn storage_class(object: &Value, previous: Option<&Value>, report: &m
             if values.is_empty() {
                 report.required(format!("{place}.values"));
             }
-            for (at, value) in values.iter().enumerate().filter(|(at, value)| values[..*at].contains(value)) {
+            let mut seen = HashSet::new();
+            for (at, value) in values.iter().enumerate().filter(|(_, value)| !seen.insert(*value)) {
                 report.duplicate(format!("{place}.values[{at}]"), value);
             }
             report.qualified(&format!("{place}.key"), text(expression, "/key"));

@@ -1,6 +1,8 @@
 //! Validation of what runs pods: `pkg/apis/apps/validation/validation.go` of Kubernetes 1.36.3, and replication controllers
 //! in `pkg/apis/core/validation/validation.go`.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use super::report::{Report, is_empty_selector, is_selector, selects, shown_selector};
@@ -111,7 +113,8 @@ fn with_claims(spec: &Value) -> Value {
         .map(|claim| json!({ "name": name(claim), "persistentVolumeClaim": { "claimName": name(claim) } }))
         .collect();
     let own = object::items(spec, "/template/spec/volumes").iter();
-    volumes.extend(own.filter(|volume| claims.iter().all(|claim| volume["name"] != name(claim).as_str())).cloned());
+    let claimed: HashSet<&str> = claims.iter().map(|claim| text(claim, "/metadata/name")).collect();
+    volumes.extend(own.filter(|volume| volume["name"].as_str().is_none_or(|name| !claimed.contains(name))).cloned());
     let pod = object::map_mut(&mut template, "spec");
     pod.remove("hostname");
     pod.remove("subdomain");

@@ -91,8 +91,7 @@ pub(super) fn ephemeral(container: &Value, place: &str, pod: &Pod<'_>, report: &
         }
     }
     let target = text(container, "/targetContainerName");
-    let others = ["/containers", "/initContainers"].into_iter().flat_map(|list| object::items(pod.spec, list));
-    if !target.is_empty() && others.into_iter().all(|other| text(other, "/name") != target) {
+    if !target.is_empty() && !pod.containers.contains(target) {
         report.not_found(format!("{place}.targetContainerName"), &json!(target));
     }
 }
@@ -206,7 +205,7 @@ fn file_volume(reference: &Value, place: &str, pod: &Pod<'_>, report: &mut Repor
         return;
     }
     let (name, field) = (text(reference, "/volumeName"), format!("{place}.fileKeyRef.volumeName"));
-    match object::items(pod.spec, "/volumes").iter().find(|volume| text(volume, "/name") == name) {
+    match pod.named_volumes.get(name) {
         None => report.not_found(field, &json!(name)),
         Some(volume) if volume["emptyDir"].is_object() => {}
         Some(_) => report.invalid(field, &json!(name), "referenced volume must be of type emptyDir"),
@@ -225,9 +224,15 @@ fn environment_from(container: &Value, place: &str, report: &mut Report) {
     }
 }
 
+/// A text of each item of a list.
+fn texts<'a>(container: &'a Value, list: &str, name: &str) -> BTreeSet<&'a str> {
+    object::items(container, list).iter().map(|item| text(item, name)).collect()
+}
+
 fn mounts(container: &Value, place: &str, pod: &Pod<'_>, report: &mut Report) {
     let list = format!("{place}.volumeMounts");
-    let devices = object::items(container, "/volumeDevices");
+    let devices = texts(container, "/volumeDevices", "/name");
+    let device_paths = texts(container, "/volumeDevices", "/devicePath");
     let mut seen = BTreeSet::new();
     for (index, mount) in object::items(container, "/volumeMounts").iter().enumerate() {
         let place = format!("{list}[{index}]");
@@ -241,10 +246,10 @@ fn mounts(container: &Value, place: &str, pod: &Pod<'_>, report: &mut Report) {
         if !seen.insert(path) {
             report.invalid(format!("{place}.mountPath"), &json!(path), "must be unique");
         }
-        if devices.iter().any(|device| text(device, "/name") == name) {
+        if devices.contains(name) {
             report.invalid(format!("{place}.name"), &json!(name), "must not already exist in volumeDevices");
         }
-        if devices.iter().any(|device| text(device, "/devicePath") == path) {
+        if device_paths.contains(path) {
             let why = "must not already exist as a path in volumeDevices";
             report.invalid(format!("{place}.mountPath"), &json!(path), why);
         }
@@ -278,7 +283,8 @@ fn propagation(mount: &Value, list: &str, container: &Value, report: &mut Report
 }
 
 fn devices(container: &Value, place: &str, pod: &Pod<'_>, report: &mut Report) {
-    let mounts = object::items(container, "/volumeMounts");
+    let mounts = texts(container, "/volumeMounts", "/name");
+    let mount_paths = texts(container, "/volumeMounts", "/mountPath");
     let (mut names, mut paths) = (BTreeSet::new(), BTreeSet::new());
     for (index, device) in object::items(container, "/volumeDevices").iter().enumerate() {
         let place = format!("{place}.volumeDevices[{index}]");
@@ -302,10 +308,10 @@ fn devices(container: &Value, place: &str, pod: &Pod<'_>, report: &mut Report) {
         if path.split('/').any(|part| part == "..") {
             report.invalid(&at_path, &json!(path), "can not contain backsteps ('..')");
         }
-        if mounts.iter().any(|mount| text(mount, "/name") == name) {
+        if mounts.contains(name) {
             report.invalid(&at_name, &json!(name), "must not already exist in volumeMounts");
         }
-        if mounts.iter().any(|mount| text(mount, "/mountPath") == path) {
+        if mount_paths.contains(path) {
             report.invalid(&at_path, &json!(path), "must not already exist as a path in volumeMounts");
         }
     }

@@ -48,6 +48,10 @@ struct Pod<'a> {
     spec: &'a Value,
     /// The valid volumes by their names.
     volumes: BTreeMap<&'a str, &'a Value>,
+    /// All volumes, the first of each name.
+    named_volumes: BTreeMap<&'a str, &'a Value>,
+    /// The names of containers that are not ephemeral.
+    containers: BTreeSet<&'a str>,
     /// The names of its resource claims.
     claims: BTreeSet<&'a str>,
 }
@@ -60,7 +64,7 @@ impl Pod<'_> {
 }
 
 /// A pod itself. Ephemeral containers come through their subresource, and may be there afterwards.
-pub(super) fn pod(object: &Value, previous: Option<&Value>, report: &mut Report) {
+pub(super) fn pod(subresource: &str, object: &Value, previous: Option<&Value>, report: &mut Report) {
     let pod = &object["spec"];
     spec(pod, "spec", report);
     images(pod, report);
@@ -76,7 +80,7 @@ pub(super) fn pod(object: &Value, previous: Option<&Value>, report: &mut Report)
     }
     host_network(pod, "spec", true, report);
     if let Some(previous) = previous {
-        return update(object, previous, report);
+        return update(subresource, object, previous, report);
     }
     if !is_empty(&pod["ephemeralContainers"]) {
         report.forbidden("spec.ephemeralContainers", "cannot be set on create");
@@ -124,7 +128,18 @@ pub(super) fn template(template: &Value, field: &str, report: &mut Report) {
 fn spec(spec: &Value, field: &str, report: &mut Report) {
     let volumes = volumes::check(spec, field, report);
     let claims = object::items(spec, "/resourceClaims").iter().map(|claim| text(claim, "/name"));
-    let pod = Pod { spec, volumes, claims: claims.filter(|name| !name.is_empty()).collect() };
+    let containers = ["/containers", "/initContainers"].into_iter().flat_map(|list| object::items(spec, list));
+    let pod = Pod {
+        spec,
+        volumes,
+        named_volumes: object::items(spec, "/volumes")
+            .iter()
+            .rev()
+            .map(|volume| (text(volume, "/name"), volume))
+            .collect(),
+        containers: containers.map(|container| text(container, "/name")).collect(),
+        claims: claims.filter(|name| !name.is_empty()).collect(),
+    };
     all_containers(&pod, field, report);
     table::check(RULES, spec, field, report);
     resource_claims(spec, field, report);
@@ -205,12 +220,13 @@ fn gates(spec: &Value, field: &str, report: &mut Report) {
     for (index, gate) in object::items(spec, "/readinessGates").iter().enumerate() {
         report.qualified(&format!("{field}.readinessGates[{index}].conditionType"), text(gate, "/conditionType"));
     }
-    let gates = object::items(spec, "/schedulingGates");
-    for (index, gate) in gates.iter().enumerate() {
+    let mut seen = BTreeSet::new();
+    for (index, gate) in object::items(spec, "/schedulingGates").iter().enumerate() {
         let place = format!("{field}.schedulingGates[{index}]");
-        report.qualified(&place, text(gate, "/name"));
-        if gates[..index].contains(gate) {
-            report.duplicate(&place, &json!(text(gate, "/name")));
+        let name = text(gate, "/name");
+        report.qualified(&place, name);
+        if !seen.insert(name) {
+            report.duplicate(&place, &json!(name));
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Resources of containers and pods: `validateResourceRequirements` in `pkg/apis/core/validation/validation.go`, with the
 //! names of `pkg/apis/core/helper/helpers.go`.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Value, json};
 
 use super::super::report::Report;
@@ -159,7 +161,11 @@ pub(super) fn overhead(overhead: &Value, field: &str, report: &mut Report) {
 
 /// `validateResourceClaimNames`.
 fn claims(resources: &Value, place: &str, pod: &Pod<'_>, report: &mut Report) {
-    let mut seen: Vec<String> = Vec::new();
+    // Claims of which all requests are referenced, references to one request, and how many there are of each claim.
+    let (mut whole, mut requests) = (HashSet::new(), HashSet::new());
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    let listed: Vec<&str> = pod.claims.iter().copied().collect();
+    let there = if listed.is_empty() { " which is empty".to_owned() } else { format!(": {}", listed.join(", ")) };
     for (index, claim) in object::items(resources, "/claims").iter().enumerate() {
         let field = format!("{place}.claims[{index}]");
         let (name, request) = (text(claim, "/name"), text(claim, "/request"));
@@ -167,20 +173,20 @@ fn claims(resources: &Value, place: &str, pod: &Pod<'_>, report: &mut Report) {
             report.required(&field);
             continue;
         }
-        let key = if request.is_empty() { name.to_owned() } else { format!("{name}/{request}") };
         report.optional_name(&format!("{field}.request"), &claim["request"], names::check_dns_label);
-        if seen.iter().any(|known| known == name) {
+        if whole.contains(name) {
             report.duplicate(&field, &json!(name));
-        } else if seen.contains(&key)
-            || request.is_empty() && seen.iter().any(|known| known.starts_with(&format!("{name}/")))
-        {
-            report.duplicate(&field, &json!(key));
+        } else if request.is_empty() {
+            for _ in 0..counts.get(name).copied().unwrap_or(0) {
+                report.duplicate(&field, &json!(name));
+            }
+            whole.insert(name);
+        } else if requests.insert((name, request)) {
+            *counts.entry(name).or_default() += 1;
+        } else {
+            report.duplicate(&field, &json!(format!("{name}/{request}")));
         }
-        seen.push(key);
         if !pod.claims.contains(name) {
-            let listed: Vec<&str> = pod.claims.iter().copied().collect();
-            let there =
-                if listed.is_empty() { " which is empty".to_owned() } else { format!(": {}", listed.join(", ")) };
             let why = format!("must be one of the names in pod.spec.resourceClaims{there}");
             report.not_found_because(&field, &json!(name), &why);
         }

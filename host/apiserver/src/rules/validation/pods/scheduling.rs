@@ -1,10 +1,12 @@
 //! Where a pod may run: `validateAffinity`, `ValidateTolerations` and `validateTopologySpreadConstraints` in
 //! `pkg/apis/core/validation/validation.go` of Kubernetes 1.36.3.
 
+use std::collections::HashMap;
+
 use serde_json::{Value, json};
 
 use super::super::report::Report;
-use super::super::table::{self, Check, FieldRule, is_empty};
+use super::super::table::{self, Check, FieldRule};
 use crate::object::{self, names, text};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -190,6 +192,12 @@ pub(in super::super) fn tolerations(tolerations: &Value, field: &str, report: &m
 
 fn spread(pod: &Value, field: &str, report: &mut Report) {
     let all = object::items(pod, "/topologySpreadConstraints");
+    let pair_of = |constraint| (text(constraint, "/topologyKey"), text(constraint, "/whenUnsatisfiable"));
+    // Each but the last of a pair is reported.
+    let mut last = HashMap::new();
+    for (index, constraint) in all.iter().enumerate() {
+        last.insert(pair_of(constraint), index);
+    }
     for (index, constraint) in all.iter().enumerate() {
         let place = format!("{field}.topologySpreadConstraints[{index}]");
         if constraint["maxSkew"].as_i64().is_none_or(|skew| skew <= 0) {
@@ -197,9 +205,8 @@ fn spread(pod: &Value, field: &str, report: &mut Report) {
             report.invalid(format!("{place}.maxSkew"), &skew, "must be greater than zero");
         }
         table::check(SPREAD, constraint, &place, report);
-        let (key, action) = (text(constraint, "/topologyKey"), text(constraint, "/whenUnsatisfiable"));
-        let is_same = |other: &Value| text(other, "/topologyKey") == key && text(other, "/whenUnsatisfiable") == action;
-        if all[index + 1..].iter().any(is_same) {
+        let (key, action) = pair_of(constraint);
+        if last[&(key, action)] > index {
             let pair = json!(format!("{{{key}, {action}}}"));
             report.duplicate(format!("{place}.{{topologyKey, whenUnsatisfiable}}"), &pair);
         }
@@ -207,13 +214,10 @@ fn spread(pod: &Value, field: &str, report: &mut Report) {
             let why = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
             report.invalid(format!("{place}.minDomains"), &constraint["minDomains"], &why);
         }
-        let selected: Vec<&str> = [&constraint["labelSelector"]["matchLabels"]]
-            .into_iter()
-            .flat_map(|labels| labels.as_object().into_iter().flatten().map(|(key, _)| key.as_str()))
-            .collect();
+        let selected = &constraint["labelSelector"]["matchLabels"];
         label_keys(constraint, "matchLabelKeys", &place, report);
         for (index, key) in object::strings(constraint, "/matchLabelKeys").iter().enumerate() {
-            if selected.contains(key) && !is_empty(&constraint["labelSelector"]) {
+            if selected.get(key).is_some() {
                 let why = "exists in both matchLabelKeys and labelSelector";
                 report.invalid(format!("{place}.matchLabelKeys[{index}]"), &json!(key), why);
             }

@@ -1,6 +1,8 @@
 //! Changes of a pod that exists, of which few are allowed: `ValidatePodUpdate` in `pkg/apis/core/validation/validation.go` of Kubernetes
 //! 1.36.3.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use super::super::report::Report;
@@ -15,8 +17,8 @@ const NODE_TERMS: &str = "/affinity/nodeAffinity/requiredDuringSchedulingIgnored
 const AT_NODE_TERMS: &str =
     "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
 
-/// A pod, and what it was before.
-pub(in super::super) fn check(pod: &Value, previous: &Value, report: &mut Report) {
+/// A pod, and what it was before. Its ephemeral containers change through their subresource only.
+pub(in super::super) fn check(subresource: &str, pod: &Value, previous: &Value, report: &mut Report) {
     let (spec, before) = (&pod["spec"], &previous["spec"]);
     for list in ["containers", "initContainers"] {
         let count = |spec: &Value| object::items(spec, &format!("/{list}")).len();
@@ -30,8 +32,11 @@ pub(in super::super) fn check(pod: &Value, previous: &Value, report: &mut Report
     tolerations(spec, before, report);
     gates(spec, before, report);
     let mut kept = without_images(spec, before);
-    for name in ["activeDeadlineSeconds", "schedulingGates", "tolerations", "ephemeralContainers"] {
+    for name in ["activeDeadlineSeconds", "schedulingGates", "tolerations"] {
         object::copy_field(&mut kept, before, name);
+    }
+    if subresource == "ephemeralcontainers" {
+        object::copy_field(&mut kept, before, "ephemeralContainers");
     }
     if before["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0)
         && spec["terminationGracePeriodSeconds"] == json!(1)
@@ -77,7 +82,7 @@ fn tolerations(spec: &Value, before: &Value, report: &mut Report) {
         object::as_map_mut(&mut toleration).remove("tolerationSeconds");
         toleration
     };
-    let now: Vec<Value> = object::items(spec, "/tolerations").iter().map(without_seconds).collect();
+    let now: HashSet<Value> = object::items(spec, "/tolerations").iter().map(without_seconds).collect();
     if !object::items(before, "/tolerations").iter().all(|old| now.contains(&without_seconds(old))) {
         let why = "existing toleration can not be modified except its tolerationSeconds";
         report.forbidden("spec.tolerations", why);
@@ -86,7 +91,7 @@ fn tolerations(spec: &Value, before: &Value, report: &mut Report) {
 
 /// Gates only go.
 fn gates(spec: &Value, before: &Value, report: &mut Report) {
-    let known = object::items(before, "/schedulingGates");
+    let known: HashSet<&Value> = object::items(before, "/schedulingGates").iter().collect();
     for (index, gate) in object::items(spec, "/schedulingGates").iter().enumerate() {
         if !known.contains(gate) {
             let why = format!("only deletion is allowed, but found new scheduling gate '{}'", text(gate, "/name"));
