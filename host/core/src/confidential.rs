@@ -38,12 +38,18 @@ impl Confidential {
         &self.secrets
     }
 
+    /// Whether there is anything that [`redact`](Self::redact) looks for.
+    #[must_use]
+    pub fn has_secrets(&self) -> bool {
+        !self.forms.is_empty()
+    }
+
     /// The words of a plugin, with [`REDACTED`] in the place of each secret that stands in this text and has at least
     /// [`SHORTEST_SECRET`](crate::known_secrets::SHORTEST_SECRET) bytes. To be called before `said` is cut.
     #[must_use]
     pub fn redact<'a>(&self, said: &'a str) -> Cow<'a, str> {
         let is_too_much = said.len() > LONGEST_REDACTED || self.forms.work(said.len()) > MOST_WORK;
-        if !self.forms.is_empty() && is_too_much {
+        if self.has_secrets() && is_too_much {
             return REDACTED.into();
         }
         self.forms.replace(said)
