@@ -119,7 +119,7 @@ fn pem_keys(value: &str, found: &mut Found) {
         if let Some(label) = line.strip_prefix("-----BEGIN ") {
             body = label.contains("KEY").then(String::new);
         } else if line.starts_with("-----END ") {
-            body.take().iter().for_each(|body| found.push(body));
+            found.push(&body.take().unwrap_or_default());
         } else if let Some(body) = &mut body {
             body.push_str(line);
             if line.len() >= SHORTEST_LINE {
@@ -128,7 +128,7 @@ fn pem_keys(value: &str, found: &mut Found) {
         }
     }
     // Its end may be missing.
-    body.iter().for_each(|body| found.push(body));
+    found.push(&body.unwrap_or_default());
 }
 
 /// The text that `value` is in Base64.
