@@ -8,8 +8,12 @@ use std::sync::Arc;
 use crate::known_secrets::{KnownSecrets, REDACTED, SecretForms};
 use crate::outcome::{CallResult, Failure};
 
-/// A longer text is not looked through, but withheld as a whole, in bytes: a plugin must not have the host search for ever.
-const LONGEST_REDACTED: usize = 1 << 20;
+/// A longer text is not looked through, but withheld as a whole, in bytes. Messages, log lines and labels are shown in at most
+/// some kilobytes; a search through this much with one secret takes about a millisecond, on a thread of plugins.
+const LONGEST_REDACTED: usize = 256 << 10;
+/// Nor is a text that is more work: see [`SecretForms::work`]. With the most secrets that are looked for, that leaves texts as long
+/// as a line of the log, which take some tens of milliseconds.
+const MOST_WORK: usize = 96 << 20;
 
 /// A text that may hold secrets. Cheap to clone. It reads like any text, but neither `{}` nor `{:?}` shows it.
 #[derive(Clone, PartialEq, Eq)]
@@ -34,11 +38,18 @@ impl Confidential {
         &self.secrets
     }
 
+    /// Whether there is anything that [`redact`](Self::redact) looks for.
+    #[must_use]
+    pub fn has_secrets(&self) -> bool {
+        !self.forms.is_empty()
+    }
+
     /// The words of a plugin, with [`REDACTED`] in the place of each secret that stands in this text and has at least
     /// [`SHORTEST_SECRET`](crate::known_secrets::SHORTEST_SECRET) bytes. To be called before `said` is cut.
     #[must_use]
     pub fn redact<'a>(&self, said: &'a str) -> Cow<'a, str> {
-        if !self.forms.is_empty() && said.len() > LONGEST_REDACTED {
+        let is_too_much = said.len() > LONGEST_REDACTED || self.forms.work(said.len()) > MOST_WORK;
+        if self.has_secrets() && is_too_much {
             return REDACTED.into();
         }
         self.forms.replace(said)
@@ -102,6 +113,19 @@ mod tests {
     fn what_is_confidential_is_not_shown_and_can_be_read() {
         let password = Confidential::from("hunter2");
         assert_eq!((format!("{password:?}").as_str(), &*password), ("(confidential)", "hunter2"));
+    }
+
+    #[test]
+    fn a_text_that_takes_too_long_to_look_through_is_withheld() {
+        let one = Confidential::holding("{}", [Confidential::from("hunter22")]);
+        let tokens = (0..900).map(|index| Confidential::from(format!("token-{index}")));
+        let many = Confidential::holding("{}", tokens);
+        let text = |length: usize| "a".repeat(length);
+        for (config, shown, withheld) in [(&one, LONGEST_REDACTED, LONGEST_REDACTED + 1), (&many, 8 << 10, 64 << 10)] {
+            assert!(!config.stands_in(&text(shown)), "{shown}");
+            assert!(config.redact(&text(withheld)) == REDACTED, "{withheld}");
+        }
+        assert_eq!(Confidential::from("{}").redact(&text(LONGEST_REDACTED + 1)).len(), LONGEST_REDACTED + 1);
     }
 
     #[test]

@@ -19,6 +19,10 @@ const CONFIDENTIAL: [&str; 13] = [
     "saml",
 ];
 
+/// How many URLs in parameters of one another are looked into. A value below that is hidden whole: whoever writes the text
+/// decides how deep it goes, and each level takes a part of the stack.
+const DEEPEST_URL: usize = 4;
+
 /// Whether a header, a parameter or a field of this name holds a credential.
 #[must_use]
 pub fn is_confidential(name: &str) -> bool {
@@ -30,6 +34,10 @@ pub fn is_confidential(name: &str) -> bool {
 /// parameters such as `X-Amz-Signature`. `hide` receives each credential and returns what is written instead; it also receives
 /// other spellings of a credential, for which the result is not used.
 pub fn hide_in_urls(text: &str, hide: &mut dyn FnMut(&str) -> String) -> String {
+    hide_in_urls_to(DEEPEST_URL, text, hide)
+}
+
+fn hide_in_urls_to(depth: usize, text: &str, hide: &mut dyn FnMut(&str) -> String) -> String {
     let (mut told, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(at) = rest.find("//") {
         let (before, after) = rest.split_at(at + 2);
@@ -47,12 +55,12 @@ pub fn hide_in_urls(text: &str, hide: &mut dyn FnMut(&str) -> String) -> String 
         }
     }
     told.push_str(rest);
-    hide_parameters(&told, hide)
+    hide_parameters(depth, &told, hide)
 }
 
 /// Replaces the credentials in the body of an HTML form (`application/x-www-form-urlencoded`), as [`hide_in_urls`] does.
 pub fn hide_in_form(text: &str, hide: &mut dyn FnMut(&str) -> String) -> String {
-    hide_parameters(&format!("&{text}"), hide).split_off(1)
+    hide_parameters(DEEPEST_URL, &format!("&{text}"), hide).split_off(1)
 }
 
 fn ends_authority(character: char) -> bool {
@@ -64,7 +72,7 @@ fn ends_url(character: char) -> bool {
     character.is_whitespace() || matches!(character, '"' | '\'' | '<' | '>')
 }
 
-fn hide_parameters(text: &str, hide: &mut dyn FnMut(&str) -> String) -> String {
+fn hide_parameters(depth: usize, text: &str, hide: &mut dyn FnMut(&str) -> String) -> String {
     let (mut told, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(at) = rest.find(['?', '&', '#', ';']) {
         let (before, after) = rest.split_at(at + 1);
@@ -79,14 +87,14 @@ fn hide_parameters(text: &str, hide: &mut dyn FnMut(&str) -> String) -> String {
         }
         told.push_str(name);
         told.push('=');
-        told.push_str(&hide_parameter(&percent_decoded(name), value, hide));
+        told.push_str(&hide_parameter(depth, &percent_decoded(name), value, hide));
         rest = &after[name.len() + 1 + value.len()..];
     }
     told.push_str(rest);
     told
 }
 
-fn hide_parameter(name: &str, value: &str, hide: &mut dyn FnMut(&str) -> String) -> String {
+fn hide_parameter(depth: usize, name: &str, value: &str, hide: &mut dyn FnMut(&str) -> String) -> String {
     let decoded = percent_decoded(value);
     // `code` is what OAuth sends back with a redirect.
     if is_confidential(name) || name.eq_ignore_ascii_case("code") {
@@ -94,10 +102,12 @@ fn hide_parameter(name: &str, value: &str, hide: &mut dyn FnMut(&str) -> String)
         return hide(value);
     }
     // A URL in a parameter, such as where to go after a login.
-    if decoded != value && hide_in_urls(&decoded, hide) != decoded {
-        return hide(value);
-    }
-    value.to_owned()
+    let holds_credential = decoded != value
+        && match depth.checked_sub(1) {
+            Some(depth) => hide_in_urls_to(depth, &decoded, hide) != decoded,
+            None => true,
+        };
+    if holds_credential { hide(value) } else { value.to_owned() }
 }
 
 /// `text` with `%41` read as `A`. Sequences that are not UTF-8 stay as they are.
@@ -169,6 +179,13 @@ mod tests {
             String::new()
         });
         assert_eq!(told, ["u:p%40ss", "p%40ss", "p@ss"]);
+    }
+
+    #[test]
+    fn a_value_below_many_urls_is_hidden_whole_and_takes_no_stack() {
+        let nested = |depth: usize| format!("{}%{}41", "?a=".repeat(depth), "25".repeat(depth));
+        assert_eq!(hidden(&nested(2)), nested(2));
+        assert_eq!(hidden(&nested(100_000)), "?a=*");
     }
 
     #[test]

@@ -15,6 +15,11 @@ pub use forms::SecretForms;
 /// The shortest value that is looked for, in bytes. Shorter ones, such as `a` or `true`, stand in most texts by chance.
 pub const SHORTEST_SECRET: usize = 6;
 
+/// The most values that are looked for. Each has about ten forms, which take memory and are looked for one by one; the secrets
+/// of a configuration, and of a call, are some tens. With more than that, every text is hidden whole: a part of a text that
+/// was not looked for may be a secret.
+pub const MOST_SECRETS: usize = 1_000;
+
 /// The text in the place of a secret that need not be told from other secrets.
 pub const REDACTED: &str = "<redacted>";
 
@@ -23,13 +28,20 @@ pub const REDACTED: &str = "<redacted>";
 pub struct KnownSecrets {
     values: Vec<(String, String)>,
     seen: BTreeSet<String>,
+    /// There were more than [`MOST_SECRETS`].
+    is_overfull: bool,
 }
 
 impl KnownSecrets {
     /// Adds `value` and the secrets inside it. `marker` returns what takes the place of one of them, or `None` if it need not be
     /// looked for.
     pub fn add(&mut self, value: &str, marker: &dyn Fn(&str) -> Option<String>) {
-        for secret in derived::secrets_of(value) {
+        if self.is_overfull {
+            return;
+        }
+        let found = derived::secrets_of(value);
+        self.is_overfull = found.is_overfull;
+        for secret in found.secrets {
             // A marker must stay whole, even if a secret has its letters.
             if secret.len() < SHORTEST_SECRET || REDACTED.contains(&secret) || self.seen.contains(&secret) {
                 continue;
@@ -39,6 +51,7 @@ impl KnownSecrets {
                 self.values.push((secret, marker));
             }
         }
+        self.is_overfull |= self.values.len() > MOST_SECRETS;
     }
 
     /// Number of values.
@@ -53,6 +66,12 @@ impl KnownSecrets {
         self.values.is_empty()
     }
 
+    /// Whether there were more than [`MOST_SECRETS`], and some are not known.
+    #[must_use]
+    pub fn is_overfull(&self) -> bool {
+        self.is_overfull
+    }
+
     /// Forgets the values that `is_secret` does not hold for.
     pub fn retain(&mut self, mut is_secret: impl FnMut(&str) -> bool) {
         self.values.retain(|(value, _)| is_secret(value));
@@ -61,13 +80,13 @@ impl KnownSecrets {
     /// The forms to look for. A value in Base64 is replaced by its marker in Base64, so that what decodes it still can.
     #[must_use]
     pub fn forms(&self) -> SecretForms {
-        SecretForms::of(&self.values, true)
+        SecretForms::of(self, true)
     }
 
     /// The forms to look for in text for people, who cannot read a marker in Base64.
     #[must_use]
     pub fn forms_for_people(&self) -> SecretForms {
-        SecretForms::of(&self.values, false)
+        SecretForms::of(self, false)
     }
 }
 
@@ -175,6 +194,19 @@ mod tests {
         }
         let text = "robot of r.example, apiVersion: v1, kind: Config";
         assert_eq!(redacted(&docker.to_string(), text), text);
+    }
+
+    #[test]
+    fn more_secrets_than_can_be_looked_for_hide_every_text() {
+        let lines = |count: usize| (0..count).map(|index| format!("token=value-{index}\n")).collect::<String>();
+        assert_eq!(redacted(&lines(100), "an ordinary text, with value-7"), "an ordinary text, with <redacted>");
+        for count in [MOST_SECRETS + 1, 50_000] {
+            assert_eq!(redacted(&lines(count), "an ordinary text, with value-7"), REDACTED);
+        }
+        let mut known = KnownSecrets::default();
+        known.add(&lines(50_000), &|_| Some(REDACTED.to_owned()));
+        assert!(known.is_overfull() && known.len() <= 2 * MOST_SECRETS, "{}", known.len());
+        assert!(!known.forms_for_people().is_empty());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use clap::Args;
 use tokio::runtime::Handle;
 use windlass_core::error::explained;
 use windlass_record::{
-    CallVerdict, Comparison, RecordedCall, RecordedComponent, RecordingReader, Redactor, ReplayedCall,
+    CallVerdict, CannotReplay, Comparison, RecordedCall, RecordedComponent, RecordingReader, Redactor, ReplayedCall,
 };
 use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
 
@@ -130,9 +130,22 @@ impl ReplayArgs {
             return Ok(());
         }
         let comparison = if is_same_plugin { Comparison::EachImport } else { Comparison::Writes };
-        let replayed: ReplayedCall = windlass_record::replay(plugin, call, redacted).await?;
+        let leave_out = |report: &mut ReplayReport| {
+            let trace_id = &call.request.trace_id;
+            report.note(format!("the call {trace_id} of {} is left out: {}", plugin.name(), CannotReplay::Secrets));
+        };
         // As what was replayed is: another version may have recorded more.
-        let recorded = Redactor::of_replay(redacted.to_vec()).redact_again(call);
+        let Some(recorded) = Redactor::of_replay(redacted.to_vec()).redact_again(call) else {
+            leave_out(report);
+            return Ok(());
+        };
+        let replayed: ReplayedCall = match windlass_record::replay(plugin, call, redacted).await {
+            Err(CannotReplay::Secrets) => {
+                leave_out(report);
+                return Ok(());
+            }
+            replayed => replayed?,
+        };
         let verdict: CallVerdict = windlass_record::compare(&recorded, &replayed, comparison);
         report.add(plugin, &recorded, &replayed, verdict);
         Ok(())

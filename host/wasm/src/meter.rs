@@ -178,6 +178,11 @@ impl Meter {
         is_allowed
     }
 
+    /// Whether there may be any room for another log line.
+    pub(crate) fn has_log_budget(&self) -> bool {
+        self.used.log_lines < self.limits.log_lines && self.used.log_bytes < self.limits.log_bytes
+    }
+
     /// Whether a log line of `bytes` is still within the limits. If not, it is counted as dropped.
     pub(crate) fn log_line(&mut self, bytes: usize) -> bool {
         let bytes = self.used.log_bytes.saturating_add(bytes);
@@ -307,7 +312,10 @@ mod tests {
     #[test]
     fn log_lines_beyond_the_limits_are_counted() {
         let mut meter = meter(Limits { log_lines: 2, log_bytes: 10, ..Limits::default() });
-        assert_eq!([8, 3, 2, 0].map(|bytes| meter.log_line(bytes)), [true, false, true, false]);
+        assert_eq!([8, 3].map(|bytes| meter.log_line(bytes)), [true, false]);
+        assert!(meter.has_log_budget(), "a shorter one fits");
+        assert_eq!([2, 0].map(|bytes| meter.log_line(bytes)), [true, false]);
+        assert!(!meter.has_log_budget());
         assert_eq!(meter.dropped_log_lines(), 2);
     }
 

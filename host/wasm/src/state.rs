@@ -193,6 +193,14 @@ impl CallState {
         self.world.call().map_or(Cow::Borrowed(said), |call| call.config.redact(said))
     }
 
+    /// Whether a line of so many `bytes` is looked through for secrets. One that the call's budget has no room for is not, lest a
+    /// guest have the host search for ever; but a short one may explain a trap (`may_explain`).
+    pub(crate) fn looks_for_secrets_in(&self, bytes: usize, may_explain: bool) -> bool {
+        self.world.call().is_none_or(|call| !call.config.has_secrets())
+            || self.meter.has_log_budget()
+            || (may_explain && bytes <= self.meter.limits().log_line_bytes)
+    }
+
     /// The guest's knowledge of the time since 1970: never less than it was before in this call.
     pub(crate) fn now(&mut self) -> Duration {
         if let Some(told) = self.world.told_now() {

@@ -1,6 +1,7 @@
 //! Text that a guest wrote, made fit for a line of a log or of an error: a guest must not be able to forge a line, move
 //! a terminal's cursor, hide what it wrote, or fill a disk.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use windlass_core::deceptive::is_deceptive;
@@ -26,8 +27,13 @@ pub(crate) fn single_line(text: &str, limit: usize) -> String {
     line
 }
 
-/// `fields`, each on one line, and at most about `limit` bytes long together.
-pub(crate) fn fields(fields: &[(String, String)], limit: usize) -> Vec<(String, String)> {
+/// `fields`, each `redacted` and on one line, and at most about `limit` bytes long together. Those that are left out are not
+/// redacted, as that takes time.
+pub(crate) fn fields<'a>(
+    fields: &'a [(String, String)],
+    limit: usize,
+    redacted: impl Fn(&'a str) -> Cow<'a, str>,
+) -> Vec<(String, String)> {
     let mut pairs = Vec::new();
     let mut bytes = 0;
     for (index, (key, value)) in fields.iter().enumerate() {
@@ -35,7 +41,7 @@ pub(crate) fn fields(fields: &[(String, String)], limit: usize) -> Vec<(String, 
             pairs.push(("…".to_owned(), format!("{} more fields", fields.len() - index)));
             break;
         }
-        let (key, value) = (single_line(key, limit), single_line(value, limit));
+        let (key, value) = (single_line(&redacted(key), limit), single_line(&redacted(value), limit));
         // With quotes, brackets and commas.
         bytes += key.len() + value.len() + 8;
         pairs.push((key, value));
@@ -60,6 +66,8 @@ pub(crate) fn shortened(mut text: String, limit: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -80,15 +88,21 @@ mod tests {
     #[test]
     fn a_field_cannot_pass_for_another() {
         let pairs = [("a".into(), "1 b=2".into()), ("c d".into(), String::new()), ("e".into(), "\"".into())];
-        let written = list(&fields(&pairs, 100)).expect("fields");
+        let written = list(&fields(&pairs, 100, Cow::from)).expect("fields");
         assert_eq!(serde_json::from_str::<Vec<(String, String)>>(&written).expect("pairs"), pairs);
-        assert_eq!(list(&fields(&[], 100)), None);
+        assert_eq!(list(&fields(&[], 100, Cow::from)), None);
     }
 
     #[test]
     fn many_fields_are_cut() {
         let pairs = vec![("key".to_owned(), "value".to_owned()); 1000];
-        let list = list(&fields(&pairs, 50)).expect("fields");
+        let searches = Cell::new(0);
+        let redacted = |text| {
+            searches.set(searches.get() + 1);
+            Cow::from(text)
+        };
+        let list = list(&fields(&pairs, 50, redacted)).expect("fields");
+        assert_eq!(searches.get(), 8, "what is left out is not looked through");
         assert!(list.len() < 100 && list.ends_with(r#"["…","996 more fields"]]"#), "{list}");
     }
 

@@ -3,11 +3,16 @@
 
 use slab::Slab;
 use tokio::time::Instant;
+use windlass_core::confidential::Confidential;
+use windlass_core::known_secrets::REDACTED;
 
 /// More handles than a runtime needs, and few enough to be nothing.
 pub(crate) const MOST_HANDLES: usize = 4_096;
 /// Bytes that a guest may write at a time; its toolchains' buffers are smaller.
 pub(crate) const WRITTEN_AT_ONCE: usize = 64 << 10;
+
+/// The most bytes of a line that is kept until it ends, where it may have a secret: one that is cut in two is not found.
+const LONGEST_KEPT: usize = 64 << 10;
 
 /// The end of a call at WASI. It travels through wasmtime as the cause of the trap.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -121,26 +126,45 @@ impl WasiState {
     }
 }
 
-/// Text whose line has not ended, never more than a line may have.
+/// Text whose line has not ended, never more than [`LONGEST_KEPT`] or than a line may have.
 #[derive(Debug, Default)]
-pub(crate) struct Unended(Vec<u8>);
+pub(crate) struct Unended {
+    bytes: Vec<u8>,
+    /// The line is too long to look for secrets in it, and is not shown.
+    is_withheld: bool,
+}
 
 impl Unended {
     /// Adds `bytes`, and hands each line that has ended to `tell`: at a line feed, or at `limit` bytes, the most that a line
     /// may have. Empty lines are left out.
-    pub(crate) fn add(&mut self, bytes: &[u8], limit: usize, mut tell: impl FnMut(String)) {
-        let limit = limit.max(4);
+    ///
+    /// If `config` has secrets, a line is handed over as one, without them, however much longer than `limit` it is. One of more than
+    /// [`LONGEST_KEPT`] bytes is withheld.
+    pub(crate) fn add(
+        &mut self,
+        bytes: &[u8],
+        limit: usize,
+        config: Option<&Confidential>,
+        mut tell: impl FnMut(String),
+    ) {
+        let config = config.filter(|config| config.has_secrets());
+        let limit = if config.is_some() { limit.max(LONGEST_KEPT) } else { limit.max(4) };
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             let mut part = part;
-            while self.0.len() + part.len() > limit {
-                let (fits, rest) = part.split_at(limit - self.0.len());
-                self.0.extend_from_slice(fits);
+            while self.bytes.len() + part.len() > limit {
+                if config.is_some() {
+                    self.bytes.clear();
+                    (self.is_withheld, part) = (true, &part[part.len() - 1..]);
+                    break;
+                }
+                let (fits, rest) = part.split_at(limit - self.bytes.len());
+                self.bytes.extend_from_slice(fits);
                 part = rest;
-                let kept = self.0.split_off(last_boundary(&self.0));
+                let kept = self.bytes.split_off(last_boundary(&self.bytes));
                 self.end().into_iter().for_each(&mut tell);
-                self.0 = kept;
+                self.bytes = kept;
             }
-            self.0.extend_from_slice(part);
+            self.bytes.extend_from_slice(part);
             if part.ends_with(b"\n") {
                 self.end().into_iter().for_each(&mut tell);
             }
@@ -149,11 +173,24 @@ impl Unended {
 
     /// The line as it is, which ends here. None: it is empty.
     pub(crate) fn end(&mut self) -> Option<String> {
-        let bytes = std::mem::take(&mut self.0);
+        let Self { bytes, is_withheld } = std::mem::take(self);
+        if is_withheld {
+            return Some(REDACTED.to_owned());
+        }
         let text = String::from_utf8_lossy(&bytes);
         let line = text.trim_end();
         (!line.is_empty()).then(|| line.to_owned())
     }
+}
+
+/// The parts of a line that was printed, of at most `limit` bytes each.
+pub(crate) fn pieces(mut line: &str, limit: usize) -> impl Iterator<Item = &str> {
+    let limit = limit.max(4);
+    std::iter::from_fn(move || {
+        let (piece, rest) = line.split_at(line.floor_char_boundary(limit));
+        line = rest;
+        (!piece.is_empty()).then_some(piece)
+    })
 }
 
 /// Where the last character of `bytes` begins, if it may go on behind them; else their end.
@@ -170,7 +207,7 @@ mod tests {
 
     fn lines(text: &mut Unended, bytes: &[u8], limit: usize) -> Vec<String> {
         let mut lines = Vec::new();
-        text.add(bytes, limit, |line| lines.push(line));
+        text.add(bytes, limit, None, |line| lines.push(line));
         lines
     }
 
@@ -189,7 +226,28 @@ mod tests {
         assert_eq!(lines(&mut text, "aaaaaüüüü".as_bytes(), 6), ["aaaaa", "üüü"]);
         assert_eq!(text.end().as_deref(), Some("ü"));
         assert_eq!(lines(&mut text, &[0xff; 9], 4).len(), 2, "what is no text has no boundaries");
-        assert!(text.0.len() <= 4);
+        assert!(text.bytes.len() <= 4);
+    }
+
+    #[test]
+    fn a_secret_is_found_wherever_its_line_would_be_cut() {
+        let secret = "hunter22-and-more";
+        let config = Confidential::holding("{}", [Confidential::from(secret)]);
+        let printed = |text: &str| {
+            let (mut unended, mut lines) = (Unended::default(), Vec::new());
+            let mut tell = |line: String| lines.extend(pieces(&config.redact(&line), 100).map(str::to_owned));
+            // As a buffer would hand it over.
+            text.as_bytes().chunks(7).for_each(|part| unended.add(part, 100, Some(&config), &mut tell));
+            unended.end().into_iter().for_each(&mut tell);
+            lines
+        };
+        for before in 80..101 {
+            let lines = printed(&format!("{}{secret}{}", "a".repeat(before), "b".repeat(50)));
+            assert_eq!(lines.concat(), format!("{}<redacted>{}", "a".repeat(before), "b".repeat(50)));
+            assert!(lines.len() == 2 && lines.iter().all(|line| line.len() <= 100), "{lines:?}");
+        }
+        let too_long = format!("{}{secret}{}", "a".repeat(LONGEST_KEPT - 8), "b".repeat(LONGEST_KEPT));
+        assert_eq!(printed(&format!("{too_long}\nshort\n")), [REDACTED, "short"]);
     }
 
     #[test]

@@ -1,30 +1,57 @@
 //! The secrets inside a secret: passwords in configuration files, tokens in JSON, keys in PEM, credentials in URLs.
 
+use std::collections::BTreeSet;
+
 use base64::Engine as _;
 use base64::engine::GeneralPurpose;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use serde_json::Value;
 
-use super::SHORTEST_SECRET;
+use super::{MOST_SECRETS, SHORTEST_SECRET};
 use crate::credentials::{hide_in_urls, is_confidential};
 
 /// How deep a secret is looked into: a kubeconfig in Base64 has a key in Base64, which is PEM.
 const DEEPEST: usize = 4;
+/// All secrets inside a secret, in bytes: each level may have a copy of the level above. A Secret of Kubernetes has at most 1 MiB.
+const MOST_BYTES: usize = 16 << 20;
 /// The shortest line of a PEM key that is looked for by itself.
 const SHORTEST_LINE: usize = 16;
 /// The shortest text in Base64 that is decoded: many shorter words are Base64 of something.
 const SHORTEST_BASE64: usize = 12;
 
-/// `value` and all secrets inside it, some more than once.
-pub(super) fn secrets_of(value: &str) -> Vec<String> {
-    let mut found = Vec::new();
+/// `value` and all secrets inside it, up to a bound.
+pub(super) fn secrets_of(value: &str) -> Found {
+    let mut found = Found::default();
     whole(value, DEEPEST, &mut found);
     found
 }
 
-fn whole(value: &str, depth: usize, found: &mut Vec<String>) {
-    found.extend([value, value.trim()].map(str::to_owned));
-    if depth == 0 {
+/// Secrets that were found, each once.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) secrets: BTreeSet<String>,
+    /// There are more than [`MOST_SECRETS`], or they are too long together. Further ones were not kept.
+    pub(super) is_overfull: bool,
+    bytes: usize,
+}
+
+impl Found {
+    fn push(&mut self, secret: &str) {
+        if secret.len() < SHORTEST_SECRET || self.is_overfull || self.secrets.contains(secret) {
+            return;
+        }
+        self.bytes += secret.len();
+        self.is_overfull = self.secrets.len() >= MOST_SECRETS || self.bytes > MOST_BYTES;
+        if !self.is_overfull {
+            self.secrets.insert(secret.to_owned());
+        }
+    }
+}
+
+fn whole(value: &str, depth: usize, found: &mut Found) {
+    found.push(value);
+    found.push(value.trim());
+    if depth == 0 || found.is_overfull {
         return;
     }
     inside(value, depth, found);
@@ -39,13 +66,13 @@ fn whole(value: &str, depth: usize, found: &mut Vec<String>) {
 }
 
 /// The secrets inside a `value` that may be no secret itself.
-fn inside(value: &str, depth: usize, found: &mut Vec<String>) {
+fn inside(value: &str, depth: usize, found: &mut Found) {
     let json = value.trim_start().starts_with(['{', '[']).then(|| serde_json::from_str::<Value>(value).ok());
     if let Some(json) = json.flatten() {
         return of_json(&json, false, depth, found);
     }
     hide_in_urls(value, &mut |credential| {
-        found.push(credential.to_owned());
+        found.push(credential);
         String::new()
     });
     pem_keys(value, found);
@@ -59,11 +86,11 @@ fn inside(value: &str, depth: usize, found: &mut Vec<String>) {
     }
 }
 
-fn of_json(value: &Value, is_secret: bool, depth: usize, found: &mut Vec<String>) {
+fn of_json(value: &Value, is_secret: bool, depth: usize, found: &mut Found) {
     match value {
         Value::String(text) if is_secret => whole(text, depth - 1, found),
         Value::String(text) if depth > 1 => inside(text, depth - 1, found),
-        Value::Number(number) if is_secret => found.push(number.to_string()),
+        Value::Number(number) if is_secret => found.push(&number.to_string()),
         Value::Array(items) => items.iter().for_each(|item| of_json(item, is_secret, depth, found)),
         Value::Object(fields) => {
             for (name, field) in fields {
@@ -77,7 +104,7 @@ fn of_json(value: &Value, is_secret: bool, depth: usize, found: &mut Vec<String>
 }
 
 /// The value that a line such as `password: p`, `export TOKEN=t` or `"key" = "k"` gives to a name that announces a secret.
-fn assigned(line: &str, depth: usize, found: &mut Vec<String>) {
+fn assigned(line: &str, depth: usize, found: &mut Found) {
     let Some((name, value)) = line.split_once([':', '=']) else { return };
     let value = value.trim().trim_end_matches(',').trim_matches(['"', '\'']);
     if is_confidential(name) && value.len() >= SHORTEST_SECRET {
@@ -86,22 +113,22 @@ fn assigned(line: &str, depth: usize, found: &mut Vec<String>) {
 }
 
 /// The bodies of PEM keys, without their lines' ends, and each line: some writers log line by line.
-fn pem_keys(value: &str, found: &mut Vec<String>) {
+fn pem_keys(value: &str, found: &mut Found) {
     let mut body: Option<String> = None;
     for line in value.lines().map(str::trim) {
         if let Some(label) = line.strip_prefix("-----BEGIN ") {
             body = label.contains("KEY").then(String::new);
         } else if line.starts_with("-----END ") {
-            found.extend(body.take());
+            found.push(&body.take().unwrap_or_default());
         } else if let Some(body) = &mut body {
             body.push_str(line);
             if line.len() >= SHORTEST_LINE {
-                found.push(line.to_owned());
+                found.push(line);
             }
         }
     }
     // Its end may be missing.
-    found.extend(body);
+    found.push(&body.unwrap_or_default());
 }
 
 /// The text that `value` is in Base64.

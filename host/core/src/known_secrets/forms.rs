@@ -7,8 +7,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use memchr::memmem;
 
-use super::SHORTEST_SECRET;
 use super::view::{self, Reading};
+use super::{KnownSecrets, REDACTED, SHORTEST_SECRET};
 
 /// How texts are read, beside as they are.
 const READINGS: [&[Reading]; 6] = [
@@ -28,6 +28,8 @@ const SHORTEST_FOLDED: usize = 16;
 pub struct SecretForms {
     /// The longest first: a secret may be a part of another.
     forms: Vec<Form>,
+    /// There are more secrets than `forms` has.
+    is_overfull: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +41,11 @@ struct Form {
 }
 
 impl SecretForms {
-    pub(super) fn of(values: &[(String, String)], keeps_base64: bool) -> Self {
+    pub(super) fn of(known: &KnownSecrets, keeps_base64: bool) -> Self {
+        let KnownSecrets { values, is_overfull, .. } = known;
+        if *is_overfull {
+            return Self { forms: Vec::new(), is_overfull: true };
+        }
         let mut forms = Vec::new();
         for (value, marker) in values {
             let in_base64 = |encoded: String| if keeps_base64 { encoded } else { marker.clone() };
@@ -53,18 +59,27 @@ impl SecretForms {
         // Of equal forms the first stays.
         forms.sort_by(|a, b| b.text.len().cmp(&a.text.len()).then_with(|| a.text.cmp(&b.text)));
         forms.dedup_by(|a, b| a.text == b.text);
-        Self { forms }
+        Self { forms, is_overfull: false }
     }
 
     /// Whether there is nothing to look for.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.forms.is_empty()
+        self.forms.is_empty() && !self.is_overfull
     }
 
-    /// `text` with a marker in the place of each known secret.
+    /// How much work it is to look through so many `bytes`: each form is looked for in each byte.
+    #[must_use]
+    pub fn work(&self, bytes: usize) -> usize {
+        self.forms.len().saturating_mul(bytes)
+    }
+
+    /// `text` with a marker in the place of each known secret. It takes as long as [`work`](Self::work) says.
     #[must_use]
     pub fn replace<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.is_overfull {
+            return if text.len() < SHORTEST_SECRET { text.into() } else { REDACTED.into() };
+        }
         let mut told = Cow::Borrowed(text);
         // First: where only a line of a key is replaced, the rest of the key is not found any more.
         self.replace_as_read(&mut told, &[Reading::Folded], |form| form.folded.as_deref());

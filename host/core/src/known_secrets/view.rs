@@ -52,36 +52,37 @@ impl Reading {
     fn each(self, bytes: &[u8], found: &mut dyn FnMut(u8, Range<usize>)) {
         let mut at = 0;
         while at < bytes.len() {
-            at += self.step(&bytes[at..], &mut |byte, length| found(byte, at..at + length));
+            at += self.step(&bytes[at..], &mut |byte, part| found(byte, at + part.start..at + part.end));
         }
     }
 
-    /// Reads what `rest` begins with, which is not empty. Returns the number of bytes that were taken.
-    fn step(self, rest: &[u8], found: &mut dyn FnMut(u8, usize)) -> usize {
+    /// Reads what `rest` begins with, which is not empty. Hands over each byte, and the part of `rest` that it is read from. Returns
+    /// the number of bytes that were taken.
+    fn step(self, rest: &[u8], found: &mut dyn FnMut(u8, Range<usize>)) -> usize {
         let first = rest[0];
         match self {
             Self::Url | Self::Form => {
                 if let Some(byte) = percent_byte(rest) {
-                    found(byte, 3);
+                    found(byte, 0..3);
                     return 3;
                 }
-                found(if self == Self::Form && first == b'+' { b' ' } else { first }, 1);
+                found(if self == Self::Form && first == b'+' { b' ' } else { first }, 0..1);
                 1
             }
             Self::Json => {
                 let Some((character, length)) = json_escape(rest) else {
-                    found(first, 1);
+                    found(first, 0..1);
                     return 1;
                 };
-                character.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| found(byte, length));
+                character.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| found(byte, 0..length));
                 length
             }
             Self::Folded => {
-                let blank = blank(rest);
-                if blank == 0 {
-                    found(first, 1);
+                let (taken, is_blank) = blank(rest);
+                if !is_blank {
+                    rest[..taken].iter().enumerate().for_each(|(at, byte)| found(*byte, at..at + 1));
                 }
-                blank.max(1)
+                taken
             }
         }
     }
@@ -116,12 +117,30 @@ fn unicode_escape(rest: &[u8]) -> Option<(char, usize)> {
     Some((char::decode_utf16([first, second]).next()?.ok()?, 12))
 }
 
-/// The length of the white space at the beginning of `rest`, with the backslashes of its escapes.
-fn blank(rest: &[u8]) -> usize {
+/// The length of the white space at the beginning of `rest`, with the backslashes of its escapes, and true; or the length of
+/// what is no white space, and false. All of a run of backslashes is taken at once: a run that were looked at again from each
+/// of its backslashes would take the square of its length.
+fn blank(rest: &[u8]) -> (usize, bool) {
     if rest[0].is_ascii_whitespace() {
-        return 1;
+        return (1, true);
     }
     let backslashes = rest.iter().take_while(|byte| **byte == b'\\').count();
     let is_blank = backslashes > 0 && rest.get(backslashes).is_some_and(|byte| b"nrt".contains(byte));
-    if is_blank { backslashes + 1 } else { 0 }
+    if is_blank { (backslashes + 1, true) } else { (backslashes.max(1), false) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_of_backslashes_is_looked_at_once_and_stays_where_it_is() {
+        let text = [&b"\\ ".repeat(2)[..], b"a\\nb"].concat();
+        assert_eq!(read(&text, &[Reading::Folded]).as_deref(), Some(&b"\\\\ab"[..]));
+        let places = places(&text, &[Reading::Folded]);
+        assert_eq!(places, [0..1, 2..3, 4..5, 7..8]);
+        // The square of this length would be 10¹³ steps.
+        let (run, rest) = (4 << 20, b"\\".repeat(4 << 20));
+        assert_eq!(read(&[&rest[..], b" "].concat(), &[Reading::Folded]).map(|view| view.len()), Some(run));
+    }
 }

@@ -22,6 +22,16 @@ pub(super) fn replace(value: &mut Value, found: &SecretForms, deep: usize) {
     }
 }
 
+/// The length of all texts of a value.
+pub(super) fn bytes(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(bytes).sum(),
+        Value::Object(fields) => fields.values().map(bytes).sum(),
+        _ => 0,
+    }
+}
+
 fn in_text(text: &mut String, found: &SecretForms, deep: usize) {
     if deep > 0
         && text.trim_start().starts_with(['{', '[', '"'])

@@ -23,8 +23,11 @@ use marker::Markers;
 pub use marker::is_redacted;
 pub(crate) use marker::same;
 
-/// A call with more secret values than that is not told: to look for all of them takes too long.
-const MOST_VALUES: usize = 1_000;
+/// A call whose texts are more work to look through ([`SecretForms::work`]) is not told: this much takes some seconds, on the
+/// thread that writes recordings. It is 400 MiB of texts for one secret, and 400 KiB for the most.
+///
+/// [`SecretForms::work`]: windlass_core::known_secrets::SecretForms::work
+const MOST_WORK: usize = 4 << 30;
 /// Imports whose answers are objects.
 const ANSWERED_WITH_OBJECTS: [&str; 5] = ["cache.get", "cache.list", "live.get", "live.list", "writes."];
 
@@ -50,7 +53,7 @@ impl Redactor {
     }
 
     /// Redacts a [`RecordedCall`], as JSON. `secrets` are values that are known to be secret. Returns whether it could: a call
-    /// with too many secret values is not to be told.
+    /// with too many secret values, or too long for them, is not to be told.
     pub fn redact(&self, call: &mut Value, secrets: &[Arc<str>]) -> bool {
         let mut documents = Documents::new(&self.markers, &self.pointers);
         for secret in secrets {
@@ -78,10 +81,13 @@ impl Redactor {
         }
         let names = names_in(call);
         documents.known.retain(|value| !names.contains(value));
-        if documents.known.len() > MOST_VALUES {
+        if documents.known.is_overfull() {
             return false;
         }
         let found = documents.known.forms();
+        if found.work(["request", "imports", "result"].iter().map(|part| forms::bytes(&call[part])).sum()) > MOST_WORK {
+            return false;
+        }
         if !found.is_empty() {
             for part in ["request", "imports", "result"] {
                 if let Some(part) = call.get_mut(part) {
@@ -93,14 +99,15 @@ impl Redactor {
         true
     }
 
-    /// A call that was recorded by a host that redacted less, as this one records it. What it was answered stays.
+    /// A call that was recorded by a host that redacted less, as this one records it. What it was answered stays. `None`: this
+    /// host would not tell it ([`redact`](Self::redact)).
     #[must_use]
-    pub fn redact_again(&self, call: &RecordedCall) -> RecordedCall {
-        let redacted = serde_json::to_value(call).ok().and_then(|mut document| {
-            self.redact(&mut document, &[]);
-            serde_json::from_value::<RecordedCall>(document).ok()
-        });
-        redacted.unwrap_or_else(|| call.clone())
+    pub fn redact_again(&self, call: &RecordedCall) -> Option<RecordedCall> {
+        let mut document = serde_json::to_value(call).ok()?;
+        if !self.redact(&mut document, &[]) {
+            return None;
+        }
+        serde_json::from_value(document).ok()
     }
 
     /// Redacts one import by itself.

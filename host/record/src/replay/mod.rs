@@ -48,6 +48,9 @@ pub enum CannotReplay {
         /// The recorded export.
         export: String,
     },
+    /// Its secrets cannot be taken out.
+    #[error("it has too many secret values, or too much text to look for them")]
+    Secrets,
 }
 
 /// Makes `call` again with `plugin`, which need not be the one that was recorded. `pointers` is what was redacted beside Secrets.
@@ -79,7 +82,7 @@ pub async fn replay(
     };
     let (imports, stuck) = world.take();
     let result = result.filter(|_| stuck.is_none());
-    let (imports, result) = redacted(&redactor, call, imports, result);
+    let (imports, result) = redacted(&redactor, call, imports, result).ok_or(CannotReplay::Secrets)?;
     Ok(ReplayedCall { imports, result, stuck, cpu_us: microseconds(cpu) })
 }
 
@@ -99,21 +102,21 @@ async fn composed(plugin: &Arc<Plugin>, call: &RecordedCall, context: Arc<CallCo
     plugin.compose(asked, context, CallLimits { replay, ..CallLimits::default() }).await
 }
 
-/// The traces of the replay, redacted as if it had been recorded together with the recorded request.
+/// The traces of the replay, redacted as if it had been recorded together with the recorded request. None: it cannot be.
 fn redacted(
     redactor: &Redactor,
     call: &RecordedCall,
     imports: Vec<RecordedImport>,
     result: Option<Value>,
-) -> (Vec<RecordedImport>, Option<Value>) {
+) -> Option<(Vec<RecordedImport>, Option<Value>)> {
     let had_result = result.is_some();
     let replayed = RecordedCall { imports, result: result.unwrap_or_default(), ..call.clone() };
-    let Ok(mut document) = serde_json::to_value(&replayed) else { return (replayed.imports, None) };
-    redactor.redact(&mut document, &[]);
-    match serde_json::from_value::<RecordedCall>(document) {
-        Ok(RecordedCall { imports, result, .. }) => (imports, had_result.then_some(result)),
-        Err(_) => (replayed.imports, had_result.then_some(replayed.result)),
+    let mut document = serde_json::to_value(&replayed).ok()?;
+    if !redactor.redact(&mut document, &[]) {
+        return None;
     }
+    let RecordedCall { imports, result, .. } = serde_json::from_value(document).ok()?;
+    Some((imports, had_result.then_some(result)))
 }
 
 fn key(request: &RecordedRequest) -> ObjectKey {

@@ -159,11 +159,8 @@ impl Controller {
 
     /// Says what it does, and why.
     fn say(&self, state: ControllerState, reason: Option<String>) {
-        let is_filling = state == ControllerState::Starting || (state == ControllerState::Syncing && reason.is_none());
         self.handover.reporter.report(&self.report, state, reason);
-        if !is_filling {
-            self.show_unsuspended();
-        }
+        self.show_unsuspended();
     }
 
     /// Waits for what the plugin needs before it looks for its kinds. False: it is told to stop.

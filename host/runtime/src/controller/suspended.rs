@@ -24,6 +24,10 @@ impl Controller {
             self.show_suspended(next);
         });
         let excesses = excesses.await;
+        if was_suspended {
+            // By name, so that no other controller that is done sooner has the plugin count as one that fits.
+            self.say(ControllerState::Starting, None);
+        }
         if was_suspended && let Some(excess) = self.parts.budget.last_excess() {
             let plugin = self.parts.plugin.name();
             tracing::info!(%plugin, controller = self.declared().name, "the suspended plugin is tried again");
@@ -57,7 +61,7 @@ impl Controller {
     }
 
     /// Shows that the plugin is not suspended any more, unless it is. A plugin that is tried again counts as suspended until
-    /// its caches fit, or something else is in its way.
+    /// the caches of all its controllers fit, or something else is in their way.
     pub(super) fn show_unsuspended(&self) {
         if self.parts.suspension.is_in_force() {
             return;
@@ -65,7 +69,7 @@ impl Controller {
         self.handover.reporter.show(&self.report, |_| {
             let (host, plugin) = (&self.parts.host, self.parts.plugin.name());
             let status = host.status.plugin(plugin);
-            if status.is_unsuspended() {
+            if status.is_unsuspended_if_filled() {
                 host.policies.show_now(&status);
                 tracing::info!(%plugin, "the plugin is not suspended any more");
             }

@@ -254,6 +254,7 @@ impl Asked {
         if let Some(why) = caller::refusal(request) {
             return respond(StatusCode::FORBIDDEN, TEXT, format!("{why}\n"));
         }
+        let is_local = is_local && !caller::is_forwarded(request.headers());
         let user = match self.security.check(request, is_local).await {
             Ok(user) => user,
             Err(refusal) => return refused(&refusal),

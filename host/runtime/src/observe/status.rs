@@ -125,15 +125,10 @@ impl Status {
             return Err("plugins are being loaded".to_owned());
         }
         let plugins = self.plugins();
-        let starts = |(state, reason): (ControllerState, Option<String>)| match state {
-            ControllerState::Starting => true,
-            ControllerState::Syncing => reason.is_none(),
-            _ => false,
-        };
         // A suspended plugin that is tried again must not take the Pod out of service.
         let begins = plugins.iter().filter(|plugin| plugin.phase() != PluginPhase::Suspended);
         let controllers = begins.flat_map(|plugin| plugin.controllers());
-        let starting: Vec<_> = controllers.filter(|it| starts(it.state())).map(|it| it.name.to_string()).collect();
+        let starting: Vec<_> = controllers.filter(|it| it.is_filling()).map(|it| it.name.to_string()).collect();
         if !starting.is_empty() {
             return Err(format!("these controllers are starting: {}", starting.join(", ")));
         }
@@ -266,6 +261,25 @@ mod tests {
         assert_eq!(status.ready(), Ok(vec!["webapp is suspended: it caches too much".to_owned()]));
         controller(&status).set(ControllerState::Syncing, None);
         assert!(status.ready().is_ok(), "it is tried again, and may not fit now either");
+    }
+
+    #[test]
+    fn a_plugin_that_is_tried_again_is_suspended_until_all_its_controllers_have_filled_their_caches() {
+        let status = Status::new(CancellationToken::new());
+        status.loaded();
+        let plugin = status.plugin("webapp");
+        let [small, large] =
+            ["small", "large"].map(|name| plugin.controller(name, 1, HostMetrics::new().controller("webapp", name)));
+        plugin.set(PluginPhase::Suspended, Some("it caches too much".to_owned()));
+        small.set(ControllerState::Running, None);
+        for state in [ControllerState::Starting, ControllerState::Syncing] {
+            large.set(state, None);
+            assert!(!plugin.is_unsuspended_if_filled(), "{state:?}");
+            assert!(status.ready().is_ok(), "{state:?}");
+        }
+        large.set(ControllerState::Syncing, Some("it may not be listed".to_owned()));
+        assert!(plugin.is_unsuspended_if_filled() && !plugin.is_unsuspended_if_filled());
+        assert_eq!(plugin.phase(), PluginPhase::Started);
     }
 
     #[test]

@@ -13,6 +13,10 @@ impl Host for CallState {
         let of_fields: usize = fields.iter().map(|(name, value)| name.len() + value.len()).sum();
         self.meter.import_bytes(message.len() + of_fields);
         let limit = self.meter.limits().log_line_bytes;
+        if !self.looks_for_secrets_in(message.len(), matches!(level, WitLevel::Error)) {
+            self.meter.drop_log_line();
+            return Ok(());
+        }
         // Before it is cut: a part of a secret is not found.
         let message = text::single_line(&self.redacted(&message), limit);
         if self.world.call().is_none() {
@@ -23,9 +27,7 @@ impl Host for CallState {
         if matches!(level, WitLevel::Error) {
             self.note_error(message.clone());
         }
-        let redacted = |text: &str| self.redacted(text).into_owned();
-        let fields: Vec<_> = fields.iter().map(|(name, value)| (redacted(name), redacted(value))).collect();
-        let fields = text::fields(&fields, limit / 2);
+        let fields = text::fields(&fields, limit / 2, |text| self.redacted(text));
         lines::log(self, to_level(level), &message, &fields);
         Ok(())
     }

@@ -12,7 +12,7 @@ use super::bindings::wasi::io::streams::{InputStream, OutputStream};
 use crate::lines;
 use crate::state::CallState;
 use crate::text::single_line;
-use crate::wasi_state::{Item, Output, WasiError};
+use crate::wasi_state::{Item, Output, WasiError, pieces};
 
 impl environment::Host for CallState {
     fn get_environment(&mut self) -> wasmtime::Result<Vec<(String, String)>> {
@@ -95,7 +95,8 @@ pub(super) fn print(state: &mut CallState, output: Output, bytes: &[u8]) {
     let limit = state.meter.limits().log_line_bytes;
     // Taken out meanwhile: to tell a line takes the whole state.
     let mut unended = std::mem::take(state.wasi().unended(output));
-    unended.add(bytes, limit, |line| tell(state, output, &line));
+    let config = state.world.call().map(|call| call.config.clone());
+    unended.add(bytes, limit, config.as_ref(), |line| tell(state, output, &line));
     *state.wasi().unended(output) = unended;
 }
 
@@ -109,16 +110,25 @@ pub(crate) fn end_lines(state: &mut CallState) {
 }
 
 fn tell(state: &mut CallState, output: Output, line: &str) {
-    let line = single_line(&state.redacted(line), state.meter.limits().log_line_bytes);
+    if !state.looks_for_secrets_in(line.len(), output == Output::Stderr) {
+        return state.meter.drop_log_line();
+    }
+    // Before it is cut: a part of a secret is not found.
+    let line = state.redacted(line).into_owned();
+    let limit = state.meter.limits().log_line_bytes;
+    pieces(&line, limit).for_each(|piece| tell_piece(state, output, &single_line(piece, limit)));
+}
+
+fn tell_piece(state: &mut CallState, output: Output, line: &str) {
     let (import, level) = match output {
         Output::Stdout => ("wasi:cli/stdout", Level::INFO),
         Output::Stderr => ("wasi:cli/stderr", Level::WARN),
     };
     if state.world.call().is_none() {
-        return state.note_said(import, &line);
+        return state.note_said(import, line);
     }
     if output == Output::Stderr {
-        state.note_stderr(&line);
+        state.note_stderr(line);
     }
-    lines::log(state, level, &line, &[]);
+    lines::log(state, level, line, &[]);
 }

@@ -61,9 +61,19 @@ pub(super) fn end<T>(span: &mut OpenSpan, result: &Result<T, RequestError>, code
                 RequestError::NotText(_) => "not_text".into(),
             };
             span.set("error.type", kind.as_ref());
-            span.error = Some(error.to_string());
+            span.error = Some(described(error));
         }
     });
+}
+
+/// The error as a collector of traces may have it. The server quotes what it refuses, which may be a value from a Secret.
+fn described(error: &RequestError) -> String {
+    match error {
+        RequestError::Refused { status, .. } => {
+            format!("the API server answered {} {}", status.code, status.reason).trim_end().to_owned()
+        }
+        _ => error.to_string(),
+    }
 }
 
 /// The subject of a path of the API server.
@@ -120,6 +130,13 @@ impl<'a> ResourcePath<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_span_does_not_repeat_what_the_server_quotes() {
+        let status = kube::core::Status::failure("Invalid value: \"hunter22\"", "Invalid").with_code(422);
+        let refused = RequestError::Refused { status: Box::new(status), retry_after: None };
+        assert_eq!(described(&refused), "the API server answered 422 Invalid");
+    }
 
     #[test]
     fn a_path_tells_the_resource_and_the_object() {

@@ -13,6 +13,15 @@ use http::{HeaderMap, Request};
 /// Endings of names that nobody can register in the public DNS. A Service is `NAME.NAMESPACE.svc`, whatever follows.
 const PRIVATE: [&str; 4] = [".svc", ".cluster.local", ".internal", ".localhost"];
 
+/// What proxies add to the requests of others.
+const FORWARDED: [&str; 3] = ["forwarded", "via", "x-forwarded-for"];
+
+/// Whether a proxy says that it asks for somebody else: one in the same Pod is as near as the host itself, and whoever asks
+/// through it is not. `kubectl port-forward` adds nothing.
+pub(super) fn is_forwarded(headers: &HeaderMap) -> bool {
+    FORWARDED.iter().any(|name| headers.contains_key(*name))
+}
+
 /// Why a request is not answered, in a sentence for its sender; None: it is.
 pub(super) fn refusal<B>(request: &Request<B>) -> Option<&'static str> {
     let headers = request.headers();

@@ -113,6 +113,12 @@ async fn without_tokens_nothing_is_changed_from_another_machine() {
     assert_eq!(status(Request::get("/plugins/webapp"), false).await, 200);
     assert_eq!(status(Request::post("/plugins/webapp/resume"), false).await, 403);
     assert_eq!(status(Request::post("/plugins/webapp/resume"), true).await, 200);
+    for header in ["Forwarded", "Via", "X-Forwarded-For"] {
+        let forwarded = Request::post("/plugins/webapp/resume").header(header, "for=192.0.2.7");
+        assert_eq!(status(forwarded, true).await, 403, "{header}");
+        let read = Request::get("/plugins/webapp").header(header, "for=192.0.2.7");
+        assert_eq!(status(read, true).await, 200, "{header}");
+    }
     let from_a_page = Request::post("/plugins/webapp/resume").header("origin", "http://windlass");
     assert_eq!(status(from_a_page, true).await, 403);
 }

@@ -19,7 +19,9 @@ use windlass_wasm::manifest::{Metric, MetricType as Declared};
 const MOST_SERIES: usize = 200;
 /// Lines that all metrics of one plugin may fill: a histogram's series fills one for each bucket.
 const MOST_LINES: usize = 10_000;
-/// The value of a label.
+/// Labels of one value. A manifest may declare as many.
+const MOST_LABELS: usize = 256;
+/// The value of a label, before and after its secrets are taken out.
 const MOST_LABEL_BYTES: usize = 128;
 /// client-go's, for histograms that declare no buckets.
 const DEFAULT_BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
@@ -131,12 +133,15 @@ impl PluginMetrics {
 impl Metrics for PluginMetrics {
     fn record(&self, call: &CallContext, change: MetricChange, name: &str, value: f64, labels: &[(String, String)]) {
         let plugin = &call.principal.plugin;
-        let mut plugins = self.lock();
-        let series = plugins.entry(plugin.clone()).or_default();
+        // First, as it bounds the search for secrets.
+        let fits = labels.len() <= MOST_LABELS && labels.iter().all(|(_, value)| value.len() <= MOST_LABEL_BYTES);
         // A label is shown to whoever scrapes the host.
         let redacted = |(name, value): &(String, String)| (name.clone(), call.config.redact(value).into_owned());
-        let labels: Vec<_> = labels.iter().map(redacted).collect();
-        let Err(misfit) = series.record(change, name, value, &labels) else { return };
+        let labels = fits.then(|| labels.iter().map(redacted).collect::<Vec<_>>());
+        // Only now: other plugins wait for it.
+        let mut plugins = self.lock();
+        let series = plugins.entry(plugin.clone()).or_default();
+        let Err(misfit) = series.record(change, name, value, labels.as_deref()) else { return };
         let dropped = series.dropped.entry(misfit).or_default();
         *dropped += 1;
         if *dropped == 1 {
@@ -151,12 +156,13 @@ impl Metrics for PluginMetrics {
 }
 
 impl PluginSeries {
+    /// `labels`, if there may be such.
     fn record(
         &mut self,
         change: MetricChange,
         name: &str,
         value: f64,
-        labels: &[(String, String)],
+        labels: Option<&[(String, String)]>,
     ) -> Result<(), Misfit> {
         let series = self.metrics.get_mut(name).ok_or(Misfit::Undeclared)?;
         let fits = match change {
@@ -170,7 +176,7 @@ impl PluginSeries {
         if !value.is_finite() || (change == MetricChange::Add && value < 0.0) {
             return Err(Misfit::Value);
         }
-        let labels = series.label_values(labels).ok_or(Misfit::Labels)?;
+        let labels = labels.and_then(|labels| series.label_values(labels)).ok_or(Misfit::Labels)?;
         let lines = series.lines();
         if !series.values.contains_key(&labels) {
             if series.values.len() >= MOST_SERIES || self.lines + lines > MOST_LINES {

@@ -190,6 +190,15 @@ impl ControllerStatus {
         doing.reason = reason.map(shortened);
     }
 
+    /// Whether it starts or fills its caches, and nothing is in its way.
+    pub(crate) fn is_filling(&self) -> bool {
+        match self.state() {
+            (ControllerState::Starting, _) => true,
+            (ControllerState::Syncing, reason) => reason.is_none(),
+            _ => false,
+        }
+    }
+
     /// Its state, and why.
     pub(crate) fn state(&self) -> (ControllerState, Option<String>) {
         let doing = locked(&self.doing);

@@ -168,6 +168,11 @@ impl PluginStatus {
         }
     }
 
+    /// It is not suspended any more, if no controller fills its caches. False if it is or was not.
+    pub(crate) fn is_unsuspended_if_filled(&self) -> bool {
+        !self.controllers().iter().any(|controller| controller.is_filling()) && self.is_unsuspended()
+    }
+
     /// It is not suspended any more. False if it was not.
     pub(crate) fn is_unsuspended(&self) -> bool {
         let mut current = locked(&self.current);

@@ -30,7 +30,7 @@ fn record(
     labels: &[(&str, &str)],
 ) -> Result<(), Misfit> {
     let labels: Vec<_> = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    all.lock().get_mut(plugin).expect("declared").record(change, name, value, &labels)
+    all.lock().get_mut(plugin).expect("declared").record(change, name, value, Some(&labels))
 }
 
 fn text(all: &PluginMetrics) -> String {
@@ -146,10 +146,14 @@ fn a_new_generation_keeps_the_values_of_metrics_that_stayed_the_same() {
 #[test]
 fn a_label_has_no_secret_of_the_configuration() {
     let all = declared("a", &[metric("logins_total", Declared::Counter, &["with"])]);
-    let config = Confidential::holding("{}", [Confidential::from("hunter22")]);
+    let too_long = "hunter22".repeat(MOST_LABEL_BYTES / 8 + 1);
+    let config = Confidential::holding("{}", ["hunter22", &too_long].map(Confidential::from));
     let (_, context) = crate::tests::played::call(None);
     let call = CallContext { config, ..(*context).clone() };
     all.record(&call, MetricChange::Add, "logins_total", 1.0, &[("with".to_owned(), "hunter22!".to_owned())]);
+    // Though it would be short without its secret: it is not looked through.
+    all.record(&call, MetricChange::Add, "logins_total", 1.0, &[("with".to_owned(), too_long)]);
     let text = text(&all);
+    assert!(text.contains(r#"windlass_metric_values_dropped_total{plugin="a",reason="labels"} 1"#), "{text}");
     assert!(text.contains("with=\"<redacted>!\"") && !text.contains("hunter22"), "{text}");
 }
