@@ -227,7 +227,7 @@ impl Egress {
             let (told, began) = (RequestSummary::of(&request), Instant::now());
             let mut span = trace::begin(&call.trace, &told);
             let result = egress.carry_out(&call, request, span.traceparent()).await;
-            trace::end(&mut span, &result);
+            trace::end(&mut span, &result, &call.config);
             drop(span);
             egress.tell(&call, &told, &result, began.elapsed());
             result

@@ -9,6 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
+use windlass_core::confidential::Confidential;
 use windlass_core::fence::Fenced;
 use windlass_core::grants::{Allowance, Grants, HttpRule, Layer};
 use windlass_core::http::HttpBody;
@@ -225,6 +226,22 @@ async fn a_fetch_of_a_sampled_call_continues_its_trace_unless_the_plugin_does_th
     egress.fetch(call, own).await.expect("answered");
     let request = told.recv().await.expect("it was asked");
     assert!(request.contains("traceparent: mine\r\n") && !request.contains("traceparent: 00"), "{request}");
+}
+
+#[tokio::test]
+async fn the_span_of_a_fetch_that_fails_has_no_secret_of_the_configuration() {
+    let rules = Rules::to(Scheme::Http, "127.0.0.1", "127.0.0.1:1".parse().expect("an address"));
+    let (tracer, mut heard) = collected(1.0);
+    let root = tracer.root("0af7651916cd43dd8448eb211c80319c", 0);
+    let config = Confidential::holding("{}", [Confidential::from("hunter22")]);
+    let call = CallContext { config, ..(*rules.call().within(&root)).clone() };
+    let denied = egress().fetch(Arc::new(call), get("http://hunter22.example/".to_owned())).await;
+    assert!(denied.is_err_and(|error| error.message.contains("hunter22")));
+    drop(root);
+    tracer.end().await;
+    let exported = heard.recv().await.expect("spans");
+    let told = exported["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["status"]["message"].to_string();
+    assert!(told.contains("<redacted>.example") && !told.contains("hunter22"), "{told}");
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The span of a fetch, and the header that lets the peer continue its trace.
 
 use http::header::{HeaderName, HeaderValue};
+use windlass_core::confidential::Confidential;
 use windlass_core::http::{HttpError, HttpResponse};
 use windlass_core::trace::{CallTrace, OpenSpan};
 
@@ -30,8 +31,8 @@ pub(super) fn continue_in(outgoing: &mut Outgoing, traceparent: Option<String>) 
     outgoing.request.headers_mut().entry(TRACEPARENT).or_insert(value);
 }
 
-/// Notes how the fetch ended.
-pub(super) fn end(span: &mut OpenSpan, result: &Result<HttpResponse, HttpError>) {
+/// Notes how the fetch ended. A message may quote what the plugin asked for, so the secrets of `config` are taken out.
+pub(super) fn end(span: &mut OpenSpan, result: &Result<HttpResponse, HttpError>, config: &Confidential) {
     span.ends(|span| match result {
         Ok(response) => {
             span.set("http.response.status_code", response.status);
@@ -42,7 +43,7 @@ pub(super) fn end(span: &mut OpenSpan, result: &Result<HttpResponse, HttpError>)
         }
         Err(error) => {
             span.set("error.type", reason(error.reason));
-            span.error = Some(error.message.clone());
+            span.error = Some(config.redact(&error.message).into_owned());
         }
     });
 }
