@@ -8,6 +8,7 @@ mod convert;
 mod discovery;
 mod documents;
 pub(crate) mod listen;
+mod offers;
 mod openapi;
 mod react;
 mod reactors_endpoint;
@@ -41,7 +42,6 @@ use crate::reactors::watches::WatchPlan;
 use crate::request::media::{self, Accepted, Encoding, Offer, PatchKind};
 use crate::request::yaml::Parsed;
 use crate::request::{Query, Target, WriteKind, WriteOptions, decode, user_agent};
-use crate::resources::resource::ResourceType;
 use crate::status_error::ApiError;
 use crate::storage::state::{Shared, State};
 use crate::verbs::delete::{DeleteOptions, Deleted};
@@ -79,7 +79,7 @@ async fn handle(context: &Context, request: Request) -> Response {
         && matches!(&route, Route::Resource(path) if path.name.is_none() && !path.is_watch);
     // Of these there is one form, whatever is asked for.
     let has_one_form = matches!(route, Route::Unknown);
-    let accepted = match media::accepted(&parts.headers, offer(context, &route), lists) {
+    let accepted = match media::accepted(&parts.headers, offers::offer(context, &route), lists) {
         _ if is_raw(&route) => Ok(Accepted::default()),
         Err(_) if has_one_form => Ok(Accepted::default()),
         accepted => accepted,
@@ -100,24 +100,6 @@ fn is_raw(route: &Route) -> bool {
         route,
         Route::Root | Route::Metrics | Route::Health | Route::OpenApiV2 | Route::OpenApiV3Index | Route::OpenApiV3(..)
     )
-}
-
-/// The encodings that there are at a path.
-fn offer(context: &Context, route: &Route) -> Offer {
-    match route {
-        Route::Resource(path) => {
-            let state = context.shared.lock();
-            let resource = state.registry.find(&path.group, &path.version, &path.plural);
-            resource.map_or(Offer::BuiltIn, |resource| offer_of(resource, path.subresource.as_deref()))
-        }
-        Route::Version => Offer::JsonOnly,
-        _ => Offer::BuiltIn,
-    }
-}
-
-/// The encodings of a kind. A Scale is a built-in one, whatever it scales.
-fn offer_of(resource: &ResourceType, subresource: Option<&str>) -> Offer {
-    if resource.custom.is_some() && subresource != Some("scale") { Offer::Custom } else { Offer::BuiltIn }
 }
 
 async fn answer(
@@ -348,7 +330,7 @@ impl Call<'_> {
     }
 
     fn object(&self) -> Result<Parsed, ApiError> {
-        let offer = offer_of(&self.target.resource, self.target.subresource.as_deref());
+        let offer = offers::offer_of(&self.target.resource, self.target.subresource.as_deref());
         let encoding = media::body_encoding(&self.parts.headers, offer)?;
         let kind = &self.target.resource.kind;
         let unrecognized = |why: &str| decode::unrecognized(kind, why, self.body);

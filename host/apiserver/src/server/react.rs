@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use super::respond;
 use super::route::Route;
 use super::service::ConnectionDropped;
-use super::{Context, MAX_BODY, caller, find_target, handle, offer, reactors_endpoint, request_attributes};
+use super::{Context, MAX_BODY, caller, find_target, handle, offers, reactors_endpoint, request_attributes};
 use crate::authz::{Attributes, ResourceAttributes};
 use crate::object;
 use crate::reactors::watches::WatchPlan;
@@ -85,7 +85,7 @@ fn facts(parts: &Parts, asked: &ResourceAttributes, body: &[u8]) -> RequestFacts
 }
 
 fn encoding(context: &Context, parts: &Parts) -> Encoding {
-    let offer = offer(context, &Route::parse(parts.uri.path()));
+    let offer = offers::offer(context, &Route::parse(parts.uri.path()));
     media::accepted(&parts.headers, offer, false).map_or(Encoding::Json, |accepted| accepted.encoding)
 }
 

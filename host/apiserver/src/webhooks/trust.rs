@@ -177,7 +177,7 @@ impl Authority {
     }
 }
 
-/// What is wrong with a chain. The times are of its intermediates.
+/// The fault of a chain. The times are of its intermediates.
 fn in_words_of_go(error: Error, now: UnixTime) -> Error {
     let limit = |time: UnixTime| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
     match error {

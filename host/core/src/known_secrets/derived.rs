@@ -20,22 +20,22 @@ const SHORTEST_LINE: usize = 16;
 const SHORTEST_BASE64: usize = 12;
 
 /// `value` and all secrets inside it, up to a bound.
-pub(super) fn secrets_of(value: &str) -> Found {
-    let mut found = Found::default();
+pub(super) fn secrets_of(value: &str) -> FoundSecrets {
+    let mut found = FoundSecrets::default();
     whole(value, DEEPEST, &mut found);
     found
 }
 
 /// Secrets that were found, each once.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct FoundSecrets {
     pub(super) secrets: BTreeSet<String>,
     /// There are more than [`MOST_SECRETS`], or they are too long together. Further ones were not kept.
     pub(super) is_overfull: bool,
     bytes: usize,
 }
 
-impl Found {
+impl FoundSecrets {
     fn push(&mut self, secret: &str) {
         if secret.len() < SHORTEST_SECRET || self.is_overfull || self.secrets.contains(secret) {
             return;
@@ -48,7 +48,7 @@ impl Found {
     }
 }
 
-fn whole(value: &str, depth: usize, found: &mut Found) {
+fn whole(value: &str, depth: usize, found: &mut FoundSecrets) {
     found.push(value);
     found.push(value.trim());
     if depth == 0 || found.is_overfull {
@@ -66,7 +66,7 @@ fn whole(value: &str, depth: usize, found: &mut Found) {
 }
 
 /// The secrets inside a `value` that may be no secret itself.
-fn inside(value: &str, depth: usize, found: &mut Found) {
+fn inside(value: &str, depth: usize, found: &mut FoundSecrets) {
     let json = value.trim_start().starts_with(['{', '[']).then(|| serde_json::from_str::<Value>(value).ok());
     if let Some(json) = json.flatten() {
         return of_json(&json, false, depth, found);
@@ -86,7 +86,7 @@ fn inside(value: &str, depth: usize, found: &mut Found) {
     }
 }
 
-fn of_json(value: &Value, is_secret: bool, depth: usize, found: &mut Found) {
+fn of_json(value: &Value, is_secret: bool, depth: usize, found: &mut FoundSecrets) {
     match value {
         Value::String(text) if is_secret => whole(text, depth - 1, found),
         Value::String(text) if depth > 1 => inside(text, depth - 1, found),
@@ -104,7 +104,7 @@ fn of_json(value: &Value, is_secret: bool, depth: usize, found: &mut Found) {
 }
 
 /// The value that a line such as `password: p`, `export TOKEN=t` or `"key" = "k"` gives to a name that announces a secret.
-fn assigned(line: &str, depth: usize, found: &mut Found) {
+fn assigned(line: &str, depth: usize, found: &mut FoundSecrets) {
     let Some((name, value)) = line.split_once([':', '=']) else { return };
     let value = value.trim().trim_end_matches(',').trim_matches(['"', '\'']);
     if is_confidential(name) && value.len() >= SHORTEST_SECRET {
@@ -113,7 +113,7 @@ fn assigned(line: &str, depth: usize, found: &mut Found) {
 }
 
 /// The bodies of PEM keys, without their lines' ends, and each line: some writers log line by line.
-fn pem_keys(value: &str, found: &mut Found) {
+fn pem_keys(value: &str, found: &mut FoundSecrets) {
     let mut body: Option<String> = None;
     for line in value.lines().map(str::trim) {
         if let Some(label) = line.strip_prefix("-----BEGIN ") {

@@ -18,7 +18,7 @@ const DEPTH_MAX: usize = 200;
 /// here each alias is a copy, and so is each anchor, for the aliases to come. An honest body has at most 3 MB, and few
 /// aliases; a hostile one asks for gigabytes.
 const COPIES_MAX_BYTES: usize = 64 << 20;
-/// What the smallest map takes: the standard library allocates room for eleven entries at once.
+/// The size of the smallest map: the standard library allocates room for eleven entries at once.
 const MAP_BYTES: usize = 11 * (size_of::<String>() + size_of::<Value>());
 
 /// A text that is no YAML, or one that is no JSON, in the words of Go's reader where that is simple.

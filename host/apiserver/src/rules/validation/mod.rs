@@ -192,7 +192,8 @@ mod tests {
             let begin = Instant::now();
             let causes = builtin(resource, "", &object, Some(&object));
             assert!(causes.iter().all(|cause| cause.reason != "FieldValueDuplicate"), "{kind}");
-            assert!(begin.elapsed() < Duration::from_secs(10), "{kind}: {:?}", begin.elapsed());
+            // A quadratic search takes minutes.
+            assert!(begin.elapsed() < Duration::from_mins(1), "{kind}: {:?}", begin.elapsed());
         }
     }
 

@@ -13,7 +13,7 @@ use http::{HeaderMap, Request};
 /// Endings of names that nobody can register in the public DNS. A Service is `NAME.NAMESPACE.svc`, whatever follows.
 const PRIVATE: [&str; 4] = [".svc", ".cluster.local", ".internal", ".localhost"];
 
-/// What proxies add to the requests of others.
+/// Headers that proxies add to the requests of others.
 const FORWARDED: [&str; 3] = ["forwarded", "via", "x-forwarded-for"];
 
 /// Whether a proxy says that it asks for somebody else: one in the same Pod is as near as the host itself, and whoever asks

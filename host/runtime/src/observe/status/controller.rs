@@ -192,11 +192,7 @@ impl ControllerStatus {
 
     /// Whether it starts or fills its caches, and nothing is in its way.
     pub(crate) fn is_filling(&self) -> bool {
-        match self.state() {
-            (ControllerState::Starting, _) => true,
-            (ControllerState::Syncing, reason) => reason.is_none(),
-            _ => false,
-        }
+        matches!(self.state(), (ControllerState::Starting, _) | (ControllerState::Syncing, None))
     }
 
     /// Its state, and why.
