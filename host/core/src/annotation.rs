@@ -27,3 +27,20 @@ pub(crate) fn value_of(object: &Object, name: &str) -> Option<String> {
     let object = serde_json::from_str::<AnnotatedObject<'_>>(&text).ok()?;
     object.metadata.annotations?.remove(name).map(Cow::into_owned)
 }
+
+/// An object with these annotations, a JSON object or `null`.
+#[cfg(test)]
+pub(crate) fn annotated(annotations: &str) -> Object {
+    let header = crate::object::Header {
+        key: crate::object::ObjectKey::namespaced("prod", "shop"),
+        uid: "u-1".into(),
+        version: "1".into(),
+        generation: 1,
+        labels: [].into(),
+        owners: [].into(),
+        own_fields: None,
+        conditions: crate::conditions::Conditions::default(),
+        deleting: false,
+    };
+    Object::new(header, format!(r#"{{"metadata":{{"annotations":{annotations}}}}}"#))
+}

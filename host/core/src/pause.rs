@@ -15,21 +15,10 @@ pub fn is_paused(object: &Object) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::{Header, ObjectKey};
+    use crate::annotation::annotated;
 
     fn paused(annotations: &str) -> bool {
-        let header = Header {
-            key: ObjectKey::namespaced("prod", "shop"),
-            uid: "u-1".into(),
-            version: "1".into(),
-            generation: 1,
-            labels: [].into(),
-            owners: [].into(),
-            own_fields: None,
-            conditions: crate::conditions::Conditions::default(),
-            deleting: false,
-        };
-        is_paused(&Object::new(header, format!(r#"{{"metadata":{{"annotations":{annotations}}}}}"#)))
+        is_paused(&annotated(annotations))
     }
 
     #[test]

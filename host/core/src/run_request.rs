@@ -20,22 +20,7 @@ pub fn is_made(old: &Object, new: &Object) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::{Header, ObjectKey};
-
-    fn annotated(annotations: &str) -> Object {
-        let header = Header {
-            key: ObjectKey::namespaced("prod", "shop"),
-            uid: "u-1".into(),
-            version: "1".into(),
-            generation: 1,
-            labels: [].into(),
-            owners: [].into(),
-            own_fields: None,
-            conditions: crate::conditions::Conditions::default(),
-            deleting: false,
-        };
-        Object::new(header, format!(r#"{{"metadata":{{"annotations":{annotations}}}}}"#))
-    }
+    use crate::annotation::annotated;
 
     #[test]
     fn another_value_is_a_request_and_the_same_or_none_is_not() {
