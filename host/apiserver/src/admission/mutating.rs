@@ -16,7 +16,7 @@ use crate::resources::resource::ResourceType;
 use crate::status_error::ApiError;
 
 /// Lets the webhooks change the object; of a deletion there is none. `complete` fills in what a patch left out. Answers
-/// the warnings, and whether anything changed.
+/// whether anything changed.
 pub(crate) fn mutate(
     plugins: &AdmissionPlugins,
     request: &AdmissionRequest<'_>,
@@ -24,8 +24,8 @@ pub(crate) fn mutate(
     chance: &mut Chance,
     object: Option<&mut Value>,
     complete: &dyn Fn(&mut Value) -> Result<(), ApiError>,
-) -> Result<(Vec<String>, bool), ApiError> {
-    let mut rounds = Rounds { request, consultation, chance, complete, object, warnings: Vec::new() };
+) -> Result<bool, ApiError> {
+    let mut rounds = Rounds { request, consultation, chance, complete, object };
     let (mut invoked, mut again) = (BTreeSet::new(), BTreeSet::new());
     let mut has_changed = false;
     for webhook in plugins.mutating() {
@@ -45,7 +45,7 @@ pub(crate) fn mutate(
             }
         }
     }
-    Ok((rounds.warnings, has_changed))
+    Ok(has_changed)
 }
 
 struct Rounds<'a> {
@@ -54,7 +54,6 @@ struct Rounds<'a> {
     chance: &'a mut Chance,
     complete: &'a dyn Fn(&mut Value) -> Result<(), ApiError>,
     object: Option<&'a mut Value>,
-    warnings: Vec<String>,
 }
 
 impl Rounds<'_> {
@@ -67,8 +66,7 @@ impl Rounds<'_> {
             Asked::Before(reply) => reply,
             Asked::Now(question) => return Err(give_up(self.consultation, vec![*question])),
         };
-        let Some(answer) = webhook.heard(reply, true)? else { return Ok(Some(false)) };
-        self.warnings.extend(answer.warnings.iter().cloned());
+        let Some(answer) = webhook.heard(self.request, reply, true)? else { return Ok(Some(false)) };
         match &answer.patch {
             Some(patch) if *patch != json!([]) => self.apply(webhook, resource, patch).map(Some),
             _ => Ok(Some(false)),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::request::Warnings;
 use crate::resources::registry::Registry;
 use crate::resources::resource::ResourceType;
 use crate::resources::{builtin, convert};
@@ -43,6 +44,8 @@ pub(crate) struct AdmissionRequest<'a> {
     /// `CreateOptions` and the like.
     pub(crate) options: Value,
     pub(crate) dry_run: bool,
+    /// Gets the warnings of policies and webhooks.
+    pub(crate) warnings: &'a Warnings,
     /// The namespace as it is stored.
     pub(crate) namespace_object: Option<Arc<Value>>,
     pub(crate) registry: &'a Registry,

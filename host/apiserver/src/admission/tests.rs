@@ -11,6 +11,7 @@ use super::review::WebhookAnswer;
 use super::*;
 use crate::clock::Chance;
 use crate::consultation::{Consultation, WebhookReplies, WebhookReply};
+use crate::request::Warnings;
 use crate::resources::registry::Registry;
 use crate::resources::resource::GroupResource;
 use crate::status_error::ApiError;
@@ -22,6 +23,7 @@ struct Write {
     subresource: &'static str,
     old: Option<Value>,
     labels_of_namespace: Value,
+    warnings: Warnings,
     /// The objects that a policy may take as parameters.
     params: Vec<Arc<Value>>,
 }
@@ -34,6 +36,7 @@ impl Write {
             subresource: "",
             old: None,
             labels_of_namespace: json!({}),
+            warnings: Warnings::default(),
             params: Vec::new(),
         }
     }
@@ -51,6 +54,7 @@ impl Write {
             old: self.old.as_ref(),
             options: json!({}),
             dry_run: false,
+            warnings: &self.warnings,
             namespace_object: Some(Arc::new(
                 json!({ "metadata": { "name": "d", "labels": self.labels_of_namespace } }),
             )),
@@ -92,13 +96,14 @@ fn mutated(
     let (mut replies, mut asked) = (WebhookReplies::new(), Vec::new());
     loop {
         let consultation = Consultation::of_client(json!({ "username": "jane" }), replies.clone());
+        write.warnings.clear();
         let mut tried = object.clone();
         let mut chance = Chance::new(Some(1));
         let outcome =
             write.with(|request| mutate(plugins, request, &consultation, &mut chance, Some(&mut tried), &|_| Ok(())));
         let Some(questions) = consultation.outstanding() else {
             *object = tried;
-            return (outcome.map(|(warnings, _)| warnings), asked);
+            return (outcome.map(|_| write.warnings.list()), asked);
         };
         for question in questions {
             let review: Value = serde_json::from_str(&question.body).expect("JSON");
@@ -287,9 +292,11 @@ fn a_webhook_is_asked_again_only_if_a_later_one_changed_the_object() {
 fn a_denial_says_what_the_webhook_said() {
     let plugins = plugins("mutatingwebhookconfigurations", &json!([webhook("w", &everything(), &json!({}))]));
     let denied = |status: Value| {
-        let respond = |_: &Value| json!({ "allowed": false, "status": status });
-        let outcome = mutated(&plugins, &Write::create(CONFIG_MAPS), &mut json!({ "kind": "ConfigMap" }), respond).0;
+        let respond = |_: &Value| json!({ "allowed": false, "status": status, "warnings": ["mind this"] });
+        let write = Write::create(CONFIG_MAPS);
+        let outcome = mutated(&plugins, &write, &mut json!({ "kind": "ConfigMap" }), respond).0;
         let error = outcome.expect_err("it is denied");
+        assert_eq!(write.warnings.list(), ["mind this"]);
         (error.code().as_u16(), error.to_string())
     };
     let text = |rest: &str| format!("admission webhook \"w\" denied the request{rest}");
@@ -330,7 +337,10 @@ fn judged(policy: &Value, binding: &Value, write: &Write, object: &Value) -> Res
     plugins.define(&GroupResource::new(group, "validatingadmissionpolicybindings"), &binding);
     let consultation = Consultation::of_client(json!({ "username": "jane" }), WebhookReplies::new());
     let mut chance = Chance::new(Some(1));
-    write.with(|request| validate(&plugins, request, &consultation, &mut chance, Some(object)))
+    write.warnings.clear();
+    write
+        .with(|request| validate(&plugins, request, &consultation, &mut chance, Some(object)))
+        .map(|()| write.warnings.list())
 }
 
 fn denial(policy: &Value, binding: &Value, write: &Write, object: &Value) -> String {

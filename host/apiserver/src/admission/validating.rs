@@ -10,15 +10,15 @@ use crate::clock::Chance;
 use crate::consultation::Consultation;
 use crate::status_error::ApiError;
 
-/// Has policies and webhooks judge the state that the request makes; of a deletion there is none. Answers their warnings.
+/// Has policies and webhooks judge the state that the request makes; of a deletion there is none.
 pub(crate) fn validate(
     plugins: &AdmissionPlugins,
     request: &AdmissionRequest<'_>,
     consultation: &Consultation,
     chance: &mut Chance,
     object: Option<&Value>,
-) -> Result<Vec<String>, ApiError> {
-    let mut warnings = policies::judge(plugins.policies(), request, consultation, object)?;
+) -> Result<(), ApiError> {
+    policies::judge(plugins.policies(), request, consultation, object)?;
     let (mut replies, mut outstanding) = (Vec::new(), Vec::new());
     for webhook in plugins.validating() {
         let Some(resource) = webhook.matched(request, consultation, object)? else { continue };
@@ -31,8 +31,7 @@ pub(crate) fn validate(
     if !outstanding.is_empty() {
         return Err(give_up(consultation, outstanding));
     }
-    for (webhook, reply) in replies {
-        warnings.extend(webhook.heard(reply, false)?.into_iter().flat_map(|answer| answer.warnings));
-    }
-    Ok(warnings)
+    // All are heard: those after one that denies may warn.
+    let verdicts: Vec<_> = replies.into_iter().map(|(webhook, reply)| webhook.heard(request, reply, false)).collect();
+    verdicts.into_iter().try_for_each(|verdict| verdict.map(drop))
 }

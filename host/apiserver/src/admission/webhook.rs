@@ -106,11 +106,20 @@ impl Webhook {
         Ok(Asked::Now(Box::new(Question { key, client, timeout, uid, body: body.to_string() })))
     }
 
-    /// The answer, if it is one that lets the request go on. None: the webhook failed, and may.
-    pub(super) fn heard(&self, reply: &WebhookReply, is_mutating: bool) -> Result<Option<WebhookAnswer>, ApiError> {
+    /// The answer, if it is one that lets the request go on. None: the webhook failed, and may. Adds its warnings to those of the request.
+    pub(super) fn heard(
+        &self,
+        request: &AdmissionRequest<'_>,
+        reply: &WebhookReply,
+        is_mutating: bool,
+    ) -> Result<Option<WebhookAnswer>, ApiError> {
         let call_failed = |why: &String| format!("failed to call webhook: {why}");
         let read = |body: &Bytes| WebhookAnswer::read(self.version, is_mutating, &reply.uid, body);
-        match reply.body.as_ref().map_err(call_failed).and_then(read) {
+        let answer = reply.body.as_ref().map_err(call_failed).and_then(read);
+        if let Ok(answer) = &answer {
+            request.warnings.add(answer.warnings.clone());
+        }
+        match answer {
             Ok(answer) if answer.allowed => Ok(Some(answer)),
             Ok(answer) => Err(ApiError::denied_by_webhook(&self.name, &answer.status)),
             Err(why) if self.is_ignored => {

@@ -109,6 +109,13 @@ pub(crate) fn check(target: &Target, object: &mut Value) -> Result<(), ApiError>
 
 /// As `check`, and what is empty stays: an applied configuration may say so of a field.
 pub(crate) fn check_config(target: &Target, object: &mut Value) -> Result<(), ApiError> {
+    check_body(target, object)?;
+    check_type(target, object)?;
+    check_place(target, object)
+}
+
+/// Checks that `object` can be decoded. A custom resource of another type can be.
+pub(crate) fn check_body(target: &Target, object: &mut Value) -> Result<(), ApiError> {
     if !object.is_object() {
         let message = "couldn't get version/kind; json parse error: an object is expected";
         return Err(ApiError::bad_request(message));
@@ -116,9 +123,10 @@ pub(crate) fn check_config(target: &Target, object: &mut Value) -> Result<(), Ap
     if object::depth(object) > object::MOST_DEPTH {
         return Err(ApiError::bad_request(format!("the object nests deeper than {} levels", object::MOST_DEPTH)));
     }
-    check_type(target, object)?;
-    check_metadata(&target.resource, object)?;
-    check_place(target, object)
+    if target.resource.custom.is_none() {
+        check_type(target, object)?;
+    }
+    check_metadata(&target.resource, object)
 }
 
 fn check_type(target: &Target, object: &mut Value) -> Result<(), ApiError> {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::cause::Cause;
 use crate::consultation::Consultation;
 use crate::object::{self, text};
-use crate::request::Query;
+use crate::request::{Query, Warnings};
 use crate::status_error::ApiError;
 
 /// The finalizer of an object whose dependents lose their reference to it before it goes.
@@ -29,6 +29,8 @@ pub(crate) struct DeleteOptions {
     pub(crate) dry_run: bool,
     /// The webhooks' part in it.
     pub(crate) consultation: Consultation,
+    /// The warnings of the request.
+    pub(crate) warnings: Warnings,
 }
 
 /// The options as they were given.
@@ -62,6 +64,7 @@ impl DeleteOptions {
             resource_version: precondition("resourceVersion"),
             dry_run: !given.dry_run.is_empty(),
             consultation: Consultation::default(),
+            warnings: Warnings::default(),
         })
     }
 }

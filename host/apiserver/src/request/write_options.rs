@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::authz::User;
 use crate::cause::Cause;
 use crate::consultation::Consultation;
-use crate::request::{Query, user_agent};
+use crate::request::{Query, Warnings, user_agent};
 use crate::status_error::ApiError;
 
 /// The longest name of a field manager.
@@ -51,6 +51,8 @@ pub(crate) struct WriteOptions {
     pub(crate) duplicate_keys: Vec<String>,
     /// The webhooks' part in it.
     pub(crate) consultation: Consultation,
+    /// The warnings of the request.
+    pub(crate) warnings: Warnings,
     /// Webhooks have admitted it already.
     pub(crate) is_admitted: bool,
 }
@@ -69,6 +71,7 @@ impl WriteOptions {
             body: Bytes::new(),
             duplicate_keys: Vec::new(),
             consultation: Consultation::default(),
+            warnings: Warnings::default(),
             is_admitted: false,
         }
     }
@@ -112,6 +115,7 @@ impl WriteOptions {
             body: Bytes::new(),
             duplicate_keys: Vec::new(),
             consultation: Consultation::default(),
+            warnings: Warnings::default(),
             is_admitted: false,
         })
     }

@@ -164,14 +164,14 @@ impl ResourceType {
     }
 
     /// The warning of requests to a deprecated version.
-    pub(crate) fn deprecation(&self) -> Vec<String> {
+    pub(crate) fn deprecation(&self) -> Option<String> {
         let of_custom = self.custom.as_ref().and_then(|custom| custom.deprecation_warning.clone());
         let of_built_in = match (self.id.group.as_str(), self.kind.as_str()) {
             ("", "Endpoints") => Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
             ("", "ComponentStatus") => Some("v1 ComponentStatus is deprecated in v1.19+"),
             _ => None,
         };
-        of_custom.or_else(|| of_built_in.map(str::to_owned)).into_iter().collect()
+        of_custom.or_else(|| of_built_in.map(str::to_owned))
     }
 
     /// Nothing is stored: a POST is a question, and its answer is all that there is.

@@ -41,7 +41,7 @@ use crate::reactors::Reactors;
 use crate::reactors::watches::WatchPlan;
 use crate::request::media::{self, Accepted, Encoding, Offer, PatchKind};
 use crate::request::yaml::Parsed;
-use crate::request::{Query, Target, WriteKind, WriteOptions, decode, user_agent};
+use crate::request::{Query, Target, Warnings, WriteKind, WriteOptions, decode, user_agent};
 use crate::status_error::ApiError;
 use crate::storage::state::{Shared, State};
 use crate::verbs::delete::{DeleteOptions, Deleted};
@@ -85,13 +85,15 @@ async fn handle(context: &Context, request: Request) -> Response {
         accepted => accepted,
     };
     let encoding = accepted.as_ref().map_or(Encoding::Json, |accepted| accepted.encoding);
-    match answer(context, &parts, &route, &body, accepted).await {
+    let warnings = Warnings::default();
+    let response = match answer(context, &parts, &route, &body, accepted, &warnings).await {
         Ok(reply) => {
             let response = respond::reply(reply, encoding, context.shared.now());
             compress::compress(&parts.headers, response).await
         }
         Err(error) => respond::error(&error, encoding),
-    }
+    };
+    respond::with_warnings(response, &warnings)
 }
 
 /// Paths whose answer does not depend on the method, as `PathRecorderMux` serves them, and whose forms are their own.
@@ -108,6 +110,7 @@ async fn answer(
     route: &Route,
     body: &Bytes,
     accepted: Result<Accepted, ApiError>,
+    warnings: &Warnings,
 ) -> Result<Reply, ApiError> {
     caller::check(parts)?;
     let query = Query::of(&parts.uri);
@@ -116,7 +119,7 @@ async fn answer(
     // Only now: what is offered at a path says whether there is such a resource.
     let accepted = accepted?;
     if let Route::Resource(path) = route {
-        return resource_request(context, parts, query?, user, path, body, accepted).await;
+        return resource_request(context, parts, query?, user, path, (body, accepted), warnings).await;
     }
     let state = context.shared.lock();
     let found = documents::find(context, &state, route, &parts.headers, accepted)?;
@@ -146,14 +149,15 @@ async fn resource_request(
     query: Query,
     user: Arc<User>,
     path: &ResourcePath,
-    body: &Bytes,
-    accepted: Accepted,
+    (body, accepted): (&Bytes, Accepted),
+    warnings: &Warnings,
 ) -> Result<Reply, ApiError> {
     let verb = Verb::of(&parts.method, path, query.flag("watch"));
     count(context, parts, path, verb);
     let target = find_target(context, parts.uri.path(), path)?;
     let verb = verb.filter(|verb| is_served(&target, *verb)).ok_or_else(ApiError::method_not_allowed)?;
-    let call = Call { context, parts, user, query, target, body, accepted };
+    warnings.add(target.resource.deprecation());
+    let call = Call { context, parts, user, query, target, body, accepted, warnings };
     match verb {
         Verb::Get | Verb::List | Verb::Watch => call.read(verb).await,
         Verb::Create | Verb::Update | Verb::Patch => call.write(verb).await,
@@ -213,6 +217,7 @@ struct Call<'a> {
     target: Target,
     body: &'a Bytes,
     accepted: Accepted,
+    warnings: &'a Warnings,
 }
 
 impl Call<'_> {
@@ -242,8 +247,7 @@ impl Call<'_> {
                 options.served_at = self.served_at();
                 let mut page = list::list(&shared.lock(), &self.target, &options)?;
                 page.objects = convert::converted(shared, &resource, page.objects).await?;
-                let warnings = resource.deprecation();
-                Ok(Reply::Page { resource, form, include, page, warnings })
+                Ok(Reply::Page { resource, form, include, page })
             }
             _ if self.target.subresource() == "log" => {
                 subresources::log(&shared.lock(), &self.target, &self.query).map(Reply::Text)
@@ -251,7 +255,7 @@ impl Call<'_> {
             _ if self.target.subresource() == "scale" => {
                 let read = |state: &mut State, consultation| scale::get(state, &self.target, &consultation);
                 let object = Arc::new(consulted(self.context, &resource, &self.user, read).await?);
-                Ok(Reply::Object { resource, form, include, object, created: false, warnings: Vec::new() })
+                Ok(Reply::Object { resource, form, include, object, created: false })
             }
             _ => {
                 let served_at = self.served_at();
@@ -264,10 +268,15 @@ impl Call<'_> {
                 };
                 let object = read(&shared.lock())?;
                 let object = convert::converted_one(shared, &resource, object).await?;
-                let warnings = resource.deprecation();
-                Ok(Reply::Object { resource, form, include, object, created: false, warnings })
+                Ok(Reply::Object { resource, form, include, object, created: false })
             }
         }
+    }
+
+    /// Drops the warnings of an attempt that was given up to ask a webhook.
+    fn begin_warnings(&self) {
+        self.warnings.clear();
+        self.warnings.add(self.target.resource.deprecation());
     }
 
     async fn write(self, verb: Verb) -> Result<Reply, ApiError> {
@@ -286,6 +295,7 @@ impl Call<'_> {
         };
         let mut options = WriteOptions::read(kind, &self.query, &self.parts.headers, &self.user)?;
         options.body = self.body.clone();
+        options.warnings = self.warnings.clone();
         let include = IncludeObject::read(&self.query)?;
         let subresource = self.target.subresource();
         let is_scale = subresource == "scale";
@@ -301,6 +311,7 @@ impl Call<'_> {
             // Without webhooks there is no second attempt.
             let body = if consultation.applies() { body.clone() } else { std::mem::take(&mut body) };
             options.consultation = consultation;
+            self.begin_warnings();
             let (target, options) = (&self.target, &options);
             match (kind, is_scale) {
                 (WriteKind::Create, _) if target.subresource.is_some() => {
@@ -315,14 +326,13 @@ impl Call<'_> {
                 (WriteKind::Patch, false) => patch::patch(state, target, options, patch_kind, self.body),
             }
         };
-        let Written { object, created, warnings } =
-            consulted(self.context, &self.target.resource, &self.user, write).await?;
+        let Written { object, created } = consulted(self.context, &self.target.resource, &self.user, write).await?;
         let is_posted = subresources::POSTED.contains(&subresource);
         let is_other_kind = is_scale || is_posted;
         let shared = &self.context.shared;
         let object = if is_other_kind { object } else { convert::converted_one(shared, &resource, object).await? };
         let form = if is_posted { media::Form::Full } else { self.accepted.form };
-        Ok(Reply::Object { resource, form, include, object, created, warnings })
+        Ok(Reply::Object { resource, form, include, object, created })
     }
 
     fn patch_kind(&self) -> Result<PatchKind, ApiError> {
@@ -359,6 +369,7 @@ impl Call<'_> {
         // The options are of a built-in kind, whatever is deleted.
         let body = decode::parse(self.body, media::body_encoding(&self.parts.headers, Offer::BuiltIn)?)?;
         let mut options = DeleteOptions::read(body.as_ref().map(|parsed| &parsed.value), &self.query)?;
+        options.warnings = self.warnings.clone();
         let resource = Arc::clone(&self.target.resource);
         let include = IncludeObject::read(&self.query)?;
         let form = self.accepted.form;
@@ -366,23 +377,23 @@ impl Call<'_> {
             let listed = ListOptions::read(&self.target, &self.query)?;
             let write = |state: &mut State, consultation: Consultation| {
                 options.consultation = consultation;
+                self.begin_warnings();
                 delete::delete_collection(state, &self.target, &listed, &options)
             };
             let mut page = consulted(self.context, &self.target.resource, &self.user, write).await?;
             page.objects = convert::converted(&self.context.shared, &resource, page.objects).await?;
-            let warnings = delete::warnings(&resource, &options);
-            return Ok(Reply::Page { resource, form, include, page, warnings });
+            return Ok(Reply::Page { resource, form, include, page });
         }
         let write = |state: &mut State, consultation: Consultation| {
             options.consultation = consultation;
+            self.begin_warnings();
             delete::delete(state, &self.target, &options)
         };
-        let Deleted { object, gone, warnings } =
-            consulted(self.context, &self.target.resource, &self.user, write).await?;
+        let Deleted { object, gone } = consulted(self.context, &self.target.resource, &self.user, write).await?;
         if gone && !resource.returns_deleted {
-            return Ok(Reply::Deleted { status: respond::deleted_status(&resource, &object), warnings });
+            return Ok(Reply::Deleted(respond::deleted_status(&resource, &object)));
         }
         let object = convert::converted_one(&self.context.shared, &resource, object).await?;
-        Ok(Reply::Object { resource, form, include, object, created: false, warnings })
+        Ok(Reply::Object { resource, form, include, object, created: false })
     }
 }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::clock::Moment;
 use crate::object;
 use crate::protobuf::{self, ProtobufError};
+use crate::request::Warnings;
 use crate::request::media::{DiscoveryVersion, Encoding, Form};
 use crate::resources::resource::ResourceType;
 use crate::server::represent::{self, IncludeObject, List};
@@ -29,10 +30,7 @@ pub(crate) enum Reply {
     Json(Value),
     Created(Value),
     /// An object is gone.
-    Deleted {
-        status: Value,
-        warnings: Vec<String>,
-    },
+    Deleted(Value),
     Discovery(Value, DiscoveryVersion),
     Object {
         resource: Arc<ResourceType>,
@@ -40,14 +38,12 @@ pub(crate) enum Reply {
         include: IncludeObject,
         object: Arc<Value>,
         created: bool,
-        warnings: Vec<String>,
     },
     Page {
         resource: Arc<ResourceType>,
         form: Form,
         include: IncludeObject,
         page: Page,
-        warnings: Vec<String>,
     },
     Watch(Body),
 }
@@ -57,9 +53,8 @@ pub(crate) fn reply(reply: Reply, encoding: Encoding, now: Moment) -> Response {
     match reply {
         Reply::Text(text) => response(StatusCode::OK, TEXT, Body::from(text)),
         Reply::Bytes(media, bytes) => response(StatusCode::OK, media, Body::from(bytes)),
-        Reply::Json(value) => document(StatusCode::OK, &value, encoding),
+        Reply::Json(value) | Reply::Deleted(value) => document(StatusCode::OK, &value, encoding),
         Reply::Created(value) => document(StatusCode::CREATED, &value, encoding),
-        Reply::Deleted { status, warnings } => with_warnings(document(StatusCode::OK, &status, encoding), &warnings),
         Reply::Discovery(value, version) => {
             let version = match version {
                 DiscoveryVersion::V2 => "v2",
@@ -72,22 +67,18 @@ pub(crate) fn reply(reply: Reply, encoding: Encoding, now: Moment) -> Response {
             }
             answer
         }
-        Reply::Object { resource, form, include, object, created, warnings } => {
+        Reply::Object { resource, form, include, object, created } => {
             let code = if created { StatusCode::CREATED } else { StatusCode::OK };
-            let answer = match form {
+            match form {
                 // The common case writes the stored object without copying it.
                 Form::Full => document(code, &object, encoding),
                 form => document(code, &represent::one(&resource, form, include, true, &object, now), encoding),
-            };
-            with_warnings(answer, &warnings)
+            }
         }
-        Reply::Page { resource, form, include, page, warnings } => {
-            let answer = match form {
-                Form::Table => document(StatusCode::OK, &represent::table(&resource, include, &page, now), encoding),
-                form => list(&represent::list(&resource, form == Form::Metadata, &page), encoding),
-            };
-            with_warnings(answer, &warnings)
-        }
+        Reply::Page { resource, form, include, page } => match form {
+            Form::Table => document(StatusCode::OK, &represent::table(&resource, include, &page, now), encoding),
+            form => list(&represent::list(&resource, form == Form::Metadata, &page), encoding),
+        },
         Reply::Watch(body) => {
             let stream = if encoding == Encoding::Json { "" } else { ";stream=watch" };
             response(StatusCode::OK, &format!("{}{stream}", encoding.media_type()), body)
@@ -179,10 +170,9 @@ fn response(code: StatusCode, media: &str, body: Body) -> Response {
 }
 
 /// RFC 7234 warnings, which kubectl prints.
-fn with_warnings(mut answer: Response, warnings: &[String]) -> Response {
-    for text in warnings {
-        let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+pub(super) fn with_warnings(mut answer: Response, warnings: &Warnings) -> Response {
+    for value in warnings.header_values() {
+        if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
             answer.headers_mut().append(WARNING, value);
         }
     }

@@ -10,7 +10,7 @@ use crate::clock::Chance;
 use crate::consultation::Consultation;
 use crate::object;
 use crate::request::delete_options::{DeleteOptions, Propagation};
-use crate::request::{FieldValidation, Target, WriteOptions, decode};
+use crate::request::{FieldValidation, Target, Warnings, WriteOptions, decode};
 use crate::resources::resource::ResourceType;
 use crate::resources::{builtin, convert};
 use crate::status_error::ApiError;
@@ -37,6 +37,13 @@ impl<'a> GivenOptions<'a> {
         match self {
             GivenOptions::Write(options) => &options.consultation,
             GivenOptions::Delete(options) => &options.consultation,
+        }
+    }
+
+    fn warnings(self) -> &'a Warnings {
+        match self {
+            GivenOptions::Write(options) => &options.warnings,
+            GivenOptions::Delete(options) => &options.warnings,
         }
     }
 
@@ -75,19 +82,14 @@ impl<'a> Admitted<'a> {
         Admitted { target, operation, name: object::name(old).to_owned(), old: Some(old), options }
     }
 
-    /// Has webhooks change and judge the new state, where nothing is prepared in between. Answers their warnings.
-    pub(super) fn admit(&self, state: &mut State, mut object: Option<&mut Value>) -> Result<Vec<String>, ApiError> {
-        let (mut warnings, _) = self.mutate(state, object.as_deref_mut())?;
-        warnings.extend(self.validate(state, object.as_deref())?);
-        Ok(warnings)
+    /// Has webhooks change and judge the new state, where nothing is prepared in between.
+    pub(super) fn admit(&self, state: &mut State, mut object: Option<&mut Value>) -> Result<(), ApiError> {
+        self.mutate(state, object.as_deref_mut())?;
+        self.validate(state, object.as_deref())
     }
 
-    /// Lets webhooks change the new state. Answers their warnings, and whether they changed anything.
-    pub(super) fn mutate(
-        &self,
-        state: &mut State,
-        object: Option<&mut Value>,
-    ) -> Result<(Vec<String>, bool), ApiError> {
+    /// Lets webhooks change the new state. Answers whether they changed anything.
+    pub(super) fn mutate(&self, state: &mut State, object: Option<&mut Value>) -> Result<bool, ApiError> {
         self.ask(state, |plugins, request, chance| {
             let resource = &self.target.resource;
             // The object of a subresource may be of a kind of its own. A webhook does not decide that.
@@ -103,8 +105,8 @@ impl<'a> Admitted<'a> {
         })
     }
 
-    /// Has webhooks judge the new state. Answers their warnings.
-    pub(super) fn validate(&self, state: &mut State, object: Option<&Value>) -> Result<Vec<String>, ApiError> {
+    /// Has webhooks judge the new state.
+    pub(super) fn validate(&self, state: &mut State, object: Option<&Value>) -> Result<(), ApiError> {
         self.ask(state, |plugins, request, chance| {
             admission::validate(plugins, request, self.options.consultation(), chance, object)
         })
@@ -145,6 +147,7 @@ impl<'a> Admitted<'a> {
             old: self.old,
             options: self.options.shown(self.operation),
             dry_run: self.options.is_dry_run(),
+            warnings: self.options.warnings(),
             namespace_object: state.store.get(&key).map(Arc::clone),
             registry: &state.registry,
             list,

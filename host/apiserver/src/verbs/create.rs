@@ -33,11 +33,12 @@ pub(crate) fn create(
     options: &WriteOptions,
     mut object: Value,
 ) -> Result<Written, ApiError> {
+    prepare::decode_body(target, options, &mut object)?;
     decode::check(target, &mut object)?;
     insert(state, target, options, object, Tracking::Update)
 }
 
-/// Creates a checked object.
+/// Creates a decoded object.
 pub(super) fn insert(
     state: &mut State,
     target: &Target,
@@ -49,19 +50,16 @@ pub(super) fn insert(
     check_place(state, target, &object)?;
     // What is no number does not count as one.
     let has_version = object::resource_version(&object).parse::<u64>().is_ok_and(|version| version != 0);
-    let without_status = |object: &mut Value| prepare::without_status(resource, object);
-    let mut warnings = prepare::normalise(resource, options, &mut object, without_status)?;
+    prepare::without_status(resource, &mut object);
+    prepare::normalise(resource, options, &mut object);
     escalation::check(Access::of(state), &options.user, &resource.id, target.name(), &object, None)?;
-    warnings.extend(prepare::advice(resource, &object));
     if tracking == Tracking::Update {
         prepare::track(state, target, options, None, &mut object);
     }
     wipe_metadata(&mut object);
     defaults::admit(resource, target.subresource(), &mut object, None);
     let admitted = Admitted::create(target, options, object::name(&object));
-    let (told, is_changed) = admitted.mutate(state, Some(&mut object))?;
-    warnings.extend(told);
-    if is_changed {
+    if admitted.mutate(state, Some(&mut object))? {
         // As a real server prepares what it creates: only after webhooks.
         prepare::without_status(resource, &mut object);
         prepare::complete(resource, &mut object)?;
@@ -73,8 +71,8 @@ pub(super) fn insert(
     new_metadata(state, target, &mut object);
     defaults::on_create(state, resource, &options.user, &mut object)
         .map_err(|cause| ApiError::invalid(resource, &name, &[cause]))?;
-    warnings.extend(prepare::validate(target, &object, None, vec![])?);
-    warnings.extend(admitted.validate(state, Some(&object))?);
+    prepare::validate(target, options, &object, None, vec![])?;
+    admitted.validate(state, Some(&object))?;
     // Last, as in a real server's storage: an invalid object is reported as invalid even if its name is taken. A dry run
     // gets only as far as the name, and answers with the version that it was given.
     if !options.dry_run {
@@ -90,7 +88,7 @@ pub(super) fn insert(
     }
     prepare::settle(resource, &mut object);
     let object = prepare::commit(state, target, options, object)?;
-    Ok(Written { object, created: true, warnings })
+    Ok(Written { object, created: true })
 }
 
 /// The part of a prefix that a generated name keeps: `apiserver/pkg/storage/names/generate.go`.

@@ -22,17 +22,16 @@ pub(crate) struct Deleted {
     pub(crate) object: Arc<Value>,
     /// The object is gone, not only terminating.
     pub(crate) gone: bool,
-    pub(crate) warnings: Vec<String>,
 }
 
 /// The warning of a deletion that orphans without having been asked to.
-pub(crate) fn warnings(resource: &ResourceType, options: &DeleteOptions) -> Vec<String> {
+fn orphan_warning(resource: &ResourceType, options: &DeleteOptions) -> Option<String> {
     if options.propagation.is_some() || !orphans_by_default(&resource.storage) {
-        return Vec::new();
+        return None;
     }
     let warning = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove \
                    them or set propagationPolicy=Orphan to suppress this warning";
-    vec![warning.to_owned()]
+    Some(warning.to_owned())
 }
 
 /// Jobs keep the default of their first version.
@@ -42,15 +41,14 @@ fn orphans_by_default(resource: &GroupResource) -> bool {
 
 /// Deletes the object at `target`.
 pub(crate) fn delete(state: &mut State, target: &Target, options: &DeleteOptions) -> Result<Deleted, ApiError> {
+    options.warnings.add(orphan_warning(&target.resource, options));
     let key = target.key(target.name());
     let current = super::get(state, target, &options.consultation)?;
     check_preconditions(&target.resource, &current, options)?;
     protect_namespaces(&target.resource, target.name())?;
-    let mut warnings = warnings(&target.resource, options);
-    warnings.extend(Admitted::delete(target, options, &current).admit(state, None)?);
+    Admitted::delete(target, options, &current).admit(state, None)?;
     let deleted = remove(state, &target.resource, &key, options);
-    let deleted = deleted.ok_or_else(|| ApiError::not_found(&target.resource.id, target.name()))?;
-    Ok(Deleted { warnings, ..deleted })
+    deleted.ok_or_else(|| ApiError::not_found(&target.resource.id, target.name()))
 }
 
 /// Deletes all that is listed; answers the list. All must be admitted before the first goes. Preconditions hold for each
@@ -63,6 +61,7 @@ pub(crate) fn delete_collection(
 ) -> Result<Page, ApiError> {
     let resource = &target.resource;
     let page = list_stored(state, target, listed)?;
+    options.warnings.add(orphan_warning(resource, options));
     let judged = page.objects.iter().map(|object| check_preconditions(resource, object, options));
     let mut verdicts = judged.enumerate().filter_map(|(index, verdict)| Some((index, verdict.err()?)));
     let (end, refusal) = verdicts.next().map_or((page.objects.len(), None), |(index, error)| (index, Some(error)));
@@ -85,11 +84,7 @@ pub(crate) fn remove(
     options: &DeleteOptions,
 ) -> Option<Deleted> {
     let current = Arc::clone(state.store.get(key)?);
-    let answer = |object: &Arc<Value>, gone| Deleted {
-        object: convert::for_reader(resource, object),
-        gone,
-        warnings: Vec::new(),
-    };
+    let answer = |object: &Arc<Value>, gone| Deleted { object: convert::for_reader(resource, object), gone };
     let finalizers = finalizers_after(key, &current, options);
     let held = !finalizers.is_empty() || !object::strings(&current, "/spec/finalizers").is_empty();
     // Nobody ends a Pod here, so it ends at once. Before that it is seen to be terminating, as `BeforeDelete` in

@@ -32,7 +32,6 @@ use crate::storage::state::State;
 pub(crate) struct Written {
     pub(crate) object: Arc<Value>,
     pub(crate) created: bool,
-    pub(crate) warnings: Vec<String>,
 }
 
 /// The object at `target`, in the request's version unless a webhook has to convert it.

@@ -31,25 +31,25 @@ pub(crate) fn patch(
 ) -> Result<Written, ApiError> {
     let current = super::get(state, target, &options.consultation)?;
     let mut object = patched(&current, kind, body, target.resource.root())?;
-    let warnings = decoded(target, options, kind, body, &mut object)?;
+    decoded(target, options, kind, body, &mut object)?;
     if object::name(&object).is_empty() {
         return Err(update::nameless(target));
     }
     decode::check(target, &mut object)?;
     // What the patch made is decoded; the patch itself is no body of an object.
     let options = WriteOptions { field_validation: FieldValidation::Ignore, ..options.clone() };
-    let written = update::replace(state, target, &options, &current, object, Tracking::Update)?;
-    Ok(Written { warnings: [warnings, written.warnings].concat(), ..written })
+    prepare::decode_fields(&target.resource, &options, &mut object)?;
+    update::replace(state, target, &options, &current, object, Tracking::Update)
 }
 
-/// Decodes what a patch made, and answers the warnings. A real server says of all that is wrong here that the patch is.
+/// Decodes what a patch made, and adds the warnings. A real server says of all that is wrong here that the patch is.
 fn decoded(
     target: &Target,
     options: &WriteOptions,
     kind: PatchKind,
     body: &[u8],
     object: &mut Value,
-) -> Result<Vec<String>, ApiError> {
+) -> Result<(), ApiError> {
     let (made, reading) = match kind {
         PatchKind::Strategic => (None, Reading::Converter),
         _ => (Some(object.to_string()), Reading::Json),
@@ -62,7 +62,7 @@ fn decoded(
     };
     let unknown = prepare::prune(&target.resource, object, reading).map_err(|error| refuse(&error.to_string()))?;
     if options.field_validation == FieldValidation::Ignore {
-        return Ok(Vec::new());
+        return Ok(());
     }
     let duplicates = if kind == PatchKind::Json { Vec::new() } else { document::problems(body, &[]) };
     let unknown = unknown.iter().map(|field| format!("unknown field {field:?}"));
@@ -70,7 +70,8 @@ fn decoded(
     if options.field_validation == FieldValidation::Strict && !lines.is_empty() {
         return Err(refuse(&prepare::strict_error(&lines)));
     }
-    Ok(lines)
+    options.warnings.add(lines);
+    Ok(())
 }
 
 /// Returns `current` with a patch carried out that is not an apply.
@@ -154,11 +155,13 @@ pub(crate) fn apply(
                     object::metadata_mut(&mut merged).insert(key.to_owned(), json!(value));
                 }
             }
+            prepare::decode_fields(&target.resource, options, &mut merged)?;
             update::replace(state, target, options, &current, merged, Tracking::Applied)
         }
         None if target.subresource.is_some() => Err(ApiError::not_found(&target.resource.id, target.name())),
         None => {
             prepare::may_create(state, target, &options.user)?;
+            prepare::decode_fields(&target.resource, options, &mut merged)?;
             create::insert(state, target, options, merged, Tracking::Applied)
         }
     }

@@ -12,7 +12,7 @@ use crate::merge::apply::{self, Manager};
 use crate::merge::fields::{Doubles, Set};
 use crate::object;
 use crate::request::delete_options::{FOREGROUND, ORPHAN};
-use crate::request::{FieldValidation, Target, WriteKind, WriteOptions, document};
+use crate::request::{FieldValidation, Target, WriteKind, WriteOptions, decode, document};
 use crate::resources::resource::ResourceType;
 use crate::resources::{convert, crd};
 use crate::rules::{defaults, validation};
@@ -21,24 +21,31 @@ use crate::schema::{Malformed, numbers};
 use crate::status_error::ApiError;
 use crate::storage::state::State;
 
-/// Brings what the client sent into the form that is stored: unknown fields removed, defaults filled in. Answers the
-/// warnings; strict field validation makes them an error. `reset` restores what the client may not write, of which
-/// unknown fields are reported all the same.
-pub(super) fn normalise(
+/// Decodes the body of a create or update, which must be of the kind at `target`. So it has its warnings whatever is wrong with its
+/// place, which [`decode::check`] looks at.
+pub(super) fn decode_body(target: &Target, options: &WriteOptions, object: &mut Value) -> Result<(), ApiError> {
+    decode::check_body(target, object)?;
+    decode_fields(&target.resource, options, object)
+}
+
+/// Removes unknown fields and warns of them; strict field validation makes them an error.
+pub(super) fn decode_fields(
     resource: &ResourceType,
     options: &WriteOptions,
     object: &mut Value,
-    reset: impl FnOnce(&mut Value),
-) -> Result<Vec<String>, ApiError> {
+) -> Result<(), ApiError> {
     let unknown = prune(resource, object, Reading::Json).map_err(|error| not_handled(resource, &error.to_string()))?;
-    let mut warnings = field_warnings(resource, options, &unknown)?;
-    reset(object);
+    options.warnings.add(field_warnings(resource, options, &unknown)?);
+    Ok(())
+}
+
+/// Brings a decoded object into the form that is stored: defaults are filled in, and each owner is named once.
+pub(super) fn normalise(resource: &ResourceType, options: &WriteOptions, object: &mut Value) {
     match &resource.custom {
         Some(custom) if options.kind == WriteKind::Apply => custom.schema.fill_defaults(object),
         _ => set_defaults(resource, object),
     }
-    warnings.extend(owner_warning(options.kind, &remove_double_owners(object)));
-    Ok(warnings)
+    options.warnings.add(owner_warning(options.kind, &remove_double_owners(object)));
 }
 
 /// Keeps one of owner references that are alike, and answers the UIDs of the others.
@@ -207,13 +214,14 @@ pub(super) fn may_create(state: &State, target: &Target, user: &User) -> Result<
     if decision.allowed || !state.by_roles { Ok(()) } else { Err(attributes.refuse(user, &decision.reason)) }
 }
 
-/// Returns all errors of the object as one, with those that are known, or warnings of what is wrong and may stay.
+/// Returns all errors of the object as one, with those that are known, or adds warnings of what is wrong and may stay.
 pub(super) fn validate(
     target: &Target,
+    options: &WriteOptions,
     object: &Value,
     previous: Option<&Value>,
     known: Vec<Cause>,
-) -> Result<Vec<String>, ApiError> {
+) -> Result<(), ApiError> {
     let resource = &target.resource;
     let mut causes = known;
     causes.extend(validation::metadata(resource, object));
@@ -228,7 +236,12 @@ pub(super) fn validate(
             warnings = crd::format_warnings(object, previous);
         }
     }
-    if causes.is_empty() { Ok(warnings) } else { Err(ApiError::invalid(resource, object::name(object), &causes)) }
+    if !causes.is_empty() {
+        return Err(ApiError::invalid(resource, object::name(object), &causes));
+    }
+    options.warnings.add(advice(object));
+    options.warnings.add(warnings);
+    Ok(())
 }
 
 /// Whether `metadata.generation` counts up: all but metadata counts, and but status where it is a subresource.
@@ -292,20 +305,18 @@ pub(super) fn settle(resource: &ResourceType, object: &mut Value) {
 }
 
 /// Warnings beside those of unknown fields: a deprecated version, a finalizer whose name may clash.
-pub(super) fn advice(resource: &ResourceType, object: &Value) -> Vec<String> {
+fn advice(object: &Value) -> Vec<String> {
     let unqualified = object::finalizers(object).into_iter().filter(|name| {
         !name.contains('/') && !["kubernetes", ORPHAN, FOREGROUND, crd::CLEANUP_FINALIZER].contains(name)
     });
-    let mut lines: Vec<String> = unqualified
+    unqualified
         .map(|name| {
             format!(
                 "metadata.finalizers: {name:?}: prefer a domain-qualified finalizer name to avoid accidental conflicts \
                  with other finalizer writers"
             )
         })
-        .collect();
-    lines.extend(resource.deprecation());
-    lines
+        .collect()
 }
 
 /// Empties what only the status subresource may write.

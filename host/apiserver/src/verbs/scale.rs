@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::admit::Admitted;
 use super::create::Tracking;
-use super::{Written, patch, update};
+use super::{Written, patch, prepare, update};
 use crate::cause::Cause;
 use crate::consultation::Consultation;
 use crate::merge::lists::Place;
@@ -68,19 +68,17 @@ pub(crate) fn apply(
         check_replicas(target, replicas)?;
         object::set_path(&mut parent, &paths.spec_replicas, replicas.clone());
     }
-    let mut warnings = Vec::new();
     if let Some(current) = super::current(state, target, &options.consultation)? {
         let old = scale_of(&current, paths);
         let mut scale = old.clone();
         object::copy_field(object::map_mut_value(&mut scale, "spec"), &config["spec"], "replicas");
-        warnings = Admitted::update(target, options, &old).admit(state, Some(&mut scale))?;
+        Admitted::update(target, options, &old).admit(state, Some(&mut scale))?;
         if config.pointer("/spec/replicas").is_some() {
             object::set_path(&mut parent, &paths.spec_replicas, scale["spec"]["replicas"].clone());
         }
     }
     let written = patch::apply(state, target, &admitted(options), parent)?;
-    warnings.extend(written.warnings);
-    Ok(Written { object: Arc::new(scale_of(&written.object, paths)), warnings, ..written })
+    Ok(Written { object: Arc::new(scale_of(&written.object, paths)), ..written })
 }
 
 fn check_type(config: &Value) -> Result<(), ApiError> {
@@ -129,7 +127,7 @@ fn write(
     let paths = paths(target)?;
     // Webhooks see the Scale, and not its parent.
     let old = scale_of(parent, paths);
-    let mut warnings = Admitted::update(target, options, &old).admit(state, Some(&mut scale))?;
+    Admitted::update(target, options, &old).admit(state, Some(&mut scale))?;
     let replicas = scale.pointer("/spec/replicas").unwrap_or(&Value::Null);
     check_replicas(target, replicas)?;
     let mut object = Value::clone(parent);
@@ -139,9 +137,9 @@ fn write(
     for key in ["resourceVersion", "uid"] {
         metadata.insert(key.to_owned(), json!(text(&scale, &format!("/metadata/{key}"))));
     }
+    prepare::decode_fields(&target.resource, options, &mut object)?;
     let written = update::replace(state, target, &admitted(options), parent, object, Tracking::Update)?;
-    warnings.extend(written.warnings);
-    Ok(Written { object: Arc::new(scale_of(&written.object, paths)), warnings, ..written })
+    Ok(Written { object: Arc::new(scale_of(&written.object, paths)), ..written })
 }
 
 /// The parent is not admitted once more.

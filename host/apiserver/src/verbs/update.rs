@@ -29,6 +29,7 @@ pub(crate) fn update(
     options: &WriteOptions,
     mut object: Value,
 ) -> Result<Written, ApiError> {
+    prepare::decode_body(target, options, &mut object)?;
     if object::name(&object).is_empty() {
         return Err(nameless(target));
     }
@@ -65,7 +66,7 @@ pub(super) fn nameless(target: &Target) -> ApiError {
     ))
 }
 
-/// Makes `object` the new state of what is `current`, as far as the rules and the subresource allow.
+/// Makes `object`, which is decoded, the new state of what is `current`, as far as the rules and the subresource allow.
 pub(super) fn replace(
     state: &mut State,
     target: &Target,
@@ -78,18 +79,15 @@ pub(super) fn replace(
     check_version(target, current, &object)?;
     let mut causes = changed_metadata(current, &object);
     keep_system_metadata(current, &mut object);
-    let keep = |object: &mut Value| *object = isolate(target, current, object.take());
-    let mut warnings = prepare::normalise(resource, options, &mut object, keep)?;
+    object = isolate(target, current, object);
+    prepare::normalise(resource, options, &mut object);
     escalation::check(Access::of(state), &options.user, &resource.id, target.name(), &object, Some(current))?;
-    warnings.extend(prepare::advice(resource, &object));
     if tracking == Tracking::Update {
         prepare::track(state, target, options, Some(current), &mut object);
     }
     defaults::admit(resource, target.subresource(), &mut object, Some(current));
     let admitted = Admitted::update(target, options, current);
-    let (told, is_changed) = admitted.mutate(state, Some(&mut object))?;
-    warnings.extend(told);
-    if is_changed {
+    if admitted.mutate(state, Some(&mut object))? {
         keep_system_metadata(current, &mut object);
         object = isolate(target, current, object);
         defaults::admit(resource, target.subresource(), &mut object, Some(current));
@@ -103,16 +101,16 @@ pub(super) fn replace(
     causes.extend(late_finalizers(current, &object));
     // Both the storage and the strategy of a kind check an update's metadata, and each says what it finds.
     causes.extend(causes.clone());
-    warnings.extend(prepare::validate(target, &object, Some(current), causes)?);
-    warnings.extend(admitted.validate(state, Some(&object))?);
+    prepare::validate(target, options, &object, Some(current), causes)?;
+    admitted.validate(state, Some(&object))?;
     signers::check(Access::of(state), &options.user, (&resource.id, target.subresource()), &object, current)?;
     prepare::settle(resource, &mut object);
     // What a definition has outdated is written even if nothing changes: so storage is migrated.
     if prepare::is_same(current, &object) && state.is_in_form(&target.key(target.name())) {
-        return Ok(Written { object: Arc::clone(current), created: false, warnings });
+        return Ok(Written { object: Arc::clone(current), created: false });
     }
     let object = finish(state, target, options, object)?;
-    Ok(Written { object, created: false, warnings })
+    Ok(Written { object, created: false })
 }
 
 fn keep_system_metadata(current: &Value, object: &mut Value) {

@@ -30,14 +30,14 @@ struct Denial {
     reason: String,
 }
 
-/// Judges a write. Answers the warnings, or the first denial.
+/// Judges a write. Answers the first denial.
 pub(in super::super) fn judge(
     policies: &Policies,
     request: &AdmissionRequest<'_>,
     consultation: &Consultation,
     object: Option<&Value>,
-) -> Result<Vec<String>, ApiError> {
-    let (mut warnings, mut denied) = (Vec::new(), None);
+) -> Result<(), ApiError> {
+    let mut denied = None;
     for (policy, bindings) in policies.bound() {
         let Some(resource) = policy.matcher.matched(request, object)? else { continue };
         for binding in bindings {
@@ -53,7 +53,7 @@ pub(in super::super) fn judge(
             for denial in case.denials(binding) {
                 let of = format!("ValidatingAdmissionPolicy '{name}' with binding '{bound}'");
                 if binding.warns {
-                    warnings.push(format!("Validation failed for {of}: {}", denial.message));
+                    request.warnings.add([format!("Validation failed for {of}: {}", denial.message)]);
                 }
                 if binding.denies && denied.is_none() {
                     let message = format!("{of} denied request: {}", denial.message);
@@ -63,7 +63,7 @@ pub(in super::super) fn judge(
         }
     }
     match denied {
-        None => Ok(warnings),
+        None => Ok(()),
         Some(Denial { message, reason }) => {
             let name = if request.name.is_empty() { object.map_or("", object::name) } else { request.name };
             Err(ApiError::denied_by_policy(&request.resource.id, name, &reason, &message))

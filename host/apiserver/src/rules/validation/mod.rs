@@ -217,6 +217,34 @@ mod tests {
     }
 
     #[test]
+    fn ephemeral_containers_are_only_added() {
+        let resources = builtin::resources();
+        let pods = resources.iter().find(|resource| resource.kind == "Pod").expect("pods");
+        let pod = |debuggers: Value, annotations: Value| {
+            json!({
+                "metadata": { "name": "p", "namespace": "n", "annotations": annotations },
+                "spec": { "containers": [{ "name": "c", "image": "i" }], "ephemeralContainers": debuggers },
+            })
+        };
+        let debugger = |name: &str, image: &str| json!({ "name": name, "image": image });
+        let refusals = |now: &Value, before: &Value| -> Vec<String> {
+            let causes = builtin(pods, "ephemeralcontainers", now, Some(before));
+            let forbidden = causes.into_iter().filter(|cause| cause.reason == "FieldValueForbidden");
+            forbidden.map(|cause| cause.message).collect()
+        };
+        let before = pod(json!([debugger("a", "i"), debugger("b", "i")]), json!({}));
+        let added = json!([debugger("b", "i"), debugger("c", "i"), debugger("a", "i")]);
+        assert_eq!(refusals(&pod(added.clone(), json!({})), &before), [""; 0]);
+        let changed = pod(json!([debugger("b", "other")]), json!({}));
+        let [removed, changed] = refusals(&changed, &before).try_into().expect("two");
+        assert!(removed.contains("existing ephemeral containers \"a\" may not be removed"), "{removed}");
+        assert!(changed.contains("existing ephemeral containers \"b\" may not be changed"), "{changed}");
+        let mirror = json!({ "kubernetes.io/config.mirror": "x" });
+        let of_static = refusals(&pod(added, mirror.clone()), &pod(Value::Null, mirror));
+        assert!(of_static.len() == 1 && of_static[0].contains("static pods do not support"), "{of_static:?}");
+    }
+
+    #[test]
     fn claims_of_a_container_do_not_repeat() {
         let resources = builtin::resources();
         let pods = resources.iter().find(|resource| resource.kind == "Pod").expect("pods");

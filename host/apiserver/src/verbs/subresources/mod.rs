@@ -27,14 +27,14 @@ pub(crate) fn create(
     options: &WriteOptions,
     mut body: Value,
 ) -> Result<Written, ApiError> {
-    let warnings = Admitted::create(target, options, target.name()).admit(state, Some(&mut body))?;
+    Admitted::create(target, options, target.name()).admit(state, Some(&mut body))?;
     let object = match target.subresource() {
         "binding" => binding::bind(state, target, options, &body)?,
         "eviction" => eviction::evict(state, target, options, &body)?,
         "token" => token::issue(state, target, options, body)?,
         _ => return Err(ApiError::method_not_allowed()),
     };
-    Ok(Written { object: object.into(), created: true, warnings })
+    Ok(Written { object: object.into(), created: true })
 }
 
 /// The body is of the kind that the subresource takes, and about the object of the path.

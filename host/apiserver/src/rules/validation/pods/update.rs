@@ -1,7 +1,7 @@
 //! Changes of a pod that exists, of which few are allowed: `ValidatePodUpdate` in `pkg/apis/core/validation/validation.go` of Kubernetes
 //! 1.36.3.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
@@ -20,6 +20,9 @@ const AT_NODE_TERMS: &str =
 /// A pod, and what it was before. Its ephemeral containers change through their subresource only.
 pub(in super::super) fn check(subresource: &str, pod: &Value, previous: &Value, report: &mut Report) {
     let (spec, before) = (&pod["spec"], &previous["spec"]);
+    if subresource == "ephemeralcontainers" {
+        return ephemeral_containers(spec, previous, report);
+    }
     for list in ["containers", "initContainers"] {
         let count = |spec: &Value| object::items(spec, &format!("/{list}")).len();
         if count(spec) != count(before) {
@@ -35,9 +38,6 @@ pub(in super::super) fn check(subresource: &str, pod: &Value, previous: &Value, 
     for name in ["activeDeadlineSeconds", "schedulingGates", "tolerations"] {
         object::copy_field(&mut kept, before, name);
     }
-    if subresource == "ephemeralcontainers" {
-        object::copy_field(&mut kept, before, "ephemeralContainers");
-    }
     if before["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0)
         && spec["terminationGracePeriodSeconds"] == json!(1)
     {
@@ -52,6 +52,27 @@ pub(in super::super) fn check(subresource: &str, pod: &Value, previous: &Value, 
     }
     if kept != *before {
         report.forbidden("spec", OTHERS);
+    }
+}
+
+/// Ephemeral containers come and stay as they are: `ValidatePodEphemeralContainersUpdate`. A real server adds to the last message how
+/// Go's structs differ.
+fn ephemeral_containers(spec: &Value, previous: &Value, report: &mut Report) {
+    if !previous["metadata"]["annotations"]["kubernetes.io/config.mirror"].is_null() {
+        report.0.clear();
+        return report.forbidden("[]", "static pods do not support ephemeral containers");
+    }
+    let containers = |spec| object::items(spec, "/ephemeralContainers").iter();
+    let now: HashMap<&str, &Value> = containers(spec).map(|container| (text(container, "/name"), container)).collect();
+    for old in containers(&previous["spec"]) {
+        let name = text(old, "/name");
+        let change = match now.get(name) {
+            None => "removed",
+            Some(new) if *new != old => "changed",
+            Some(_) => continue,
+        };
+        let why = format!("existing ephemeral containers {name:?} may not be {change}\n");
+        report.forbidden("spec.ephemeralContainers", &why);
     }
 }
 

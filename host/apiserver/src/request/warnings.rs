@@ -1,0 +1,80 @@
+//! The warnings of one request, which go with its answer whether it succeeds or fails.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The characters of all warnings beyond which each of them is cut: `truncateAtTotalRunes` of
+/// `k8s.io/apiserver/pkg/endpoints/filters/warning.go`, as all that is here.
+const TOTAL_CHARS_MAX: usize = 4 * 1024;
+
+/// The characters that are left of a warning that is cut.
+const CUT_CHARS_MAX: usize = 256;
+
+/// The warnings of one request. Clones are one list.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Warnings(Arc<Mutex<Vec<String>>>);
+
+impl Warnings {
+    /// Adds what is not there yet.
+    pub(crate) fn add(&self, texts: impl IntoIterator<Item = String>) {
+        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for text in texts {
+            if !text.is_empty() && !list.contains(&text) {
+                list.push(text);
+            }
+        }
+    }
+
+    pub(crate) fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    pub(crate) fn list(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The values of the `Warning` header, which kubectl prints. A text with control characters has none.
+    pub(crate) fn header_values(&self) -> Vec<String> {
+        let texts: Vec<String> = self.list().into_iter().filter(|text| !text.chars().any(char::is_control)).collect();
+        let total: usize = texts.iter().map(|text| text.chars().count()).sum();
+        let each_max = if total > TOTAL_CHARS_MAX { CUT_CHARS_MAX } else { usize::MAX };
+        let (mut values, mut written) = (Vec::new(), 0);
+        for text in texts {
+            if written >= TOTAL_CHARS_MAX && total > TOTAL_CHARS_MAX {
+                break;
+            }
+            let text: String = text.chars().take(each_max).collect();
+            written += text.chars().count();
+            values.push(format!("299 - \"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")));
+        }
+        values
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header_values(texts: &[String]) -> Vec<String> {
+        let warnings = Warnings::default();
+        warnings.add(texts.to_vec());
+        warnings.header_values()
+    }
+
+    #[test]
+    fn a_warning_is_sent_once_and_quoted() {
+        let texts = ["a \"b\" \\c", "é", "", "a \"b\" \\c", "a\nb"].map(str::to_owned);
+        assert_eq!(header_values(&texts), [r#"299 - "a \"b\" \\c""#, "299 - \"é\""]);
+    }
+
+    #[test]
+    fn each_warning_is_cut_where_all_are_too_long() {
+        let long = |first: usize| format!("{first:04}{}", "é".repeat(296));
+        let lengths = |count: usize| -> Vec<usize> {
+            let values = header_values(&(0..count).map(long).collect::<Vec<_>>());
+            values.iter().map(|value| value.chars().count() - "299 - \"\"".len()).collect()
+        };
+        assert_eq!(lengths(13), [300; 13]);
+        assert_eq!(lengths(14), [256; 14]);
+        assert_eq!(lengths(30), [256; 16]);
+    }
+}
