@@ -16,6 +16,10 @@ pub(crate) fn namespaces() -> GroupResource {
     GroupResource::new("", "namespaces")
 }
 
+pub(crate) fn services() -> GroupResource {
+    GroupResource::new("", "services")
+}
+
 pub(crate) fn custom_resource_definitions() -> GroupResource {
     GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions")
 }

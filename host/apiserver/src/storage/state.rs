@@ -178,7 +178,7 @@ impl State {
 }
 
 fn is_service(key: &ObjectKey) -> bool {
-    key.resource.group.is_empty() && key.resource.plural == "services"
+    key.resource == builtin::services()
 }
 
 /// The state that all requests and tasks share.

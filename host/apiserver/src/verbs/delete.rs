@@ -101,7 +101,7 @@ pub(crate) fn remove(
         return Some(answer(&current, true));
     }
     if !held {
-        return state.erase(key).map(|last| answer(&last, true));
+        return erase(state, key).map(|last| answer(&last, true));
     }
     let mut terminating = Value::clone(&current);
     let finalizers: Vec<&str> = finalizers.iter().map(String::as_str).collect();
@@ -116,6 +116,18 @@ pub(crate) fn remove(
         return Some(answer(&Arc::new(terminating), false));
     }
     Some(answer(&state.commit(key, terminating), false))
+}
+
+/// Erases an object that nothing holds. The endpoints of a service go with it, so that the next service of its name does not find
+/// them: `afterDelete` of `pkg/registry/core/service/storage/storage.go` in Kubernetes 1.36.3.
+pub(crate) fn erase(state: &mut State, key: &ObjectKey) -> Option<Arc<Value>> {
+    let last = state.erase(key)?;
+    let endpoints = state.registry.find("", "v1", "endpoints").filter(|_| key.resource == builtin::services()).cloned();
+    if let Some(endpoints) = endpoints {
+        let key = ObjectKey { resource: endpoints.storage.clone(), ..key.clone() };
+        remove(state, &endpoints, &key, &DeleteOptions::default());
+    }
+    Some(last)
 }
 
 fn mark_terminating(key: &ObjectKey, object: &mut Value, now: &str) {

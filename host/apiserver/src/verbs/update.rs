@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::admit::Admitted;
 use super::create::{self, Tracking};
 use super::storage_key::storage_key;
-use super::{Written, prepare};
+use super::{Written, delete, prepare};
 use crate::authz::{Access, escalation, signers};
 use crate::cause::Cause;
 use crate::object;
@@ -126,7 +126,7 @@ fn finish(state: &mut State, target: &Target, options: &WriteOptions, object: Va
         return prepare::commit(state, target, options, object);
     }
     // Nobody sees the last state but who wrote it: the deletion's watch event shows the one before.
-    state.erase(&target.key(object::name(&object)));
+    delete::erase(state, &target.key(object::name(&object)));
     Ok(Arc::new(object))
 }
 

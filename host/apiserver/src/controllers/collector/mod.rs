@@ -69,6 +69,6 @@ fn rewrite(state: &mut State, key: &ObjectKey, object: Value) {
     let released = object::is_terminating(&object) && !object::is_held(&object);
     state.commit(key, object);
     if released {
-        state.erase(key);
+        delete::erase(state, key);
     }
 }

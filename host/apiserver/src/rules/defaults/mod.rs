@@ -70,6 +70,7 @@ pub(crate) fn apply(resource: &ResourceType, object: &mut Value) {
         ("", "Namespace") if !object::name(object).is_empty() => others::namespace(object),
         ("", "PodTemplate") => workloads::template(object::as_map_mut(object)),
         ("", "Secret") => others::secret(object),
+        ("", "Endpoints") => others::endpoints(object),
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => others::binding(object),
         ("networking.k8s.io", "IngressClass") => others::ingress_class(object),
         ("storage.k8s.io", kind) => others::storage(kind, object),

@@ -111,6 +111,15 @@ pub(super) fn endpoint_slice(slice: &mut Value) {
     }
 }
 
+/// `SetDefaults_Endpoints` of `pkg/apis/core/v1/defaults.go`.
+pub(super) fn endpoints(endpoints: &mut Value) {
+    for subset in each(as_map_mut(endpoints), "subsets") {
+        for port in each(subset, "ports") {
+            default_text(port, "protocol", "TCP");
+        }
+    }
+}
+
 /// A job selects its pods by its own UID, unless it says that it selects by hand.
 pub(super) fn job_selector(job: &mut Value) {
     if job.pointer("/spec/manualSelector") == Some(&json!(true)) {
