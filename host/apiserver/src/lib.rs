@@ -147,6 +147,8 @@ pub struct ApiServer {
     token: Option<String>,
     /// The authority (PEM) of the server's certificate; none: it speaks plain HTTP.
     authority: Option<String>,
+    /// The certificate and key (PEM) that name the administrator over HTTPS.
+    administrator: Option<(String, String)>,
     tasks: JoinSet<()>,
     /// Where the state is written when all is down.
     kept: Option<PathBuf>,
@@ -170,6 +172,7 @@ impl ApiServer {
         let Some(tls) = &config.tls else { return Ok(Transport::Plain) };
         let prepared = tls.prepare()?;
         self.authority = Some(prepared.authority);
+        self.administrator = Some(prepared.administrator);
         Ok(Transport::Tls(prepared.acceptor))
     }
 
@@ -212,6 +215,7 @@ impl ApiServer {
             context: Context { shared, authenticator, reactors: Reactors::default(), address },
             token: by_roles.then_some(token),
             authority: None,
+            administrator: None,
             tasks,
             kept: None,
         }
@@ -330,10 +334,16 @@ impl ApiServer {
         self.token.as_deref()
     }
 
-    /// A kubeconfig (YAML) with the context `windlass`: the administrator's, with its token if there is authorization.
+    /// A kubeconfig (YAML) with the context `windlass`: the administrator's, with its token if there is authorization, and with a
+    /// client certificate over HTTPS, as envtest's has one.
     #[must_use]
     pub fn kubeconfig(&self) -> String {
-        let credentials = self.token.as_ref().map_or("{}".to_owned(), |token| format!("{{ token: {token} }}"));
+        let token = self.token.iter().map(|token| format!("token: {token}"));
+        let certificate = self.administrator.iter().flat_map(|(certificate, key)| {
+            let data = |name: &str, pem: &str| format!("{name}-data: {}", BASE64.encode(pem));
+            [data("client-certificate", certificate), data("client-key", key)]
+        });
+        let credentials = format!("{{ {} }}", token.chain(certificate).collect::<Vec<_>>().join(", "));
         let authority = self.authority.as_ref().map(|pem| BASE64.encode(pem));
         let trust = authority.map_or(String::new(), |data| format!("    certificate-authority-data: {data}\n"));
         format!(

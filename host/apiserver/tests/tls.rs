@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::{http1, http2};
@@ -95,6 +97,23 @@ async fn a_client_certificate_names_user_and_groups() {
     let nobody = whoami(&server, None).await;
     assert_eq!(nobody["code"], 403, "{nobody}");
     assert!(nobody["message"].as_str().expect("a message").contains("system:anonymous"), "{nobody}");
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_kubeconfig_has_the_administrators_certificate() {
+    let config = Config { authorization: Authorization::Rbac, tls: Some(Tls::default()), ..Config::default() };
+    let server = ApiServer::start(config).await.expect("it starts");
+    let kubeconfig = server.kubeconfig();
+    let pem = |name: &str| {
+        let (_, rest) = kubeconfig.split_once(&format!("{name}: ")).expect("it is in the kubeconfig");
+        BASE64_STANDARD.decode(rest.split([',', ' ', '\n']).next().expect("a value")).expect("Base64")
+    };
+    let certificate = CertificateDer::from_pem_slice(&pem("client-certificate-data")).expect("PEM");
+    let key = PrivateKeyDer::from_pem_slice(&pem("client-key-data")).expect("PEM");
+    let review = whoami(&server, Some((certificate, key))).await;
+    assert_eq!(review["status"]["userInfo"]["username"], "windlass", "{review}");
+    assert_eq!(review["status"]["userInfo"]["groups"], json!(["system:masters", "system:authenticated"]));
     server.shutdown().await;
 }
 

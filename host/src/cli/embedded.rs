@@ -43,7 +43,8 @@ pub(super) struct EmbeddedArgs {
     /// `kubectl --as` tries what others may do. It comes with --tls, as kubectl sends no token over plain HTTP.
     #[arg(long, value_enum, value_name = "MODE", default_value = "always-allow")]
     authorization: AuthorizationMode,
-    /// Serve HTTPS, with a certificate that is made for it; the kubeconfig has its authority. Default: with --authorization rbac
+    /// Serve HTTPS, with a certificate that is made for it; the kubeconfig has its authority and an administrator's client
+    /// certificate. Default: with --authorization rbac
     /// and with --client-ca-file. --tls=false serves plain HTTP with --authorization rbac too, for clients that send tokens over
     /// it; it cannot be combined with --client-ca-file.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]

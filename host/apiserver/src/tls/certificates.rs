@@ -1,6 +1,9 @@
-//! Certificates: making the server's, and reading whose a client's is.
+//! Certificates: making the server's and the administrator's, and reading whose a client's is.
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose,
+};
 use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -11,18 +14,41 @@ use crate::authz::User;
 const NAMES: [&str; 6] =
     ["localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
 
-/// Certificate, key and authority, all as PEM.
-pub(super) fn self_made() -> Result<(String, String, String), rcgen::Error> {
-    let mut params = CertificateParams::default();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-    params.distinguished_name.push(DnType::CommonName, "windlass");
-    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+/// A certificate, its key and the authority that signed it, all as PEM. The authority's key is forgotten.
+pub(super) struct Signed {
+    pub(super) certificate: String,
+    pub(super) key: String,
+    pub(super) authority: String,
+}
+
+/// The certificate of a server on this machine.
+pub(super) fn of_server() -> Result<Signed, rcgen::Error> {
+    let authority = authority("windlass")?;
     let key = KeyPair::generate()?;
     let mut params = CertificateParams::new(NAMES.map(str::to_owned))?;
     params.distinguished_name.push(DnType::CommonName, "kube-apiserver");
     let certificate = params.signed_by(&key, &authority)?;
-    Ok((certificate.pem(), key.serialize_pem(), authority.pem()))
+    Ok(Signed { certificate: certificate.pem(), key: key.serialize_pem(), authority: authority.pem() })
+}
+
+/// The certificate of the administrator as a client.
+pub(super) fn of_administrator() -> Result<Signed, rcgen::Error> {
+    let authority = authority("windlass-clients")?;
+    let key = KeyPair::generate()?;
+    let mut params = CertificateParams::default();
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    params.distinguished_name.push(DnType::CommonName, User::administrator().name);
+    params.distinguished_name.push(DnType::OrganizationName, User::MASTERS);
+    let certificate = params.signed_by(&key, &authority)?;
+    Ok(Signed { certificate: certificate.pem(), key: key.serialize_pem(), authority: authority.pem() })
+}
+
+fn authority(name: &str) -> Result<CertifiedIssuer<'static, KeyPair>, rcgen::Error> {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    params.distinguished_name.push(DnType::CommonName, name);
+    CertifiedIssuer::self_signed(params, KeyPair::generate()?)
 }
 
 /// The user that a verified client certificate names; none if it has no common name.

@@ -12,6 +12,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
+use certificates::Signed;
 pub(crate) use handshake::shake_hands;
 
 /// How the server speaks TLS.
@@ -20,7 +21,7 @@ pub struct Tls {
     /// The certificate that the server shows.
     pub certificate: ServerCertificate,
     /// Certificates (PEM) of the authority that names users: a client certificate's common name is the user, its
-    /// organizations are the groups. None: no client certificate is asked for.
+    /// organizations are the groups. None: only the administrator's certificate, which the kubeconfig has, names a user.
     pub client_authority: Option<String>,
 }
 
@@ -81,36 +82,42 @@ pub(crate) struct Prepared {
     pub(crate) acceptor: TlsAcceptor,
     /// The authority (PEM) that clients must trust.
     pub(crate) authority: String,
+    /// The administrator's certificate and its key (PEM), for the kubeconfig.
+    pub(crate) administrator: (String, String),
 }
 
 impl Tls {
     pub(crate) fn prepare(&self) -> Result<Prepared, TlsError> {
-        let (chain, key, authority) = match &self.certificate {
-            ServerCertificate::SelfMade => certificates::self_made()?,
-            ServerCertificate::Given { chain, key, authority } => (chain.clone(), key.clone(), authority.clone()),
+        let server = match &self.certificate {
+            ServerCertificate::SelfMade => certificates::of_server()?,
+            ServerCertificate::Given { chain, key, authority } => {
+                Signed { certificate: chain.clone(), key: key.clone(), authority: authority.clone() }
+            }
         };
-        let chain = certificates_of("chain", &chain)?;
-        let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
+        let chain = certificates_of("chain", &server.certificate)?;
+        let key = PrivateKeyDer::from_pem_slice(server.key.as_bytes())
             .map_err(|source| TlsError::Pem { what: "private key", source })?;
+        let administrator = certificates::of_administrator()?;
 
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder =
             ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
-        let builder = match &self.client_authority {
-            None => builder.with_no_client_auth(),
-            Some(authority) => {
-                let mut roots = RootCertStore::empty();
-                for certificate in certificates_of("client authority", authority)? {
-                    roots.add(certificate)?;
-                }
-                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-                // Who shows none may still have a token, or be anonymous.
-                builder.with_client_cert_verifier(verifier.allow_unauthenticated().build()?)
+        let mut roots = RootCertStore::empty();
+        for authority in [Some(&administrator.authority), self.client_authority.as_ref()].into_iter().flatten() {
+            for certificate in certificates_of("client authority", authority)? {
+                roots.add(certificate)?;
             }
-        };
+        }
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+        // A client without a certificate may still have a token, or be anonymous.
+        let builder = builder.with_client_cert_verifier(verifier.allow_unauthenticated().build()?);
         let mut config = builder.with_single_cert(chain, key)?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Prepared { acceptor: TlsAcceptor::from(Arc::new(config)), authority })
+        Ok(Prepared {
+            acceptor: TlsAcceptor::from(Arc::new(config)),
+            authority: server.authority,
+            administrator: (administrator.certificate, administrator.key),
+        })
     }
 }
 
