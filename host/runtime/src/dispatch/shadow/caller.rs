@@ -83,7 +83,7 @@ impl ShadowCaller {
         let cpu_permit = permit.cpu_permit();
         let context = Arc::new(CallContext { principal, cpu_permit, config, overlay: Overlay::fixed(), ..context });
         let shadowed = ShadowedCall::new(self.reads.clone(), next.live.clone(), noted);
-        let ports = waited_for(shadowed.ports(), &tokio::runtime::Handle::current());
+        let ports = waited_for(shadowed.ports());
         let span = tracing::info_span!(
             "shadow", plugin = %context.principal.plugin, controller = %context.controller, key = %context.primary_key,
             trace_id = &*context.trace_id

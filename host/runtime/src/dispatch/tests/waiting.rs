@@ -1,6 +1,5 @@
 //! Calls that only wait: their neighbours do not notice.
 
-use tokio::runtime::Handle;
 use windlass_core::http::HttpRequest;
 use windlass_core::ports::port_fn;
 use windlass_core::write::Operation;
@@ -39,7 +38,7 @@ fn beside_calls_that_wait(permits: u32, plugins: usize) -> (Stage, Vec<Switch>, 
     let began = Arc::new(AtomicUsize::new(0));
     // A server that never answers, and a budget that is never full again.
     let silence = port_fn(|_, _| std::future::pending().boxed());
-    let silent = ports::waited_for(Ports { outside: silence, ..Absent::ports() }, &Handle::current());
+    let silent = ports::waited_for(Ports { outside: silence, ..Absent::ports() });
     let neighbour = Stage::with_clock(1, permits, Arc::new(SystemClock::new()));
     for plugin in 0..plugins {
         let stage = Stage::with_ports(0, 1, Arc::new(SystemClock::new()), Stores::default(), silent.clone());

@@ -188,7 +188,7 @@ async fn when_its_time_is_up_it_says_how_much_is_left() {
 #[tokio::test(start_paused = true)]
 async fn time_for_which_neighbours_keep_its_turn_does_not_count() {
     let (_, ports) = server(|_| Ok(None));
-    let ports = crate::dispatch::ports::waited_for(ports, &tokio::runtime::Handle::current());
+    let ports = crate::dispatch::ports::waited_for(ports);
     let fair = Fair::new(1, 8);
     let [share, neighbour] = [(); 2].map(|()| fair.share(NonZeroU32::MIN));
     let permit = share.acquire().await;
