@@ -1,8 +1,8 @@
 //! The layers around a plugin's ports, each a function, and their order in one place ([`layered`]).
 //!
 //! They hold for all who ask in a call's name: the plugin, and what the host does for one that composes, or around a call.
-//! The sandbox gives the CPU permit up too, also for memory, and stops the clock of the deadline while the call waits to
-//! get it back, of which nothing is known here.
+//! Giving the CPU permit up is no layer: code that asks in a call's name does so once, around all that it waits for, because
+//! it knows the clock that stands still while the call waits to get the permit back (ADR 36).
 
 use std::sync::Arc;
 
@@ -28,25 +28,13 @@ pub fn call_slots(cpu_permits: u32) -> u32 {
 /// `ports` of a plugin with the layers that all its calls share. From the inside:
 ///
 /// 1. [`counted`]: what was asked for, and how it ended.
-/// 2. [`waited_for`]: without the CPU permit. What is counted has ended, so counting waits for nobody.
-/// 3. [`traced`]: a span has the wait for the CPU permit in it, since the call waits for that too.
+/// 2. [`traced`]: how long that took. What has ended is counted, so a span has nothing in it that comes after.
 ///
 /// Around these, those who listen to a single call hear what the plugin itself asks, and nothing that the host asks for it:
 /// first the notes for its shadow (`dispatch::shadow`), then its recording (`windlass_record`). See ADR 35.
 pub(crate) fn layered(ports: Ports, counts: &PortCounts, is_traced: bool) -> Ports {
-    let ports = waited_for(counted(ports, counts));
+    let ports = counted(ports, counts);
     if is_traced { Ports { outside: traced(ports.outside), ..ports } } else { ports }
-}
-
-/// `ports`, whose asks cost a call its CPU permit while it waits for them.
-pub(crate) fn waited_for(ports: Ports) -> Ports {
-    let port = ports.outside;
-    let outside = port_fn(move |call, ask| {
-        let cpu_permit = call.cpu_permit.clone();
-        let work = port.ask(call, ask);
-        async move { cpu_permit.without(work).await }.boxed()
-    });
-    Ports { outside, ..ports }
 }
 
 /// Work of the host's own in a call's name, which nothing interrupts.
