@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-pub use self::cpu_permit::{CpuPermit, YieldedCpu};
+pub use self::cpu_permit::CpuPermit;
 use self::cpu_permit::{CpuPermitInner, PermitReturn};
 use self::schedule::{CpuOrder, Schedule};
 pub use self::thread::{LEAVES_THREAD_AFTER, leave_thread};

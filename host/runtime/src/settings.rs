@@ -118,7 +118,7 @@ impl Settings {
         }
     }
 
-    /// The sandbox that runs plugins, on the threads of the tokio runtime that this is called on (ADR 19).
+    /// The sandbox that runs plugins, on the threads of the tokio runtime that this is called on (ADR 36).
     pub(crate) fn sandbox(&self) -> Result<Sandbox, SandboxError> {
         if self.cache_dir.is_none() {
             tracing::warn!("compiled plugins are not kept: there is no home directory; name one with --cache-dir");
@@ -130,7 +130,6 @@ impl Settings {
             cache: self.cache_dir.clone(),
             quick_from: Some(QUICK_FROM),
             threads: Handle::current().metrics().num_workers(),
-            runtime: Some(Handle::current()),
         };
         let sandbox = Sandbox::with_at_least(self.concurrent_calls, options)?;
         if sandbox.concurrent_calls() < self.call_slots {

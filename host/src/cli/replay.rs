@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
-use tokio::runtime::Handle;
 use windlass_core::error::explained;
 use windlass_record::{
     CallVerdict, CannotReplay, Comparison, RecordedCall, RecordedComponent, RecordingReader, Redactor, ReplayedCall,
@@ -187,7 +186,6 @@ impl ReplayArgs {
             compiler: super::compiler()?,
             cache: self.cache_dir.clone().or_else(windlass_wasm::default_cache_dir),
             concurrent_calls: 4,
-            runtime: Some(Handle::current()),
             ..SandboxOptions::default()
         };
         Ok(Sandbox::new(options)?)

@@ -24,7 +24,6 @@ impl Plugin {
             code: RwLock::new(Code { linked: code.linked.clone(), pinned: code.pinned.clone() }),
             was_cached: self.was_cached,
             improvement: OnceLock::new(),
-            host: self.host.clone(),
             shared: self.shared.clone(),
         })
     }

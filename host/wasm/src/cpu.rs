@@ -2,7 +2,7 @@
 //!
 //! A guest runs on a fibre within one poll of its call's future, and a poll stays on its thread; so the thread's time
 //! before and after each poll, summed up, is the call's. What the host does for it on that thread, such as reading the
-//! cache or finding that a write would change nothing, is in it. What it does on its own runtime, such as sending
+//! cache or finding that a write would change nothing, is in it. What it does in tasks of its own, such as sending
 //! writes, is not, nor is the time that a call waits.
 
 use std::future::poll_fn;

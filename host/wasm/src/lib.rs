@@ -7,8 +7,7 @@
 //! The way of a plugin: [`Sandbox::load`] → `obtain` (its machine code: from `artefacts`, the private cache, else from `compile`, a
 //! process of its own) → `loader` (link, describe, validate).
 //!
-//! The way of a call: [`Plugin::reconcile`], or [`Plugin::compose`] → `sandbox` (a permit; in place for a caller on the guests'
-//! threads, else a task there) → `call` (store, instance, deadline) → `abi` (the WIT types of one version) → `imports` (one file per WIT import) → the ports.
+//! The way of a call, all in the caller's task: [`Plugin::reconcile`], or [`Plugin::compose`] → `sandbox` (a permit) → `call` (store, instance, deadline) → `abi` (the WIT types of one version) → `imports` (one file per WIT import) → the ports.
 
 mod abi;
 mod another;
@@ -23,7 +22,6 @@ mod digest;
 mod engine;
 mod entry;
 mod frames;
-pub mod host_runtime;
 mod imports;
 mod limits;
 mod lines;

@@ -8,7 +8,6 @@ use std::time::Duration;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use serde_json::Value;
-use tokio::runtime::Handle;
 
 use crate::abi::v0_2_0;
 use crate::component::{check_imports, entry, functions, imports};
@@ -27,7 +26,8 @@ const WORLDS: [(Duration, u64); 2] =
     [(Duration::from_secs(1_000_000_000), 1), (Duration::new(1_234_567_890, 987_654_321), 2)];
 
 impl Sandbox {
-    /// Loads the plugin in the file `path`. Reading, compiling and `describe` all happen beside the host's threads.
+    /// Loads the plugin in the file `path`. Reading and compiling happen beside the runtime's threads; `describe` is called in
+    /// this task.
     ///
     /// # Panics
     ///
@@ -120,7 +120,6 @@ async fn plugin(
         code: RwLock::new(Code { linked: code, pinned: kept.pinned }),
         was_cached: kept.found,
         improvement: OnceLock::new(),
-        host: Handle::current(),
         shared: shared.clone(),
     });
     if let Some(unimproved) = unimproved {
@@ -151,9 +150,7 @@ async fn describe(shared: &Arc<Shared>, code: &Arc<v0_2_0::LinkedPlugin>) -> Res
     let mut answers = Vec::with_capacity(WORLDS.len());
     for (now, seed) in WORLDS {
         let world = DescribeWorld { now, random: StdRng::seed_from_u64(seed) };
-        let (within, code) = (shared.clone(), code.clone());
-        let task = async move { call::describe(&within, &code, world).await };
-        let answer = shared.run(task).await?;
+        let answer = shared.run(call::describe(shared, code, world)).await?;
         let answer = answer.map_err(|Stopped { reason, message }| LoadProblem::Describe { reason, message })?;
         answers.push(serde_json::from_str(&answer).map_err(ManifestError::NotJson)?);
     }

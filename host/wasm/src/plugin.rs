@@ -5,7 +5,6 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
-use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 use windlass_core::compose::Composition;
@@ -107,8 +106,6 @@ pub struct Plugin {
     pub(crate) was_cached: bool,
     /// The task that has better code made, if there is better. It ends with the plugin.
     pub(crate) improvement: OnceLock<Improvement>,
-    /// Where what its calls ask for is carried out.
-    pub(crate) host: Handle,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -220,20 +217,11 @@ impl Plugin {
         self.counters.snapshot()
     }
 
-    /// The threads that run guests. A task there calls a plugin in place, which is several times cheaper than from
-    /// elsewhere; it shares them with guests that spin, each of which yields every few milliseconds. They have timers,
-    /// and no I/O.
-    #[must_use]
-    pub fn threads(&self) -> &Handle {
-        self.shared.threads()
-    }
-
-    /// Calls `reconcile` on a guest thread, as soon as one of the sandbox's permits is free; the deadline counts from
-    /// then. Which plugin is called when permits are scarce is decided by the caller, not by the sandbox. Whatever the
+    /// Calls `reconcile` in this task, as soon as one of the sandbox's permits is free; the deadline counts from then. Which plugin is called when permits are scarce is decided by the caller, not by the sandbox. Whatever the
     /// guest does, this returns soon after its deadline.
     ///
-    /// What the call asks for, such as its writes, is carried out on the tokio runtime that the plugin was loaded on.
-    /// Dropping the future stops the guest at its next yield; writes that have begun go on.
+    /// A guest that spins yields every few milliseconds, so other tasks of this runtime go on. Dropping the future stops the
+    /// guest; writes that have begun go on.
     pub async fn reconcile(
         self: &Arc<Self>,
         request: Request,
@@ -242,13 +230,11 @@ impl Plugin {
         limits: CallLimits,
     ) -> Called {
         let cpu = CpuTime::default();
-        let (ports, host, counters) = (ports.clone(), self.host.clone(), self.counters.clone());
-        let world = crate::state::ReconcileWorld::new(ports, call, host, counters, limits.replay);
-        let (plugin, metered) = (self.clone(), cpu.clone());
-        let task = async move {
-            let code = plugin.code();
-            let callee = plugin.callee(&code, &limits, &metered);
-            metered.metered(call::reconcile(&callee, &request, world)).await
+        let world = crate::state::ReconcileWorld::new(ports.clone(), call, self.counters.clone(), limits.replay);
+        let task = async {
+            let code = self.code();
+            let callee = self.callee(&code, &limits, &cpu);
+            cpu.metered(call::reconcile(&callee, &request, world)).await
         };
         let result = ended(self.shared.run(task).await).unwrap_or_else(|stopped| stopped);
         Called::made(result, cpu.used())
@@ -264,11 +250,10 @@ impl Plugin {
         let cpu = CpuTime::default();
         let seed = call::answer::seed_of_parent(&request.request);
         let world = call::answer::world("compose", seed, call, self.counters.clone(), limits.replay);
-        let (plugin, metered) = (self.clone(), cpu.clone());
-        let task = async move {
-            let code = plugin.code();
-            let callee = plugin.callee(&code, &limits, &metered);
-            metered.metered(call::answer::compose(&callee, &request, world)).await
+        let task = async {
+            let code = self.code();
+            let callee = self.callee(&code, &limits, &cpu);
+            cpu.metered(call::answer::compose(&callee, &request, world)).await
         };
         match ended(self.shared.run(task).await) {
             Ok((answer, left, held)) => Composed { answer, cpu: cpu.used(), left, held: Some(held) },
@@ -281,11 +266,10 @@ impl Plugin {
         let cpu = CpuTime::default();
         let seed = call::answer::seed_of_watch(&batch);
         let world = call::answer::world("map", seed, call, self.counters.clone(), limits.replay);
-        let (plugin, metered) = (self.clone(), cpu.clone());
-        let task = async move {
-            let code = plugin.code();
-            let callee = plugin.callee(&code, &limits, &metered);
-            metered.metered(call::answer::map(&callee, &batch, world)).await
+        let task = async {
+            let code = self.code();
+            let callee = self.callee(&code, &limits, &cpu);
+            cpu.metered(call::answer::map(&callee, &batch, world)).await
         };
         let answer = match answer_of(self.shared.run(task).await) {
             Ok(answer) => answer,
@@ -304,11 +288,10 @@ impl Plugin {
         let cpu = CpuTime::default();
         let seed = call::answer::seed_of_parent(&request);
         let world = call::answer::world("customize", seed, call, self.counters.clone(), limits.replay);
-        let (plugin, metered) = (self.clone(), cpu.clone());
-        let task = async move {
-            let code = plugin.code();
-            let callee = plugin.callee(&code, &limits, &metered);
-            metered.metered(call::answer::customize(&callee, &request, world)).await
+        let task = async {
+            let code = self.code();
+            let callee = self.callee(&code, &limits, &cpu);
+            cpu.metered(call::answer::customize(&callee, &request, world)).await
         };
         let (answer, left) =
             ended(self.shared.run(task).await).unwrap_or_else(|stopped| (Err(stopped), Duration::ZERO));
@@ -351,7 +334,7 @@ impl Plugin {
         };
         let (ending, ended) = watch::channel(false);
         let task = task.map(move |()| ending.send_replace(true)).map(drop);
-        let task = AbortOnDropHandle::new(self.host.spawn(task));
+        let task = AbortOnDropHandle::new(tokio::spawn(task));
         // It is asked for once.
         let _ = self.improvement.set(Improvement { ended, _task: task });
     }

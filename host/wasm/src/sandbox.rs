@@ -1,9 +1,7 @@
-//! The guests' house: threads, one engine, and a permit per call.
+//! The guests' house: one engine, what all calls share, and a permit per call.
 //!
-//! The host gives them its own threads, on which they are interrupted every half millisecond (ADR 19). Who calls a plugin
-//! from its threads ([`Plugin::threads`](crate::Plugin::threads)) has it called in place: to hand a call to another thread
-//! and to be woken by that costs several times what the call does (ADR 16). From anywhere else, as in tests, guests run on
-//! threads of the sandbox's own, and what they ask for is carried out on their caller's runtime.
+//! A call runs in the task that makes it, on the threads of whatever tokio runtime that is, which are the host's. A guest that
+//! spins is interrupted there every half millisecond (ADR 36).
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -13,7 +11,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
-use tokio::runtime::{self, Handle, Runtime};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
@@ -42,10 +39,9 @@ const READERS: usize = 4;
 pub struct SandboxOptions {
     /// The limits of each call.
     pub limits: Limits,
-    /// Threads that run guests, at least 1.
+    /// The threads of the tokio runtime that calls are made on, at least 1. Only if each of them runs a guest are guests
+    /// interrupted as often as can be.
     pub threads: usize,
-    /// The multi-threaded tokio runtime whose threads those are. None: a runtime of the sandbox's own.
-    pub runtime: Option<Handle>,
     /// Calls at the same time over all plugins, at least 1; more wait. Each reserves address space.
     pub concurrent_calls: u32,
     /// The compiler of plugins.
@@ -58,13 +54,10 @@ pub struct SandboxOptions {
 }
 
 impl SandboxOptions {
-    /// Those of a world in one thread: calls are made on the tokio runtime of the caller, which runs in that thread.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
+    /// Those of a world in one thread.
     #[must_use]
     pub fn in_one_thread() -> Self {
-        Self { threads: 1, concurrent_calls: 4, runtime: Some(Handle::current()), ..Self::default() }
+        Self { threads: 1, concurrent_calls: 4, ..Self::default() }
     }
 }
 
@@ -73,7 +66,7 @@ impl Default for SandboxOptions {
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         let (compiler, cache, quick_from) = (Compiler::InProcess, None, None);
-        Self { limits: Limits::default(), threads, runtime: None, concurrent_calls: 32, compiler, cache, quick_from }
+        Self { limits: Limits::default(), threads, concurrent_calls: 32, compiler, cache, quick_from }
     }
 }
 
@@ -83,9 +76,9 @@ pub enum SandboxError {
     /// The engine.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// The threads.
-    #[error("cannot start the threads that run plugins: {0}")]
-    Threads(#[source] std::io::Error),
+    /// The thread that interrupts guests.
+    #[error("cannot start the thread that interrupts plugins: {0}")]
+    Ticker(#[source] std::io::Error),
     /// A bug of the host's: its own imports contradict each other.
     #[error("cannot define the imports of plugins: {0:#}")]
     Imports(#[source] wasmtime::Error),
@@ -113,7 +106,7 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// A sandbox with threads and an engine of its own.
+    /// A sandbox with an engine of its own.
     pub fn new(options: SandboxOptions) -> Result<Self, SandboxError> {
         let all = options.concurrent_calls;
         Self::with_at_least(all, options)
@@ -123,7 +116,7 @@ impl Sandbox {
     /// half as many, and half of that, but no fewer than `least`. [`concurrent_calls`](Self::concurrent_calls) says how
     /// many.
     pub fn with_at_least(least: u32, options: SandboxOptions) -> Result<Self, SandboxError> {
-        let SandboxOptions { limits, threads, runtime, concurrent_calls, compiler, cache, quick_from } = options;
+        let SandboxOptions { limits, threads, concurrent_calls, compiler, cache, quick_from } = options;
         let least = least.clamp(1, concurrent_calls.max(1));
         let mut concurrent_calls = concurrent_calls.max(1);
         let (engine, parked) = loop {
@@ -138,13 +131,8 @@ impl Sandbox {
         let lot = Arc::new(ParkingLot::new(parked as usize, MOST_PARKED_OF_ONE));
         let memory = GuestMemory::new(limits.guest_memory(), limits.memory_bytes, lot.clone());
         let linker = v0_2_0::linker(&engine).map_err(SandboxError::Imports)?;
-        let threads = threads.max(1);
-        let ticker = Arc::new(Ticker::start(engine.clone(), threads).map_err(SandboxError::Threads)?);
-        let guests = match runtime {
-            Some(handle) => Guests { handle, own: None },
-            None => Guests::start(threads).map_err(SandboxError::Threads)?,
-        };
-        let calls = Arc::new(Semaphore::new(concurrent_calls as usize));
+        let ticker = Ticker::start(engine.clone(), threads.max(1)).map_err(SandboxError::Ticker)?;
+        let calls = Semaphore::new(concurrent_calls as usize);
         let artefacts = cache.and_then(|path| open_cache(&path, &engine)).map(Arc::new);
         let refusals = Refusals::new(&limits);
         let shared = Shared {
@@ -160,7 +148,6 @@ impl Sandbox {
             quick_from,
             compilations: Semaphore::new(1),
             improvements: Semaphore::new(1),
-            guests,
             ticker,
             concurrent_calls,
             calls,
@@ -224,10 +211,9 @@ pub(crate) struct Shared {
     /// The same of better code for plugins that run, which holds up nobody.
     pub(crate) improvements: Semaphore,
     pub(crate) quick_from: Option<u64>,
-    guests: Guests,
-    ticker: Arc<Ticker>,
+    ticker: Ticker,
     concurrent_calls: u32,
-    calls: Arc<Semaphore>,
+    calls: Semaphore,
     /// Somebody gives up parked instances that nobody has called for long.
     sweeping: Arc<AtomicBool>,
 }
@@ -238,7 +224,7 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// Why a task on the guests' threads gave no result.
+/// Why a call, or work that may block, gave no result.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TaskError {
     /// The host's own code panicked on behalf of the guest.
@@ -262,27 +248,14 @@ impl TaskError {
 }
 
 impl Shared {
-    /// Waits for a permit, runs `call` on a guest thread, which may be this one, and returns its result. Dropping the
-    /// future drops `call`, and with it its instance, at the guest's next yield.
-    pub(crate) async fn run<F, R>(&self, call: F) -> Result<R, TaskError>
-    where
-        F: Future<Output = R> + Send + 'static,
-        R: Send + 'static,
-    {
-        let permit = self.calls.clone().acquire_owned().await.map_err(|_| TaskError::ShutDown)?;
-        let ticker = self.ticker.clone();
-        let task = async move {
-            // In this order: the instance goes back to the pool before the permit for it does.
-            let result = ticker.while_polled(call).await;
-            drop(permit);
-            result
-        };
-        if self.guests.are_here() { in_place(task).await } else { joined(self.guests.handle.spawn(task)).await }
-    }
-
-    /// The guests' threads.
-    pub(crate) fn threads(&self) -> &Handle {
-        &self.guests.handle
+    /// Waits for a permit, runs `call` in this task, and returns its result. Dropping the future drops `call`, and with it its
+    /// instance.
+    pub(crate) async fn run<R>(&self, call: impl Future<Output = R>) -> Result<R, TaskError> {
+        let permit = self.calls.acquire().await.map_err(|_| TaskError::ShutDown)?;
+        let ended = AssertUnwindSafe(self.ticker.while_polled(call)).catch_unwind().await;
+        // In this order: the instance has gone back to the pool before the permit for it does.
+        drop(permit);
+        ended.map_err(|panic| TaskError::panicked(&*panic))
     }
 
     /// Keeps an instance for the next call of its plugin, for a while.
@@ -290,7 +263,7 @@ impl Shared {
         self.lot.park(instance, || self.memory.waiting() > 0);
         if !self.sweeping.swap(true, Ordering::SeqCst) {
             let (lot, sweeping, idle) = (self.lot.clone(), self.sweeping.clone(), self.limits.idle_instance);
-            self.guests.handle.spawn(async move {
+            tokio::spawn(async move {
                 loop {
                     while let Some(due) = lot.evict_idle(idle) {
                         tokio::time::sleep_until(due).await;
@@ -305,16 +278,15 @@ impl Shared {
         }
     }
 
-    /// Runs `work`, which may block, beside the guests' threads. After `time` it is left to itself, for a thread cannot
-    /// be stopped, and the result is None.
+    /// Runs `work`, which may block, beside the runtime's threads. After `time` it is left to itself, for a thread cannot be
+    /// stopped, and the result is None.
     pub(crate) async fn run_blocking<F, R>(&self, time: Duration, work: F) -> Result<Option<R>, TaskError>
     where
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        let work = joined(self.guests.handle.spawn_blocking(work));
-        let limited = async move { tokio::time::timeout(time, work).await };
-        joined(self.guests.handle.spawn(limited)).await?.map_or(Ok(None), |done| done.map(Some))
+        let work = joined(tokio::task::spawn_blocking(work));
+        tokio::time::timeout(time, work).await.map_or(Ok(None), |done| done.map(Some))
     }
 }
 
@@ -323,44 +295,4 @@ async fn joined<R>(task: JoinHandle<R>) -> Result<R, TaskError> {
         Ok(panic) => TaskError::panicked(&*panic),
         Err(_) => TaskError::ShutDown,
     })
-}
-
-async fn in_place<R>(task: impl Future<Output = R>) -> Result<R, TaskError> {
-    AssertUnwindSafe(task).catch_unwind().await.map_err(|panic| TaskError::panicked(&*panic))
-}
-
-/// The tokio runtime on which guests run.
-struct Guests {
-    handle: Handle,
-    /// If it is the sandbox's own. It may be dropped anywhere, also within a task.
-    own: Option<Runtime>,
-}
-
-impl Guests {
-    fn start(threads: usize) -> std::io::Result<Self> {
-        let runtime = runtime::Builder::new_multi_thread()
-            .worker_threads(threads)
-            .thread_name("windlass-guest")
-            // A turn of a spinning guest takes milliseconds, not microseconds: look at timers and at what other
-            // threads have woken after each, instead of after the usual sixty.
-            .event_interval(1)
-            .global_queue_interval(1)
-            .thread_keep_alive(Duration::from_secs(10))
-            .enable_time()
-            .build()?;
-        Ok(Self { handle: runtime.handle().clone(), own: Some(runtime) })
-    }
-
-    /// Whether this is a task of theirs.
-    fn are_here(&self) -> bool {
-        Handle::try_current().is_ok_and(|here| here.id() == self.handle.id())
-    }
-}
-
-impl Drop for Guests {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.own.take() {
-            runtime.shutdown_background();
-        }
-    }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
-use tokio::runtime::Handle;
 use wasmtime::Engine;
 use windlass_core::ports::{CallContext, Ports, Surroundings};
 
@@ -124,8 +123,6 @@ pub(crate) struct DescribeWorld {
 pub(crate) struct ReconcileWorld {
     pub(crate) ports: Ports,
     pub(crate) call: Arc<CallContext>,
-    /// Where what the guest asks for is carried out.
-    pub(crate) host: Handle,
     pub(crate) counters: Arc<Counters>,
     /// Of a call that is to be as another was. None: time and chance are real.
     replayed: Option<Box<Replayed>>,
@@ -138,15 +135,9 @@ struct Replayed {
 }
 
 impl ReconcileWorld {
-    pub(crate) fn new(
-        ports: Ports,
-        call: Arc<CallContext>,
-        host: Handle,
-        counters: Arc<Counters>,
-        replay: Option<Replay>,
-    ) -> Self {
+    pub(crate) fn new(ports: Ports, call: Arc<CallContext>, counters: Arc<Counters>, replay: Option<Replay>) -> Self {
         let replayed = replay.map(|Replay { now, seed }| Replayed { now, random: StdRng::from_seed(seed) });
-        Self { ports, call, host, counters, replayed: replayed.map(Box::new) }
+        Self { ports, call, counters, replayed: replayed.map(Box::new) }
     }
 
     /// Fills `bytes` with what nobody can guess, unless the call can be made again.

@@ -4,9 +4,7 @@
 //! `meter` asks it at each turn of the guest; `call` has the whole call end by it. Whoever has a call wait does so
 //! here, so that the call gives its CPU permit up meanwhile.
 
-use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -37,7 +35,6 @@ struct Waits {
     since: Option<Instant>,
     /// Of the time that counts, what the call has waited for what it had asked for.
     asked: Duration,
-    asking_since: Option<Instant>,
 }
 
 impl CallTime {
@@ -61,9 +58,7 @@ impl CallTime {
     /// The overrun of a call that has not ended by then.
     pub(crate) fn overrun(&self) -> Overrun {
         let (limit, allowed) = self.0.allowed;
-        let waits = self.waits();
-        let asked = waits.asked + waits.asking_since.map_or(Duration::ZERO, |since| since.elapsed());
-        let limit = if asked >= allowed / 2 { Limit::Waited } else { limit };
+        let limit = if self.waits().asked >= allowed / 2 { Limit::Waited } else { limit };
         Overrun::time(limit, allowed)
     }
 
@@ -75,9 +70,8 @@ impl CallTime {
 
     /// Gives the CPU permit up until it is this call's again, with the clock stopped.
     pub(crate) async fn let_others(self) {
-        let waiting = self.0.cpu_permit.give_up();
         let _stopped = StoppedClock::of(&self);
-        waiting.over().await;
+        self.0.cpu_permit.let_others().await;
     }
 
     /// Waits for `work`, which others keep the call from, with the clock stopped and without its CPU permit.
@@ -89,29 +83,17 @@ impl CallTime {
     /// Waits for `work`, which the call has asked for, without its CPU permit if it is not done at once. The clock goes
     /// on, but stops while the call then waits for its CPU permit.
     pub(crate) async fn going_on_for<F: Future>(&self, work: F) -> F::Output {
-        let mut work = pin!(work);
-        if let Poll::Ready(output) = futures::poll!(work.as_mut()) {
-            return output;
-        }
-        let waiting = self.0.cpu_permit.give_up();
-        self.waits().asking_since = Some(Instant::now());
-        let output = work.await;
-        {
-            let mut waits = self.waits();
-            let asked = waits.asking_since.take().map_or(Duration::ZERO, |since| since.elapsed());
-            waits.asked += asked;
-        }
-        let _stopped = StoppedClock::of(self);
-        waiting.over().await;
-        output
+        let asking = async {
+            let _asking = Asking { time: self, since: Instant::now() };
+            work.await
+        };
+        self.resting_for(asking).await
     }
 
     /// Waits for `rest`, which is the call's own wish to wait: the same, but it tells nothing of others.
-    pub(crate) async fn resting_for(&self, rest: impl Future<Output = ()>) {
-        let waiting = self.0.cpu_permit.give_up();
-        rest.await;
-        let _stopped = StoppedClock::of(self);
-        waiting.over().await;
+    pub(crate) async fn resting_for<F: Future>(&self, rest: F) -> F::Output {
+        let (output, _stopped) = self.0.cpu_permit.without(async { (rest.await, StoppedClock::of(self)) }).await;
+        output
     }
 
     /// Runs `call` until it ends. None: it had not when its time was over.
@@ -151,6 +133,18 @@ impl Drop for StoppedClock<'_> {
     }
 }
 
+/// The call waits for what it has asked for. Counted also when the wait is given up.
+struct Asking<'a> {
+    time: &'a CallTime,
+    since: Instant,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.time.waits().asked += self.since.elapsed();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroU32;
@@ -169,7 +163,6 @@ mod tests {
     #[tokio::test]
     async fn a_deadline_that_passes_while_others_are_waited_for_says_so() {
         let time = CallTime::of(Limit::Deadline, Duration::from_mins(1), CpuPermit::default());
-        // What it has asked for takes a moment, which no test can pause: it is the guest threads' clock.
         time.going_on_for(tokio::time::sleep(Duration::from_millis(10))).await;
         assert_eq!(time.overrun().limit, Limit::Deadline, "less than half");
         let time = CallTime::of(Limit::Deadline, Duration::from_millis(100), CpuPermit::default());

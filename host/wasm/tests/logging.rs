@@ -1,5 +1,5 @@
 //! The log lines of a guest arrive as events of `tracing`, one line each, whatever it writes. Alone in its binary,
-//! because guests run on threads of their own and only a global subscriber hears them.
+//! because it installs a global subscriber.
 
 mod support;
 

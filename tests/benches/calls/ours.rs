@@ -67,24 +67,16 @@ impl Host {
         Ok(plugins)
     }
 
-    /// One call after the other, by a task beside the guests, as a worker is.
+    /// One call after the other, by a task, as a worker is.
     pub(crate) async fn calls(self: &Arc<Self>, plugin: &Arc<Plugin>, count: u32) -> anyhow::Result<()> {
         self.guests_own(plugin, count).await.map(drop)
-    }
-
-    /// The same by a task that runs elsewhere.
-    pub(crate) async fn calls_from_elsewhere(&self, plugin: &Arc<Plugin>, count: u32) -> anyhow::Result<()> {
-        for _ in 0..count {
-            self.call(plugin).await?;
-        }
-        Ok(())
     }
 
     /// The same by two callers at once, each call of the next plugin.
     pub(crate) async fn calls_in_turn(self: &Arc<Self>, plugins: &[Arc<Plugin>], count: u32) -> anyhow::Result<()> {
         let callers = [0, plugins.len() / 2].map(|first| {
             let (host, plugins) = (self.clone(), plugins.to_vec());
-            plugins[0].threads().clone().spawn(async move {
+            tokio::spawn(async move {
                 let turns = plugins.iter().cycle().skip(first).take(count as usize / 2);
                 for plugin in turns {
                     host.call(plugin).await?;
@@ -108,7 +100,7 @@ impl Host {
             }
             Ok(cpu / count)
         };
-        plugin.threads().spawn(calls).await?
+        tokio::spawn(calls).await?
     }
 
     async fn call(&self, plugin: &Arc<Plugin>) -> anyhow::Result<Called> {

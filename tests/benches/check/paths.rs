@@ -192,7 +192,7 @@ async fn calls(count: u32) -> anyhow::Result<()> {
         }
         Ok(())
     };
-    plugin.threads().spawn(calls).await?
+    tokio::spawn(calls).await?
 }
 
 async fn writes(count: u32) -> anyhow::Result<()> {

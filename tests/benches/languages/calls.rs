@@ -66,5 +66,5 @@ async fn each(
         }
         Ok(cpu / count)
     };
-    plugin.threads().spawn(calls).await?
+    tokio::spawn(calls).await?
 }

@@ -1,9 +1,8 @@
 //! The CPU permit of one call, which it gives up while it waits.
 //!
 //! What a call waits for is its own affair, and may take as long as its deadline; without a CPU permit it keeps no
-//! neighbour waiting. What a call asks for is often carried out in several layers, each of which knows that it waits,
-//! and the host itself asks for several things at once on behalf of one call. So waits are counted: the first gives the
-//! CPU permit up, the last gets it back.
+//! neighbour waiting. A call has one wait at a time (ADR 36): where the host waits for several things on its behalf, one
+//! [`CpuPermit::without`] is around all of them.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,8 +21,6 @@ pub(super) struct CpuPermitInner {
 #[derive(Debug)]
 struct CpuPermitState {
     is_held: bool,
-    /// Its waits that have not ended.
-    waits: usize,
     /// The CPU that was charged before the call has ended.
     paid: Duration,
     is_over: bool,
@@ -41,7 +38,7 @@ impl CpuPermitInner {
     pub(super) fn held(share: CpuShare) -> Arc<Self> {
         Arc::new(Self {
             share,
-            now: Mutex::new(CpuPermitState { is_held: true, waits: 0, paid: Duration::ZERO, is_over: false }),
+            now: Mutex::new(CpuPermitState { is_held: true, paid: Duration::ZERO, is_over: false }),
         })
     }
 
@@ -50,6 +47,11 @@ impl CpuPermitInner {
         let mut now = self.now();
         now.is_over = true;
         PermitReturn { was_held: std::mem::take(&mut now.is_held), paid: now.paid }
+    }
+
+    fn needs_none(&self) -> bool {
+        let now = self.now();
+        now.is_held || now.is_over
     }
 
     fn now(&self) -> MutexGuard<'_, CpuPermitState> {
@@ -64,22 +66,6 @@ pub struct CpuPermit(Option<Arc<CpuPermitInner>>);
 impl CpuPermit {
     pub(super) fn of(inner: &Arc<CpuPermitInner>) -> Self {
         Self(Some(inner.clone()))
-    }
-
-    /// The call waits from now on.
-    #[must_use = "the wait ends when it is told to, or when this is dropped"]
-    pub fn give_up(&self) -> YieldedCpu {
-        let inner = self.0.clone();
-        if let Some(inner) = &inner {
-            let mut now = inner.now();
-            now.waits += 1;
-            let was_held = std::mem::take(&mut now.is_held);
-            drop(now);
-            if was_held {
-                inner.share.give_back(Schedule::pause);
-            }
-        }
-        YieldedCpu(inner)
     }
 
     /// Charges the call, which has used `cpu` up to now, and returns whether it should give its CPU permit up: to a
@@ -97,54 +83,51 @@ impl CpuPermit {
     }
 
     /// Waits for `work`, without the CPU permit if that is not there at once.
+    ///
+    /// Dropping the future leaves the call without the permit until its next wait has ended.
     pub async fn without<F: Future>(&self, work: F) -> F::Output {
-        let (mut work, mut waiting) = (pin!(work), None);
+        let (mut work, mut is_waiting) = (pin!(work), false);
         // Asked once whenever the task is: what only wants others to have the thread would be done if it were asked
         // again at once.
         let output = std::future::poll_fn(|context| {
             let polled = work.as_mut().poll(context);
-            if polled.is_pending() {
-                waiting.get_or_insert_with(|| self.give_up());
+            if polled.is_pending() && !std::mem::replace(&mut is_waiting, true) {
+                self.give_up();
             }
             polled
         })
         .await;
-        if let Some(waiting) = waiting {
-            waiting.over().await;
+        if is_waiting {
+            self.regain().await;
         }
         output
     }
-}
 
-/// A wait of a call. Dropped, it ends without the CPU permit: for who waits no more because the call is over.
-#[derive(Debug)]
-pub struct YieldedCpu(Option<Arc<CpuPermitInner>>);
+    /// Gives the CPU permit up to whoever wants it, and waits until the call has it again.
+    pub async fn let_others(&self) {
+        self.give_up();
+        self.regain().await;
+    }
 
-impl YieldedCpu {
-    /// The wait is over: returns as soon as the call has its CPU permit again, or still waits for something else.
-    pub async fn over(mut self) {
-        let Some(inner) = self.0.take() else { return };
-        {
-            let mut now = inner.now();
-            now.waits -= 1;
-            if now.waits > 0 || now.is_held || now.is_over {
-                return;
-            }
+    fn give_up(&self) {
+        let Some(inner) = &self.0 else { return };
+        let was_held = std::mem::take(&mut inner.now().is_held);
+        if was_held {
+            inner.share.give_back(Schedule::pause);
+        }
+    }
+
+    async fn regain(&self) {
+        let Some(inner) = &self.0 else { return };
+        if inner.needs_none() {
+            return;
         }
         let granted = inner.share.granted(Wants::ToGoOn).await;
         let mut now = inner.now();
-        // Meanwhile another wait may have begun, which gets it back when it ends, or have got it back already.
-        if now.waits == 0 && !now.is_held && !now.is_over {
+        // The call may have ended meanwhile.
+        if !now.is_held && !now.is_over {
             now.is_held = true;
             granted.take();
-        }
-    }
-}
-
-impl Drop for YieldedCpu {
-    fn drop(&mut self) {
-        if let Some(inner) = self.0.take() {
-            inner.now().waits -= 1;
         }
     }
 }
@@ -183,9 +166,10 @@ mod tests {
         let [waiter, neighbour] = shares(1, 8);
         let call = at_once(&waiter).expect("free");
         assert!(at_once(&neighbour).is_none());
-        let wait = call.cpu_permit().give_up();
+        let cpu_permit = call.cpu_permit();
+        cpu_permit.give_up();
         let other = at_once(&neighbour).expect("nobody works");
-        let mut again = Box::pin(wait.over());
+        let mut again = Box::pin(cpu_permit.regain());
         assert!(again.as_mut().now_or_never().is_none(), "its CPU permit is another's now");
         other.finish(Duration::ZERO);
         assert!(again.now_or_never().is_some());
@@ -207,20 +191,6 @@ mod tests {
     }
 
     #[test]
-    fn of_several_waits_the_last_gets_the_turn_back() {
-        let [share, neighbour] = shares(1, 8);
-        let call = at_once(&share).expect("free");
-        let (outer, inner) = (call.cpu_permit().give_up(), call.cpu_permit().give_up());
-        let other = at_once(&neighbour).expect("nobody works");
-        assert!(inner.over().now_or_never().is_some(), "it still waits");
-        let mut again = Box::pin(outer.over());
-        assert!(again.as_mut().now_or_never().is_none());
-        other.unused();
-        assert!(again.now_or_never().is_some());
-        drop(call);
-    }
-
-    #[test]
     fn a_call_that_has_used_much_gives_way_to_one_that_has_not_and_goes_on_after_it() {
         let [spins, comes] = shares(1, 8);
         let (long, milliseconds) = (at_once(&spins).expect("free"), Duration::from_millis);
@@ -228,11 +198,11 @@ mod tests {
         let mut coming = Box::pin(comes.acquire());
         assert!(coming.as_mut().now_or_never().is_none());
         assert!(long.cpu_permit().is_wanted(milliseconds(101)));
-        let wait = long.cpu_permit().give_up();
+        let cpu_permit = long.cpu_permit();
+        let mut again = Box::pin(cpu_permit.let_others());
+        assert!(again.as_mut().now_or_never().is_none());
         assert!(!long.cpu_permit().is_wanted(milliseconds(101)), "it has no CPU permit to give");
         let short = coming.now_or_never().expect("it has the CPU permit");
-        let mut again = Box::pin(wait.over());
-        assert!(again.as_mut().now_or_never().is_none());
         assert!(!short.cpu_permit().is_wanted(milliseconds(1)));
         short.finish(milliseconds(1));
         assert!(again.now_or_never().is_some());
@@ -245,16 +215,17 @@ mod tests {
         let [share, neighbour] = shares(1, 8);
         for how in 0..4 {
             let call = at_once(&share).expect("free");
-            let wait = call.cpu_permit().give_up();
+            let cpu_permit = call.cpu_permit();
+            cpu_permit.give_up();
             match how {
                 // The call ends while it waits.
                 0 => call.finish(Duration::ZERO),
                 // Nobody waits for it any more.
-                1 => drop(wait.over()),
+                1 => drop(cpu_permit.regain()),
                 // It is over while it waits for its CPU permit.
                 2 => {
                     let other = at_once(&neighbour).expect("nobody works");
-                    let mut again = Box::pin(wait.over());
+                    let mut again = Box::pin(cpu_permit.regain());
                     assert!(again.as_mut().now_or_never().is_none());
                     drop(call);
                     other.unused();
@@ -262,7 +233,7 @@ mod tests {
                 }
                 _ => {
                     let other = at_once(&neighbour).expect("nobody works");
-                    assert!(wait.over().now_or_never().is_none());
+                    assert!(cpu_permit.regain().now_or_never().is_none());
                     other.unused();
                 }
             }
@@ -273,6 +244,19 @@ mod tests {
     }
 
     #[test]
+    fn after_a_wait_that_was_abandoned_the_next_gets_the_permit_back() {
+        let [share, neighbour] = shares(1, 8);
+        let call = at_once(&share).expect("free");
+        let cpu_permit = call.cpu_permit();
+        assert!(cpu_permit.without(std::future::pending::<()>()).now_or_never().is_none());
+        let mut leaving = Box::pin(cpu_permit.without(super::super::leave_thread()));
+        assert!(leaving.as_mut().now_or_never().is_none());
+        assert!(leaving.now_or_never().is_some());
+        assert!(at_once(&neighbour).is_none(), "it works again");
+        drop(call);
+    }
+
+    #[test]
     fn calls_that_wait_have_half_of_the_places_and_the_next_plugin_half_of_the_rest() {
         let shares: [CpuShare; 4] = shares(4, 16);
         let mut begun = Vec::new();
@@ -280,7 +264,8 @@ mod tests {
             let share: &CpuShare = &shares[plugin];
             let before = begun.len();
             while let Some(call) = at_once(share) {
-                begun.push((call.cpu_permit().give_up(), call));
+                call.cpu_permit().give_up();
+                begun.push(call);
             }
             begun.len() - before
         });

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
-/// Work on a guests' thread leaves it to others after so long in one go: nothing interrupts the host's own work, and a
+/// Work in a call's name leaves its thread to others after so long in one go: nothing interrupts the host's own work, and a
 /// worker whose keys, permits and calls are all there at once would never leave the thread.
 pub const LEAVES_THREAD_AFTER: Duration = Duration::from_millis(1);
 

@@ -156,13 +156,6 @@ impl Ask {
         }
     }
 
-    /// Whether it may begin on the thread that asks for it. Mutations may: the writer waits for nothing there, ends what would
-    /// change nothing, and goes on in a task of its own.
-    #[must_use]
-    pub fn begins_in_place(&self) -> bool {
-        matches!(self, Self::Write(_) | Self::Batch(_))
-    }
-
     /// The mutations in it: one in a write, all in a batch, none in anything else. [`Answer::written`] has their answers.
     #[must_use]
     pub fn operations(&self) -> &[Operation] {

@@ -63,13 +63,12 @@ impl Running {
     /// Starts a worker.
     pub(crate) fn work(&self) {
         let dispatch = self.dispatch.clone();
-        let threads = dispatch.threads.clone();
         let worker = async move {
             // Not until `stop`: it works until the queue has drained. One that has panicked is not waited for longer
             // than that.
             supervise("worker", &dispatch.panics, &dispatch.last_call, || dispatch.work()).await;
         };
-        self.dispatch.workers.spawn_on(worker, &threads);
+        self.dispatch.workers.spawn(worker);
     }
 
     /// Ends with the host, in its phases: what is queued runs if it can.

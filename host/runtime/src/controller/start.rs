@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use windlass_core::compact::Version;
 use windlass_core::expectations::HeldKey;
@@ -202,7 +201,6 @@ impl Controller {
         let trust = self.parts.host.informers.trust(subscriptions.iter().map(|(subscription, _)| subscription));
         Dispatch {
             plugin,
-            threads: self.parts.plugin.threads().clone(),
             share: self.parts.share.clone(),
             controller: self.declared().name.as_str().into(),
             primary,
@@ -309,7 +307,7 @@ impl Controller {
             surroundings: None,
         };
         let counts = host.metrics.of_ports(self.parts.plugin.name(), host.read_only);
-        layered(ports, &counts, &Handle::current(), host.tracer.is_some())
+        layered(ports, &counts, host.tracer.is_some())
     }
 
     /// Makes the calls of the next version, on the caches of this one.

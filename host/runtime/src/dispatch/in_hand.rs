@@ -5,7 +5,6 @@
 
 use std::future::Future;
 
-use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 use windlass_core::object::ObjectKey;
 use windlass_core::queue::Queue;
@@ -61,9 +60,9 @@ impl Workers {
         Self { of_generation, of_all }
     }
 
-    /// Starts a task on `threads`.
-    pub(crate) fn spawn_on(&self, task: impl Future<Output = ()> + Send + 'static, threads: &Handle) {
-        self.of_generation.spawn_on(self.of_all.track_future(task), threads);
+    /// Starts a task.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.of_generation.spawn(self.of_all.track_future(task));
     }
 
     /// Waits until those of this generation have ended.
@@ -94,6 +93,6 @@ impl Dispatch {
             drop(settling);
             drop(in_hand);
         };
-        self.workers.spawn_on(waiting, &self.threads);
+        self.workers.spawn(waiting);
     }
 }

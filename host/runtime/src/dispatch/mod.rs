@@ -36,7 +36,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
-use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -79,8 +78,6 @@ const SHORT_OUTAGE: Duration = Duration::from_secs(1);
 /// All that a worker of one controller needs.
 pub(crate) struct Dispatch {
     pub(crate) plugin: Box<dyn Reconcile>,
-    /// Where its workers run: beside the guests, so that a call need not be handed to another thread (ADR 16).
-    pub(crate) threads: Handle,
     /// The plugin's share of the host's permits.
     pub(crate) share: CpuShare,
     /// The controller's name in the manifest.

@@ -1,19 +1,15 @@
 //! The layers around a plugin's ports, each a function, and their order in one place ([`layered`]).
 //!
 //! They hold for all who ask in a call's name: the plugin, and what the host does for one that composes, or around a call.
-//! The sandbox gives the CPU permit up too, also for memory, and stops the clock of the deadline while the call waits to
-//! get it back, of which nothing is known here.
+//! Giving the CPU permit up is no layer: code that asks in a call's name does so once, around all that it waits for, because
+//! it knows the clock that stands still while the call waits to get the permit back (ADR 36).
 
-use std::future::pending;
-use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use tokio::runtime::Handle;
 use tokio::time::Instant;
 use windlass_core::fair::{CpuPermit, LEAVES_THREAD_AFTER, leave_thread};
 use windlass_core::ports::{Answer, Ask, Port, Ports, port_fn};
-use windlass_wasm::host_runtime::{NotDone, begin_here, run_on};
 
 use crate::observe::metrics::{PortCounts, counted};
 
@@ -32,36 +28,16 @@ pub fn call_slots(cpu_permits: u32) -> u32 {
 /// `ports` of a plugin with the layers that all its calls share. From the inside:
 ///
 /// 1. [`counted`]: what was asked for, and how it ended.
-/// 2. [`waited_for`]: without the CPU permit. What is counted has ended, so counting waits for nobody.
-/// 3. [`traced`]: a span has the wait for the CPU permit in it, since the call waits for that too.
+/// 2. [`traced`]: how long that took. What has ended is counted, so a span has nothing in it that comes after.
 ///
 /// Around these, those who listen to a single call hear what the plugin itself asks, and nothing that the host asks for it:
 /// first the notes for its shadow (`dispatch::shadow`), then its recording (`windlass_record`). See ADR 35.
-pub(crate) fn layered(ports: Ports, counts: &PortCounts, host: &Handle, is_traced: bool) -> Ports {
-    let ports = waited_for(counted(ports, counts), host);
+pub(crate) fn layered(ports: Ports, counts: &PortCounts, is_traced: bool) -> Ports {
+    let ports = counted(ports, counts);
     if is_traced { Ports { outside: traced(ports.outside), ..ports } } else { ports }
 }
 
-/// `ports`, whose asks are carried out on `host`, and cost a call its CPU permit while it waits for them.
-pub(crate) fn waited_for(ports: Ports, host: &Handle) -> Ports {
-    let (port, host) = (ports.outside, host.clone());
-    let outside = port_fn(move |call, ask| {
-        let (cpu_permit, host) = (call.cpu_permit.clone(), host.clone());
-        let begins_in_place = ask.begins_in_place();
-        let work = port.ask(call, ask);
-        async move {
-            if begins_in_place {
-                cpu_permit.without(done(begin_here(&host, work))).await
-            } else {
-                cpu_permit.without(done(run_on(&host, work))).await
-            }
-        }
-        .boxed()
-    });
-    Ports { outside, ..ports }
-}
-
-/// Work of the host's own in a call's name, on the guests' threads, where nothing interrupts it.
+/// Work of the host's own in a call's name, which nothing interrupts.
 pub(crate) struct LongWork {
     cpu_permit: CpuPermit,
     since: Instant,
@@ -79,16 +55,6 @@ impl LongWork {
             self.cpu_permit.without(leave_thread()).await;
             self.since = Instant::now();
         }
-    }
-}
-
-/// The result of `work`, whose panic is the caller's.
-async fn done<T>(work: impl Future<Output = Result<T, NotDone>>) -> T {
-    match work.await {
-        Ok(done) => done,
-        Err(NotDone::Panicked(panic)) => resume_unwind(panic),
-        // Nobody will ever do it.
-        Err(NotDone::Gone) => pending().await,
     }
 }
 
@@ -126,14 +92,10 @@ fn traced(port: Arc<dyn Port>) -> Arc<dyn Port> {
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroU32;
-    use std::sync::mpsc::{Sender, channel};
-    use std::thread::{self, ThreadId};
     use std::time::Duration;
 
-    use tokio::runtime;
     use windlass_core::fair::Fair;
     use windlass_core::ports::Absent;
-    use windlass_core::write::{Operation, WriteOptions};
 
     use super::*;
     use crate::observe::metrics::HostMetrics;
@@ -154,44 +116,10 @@ mod tests {
         assert!(neighbour.is_finished());
     }
 
-    fn here() -> (runtime::Id, ThreadId) {
-        (Handle::current().id(), thread::current().id())
-    }
-
-    /// Says on which runtime and thread it begins and ends.
-    fn waiting(told: Sender<[(runtime::Id, ThreadId); 2]>) -> Ports {
-        let outside = port_fn(move |_, _| {
-            let told = told.clone();
-            async move {
-                let begun = here();
-                tokio::task::yield_now().await;
-                told.send([begun, here()]).expect("somebody listens");
-                Answer::Write(Ok(None))
-            }
-            .boxed()
-        });
-        Ports { outside, ..Absent::ports() }
-    }
-
-    #[test]
-    fn a_write_begins_where_it_is_asked_for_and_goes_on_on_the_host() {
-        let host = runtime::Builder::new_multi_thread().worker_threads(1).build().expect("a runtime");
-        let guests = runtime::Builder::new_current_thread().build().expect("a runtime");
-        let operation = Operation::Apply { object: "{}".into(), options: WriteOptions::default() };
-        let (told, heard) = channel();
-        let ports = waited_for(waiting(told), host.handle());
-        let written = guests.block_on(ports.ask(call(None).1, operation));
-        assert_eq!(written.ok(), Some(None));
-        let [begun, ended] = heard.recv().expect("it was written");
-        assert_eq!(begun, (host.handle().id(), thread::current().id()), "what is done at once wakes nobody");
-        assert_eq!(ended.0, host.handle().id());
-        assert_ne!(ended.1, thread::current().id(), "a busy guest does not delay what waits");
-    }
-
     #[tokio::test]
     async fn every_layer_answers_what_was_asked() {
         let counts = HostMetrics::new().of_ports("a", false);
-        let ports = layered(Absent::ports(), &counts, &Handle::current(), true);
+        let ports = layered(Absent::ports(), &counts, true);
         for ask in Ask::one_of_each() {
             let (name, is_batch) = (ask.name(), matches!(ask, Ask::Batch(_)));
             let answer = ports.outside.ask(call(None).1, ask).await;

@@ -178,7 +178,6 @@ impl Stage {
         let played = Box::new(Played(sender));
         let dispatch = Arc::new(Dispatch {
             plugin: Box::new(BreakerRecord::new(played, circuit.clone(), status.clone(), ports.events.clone())),
-            threads: Handle::current(),
             share,
             controller: "a".into(),
             primary: PrimaryKind { kind: ObjectKind::new("v1", "ConfigMap"), namespaced: true },

@@ -17,13 +17,15 @@ mod script;
 mod triggers;
 mod writes;
 
+use std::panic::AssertUnwindSafe;
+
+use futures::FutureExt;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::panics;
-use windlass_core::ports::{Answer, Ask, TypedAsk};
+use windlass_core::ports::{Answer, TypedAsk};
 
 use crate::abi::v0_2_0::bindings::windlass::plugin::types;
 use crate::abi::v0_2_0::convert;
-use crate::host_runtime::{NotDone, begin_here, run_on};
 use crate::state::CallState;
 use crate::trap::HostFailed;
 
@@ -47,8 +49,8 @@ fn refused(reason: ApiReason, verb: &'static str, message: String) -> types::Api
     convert::api_error(ApiError::refused(reason, verb, "", None, message))
 }
 
-/// Asks `question`, which is carried out on the host's runtime, and waits for the answer without the call's CPU permit.
-/// Returns it with about how many bytes it has, for which there is room then.
+/// Asks `question`, and waits for the answer without the call's CPU permit. Returns it with about how many bytes it has, for
+/// which there is room then.
 ///
 /// When the call is cancelled, what waits to be sent is not sent; what has been sent is the port's to settle (ADR 5).
 async fn ask<Q: TypedAsk>(
@@ -57,23 +59,14 @@ async fn ask<Q: TypedAsk>(
     question: Q,
 ) -> wasmtime::Result<(Q::Answer, usize)> {
     let world = state.reconcile(import)?;
-    let (host, port, call) = (world.host.clone(), world.ports.outside.clone(), world.call.clone());
-    let ask: Ask = question.into();
-    let begins_in_place = ask.begins_in_place();
-    let work = async move { port.ask(call, ask).await };
+    let (port, call, ask) = (world.ports.outside.clone(), world.call.clone(), question.into());
+    let work = AssertUnwindSafe(async move { port.ask(call, ask).await }).catch_unwind();
     let time = state.meter.time().clone();
     state.waiting_in = Some(import);
-    let done = if begins_in_place {
-        time.going_on_for(begin_here(&host, work)).await
-    } else {
-        time.going_on_for(run_on(&host, work)).await
-    };
+    let done = time.going_on_for(work).await;
     state.waiting_in = None;
     // What a port has done that panicked is not known here, so the call must not go on.
-    let answer = done.map_err(|error| match error {
-        NotDone::Panicked(panic) => HostFailed::in_import(import, panics::cause(&*panic)),
-        NotDone::Gone => HostFailed::in_import(import, "the host ends"),
-    })?;
+    let answer = done.map_err(|panic| HostFailed::in_import(import, panics::cause(&*panic)))?;
     let bytes = answer.bytes();
     // The few names in the answer to a claim are not worth a page.
     make_room(state, if matches!(answer, Answer::Claim(_)) { 0 } else { bytes }).await;

@@ -1,4 +1,4 @@
-//! The log lines of plugins, by trace. Guests run on threads of their own, so only a global subscriber hears them.
+//! The log lines of plugins, by trace. Calls run on all threads of the runtime, so only a global subscriber hears them.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Where a call runs, what it asks for elsewhere, and to whom it leaves its turn.
+//! Where a call runs, and to whom it leaves its thread and its CPU permit.
 
 use crate::calls::WEBAPP;
 use crate::support;
@@ -12,7 +12,7 @@ use futures::FutureExt as _;
 use support::guests::{Core, chameleon, escaped, webapp};
 use support::ports::quiet;
 use support::{call_of, call_with, load, reconcile, reconcile_object, sandbox, trapped};
-use tokio::runtime::Handle;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task;
 use windlass_core::error::ApiError;
 use windlass_core::fair::{CallPermit, Fair, leave_thread};
@@ -21,23 +21,19 @@ use windlass_core::outcome::CallResult;
 use windlass_core::ports::{Absent, Answer, CallContext, ListPage, ListQuery, Ports, Reads, port_fn};
 use windlass_wasm::{CallLimits, Called, Limits, Plugin, Sandbox, SandboxOptions};
 
-/// Remembers in which task it is read; none is that of who blocks on a future.
+/// Remembers in which tasks it is asked.
 #[derive(Clone, Debug, Default)]
 struct Within(Arc<Mutex<Vec<Option<task::Id>>>>);
 
 impl Within {
-    /// The one task in which everything was read since this was asked.
-    fn only(&self) -> Option<task::Id> {
-        let mut seen = std::mem::take(&mut *self.0.lock().expect("not poisoned"));
-        seen.dedup();
-        assert_eq!(seen.len(), 1, "one task for all reads of a call: {seen:?}");
-        seen[0]
+    fn here(&self) {
+        self.0.lock().expect("not poisoned").push(task::try_id());
     }
 }
 
 impl Reads for Within {
     fn get(&self, _: &CallContext, _: &ObjectRef, _: Option<&[String]>) -> Result<Option<Arc<str>>, ApiError> {
-        self.0.lock().expect("not poisoned").push(task::try_id());
+        self.here();
         Ok(None)
     }
 
@@ -47,36 +43,22 @@ impl Reads for Within {
 }
 
 #[tokio::test]
-async fn a_call_from_beside_the_guests_runs_in_place_and_another_in_a_task_of_its_own() {
+async fn a_call_runs_in_the_task_that_makes_it() {
     let plugin = load(&sandbox(Limits::default()), "webapp", &webapp()).await.expect("it loads");
     let seen = Within::default();
     let ports = Ports { reads: Arc::new(seen.clone()), ..quiet() };
-    let (called, asked) = (plugin.clone(), ports.clone());
-    let beside = plugin.threads().spawn(async move { reconcile_object(&called, &asked, Some(WEBAPP)).await });
-    let place = beside.id();
-    beside.await.expect("no panic");
-    assert_eq!(seen.only(), Some(place), "in place");
-    reconcile_object(&plugin, &ports, Some(WEBAPP)).await;
-    assert!(seen.only().is_some_and(|it| it != place), "in a task of its own");
-}
-
-/// Remembers on which runtime and in which task it writes, before and after it has waited.
-#[derive(Clone, Debug, Default)]
-struct Where(Arc<Mutex<Vec<Place>>>);
-
-/// A runtime, and the task that is there.
-type Place = (tokio::runtime::Id, Option<task::Id>);
-
-impl Where {
-    fn here(&self) {
-        self.0.lock().expect("not poisoned").push((Handle::current().id(), task::try_id()));
-    }
+    let call = tokio::spawn(async move { reconcile_object(&plugin, &ports, Some(WEBAPP)).await });
+    let place = Some(call.id());
+    call.await.expect("no panic");
+    let mut seen = seen.0.lock().expect("not poisoned").clone();
+    seen.dedup();
+    assert_eq!(seen, [place]);
 }
 
 #[tokio::test]
-async fn what_a_call_asks_for_begins_in_its_place_and_goes_on_in_a_task_of_the_hosts() {
-    let writing = load(&sandbox(Limits::default()), "chameleon", &chameleon("batch")).await.expect("it loads");
-    let seen = Where::default();
+async fn a_write_is_carried_out_in_the_task_of_its_call() {
+    let plugin = load(&sandbox(Limits::default()), "chameleon", &chameleon("batch")).await.expect("it loads");
+    let seen = Within::default();
     let place = seen.clone();
     let outside = port_fn(move |_, ask| {
         let seen = place.clone();
@@ -89,15 +71,36 @@ async fn what_a_call_asks_for_begins_in_its_place_and_goes_on_in_a_task_of_the_h
         .boxed()
     });
     let ports = Ports { outside, ..Absent::ports() };
-    let called = writing.clone();
-    let beside = writing.threads().spawn(async move { reconcile(&called, &ports).await });
-    let place = Some(beside.id());
-    beside.await.expect("no panic");
-    let seen = seen.0.lock().expect("not poisoned").clone();
-    let [begun, ended] = seen[..] else { panic!("one write: {seen:?}") };
-    assert_eq!([begun.0, ended.0], [Handle::current().id(); 2], "what it uses is the host's");
-    assert_eq!(begun.1, place, "what is done at once wakes nobody");
-    assert_ne!(ended.1, place, "a busy guest does not delay what waits");
+    let call = tokio::spawn(async move { reconcile(&plugin, &ports).await });
+    let place = Some(call.id());
+    call.await.expect("no panic");
+    assert_eq!(*seen.0.lock().expect("not poisoned"), [place; 2], "before and after it has waited");
+}
+
+#[tokio::test]
+async fn timers_and_connections_go_on_beside_a_guest_that_spins_on_the_only_thread() {
+    let limits = Limits { cpu: Duration::from_mins(1), deadline: Duration::from_mins(5), ..Limits::default() };
+    let options = SandboxOptions { limits, threads: 1, concurrent_calls: 1, ..SandboxOptions::default() };
+    let sandbox = Sandbox::new(options).expect("a sandbox");
+    let plugin = load(&sandbox, "chameleon", &chameleon("reconcile-loops")).await.expect("it loads");
+    let spinner = tokio::spawn(async move { reconcile(&plugin, &quiet()).await });
+    // As leases, informers and the admin address do: each waits for a timer and for an answer.
+    let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+    let address = server.local_addr().expect("an address");
+    tokio::spawn(async move {
+        let (mut asked, _) = server.accept().await.expect("a connection");
+        let (mut from, mut to) = asked.split();
+        tokio::io::copy(&mut from, &mut to).await
+    });
+    let mut asks = tokio::net::TcpStream::connect(address).await.expect("it listens");
+    for _ in 0..10 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        asks.write_all(b"?").await.expect("it is sent");
+        asks.read_exact(&mut [0]).await.expect("it is answered");
+    }
+    assert!(!spinner.is_finished(), "it has a minute of processor time");
+    spinner.abort();
+    assert!(spinner.await.is_err_and(|error| error.is_cancelled()), "it is stopped where it yields");
 }
 
 /// A cache with a bug.
@@ -118,20 +121,19 @@ impl Reads for Broken {
 async fn a_panic_of_the_hosts_own_fails_a_call_in_place_and_not_its_caller() {
     let plugin = load(&sandbox(Limits::default()), "webapp", &webapp()).await.expect("it loads");
     let ports = Ports { reads: Arc::new(Broken), ..quiet() };
-    let called = plugin.clone();
-    let result = plugin.threads().spawn(async move { reconcile_object(&called, &ports, Some(WEBAPP)).await });
+    let result = tokio::spawn(async move { reconcile_object(&plugin, &ports, Some(WEBAPP)).await });
     let (reason, message) = trapped(result.await.expect("no panic"));
     assert!(reason == "host" && message.contains("the cache has a bug"), "{reason}: {message}");
 }
 
-/// A call with this permit, by a task beside the guests.
+/// A call with this permit, in a task of its own.
 fn call(plugin: &Arc<Plugin>, permit: CallPermit) -> task::JoinHandle<Called> {
     let call = CallContext {
         cpu_permit: permit.cpu_permit(),
         ..CallContext::clone(&call_of(plugin, &ObjectKey::namespaced("prod", "shop")))
     };
     let called = plugin.clone();
-    plugin.threads().spawn(async move {
+    tokio::spawn(async move {
         let called = call_with(&called, &quiet(), Arc::new(call), None, CallLimits::default()).await;
         permit.finish(called.cpu);
         called
@@ -219,7 +221,7 @@ async fn a_list_whose_objects_are_parsed_leaves_the_thread_in_between_and_anothe
         let plugin = load(&sandbox, "guest", &listing(with_fields)).await.expect("it loads");
         let slow = Slow::default();
         let neighbour = slow.neighbour.clone();
-        let busy = plugin.threads().spawn(async move {
+        let busy = tokio::spawn(async move {
             loop {
                 neighbour.fetch_add(1, Ordering::SeqCst);
                 leave_thread().await;

@@ -1,8 +1,6 @@
 //! Carries out what was decided about a composition, by the plugin's own ports and so within its grants.
 
-use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -179,10 +177,11 @@ impl<'a> ChildWriter<'a> {
         }
         let subresource = Some(Subresource { name: "status".into(), parent: Some(target) });
         let options = WriteOptions { subresource, force: true, ..WriteOptions::default() };
-        let written = self.write(Operation::Apply { object: object.to_string(), options }).await;
+        let written = self.going_on_for(self.write(Operation::Apply { object: object.to_string(), options })).await;
         written.err().map(Failure::Api)
     }
 
+    /// To be waited for by [`going_on_for`](Self::going_on_for), together with others.
     async fn write(&self, operation: Operation) -> Written {
         self.ports.ask(self.call.clone(), operation).await
     }
@@ -190,15 +189,8 @@ impl<'a> ChildWriter<'a> {
     /// Waits for `work` without the call's CPU permit, if it is not done at once. That it then waits for the permit is its
     /// neighbours' doing, and takes nothing of its time.
     async fn going_on_for<F: Future>(&self, work: F) -> F::Output {
-        let mut work = pin!(work);
-        if let Poll::Ready(output) = futures::poll!(&mut work) {
-            return output;
-        }
-        let waiting = self.call.cpu_permit.give_up();
-        let output = work.await;
-        let since = Instant::now();
-        waiting.over().await;
-        *self.end() += since.elapsed();
+        let (output, answered) = self.call.cpu_permit.without(async { (work.await, Instant::now()) }).await;
+        *self.end() += answered.elapsed();
         output
     }
 

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::time::sleep;
 use windlass_core::clock::Moment;
 use windlass_core::fair::CpuPermit;
@@ -120,14 +119,12 @@ impl Sum {
 
 /// `events`, within the budgets that `guards` keep.
 pub(super) fn limited(events: Arc<dyn Events>, guards: Guards) -> Arc<dyn Events> {
-    Arc::new(LimitedEvents { events, guards, runtime: Handle::current() })
+    Arc::new(LimitedEvents { events, guards })
 }
 
 struct LimitedEvents {
     events: Arc<dyn Events>,
     guards: Guards,
-    /// Guests emit on threads of their own.
-    runtime: Handle,
 }
 
 impl LimitedEvents {
@@ -150,7 +147,7 @@ impl LimitedEvents {
     /// Tells the sums of a time when it is over.
     fn tell_later(&self, plugin: Arc<str>) {
         let (events, guards) = (self.events.clone(), self.guards.clone());
-        drop(self.runtime.spawn(async move {
+        drop(tokio::spawn(async move {
             sleep(SUMMED_FOR).await;
             for sum in guards.with_events(&plugin, |budgets, _| budgets.take_sums()) {
                 events.emit_for_host(&sum.call, sum.event());

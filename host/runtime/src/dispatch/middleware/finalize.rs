@@ -144,7 +144,8 @@ impl Finalized {
         };
         let call = CallContext { principal: self.keeper.clone(), ..call.clone() };
         let operation = Operation::Patch { target, patch_type: PatchType::Json, patch, options };
-        ports.ask(Arc::new(call), operation).await
+        let cpu_permit = call.cpu_permit.clone();
+        cpu_permit.without(ports.ask(Arc::new(call), operation)).await
     }
 
     fn failed(&self, what: &str, mut error: ApiError) -> CallResult {

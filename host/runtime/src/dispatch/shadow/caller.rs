@@ -15,7 +15,6 @@ use windlass_wasm::{Called, CpuTime, Plugin};
 use super::noted::NotedCall;
 use super::ports::{OTHERS, ShadowedCall};
 use super::{Backlog, NextOf, NextVersion};
-use crate::dispatch::ports::waited_for;
 use crate::dispatch::reconcile::{Call, Reconcile};
 use crate::observe::status::ControllerStatus;
 
@@ -83,7 +82,7 @@ impl ShadowCaller {
         let cpu_permit = permit.cpu_permit();
         let context = Arc::new(CallContext { principal, cpu_permit, config, overlay: Overlay::fixed(), ..context });
         let shadowed = ShadowedCall::new(self.reads.clone(), next.live.clone(), noted);
-        let ports = waited_for(shadowed.ports(), &tokio::runtime::Handle::current());
+        let ports = shadowed.ports();
         let span = tracing::info_span!(
             "shadow", plugin = %context.principal.plugin, controller = %context.controller, key = %context.primary_key,
             trace_id = &*context.trace_id

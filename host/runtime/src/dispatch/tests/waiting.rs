@@ -1,6 +1,5 @@
 //! Calls that only wait: their neighbours do not notice.
 
-use tokio::runtime::Handle;
 use windlass_core::http::HttpRequest;
 use windlass_core::ports::port_fn;
 use windlass_core::write::Operation;
@@ -16,6 +15,7 @@ struct Waits {
 impl Reconcile for Waits {
     fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
         let Call { ports, context: call, .. } = call;
+        let cpu_permit = call.cpu_permit.clone();
         self.began.fetch_add(1, Ordering::Relaxed);
         let wish = if self.for_writes {
             ports.ask(call, Vec::<Operation>::new()).map(drop).boxed()
@@ -25,7 +25,7 @@ impl Reconcile for Waits {
             ports.ask(call, request).map(drop).boxed()
         };
         async move {
-            let _ = tokio::time::timeout(Duration::from_secs(30), wish).await;
+            let _ = tokio::time::timeout(Duration::from_secs(30), cpu_permit.without(wish)).await;
             Called::made(CallResult::Done, Duration::ZERO)
         }
         .boxed()
@@ -39,7 +39,7 @@ fn beside_calls_that_wait(permits: u32, plugins: usize) -> (Stage, Vec<Switch>, 
     let began = Arc::new(AtomicUsize::new(0));
     // A server that never answers, and a budget that is never full again.
     let silence = port_fn(|_, _| std::future::pending().boxed());
-    let silent = ports::waited_for(Ports { outside: silence, ..Absent::ports() }, &Handle::current());
+    let silent = Ports { outside: silence, ..Absent::ports() };
     let neighbour = Stage::with_clock(1, permits, Arc::new(SystemClock::new()));
     for plugin in 0..plugins {
         let stage = Stage::with_ports(0, 1, Arc::new(SystemClock::new()), Stores::default(), silent.clone());

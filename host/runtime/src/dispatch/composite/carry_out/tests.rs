@@ -188,7 +188,6 @@ async fn when_its_time_is_up_it_says_how_much_is_left() {
 #[tokio::test(start_paused = true)]
 async fn time_for_which_neighbours_keep_its_turn_does_not_count() {
     let (_, ports) = server(|_| Ok(None));
-    let ports = crate::dispatch::ports::waited_for(ports, &tokio::runtime::Handle::current());
     let fair = Fair::new(1, 8);
     let [share, neighbour] = [(); 2].map(|()| fair.share(NonZeroU32::MIN));
     let permit = share.acquire().await;
@@ -302,6 +301,19 @@ async fn a_status_is_written_if_it_is_another_one() {
     assert!(server.written.lock().expect("not poisoned").is_empty());
     assert_eq!(hand.status(&before, Some(&json!({"n": 2}))).await, None);
     assert_eq!(*server.written.lock().expect("not poisoned"), ["force status apply shop"]);
+}
+
+#[tokio::test]
+async fn a_status_is_waited_for_without_the_cpu_permit() {
+    let ports = Ports { outside: port_fn(|_, _| std::future::pending().boxed()), ..Absent::ports() };
+    let fair = Fair::new(1, 8);
+    let [share, neighbour] = [(); 2].map(|()| fair.share(NonZeroU32::MIN));
+    let permit = share.acquire().await;
+    let call = Arc::new(CallContext { cpu_permit: permit.cpu_permit(), ..CallContext::clone(&call()) });
+    let (hand, primary, status) = (ChildWriter::new(&ports, call, LONG), primary(&json!({})), json!({"n": 1}));
+    let mut writing = std::pin::pin!(hand.status(&primary, Some(&status)));
+    assert!(writing.as_mut().now_or_never().is_none(), "the server does not answer");
+    assert!(neighbour.acquire().now_or_never().is_some(), "nobody works");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,11 +1,15 @@
 //! A finalizer around the calls of a plugin that the test plays.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
+use futures::FutureExt;
 use serde_json::{Value, json};
+use windlass_core::fair::Fair;
 use windlass_core::grants::{Allowance, Layer};
 use windlass_core::object::ObjectKind;
 use windlass_core::outcome::{self, Decision, Retry};
+use windlass_core::ports::{Absent, port_fn};
 use windlass_core::watch::Projection;
 
 use crate::tests::played::{Plugin, Writer, call, object, principal, text};
@@ -59,6 +63,22 @@ async fn the_finalizer_is_on_before_the_first_call_which_sees_it() {
     assert_eq!(seen["metadata"]["resourceVersion"], "2");
     assert_eq!(seen["metadata"]["finalizers"][1], "windlass.dev/a");
     assert_eq!(seen["data"], json!({"a": "1"}), "no more of it than the watch keeps");
+}
+
+#[tokio::test]
+async fn the_finalizer_is_waited_for_without_the_cpu_permit() {
+    let plugin = Plugin::answering(CallResult::Done);
+    let ports = Ports { outside: port_fn(|_, _| std::future::pending().boxed()), ..Absent::ports() };
+    let fair = Fair::new(1, 8);
+    let [share, neighbour] = [(); 2].map(|()| fair.share(NonZeroU32::MIN));
+    let permit = share.acquire().await;
+    let (request, context) = call(Some(object("1", OTHERS, false)));
+    let context = Arc::new(CallContext { cpu_permit: permit.cpu_permit(), ..(*context).clone() });
+    let (limits, round) = (CallLimits::default(), windlass_core::breaker::BreakerRound::default());
+    let finalized = finalized(&plugin);
+    let mut calling = finalized.reconcile(Call { request, ports: &ports, context, limits, round });
+    assert!(calling.as_mut().now_or_never().is_none(), "the server does not answer");
+    assert!(neighbour.acquire().now_or_never().is_some(), "nobody works");
 }
 
 #[tokio::test]
