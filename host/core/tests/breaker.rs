@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use windlass_core::breaker::{
-    Breaker, BreakerChange, BreakerRound, BreakerState, DIFFERENT_KEYS, FIRST_PAUSE, LONGEST_PAUSE,
+    BREAKER_PAUSE_MAX, BREAKER_PAUSE_MIN, Breaker, BreakerChange, BreakerRound, BreakerState, TRAPPED_KEYS_MIN,
 };
 use windlass_core::clock::Moment;
 
@@ -71,13 +71,13 @@ impl Model {
             }
             (None, _) => {
                 self.trapped.insert(call.key);
-                if self.trapped.len() < DIFFERENT_KEYS {
+                if self.trapped.len() < TRAPPED_KEYS_MIN {
                     return None;
                 }
-                BreakerChange::Opened(FIRST_PAUSE)
+                BreakerChange::Opened(BREAKER_PAUSE_MIN)
             }
             (Some(_), How::Answers) => BreakerChange::Closed,
-            (Some((_, pause)), _) => BreakerChange::Opened((pause * 2).min(LONGEST_PAUSE)),
+            (Some((_, pause)), _) => BreakerChange::Opened((pause * 2).min(BREAKER_PAUSE_MAX)),
         };
         self.changes += 1;
         self.trapped.clear();

@@ -387,7 +387,7 @@ mod tests {
         }
         assert_eq!(memory.reserved(), 18 * PAGE, "half of what calls share, which is 6 objects");
         let owed: Vec<_> = calls.iter().map(Overlay::owed).collect();
-        assert!(owed.iter().all(|owed| *owed <= overlay::ON_CREDIT), "{owed:?}");
+        assert!(owed.iter().all(|owed| *owed <= overlay::OVERLAY_CREDIT_BYTES), "{owed:?}");
         let mut call = memory.reserve(&memory.share(), 0).await;
         call.keep(3 * PAGE, &time).await;
         call.grow_to(PAGE, &time).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// How much longer than the retry period the time between two attempts may be, by chance.
-pub(super) const JITTER: f64 = 1.2;
+pub(super) const JITTER_FACTOR: f64 = 1.2;
 
 /// The times of a lease, in a proportion that is known to be right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum TimingError {
     },
     /// One failed renewal would be the end.
     #[error(
-        "the renew deadline, {renew_deadline:?}, must be longer than {JITTER} times the retry period, {retry_period:?}"
+        "the renew deadline, {renew_deadline:?}, must be longer than {JITTER_FACTOR} times the retry period, {retry_period:?}"
     )]
     NoRetry {
         /// The holder's.
@@ -55,7 +55,7 @@ impl Timing {
         if duration <= renew_deadline {
             return Err(TimingError::NoMargin { duration, renew_deadline });
         }
-        if renew_deadline <= retry_period.mul_f64(JITTER) {
+        if renew_deadline <= retry_period.mul_f64(JITTER_FACTOR) {
             return Err(TimingError::NoRetry { renew_deadline, retry_period });
         }
         if retry_period.is_zero() {

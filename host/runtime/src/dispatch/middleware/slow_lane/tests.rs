@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio_util::sync::CancellationToken;
-use windlass_core::hot_loop::FIRST_HOLD;
+use windlass_core::hot_loop::HOLD_MIN;
 use windlass_core::object::{Object, ObjectKind};
 use windlass_core::ports::Absent;
 use windlass_kube::WriteRate;
@@ -97,13 +97,13 @@ async fn a_key_that_loops_is_called_again_when_its_primary_is_changed_or_after_a
     let primary = object("1", "{}", false);
     stage.loops(&primary).await;
     let same = object("2", "{}", false); // Its status was written, say: nobody wants anything else of it.
-    assert_eq!(stage.call(Some(same.clone())).await, (CallResult::NotCalled { again: Some(FIRST_HOLD) }, LIMIT));
+    assert_eq!(stage.call(Some(same.clone())).await, (CallResult::NotCalled { again: Some(HOLD_MIN) }, LIMIT));
     let going = object("3", "{}", true);
     assert_eq!(stage.call(Some(going)).await, (CallResult::Done, LIMIT + 1));
     tokio::time::advance(Duration::from_hours(1)).await;
     let stage = self::stage(None);
     stage.loops(&primary).await;
-    tokio::time::advance(FIRST_HOLD).await;
+    tokio::time::advance(HOLD_MIN).await;
     assert_eq!(stage.call(Some(same)).await, (CallResult::Done, LIMIT + 1));
 }
 
@@ -116,7 +116,7 @@ async fn what_the_plugin_itself_makes_of_its_primary_is_nobodys_wish() {
     };
     let stage = stage(Some(header(7)));
     stage.loops(&object("1", "{}", false)).await;
-    assert_eq!(stage.call(Some(header(7))).await, (CallResult::NotCalled { again: Some(FIRST_HOLD) }, LIMIT));
+    assert_eq!(stage.call(Some(header(7))).await, (CallResult::NotCalled { again: Some(HOLD_MIN) }, LIMIT));
     assert_eq!(stage.call(Some(header(8))).await, (CallResult::Done, LIMIT + 1));
 }
 
