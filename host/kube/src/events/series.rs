@@ -12,15 +12,15 @@ use tokio::time::Instant;
 use windlass_core::object::ObjectRef;
 use windlass_core::ports::Event;
 
-const BURST: f64 = 25.0;
+const SPAM_BURST: f64 = 25.0;
 /// One token more each.
-const REFILL: Duration = Duration::from_mins(5);
+const SPAM_REFILL_INTERVAL: Duration = Duration::from_mins(5);
 /// An event that comes again after so long begins a new series.
-const IDLE: Duration = Duration::from_mins(6);
+const SERIES_FINISH_TIME: Duration = Duration::from_mins(6);
 /// How many series, and how many buckets, are remembered.
-const MOST: usize = 4_096;
+const SERIES_MAX: usize = 4_096;
 /// How many of them are dropped together when there is no room: to look for the oldest is to look at all.
-const DROPPED_TOGETHER: usize = MOST / 8;
+const SERIES_DROPPED_TOGETHER: usize = SERIES_MAX / 8;
 
 /// Two events with equal keys are equal: everything in them, and who reports them. `regarding` is filled in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -70,14 +70,14 @@ struct Bucket {
 
 impl Default for Bucket {
     fn default() -> Self {
-        Self { tokens: BURST, at: None }
+        Self { tokens: SPAM_BURST, at: None }
     }
 }
 
 impl Bucket {
     fn take(&mut self, now: Instant) -> bool {
         let since = self.at.map_or(Duration::ZERO, |at| now.duration_since(at));
-        self.tokens = (self.tokens + since.as_secs_f64() / REFILL.as_secs_f64()).min(BURST);
+        self.tokens = (self.tokens + since.as_secs_f64() / SPAM_REFILL_INTERVAL.as_secs_f64()).min(SPAM_BURST);
         self.at = Some(now);
         let allowed = self.tokens >= 1.0;
         if allowed {
@@ -92,7 +92,7 @@ impl Correlator {
     pub(crate) fn occurred(&mut self, key: &SeriesKey, now: Instant) -> Action {
         let bucket = (Arc::clone(&key.plugin), key.event.regarding.clone());
         let allowed = self.buckets.entry(bucket, now, None).take(now);
-        let series = self.series.entry(key.clone(), now, Some(IDLE));
+        let series = self.series.entry(key.clone(), now, Some(SERIES_FINISH_TIME));
         series.count = series.count.saturating_add(1);
         match &series.name {
             _ if !allowed => Action::Skip,
@@ -129,10 +129,10 @@ impl<K, V> Default for Bounded<K, V> {
 impl<K: Clone + Eq + Hash, V: Default> Bounded<K, V> {
     /// The value for `key`, a new one if there is none or if it was not used for `idle`.
     fn entry(&mut self, key: K, now: Instant, idle: Option<Duration>) -> &mut V {
-        if self.entries.len() >= MOST && !self.entries.contains_key(&key) {
+        if self.entries.len() >= SERIES_MAX && !self.entries.contains_key(&key) {
             let mut used: Vec<_> = self.entries.values().map(|(used, _)| *used).collect();
-            let (_, youngest, _) = used.select_nth_unstable(DROPPED_TOGETHER - 1);
-            let mut left = DROPPED_TOGETHER;
+            let (_, youngest, _) = used.select_nth_unstable(SERIES_DROPPED_TOGETHER - 1);
+            let mut left = SERIES_DROPPED_TOGETHER;
             let youngest = *youngest;
             self.entries.retain(|_, (used, _)| {
                 let drops = left > 0 && *used <= youngest;
@@ -185,8 +185,8 @@ mod tests {
         assert_eq!(correlator.occurred(&key, now), Action::Create { count: 1 });
         correlator.created(&key, "a.1".into());
         assert_eq!(correlator.occurred(&key, now), Action::Count { name: "a.1".into(), count: 2 });
-        assert_eq!(correlator.occurred(&key, now + IDLE), Action::Count { name: "a.1".into(), count: 3 });
-        assert_eq!(correlator.occurred(&key, now + IDLE * 3), Action::Create { count: 1 });
+        assert_eq!(correlator.occurred(&key, now + SERIES_FINISH_TIME), Action::Count { name: "a.1".into(), count: 3 });
+        assert_eq!(correlator.occurred(&key, now + SERIES_FINISH_TIME * 3), Action::Create { count: 1 });
     }
 
     #[test]
@@ -207,7 +207,7 @@ mod tests {
         };
         assert_eq!(sent(&mut correlator, "a", now), 25);
         assert_eq!(sent(&mut correlator, "b", now), 25, "another object has its own bucket");
-        assert_eq!(sent(&mut correlator, "a", now + REFILL), 1);
+        assert_eq!(sent(&mut correlator, "a", now + SPAM_REFILL_INTERVAL), 1);
     }
 
     #[test]
@@ -217,21 +217,27 @@ mod tests {
         correlator.occurred(&key, now);
         correlator.created(&key, "a.1".into());
         (0..30).for_each(|_| drop(correlator.occurred(&key, now)));
-        assert_eq!(correlator.occurred(&key, now + REFILL), Action::Count { name: "a.1".into(), count: 32 });
+        assert_eq!(
+            correlator.occurred(&key, now + SPAM_REFILL_INTERVAL),
+            Action::Count { name: "a.1".into(), count: 32 }
+        );
     }
 
     #[test]
     fn memory_is_bounded() {
         let (mut correlator, now) = (Correlator::default(), Instant::now());
-        for number in 0..MOST + 10 {
+        for number in 0..SERIES_MAX + 10 {
             correlator.occurred(&key(&number.to_string(), "x"), now + Duration::from_millis(number as u64));
         }
-        let kept = MOST - DROPPED_TOGETHER + 10;
+        let kept = SERIES_MAX - SERIES_DROPPED_TOGETHER + 10;
         assert_eq!((correlator.series.entries.len(), correlator.buckets.entries.len()), (kept, kept));
         let is_there = |number: usize, correlator: &mut Correlator| {
             correlator.series.get(&key(&number.to_string(), "x")).is_some()
         };
-        assert!(!is_there(0, &mut correlator) && !is_there(DROPPED_TOGETHER - 1, &mut correlator), "the oldest went");
-        assert!(is_there(DROPPED_TOGETHER, &mut correlator), "no others did");
+        assert!(
+            !is_there(0, &mut correlator) && !is_there(SERIES_DROPPED_TOGETHER - 1, &mut correlator),
+            "the oldest went"
+        );
+        assert!(is_there(SERIES_DROPPED_TOGETHER, &mut correlator), "no others did");
     }
 }

@@ -14,7 +14,7 @@ use windlass_core::write::{DeleteOptions, FieldValidation, Operation, PatchType,
 
 use crate::client::api_error::Subject;
 use crate::client::headers;
-use crate::client::request::{Mutation, Query, SERVER_TIMEOUT};
+use crate::client::request::{Mutation, Query, SERVER_TIMEOUT_QUERY};
 use crate::discovery::{Discovery, Resource};
 use crate::target::{Resolver, Target};
 use crate::writer::body::{Body, BodyError, JsonPatch};
@@ -201,7 +201,7 @@ impl Planner<'_> {
             }
         }
         let mut query = Query::default();
-        query.add("timeout", SERVER_TIMEOUT);
+        query.add("timeout", SERVER_TIMEOUT_QUERY);
         let uri = query.onto(&resolved.resource.object(&resolved.key, ""));
         let wire = Wire { method: Method::DELETE, uri, content_type: JSON, body: body.to_string() };
         let plan = self.finish(How::Delete, resolved, "", wire)?;
@@ -343,7 +343,7 @@ impl Planner<'_> {
         if options.dry_run {
             query.add("dryRun", "All");
         }
-        query.add("timeout", SERVER_TIMEOUT);
+        query.add("timeout", SERVER_TIMEOUT_QUERY);
         query
     }
 
