@@ -68,7 +68,7 @@ pub struct Settings {
 
 /// Files of at least so many bytes are compiled in two steps. Smaller ones, as C and Rust make them, are compiled well in a
 /// quarter of a second.
-pub const QUICK_FROM: u64 = 1 << 20;
+pub const QUICK_COMPILE_BYTES_MIN: u64 = 1 << 20;
 
 impl Settings {
     /// Those of a host that runs loaded plugins in a told world: no files, no leases, all that the plugins ask for is granted, and
@@ -128,7 +128,7 @@ impl Settings {
             concurrent_calls: self.call_slots,
             compiler: self.compiler.clone(),
             cache: self.cache_dir.clone(),
-            quick_from: Some(QUICK_FROM),
+            quick_from: Some(QUICK_COMPILE_BYTES_MIN),
             threads: Handle::current().metrics().num_workers(),
             runtime: Some(Handle::current()),
         };

@@ -13,10 +13,10 @@ use windlass_core::panics::cause;
 use windlass_core::retry::RetryPolicy;
 
 /// The pauses after panics that follow each other soon.
-const PAUSES: RetryPolicy = jittered_policy(FIRST_PAUSE, Duration::from_secs(30));
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const PANIC_BACKOFF: RetryPolicy = jittered_policy(PANIC_BACKOFF_MIN, Duration::from_secs(30));
+const PANIC_BACKOFF_MIN: Duration = Duration::from_millis(100);
 /// After running this long, a task's panic counts as its first.
-const HEALTHY: Duration = Duration::from_mins(1);
+const PANIC_BACKOFF_RESET: Duration = Duration::from_mins(1);
 
 /// Counts the panics of each of the host's tasks. Clones share the counts.
 #[derive(Clone, Debug, Default)]
@@ -53,7 +53,7 @@ where
     F: FnMut() -> Fut,
     Fut: Future<Output = T>,
 {
-    let mut retries = PAUSES.begin();
+    let mut retries = PANIC_BACKOFF.begin();
     loop {
         let started = tokio::time::Instant::now();
         // Calling `task` may panic as well as running what it returns.
@@ -62,7 +62,7 @@ where
             Ok(result) => return Some(result),
             Err(panic) => panic,
         };
-        if started.elapsed() >= HEALTHY {
+        if started.elapsed() >= PANIC_BACKOFF_RESET {
             retries.reset();
         }
         let chosen = retries.pause(windlass_world::random());
@@ -151,15 +151,15 @@ mod tests {
                 0..10 => panic!("soon"),
                 10 => {
                     let paused = start.elapsed();
-                    assert!(paused >= FIRST_PAUSE * ((1 << 9) - 1), "ten pauses in {paused:?}");
-                    tokio::time::sleep(HEALTHY).await;
+                    assert!(paused >= PANIC_BACKOFF_MIN * ((1 << 9) - 1), "ten pauses in {paused:?}");
+                    tokio::time::sleep(PANIC_BACKOFF_RESET).await;
                     panic!("late");
                 }
                 _ => {}
             }
         })
         .await;
-        assert!(start.elapsed() < FIRST_PAUSE * 2 * (1 << 10) + HEALTHY + 2 * FIRST_PAUSE);
+        assert!(start.elapsed() < PANIC_BACKOFF_MIN * 2 * (1 << 10) + PANIC_BACKOFF_RESET + 2 * PANIC_BACKOFF_MIN);
     }
 
     #[tokio::test]

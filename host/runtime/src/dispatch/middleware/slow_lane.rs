@@ -26,7 +26,7 @@ use crate::dispatch::reconcile::{Call, Reconcile};
 use crate::observe::status::ControllerStatus;
 
 /// Keys of one controller that are listed.
-const MOST_LISTED: usize = 100;
+const LISTED_SLOW_KEYS_MAX: usize = 100;
 
 /// The slow lane of one controller.
 pub(crate) struct SlowLaneKeys {
@@ -89,7 +89,7 @@ impl SlowLaneKeys {
     }
 
     pub(crate) fn to_json(&self) -> Vec<Value> {
-        let held = self.keys().held(MOST_LISTED, self.clock.now());
+        let held = self.keys().held(LISTED_SLOW_KEYS_MAX, self.clock.now());
         let shown = held.into_iter().map(|(key, object, left): (_, _, Duration)| {
             json!({"key": key.to_string(), "object": &*object, "secondsLeft": left.as_secs()})
         });
