@@ -36,7 +36,7 @@ const SCENARIOS: &str = "scenarios";
 /// Where the findings are, below the plugin's folder or the current directory.
 const FINDINGS: &str = ".windlass/findings";
 /// The most bytes of a finding's file.
-const MOST_BYTES_AGAIN: u64 = 64 << 20;
+const FINDING_BYTES_MAX: u64 = 64 << 20;
 
 /// Arguments of `windlass check`.
 #[derive(Debug, Args)]
@@ -255,7 +255,7 @@ impl CheckArgs {
             bail!("--again tells a run, and does that in text only");
         }
         let read = || format!("cannot read {}", file.display());
-        let text = read_argument_text(file, MOST_BYTES_AGAIN).with_context(read)?;
+        let text = read_argument_text(file, FINDING_BYTES_MAX).with_context(read)?;
         let reproduction =
             Reproduction::parse(&text).with_context(|| format!("cannot have the run of {} again", file.display()))?;
         let is_same = reproduction.digest == **subject.plugin.digest();

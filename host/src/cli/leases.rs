@@ -10,7 +10,7 @@ use windlass_runtime::{LeaseMode, LeaseSettings};
 use super::admin_serving::UsageError;
 
 /// The longest name of an installation. The names of its leases contain it.
-const MOST_INSTANCE: usize = 30;
+const INSTANCE_BYTES_MAX: usize = 30;
 
 /// How replicas share out plugins.
 #[derive(Debug, Args)]
@@ -64,10 +64,10 @@ impl LeaseArgs {
 }
 
 fn instance(text: &str) -> Result<String, String> {
-    if windlass_wasm::manifest::is_dns_label(text) && text.len() <= MOST_INSTANCE {
+    if windlass_wasm::manifest::is_dns_label(text) && text.len() <= INSTANCE_BYTES_MAX {
         Ok(text.to_owned())
     } else {
-        Err(format!("the name of an installation has up to {MOST_INSTANCE} lower-case letters, digits and dashes"))
+        Err(format!("the name of an installation has up to {INSTANCE_BYTES_MAX} lower-case letters, digits and dashes"))
     }
 }
 

@@ -150,11 +150,11 @@ impl PluginArgs {
 }
 
 /// Of the file with the Pod's namespace, whose name has 63 bytes at most.
-const MOST_NAMESPACE_BYTES: u64 = 1 << 10;
+const NAMESPACE_FILE_BYTES_MAX: u64 = 1 << 10;
 
 /// The namespace of the Pod that this process runs in, if it can tell.
 fn pod_namespace() -> Option<String> {
     let path = Path::new("/var/run/secrets/kubernetes.io/serviceaccount/namespace");
-    let mounted = windlass_files::read_text(path, MOST_NAMESPACE_BYTES).ok();
+    let mounted = windlass_files::read_text(path, NAMESPACE_FILE_BYTES_MAX).ok();
     mounted.map(|namespace| namespace.trim().to_owned()).filter(|namespace| !namespace.is_empty())
 }
