@@ -32,7 +32,7 @@ use windlass_core::outcome;
 use crate::machine;
 
 /// How many times the processor time of a call its clock may show where fuel is what stops it.
-const BEYOND_FUEL: u32 = 60;
+const CLOCK_BEYOND_FUEL_FACTOR: u32 = 60;
 
 /// The limits of one call, of all calls together, and of a file. The defaults suit plugins in any language.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,7 +169,7 @@ impl Limits {
         match self.metering {
             Metering::Clock => self.cpu,
             // Where fuel runs out long before, this only keeps what it does not tell from going on for ever.
-            Metering::Fuel => self.cpu.saturating_mul(BEYOND_FUEL),
+            Metering::Fuel => self.cpu.saturating_mul(CLOCK_BEYOND_FUEL_FACTOR),
         }
     }
 
