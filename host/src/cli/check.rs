@@ -57,7 +57,7 @@ pub(super) struct CheckArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "scenario")]
     load: Vec<PathBuf>,
     /// Stop after this time, for each scenario.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = super::leases::time)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = super::duration::time)]
     budget: Duration,
     /// Stop after so many runs, for each scenario. Default: as many as there is time for.
     #[arg(long, value_name = "N")]

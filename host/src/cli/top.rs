@@ -57,7 +57,7 @@ fn goes_on() -> std::io::Result<bool> {
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
-    let interval = super::leases::time(text)?;
+    let interval = super::duration::time(text)?;
     if interval < TOP_INTERVAL_MIN { Err(format!("{TOP_INTERVAL_MIN:?} is the shortest")) } else { Ok(interval) }
 }
 

@@ -2,7 +2,14 @@
 
 use std::time::Duration;
 
-/// How much longer than the retry period the time between two attempts may be, by chance.
+/// How long a lease lasts, as controller-runtime has it (`pkg/manager/manager.go`: `defaultLeaseDuration`).
+const LEASE_DURATION_DEFAULT: Duration = Duration::from_secs(15);
+/// The same file's `defaultRenewDeadline`.
+const RENEW_DEADLINE_DEFAULT: Duration = Duration::from_secs(10);
+/// The same file's `defaultRetryPeriod`.
+const RETRY_PERIOD_DEFAULT: Duration = Duration::from_secs(2);
+/// How much longer than the retry period the time between two attempts may be, by chance: client-go's
+/// `leaderelection.JitterFactor`.
 pub(super) const JITTER_FACTOR: f64 = 1.2;
 
 /// The times of a lease, in a proportion that is known to be right.
@@ -43,6 +50,16 @@ pub enum TimingError {
     /// It would never wait.
     #[error("the retry period must not be zero")]
     NoPause,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            duration: LEASE_DURATION_DEFAULT,
+            renew_deadline: RENEW_DEADLINE_DEFAULT,
+            retry_period: RETRY_PERIOD_DEFAULT,
+        }
+    }
 }
 
 impl Timing {
@@ -86,6 +103,13 @@ impl Timing {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_times_are_by_default_those_of_controller_runtime() {
+        let [duration, renew_deadline, retry_period] = [15, 10, 2].map(Duration::from_secs);
+        assert_eq!(Timing::new(duration, renew_deadline, retry_period), Ok(Timing::default()));
+        assert!((JITTER_FACTOR - 1.2).abs() < f64::EPSILON);
+    }
 
     #[test]
     fn times_that_do_not_fit_together_are_refused_and_said_why() {

@@ -152,7 +152,7 @@ mod tests {
     use futures::future::BoxFuture;
     use http::Uri;
     use windlass_apiserver::{ApiServer, Config};
-    use windlass_core::lease::{LeaseRecord, Timing};
+    use windlass_core::lease::LeaseRecord;
     use windlass_core::principal::{Principal, Role};
     use windlass_kube::client::Connection;
     use windlass_kube::{Discovery, LeaseKind, ListReason};
@@ -179,15 +179,7 @@ mod tests {
         let role = Principal::of_host(Role::Lease, "one".into());
         let leases = Leases::new(connection.client.clone(), role, "default", "main").expect("names that can be");
         let second = Duration::from_secs(1);
-        let settings = LeaseSettings {
-            mode: LeaseMode::Single,
-            namespace: None,
-            instance: "main".to_owned(),
-            timing: Timing::new(second * 15, second * 10, second * 2).expect("they fit together"),
-            stability: second,
-            warm_standby: false,
-            threads: None,
-        };
+        let settings = LeaseSettings { mode: LeaseMode::Single, stability: second, ..LeaseSettings::default() };
         let subscription = informers.subscribe(leases.watch());
         assert!(subscription.synced().await);
         let mut members = Members::new("one".into(), Moment::default());
