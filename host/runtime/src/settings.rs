@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use tokio::runtime::Handle;
 use windlass_core::features::Features;
-use windlass_kube::LiveBudget;
+use windlass_kube::{CACHE_BYTES_DEFAULT, LiveBudget};
 use windlass_record::Recordings;
 use windlass_wasm::{Compiler, Limits, Sandbox, SandboxError, SandboxOptions};
 
@@ -71,11 +71,7 @@ pub const QUICK_COMPILE_BYTES_MIN: u64 = 1 << 20;
 /// The calls at once of a host in a told world, whatever the machine: two machines are to see the same.
 const CALLS_OF_TOLD_WORLD: u32 = 4;
 
-/// The bytes that one cache may hold, and all caches of one plugin together: some hundred thousand objects of Kubernetes'
-/// usual sizes.
-const CACHE_BYTES_DEFAULT: usize = 1 << 30;
-
-/// What `windlass run` has without flags: the flags of all commands take their defaults from here.
+/// The settings of `windlass run` without flags. The flags of all commands take their defaults from here.
 impl Default for Settings {
     fn default() -> Self {
         let concurrent_calls = 2 * processors();

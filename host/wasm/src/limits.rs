@@ -31,6 +31,9 @@ use windlass_core::outcome;
 
 use crate::machine;
 
+/// How long a call may take whose manifest does not say: as long as the host waits for one read.
+pub(crate) const CALL_DEADLINE_DEFAULT: Duration = Duration::from_secs(30);
+
 /// How many times the processor time of a call its clock may show where fuel is what stops it.
 const CLOCK_BEYOND_FUEL_FACTOR: u32 = 60;
 
@@ -118,7 +121,7 @@ impl Default for Limits {
             instances: 40,
             memories: 6,
             stack_bytes: 512 << 10,
-            deadline: Duration::from_secs(30),
+            deadline: CALL_DEADLINE_DEFAULT,
             most_deadline: Duration::from_mins(10),
             cpu: Duration::from_secs(1),
             metering: Metering::Clock,
