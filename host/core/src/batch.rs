@@ -101,7 +101,7 @@ mod tests {
             let (rounds, unsent) = rounds(&fails);
             let sent: Vec<_> = rounds.iter().cloned().flatten().chain(unsent.clone()).collect();
             prop_assert_eq!(sent, (0..fails.len()).collect::<Vec<_>>());
-            prop_assert!(rounds.iter().all(|round| (1..=CONCURRENT_OPERATIONS_MAX).contains(&round.len())));
+            prop_assert!(rounds.iter().all(|round| (1..=64).contains(&round.len())));
             if !unsent.is_empty() {
                 let last = &rounds[rounds.len() - 3..];
                 prop_assert!(last.iter().all(|round| fails[round.clone()].iter().all(|fails| *fails)));

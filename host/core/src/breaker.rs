@@ -213,7 +213,7 @@ mod tests {
     fn opened() -> Breaker<u32> {
         let mut breaker = Breaker::default();
         let changes: Vec<_> = (0..5).filter_map(|key| call(&mut breaker, key, true, at(0))).collect();
-        assert_eq!(changes, [BreakerChange::Opened(BREAKER_PAUSE_MIN)]);
+        assert_eq!(changes, [BreakerChange::Opened(Duration::from_secs(10))]);
         breaker
     }
 
@@ -257,7 +257,7 @@ mod tests {
         let now = breaker.open_until().expect("it is open");
         assert_eq!(call(&mut breaker, 1, false, now), Some(BreakerChange::Closed));
         let again: Vec<_> = (0..5).filter_map(|key| call(&mut breaker, key, true, now)).collect();
-        assert_eq!(again, [BreakerChange::Opened(BREAKER_PAUSE_MIN)], "what has closed begins anew");
+        assert_eq!(again, [BreakerChange::Opened(Duration::from_secs(10))], "what has closed begins anew");
     }
 
     #[test]
@@ -267,7 +267,10 @@ mod tests {
         let probe = breaker.admit(at(1)).expect("a probe");
         assert_eq!((breaker.admit(at(1)), breaker.probe_now(at(1))), (None, false));
         let again = breaker.ended(probe, &9, true, at(2));
-        assert_eq!((again, breaker.open_until()), (Some(BreakerChange::Opened(BREAKER_PAUSE_MIN * 2)), Some(at(22))));
+        assert_eq!(
+            (again, breaker.open_until()),
+            (Some(BreakerChange::Opened(Duration::from_secs(10) * 2)), Some(at(22)))
+        );
         assert!(!Breaker::<u32>::default().probe_now(at(1)), "it is closed");
     }
 

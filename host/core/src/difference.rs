@@ -13,8 +13,9 @@ use crate::object::ObjectKind;
 
 /// How many fields are named. More are only counted.
 const NAMED_FIELDS_MAX: usize = 20;
-/// The longest value, and the longest path, in bytes.
+/// The longest value that is shown, in bytes.
 const LONGEST_VALUE: usize = 64;
+/// The longest path that is shown, in bytes.
 const LONGEST_PATH: usize = 200;
 /// The fields of `metadata` that name the object or are the server's own.
 const SYSTEM_METADATA: [&str; 11] = [

@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use windlass_core::breaker::{
-    BREAKER_PAUSE_MAX, BREAKER_PAUSE_MIN, Breaker, BreakerChange, BreakerRound, BreakerState, TRAPPED_KEYS_MIN,
-};
+use windlass_core::breaker::{Breaker, BreakerChange, BreakerRound, BreakerState};
 use windlass_core::clock::Moment;
 
 #[derive(Clone, Debug)]
@@ -71,13 +69,13 @@ impl Model {
             }
             (None, _) => {
                 self.trapped.insert(call.key);
-                if self.trapped.len() < TRAPPED_KEYS_MIN {
+                if self.trapped.len() < 5 {
                     return None;
                 }
-                BreakerChange::Opened(BREAKER_PAUSE_MIN)
+                BreakerChange::Opened(Duration::from_secs(10))
             }
             (Some(_), How::Answers) => BreakerChange::Closed,
-            (Some((_, pause)), _) => BreakerChange::Opened((pause * 2).min(BREAKER_PAUSE_MAX)),
+            (Some((_, pause)), _) => BreakerChange::Opened((pause * 2).min(Duration::from_mins(5))),
         };
         self.changes += 1;
         self.trapped.clear();

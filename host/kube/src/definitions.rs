@@ -27,6 +27,7 @@ use change::{DefinitionState, DefinitionStep};
 pub use change::{Definition, Refusal};
 
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/";
+/// How long the server may take to answer a write of a definition, which can be as large as an object gets.
 const DEFINITION_ANSWER_TIMEOUT: Duration = Duration::from_secs(35);
 /// How often the decision is made anew because the definition changed meanwhile.
 const DECISIONS_MAX: usize = 4;

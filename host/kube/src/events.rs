@@ -29,12 +29,15 @@ use crate::client::headers;
 use crate::client::request::{self, MUTATION_LIFETIME_MAX, Mutation, Query, RequestError, SERVER_TIMEOUT_QUERY};
 use crate::events::series::{Action, Correlator, SeriesKey};
 
-/// How many events may wait.
+/// How many events may wait: as many as client-go keeps (`tools/events/event_broadcaster.go`, `maxQueuedEvents`).
 const QUEUED_EVENTS_MAX: usize = 1_000;
 /// How many are sent at a time: one after the other, those of a start would keep a stop waiting.
 const CONCURRENT_EVENTS_MAX: usize = 8;
+/// The most bytes of a note that the server takes (`pkg/apis/core/validation/events.go`, `NoteLengthLimit`).
 const EVENT_NOTE_BYTES_MAX: usize = 1_024;
+/// The same of a reason and an action (`ReasonLengthLimit`).
 const EVENT_WORD_BYTES_MAX: usize = 128;
+/// The longest name of an object.
 const EVENT_NAME_BYTES_MAX: usize = 253;
 /// The waits between the attempts to send one event.
 const EVENT_BACKOFF: RetryPolicy = RetryPolicy::doubling(Duration::from_secs(1), Duration::from_secs(4)).steps(3);
@@ -441,10 +444,10 @@ mod tests {
     #[test]
     fn texts_are_cut_between_characters() {
         let mut note = "ä".repeat(600);
-        shorten(&mut note, EVENT_NOTE_BYTES_MAX);
+        shorten(&mut note, 1_024);
         assert_eq!(note.len(), 1_024);
         let mut odd = format!("x{}", "ä".repeat(600));
-        shorten(&mut odd, EVENT_NOTE_BYTES_MAX);
+        shorten(&mut odd, 1_024);
         assert_eq!(odd.len(), 1_023);
     }
 }

@@ -14,6 +14,7 @@ use crate::client::headers;
 use crate::client::request::{self, Mutation, RequestError};
 
 const API: &str = "/apis/authorization.k8s.io/v1/";
+/// How long the server may take for a review: some ask an authorizer elsewhere.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Why it is not known what a user may do.

@@ -22,7 +22,7 @@ use crate::informer::pointer::PointerTree;
 use crate::informer::store::{Store, StoreScope};
 use crate::reader::overlaid::newer;
 
-/// The host's limits of a page.
+/// A page of a cache's list ends with so many objects, or so many bytes: a guest has to hold all of it.
 const CACHE_PAGE_OBJECTS_MAX: usize = 1_000;
 const CACHE_PAGE_BYTES_MAX: usize = 4 << 20;
 

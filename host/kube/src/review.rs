@@ -17,6 +17,7 @@ use crate::client::request::{self, Mutation, RequestError};
 use crate::discovery::Resource;
 
 const PATH: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+/// How long the server may take for a review: some ask an authorizer elsewhere.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(15);
 /// The verbs that a watch needs.
 const VERBS: [&str; 2] = ["list", "watch"];

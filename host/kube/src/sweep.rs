@@ -23,6 +23,7 @@ pub use crate::discovery::SweepError;
 use crate::discovery::{Discovery, Resource};
 use crate::informer::listing::{PageEnd, PageSize};
 
+/// How long one page of a list may take, as an informer's.
 const LIST_PAGE_TIMEOUT: Duration = Duration::from_mins(1);
 /// Kinds that are listed at the same time.
 const CONCURRENT_KINDS_MAX: usize = 8;

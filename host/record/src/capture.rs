@@ -11,8 +11,9 @@ use windlass_core::ports::{Answered, Asked, CallContext, Listener, Ports, Surrou
 use crate::document::{RecordedImport, RecordedSurroundings};
 use crate::encode;
 
-/// Imports, and readings of clocks, of one call that are noted. A call with more is not recorded.
+/// Imports of one call that are noted. A call with more is not recorded: it would be too long to replay.
 const MOST_IMPORTS: usize = 20_000;
+/// The same of readings of clocks.
 const MOST_READINGS: usize = 20_000;
 /// The bytes of one call that are noted.
 const CALL_BYTES_MAX: usize = 32 << 20;

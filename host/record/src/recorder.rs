@@ -26,8 +26,9 @@ use crate::options::RecordOptions;
 use crate::redact::Redactor;
 use crate::writing::{self, WriteOrder};
 
-/// Calls, and their bytes, that may wait for the writer.
+/// Calls that may wait for the writer.
 const MOST_WAITING: usize = 1_024;
+/// And their bytes.
 const MOST_WAITING_BYTES: usize = 64 << 20;
 /// How long the writer has for what is left when the host ends.
 const RECORDER_END_TIMEOUT: Duration = Duration::from_secs(5);

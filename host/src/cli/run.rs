@@ -82,7 +82,7 @@ mod tests {
 
     use crate::cli::{Cli, Command};
 
-    /// What `windlass run --plugins p` runs with.
+    /// The settings of `windlass run --plugins p`.
     fn of_run() -> Settings {
         let cli =
             Cli::try_parse_from(["windlass", "run", "--plugins", "p"]).expect("the plugins are all that it needs");

@@ -15,8 +15,8 @@ use super::limits::LimitArgs;
 use super::size::ByteSize;
 use super::traces::TraceArgs;
 
-/// What the flags say that are not given. Each flag takes its default from here, so that hosts in tests and in
-/// `windlass check` run as `windlass run` does.
+/// The settings without flags. Each flag takes its default from here, so that hosts in tests and in `windlass check` run
+/// as `windlass run` does.
 pub(super) static DEFAULTS: LazyLock<Settings> = LazyLock::new(Settings::default);
 
 /// The flags that every command that runs plugins has: where plugins come from, and how they run.

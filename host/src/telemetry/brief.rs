@@ -26,11 +26,11 @@ pub(crate) const FILTER: &str = "info,windlass::audit=debug,windlass::dispatch=d
 /// Fields that an author who watches one plugin does not need.
 const LEFT_OUT: [&str; 7] = ["plugin", "digest", "replica", "trace_id", "controller", "message", "source"];
 
-/// How often a failed call is told that fails again in the same way, in seconds; and an exception that was logged, since a failed
-/// call mostly follows it.
+/// How often a failed call is told that fails again in the same way, in seconds.
 const CALL_REPORT_SECONDS: u64 = 10;
+/// The same of an exception that was logged: less often, since a failed call mostly follows it.
 const EXCEPTION_REPORT_SECONDS: u64 = 60;
-/// Or what another line tells of again.
+/// Never: another line tells of it again.
 const NO_SECOND_REPORT: u64 = u64::MAX;
 
 /// Of a source map, which may have the text of all files of a program.

@@ -41,8 +41,9 @@ use crate::trace::{Happening, Record};
 const WORLD_START: Duration = Duration::from_hours(438_288);
 /// Without a change for so long, the world is quiet.
 const QUIET_TIME: Duration = Duration::from_mins(1);
-/// How long the world may take to become quiet after a step, and at the end: longer than the longest backoff.
+/// How long the world may take to become quiet after a step.
 const STEP_QUIET_TIMEOUT: Duration = Duration::from_mins(10);
+/// How long it may take at the end: longer than the longest backoff, which is 1,000 s.
 const END_QUIET_TIMEOUT: Duration = Duration::from_mins(40);
 /// More changes than that after one step do not end.
 const STEP_CHANGES_MAX: u64 = 200;

@@ -11,8 +11,9 @@ use crate::grants::Scheme;
 
 /// The longest URL.
 const URL_BYTES_MAX: usize = 8 << 10;
-/// The longest name of a host, and of one label of it.
+/// The longest name of a host (RFC 1035).
 const HOST_NAME_BYTES_MAX: usize = 253;
+/// The longest label of it.
 const HOST_LABEL_BYTES_MAX: usize = 63;
 
 /// The host of a URL.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How long a lease lasts, as controller-runtime has it (`pkg/manager/manager.go`: `defaultLeaseDuration`).
+/// How long a lease lasts, as controller-runtime has it (`pkg/manager/internal.go`: `defaultLeaseDuration`).
 const LEASE_DURATION_DEFAULT: Duration = Duration::from_secs(15);
 /// The same file's `defaultRenewDeadline`.
 const RENEW_DEADLINE_DEFAULT: Duration = Duration::from_secs(10);

@@ -21,6 +21,7 @@ use crate::client::request::{self, RequestError};
 use crate::client::restores::Restores;
 use crate::client::transport::{self, Tuning};
 
+/// How long the server may take to answer the first request: whoever starts a command waits for it.
 const CONNECT_CHECK_TIMEOUT: Duration = Duration::from_secs(15);
 /// Of a kubeconfig, which may have the certificates of many clusters.
 const KUBECONFIG_BYTES_MAX: u64 = 16 << 20;

@@ -30,7 +30,9 @@ use crate::client::transport::TooManyWatches;
 const OUTAGE_FAILURES_MIN: u32 = 3;
 /// A request that was given up after so long without the beginning of an answer has failed, whoever gave it up.
 const UNANSWERED_AFTER: Duration = Duration::from_secs(5);
+/// How long a probe of a server that does not answer may take: its answer is a few bytes.
 const REACHABILITY_PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The waits between two probes: short, as all calls wait for the server.
 const REACHABILITY_PROBE_BACKOFF: RetryPolicy =
     RetryPolicy::doubling(Duration::from_millis(250), Duration::from_secs(5)).jitter(0.5, 1.0);
 
@@ -388,7 +390,7 @@ mod tests {
         let service = told(&script, &reachability, &observer);
         assert!(request(&service).await);
         script.set(Server::Resets);
-        for _ in 0..OUTAGE_FAILURES_MIN {
+        for _ in 0..3 {
             assert!(!request(&service).await);
         }
         script.set(Server::Up);
@@ -420,7 +422,7 @@ mod tests {
     async fn the_prober_asks_ever_less_often_until_the_server_answers() {
         let (script, reachability) = (Script::new(Server::Resets), Reachability::new("server"));
         let service = observed(&script, &reachability);
-        for _ in 0..OUTAGE_FAILURES_MIN {
+        for _ in 0..3 {
             request(&service).await;
         }
         tokio::time::sleep(Duration::from_mins(1)).await;
@@ -442,7 +444,7 @@ mod tests {
     async fn a_panic_of_the_prober_leaves_nobody_paused() {
         let (script, reachability) = (Script::new(Server::PanicsOnce), Reachability::new("server"));
         let service = observed(&script, &reachability);
-        for _ in 0..OUTAGE_FAILURES_MIN {
+        for _ in 0..3 {
             request(&service).await;
         }
         timeout(Duration::from_mins(1), reachability.reachable()).await.expect("reachable again");
@@ -452,7 +454,7 @@ mod tests {
     async fn the_prober_ends_with_its_client() {
         let (script, reachability) = (Script::new(Server::Resets), Reachability::new("server"));
         let service = observed(&script, &reachability);
-        for _ in 0..OUTAGE_FAILURES_MIN {
+        for _ in 0..3 {
             request(&service).await;
         }
         drop((service, reachability));
@@ -465,8 +467,8 @@ mod tests {
     async fn requests_given_up_count_if_they_had_time() {
         let (script, reachability) = (Script::new(Server::Silent), Reachability::new("server"));
         let service = observed(&script, &reachability);
-        for (patience, reachable) in [(UNANSWERED_AFTER / 2, true), (UNANSWERED_AFTER, false)] {
-            for _ in 0..OUTAGE_FAILURES_MIN {
+        for (patience, reachable) in [(Duration::from_secs(5) / 2, true), (Duration::from_secs(5), false)] {
+            for _ in 0..3 {
                 timeout(patience, request(&service)).await.expect_err("silence");
             }
             assert_eq!(reachability.is_reachable(), reachable, "{patience:?}");

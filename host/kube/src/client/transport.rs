@@ -499,9 +499,9 @@ mod tests {
         let (tls, plain) = (OnlyHttp1::new(false), OnlyHttp1::new(true));
         assert!(!tls.holds() && plain.holds());
         tls.learn();
-        tokio::time::advance(HTTP1_PERIOD / 2).await;
+        tokio::time::advance(Duration::from_mins(1) / 2).await;
         assert!(tls.holds(), "or each request would shake hands twice");
-        tokio::time::advance(HTTP1_PERIOD / 2).await;
+        tokio::time::advance(Duration::from_mins(1) / 2).await;
         assert!(!tls.holds() && plain.holds());
     }
 

@@ -12,12 +12,14 @@ use tokio::time::Instant;
 use windlass_core::object::ObjectRef;
 use windlass_core::ports::Event;
 
+/// Events about one object at once: client-go's `defaultSpamBurst` (`tools/record/events_cache.go`).
 const SPAM_BURST: f64 = 25.0;
-/// One token more each.
+/// One token more each: client-go's `defaultSpamQPS` is one in 300 seconds.
 const SPAM_REFILL_INTERVAL: Duration = Duration::from_mins(5);
-/// An event that comes again after so long begins a new series.
+/// An event that comes again after so long begins a new series: client-go's `finishTime`
+/// (`tools/events/event_broadcaster.go`).
 const SERIES_FINISH_TIME: Duration = Duration::from_mins(6);
-/// How many series, and how many buckets, are remembered.
+/// How many series, and how many buckets, are remembered: client-go's `maxLruCacheEntries`.
 const SERIES_MAX: usize = 4_096;
 /// How many of them are dropped together when there is no room: to look for the oldest is to look at all.
 const SERIES_DROPPED_TOGETHER: usize = SERIES_MAX / 8;
@@ -185,8 +187,11 @@ mod tests {
         assert_eq!(correlator.occurred(&key, now), Action::Create { count: 1 });
         correlator.created(&key, "a.1".into());
         assert_eq!(correlator.occurred(&key, now), Action::Count { name: "a.1".into(), count: 2 });
-        assert_eq!(correlator.occurred(&key, now + SERIES_FINISH_TIME), Action::Count { name: "a.1".into(), count: 3 });
-        assert_eq!(correlator.occurred(&key, now + SERIES_FINISH_TIME * 3), Action::Create { count: 1 });
+        assert_eq!(
+            correlator.occurred(&key, now + Duration::from_mins(6)),
+            Action::Count { name: "a.1".into(), count: 3 }
+        );
+        assert_eq!(correlator.occurred(&key, now + Duration::from_mins(6) * 3), Action::Create { count: 1 });
     }
 
     #[test]
@@ -207,7 +212,7 @@ mod tests {
         };
         assert_eq!(sent(&mut correlator, "a", now), 25);
         assert_eq!(sent(&mut correlator, "b", now), 25, "another object has its own bucket");
-        assert_eq!(sent(&mut correlator, "a", now + SPAM_REFILL_INTERVAL), 1);
+        assert_eq!(sent(&mut correlator, "a", now + Duration::from_mins(5)), 1);
     }
 
     #[test]
@@ -218,7 +223,7 @@ mod tests {
         correlator.created(&key, "a.1".into());
         (0..30).for_each(|_| drop(correlator.occurred(&key, now)));
         assert_eq!(
-            correlator.occurred(&key, now + SPAM_REFILL_INTERVAL),
+            correlator.occurred(&key, now + Duration::from_mins(5)),
             Action::Count { name: "a.1".into(), count: 32 }
         );
     }
@@ -226,18 +231,15 @@ mod tests {
     #[test]
     fn memory_is_bounded() {
         let (mut correlator, now) = (Correlator::default(), Instant::now());
-        for number in 0..SERIES_MAX + 10 {
-            correlator.occurred(&key(&number.to_string(), "x"), now + Duration::from_millis(number as u64));
+        for number in 0..4_096_u64 + 10 {
+            correlator.occurred(&key(&number.to_string(), "x"), now + Duration::from_millis(number));
         }
-        let kept = SERIES_MAX - SERIES_DROPPED_TOGETHER + 10;
+        let kept = 4_096 - 512 + 10;
         assert_eq!((correlator.series.entries.len(), correlator.buckets.entries.len()), (kept, kept));
         let is_there = |number: usize, correlator: &mut Correlator| {
             correlator.series.get(&key(&number.to_string(), "x")).is_some()
         };
-        assert!(
-            !is_there(0, &mut correlator) && !is_there(SERIES_DROPPED_TOGETHER - 1, &mut correlator),
-            "the oldest went"
-        );
-        assert!(is_there(SERIES_DROPPED_TOGETHER, &mut correlator), "no others did");
+        assert!(!is_there(0, &mut correlator) && !is_there(512 - 1, &mut correlator), "the oldest went");
+        assert!(is_there(512, &mut correlator), "no others did");
     }
 }

@@ -34,6 +34,7 @@ use crate::writer::body::{Body, BodyError, JsonPatch};
 use crate::writer::plan::{How, Plan};
 use crate::writer::skip::Skips;
 
+/// How long the server may take to show the object as it is before a write.
 const STATE_READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Where the state before a write is known from.

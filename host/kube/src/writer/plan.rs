@@ -27,7 +27,9 @@ const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
 /// The API server's own: no vowels, so that no words come about, and no characters that look alike.
 const NAME_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+/// The random characters of a generated name (`apiserver/pkg/storage/names/generate.go`, `randomLength`).
 pub(super) const RANDOM_LENGTH: usize = 5;
+/// The part of a prefix that a generated name keeps: it has 63 characters at most, as many names may have no more.
 const MOST_GENERATED: usize = 63 - RANDOM_LENGTH;
 
 /// A mutation that may be sent.

@@ -22,6 +22,7 @@ use crate::writer::plan::{How, Plan};
 use crate::writer::preconditions;
 use crate::writer::skip::{Skips, StateBefore, changes_nothing};
 
+/// How long the server may take to show whether a write was stored.
 const SETTLING_READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A mutation that was sent and may be carried out until `over`.

@@ -37,6 +37,7 @@ use crate::writer::skip::StateBefore;
 const STORED: [&str; 9] =
     ["", "status", "scale", "eviction", "binding", "approval", "ephemeralcontainers", "finalize", "resize"];
 
+/// How long the server may take to show the object as it is before a write.
 const STATE_READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The text of an object before a write.

@@ -169,7 +169,7 @@ mod tests {
         let refusal = until_refused(&script, &account(), &needed()).await;
         let said = refusal.to_string();
         assert!(said.contains("system:serviceaccount:prod:deployer may not watch secrets in all namespaces"), "{said}");
-        let rounds = began.elapsed().as_secs_f64() / REVIEW_INTERVAL.as_secs_f64();
+        let rounds = began.elapsed().as_secs_f64() / 150.0;
         assert!((2.0..8.1).contains(&rounds), "{rounds}");
     }
 
@@ -191,6 +191,6 @@ mod tests {
     fn what_was_denied_is_reviewed_soon_and_then_rarely() {
         let mut pauses = REVIEW_BACKOFF.begin();
         let all: Vec<_> = (0..12).map(|_| pauses.pause(windlass_world::random())).collect();
-        assert!(all[0] < Duration::from_secs(5) && all[11] >= REVIEW_INTERVAL, "{all:?}");
+        assert!(all[0] < Duration::from_secs(5) && all[11] >= Duration::from_secs(150), "{all:?}");
     }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use windlass_core::retry::Period;
 
-/// How far a pause may be from its period, so that controllers that started together do not resync together.
+/// How far a pause may be from its period, so that controllers that started together do not resync together: the same tenth
+/// as controller-runtime's (`pkg/cache/internal/informers.go`, `resyncPeriod`).
 const RESYNC_JITTER: f64 = 0.1;
 
 /// Queues all primaries again and again, about a `period` after the last time, until it is dropped. `queue_all` does it, and

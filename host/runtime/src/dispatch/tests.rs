@@ -36,7 +36,7 @@ use windlass_kube::client::{self, ConnectOptions};
 use windlass_kube::{CacheTrust, Discovery, Informers, Subscription};
 use windlass_wasm::{Called, Request};
 
-use super::aftermath::{RetryLane, SLOW_LANE_INTERVAL, lane};
+use super::aftermath::{RetryLane, lane};
 use super::*;
 use crate::clock::SystemClock;
 use crate::controller::running::Running;

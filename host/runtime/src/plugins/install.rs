@@ -29,7 +29,9 @@ use crate::supervise::jittered_policy;
 const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(30);
 /// The pauses before a definition is tried again. Most refusals last until somebody does something about them.
 const INSTALL_BACKOFF: RetryPolicy = jittered_policy(INSTALL_BACKOFF_MIN, INSTALL_BACKOFF_MAX);
+/// The first of them.
 const INSTALL_BACKOFF_MIN: Duration = Duration::from_secs(1);
+/// The longest of them.
 const INSTALL_BACKOFF_MAX: Duration = Duration::from_mins(1);
 
 /// A definition that was there for so long has not been deleted by something that deletes it each time.

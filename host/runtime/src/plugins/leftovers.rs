@@ -20,8 +20,9 @@ use crate::observe::status::LeftBehind;
 
 /// How long a look at the whole cluster may take.
 const LEFTOVERS_LOOK_TIMEOUT: Duration = Duration::from_mins(10);
-/// How often it is tried while the server does not say what it serves, and the pause between.
+/// How often it is tried while the server does not say what it serves.
 const LOOK_ATTEMPTS_MAX: usize = 5;
+/// The pause before it is tried again.
 const LOOK_RETRY_DELAY: Duration = Duration::from_mins(1);
 
 /// The kinds that a manifest names, in whatever version: the API server shows one object in all of them.

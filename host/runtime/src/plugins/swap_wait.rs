@@ -83,7 +83,7 @@ mod tests {
         let began = Instant::now();
         let mut waiting = SwapWait::new(began);
         assert_eq!(waiting.is_kept_back(began, "finalizers".to_owned()).as_deref(), Some("finalizers"));
-        assert_eq!(waiting.look(), began + SWAP_LOOK_INTERVAL);
-        assert_eq!(waiting.is_kept_back(began + SWAP_LOOK_INTERVAL, "finalizers".to_owned()), None);
+        assert_eq!(waiting.look(), began + Duration::from_secs(1));
+        assert_eq!(waiting.is_kept_back(began + Duration::from_secs(1), "finalizers".to_owned()), None);
     }
 }

@@ -25,6 +25,7 @@ pub(crate) type Digest = Arc<str>;
 
 /// The longest reason that is kept, in bytes.
 const REASON_BYTES_MAX: usize = 200;
+/// The most bytes of the file.
 const REJECTIONS_BYTES_MAX: u64 = 16 << 20;
 /// The file's name.
 const FILE: &str = "rejected.json";

@@ -21,6 +21,7 @@ pub(super) const SPANS_OF_REQUEST_MAX: usize = 512;
 const BATCH_DELAY_MAX: Duration = Duration::from_secs(1);
 /// The pauses between two attempts.
 const EXPORT_BACKOFF: RetryPolicy = RetryPolicy::doubling(Duration::from_secs(1), EXPORT_BACKOFF_MAX).jitter(0.5, 1.0);
+/// The longest of them.
 const EXPORT_BACKOFF_MAX: Duration = Duration::from_secs(30);
 /// How long a batch is tried. What comes later is worth more by then, and one that never gets through, as when something on the
 /// way breaks it off for its size, must not hold up the others.

@@ -7,7 +7,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use windlass_core::trace::MOST_SPANS;
 
 use super::encode::ATTRIBUTE_BYTES_MAX;
-use super::export::{ExportError, PartialRefusal, SPANS_OF_REQUEST_MAX};
+use super::export::{ExportError, PartialRefusal};
 use super::*;
 
 /// A collector that gives the answers of a script, and then takes everything.
@@ -75,13 +75,13 @@ fn totals(tracer: &Tracer) -> (u64, u64) {
 #[tokio::test(start_paused = true)]
 async fn spans_are_exported_in_batches_and_the_last_ones_at_the_end() {
     let (tracer, mut heard) = start(false, []);
-    end_spans(&tracer, SPANS_OF_REQUEST_MAX + 1);
-    assert_eq!(spans(&heard.recv().await.expect("a batch")), SPANS_OF_REQUEST_MAX, "a full one waits for nothing");
+    end_spans(&tracer, 512 + 1);
+    assert_eq!(spans(&heard.recv().await.expect("a batch")), 512, "a full one waits for nothing");
     assert_eq!(spans(&heard.recv().await.expect("a batch")), 1);
     end_spans(&tracer, 2);
     tracer.end().await;
     assert_eq!(heard.recv().await.as_ref().map(spans), Some(2));
-    assert_eq!(totals(&tracer), (SPANS_OF_REQUEST_MAX as u64 + 3, 0));
+    assert_eq!(totals(&tracer), (512 + 3, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -157,7 +157,7 @@ async fn spans_that_nobody_takes_are_bounded_and_counted() {
     let (tracer, mut heard) = start(true, []);
     end_spans(&tracer, 1);
     heard.recv().await.expect("the collector is asked, and does not answer");
-    end_spans(&tracer, QUEUED_SPANS_MAX + 10);
+    end_spans(&tracer, 8_192 + 10);
     assert_eq!(totals(&tracer), (0, 10));
 }
 

@@ -63,6 +63,6 @@ mod tests {
         });
         let now = crate::clock::Time::start(crate::clock::Clock::Wall).now();
         let creates = |write: &&Write| matches!(write, Write::Create(..));
-        assert_eq!(look(&set, &[], now).writes.iter().filter(creates).count(), pod::BURST_REPLICAS);
+        assert_eq!(look(&set, &[], now).writes.iter().filter(creates).count(), 500);
     }
 }

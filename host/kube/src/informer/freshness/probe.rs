@@ -19,8 +19,9 @@ use crate::informer::parse::ObjectParser;
 
 /// The server marks how far it has come two seconds before it ends a watch.
 const PROBE_WATCH_SECONDS: u64 = 3;
-/// For its answer to begin, and for all of it.
+/// For its answer to begin.
 const PROBE_START_TIMEOUT: Duration = Duration::from_secs(10);
+/// For all of its answer: its watch, and the way there and back.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(PROBE_WATCH_SECONDS + 5);
 /// The most events that a probe reads. A cache that lags by more needs time, or a list.
 const PROBE_EVENTS_MAX: usize = 10_000;

@@ -22,8 +22,9 @@ use super::Guards;
 const EVENTS_PER_SECOND: u32 = 5;
 /// And at once.
 const EVENTS_BURST: u32 = 100;
-/// Those that the host tells about it.
+/// Those that the host tells about it, in the long run.
 const HOST_EVENTS_PER_SECOND: u32 = 10;
+/// And at once.
 const HOST_EVENTS_BURST: u32 = 500;
 /// How long Events are summed up before that is told.
 const EVENTS_SUMMED_FOR: Duration = Duration::from_secs(2);

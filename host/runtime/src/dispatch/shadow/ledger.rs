@@ -13,8 +13,9 @@ use windlass_core::object::ObjectKey;
 
 /// The most keys that are remembered. Calls about others are counted all the same.
 const REMEMBERED_KEYS_MAX: usize = 10_000;
-/// The most keys whose differences are kept, and the most differences of one.
+/// The most keys whose differences are kept.
 const DIFFERING_KEYS_MAX: usize = 100;
+/// The most differences of one key.
 const KEY_DIFFERENCES_MAX: usize = 10;
 /// The longest text of a difference, in bytes: the next version has made it.
 const LONGEST_TEXT: usize = 1_000;

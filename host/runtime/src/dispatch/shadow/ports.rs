@@ -44,8 +44,9 @@ pub(super) struct ShadowIntents {
 
 const NOT_SENT: &str = "a shadow sends no HTTP request: it gets the responses to those that the current version sends";
 
-/// The most refused requests that are told, and the longest text of one, in bytes.
+/// The most refused requests that are told.
 const MOST_REFUSED: usize = 10;
+/// The longest text of one, in bytes.
 const LONGEST_REQUEST: usize = 200;
 
 impl ShadowIntents {

@@ -5,7 +5,6 @@
 //! not.
 
 use windlass_core::object::ObjectRef;
-use windlass_core::outcome::{MAX_RETRY_AFTER, MIN_REQUEUE};
 use windlass_core::ports::Events;
 
 use super::filled::Filled;
@@ -173,7 +172,7 @@ fn rows() -> Vec<(CallResult, Fate, Duration)> {
     let mut rows = vec![
         (CallResult::Done, Fate::Forgotten, Duration::ZERO),
         (CallResult::RequeueAfter(seconds(5)), Fate::Again, seconds(5)),
-        (CallResult::RequeueAfter(Duration::ZERO), Fate::Again, MIN_REQUEUE),
+        (CallResult::RequeueAfter(Duration::ZERO), Fate::Again, Duration::from_millis(10)),
         (trap("trap"), Fate::Counted, SECOND_BACKOFF),
         (trap("deadline"), Fate::Counted, SECOND_BACKOFF),
         (trap("memory"), Fate::Counted, SECOND_BACKOFF),
@@ -191,7 +190,7 @@ fn rows() -> Vec<(CallResult, Fate, Duration)> {
         // The longer of what the server asked for and the backoff, within bounds.
         (failed(vec![asking_for(ApiReason::TooManyRequests, seconds(5))]), Fate::Uncounted, SECOND_BACKOFF),
         (failed(vec![asking_for(ApiReason::TooManyRequests, seconds(300))]), Fate::Uncounted, seconds(300)),
-        (failed(vec![asking_for(ApiReason::ServerError, BEYOND_ALL_WAITS)]), Fate::Uncounted, MAX_RETRY_AFTER),
+        (failed(vec![asking_for(ApiReason::ServerError, BEYOND_ALL_WAITS)]), Fate::Uncounted, Duration::from_mins(10)),
         (failed(vec![asking_for(ApiReason::Invalid, seconds(300))]), Fate::Counted, seconds(300)),
         (failed(vec![asking_for(ApiReason::Conflict, seconds(300)), transient()]), Fate::Counted, seconds(300)),
     ];
@@ -236,7 +235,10 @@ async fn a_key_that_is_given_up_is_reported_and_tried_rarely_whatever_fails_it()
             assert_eq!(table.answer_next(failed()).await.1, attempt);
         }
         for _ in 0..3 {
-            assert_eq!(table.answer_next(failed()).await, (SLOW_LANE_INTERVAL, table.stage.dispatch.max_retries));
+            assert_eq!(
+                table.answer_next(failed()).await,
+                (Duration::from_secs(1000), table.stage.dispatch.max_retries)
+            );
         }
         // The fourth's answer has just been given.
         assert!(table.stage.is_quiet().await);

@@ -1,7 +1,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio_util::sync::CancellationToken;
-use windlass_core::hot_loop::HOLD_MIN;
 use windlass_core::object::{Object, ObjectKind};
 use windlass_core::ports::Absent;
 use windlass_kube::WriteRate;
@@ -97,13 +96,16 @@ async fn a_key_that_loops_is_called_again_when_its_primary_is_changed_or_after_a
     let primary = object("1", "{}", false);
     stage.loops(&primary).await;
     let same = object("2", "{}", false); // Its status was written, say: nobody wants anything else of it.
-    assert_eq!(stage.call(Some(same.clone())).await, (CallResult::NotCalled { again: Some(HOLD_MIN) }, RETRIES_MAX));
+    assert_eq!(
+        stage.call(Some(same.clone())).await,
+        (CallResult::NotCalled { again: Some(Duration::from_mins(1)) }, RETRIES_MAX)
+    );
     let going = object("3", "{}", true);
     assert_eq!(stage.call(Some(going)).await, (CallResult::Done, RETRIES_MAX + 1));
     tokio::time::advance(Duration::from_hours(1)).await;
     let stage = self::stage(None);
     stage.loops(&primary).await;
-    tokio::time::advance(HOLD_MIN).await;
+    tokio::time::advance(Duration::from_mins(1)).await;
     assert_eq!(stage.call(Some(same)).await, (CallResult::Done, RETRIES_MAX + 1));
 }
 
@@ -116,7 +118,10 @@ async fn what_the_plugin_itself_makes_of_its_primary_is_nobodys_wish() {
     };
     let stage = stage(Some(header(7)));
     stage.loops(&object("1", "{}", false)).await;
-    assert_eq!(stage.call(Some(header(7))).await, (CallResult::NotCalled { again: Some(HOLD_MIN) }, RETRIES_MAX));
+    assert_eq!(
+        stage.call(Some(header(7))).await,
+        (CallResult::NotCalled { again: Some(Duration::from_mins(1)) }, RETRIES_MAX)
+    );
     assert_eq!(stage.call(Some(header(8))).await, (CallResult::Done, RETRIES_MAX + 1));
 }
 
