@@ -37,8 +37,8 @@ use self::support::Cached;
 const SEED: u64 = 20_261_121;
 const PODS: usize = 1_000;
 /// Calls of each kind, after two that warm up.
-const CALLS: usize = 21;
-const WARM_UP: usize = 2;
+const MEASURED_CALLS: usize = 21;
+const WARM_UP_CALLS: usize = 2;
 const FIELDS: [&str; 3] = ["/spec/nodeName", "/status/phase", "/status/podIP"];
 
 fn main() -> anyhow::Result<()> {
@@ -50,7 +50,10 @@ async fn measure() -> anyhow::Result<()> {
     let sandbox = Sandbox::new(SandboxOptions { threads: 1, concurrent_calls: 1, ..SandboxOptions::default() })?;
     let plugin = sandbox.load(&paths::guest("probe")?).await?;
 
-    println!("{PODS} Pods by pages of 500, {} fields of each looked at; medians of {CALLS} calls", FIELDS.len());
+    println!(
+        "{PODS} Pods by pages of 500, {} fields of each looked at; medians of {MEASURED_CALLS} calls",
+        FIELDS.len()
+    );
     let idle = Walk { query: json!({"kind": {"apiVersion": "v1", "kind": "Pod"}, "labelSelector": "no=such"}) };
     let whole = Walk { query: json!({"kind": {"apiVersion": "v1", "kind": "Pod"}}) };
     let fields = Walk { query: json!({"kind": {"apiVersion": "v1", "kind": "Pod"}, "fields": FIELDS}) };
@@ -100,11 +103,11 @@ struct Walk {
 impl Walk {
     async fn measure(&self, plugin: &Arc<Plugin>, ports: &Ports) -> String {
         let (mut cpu, mut wall) = (Vec::new(), Vec::new());
-        for number in 0..CALLS + WARM_UP {
+        for number in 0..MEASURED_CALLS + WARM_UP_CALLS {
             let began = Instant::now();
             let called = self.call(plugin, ports).await;
             assert_eq!(called.result, CallResult::Done);
-            if number >= WARM_UP {
+            if number >= WARM_UP_CALLS {
                 wall.push(began.elapsed());
                 cpu.push(called.cpu);
             }

@@ -16,7 +16,7 @@ use windlass_tests::wait::until_within;
 use windlass_tests::{busy, paths, server};
 
 /// How long the build of a plugin may take beside other tests: Rust builds wait for each other.
-pub(crate) const BUILT: Duration = Duration::from_mins(8);
+pub(crate) const BUILD_TIMEOUT: Duration = Duration::from_mins(8);
 
 /// Cargo's settings for an author's build: all that it needs was fetched for the workspace, and the plugin need not be small.
 pub(crate) fn for_cargo() -> anyhow::Result<Vec<(&'static str, PathBuf)>> {
@@ -74,7 +74,7 @@ async fn a_new_plugin_in_rust_runs_and_what_its_author_changes_takes_over() -> a
     let environment = for_cargo()?;
     let environment: Vec<_> = environment.iter().map(|(name, value)| (*name, value.as_os_str())).collect();
     let host = Host::start_with(&["dev".as_ref(), folder.as_os_str()], &environment, None)?;
-    host.says_within(BUILT, &["applied the ConfigMap"]).await?;
+    host.says_within(BUILD_TIMEOUT, &["applied the ConfigMap"]).await?;
     let kubeconfig = folder.join(".windlass/kubeconfig");
     let objects = Objects::new(server::client(&kubeconfig).await?, "default");
     message(&objects, "Hello, world").await?;
@@ -87,13 +87,13 @@ async fn a_new_plugin_in_rust_runs_and_what_its_author_changes_takes_over() -> a
     edit(&source, "/// The ConfigMap that an object asks for.\nfn", "#[inline(never)]\nfn")?;
     edit(&source, "    json!({\n", "    assert_ne!(object.spec.message, \"panic\");\n    json!({\n")?;
     edit(&folder.join("sample.yaml"), "Hello, world", "panic")?;
-    host.says_within(BUILT, &["in my_shop::config_map"]).await?;
-    host.says_within(BUILT, &["the same again, "]).await?;
+    host.says_within(BUILD_TIMEOUT, &["in my_shop::config_map"]).await?;
+    host.says_within(BUILD_TIMEOUT, &["the same again, "]).await?;
     edit(&folder.join("sample.yaml"), "panic", "Hello, world")?;
 
     // What does not compile leaves what runs.
     edit(&source, "fn config_map(", "fn config map(")?;
-    host.says_within(BUILT, &["the build failed: mend it and save; what was built before goes on"]).await?;
+    host.says_within(BUILD_TIMEOUT, &["the build failed: mend it and save; what was built before goes on"]).await?;
     edit(&folder.join("sample.yaml"), "Hello, world", "Still here")?;
     message(&objects, "STILL HERE").await.with_context(|| host.log())?;
     let (code, _, errors) = build(&folder).await?;
@@ -105,7 +105,7 @@ async fn a_new_plugin_in_rust_runs_and_what_its_author_changes_takes_over() -> a
 
 /// Waits until the `ConfigMap` of the plugin says this, which may have to be built first.
 pub(crate) async fn message(objects: &Objects, text: &str) -> anyhow::Result<()> {
-    until_within(BUILT, &format!("the ConfigMap says {text:?}"), || async {
+    until_within(BUILD_TIMEOUT, &format!("the ConfigMap says {text:?}"), || async {
         let found = objects.get("ConfigMap", "hello").await?.context("it is not there")?;
         ensure!(found["data"]["message"] == text, "{found}");
         Ok::<_, anyhow::Error>(())

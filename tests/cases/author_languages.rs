@@ -10,7 +10,7 @@ use windlass_tests::host::Host;
 use windlass_tests::objects::Objects;
 use windlass_tests::{busy, paths, server};
 
-use crate::author::{BUILT, edit, for_cargo, message, texts};
+use crate::author::{BUILD_TIMEOUT, edit, for_cargo, message, texts};
 
 /// A language, as its templates speak it.
 struct Language {
@@ -198,13 +198,13 @@ impl Folder {
         let dev = ["dev".as_ref(), self.at.path().as_os_str(), compiled[0], compiled[1]];
         let host = Host::start_with(&dev, &environment, None)?;
         let kubeconfig = self.at.path().join(".windlass/kubeconfig");
-        host.says_within(BUILT, &["controller started"]).await?;
+        host.says_within(BUILD_TIMEOUT, &["controller started"]).await?;
         let objects = Objects::new(server::client(&kubeconfig).await?, "default");
         message(&objects, "Hello, world").await.with_context(|| host.log())?;
 
         let (from, to) = self.language.edit[usize::from(self.composes)];
         edit(&self.source(), from, to)?;
-        host.says_within(BUILT, &["a new generation has taken over"]).await?;
+        host.says_within(BUILD_TIMEOUT, &["a new generation has taken over"]).await?;
         message(&objects, "changed").await.with_context(|| host.log())?;
         let status = host.terminate().await?;
         ensure!(status.success(), "{status}");

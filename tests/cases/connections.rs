@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use windlass_kube::{ConnectOptions, Connection, client};
 use windlass_tests::cluster::{self, Cluster};
 use windlass_tests::server::{Kind, Server};
-use windlass_tests::wait::PATIENCE;
+use windlass_tests::wait::CONDITION_TIMEOUT;
 
 /// A connection to the API server of a kubeconfig, by way of a port that counts connections.
 struct Counted {
@@ -77,12 +77,12 @@ async fn watches(
         let uri = format!("/api/v1/namespaces/{namespace}/configmaps?watch=true&labelSelector=number%3D{number}");
         anyhow::Ok(Box::pin(client.request_stream(Request::get(uri).body(Vec::new())?).await?))
     }));
-    timeout(PATIENCE, begun).await.context("watches wait for something")?
+    timeout(CONDITION_TIMEOUT, begun).await.context("watches wait for something")?
 }
 
 async fn version(client: &Client) -> anyhow::Result<String> {
     let answer = client.request_text(Request::get("/version").body(Vec::new())?);
-    Ok(timeout(PATIENCE, answer).await.context("a request waits for something")??)
+    Ok(timeout(CONDITION_TIMEOUT, answer).await.context("a request waits for something")??)
 }
 
 #[tokio::test]
@@ -106,7 +106,7 @@ async fn hundreds_of_watches_share_a_handful_of_connections() -> anyhow::Result<
     });
     server.objects().apply(&last).await?;
     let mut line = String::new();
-    timeout(PATIENCE, open.last_mut().context("a watch")?.read_line(&mut line)).await??;
+    timeout(CONDITION_TIMEOUT, open.last_mut().context("a watch")?.read_line(&mut line)).await??;
     let event: Value = serde_json::from_str(&line)?;
     assert_eq!(event["object"]["metadata"]["name"], "last");
     Ok(())

@@ -24,7 +24,7 @@ use crate::replicas::audit::{self, Figures};
 use crate::{replicas, webapp};
 
 /// Longer than any test.
-const NEVER: Duration = Duration::from_hours(1);
+const BEYOND_ANY_TEST: Duration = Duration::from_hours(1);
 
 /// When the host is killed.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +55,7 @@ impl Trap {
         let carried_out = || proxy.add(Fault::Lose(Loss::Silence).on(writes()).skip(write - 1).times(1));
         let lost = matches!(side, Side::After).then(carried_out);
         // What is lost is no occasion for this one, so that it stops what comes behind it.
-        let stopped = proxy.add(Fault::DelayRequest(NEVER..=NEVER).on(writes()).skip(write - 1));
+        let stopped = proxy.add(Fault::DelayRequest(BEYOND_ANY_TEST..=BEYOND_ANY_TEST).on(writes()).skip(write - 1));
         Self { side, lost, stopped }
     }
 
@@ -98,7 +98,7 @@ impl Scene {
     /// it did.
     async fn see_through(&mut self, trap: Trap, parent: &str, rest: impl Fn(&Parent) -> bool) -> anyhow::Result<bool> {
         let host = self.host.take().context("a host runs")?;
-        let resting = self.recorder.until("the host comes to rest", parent, wait::PATIENCE, &rest);
+        let resting = self.recorder.until("the host comes to rest", parent, wait::CONDITION_TIMEOUT, &rest);
         tokio::select! {
             rests = resting => rests.with_context(|| format!("the host logged:\n{}", host.log()))?,
             () = self.proxy.until(|| trap.has_sprung()) => {}
@@ -108,7 +108,7 @@ impl Scene {
         host.kill().await?;
         drop(trap);
         let host = start_host(&self.server, &self.proxy, self.plugins.path()).await?;
-        let resting = self.recorder.until("the next host brings it to rest", parent, wait::PATIENCE, &rest);
+        let resting = self.recorder.until("the next host brings it to rest", parent, wait::CONDITION_TIMEOUT, &rest);
         resting.await.with_context(|| format!("the next host logged:\n{}", host.log()))?;
         self.host = Some(host);
         self.crashes += u64::from(sprung);

@@ -8,7 +8,7 @@ use windlass_tests::host::Host;
 use windlass_tests::kubectl::Kubectl;
 use windlass_tests::objects::Objects;
 use windlass_tests::story::Story;
-use windlass_tests::wait::{PATIENCE, until};
+use windlass_tests::wait::{CONDITION_TIMEOUT, until};
 use windlass_tests::{paths, server};
 
 use crate::swap_judged::{object, put};
@@ -74,7 +74,7 @@ async fn a_host_whose_log_nobody_reads_still_stops() -> anyhow::Result<()> {
     until("the host has begun", || async { kubeconfig.exists().then_some(()).ok_or("no kubeconfig yet") }).await?;
     let id = host.id().expect("it runs").to_string();
     assert!(tokio::process::Command::new("kill").args(["-TERM", &id]).status().await?.success());
-    let status = tokio::time::timeout(PATIENCE, host.wait()).await??;
+    let status = tokio::time::timeout(CONDITION_TIMEOUT, host.wait()).await??;
     assert!(status.success(), "{status}");
     Ok(())
 }

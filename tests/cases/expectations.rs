@@ -7,9 +7,9 @@ use windlass_proxy::{Fault, Match};
 use windlass_tests::probe::{Call, Lab, NAME};
 use windlass_tests::server::{Kind, Server};
 
-const CALLS: usize = 6;
+const CALLS_MADE: usize = 6;
 /// News of children comes this late. The next call would come after milliseconds.
-const LATE: std::ops::RangeInclusive<Duration> = Duration::from_millis(300)..=Duration::from_millis(700);
+const NEWS_DELAY: std::ops::RangeInclusive<Duration> = Duration::from_millis(300)..=Duration::from_millis(700);
 
 /// Each call counts the children that the cache shows, of which it hears by way of a `fault`, creates one more, and asks to run again
 /// at once. Returns what each call has counted.
@@ -28,16 +28,16 @@ async fn counted(lab: &Lab, fault: Fault) -> anyhow::Result<Vec<usize>> {
             ],
         )
         .await?;
-    let calls = lab.calls(&run, CALLS).await?;
+    let calls = lab.calls(&run, CALLS_MADE).await?;
     let count = |call: &Call| call.ok(1)["items"].as_array().map_or(0, Vec::len);
-    Ok(calls.iter().filter(|call| call.ended).take(CALLS).map(count).collect())
+    Ok(calls.iter().filter(|call| call.ended).take(CALLS_MADE).map(count).collect())
 }
 
 async fn each_call_sees_the_children_of_the_ones_before(kind: Kind) -> anyhow::Result<()> {
     let lab = Lab::start(kind).await?;
-    let counted = counted(&lab, Fault::DelayEvents(LATE)).await?;
+    let counted = counted(&lab, Fault::DelayEvents(NEWS_DELAY)).await?;
     println!("{kind:?}: children that each call has seen: {counted:?}");
-    assert_eq!(counted, (0..CALLS).collect::<Vec<_>>());
+    assert_eq!(counted, (0..CALLS_MADE).collect::<Vec<_>>());
     Ok(())
 }
 
@@ -59,6 +59,6 @@ async fn with_the_gate_switched_off_calls_miss_children() -> anyhow::Result<()> 
     // However long the calls take, the news takes longer.
     let counted = counted(&lab, Fault::Hold).await?;
     println!("switched off: children that each call has seen: {counted:?}");
-    assert_eq!(counted, [0; CALLS]);
+    assert_eq!(counted, [0; CALLS_MADE]);
     Ok(())
 }

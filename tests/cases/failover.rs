@@ -27,7 +27,7 @@ use crate::replicas::pod_set;
 
 const PLUGINS: [&str; 2] = ["webapp", "replicaset"];
 const INSTANCE: &str = "failover";
-const MOST_REPLICAS: u32 = 4;
+const WANTED_REPLICAS_MAX: u32 = 4;
 
 /// How much of it.
 struct Size {
@@ -204,7 +204,7 @@ async fn churn(objects: Objects, webapps: usize, sets: usize, end: Arc<AtomicBoo
     let mut changes = 0;
     while !end.load(Ordering::Relaxed) {
         pace.tick().await;
-        let replicas = json!({"spec": {"replicas": random.random_range(1..=MOST_REPLICAS)}});
+        let replicas = json!({"spec": {"replicas": random.random_range(1..=WANTED_REPLICAS_MAX)}});
         if random.random_bool(0.5) {
             objects.merge("WebApp", &format!("app-{}", random.random_range(0..webapps)), &replicas).await?;
         } else {

@@ -11,13 +11,13 @@ use windlass_tests::{busy, chameleon};
 use crate::webapp::plugin_directory;
 
 /// Keys that ask to run again all the time: enough to keep all of the hungry plugin's 64 workers busy.
-const KEYS: usize = 300;
+const HUNGRY_KEYS: usize = 300;
 /// The most calls to wait for: the running one, and those that begin before the machine gets round to waking the key's worker.
 /// A plugin without a share of its own would wait for all of the other's workers.
-const A_FEW: usize = 24;
+const CALLS_WAITED_FOR_MAX: usize = 24;
 /// How often the other plugin has a key to call. The machine may hold up its worker for hundreds of calls, but not most times;
 /// the hungry plugin would hold it up each time.
-const TIMES: usize = 5;
+const CALLS_OF_OTHER_PLUGIN: usize = 5;
 
 /// How many calls of the hungry plugin began after the event that queued `key` and before its own first call.
 fn calls_before(log: &str, key: &str) -> usize {
@@ -34,7 +34,7 @@ async fn a_plugin_with_a_single_key_waits_for_a_few_calls_of_one_that_is_always_
     let _turn = busy::turn().await?;
     let server = Server::start(Kind::Embedded).await?;
     server.install_webapp().await?;
-    for number in 0..KEYS {
+    for number in 0..HUNGRY_KEYS {
         let bait = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": format!("bait-{number}"), "labels": {"chameleon": "true"}},
@@ -59,9 +59,9 @@ async fn a_plugin_with_a_single_key_waits_for_a_few_calls_of_one_that_is_always_
     ];
     let host = Host::start(&arguments, None)?;
     host.says("controller started plugin=webapp").await?;
-    host.says(&format!("key={}/bait-{}", server.objects().namespace(), KEYS - 1)).await?;
+    host.says(&format!("key={}/bait-{}", server.objects().namespace(), HUNGRY_KEYS - 1)).await?;
     let mut keys = Vec::new();
-    for number in 0..TIMES {
+    for number in 0..CALLS_OF_OTHER_PLUGIN {
         let name = format!("single-{number}");
         let webapp = json!({
             "apiVersion": "apps.kubedojo.io/v1beta1", "kind": "WebApp", "metadata": {"name": name},
@@ -76,7 +76,10 @@ async fn a_plugin_with_a_single_key_waits_for_a_few_calls_of_one_that_is_always_
     let mut before: Vec<_> = keys.iter().map(|key| calls_before(&log, key)).collect();
     println!("calls of the hungry plugin before each of the other's: {before:?}");
     before.sort_unstable();
-    assert!(before[TIMES / 2] <= A_FEW, "so many calls of the hungry plugin came before the other's: {before:?}");
+    assert!(
+        before[CALLS_OF_OTHER_PLUGIN / 2] <= CALLS_WAITED_FOR_MAX,
+        "so many calls of the hungry plugin came before the other's: {before:?}"
+    );
     assert!(host.terminate().await?.success());
     Ok(())
 }

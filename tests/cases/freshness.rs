@@ -15,11 +15,11 @@ use windlass_tests::busy;
 use windlass_tests::cluster::OwnCluster;
 use windlass_tests::objects::Objects;
 use windlass_tests::server::{Kind, Server};
-use windlass_tests::wait::{PATIENCE, until};
+use windlass_tests::wait::{CONDITION_TIMEOUT, until};
 
 /// How far the cache is ahead of the backup: more than the server writes when it starts. So many writers write so often.
 const WRITERS: usize = 8;
-const WRITES: usize = 100;
+const WRITES_OF_WRITER: usize = 100;
 
 fn config_map(name: &str, value: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"value": value}})
@@ -43,7 +43,7 @@ async fn proven(server: &Server, informers: &Informers, spec: WatchSpec) -> anyh
     let subscription = informers.subscribe(spec.clone());
     ensure!(subscription.synced().await, "{:?}", subscription.status());
     server.objects().apply(&config_map("other", "1")).await?;
-    match timeout(PATIENCE, informers.prove(&spec)).await.with_context(|| format!("no proof for {spec}"))? {
+    match timeout(CONDITION_TIMEOUT, informers.prove(&spec)).await.with_context(|| format!("no proof for {spec}"))? {
         Proof::Proven(evidence) => Ok(evidence),
         Proof::Lost => bail!("{spec} is lost: {:?}", subscription.status()),
     }
@@ -94,7 +94,7 @@ async fn write_much(objects: &Objects) -> anyhow::Result<()> {
     for writer in 0..WRITERS {
         let objects = objects.clone();
         writers.spawn(async move {
-            for number in 0..WRITES {
+            for number in 0..WRITES_OF_WRITER {
                 objects.apply(&config_map(&format!("lost-{writer}"), &number.to_string())).await?;
             }
             anyhow::Ok(())
@@ -122,7 +122,7 @@ async fn a_watch_resumed_on_an_older_state_ends_in_a_list_of_it() -> anyhow::Res
     cluster.restore().await?;
 
     let is_other = subscription.when(|status| status.epoch == 1);
-    timeout(PATIENCE, is_other).await.with_context(|| format!("{:?}", subscription.status()))?;
+    timeout(CONDITION_TIMEOUT, is_other).await.with_context(|| format!("{:?}", subscription.status()))?;
     shows(&subscription, "kept", "old").await?;
     ensure!(cached(&subscription, "lost-0").is_err(), "it is not in the backup");
     objects.apply(&config_map("later", "1")).await?;

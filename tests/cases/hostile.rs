@@ -26,7 +26,7 @@ const PLAIN: &str = "not-for-plugins";
 /// How many objects the neighbour has to bring to their end.
 const NEIGHBOURS: usize = 8;
 /// The most memory that the host may occupy, in KiB; guests have most of it.
-const MOST_KIB: u64 = 700_000;
+const HOST_MEMORY_KIB_MAX: u64 = 700_000;
 
 /// Attackers that are stopped, and a word of the reason in `/plugins`.
 const STOPPED: [(&str, &str); 11] = [
@@ -356,7 +356,7 @@ async fn attackers_take_nothing_and_their_neighbour_does_its_work() -> anyhow::R
     siege.nothing_was_taken(&host).await?;
     ready(address).await?;
     let peak = peak_kib(&host);
-    assert!(peak.is_none_or(|peak| peak < MOST_KIB), "the host has had {peak:?} KiB");
+    assert!(peak.is_none_or(|peak| peak < HOST_MEMORY_KIB_MAX), "the host has had {peak:?} KiB");
     println!("the host's peak: {peak:?} KiB");
     assert!(host.terminate().await?.success(), "it stops as if nothing had been");
     Ok(())

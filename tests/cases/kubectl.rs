@@ -176,7 +176,7 @@ async fn watching(kind: Kind) -> anyhow::Result<()> {
     let mut watch = kubectl.command(&["get", "webapps", "-w", "--output-watch-events"]).spawn()?;
     let mut lines = BufReader::new(watch.stdout.take().expect("piped")).lines();
     kubectl.run(&["apply", "-f", &file]).await?;
-    let seen = tokio::time::timeout(windlass_tests::wait::PATIENCE, async {
+    let seen = tokio::time::timeout(windlass_tests::wait::CONDITION_TIMEOUT, async {
         while let Some(line) = lines.next_line().await? {
             if line.contains("MODIFIED") && line.contains("Running") {
                 return Ok(true);

@@ -22,10 +22,10 @@ use windlass_tests::{chameleon, paths, probe};
 
 use crate::webapp::plugin_directory;
 
-const DURATION: Duration = Duration::from_secs(15);
-const RETRY: Duration = Duration::from_millis(400);
+const LEASE_DURATION: Duration = Duration::from_secs(15);
+const LEASE_RETRY_PERIOD: Duration = Duration::from_millis(400);
 /// The delay that a busy machine may add.
-const SLACK: Duration = Duration::from_secs(15);
+const MACHINE_SLACK: Duration = Duration::from_secs(15);
 /// Short leases, quickly lost and won. A busy machine alone can make a host lose them.
 pub(crate) const TIMES: [&str; 8] = [
     "--lease-duration",
@@ -216,7 +216,7 @@ async fn a_crash(kind: Kind) -> anyhow::Result<()> {
     let took = pair.taken_over(killed).await?;
     println!("{kind:?}: taken over {took:?} after kill -9");
     // The member's lease may be seen to expire a little later than the other.
-    assert!(took < DURATION + 3 * RETRY + SLACK, "{took:?}");
+    assert!(took < LEASE_DURATION + 3 * LEASE_RETRY_PERIOD + MACHINE_SLACK, "{took:?}");
     Ok(())
 }
 
@@ -236,7 +236,7 @@ async fn a_stop(kind: Kind) -> anyhow::Result<()> {
     pair.first.host.says("lease released").await?;
     let took = pair.taken_over(Instant::now()).await?;
     println!("{kind:?}: taken over {took:?} after a graceful stop");
-    assert!(took < RETRY + SLACK, "{took:?}");
+    assert!(took < LEASE_RETRY_PERIOD + MACHINE_SLACK, "{took:?}");
     let Pair { first: Replica { mut host, proxy, .. }, .. } = pair;
     assert!(host.ends().await?.success(), "{}", host.log());
     assert!(!host.log().contains("not all leases are released"), "{}", host.log());
@@ -389,7 +389,7 @@ async fn replicas_that_join_and_leave_share_out_plugins_and_never_run_one_twice(
         if now >= before + 60 { Ok(()) } else { Err(now) }
     })
     .await?;
-    let periods = since.elapsed().as_secs_f64() / RETRY.as_secs_f64();
+    let periods = since.elapsed().as_secs_f64() / LEASE_RETRY_PERIOD.as_secs_f64();
     let each = in_use() + replicas.len();
     println!("60 requests about leases in {periods:.1} periods, for {} leases and three replicas", in_use());
     #[allow(clippy::cast_precision_loss, reason = "a handful")]

@@ -71,7 +71,7 @@ impl Watched {
                 ensure!(self.next().await?.is_some(), "the stream has ended");
             }
         };
-        let in_time = tokio::time::timeout(wait::PATIENCE, told).await;
+        let in_time = tokio::time::timeout(wait::CONDITION_TIMEOUT, told).await;
         in_time.map_err(anyhow::Error::from).flatten().with_context(|| format!("it has told {:?}", self.plugins))
     }
 }

@@ -27,9 +27,9 @@ use audit::Figures;
 
 const SEED: u64 = 20_261_121;
 /// The latest that an event of a Pod comes.
-const LATEST: Duration = Duration::from_secs(2);
+const EVENT_DELAY_MAX: Duration = Duration::from_secs(2);
 /// The most replicas that are asked for.
-const MOST: u64 = 8;
+const ASKED_REPLICAS_MAX: u64 = 8;
 
 /// How much of it there is.
 #[derive(Clone, Copy, Debug)]
@@ -112,7 +112,7 @@ struct Course<'a> {
 impl<'a> Course<'a> {
     async fn begin(stage: &'a Stage<'a>, name: String, seed: u64) -> anyhow::Result<Self> {
         let mut random = SmallRng::seed_from_u64(seed);
-        let replicas = random.random_range(1..=MOST);
+        let replicas = random.random_range(1..=ASKED_REPLICAS_MAX);
         let made = stage.server.objects().apply(&pod_set(&name, replicas)).await?;
         Ok(Self { stage, uid: uid(&made)?.to_owned(), name, random, replicas })
     }
@@ -145,7 +145,7 @@ impl<'a> Course<'a> {
 
     async fn operate(&mut self) -> anyhow::Result<()> {
         match self.random.random_range(0..3) {
-            0 if self.replicas < MOST => self.scale(self.replicas + 1..=MOST).await,
+            0 if self.replicas < ASKED_REPLICAS_MAX => self.scale(self.replicas + 1..=ASKED_REPLICAS_MAX).await,
             1 if self.replicas > 0 => self.scale(0..=self.replicas - 1).await,
             _ => self.delete_some().await,
         }
@@ -157,7 +157,10 @@ impl<'a> Course<'a> {
         self.stage.server.objects().merge("PodSet", &self.name, &patch).await?;
         // The record must not take the old spec for the new one's fulfilment.
         let replicas = self.replicas;
-        self.stage.recorder.until("the new spec is seen", &self.uid, wait::PATIENCE, |it| it.asked == replicas).await
+        self.stage
+            .recorder
+            .until("the new spec is seen", &self.uid, wait::CONDITION_TIMEOUT, |it| it.asked == replicas)
+            .await
     }
 
     async fn delete_some(&mut self) -> anyhow::Result<()> {
@@ -173,7 +176,7 @@ impl<'a> Course<'a> {
             }
             self.stage
                 .recorder
-                .until("the Pod goes", &self.uid, wait::PATIENCE, |it| !it.live.contains(&child))
+                .until("the Pod goes", &self.uid, wait::CONDITION_TIMEOUT, |it| !it.live.contains(&child))
                 .await?;
         }
         Ok(())
@@ -217,7 +220,8 @@ fn seed() -> u64 {
 }
 
 fn faults(proxy: &Proxied, form: Form) -> (RuleHandle, [RuleHandle; 2]) {
-    let late = proxy.add(Fault::DelayEvents(Duration::ZERO..=LATEST).on(Match::watches("pods.").agent("windlass/")));
+    let late =
+        proxy.add(Fault::DelayEvents(Duration::ZERO..=EVENT_DELAY_MAX).on(Match::watches("pods.").agent("windlass/")));
     let lost = [(Verb::Create, form.lost_creations), (Verb::Delete, form.lost_deletions)].map(|(verb, probability)| {
         let requests = Match::verb(verb).resource("pods.").agent("windlass/");
         proxy.add(Fault::Lose(Loss::Reset).on(requests).with_probability(probability))
@@ -315,14 +319,14 @@ async fn orphans_and_strangers(kind: Kind) -> anyhow::Result<()> {
     host.says("controller started").await?;
     let made = objects.apply(&pod_set("web", 3)).await?;
     let settled = |it: &Parent| it.is_converged() && it.is_told();
-    recorder.until("the set has three Pods", uid(&made)?, wait::PATIENCE, settled).await?;
+    recorder.until("the set has three Pods", uid(&made)?, wait::CONDITION_TIMEOUT, settled).await?;
     let pods = objects.list("Pod", "").await?;
     assert_eq!(pods.len(), 3, "two were adopted and one was made: {pods:#?}");
 
     let second =
         uid(&objects.merge("Pod", "second", &json!({"metadata": {"labels": {"set": "other"}}})).await?)?.to_owned();
     let replaced = |it: &Parent| settled(it) && !it.live.contains(&second);
-    recorder.until("the stranger is replaced", uid(&made)?, wait::PATIENCE, replaced).await?;
+    recorder.until("the stranger is replaced", uid(&made)?, wait::CONDITION_TIMEOUT, replaced).await?;
     let second = objects.get("Pod", "second").await?.context("it stays")?;
     assert_eq!(second["metadata"]["ownerReferences"].as_array().map_or(0, Vec::len), 0, "{second}");
     Ok(())
@@ -344,7 +348,7 @@ async fn a_pod_that_somebody_else_has_deleted_first_is_no_failure() -> anyhow::R
     let recorder = Recorder::start(objects, "PodSet", &["Pod"]).await?;
     let made = objects.apply(&pod_set("web", 1)).await?;
     let settled = |it: &Parent| it.is_converged() && it.is_told();
-    recorder.until("the set has its Pod", uid(&made)?, wait::PATIENCE, settled).await?;
+    recorder.until("the set has its Pod", uid(&made)?, wait::CONDITION_TIMEOUT, settled).await?;
 
     let held = proxy.add(Fault::Hold.on(Match::watches("pods.").agent("windlass/")));
     let pods = objects.list("Pod", "").await?;
@@ -352,7 +356,7 @@ async fn a_pod_that_somebody_else_has_deleted_first_is_no_failure() -> anyhow::R
     objects.merge("PodSet", "web", &json!({"spec": {"replicas": 0}})).await?;
     host.says("code=404 outcome=refused").await?;
     held.remove();
-    recorder.until("the set has none", uid(&made)?, wait::PATIENCE, settled).await?;
+    recorder.until("the set has none", uid(&made)?, wait::CONDITION_TIMEOUT, settled).await?;
     assert!(!host.log().contains("the call failed"), "{}", host.log());
     Ok(())
 }

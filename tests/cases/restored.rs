@@ -14,9 +14,9 @@ use crate::admin::watched_at;
 use crate::webapp::plugin_directory;
 
 /// The `WebApp`s that are made after the backup.
-const LOST: usize = 5;
+const LOST_WEBAPPS: usize = 5;
 /// Writes after the backup: more than the server makes of its own while it starts.
-const WRITES: usize = 300;
+const WRITES_AFTER_BACKUP: usize = 300;
 
 fn web_app(name: &str, replicas: u32) -> Value {
     json!({
@@ -51,14 +51,14 @@ async fn after_a_restore_of_etcd_nothing_is_written_before_all_caches_show_it() 
     cluster.back_up().await?;
 
     objects.apply(&web_app("kept", 2)).await?;
-    for number in 0..LOST {
+    for number in 0..LOST_WEBAPPS {
         objects.apply(&web_app(&format!("lost-{number}"), 1)).await?;
     }
-    for number in 0..LOST {
+    for number in 0..LOST_WEBAPPS {
         has_replicas(objects, &format!("lost-{number}"), 1).await?;
     }
     has_replicas(objects, "kept", 2).await?;
-    for number in 0..WRITES {
+    for number in 0..WRITES_AFTER_BACKUP {
         let value = number.to_string();
         let written = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "w"}, "data": {"n": value}});
         objects.apply(&written).await?;
@@ -89,7 +89,7 @@ async fn after_a_restore_of_etcd_nothing_is_written_before_all_caches_show_it() 
     ensure!(early.is_empty(), "written before all caches were listed: {early:#?}");
     let phantoms: Vec<_> = after.lines().filter(written).filter(|line| line.contains("lost-")).collect();
     ensure!(phantoms.iter().all(|line| line.contains("not sent")), "written about what is gone: {phantoms:#?}");
-    for number in 0..LOST {
+    for number in 0..LOST_WEBAPPS {
         let name = format!("lost-{number}");
         ensure!(objects.get("Deployment", &name).await?.is_none(), "{name} came back");
     }

@@ -18,11 +18,11 @@ use crate::admin::{get, watched_at};
 use crate::webapp::plugin_directory;
 
 /// So many objects change all the time.
-const WEBAPPS: usize = 120;
+const CHANGING_WEBAPPS: usize = 120;
 /// How much the plugin has written when the host is told to stop: it is far from done.
-const WRITTEN: u64 = 40;
+const WRITES_BEFORE_STOP: u64 = 40;
 /// A stop within this time waited for nothing, even on a busy machine: a call or the server would take longer.
-const QUICK: Duration = Duration::from_secs(15);
+const QUICK_STOP_MAX: Duration = Duration::from_secs(15);
 /// The names of the phases, in their order.
 const PHASES: [&str; 6] = ["intake", "drain", "calls", "events", "release", "watches"];
 
@@ -42,7 +42,7 @@ fn name(number: usize) -> String {
 /// Changes one `WebApp` after the other, for ever.
 async fn change(server: &Server) -> anyhow::Result<()> {
     for round in 0_usize.. {
-        for number in 0..WEBAPPS {
+        for number in 0..CHANGING_WEBAPPS {
             let replicas = 1 + (round + number) % 3;
             server.objects().merge("WebApp", &name(number), &json!({"spec": {"replicas": replicas}})).await?;
         }
@@ -84,7 +84,7 @@ async fn a_stop_under_load(kind: Kind) -> anyhow::Result<()> {
     let _turn = busy::turn().await?;
     let server = Server::start(kind).await?;
     server.install_webapp().await?;
-    for number in 0..WEBAPPS {
+    for number in 0..CHANGING_WEBAPPS {
         let webapp = json!({
             "apiVersion": "apps.kubedojo.io/v1beta1", "kind": "WebApp", "metadata": {"name": name(number)},
             "spec": {"image": "nginx:1.29", "replicas": 1, "port": 80},
@@ -106,7 +106,7 @@ async fn a_stop_under_load(kind: Kind) -> anyhow::Result<()> {
     let stopped = async {
         until_within(Duration::from_mins(5), "some is written", || async {
             let written = written(&proxy);
-            if written >= WRITTEN { Ok(()) } else { Err(written) }
+            if written >= WRITES_BEFORE_STOP { Ok(()) } else { Err(written) }
         })
         .await?;
         host.signal("TERM").await?;
@@ -223,7 +223,7 @@ async fn a_second_signal_ends_a_host_at_once_whatever_hangs() -> anyhow::Result<
         host.signal(signal).await?;
         let status = host.ends().await?;
         assert_eq!(status.code(), Some(code), "{}", host.log());
-        assert!(began.elapsed() < QUICK, "{:?}", began.elapsed());
+        assert!(began.elapsed() < QUICK_STOP_MAX, "{:?}", began.elapsed());
     }
     Ok(())
 }
@@ -246,7 +246,7 @@ async fn a_stop_while_the_server_is_dead(kind: Kind) -> anyhow::Result<()> {
     host.signal("TERM").await?;
     let status = host.ends().await?;
     let (log, took) = (host.log(), began.elapsed());
-    assert!(took < QUICK, "{took:?}: {log}");
+    assert!(took < QUICK_STOP_MAX, "{took:?}: {log}");
     assert!(status.success() && log.contains("no call is begun, and what is queued is dropped"), "{status}: {log}");
     assert_in_order(&log);
     Ok(())
@@ -277,7 +277,7 @@ async fn a_host_that_waits_for_a_silent_server_stops_before_its_first_controller
     let began = Instant::now();
     host.signal("TERM").await?;
     assert!(host.ends().await?.success(), "{}", host.log());
-    assert!(began.elapsed() < QUICK, "{:?}", began.elapsed());
+    assert!(began.elapsed() < QUICK_STOP_MAX, "{:?}", began.elapsed());
     assert!(host.log().contains("stopped before the first controller started"), "{}", host.log());
     Ok(())
 }

@@ -12,7 +12,7 @@ use windlass_tests::wait::until;
 use windlass_tests::{busy, paths};
 
 /// How long the first load of a large component may take beside other tests.
-const COMPILED: Duration = Duration::from_mins(4);
+const LARGE_COMPILE_TIMEOUT: Duration = Duration::from_mins(4);
 
 /// Without policies, and with time to compile on a machine that is busy.
 const FLAGS: [&str; 6] =
@@ -29,7 +29,7 @@ async fn converges(name: &str, words: &str) -> anyhow::Result<()> {
     let host = {
         let _turn = busy::turn().await?;
         let host = Host::run_with(server.kubeconfig(), objects.namespace(), plugins.path(), &FLAGS)?;
-        host.says_within(COMPILED, &["controller started"]).await?;
+        host.says_within(LARGE_COMPILE_TIMEOUT, &["controller started"]).await?;
         host
     };
     let webapp = json!({

@@ -38,7 +38,7 @@ use self::weather::{Figures, Forecast, Weather};
 use self::writer::{Desk, Writer};
 
 /// The page of an informer's list.
-const PAGE: usize = 500;
+const PAGE_OBJECTS_MAX: usize = 500;
 const OWNERS: usize = 8;
 
 /// How much of a storm.
@@ -65,7 +65,7 @@ impl Size {
 
     /// How many pages the longest list has.
     fn pages(&self) -> u64 {
-        (self.objects + OWNERS).div_ceil(PAGE) as u64
+        (self.objects + OWNERS).div_ceil(PAGE_OBJECTS_MAX) as u64
     }
 }
 
@@ -121,7 +121,7 @@ impl Storm {
         let writers = self.filled_writers().await?;
         let mut pages = 0;
         for view in &self.views {
-            pages += view.live(self.server.objects()).await?.len().div_ceil(PAGE) as u64;
+            pages += view.live(self.server.objects()).await?.len().div_ceil(PAGE_OBJECTS_MAX) as u64;
         }
 
         let informers = self.informers(&proxy).await?;

@@ -19,7 +19,7 @@ use windlass_tests::server::{Kind, Server};
 use windlass_tests::{busy, chameleon, delivery, wait};
 
 /// Enough for a swap on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(3);
+const SWAP_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// How long an unused cache is kept.
 const LINGER: Duration = Duration::from_mins(1);
@@ -134,7 +134,7 @@ impl Stage {
         let before: BTreeMap<_, _> =
             locked(&self.ledger).keys.iter().map(|(key, it)| (key.clone(), it.calls)).collect();
         let what = format!("every key is called by generation {generation}");
-        let waited = wait::until_within(PATIENCE, &what, || async {
+        let waited = wait::until_within(SWAP_TIMEOUT, &what, || async {
             let ledger = locked(&self.ledger);
             let is_again = |(name, key): &(&String, &Key)| {
                 key.generation == generation && before.get(*name).is_none_or(|before| key.calls > *before)
@@ -146,7 +146,7 @@ impl Stage {
     }
 
     async fn until_rolled_back(&self, times: usize) -> anyhow::Result<()> {
-        wait::until_within(PATIENCE, "the trapping generation is rolled back", || async {
+        wait::until_within(SWAP_TIMEOUT, "the trapping generation is rolled back", || async {
             let rollbacks = locked(&self.ledger).rollbacks;
             if rollbacks == times { Ok(()) } else { Err(rollbacks) }
         })

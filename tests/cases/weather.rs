@@ -47,16 +47,16 @@ use self::users::{Known, Users, scale, webapp, webapp_name};
 use self::watched::{Watched, Watching, percentile};
 use crate::replicas::pod_set;
 
-const SEED: u64 = 20_261_123;
+const WEATHER_SEED: u64 = 20_261_123;
 
 /// How long the embedded server is away. It cannot be killed without losing its state.
-const AWAY: Duration = Duration::from_secs(3);
+const SERVER_AWAY_TIME: Duration = Duration::from_secs(3);
 
 /// Enough for what is no bar of the story: other things may run on the machine.
-const PATIENCE: Duration = Duration::from_mins(4);
+const WEATHER_TIMEOUT: Duration = Duration::from_mins(4);
 
 /// How many users at once change what must be changed soon.
-const AT_ONCE: usize = 16;
+const CONCURRENT_URGENT_CHANGES: usize = 16;
 
 /// The server, the way to it, and the replicas behind that.
 struct Scene {
@@ -78,7 +78,7 @@ struct Scene {
 }
 
 fn seed() -> anyhow::Result<u64> {
-    std::env::var("WINDLASS_SEED").map_or(Ok(SEED), |text| text.parse().context("WINDLASS_SEED"))
+    std::env::var("WINDLASS_SEED").map_or(Ok(WEATHER_SEED), |text| text.parse().context("WINDLASS_SEED"))
 }
 
 async fn bad_weather(kind: Kind) -> anyhow::Result<()> {
@@ -161,7 +161,7 @@ impl Scene {
             foul / fair
         );
         unknown.remove();
-        self.converges("before the weather", PATIENCE).await?;
+        self.converges("before the weather", WEATHER_TIMEOUT).await?;
         Ok(())
     }
 
@@ -172,9 +172,9 @@ impl Scene {
         let apps = (0..self.form.webapps).map(|number| webapp(number, 1));
         let sets = (0..self.form.sets).map(|number| pod_set(&users::set_name(number), 2));
         let all = apps.chain(sets).map(|object| async move { objects.apply(&object).await.map(|_| ()) });
-        stream::iter(all).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+        stream::iter(all).buffer_unordered(CONCURRENT_URGENT_CHANGES).try_collect::<()>().await?;
         self.known.lock().await.look(objects).await?;
-        self.converges("as made", PATIENCE).await?;
+        self.converges("as made", WEATHER_TIMEOUT).await?;
         println!("figures: {:?}: all made in {:.1?}", self.server.kind, began.elapsed());
         Ok(())
     }
@@ -195,9 +195,9 @@ impl Scene {
         let began = Instant::now();
         let all = (0..self.form.webapps)
             .map(|number| async move { scale(objects, &self.watched, "WebApp", &webapp_name(number), replicas).await });
-        stream::iter(all).buffer_unordered(AT_ONCE).try_collect::<Vec<_>>().await?;
+        stream::iter(all).buffer_unordered(CONCURRENT_URGENT_CHANGES).try_collect::<Vec<_>>().await?;
         let enough = self.form.webapps * 4 / 5;
-        until_within(PATIENCE, "four in five changes are reconciled", || async {
+        until_within(WEATHER_TIMEOUT, "four in five changes are reconciled", || async {
             let reconciled = self.watched.reconciled();
             if reconciled >= enough { Ok(()) } else { Err(reconciled) }
         })
@@ -274,7 +274,7 @@ impl Scene {
         }
         self.way.go_dark();
         self.server.embedded().context("the embedded server")?.compact();
-        sleep_until(tokio::time::Instant::now() + AWAY).await;
+        sleep_until(tokio::time::Instant::now() + SERVER_AWAY_TIME).await;
         self.way.come_back();
         Ok(())
     }

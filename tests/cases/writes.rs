@@ -24,7 +24,7 @@ use windlass_tests::host::Host;
 use windlass_tests::objects::Objects;
 use windlass_tests::proxied::Proxied;
 use windlass_tests::server::{Kind, Server};
-use windlass_tests::wait::{PATIENCE, until};
+use windlass_tests::wait::{CONDITION_TIMEOUT, until};
 
 use crate::webapp;
 
@@ -105,7 +105,7 @@ async fn a_create_whose_answer_is_lost(kind: Kind) -> anyhow::Result<()> {
     let overlay = call.overlay.clone();
     let error = behind.writer.write(Arc::new(call), create()).await.expect_err("its answer was lost");
     assert_eq!((error.reason, lost.fired()), (ApiReason::UnknownOutcome, 1), "{error}");
-    timeout(PATIENCE / 4, settled.wait()).await.context("one read settles it")?;
+    timeout(CONDITION_TIMEOUT / 4, settled.wait()).await.context("one read settles it")?;
     let key = error.object.context("the name that the host chose")?.key;
     assert_eq!(behind.created().await?, [key.name.to_string()]);
     let left = overlay.get(&config_maps(), &key).and_then(|known| known.left);
@@ -127,15 +127,15 @@ async fn a_call_that_is_cancelled(kind: Kind) -> anyhow::Result<()> {
         written = create => panic!("its answer was held back: {written:?}"),
         begun = begun => begun?,
     }
-    timeout(PATIENCE, settled.wait()).await.context("its answer comes")?;
+    timeout(CONDITION_TIMEOUT, settled.wait()).await.context("its answer comes")?;
     assert_eq!(behind.created().await?.len(), 1);
     Ok(())
 }
 
 /// How many `WebApp`s there are.
-const WEBAPPS: usize = 100;
+const WRITTEN_WEBAPPS: usize = 100;
 /// How many users at once change what must be changed soon.
-const AT_ONCE: usize = 16;
+const CONCURRENT_URGENT_CHANGES: usize = 16;
 
 /// Applies all `WebApp`s with so many replicas. Returns how long it takes until each says that it has them.
 async fn scaled_to(replicas: u64, objects: &Objects) -> anyhow::Result<Duration> {
@@ -146,8 +146,8 @@ async fn scaled_to(replicas: u64, objects: &Objects) -> anyhow::Result<Duration>
             "spec": {"image": "registry.example/shop:1", "replicas": replicas, "port": 8080},
         })
     };
-    let applied = (0..WEBAPPS).map(|number| async move { objects.apply(&webapp(number)).await.map(|_| ()) });
-    stream::iter(applied).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+    let applied = (0..WRITTEN_WEBAPPS).map(|number| async move { objects.apply(&webapp(number)).await.map(|_| ()) });
+    stream::iter(applied).buffer_unordered(CONCURRENT_URGENT_CHANGES).try_collect::<()>().await?;
     until("all WebApps say that they are ready", || async {
         let all = objects.list("WebApp", "").await?;
         let is_ready = |it: &Value| {
@@ -155,7 +155,7 @@ async fn scaled_to(replicas: u64, objects: &Objects) -> anyhow::Result<Duration>
             status["observedGeneration"] == *generation && status["readyReplicas"] == replicas
         };
         let ready = all.iter().filter(|it| is_ready(it)).count();
-        anyhow::ensure!(ready == WEBAPPS, "{ready} are ready");
+        anyhow::ensure!(ready == WRITTEN_WEBAPPS, "{ready} are ready");
         Ok(())
     })
     .await?;
@@ -182,7 +182,7 @@ async fn lost_answers_to_a_plugins_writes(kind: Kind) -> anyhow::Result<()> {
     let log = host.log();
     let settled = |how: &str| log.lines().filter(|line| line.contains(&format!("settled={how}"))).count();
     println!(
-        "figures: {kind:?}: {WEBAPPS} WebApps scaled in {:.1} s; in {:.1} s with {lost} lost answers, of which {} showed",
+        "figures: {kind:?}: {WRITTEN_WEBAPPS} WebApps scaled in {:.1} s; in {:.1} s with {lost} lost answers, of which {} showed",
         quiet.as_secs_f64(),
         took.as_secs_f64(),
         settled("committed")

@@ -163,7 +163,7 @@ fn webapp() -> anyhow::Result<tempfile::TempDir> {
 #[test]
 fn the_policies_are_ones_that_the_program_reads() -> anyhow::Result<()> {
     /// The exit code of `inspect` if something cannot be read.
-    const FAILED: i32 = 2;
+    const UNREADABLE_EXIT_CODE: i32 = 2;
     let directory = webapp()?;
     for Snippet { text, line, .. } in of("yaml policy") {
         let flag = if text.contains("kind: PluginCeiling") { "--ceiling" } else { "--policy" };
@@ -174,7 +174,7 @@ fn the_policies_are_ones_that_the_program_reads() -> anyhow::Result<()> {
         // No cluster: there the kinds are guessed.
         let output = inspect.env("KUBECONFIG", directory.path().join("none")).output()?;
         let complaint = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.code().is_some_and(|code| code != FAILED), "line {line}: {complaint}");
+        ensure!(output.status.code().is_some_and(|code| code != UNREADABLE_EXIT_CODE), "line {line}: {complaint}");
     }
     Ok(())
 }

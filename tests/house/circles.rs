@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::modules::{Crate, Edge, ModulePath};
 
 /// Two modules may need each other; more are one module that pretends to be several.
-const MOST: usize = 2;
+const CIRCLE_MODULES_MAX: usize = 2;
 
 /// Of a folder with fewer modules nobody loses sight.
 const SMALL_FOLDER: usize = 6;
@@ -44,7 +44,7 @@ fn among(of: &Crate, folder: &[String], edges: &[Edge]) -> Vec<String> {
         }
     }
     let arrows: BTreeSet<_> = graph.keys().copied().collect();
-    let large = circles(&names, &arrows).into_iter().filter(|it| it.len() > MOST);
+    let large = circles(&names, &arrows).into_iter().filter(|it| it.len() > CIRCLE_MODULES_MAX);
     large.map(|circle| description(of, folder, &circle, &graph)).collect()
 }
 

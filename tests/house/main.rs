@@ -1,6 +1,7 @@
 //! The house rules of CONTRIBUTING.md that a program can check, and the checks. `make test` runs them; so does
 //! `cargo test --workspace --test house`.
 
+mod bounds;
 mod chance;
 mod circles;
 mod dependencies;

@@ -135,7 +135,7 @@ impl Crate {
     /// The module that a path leads to, through what modules import from others.
     fn resolved(&self, path: &[String], depth: usize) -> ModulePath {
         /// Longer ways are circles of imports, which the compiler would not have taken.
-        const DEEPEST: usize = 16;
+        const IMPORT_DEPTH_MAX: usize = 16;
         let mut module = ModulePath::new();
         for (index, name) in path.iter().enumerate() {
             let child = [&module[..], std::slice::from_ref(name)].concat();
@@ -145,7 +145,7 @@ impl Crate {
             }
             let imported = self.modules.get(&module).and_then(|it| it.imports.get(name));
             return match imported {
-                Some(target) if depth < DEEPEST => {
+                Some(target) if depth < IMPORT_DEPTH_MAX => {
                     self.resolved(&[&target[..], &path[index + 1..]].concat(), depth + 1)
                 }
                 _ => module,

@@ -9,7 +9,7 @@ use crate::modules::Crate;
 use crate::source::Source;
 
 /// In how many crates a name may stand.
-const MOST: usize = 2;
+const NAMING_CRATES_MAX: usize = 2;
 
 /// A type's definition.
 pub(crate) struct Definition {
@@ -54,7 +54,7 @@ pub(crate) fn in_many_crates(crates: &[&Crate]) -> Vec<String> {
             places.entry(definition.name).or_default().entry(&of.folder).or_insert(definition.place);
         }
     }
-    let many = places.into_iter().filter(|(_, places)| places.len() > MOST);
+    let many = places.into_iter().filter(|(_, places)| places.len() > NAMING_CRATES_MAX);
     many.map(|(name, places)| description(&name, &places.into_values().collect::<Vec<_>>())).collect()
 }
 

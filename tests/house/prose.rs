@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// How wide a line of Markdown may be.
-const WIDEST: usize = 120;
+const MARKDOWN_WIDTH_MAX: usize = 120;
 
 /// The lines with the section sign, which points into a paper that readers do not have.
 pub(crate) fn sections(path: &str, text: &str) -> Vec<String> {
@@ -35,7 +35,8 @@ pub(crate) fn wide_lines(path: &str, text: &str) -> Vec<String> {
         LazyLock::new(|| Regex::new(r"\]\([^)]*\)|^\[[^\]]*\]:.*$|<?https?://\S+").expect("it is one"));
     static SPAN: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"`[^`]*`").expect("it is one"));
     let is_too_wide = |line: &str| {
-        TARGET.replace_all(line, "]").chars().count() > WIDEST && SPAN.replace_all(line, "`").trim().contains(' ')
+        TARGET.replace_all(line, "]").chars().count() > MARKDOWN_WIDTH_MAX
+            && SPAN.replace_all(line, "`").trim().contains(' ')
     };
     let mut found = Vec::new();
     let mut fence = None;
@@ -56,9 +57,9 @@ pub(crate) fn wide_lines(path: &str, text: &str) -> Vec<String> {
 
 fn place(path: &str, index: usize, line: &str) -> String {
     /// Enough to know the line by.
-    const SHOWN: usize = 100;
+    const SHOWN_LINE_CHARACTERS: usize = 100;
     let line = line.trim();
-    let shown: String = line.chars().take(SHOWN).collect();
+    let shown: String = line.chars().take(SHOWN_LINE_CHARACTERS).collect();
     let dots = if shown.len() < line.len() { "…" } else { "" };
     format!("{path}:{}: {shown}{dots}", index + 1)
 }

@@ -8,17 +8,17 @@ use crate::findings::Finding;
 use crate::source::Source;
 
 /// How many lines a file may have without its tests.
-pub(crate) const LONGEST_FILE: usize = 400;
+pub(crate) const FILE_LINES_MAX: usize = 400;
 
 /// How many lines a function may have, from its name to its last brace.
-pub(crate) const LONGEST_FUNCTION: usize = 80;
+pub(crate) const FUNCTION_LINES_MAX: usize = 80;
 
 /// The file, if it is too long.
 pub(crate) fn file(source: &Source) -> Option<Finding> {
     let lines = source.lines_without_tests();
-    (lines > LONGEST_FILE).then(|| Finding {
+    (lines > FILE_LINES_MAX).then(|| Finding {
         of: source.path.clone(),
-        text: format!("{}: {lines} lines without tests, of at most {LONGEST_FILE}", source.path),
+        text: format!("{}: {lines} lines without tests, of at most {FILE_LINES_MAX}", source.path),
     })
 }
 
@@ -30,9 +30,9 @@ pub(crate) fn functions(source: &Source) -> Vec<Finding> {
     let found = with_body.filter_map(|(at, head, body)| {
         let name = FUNCTION.captures(head)?.get(1)?;
         let lines = source.line(body.end) - source.line(at + name.start()) + 1;
-        (lines > LONGEST_FUNCTION).then(|| Finding {
+        (lines > FUNCTION_LINES_MAX).then(|| Finding {
             of: format!("{}: {}", source.path, name.as_str()),
-            text: format!("{}: {lines} lines, of at most {LONGEST_FUNCTION}", source.place(at + name.start())),
+            text: format!("{}: {lines} lines, of at most {FUNCTION_LINES_MAX}", source.place(at + name.start())),
         })
     });
     found.collect()

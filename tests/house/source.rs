@@ -40,6 +40,11 @@ impl Source {
         Self { path: path.into(), text, code, test_lines }
     }
 
+    /// Its code, with that of its tests.
+    pub(crate) fn code_with_tests(&self) -> String {
+        without_comments_and_strings(&self.text)
+    }
+
     /// How long it is without its tests.
     pub(crate) fn lines_without_tests(&self) -> usize {
         self.text.lines().count() - self.test_lines.min(self.text.lines().count())

@@ -6,11 +6,12 @@ use std::sync::LazyLock;
 
 use windlass_tests::paths;
 
+use crate::bounds::Bound;
 use crate::exceptions::{LONG_FILES, LONG_FUNCTIONS};
 use crate::findings::{Finding, without_exceptions};
 use crate::modules::{Crate, crate_folders};
 use crate::source::Source;
-use crate::{chance, circles, dependencies, glossary, lines, names, pages, prose, sizes};
+use crate::{bounds, chance, circles, dependencies, glossary, lines, names, pages, prose, sizes};
 
 /// A stand-in for what the host talks to: its words are those of Kubernetes, and it shares no vocabulary with the host.
 const API_SERVER: &str = "host/apiserver";
@@ -39,6 +40,13 @@ static TEXTS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
         }
     }
     found.sort();
+    found
+});
+
+/// The bounds of all Rust, whichever workspace it is of.
+static BOUNDS: LazyLock<Vec<Bound>> = LazyLock::new(|| {
+    let found: Vec<_> = texts("rs").flat_map(|(path, text)| bounds::bounds(&Source::new(path, text))).collect();
+    assert!(found.len() > 500, "{} bounds", found.len());
     found
 });
 
@@ -180,6 +188,16 @@ fn files_are_read_in_one_go() {
 #[test]
 fn functions_are_read_in_one_go() {
     holds("no long functions", &long_functions());
+}
+
+#[test]
+fn a_bound_has_one_value_wherever_its_name_stands() {
+    holds("no bound with two values", &bounds::with_two_values(&BOUNDS));
+}
+
+#[test]
+fn bounds_are_named_for_what_they_bound() {
+    holds("no bound with a vague name", &bounds::vague(&BOUNDS));
 }
 
 #[test]

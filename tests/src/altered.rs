@@ -11,12 +11,12 @@ use wasmparser::{BinaryReader, CodeSectionReader, ExportSectionReader, ExternalK
 /// The id of a component's section that holds a core module.
 const CORE_MODULE: u8 = 1;
 /// The ids of a core module's sections that are read here.
-const IMPORTS: u8 = 2;
-const EXPORTS: u8 = 7;
-const CODE: u8 = 10;
+const IMPORT_SECTION: u8 = 2;
+const EXPORT_SECTION: u8 = 7;
+const CODE_SECTION: u8 = 10;
 
 /// How long the header of modules and components is: the magic number and the version.
-const HEADER: usize = 8;
+const BINARY_HEADER_BYTES: usize = 8;
 
 /// `component`, whose `describe` answers `manifest`.
 pub fn with_manifest(component: &[u8], manifest: &Value) -> anyhow::Result<Vec<u8>> {
@@ -58,7 +58,8 @@ fn altered(
 
 /// The sections of a module or a component: their ids and contents.
 fn sections(binary: &[u8]) -> anyhow::Result<Vec<(u8, &[u8])>> {
-    let mut reader = BinaryReader::new(binary.get(HEADER..).context("no WebAssembly")?, HEADER);
+    let mut reader =
+        BinaryReader::new(binary.get(BINARY_HEADER_BYTES..).context("no WebAssembly")?, BINARY_HEADER_BYTES);
     let mut sections = Vec::new();
     while !reader.eof() {
         let (id, length) = (reader.read_u8()?, reader.read_var_u32()?);
@@ -82,12 +83,12 @@ impl<'a> CoreModule<'a> {
         for (id, data) in &module.sections {
             let reader = BinaryReader::new(data, 0);
             match *id {
-                IMPORTS => {
+                IMPORT_SECTION => {
                     for import in ImportSectionReader::new(reader)?.into_imports() {
                         module.imported += u32::from(matches!(import?.ty, TypeRef::Func(_) | TypeRef::FuncExact(_)));
                     }
                 }
-                EXPORTS => {
+                EXPORT_SECTION => {
                     for export in ExportSectionReader::new(reader)? {
                         let export = export?;
                         if export.kind == ExternalKind::Func {
@@ -114,7 +115,7 @@ impl<'a> CoreModule<'a> {
     fn with_body(&self, function: u32, body: &Function) -> anyhow::Result<Vec<u8>> {
         let mut made = Module::new();
         for (id, data) in &self.sections {
-            if *id == CODE {
+            if *id == CODE_SECTION {
                 let bodies = CodeSectionReader::new(BinaryReader::new(data, 0))?;
                 let mut code = CodeSection::new();
                 for (index, old) in (self.imported..).zip(bodies) {

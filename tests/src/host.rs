@@ -117,7 +117,7 @@ impl Host {
 
     /// Waits for a log line with one of `texts` in it: of two limits, say, whichever the machine reaches first.
     pub async fn says_one_of(&self, texts: &[&str]) -> anyhow::Result<String> {
-        self.says_within(wait::PATIENCE, texts).await
+        self.says_within(wait::CONDITION_TIMEOUT, texts).await
     }
 
     /// The same, with a patience of its own.
@@ -175,7 +175,7 @@ impl Host {
 
     /// Waits until it ends by itself, which it does soon, and until all that it has logged is read.
     pub async fn ends(&mut self) -> anyhow::Result<ExitStatus> {
-        let ended = tokio::time::timeout(wait::PATIENCE, self.process.wait()).await;
+        let ended = tokio::time::timeout(wait::CONDITION_TIMEOUT, self.process.wait()).await;
         let status = ended.with_context(|| format!("the host does not end; it logged:\n{}", self.log()))??;
         self.is_read().await?;
         Ok(status)
@@ -185,7 +185,7 @@ impl Host {
     /// keep that from ever being over: an error, for the host gives it to none that it starts.
     async fn is_read(&mut self) -> anyhow::Result<()> {
         if let Some(reader) = &mut self.reader {
-            let read = tokio::time::timeout(wait::PATIENCE, reader).await;
+            let read = tokio::time::timeout(wait::CONDITION_TIMEOUT, reader).await;
             let held = "the host has ended, and somebody else holds its standard error";
             read.with_context(|| format!("{held}; it logged:\n{}", self.log()))??;
             self.reader = None;

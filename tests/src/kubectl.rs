@@ -65,7 +65,7 @@ impl<'a> Kubectl<'a> {
 
     async fn output(&self, arguments: &[&str]) -> anyhow::Result<Output> {
         let running = self.command(arguments).output();
-        let limited = tokio::time::timeout(crate::wait::PATIENCE, running).await;
+        let limited = tokio::time::timeout(crate::wait::CONDITION_TIMEOUT, running).await;
         limited
             .with_context(|| format!("kubectl {} does not end", arguments.join(" ")))?
             .context("start kubectl: is it installed? `make setup TESTS=1` does that")

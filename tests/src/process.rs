@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 
 /// A process that uses less than this in a second has nothing to do.
-pub const AT_REST: Duration = Duration::from_millis(30);
+pub const CPU_AT_REST_MAX: Duration = Duration::from_millis(30);
 /// How often is looked whether it does.
-const LOOK: Duration = Duration::from_millis(200);
+const REST_LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A process by its id.
 #[derive(Clone, Copy, Debug)]
@@ -48,9 +48,9 @@ impl Process {
         let began = Instant::now();
         let (mut since, mut used) = (began, self.cpu()?);
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(REST_LOOK_INTERVAL).await;
             let now = self.cpu()?;
-            if now.saturating_sub(used) >= AT_REST {
+            if now.saturating_sub(used) >= CPU_AT_REST_MAX {
                 (since, used) = (Instant::now(), now);
             } else if since.elapsed() > Duration::from_secs(1) {
                 return Ok(since);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::bail;
 
 /// How long a condition may take on a machine that does other things too.
-pub const PATIENCE: Duration = Duration::from_mins(3);
+pub const CONDITION_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// The pause before the next look, after so long a wait: a tenth of it. What comes soon is seen at once, and what takes long is not
 /// kept from coming by our asking.
@@ -15,15 +15,15 @@ fn pause(waited: Duration) -> Duration {
     (waited / 10).clamp(Duration::from_millis(25), Duration::from_millis(500))
 }
 
-/// Asks `look` again and again until it returns a value. Fails after [`PATIENCE`] with what was waited for and what was
-/// seen last.
+/// Asks `look` again and again until it returns a value. Fails after [`CONDITION_TIMEOUT`] with what was waited for and
+/// what was seen last.
 pub async fn until<T, E, F, Fut>(what: &str, look: F) -> anyhow::Result<T>
 where
     F: FnMut() -> Fut,
     Fut: Future<Output = Result<T, E>>,
     E: Debug,
 {
-    until_within(PATIENCE, what, look).await
+    until_within(CONDITION_TIMEOUT, what, look).await
 }
 
 /// The same, with a patience of its own.

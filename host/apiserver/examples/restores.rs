@@ -12,33 +12,33 @@ use http::Request;
 use tower::ServiceExt as _;
 use windlass_apiserver::{ApiServer, Config, StandIns};
 
-const OBJECTS: usize = 50;
-const ROUNDS: u32 = 20_000;
+const RESTORED_OBJECTS: usize = 50;
+const RESTORE_ROUNDS: u32 = 20_000;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let config = Config { stand_ins: StandIns::NONE, seed: Some(1), ..Config::default() };
     let server = ApiServer::in_process(&config);
-    for number in 0..OBJECTS {
+    for number in 0..RESTORED_OBJECTS {
         create(&server, number).await?;
     }
     let snapshot = server.snapshot();
 
     let begun = Instant::now();
-    for _ in 0..ROUNDS {
+    for _ in 0..RESTORE_ROUNDS {
         server.restore(&snapshot);
     }
     report("restores of a running server", begun);
 
     let begun = Instant::now();
-    for _ in 0..ROUNDS {
+    for _ in 0..RESTORE_ROUNDS {
         server.restore(&snapshot);
-        create(&server, OBJECTS).await?;
+        create(&server, RESTORED_OBJECTS).await?;
     }
     report("restores with a write after each", begun);
 
     let begun = Instant::now();
-    for _ in 0..ROUNDS {
+    for _ in 0..RESTORE_ROUNDS {
         drop(ApiServer::from_snapshot(&config, &snapshot));
     }
     report("servers made of a snapshot", begun);
@@ -56,5 +56,5 @@ async fn create(server: &ApiServer, number: usize) -> Result<(), Box<dyn Error>>
 
 fn report(what: &str, begun: Instant) {
     let took = begun.elapsed();
-    println!("{what}: {:.0} a second ({OBJECTS} objects)", f64::from(ROUNDS) / took.as_secs_f64());
+    println!("{what}: {:.0} a second ({RESTORED_OBJECTS} objects)", f64::from(RESTORE_ROUNDS) / took.as_secs_f64());
 }

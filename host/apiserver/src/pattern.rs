@@ -24,11 +24,11 @@ pub(crate) struct PatternBudget(Cell<usize>);
 
 impl PatternBudget {
     /// Room for a thousand usual patterns, or a few that are as large as may be.
-    const MOST_BYTES: usize = 16 << 20;
+    const COMPILED_PATTERN_BYTES_MAX: usize = 16 << 20;
 
     /// All of it.
     pub(crate) fn full() -> Self {
-        Self(Cell::new(Self::MOST_BYTES))
+        Self(Cell::new(Self::COMPILED_PATTERN_BYTES_MAX))
     }
 }
 

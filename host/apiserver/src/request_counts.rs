@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// How many kinds of requests are counted apart: clients choose the User-Agent and the path, and could fill the memory.
 /// Those beyond are counted by verb only.
-const COUNTS: usize = 4096;
+const COUNTED_KINDS_MAX: usize = 4096;
 
 /// How often a client asked for something.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,7 +29,7 @@ impl RequestCounts {
     pub(crate) fn count(&self, user_agent: &str, verb: &'static str, resource: String) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut key = (user_agent.to_owned(), verb, resource);
-        if counts.len() >= COUNTS && !counts.contains_key(&key) {
+        if counts.len() >= COUNTED_KINDS_MAX && !counts.contains_key(&key) {
             key = (String::new(), verb, String::new());
         }
         *counts.entry(key).or_default() += 1;
@@ -57,11 +57,11 @@ mod tests {
     #[test]
     fn clients_that_change_their_name_do_not_fill_the_memory() {
         let counts = RequestCounts::default();
-        for number in 0..COUNTS + 10 {
+        for number in 0..COUNTED_KINDS_MAX + 10 {
             counts.count(&format!("agent-{number}"), "get", "pods".to_owned());
         }
         let counted = counts.all();
-        assert_eq!(counted.len(), COUNTS + 1);
-        assert_eq!(counted.iter().map(|count| count.count).sum::<u64>(), COUNTS as u64 + 10);
+        assert_eq!(counted.len(), COUNTED_KINDS_MAX + 1);
+        assert_eq!(counted.iter().map(|count| count.count).sum::<u64>(), COUNTED_KINDS_MAX as u64 + 10);
     }
 }

@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// One request, as bytes on the wire.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ async fn answer(stream: &mut TcpStream, is_head: bool) -> Answered {
         if let Some(end) = read.windows(4).position(|window| window == b"\r\n\r\n") {
             break end + 4;
         }
-        let count = tokio::time::timeout(PATIENCE, stream.read_buf(&mut read)).await.expect("an answer in time");
+        let count = tokio::time::timeout(ARRIVAL_TIMEOUT, stream.read_buf(&mut read)).await.expect("an answer in time");
         assert!(count.expect("a live connection") > 0, "the connection ended without an answer");
     };
     let head = String::from_utf8_lossy(&read[..end]).to_lowercase();
@@ -59,7 +59,7 @@ async fn answer(stream: &mut TcpStream, is_head: bool) -> Answered {
     let length: usize = length.unwrap_or(Ok(0)).expect("a number");
     let length = if is_head { 0 } else { length };
     while read.len() < end + length {
-        let count = tokio::time::timeout(PATIENCE, stream.read_buf(&mut read)).await.expect("a body in time");
+        let count = tokio::time::timeout(ARRIVAL_TIMEOUT, stream.read_buf(&mut read)).await.expect("a body in time");
         assert!(count.expect("a live connection") > 0, "the connection ended within an answer");
     }
     Answered { code, head, body: read[end..end + length].to_vec() }

@@ -47,14 +47,14 @@ async fn a_generated_name_has_at_most_63_characters() {
 #[tokio::test]
 async fn an_object_larger_than_etcd_takes_is_refused() {
     const EVENTS: &str = "/api/v1/namespaces/default/events";
-    const MOST: usize = 1_572_864;
+    const REQUEST_BYTES_MAX: usize = 1_572_864;
     let cluster = Cluster::quiet().await;
     let event = |name: &str, length: usize| json!({ "metadata": { "name": name }, "involvedObject": {}, "message": "x".repeat(length) });
-    cluster.post(EVENTS, &event("a", MOST - 1000)).await.expect(StatusCode::CREATED);
-    let refused = cluster.post(EVENTS, &event("b", MOST)).await.expect(StatusCode::INTERNAL_SERVER_ERROR);
+    cluster.post(EVENTS, &event("a", REQUEST_BYTES_MAX - 1000)).await.expect(StatusCode::CREATED);
+    let refused = cluster.post(EVENTS, &event("b", REQUEST_BYTES_MAX)).await.expect(StatusCode::INTERNAL_SERVER_ERROR);
     assert_eq!(refused["message"], "etcdserver: request is too large");
     // Without its managed fields it is not.
-    let slim = cluster.post(EVENTS, &event("c", MOST - 230)).await.expect(StatusCode::CREATED);
+    let slim = cluster.post(EVENTS, &event("c", REQUEST_BYTES_MAX - 230)).await.expect(StatusCode::CREATED);
     assert_eq!(slim["metadata"]["managedFields"], Value::Null);
     let path = format!("{EVENTS}/a");
     let larger = json!({ "reason": "x".repeat(1000) });

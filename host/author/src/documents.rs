@@ -12,7 +12,7 @@ use super::file;
 /// The file of a folder that defines the plugin's kind.
 pub(crate) const CRD: &str = "crd.yaml";
 /// More than anyone writes.
-const LARGEST: u64 = 4 << 20;
+const DOCUMENTS_BYTES_MAX: u64 = 4 << 20;
 
 /// Why the objects of a file are not known.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +37,7 @@ pub enum DocumentsError {
 
 /// All objects of `file`. Empty: there is no such file.
 pub(crate) fn read(file: &Path) -> Result<Vec<Value>, DocumentsError> {
-    let bytes = match read_whole(file, LARGEST) {
+    let bytes = match read_whole(file, DOCUMENTS_BYTES_MAX) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(vec![]),
         Err(source) => return Err(DocumentsError::Unreadable { path: file.to_owned(), source }),

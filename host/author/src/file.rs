@@ -16,7 +16,7 @@ use windlass_policy::problem::PolicyError;
 /// The name of the file.
 pub const NAME: &str = "windlass.yaml";
 /// Beyond what anyone writes.
-const LARGEST: u64 = 64 << 10;
+const PROJECT_FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// Why there is nothing to build by.
 #[derive(Debug, thiserror::Error)]
@@ -166,7 +166,7 @@ struct BuildDocument {
 /// Reads that of `folder`.
 pub fn read(folder: &Path) -> Result<BuildFile, FileError> {
     let path = folder.join(NAME);
-    match read_whole(&path, LARGEST) {
+    match read_whole(&path, PROJECT_FILE_BYTES_MAX) {
         Ok(text) => Ok(parse(&path, &text)?),
         Err(error) if error.kind() == ErrorKind::NotFound => Err(FileError::Missing { folder: folder.to_owned() }),
         Err(source) => Err(FileError::Unreadable { path, source }),

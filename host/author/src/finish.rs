@@ -10,7 +10,7 @@ use windlass_wasm::{LoadError, LoadProblem, Plugin, Sandbox};
 use windlass_files::{read_whole, replace};
 
 /// More than any language's plugin has, before the sandbox says what one may have.
-const LARGEST: u64 = 1 << 30;
+const BUILT_PLUGIN_BYTES_MAX: u64 = 1 << 30;
 
 /// Why what was compiled is no plugin in its place.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +47,7 @@ pub(crate) struct Finished {
 /// The component that is made of the file `built`, which a compiler wrote.
 pub(crate) fn component(built: &Path) -> Result<Vec<u8>, FinishError> {
     let unread = |source| FinishError::NoOutput { path: built.to_owned(), source };
-    let module = read_whole(built, LARGEST).map_err(unread)?;
+    let module = read_whole(built, BUILT_PLUGIN_BYTES_MAX).map_err(unread)?;
     Ok(windlass_componentize::componentize(&module)?)
 }
 

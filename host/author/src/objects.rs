@@ -18,9 +18,9 @@ pub(crate) const FILES: [&str; 2] = [documents::CRD, "sample.yaml"];
 /// The field manager that owns their fields.
 const MANAGER: &str = "windlass-dev";
 /// How long a kind may take to be served after its definition was created.
-const SERVED: Duration = Duration::from_secs(10);
+const SERVED_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often it is looked for.
-const AGAIN: Duration = Duration::from_millis(100);
+const SERVED_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Where definitions are.
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
@@ -88,7 +88,7 @@ async fn served(
     discovery: &Discovery,
     kind: &ObjectKind,
 ) -> Result<std::sync::Arc<windlass_kube::Resource>, String> {
-    let end = Instant::now() + SERVED;
+    let end = Instant::now() + SERVED_TIMEOUT;
     loop {
         let error = match discovery.resolve(kind).await {
             Ok(resource) => return Ok(resource),
@@ -98,7 +98,7 @@ async fn served(
             return Err(error.to_string());
         }
         discovery.invalidate(kind.group());
-        sleep(AGAIN).await;
+        sleep(SERVED_POLL_INTERVAL).await;
     }
 }
 
@@ -155,7 +155,7 @@ mod tests {
         let connection = client::connect(&ConnectOptions { kubeconfig, ..ConnectOptions::default() }).await;
         let connection = connection.expect("a connection");
         let sample = put("sample.yaml", "apiVersion: example.com/v1\nkind: Shop\nmetadata: {name: a}\n");
-        let refused = timeout(SERVED / 2, apply(&connection, &sample)).await.expect("nothing is waited for");
+        let refused = timeout(SERVED_TIMEOUT / 2, apply(&connection, &sample)).await.expect("nothing is waited for");
         let refused = refused.expect_err("nothing defines it").to_string();
         assert!(refused.contains("sample.yaml") && refused.contains("does not serve"), "{refused}");
         let definition = "\

@@ -14,9 +14,9 @@ use super::plan::{BuildOutput, BuildPlan, BuildStep, Program};
 use super::tools::Toolbox;
 
 /// How many bytes of a command's output are kept, to be looked through when it fails.
-const MOST_SAID: usize = 64 << 10;
+const KEPT_OUTPUT_BYTES_MAX: usize = 64 << 10;
 /// How long what a command has said may take to be read when it has ended.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const OUTPUT_END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why there is no module.
 #[derive(Debug, thiserror::Error)]
@@ -63,7 +63,7 @@ async fn one(step: &BuildStep, keep: bool, tools: &Toolbox, folder: &Path, verbo
     let mut process = command.spawn().map_err(start)?;
     let (stdout, stderr) = (process.stdout.take(), process.stderr.take());
     let (mut output, mut said) = (Vec::new(), Vec::new());
-    let errors = pass(stderr, &mut said, MOST_SAID);
+    let errors = pass(stderr, &mut said, KEPT_OUTPUT_BYTES_MAX);
     let ended = if keep {
         let all = async {
             if let Some(mut out) = stdout {
@@ -73,7 +73,7 @@ async fn one(step: &BuildStep, keep: bool, tools: &Toolbox, folder: &Path, verbo
         };
         to_the_end(&mut process, join(all, errors)).await
     } else {
-        let out = pass(stdout, &mut output, MOST_SAID);
+        let out = pass(stdout, &mut output, KEPT_OUTPUT_BYTES_MAX);
         to_the_end(&mut process, join(out, errors)).await
     };
     let status = ended.map_err(start)?;
@@ -99,7 +99,7 @@ async fn to_the_end(process: &mut Child, reading: impl Future<Output = ((), ())>
         status = process.wait() => status?,
     };
     // What the process itself has said is there by now, and only to be read.
-    let _ = timeout(LAST_WORDS, reading).await;
+    let _ = timeout(OUTPUT_END_TIMEOUT, reading).await;
     Ok(status)
 }
 
@@ -182,7 +182,7 @@ mod tests {
                 if keep {
                     let _ = out.as_mut().expect("piped").read_to_end(&mut said).await;
                 } else {
-                    pass(out.take(), &mut said, MOST_SAID).await;
+                    pass(out.take(), &mut said, KEPT_OUTPUT_BYTES_MAX).await;
                 }
             };
             let status = to_the_end(&mut process, join(reading, async {})).await.expect("it ends");

@@ -15,13 +15,13 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 /// How long nothing must happen until the sources are looked at: an editor or a checkout writes many files.
-const QUIET: Duration = Duration::from_millis(150);
+const SOURCES_QUIET_TIME: Duration = Duration::from_millis(150);
 /// How long it may go on happening until they are looked at all the same.
-const LONGEST_UNREST: Duration = Duration::from_secs(2);
+const UNREST_MAX: Duration = Duration::from_secs(2);
 /// How often they are looked at without a reason.
-const POLL: Duration = Duration::from_secs(5);
+const SOURCES_POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// Deeper than anybody nests sources; links may go around.
-const DEEPEST: usize = 16;
+const SOURCES_DEPTH_MAX: usize = 16;
 
 /// Folders of what is made or fetched.
 const NO_SOURCES: [&str; 6] = ["build", "target", "node_modules", "packages", "__pycache__", "zig-out"];
@@ -63,7 +63,7 @@ impl SourceWatcher {
         // An error may stand for lost notifications, so it is a reason to look as well.
         let watcher = notify::recommended_watcher(move |_: notify::Result<notify::Event>| notified.notify_one());
         if let Err(error) = &watcher {
-            tracing::warn!(%error, "the system notifies of no changes of files: they are noticed within {POLL:?}");
+            tracing::warn!(%error, "the system notifies of no changes of files: they are noticed within {SOURCES_POLL_INTERVAL:?}");
         }
         let mut sources = Self {
             folder: folder.to_owned(),
@@ -82,9 +82,9 @@ impl SourceWatcher {
     /// Waits for changes. Returns which files are others than they were at the last look, with those that came and went.
     pub async fn changes(&mut self) -> Vec<PathBuf> {
         loop {
-            if timeout(POLL, self.hint.notified()).await.is_ok() {
+            if timeout(SOURCES_POLL_INTERVAL, self.hint.notified()).await.is_ok() {
                 // Ends by either time limit.
-                let _ = timeout(LONGEST_UNREST, self.quiet()).await;
+                let _ = timeout(UNREST_MAX, self.quiet()).await;
             }
             let changed = self.look();
             if !changed.is_empty() {
@@ -94,7 +94,7 @@ impl SourceWatcher {
     }
 
     async fn quiet(&self) {
-        while timeout(QUIET, self.hint.notified()).await.is_ok() {}
+        while timeout(SOURCES_QUIET_TIME, self.hint.notified()).await.is_ok() {}
     }
 
     fn look(&mut self) -> Vec<PathBuf> {
@@ -155,7 +155,7 @@ impl SourceScan {
                 continue;
             }
             if it.is_dir() {
-                if depth < DEEPEST && !NO_SOURCES.contains(&&*name) {
+                if depth < SOURCES_DEPTH_MAX && !NO_SOURCES.contains(&&*name) {
                     self.gather(&path, wanted, depth + 1);
                 }
             } else if self.may_be_source(&name, &it) && wanted(&path) {

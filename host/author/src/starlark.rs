@@ -14,7 +14,7 @@ include!(concat!(env!("OUT_DIR"), "/interpreters.rs"));
 pub(crate) const SCRIPT: &str = "plugin.star";
 
 /// Beyond what anyone writes.
-const LARGEST: u64 = 4 << 20;
+const SCRIPT_FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// Why a script and the interpreter make no component.
 #[derive(Debug, thiserror::Error)]
@@ -74,7 +74,7 @@ pub(crate) fn component(path: &Path, kind: PluginKind) -> Result<Vec<u8>, Starla
 
 /// The text of a script, without the mark that some editors put before it.
 fn read(path: &Path) -> Result<String, StarlarkError> {
-    let script = windlass_files::read_whole(path, LARGEST)
+    let script = windlass_files::read_whole(path, SCRIPT_FILE_BYTES_MAX)
         .map_err(|source| StarlarkError::Unreadable { path: path.to_owned(), source })?;
     let script = String::from_utf8(script).map_err(|error| {
         let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
@@ -159,7 +159,7 @@ mod tests {
         let path = folder.path().join(SCRIPT);
         let unreadable = read(&path).expect_err("it is not there");
         assert!(!unreadable.is_of_the_script());
-        std::fs::File::create(&path).and_then(|file| file.set_len(LARGEST + 1)).expect("it is written");
+        std::fs::File::create(&path).and_then(|file| file.set_len(SCRIPT_FILE_BYTES_MAX + 1)).expect("it is written");
         let large = read(&path).expect_err("it is too large");
         assert!(large.is_of_the_script() && large.to_string().contains("more than 4194304 bytes"), "{large}");
     }

@@ -16,9 +16,9 @@ use super::starlark;
 use super::versions::ToolVersion;
 
 /// How long a tool may take to say its version. The first start of an interpreter on a busy machine takes seconds.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TOOL_VERSION_TIMEOUT: Duration = Duration::from_secs(30);
 /// How many bytes of a failing tool's output are shown.
-const MOST_SAID: usize = 400;
+const SHOWN_OUTPUT_BYTES_MAX: usize = 400;
 /// Of the `package.json` of an installed package.
 const MOST_PACKAGE_BYTES: u64 = 1 << 20;
 
@@ -78,14 +78,19 @@ impl ToolPaths {
         // Without a backtrace: rustup's own would fill what is kept, and says nothing to an author.
         command.env("RUST_BACKTRACE", "0").env("RUST_LIB_BACKTRACE", "0");
         command.args(arguments).current_dir(&self.folder).stdin(Stdio::null()).kill_on_drop(true);
-        match tokio::time::timeout(PATIENCE, command.output()).await {
-            Err(_) => Err(format!("it did not answer within {PATIENCE:?}")),
+        match tokio::time::timeout(TOOL_VERSION_TIMEOUT, command.output()).await {
+            Err(_) => Err(format!("it did not answer within {TOOL_VERSION_TIMEOUT:?}")),
             Ok(Err(error)) => Err(error.to_string()),
             Ok(Ok(output)) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
             Ok(Ok(output)) => {
                 let said = String::from_utf8_lossy(&output.stderr);
-                let said: String =
-                    said.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MOST_SAID).collect();
+                let said: String = said
+                    .split_whitespace()
+                    .collect::<Vec<_>>()
+                    .join(" ")
+                    .chars()
+                    .take(SHOWN_OUTPUT_BYTES_MAX)
+                    .collect();
                 Err(if said.is_empty() { output.status.to_string() } else { said })
             }
         }

@@ -15,12 +15,12 @@ pub struct Effort<'a> {
 }
 
 /// The part of the effort that is kept for shortening the scenarios of findings, where there are any.
-const FOR_SHORTENING: f64 = 0.2;
+const SHORTENING_SHARE: f64 = 0.2;
 
 impl Effort<'_> {
     /// Whether it lasts for another run, with so many done, and with a part of it to be kept or not.
     pub(crate) fn lasts(&self, runs: usize, keeps_some: bool) -> bool {
-        let most = if keeps_some { 1.0 - FOR_SHORTENING } else { 1.0 };
+        let most = if keeps_some { 1.0 - SHORTENING_SHARE } else { 1.0 };
         #[allow(clippy::cast_precision_loss, reason = "a part of so many runs is about so many")]
         let spent = runs as f64 / self.runs as f64;
         spent < most && (self.spent)() < most

@@ -8,9 +8,9 @@ use windlass_apiserver::{ClockLeap, CommitSide, ReactorDocument, ReactorError, R
 use crate::scenario::{Misplaced, ObjectName};
 
 /// The longest outage. A world of failing calls goes on for no longer, as each is told.
-const LONGEST_OUTAGE: Duration = Duration::from_hours(24);
+const OUTAGE_MAX: Duration = Duration::from_hours(24);
 /// The farthest that a clock is set: beyond, there are no dates.
-const FARTHEST: Duration = Duration::from_hours(24 * 366);
+const CLOCK_SET_MAX: Duration = Duration::from_hours(24 * 366);
 
 /// Something that goes wrong.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -85,10 +85,10 @@ impl Fault {
             ReactorError::Rule { place, message } => (place, message),
             ReactorError::Syntax(message) => ("rules".to_owned(), message),
         })?;
-        if self.lasts_seconds.is_some_and(|lasts| lasts > LONGEST_OUTAGE.as_secs()) {
-            return Err(("lastsSeconds".to_owned(), format!("at most {}", LONGEST_OUTAGE.as_secs())));
+        if self.lasts_seconds.is_some_and(|lasts| lasts > OUTAGE_MAX.as_secs()) {
+            return Err(("lastsSeconds".to_owned(), format!("at most {}", OUTAGE_MAX.as_secs())));
         }
-        if self.clock.is_some_and(|set| set.by.by > FARTHEST) {
+        if self.clock.is_some_and(|set| set.by.by > CLOCK_SET_MAX) {
             return Err(("clock.by".to_owned(), "at most 366 days".to_owned()));
         }
         let object = self.at_rest.as_ref().map_or(Ok(()), |rest| rest.object.check());

@@ -49,7 +49,7 @@ pub const FAULT_CLASSES: [&str; 23] = [
 /// The requests of the host; the user's are spared.
 const HOST: &str = "windlass/*";
 /// How many events of a watch may be hidden, cut or come twice at most: beyond that, places repeat themselves.
-const MOST_EVENTS: usize = 12;
+const DISTURBED_EVENTS_MAX: usize = 12;
 
 /// Errors that an API server answers, each with what it is called.
 ///
@@ -94,9 +94,9 @@ pub(crate) fn singles(reference: &[Entry], owned: &[(usize, ObjectName)]) -> Vec
 
 /// Begins elsewhere with another seed than the usual, so that short checks with many seeds try all of them.
 pub(crate) fn turn(singles: &mut [Fault], seed: u64) {
-    const BY: u64 = 7;
+    const TURN_PER_SEED: u64 = 7;
     if let Ok(count @ 1..) = u64::try_from(singles.len()) {
-        let by = seed.wrapping_sub(1).wrapping_mul(BY) % count;
+        let by = seed.wrapping_sub(1).wrapping_mul(TURN_PER_SEED) % count;
         singles.rotate_left(usize::try_from(by).unwrap_or_default());
     }
 }
@@ -260,7 +260,7 @@ fn watch_faults(places: &[RequestPlace]) -> Vec<Fault> {
     let watches = places.iter().filter(|place| place.line.verb == "watch" && place.code == Some(200));
     let mut faults = Vec::new();
     for place in watches {
-        let events = place.events.min(MOST_EVENTS);
+        let events = place.events.min(DISTURBED_EVENTS_MAX);
         // One that shows nothing may end all the same.
         for after in 0..events.max(1) {
             let hide = |events| Reaction::Hide(WatchHide { after, events });

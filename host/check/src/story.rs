@@ -8,7 +8,7 @@ use crate::report::Finding;
 use crate::trace::{Entry, Happening};
 
 /// Lines before which a story is cut.
-const MOST_LINES: usize = 60;
+const STORY_LINES_MAX: usize = 60;
 /// How often a line is told that says the same again.
 const MOST_REPEATS: usize = 3;
 
@@ -31,7 +31,7 @@ pub fn told(finding: &Finding) -> String {
         lines.push(format!("  {:>10}  {said}", time(entry.at)));
     }
     again(&mut lines, &mut left_out);
-    let cut = lines.len().saturating_sub(MOST_LINES);
+    let cut = lines.len().saturating_sub(STORY_LINES_MAX);
     let mut text = if cut > 0 { format!("  … {cut} lines before that\n") } else { String::new() };
     lines[cut..].iter().for_each(|line| {
         let _ = writeln!(text, "{line}");
@@ -86,8 +86,8 @@ fn time(at: Duration) -> String {
 }
 
 fn short(text: &str) -> String {
-    const MOST: usize = 160;
-    match text.char_indices().nth(MOST) {
+    const SHOWN_CHARACTERS_MAX: usize = 160;
+    match text.char_indices().nth(SHOWN_CHARACTERS_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }

@@ -14,7 +14,7 @@ use windlass_core::queue::{ItemExponential, Queue};
 
 const ROUNDS: usize = 5;
 const PRODUCERS: usize = 8;
-const WORKERS: usize = 4;
+const QUEUE_WORKERS: usize = 4;
 
 struct WallClock(Instant);
 
@@ -65,7 +65,7 @@ fn through(keys: &Arc<Vec<ObjectKey>>) -> Duration {
                     scope.spawn(move || chunk.iter().for_each(|key| queue.add(key.clone())))
                 })
                 .collect();
-            for _ in 0..WORKERS {
+            for _ in 0..QUEUE_WORKERS {
                 let queue = &queue;
                 scope.spawn(move || {
                     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");

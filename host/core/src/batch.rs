@@ -8,9 +8,9 @@
 use std::ops::Range;
 
 /// The most operations that are under way at once.
-const MOST_AT_ONCE: usize = 64;
+const CONCURRENT_OPERATIONS_MAX: usize = 64;
 /// After so many rounds in a row in which every operation failed, the rest is not sent.
-const MOST_FAILED_ROUNDS: u32 = 3;
+const FAILED_ROUNDS_MAX: u32 = 3;
 
 /// The rounds of one batch. Ask for one, carry it out, say how it ended.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ impl SlowStart {
 
     /// The operations to send next, all at once. None: there are none, or no more are to be sent.
     pub fn next_round(&mut self) -> Option<Range<usize>> {
-        if self.sent == self.operations || self.failed_rounds == MOST_FAILED_ROUNDS {
+        if self.sent == self.operations || self.failed_rounds == FAILED_ROUNDS_MAX {
             return None;
         }
         let begin = self.sent;
@@ -40,7 +40,7 @@ impl SlowStart {
 
     /// Of the `round` that was sent last, `failures` operations failed.
     pub fn ended(&mut self, round: &Range<usize>, failures: usize) {
-        self.size = if failures == 0 { (self.size * 2).min(MOST_AT_ONCE) } else { 1 };
+        self.size = if failures == 0 { (self.size * 2).min(CONCURRENT_OPERATIONS_MAX) } else { 1 };
         self.failed_rounds = if failures == round.len() { self.failed_rounds + 1 } else { 0 };
     }
 
@@ -101,7 +101,7 @@ mod tests {
             let (rounds, unsent) = rounds(&fails);
             let sent: Vec<_> = rounds.iter().cloned().flatten().chain(unsent.clone()).collect();
             prop_assert_eq!(sent, (0..fails.len()).collect::<Vec<_>>());
-            prop_assert!(rounds.iter().all(|round| (1..=MOST_AT_ONCE).contains(&round.len())));
+            prop_assert!(rounds.iter().all(|round| (1..=64).contains(&round.len())));
             if !unsent.is_empty() {
                 let last = &rounds[rounds.len() - 3..];
                 prop_assert!(last.iter().all(|round| fails[round.clone()].iter().all(|fails| *fails)));

@@ -11,11 +11,11 @@ use crate::clock::Moment;
 use crate::retry::RetryPolicy;
 
 /// Traps over so many different keys, with no answer between them, open a circuit.
-pub const DIFFERENT_KEYS: usize = 5;
+pub const TRAPPED_KEYS_MIN: usize = 5;
 /// For how long a circuit opens first. Each probe that traps doubles it.
-pub const FIRST_PAUSE: Duration = Duration::from_secs(10);
+pub const BREAKER_PAUSE_MIN: Duration = Duration::from_secs(10);
 /// For how long it opens at most.
-pub const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+pub const BREAKER_PAUSE_MAX: Duration = Duration::from_mins(5);
 
 /// The state of a circuit, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub struct Breaker<K> {
 #[derive(Clone, Debug)]
 enum BreakerPhase<K> {
     Closed {
-        /// The different keys that have trapped since the last answer, fewer than [`DIFFERENT_KEYS`].
+        /// The different keys that have trapped since the last answer, fewer than [`TRAPPED_KEYS_MIN`].
         trapped: Vec<K>,
     },
     Open {
@@ -167,7 +167,7 @@ impl<K: Clone + PartialEq> Breaker<K> {
                 if !trapped.contains(key) {
                     trapped.push(key.clone());
                 }
-                (trapped.len() >= DIFFERENT_KEYS).then(|| self.open(FIRST_PAUSE, now))
+                (trapped.len() >= TRAPPED_KEYS_MIN).then(|| self.open(BREAKER_PAUSE_MIN, now))
             }
             // Nothing was admitted in this round but the probe.
             (BreakerPhase::Open { probing: false, .. }, _) => None,
@@ -176,7 +176,7 @@ impl<K: Clone + PartialEq> Breaker<K> {
                 Some(BreakerChange::Closed)
             }
             (BreakerPhase::Open { pause, .. }, true) => {
-                let pause = RetryPolicy::doubling(*pause, LONGEST_PAUSE).planned(1);
+                let pause = RetryPolicy::doubling(*pause, BREAKER_PAUSE_MAX).planned(1);
                 Some(self.open(pause, now))
             }
         }
@@ -213,7 +213,7 @@ mod tests {
     fn opened() -> Breaker<u32> {
         let mut breaker = Breaker::default();
         let changes: Vec<_> = (0..5).filter_map(|key| call(&mut breaker, key, true, at(0))).collect();
-        assert_eq!(changes, [BreakerChange::Opened(FIRST_PAUSE)]);
+        assert_eq!(changes, [BreakerChange::Opened(Duration::from_secs(10))]);
         breaker
     }
 
@@ -257,7 +257,7 @@ mod tests {
         let now = breaker.open_until().expect("it is open");
         assert_eq!(call(&mut breaker, 1, false, now), Some(BreakerChange::Closed));
         let again: Vec<_> = (0..5).filter_map(|key| call(&mut breaker, key, true, now)).collect();
-        assert_eq!(again, [BreakerChange::Opened(FIRST_PAUSE)], "what has closed begins anew");
+        assert_eq!(again, [BreakerChange::Opened(Duration::from_secs(10))], "what has closed begins anew");
     }
 
     #[test]
@@ -267,7 +267,10 @@ mod tests {
         let probe = breaker.admit(at(1)).expect("a probe");
         assert_eq!((breaker.admit(at(1)), breaker.probe_now(at(1))), (None, false));
         let again = breaker.ended(probe, &9, true, at(2));
-        assert_eq!((again, breaker.open_until()), (Some(BreakerChange::Opened(FIRST_PAUSE * 2)), Some(at(22))));
+        assert_eq!(
+            (again, breaker.open_until()),
+            (Some(BreakerChange::Opened(Duration::from_secs(10) * 2)), Some(at(22)))
+        );
         assert!(!Breaker::<u32>::default().probe_now(at(1)), "it is closed");
     }
 

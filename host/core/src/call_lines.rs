@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The lines of one call that are kept.
-const MOST_LINES: usize = 10;
+const CALL_LINES_MAX: usize = 10;
 /// The bytes of one line that are kept.
-const MOST_BYTES: usize = 256;
+const CALL_LINE_BYTES_MAX: usize = 256;
 
 /// The last lines of one call. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -26,9 +26,9 @@ pub struct CallLine {
 impl CallLines {
     /// Adds a line with this text: its message, and its fields if it has any.
     pub fn add(&self, level: &'static str, text: &str) {
-        let text = &text[..text.floor_char_boundary(MOST_BYTES)];
+        let text = &text[..text.floor_char_boundary(CALL_LINE_BYTES_MAX)];
         let mut lines = self.lock();
-        if lines.len() == MOST_LINES {
+        if lines.len() == CALL_LINES_MAX {
             lines.pop_front();
         }
         lines.push_back(CallLine { level, text: text.into() });

@@ -13,7 +13,7 @@ use crate::outcome::{CallResult, Failure};
 const LONGEST_REDACTED: usize = 256 << 10;
 /// Nor is a text that is more work: see [`SecretForms::work`]. With the most secrets that are looked for, that leaves texts as long
 /// as a line of the log, which take some tens of milliseconds.
-const MOST_WORK: usize = 96 << 20;
+const TEXT_WORK_MAX: usize = 96 << 20;
 
 /// A text that may hold secrets. Cheap to clone. It reads like any text, but neither `{}` nor `{:?}` shows it.
 #[derive(Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Confidential {
     /// [`SHORTEST_SECRET`](crate::known_secrets::SHORTEST_SECRET) bytes. To be called before `said` is cut.
     #[must_use]
     pub fn redact<'a>(&self, said: &'a str) -> Cow<'a, str> {
-        let is_too_much = said.len() > LONGEST_REDACTED || self.forms.work(said.len()) > MOST_WORK;
+        let is_too_much = said.len() > LONGEST_REDACTED || self.forms.work(said.len()) > TEXT_WORK_MAX;
         if self.has_secrets() && is_too_much {
             return REDACTED.into();
         }

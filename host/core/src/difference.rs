@@ -12,9 +12,10 @@ use crate::deceptive::is_deceptive;
 use crate::object::ObjectKind;
 
 /// How many fields are named. More are only counted.
-const MOST_FIELDS: usize = 20;
-/// The longest value, and the longest path, in bytes.
+const NAMED_FIELDS_MAX: usize = 20;
+/// The longest value that is shown, in bytes.
 const LONGEST_VALUE: usize = 64;
+/// The longest path that is shown, in bytes.
 const LONGEST_PATH: usize = 200;
 /// The fields of `metadata` that name the object or are the server's own.
 const SYSTEM_METADATA: [&str; 11] = [
@@ -141,7 +142,7 @@ impl Difference {
         let mut hasher = DefaultHasher::new();
         (self.fingerprint, timeless(exact)).hash(&mut hasher);
         self.fingerprint = hasher.finish();
-        if self.fields.len() < MOST_FIELDS {
+        if self.fields.len() < NAMED_FIELDS_MAX {
             self.fields.push(field);
         } else {
             self.unnamed += 1;
@@ -386,7 +387,7 @@ mod tests {
         assert!(!between(&owned("u"), &owned("none")).is_empty(), "its collector would delete it");
         let long = |end: char| json!({"data": {"a": format!("{}{end}", "x".repeat(LONGEST_VALUE))}});
         let many =
-            |last: u32| json!((0..=MOST_FIELDS).map(|at| (format!("f{at:02}"), last)).collect::<BTreeMap<_, _>>());
+            |last: u32| json!((0..=NAMED_FIELDS_MAX).map(|at| (format!("f{at:02}"), last)).collect::<BTreeMap<_, _>>());
         for (one, other) in [(long('a'), long('b')), (many(1), many(2))] {
             let of = |object| Difference::of_new(object, Disclosure::Values);
             assert_ne!(of(&one).fingerprint(), of(&other).fingerprint());

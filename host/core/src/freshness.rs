@@ -66,11 +66,11 @@ pub enum Finding {
 }
 
 /// Probes that are silent before a list is compared, where that is long: what hides the newest changes may be passing.
-const PROBES: u32 = 3;
+const SILENT_PROBES_MAX: u32 = 3;
 /// A list that is short enough for host and server not to notice it.
-const SHORT_LIST: usize = 500;
+const SHORT_LIST_OBJECTS_MAX: usize = 500;
 /// How often the cache may lack something before it is made to list again.
-const CHANCES: u32 = 2;
+const LACKS_BEFORE_RELIST: u32 = 2;
 
 /// One proof's way.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl Course {
     #[must_use]
     pub fn new(comparable: bool, objects: usize) -> Self {
         let step = if comparable { ProofStep::Probe } else { ProofStep::Compare };
-        Self { step, probes: if objects > SHORT_LIST { PROBES } else { 1 }, behind: 0 }
+        Self { step, probes: if objects > SHORT_LIST_OBJECTS_MAX { SILENT_PROBES_MAX } else { 1 }, behind: 0 }
     }
 
     /// The next thing to try.
@@ -101,7 +101,7 @@ impl Course {
         self.behind += u32::from(finding == Finding::Behind);
         self.step = match (finding, self.step) {
             (Finding::WentBack, _) => ProofStep::Relist,
-            (Finding::Behind, _) if self.behind >= CHANCES => ProofStep::Relist,
+            (Finding::Behind, _) if self.behind >= LACKS_BEFORE_RELIST => ProofStep::Relist,
             (Finding::Silent, _) if self.probes == 0 => ProofStep::Compare,
             (Finding::Forgotten, ProofStep::Probe) => ProofStep::Compare,
             (_, step) => step,

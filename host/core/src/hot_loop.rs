@@ -13,19 +13,19 @@ use std::time::Duration;
 use crate::clock::Moment;
 use crate::compact::Version;
 
-pub use self::lane::{CALM, FIRST_HOLD, LONGEST_HOLD, SlowLane, SlowMark};
+pub use self::lane::{HOLD_MAX, HOLD_MIN, LOOP_FORGOTTEN_AFTER, SlowLane, SlowMark};
 
 /// The time in which writes are counted. A loop is found within two of them.
-pub const WINDOW: Duration = Duration::from_mins(1);
+pub const HOT_LOOP_WINDOW: Duration = Duration::from_mins(1);
 /// How many objects of one plugin are counted at a time.
-pub const TRACKED: usize = 256;
+pub const TRACKED_OBJECTS_MAX: usize = 256;
 
 /// Counts the writes of one plugin, object by object.
 ///
 /// By "space saving" (Metwally, Agrawal and El Abbadi 2005): an object that has no counter yet takes over the smallest
 /// one, and how much of that was not its own is kept beside it. So an object is only ever named for writes that it had;
-/// what is lost is at most one write in [`TRACKED`] of all that the plugin made in the window: an object is missed only
-/// if it had fewer than that many above the limit.
+/// what is lost is at most one write in [`TRACKED_OBJECTS_MAX`] of all that the plugin made in the window: an object is
+/// missed only if it had fewer than that many above the limit.
 #[derive(Debug)]
 pub struct LoopDetector<O> {
     /// So many writes in a window are a loop. 0: nothing is.
@@ -61,7 +61,7 @@ impl<O: Clone + Eq + Hash> LoopDetector<O> {
         if self.limit == 0 {
             return false;
         }
-        if now >= self.window + WINDOW {
+        if now >= self.window + HOT_LOOP_WINDOW {
             self.counters.clear();
             (self.window, self.smallest) = (now, 0);
         }
@@ -86,12 +86,12 @@ impl<O: Clone + Eq + Hash> LoopDetector<O> {
     /// Whether `object` was written in this window, as far as that is remembered.
     #[must_use]
     pub fn has(&self, object: &O, now: Moment) -> bool {
-        now < self.window + WINDOW && self.counters.contains_key(object)
+        now < self.window + HOT_LOOP_WINDOW && self.counters.contains_key(object)
     }
 
     /// Gives up the smallest counter, if there is none to spare.
     fn make_room(&mut self) {
-        if self.counters.len() < TRACKED {
+        if self.counters.len() < TRACKED_OBJECTS_MAX {
             return;
         }
         let smallest = self.counters.iter().min_by_key(|(_, counter)| counter.count);
@@ -153,6 +153,6 @@ mod tests {
         for object in 0..20_000 {
             assert!(!tally.wrote(&object, Some(&version(object)), at(0)), "each is written once");
         }
-        assert_eq!(tally.counters.len(), TRACKED);
+        assert_eq!(tally.counters.len(), 256);
     }
 }

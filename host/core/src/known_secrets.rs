@@ -201,12 +201,12 @@ mod tests {
         let lines =
             |count: usize| (0..count).map(|index| format!("token=value-{index}")).collect::<Vec<_>>().join("\n");
         assert_eq!(redacted(&lines(100), "an ordinary text, with value-7"), "an ordinary text, with <redacted>");
-        for count in [MOST_SECRETS + 1, 50_000] {
+        for count in [1_000 + 1, 50_000] {
             assert_eq!(redacted(&lines(count), "an ordinary text, with value-7"), REDACTED);
         }
         let mut known = KnownSecrets::default();
         known.add(&lines(50_000), &|_| Some(REDACTED.to_owned()));
-        assert!(known.is_overfull() && known.len() <= 2 * MOST_SECRETS, "{}", known.len());
+        assert!(known.is_overfull() && known.len() <= 2 * 1_000, "{}", known.len());
         assert!(!known.forms_for_people().is_empty());
     }
 

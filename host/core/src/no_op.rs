@@ -19,7 +19,7 @@ const MOST_PLACES: usize = 1_000;
 /// The longest place that is remembered, in bytes, and so are the names of fields that a plugin invents.
 const LONGEST_PLACE: usize = 512;
 /// The longest list whose items are looked for, each among all: a list of all that an object can hold would take minutes.
-const MOST_ITEMS: usize = 256;
+const COMPARED_ITEMS_MAX: usize = 256;
 /// Between the names of a place.
 const SEPARATOR: char = '\u{1f}';
 
@@ -72,7 +72,7 @@ impl Atomic {
                     };
                     within(place, name, |place| self.walk(value, below, place));
                 }
-                Value::Array(items) if items.len() <= MOST_ITEMS => {
+                Value::Array(items) if items.len() <= COMPARED_ITEMS_MAX => {
                     let item = item_of(name).and_then(|item| items.iter().find(|value| item.may_be(value)));
                     if let (Some(value), Some(below)) = (item, of_item(below)) {
                         within(place, "", |place| self.walk(value, &below, place));
@@ -282,7 +282,7 @@ impl Same<'_> {
 
     /// All items, at the same places: where others have items too, a merge may move them.
     fn are(&self, body: &[Value], owned: &Map<String, Value>, now: &[Value], place: &mut String) -> bool {
-        body.len() <= MOST_ITEMS
+        body.len() <= COMPARED_ITEMS_MAX
             && body.len() == owned.len()
             && body.len() == now.len()
             && owned.iter().all(|(name, below)| {

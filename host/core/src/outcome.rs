@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn requeue_at_once_waits_a_little() {
         let decision = decide(&CallResult::RequeueAfter(Duration::ZERO), &kind(), &key());
-        assert_eq!(decision, Decision::ForgetAndAddAfter(MIN_REQUEUE));
+        assert_eq!(decision, Decision::ForgetAndAddAfter(Duration::from_millis(10)));
     }
 
     #[test]

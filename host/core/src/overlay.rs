@@ -16,10 +16,10 @@ use crate::progress::Stamp;
 
 /// How many bytes of objects the overlay of one call keeps whole. What its writes return beyond that is not shown any more,
 /// neither is the stale state in the cache: as if no watch covered the object, until the watch has caught up.
-pub const MOST_BYTES: usize = 32 << 20;
+pub const OVERLAY_BYTES_MAX: usize = 32 << 20;
 
 /// How many bytes of that may be there before there is room for them.
-pub const ON_CREDIT: usize = 1 << 20;
+pub const OVERLAY_CREDIT_BYTES: usize = 1 << 20;
 
 /// Room for what a call has in the host, of a budget that calls share.
 pub trait Room: fmt::Debug + Send + Sync {
@@ -59,7 +59,7 @@ impl States {
     /// Whether `size` more bytes may be kept: there is room for them or can be, or they are few.
     fn may_keep(&mut self, size: usize) -> bool {
         let wanted = self.bytes.saturating_add(size);
-        if wanted > MOST_BYTES {
+        if wanted > OVERLAY_BYTES_MAX {
             return false;
         }
         let Some(room) = self.room.as_ref().filter(|_| wanted > self.covered + self.paid) else { return true };
@@ -67,7 +67,7 @@ impl States {
             self.covered = wanted - self.paid;
             return true;
         }
-        wanted <= self.covered + self.paid + ON_CREDIT
+        wanted <= self.covered + self.paid + OVERLAY_CREDIT_BYTES
     }
 }
 
@@ -277,7 +277,8 @@ mod tests {
     #[test]
     fn what_a_call_has_written_cannot_grow_without_bound() {
         let overlay = Overlay::default();
-        let large = |at: usize| (ObjectKey::namespaced("prod", format!("w{at}")), object(" ".repeat(MOST_BYTES / 3)));
+        let large =
+            |at: usize| (ObjectKey::namespaced("prod", format!("w{at}")), object(" ".repeat(OVERLAY_BYTES_MAX / 3)));
         for at in 0..3 {
             let (key, object) = large(at);
             overlay.record(kind("v1"), key, Some(object));
@@ -315,7 +316,7 @@ mod tests {
         assert_eq!((kept(), overlay.owed()), (2, 0));
         keys.iter().for_each(write);
         assert_eq!(kept(), 3, "two in their room, and one on credit");
-        assert!((OBJECT..ON_CREDIT).contains(&overlay.owed()), "{}", overlay.owed());
+        assert!((OBJECT..OVERLAY_CREDIT_BYTES).contains(&overlay.owed()), "{}", overlay.owed());
         overlay.paid(overlay.owed());
         assert_eq!(overlay.owed(), 0);
         keys.iter().for_each(write);

@@ -10,16 +10,16 @@ use crate::object::ObjectKey;
 use crate::outcome::{CallResult, Decision, Retry};
 
 /// How long a generation is on probation from its first call on, at most.
-pub const TIME: Duration = Duration::from_mins(1);
+pub const PROBATION_TIME_MAX: Duration = Duration::from_mins(1);
 /// How many calls a generation is on probation for, at most.
-pub const CALLS: u64 = 50;
+pub const PROBATION_CALLS_MAX: u64 = 50;
 /// So many failures say nothing yet: an object may be at fault.
-pub const FEWEST_FAILURES: u64 = 5;
+pub const FAILURES_MIN: u64 = 5;
 /// How many times as often as the one before it a generation must fail to be the cause.
-pub const RATIO: u64 = 3;
+pub const FAILURE_RATIO_MIN: u64 = 3;
 
 /// How many calls of a generation say how it does now; what is older does not.
-const RECENT: u64 = 500;
+const RECENT_CALLS_MAX: u64 = 500;
 
 /// Calls, and those of them that failed by the plugin's own fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,8 +42,8 @@ impl CallCounts {
     }
 }
 
-/// The record of the last calls: of `RECENT` to twice as many. What failed last month says nothing of today, nor does what
-/// went well.
+/// The record of the last calls: of `RECENT_CALLS_MAX` to twice as many. What failed last month says nothing of today,
+/// nor does what went well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recent {
     before: CallCounts,
@@ -53,7 +53,7 @@ pub struct Recent {
 impl Recent {
     /// One more call has ended.
     pub fn add(&mut self, failed: bool) {
-        if self.now.calls == RECENT {
+        if self.now.calls == RECENT_CALLS_MAX {
             self.before = std::mem::take(&mut self.now);
         }
         self.now.add(failed);
@@ -108,13 +108,13 @@ impl FirstCalls {
     }
 
     /// Counts them. A key is tried again at once, five times in a fifth of a second. So the reports about one subject count
-    /// as less than [`FEWEST_FAILURES`] while calls about others end well or still run: its object may be at fault, or what
-    /// a cache shows of it may be old. No object may make a plugin trap.
+    /// as less than [`FAILURES_MIN`] while calls about others end well or still run: its object may be at fault, or
+    /// what a cache shows of it may be old. No object may make a plugin trap.
     #[must_use]
     pub fn counts(&self) -> CallCounts {
         let counted = |(subject, failures): (&Subject, &u64)| {
             let others_may_do_well = self.others_at_work || self.succeeded.iter().any(|other| other != subject);
-            if others_may_do_well { (*failures).min(FEWEST_FAILURES - 1) } else { *failures }
+            if others_may_do_well { (*failures).min(FAILURES_MIN - 1) } else { *failures }
         };
         let reports: u64 = self.reports.iter().map(counted).sum();
         CallCounts { calls: self.calls, failures: self.traps + reports }
@@ -138,15 +138,15 @@ pub enum ProbationVerdict {
 /// Who has never been called is no better than anybody: then the new one stays.
 #[must_use]
 pub fn judge(new: CallCounts, called_for: Duration, old: CallCounts) -> ProbationVerdict {
-    if called_for >= TIME {
+    if called_for >= PROBATION_TIME_MAX {
         return ProbationVerdict::Passed;
     }
     // As products, so that nothing is divided by nothing.
     let is_worse = u128::from(new.failures) * u128::from(old.calls)
-        >= u128::from(RATIO) * u128::from(old.failures) * u128::from(new.calls);
-    if new.failures >= FEWEST_FAILURES && old.calls > 0 && is_worse {
+        >= u128::from(FAILURE_RATIO_MIN) * u128::from(old.failures) * u128::from(new.calls);
+    if new.failures >= FAILURES_MIN && old.calls > 0 && is_worse {
         ProbationVerdict::Failed
-    } else if new.calls >= CALLS {
+    } else if new.calls >= PROBATION_CALLS_MAX {
         ProbationVerdict::Passed
     } else {
         ProbationVerdict::Open
@@ -171,7 +171,7 @@ pub fn own_failure(result: &CallResult, decision: &Decision, failed_before: bool
 mod tests {
     use super::*;
 
-    const SOON: Duration = Duration::from_secs(1);
+    const EARLY_TIME: Duration = Duration::from_secs(1);
     const WELL: CallCounts = CallCounts { calls: 1_000, failures: 0 };
 
     fn record(failures: u64, calls: u64) -> CallCounts {
@@ -180,9 +180,9 @@ mod tests {
 
     #[test]
     fn probation_ends_with_the_fiftieth_call() {
-        assert_eq!(judge(record(0, 49), SOON, WELL), ProbationVerdict::Open);
-        assert_eq!(judge(record(0, 50), SOON, WELL), ProbationVerdict::Passed);
-        assert_eq!(judge(record(5, 50), SOON, WELL), ProbationVerdict::Failed, "the fiftieth call counts");
+        assert_eq!(judge(record(0, 49), EARLY_TIME, WELL), ProbationVerdict::Open);
+        assert_eq!(judge(record(0, 50), EARLY_TIME, WELL), ProbationVerdict::Passed);
+        assert_eq!(judge(record(5, 50), EARLY_TIME, WELL), ProbationVerdict::Failed, "the fiftieth call counts");
     }
 
     #[test]
@@ -190,8 +190,12 @@ mod tests {
         let late = Duration::from_millis(59_999);
         assert_eq!(judge(record(1, 2), late, WELL), ProbationVerdict::Open);
         assert_eq!(judge(record(5, 5), late, WELL), ProbationVerdict::Failed);
-        assert_eq!(judge(record(5, 5), TIME, WELL), ProbationVerdict::Passed);
-        assert_eq!(judge(record(0, 0), TIME, WELL), ProbationVerdict::Passed, "it may have nothing to do");
+        assert_eq!(judge(record(5, 5), Duration::from_mins(1), WELL), ProbationVerdict::Passed);
+        assert_eq!(
+            judge(record(0, 0), Duration::from_mins(1), WELL),
+            ProbationVerdict::Passed,
+            "it may have nothing to do"
+        );
     }
 
     fn about(name: &str) -> Subject {
@@ -204,7 +208,7 @@ mod tests {
         for (name, failure) in calls {
             first.add(&about(name), *failure, false);
         }
-        judge(first.counts(), SOON, WELL)
+        judge(first.counts(), EARLY_TIME, WELL)
     }
 
     const GOOD: (&str, Option<OwnFailure>) = ("good", None);
@@ -225,12 +229,12 @@ mod tests {
     fn nothing_is_said_of_one_object_before_the_calls_about_others_have_ended() {
         let mut first = FirstCalls::default();
         (0..5).for_each(|_| first.add(&about("bad"), BAD.1, true));
-        assert_eq!(judge(first.counts(), SOON, WELL), ProbationVerdict::Open);
+        assert_eq!(judge(first.counts(), EARLY_TIME, WELL), ProbationVerdict::Open);
         let mut others_fail = first.clone();
         others_fail.add(&about("worse"), BAD.1, false);
-        assert_eq!(judge(others_fail.counts(), SOON, WELL), ProbationVerdict::Failed);
+        assert_eq!(judge(others_fail.counts(), EARLY_TIME, WELL), ProbationVerdict::Failed);
         first.add(&about("good"), None, false);
-        assert_eq!(judge(first.counts(), SOON, WELL), ProbationVerdict::Open);
+        assert_eq!(judge(first.counts(), EARLY_TIME, WELL), ProbationVerdict::Open);
     }
 
     #[test]
@@ -267,42 +271,46 @@ mod tests {
 
     #[test]
     fn four_failures_say_nothing() {
-        assert_eq!(judge(record(4, 4), SOON, WELL), ProbationVerdict::Open);
-        assert_eq!(judge(record(5, 5), SOON, WELL), ProbationVerdict::Failed);
+        assert_eq!(judge(record(4, 4), EARLY_TIME, WELL), ProbationVerdict::Open);
+        assert_eq!(judge(record(5, 5), EARLY_TIME, WELL), ProbationVerdict::Failed);
     }
 
     #[test]
     fn it_must_fail_three_times_as_often() {
         let old = record(100, 1_000);
-        assert_eq!(judge(record(14, 49), SOON, old), ProbationVerdict::Open);
-        assert_eq!(judge(record(15, 49), SOON, old), ProbationVerdict::Failed);
-        assert_eq!(judge(record(15, 50), SOON, old), ProbationVerdict::Failed, "exactly three times");
-        assert_eq!(judge(record(14, 50), SOON, old), ProbationVerdict::Passed);
+        assert_eq!(judge(record(14, 49), EARLY_TIME, old), ProbationVerdict::Open);
+        assert_eq!(judge(record(15, 49), EARLY_TIME, old), ProbationVerdict::Failed);
+        assert_eq!(judge(record(15, 50), EARLY_TIME, old), ProbationVerdict::Failed, "exactly three times");
+        assert_eq!(judge(record(14, 50), EARLY_TIME, old), ProbationVerdict::Passed);
     }
 
     #[test]
     fn after_one_that_always_failed_nothing_is_worse() {
-        assert_eq!(judge(record(49, 49), SOON, record(8, 8)), ProbationVerdict::Open);
-        assert_eq!(judge(record(50, 50), SOON, record(1, 2)), ProbationVerdict::Passed, "twice as often at most");
+        assert_eq!(judge(record(49, 49), EARLY_TIME, record(8, 8)), ProbationVerdict::Open);
+        assert_eq!(judge(record(50, 50), EARLY_TIME, record(1, 2)), ProbationVerdict::Passed, "twice as often at most");
     }
 
     #[test]
     fn one_that_was_hardly_called_counts_as_far_as_it_goes() {
-        assert_eq!(judge(record(5, 5), SOON, record(0, 1)), ProbationVerdict::Failed);
-        assert_eq!(judge(record(5, 5), SOON, record(1, 3)), ProbationVerdict::Failed);
-        assert_eq!(judge(record(5, 5), SOON, record(0, 0)), ProbationVerdict::Open, "nothing says that it was better");
-        assert_eq!(judge(record(50, 50), SOON, record(0, 0)), ProbationVerdict::Passed);
+        assert_eq!(judge(record(5, 5), EARLY_TIME, record(0, 1)), ProbationVerdict::Failed);
+        assert_eq!(judge(record(5, 5), EARLY_TIME, record(1, 3)), ProbationVerdict::Failed);
+        assert_eq!(
+            judge(record(5, 5), EARLY_TIME, record(0, 0)),
+            ProbationVerdict::Open,
+            "nothing says that it was better"
+        );
+        assert_eq!(judge(record(50, 50), EARLY_TIME, record(0, 0)), ProbationVerdict::Passed);
     }
 
     #[test]
     fn what_a_generation_did_long_ago_is_forgotten() {
         let mut recent = Recent::default();
-        (0..RECENT).for_each(|_| recent.add(true));
-        assert_eq!(recent.record(), record(RECENT, RECENT));
-        (0..RECENT).for_each(|_| recent.add(false));
-        assert_eq!(recent.record(), record(RECENT, 2 * RECENT));
+        (0..500).for_each(|_| recent.add(true));
+        assert_eq!(recent.record(), record(500, 500));
+        (0..500).for_each(|_| recent.add(false));
+        assert_eq!(recent.record(), record(500, 2 * 500));
         recent.add(false);
-        assert_eq!(recent.record(), record(0, RECENT + 1));
+        assert_eq!(recent.record(), record(0, 500 + 1));
     }
 
     #[test]

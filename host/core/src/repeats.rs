@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::clock::Moment;
 
 /// The time for which lines are summed up.
-const PERIOD: Duration = Duration::from_mins(1);
+const SUMMARY_PERIOD: Duration = Duration::from_mins(1);
 
 /// One kind of line in one place, such as all failed calls of a controller.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ impl Repeats {
 
     /// Whether another line is to be logged `now`. If it is: how many were not since the last that was.
     pub fn line(&mut self, now: Moment) -> Option<u64> {
-        if self.began.is_none_or(|began| now >= began + PERIOD) {
+        if self.began.is_none_or(|began| now >= began + SUMMARY_PERIOD) {
             (self.began, self.logged) = (Some(now), 0);
         }
         if self.logged < self.most {

@@ -26,10 +26,10 @@ pub use offer::Offer;
 pub const SHARDS: u64 = 32;
 
 /// How many periods the last of many waits before it takes a lease that is free.
-const MOST_PERIODS: usize = 4;
+const FREE_LEASE_PERIODS_MAX: usize = 4;
 /// Into so many parts the time is divided for which a lease counts as a sign of life: when it is first seen, nobody
 /// knows how old it is, and its replica may be long dead. One that lives renews several times within the whole.
-const FIRST_SIGHT: u32 = 3;
+const FIRST_SIGHT_PARTS: u32 = 3;
 
 /// The shard of `plugin`. Part of what replicas of different versions agree on: it never changes.
 #[must_use]
@@ -143,7 +143,7 @@ impl Members {
         let lasts = match self.known.get(member) {
             Some(known) if known.version == version => return,
             Some(_) => record.duration,
-            None => record.duration / FIRST_SIGHT,
+            None => record.duration / FIRST_SIGHT_PARTS,
         };
         self.known.insert(member.clone(), Member { version, until: now + lasts, offer });
     }
@@ -247,8 +247,8 @@ impl Part {
         let equal = self.lacks.iter().filter(|(_, lacks)| **lacks == mine).map(|(member, _)| member);
         let rank = if self.is_sticky { 0 } else { rank(&self.lease, &self.me, equal) };
         if !is_holder {
-            let behind = if more > 0 { MOST_PERIODS } else { 0 };
-            let periods = u32::try_from(behind + (more + rank).min(MOST_PERIODS)).unwrap_or(u32::MAX);
+            let behind = if more > 0 { FREE_LEASE_PERIODS_MAX } else { 0 };
+            let periods = u32::try_from(behind + (more + rank).min(FREE_LEASE_PERIODS_MAX)).unwrap_or(u32::MAX);
             return Stance::Take { after: self.period * periods };
         }
         if more + rank == 0 || self.handed_to.as_ref() == Some(&self.lacks) {

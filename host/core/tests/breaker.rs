@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use windlass_core::breaker::{
-    Breaker, BreakerChange, BreakerRound, BreakerState, DIFFERENT_KEYS, FIRST_PAUSE, LONGEST_PAUSE,
-};
+use windlass_core::breaker::{Breaker, BreakerChange, BreakerRound, BreakerState};
 use windlass_core::clock::Moment;
 
 #[derive(Clone, Debug)]
@@ -71,13 +69,13 @@ impl Model {
             }
             (None, _) => {
                 self.trapped.insert(call.key);
-                if self.trapped.len() < DIFFERENT_KEYS {
+                if self.trapped.len() < 5 {
                     return None;
                 }
-                BreakerChange::Opened(FIRST_PAUSE)
+                BreakerChange::Opened(Duration::from_secs(10))
             }
             (Some(_), How::Answers) => BreakerChange::Closed,
-            (Some((_, pause)), _) => BreakerChange::Opened((pause * 2).min(LONGEST_PAUSE)),
+            (Some((_, pause)), _) => BreakerChange::Opened((pause * 2).min(Duration::from_mins(5))),
         };
         self.changes += 1;
         self.trapped.clear();

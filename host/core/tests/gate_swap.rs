@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use windlass_core::expectations::{Cache, DoubtfulKey, EXPIRE_AFTER, Effect, PROBE_AFTER, Shown};
+use windlass_core::expectations::{Cache, DoubtfulKey, Effect, Shown};
 use windlass_core::gate::{Gate, ParkedAudit};
 use windlass_core::object::ObjectKey;
 use windlass_core::progress::Stamp;
@@ -87,20 +87,23 @@ async fn the_time_that_a_key_has_been_held_survives_swaps() {
     let mut gate = bench.gate(1);
     bench.park(&gate);
     for _ in 0..3 {
-        tokio::time::advance(EXPIRE_AFTER / 3).await;
+        tokio::time::advance(Duration::from_mins(5) / 3).await;
         let next = bench.gate(1);
         next.doubt(gate.unseen());
         bench.queue.wake_parked();
         bench.park_held(&next);
         gate = next;
     }
-    assert_eq!(gate.longest_wait(), EXPIRE_AFTER);
+    assert_eq!(gate.longest_wait(), Duration::from_mins(5));
     let due = gate.due().await;
     assert!(due.expired.is_empty() && due.probes.contains(&0), "its own cache has its chance first: {due:?}");
     let expired = gate.due().await.expired;
     assert_eq!(expired.iter().map(|it| &it.key).collect::<Vec<_>>(), [&web()], "three swaps do not silence the alert");
     let (held, now) = gate.waits_for(&web()).expect("it waits");
-    assert_eq!(held.held.map(|since| now.0.saturating_sub(since.0)), Some(EXPIRE_AFTER + PROBE_AFTER));
+    assert_eq!(
+        held.held.map(|since| now.0.saturating_sub(since.0)),
+        Some(Duration::from_mins(5) + Duration::from_secs(30))
+    );
     assert_eq!(held.cache_version, Some("1".into()));
 }
 

@@ -11,7 +11,7 @@ use windlass_core::clock::Moment;
 use windlass_core::lease::{Election, ElectionAnswer, ElectionStep, FoundLease, LeaseLoss, LeaseWish, Purpose, Timing};
 
 /// True time goes on by this, in milliseconds.
-const TICK: u64 = 50;
+const TICK_MILLIS: u64 = 50;
 
 /// A source of chance that is the same for the same seed.
 struct Chance(u64);
@@ -117,13 +117,13 @@ impl World {
     }
 
     fn run(&mut self, seconds: u64) {
-        for _ in 0..seconds * 1000 / TICK {
+        for _ in 0..seconds * 1000 / TICK_MILLIS {
             self.tick();
         }
     }
 
     fn tick(&mut self) {
-        self.time += TICK;
+        self.time += TICK_MILLIS;
         self.serve();
         for machine in 0..self.machines.len() {
             self.go_on(machine);
@@ -197,7 +197,7 @@ impl World {
             return;
         }
         if time < machine.wakes {
-            machine.suspended += TICK;
+            machine.suspended += TICK_MILLIS;
             return;
         }
         if faults && chance.one_in(1500) {

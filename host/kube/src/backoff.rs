@@ -5,11 +5,15 @@ use std::time::Duration;
 use tokio::time::Instant;
 use windlass_core::retry::{Retries, RetryPolicy};
 
-const FIRST: Duration = Duration::from_millis(800);
+/// The wait after a first failure: that of client-go's reflectors, as the two times that follow
+/// (`tools/cache/reflector.go`, `NewReflectorWithOptions`).
+const RELIST_BACKOFF_MIN: Duration = Duration::from_millis(800);
+/// The longest wait.
+const RELIST_BACKOFF_MAX: Duration = Duration::from_secs(30);
 /// Less up to a half at random, so that many informers do not return together.
-const POLICY: RetryPolicy = RetryPolicy::doubling(FIRST, Duration::from_secs(30)).jitter(0.5, 1.0);
+const RELIST_BACKOFF: RetryPolicy = RetryPolicy::doubling(RELIST_BACKOFF_MIN, RELIST_BACKOFF_MAX).jitter(0.5, 1.0);
 /// After so long without a failure the next one counts as the first.
-const HEALTHY: Duration = Duration::from_mins(2);
+const RELIST_BACKOFF_RESET: Duration = Duration::from_mins(2);
 
 /// The waits after failures that follow each other.
 #[derive(Debug)]
@@ -20,14 +24,14 @@ pub(crate) struct Backoff {
 
 impl Default for Backoff {
     fn default() -> Self {
-        Self { retries: POLICY.begin(), last: None }
+        Self { retries: RELIST_BACKOFF.begin(), last: None }
     }
 }
 
 impl Backoff {
     /// The wait after a failure at `now`.
     pub(crate) fn next(&mut self, now: Instant) -> Duration {
-        if self.last.is_some_and(|last| now.duration_since(last) > HEALTHY) {
+        if self.last.is_some_and(|last| now.duration_since(last) > RELIST_BACKOFF_RESET) {
             self.retries.reset();
         }
         let delay = self.retries.pause(windlass_world::random());
@@ -50,6 +54,10 @@ mod tests {
             assert!(delay <= whole && delay >= whole / 2, "{delay:?} of {whole:?}");
             now += delay;
         }
-        assert!(backoff.next(now + HEALTHY * 2) <= FIRST);
+        let two_minutes = Duration::from_mins(2);
+        let delay = backoff.next(now + two_minutes);
+        assert!(delay >= Duration::from_secs(15), "{delay:?}: two minutes are not enough");
+        now += two_minutes + delay;
+        assert!(backoff.next(now + two_minutes + Duration::from_millis(1)) <= Duration::from_millis(800));
     }
 }

@@ -20,18 +20,19 @@ use windlass_core::principal::Principal;
 use windlass_core::retry::RetryPolicy;
 
 use crate::client::headers;
-use crate::client::request::{self, Mutation, MutationAnswer, Query, RequestError, SERVER_TIMEOUT};
+use crate::client::request::{self, Mutation, MutationAnswer, Query, RequestError, SERVER_TIMEOUT_QUERY};
 use crate::discovery::Discovery;
 use change::{DefinitionState, DefinitionStep};
 
 pub use change::{Definition, Refusal};
 
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/";
-const ANSWER_LIMIT: Duration = Duration::from_secs(35);
+/// How long the server may take to answer a write of a definition, which can be as large as an object gets.
+const DEFINITION_ANSWER_TIMEOUT: Duration = Duration::from_secs(35);
 /// How often the decision is made anew because the definition changed meanwhile.
-const DECISIONS: usize = 4;
+const DECISIONS_MAX: usize = 4;
 /// The waits between two looks at a definition that is not established yet.
-const WAITS: RetryPolicy = RetryPolicy::doubling(Duration::from_millis(50), Duration::from_secs(2));
+const ESTABLISHED_BACKOFF: RetryPolicy = RetryPolicy::doubling(Duration::from_millis(50), Duration::from_secs(2));
 
 /// Why a definition is not installed.
 #[derive(Debug, thiserror::Error)]
@@ -200,7 +201,7 @@ struct Installer<'a> {
 impl Installer<'_> {
     /// Decides and applies; the result has the definition as the server then has it.
     async fn write(&self) -> Result<(Installed, Value), DefinitionError> {
-        for _ in 0..DECISIONS {
+        for _ in 0..DECISIONS_MAX {
             let existing = self.get().await?;
             let step = self.definition.step(existing.as_ref());
             let step = step.map_err(|refusal| DefinitionError::Refused { name: self.name(), refusal })?;
@@ -208,7 +209,7 @@ impl Installer<'_> {
                 (DefinitionStep::Keep, existing) => return Ok((Installed::Unchanged, existing.unwrap_or_default())),
                 (DefinitionStep::Apply { over }, _) => over,
             };
-            let limit = self.role.fence.may_start(ANSWER_LIMIT);
+            let limit = self.role.fence.may_start(DEFINITION_ANSWER_TIMEOUT);
             let limit = limit.map_err(|source| DefinitionError::LeaseLost { name: self.name(), source })?;
             match self.apply(&self.definition.document(over.as_deref()), limit).await {
                 Ok(answer) => {
@@ -230,7 +231,7 @@ impl Installer<'_> {
         let mut query = Query::default();
         query.add("fieldManager", self.field_manager);
         query.add("fieldValidation", "Strict");
-        query.add("timeout", SERVER_TIMEOUT);
+        query.add("timeout", SERVER_TIMEOUT_QUERY);
         let mut mutation = Mutation {
             method: Method::PATCH,
             uri: query.onto(&self.path()),
@@ -273,7 +274,7 @@ impl Installer<'_> {
 
     /// Waits until the server serves the definition, of which `latest` is known.
     async fn established(&self, mut latest: Value, deadline: Instant, limit: Duration) -> Result<(), DefinitionError> {
-        let mut waits = WAITS.begin();
+        let mut waits = ESTABLISHED_BACKOFF.begin();
         let late = |message| DefinitionError::NotEstablished { name: self.name(), limit, message };
         loop {
             let message = match change::state(&latest) {
@@ -295,7 +296,15 @@ impl Installer<'_> {
     /// The definition as the server has it now.
     async fn get(&self) -> Result<Option<Value>, DefinitionError> {
         let headers = self.headers.clone().into();
-        match request::get_as(self.client, &self.path(), headers, request::MOST_ANSWER, ANSWER_LIMIT).await {
+        match request::get_as(
+            self.client,
+            &self.path(),
+            headers,
+            request::MUTATION_ANSWER_BYTES_MAX,
+            DEFINITION_ANSWER_TIMEOUT,
+        )
+        .await
+        {
             Ok(text) => self.read(&text).map(Some),
             Err(error) if error.code() == Some(404) => Ok(None),
             Err(source) => Err(self.failed("get", source)),

@@ -16,18 +16,18 @@ use tokio::time::Instant;
 use windlass_core::object::ObjectKind;
 use windlass_core::selector::is_dns_subdomain;
 
-use crate::client::request::{self, ListError, REQUEST_LIMIT, RequestError};
+use crate::client::request::{self, ListError, READ_TIMEOUT, RequestError};
 use crate::discovery::comparable::Comparability;
 use crate::discovery::resource::group_version_path;
 
 pub use resource::Resource;
 
 /// How soon a group-version is asked for again when a kind is missing from it.
-const REFRESH: Duration = Duration::from_secs(10);
+const MISSING_KIND_REFRESH_INTERVAL: Duration = Duration::from_secs(10);
 /// How soon it is asked again who serves a group-version: another server may take it over.
-const OWN_FOR: Duration = Duration::from_mins(1);
+const SERVED_BY_REFRESH_INTERVAL: Duration = Duration::from_mins(1);
 /// Of more group-versions than this, those are forgotten that no server has: plugins can invent them.
-const MOST_GROUP_VERSIONS: usize = 1024;
+const GROUP_VERSIONS_MAX: usize = 1024;
 
 /// Why a kind has no resource.
 #[derive(Debug, thiserror::Error)]
@@ -110,7 +110,7 @@ impl GroupVersion {
 
     /// Whether the server was asked too recently to be asked again.
     fn is_fresh(&self) -> bool {
-        self.cached().as_ref().is_some_and(|fetched| fetched.at.elapsed() < REFRESH)
+        self.cached().as_ref().is_some_and(|fetched| fetched.at.elapsed() < MISSING_KIND_REFRESH_INTERVAL)
     }
 }
 
@@ -202,7 +202,7 @@ impl Discovery {
     pub(crate) async fn is_own(&self, resource: &Resource) -> Result<bool, RequestError> {
         let group_version = self.group_version(&resource.kind);
         let mut own = group_version.own.lock().await;
-        if let Some((_, is_own)) = own.filter(|(at, _)| at.elapsed() < OWN_FOR) {
+        if let Some((_, is_own)) = own.filter(|(at, _)| at.elapsed() < SERVED_BY_REFRESH_INTERVAL) {
             return Ok(is_own);
         }
         let is_own = comparable::is_own(&self.client, &resource.kind, &resource.plural).await?;
@@ -228,8 +228,8 @@ impl Discovery {
         struct Core {
             versions: Vec<String>,
         }
-        let core: Core = serde_json::from_str(&request::get(&self.client, "/api", REQUEST_LIMIT).await?)?;
-        let groups: ApiGroupList = serde_json::from_str(&request::get(&self.client, "/apis", REQUEST_LIMIT).await?)?;
+        let core: Core = serde_json::from_str(&request::get(&self.client, "/api", READ_TIMEOUT).await?)?;
+        let groups: ApiGroupList = serde_json::from_str(&request::get(&self.client, "/apis", READ_TIMEOUT).await?)?;
         let group_versions =
             core.versions.into_iter().chain(groups.groups.into_iter().flat_map(ApiGroup::preferred_first));
         let (mut found, mut failed) = (BTreeMap::new(), Vec::new());
@@ -275,7 +275,7 @@ impl Discovery {
 
     fn group_version(&self, kind: &ObjectKind) -> Arc<GroupVersion> {
         let mut group_versions = self.group_versions.lock().unwrap_or_else(PoisonError::into_inner);
-        if group_versions.len() >= MOST_GROUP_VERSIONS {
+        if group_versions.len() >= GROUP_VERSIONS_MAX {
             group_versions.retain(|_, group_version| group_version.is_served() || Arc::strong_count(group_version) > 1);
         }
         Arc::clone(group_versions.entry(Arc::clone(&kind.api_version)).or_default())
@@ -290,7 +290,7 @@ impl Discovery {
     }
 
     async fn ask(&self, kind: &ObjectKind) -> Result<Resources, DiscoveryError> {
-        match request::get(&self.client, &group_version_path(kind), REQUEST_LIMIT).await {
+        match request::get(&self.client, &group_version_path(kind), READ_TIMEOUT).await {
             Ok(text) => read(&text, &kind.api_version)
                 .map_err(|source| DiscoveryError::Malformed { kind: kind.clone(), source }),
             Err(error) => Err(DiscoveryError::Unreachable { kind: kind.clone(), source: Arc::new(error) }),
@@ -409,11 +409,11 @@ mod tests {
             Ok::<_, std::convert::Infallible>(answer.expect("a response"))
         });
         let discovery = Discovery::new(Client::new(missing, "default"));
-        for number in 0..2 * MOST_GROUP_VERSIONS {
+        for number in 0..2 * 1_024 {
             let kind = ObjectKind::new(format!("invented.example.com/v{number}"), "Thing");
             assert!(matches!(discovery.resolve(&kind).await, Err(DiscoveryError::NotServed { .. })));
         }
         let kept = discovery.group_versions.lock().expect("no panic").len();
-        assert!(kept <= MOST_GROUP_VERSIONS, "{kept}");
+        assert!(kept <= 1_024, "{kept}");
     }
 }

@@ -26,18 +26,21 @@ use windlass_core::retry::RetryPolicy;
 use windlass_core::selector::is_dns_subdomain;
 
 use crate::client::headers;
-use crate::client::request::{self, Mutation, Query, RequestError, SERVER_TIMEOUT, STILL_POSSIBLE};
+use crate::client::request::{self, MUTATION_LIFETIME_MAX, Mutation, Query, RequestError, SERVER_TIMEOUT_QUERY};
 use crate::events::series::{Action, Correlator, SeriesKey};
 
-/// How many events may wait.
-const QUEUE: usize = 1_000;
+/// How many events may wait: as many as client-go keeps (`tools/events/event_broadcaster.go`, `maxQueuedEvents`).
+const QUEUED_EVENTS_MAX: usize = 1_000;
 /// How many are sent at a time: one after the other, those of a start would keep a stop waiting.
-const AT_ONCE: usize = 8;
-const MOST_NOTE: usize = 1_024;
-const MOST_WORD: usize = 128;
-const MOST_NAME: usize = 253;
+const CONCURRENT_EVENTS_MAX: usize = 8;
+/// The most bytes of a note that the server takes (`pkg/apis/core/validation/events.go`, `NoteLengthLimit`).
+const EVENT_NOTE_BYTES_MAX: usize = 1_024;
+/// The same of a reason and an action (`ReasonLengthLimit`).
+const EVENT_WORD_BYTES_MAX: usize = 128;
+/// The longest name of an object.
+const EVENT_NAME_BYTES_MAX: usize = 253;
 /// The waits between the attempts to send one event.
-const RETRIES: RetryPolicy = RetryPolicy::doubling(Duration::from_secs(1), Duration::from_secs(4)).steps(3);
+const EVENT_BACKOFF: RetryPolicy = RetryPolicy::doubling(Duration::from_secs(1), Duration::from_secs(4)).steps(3);
 
 /// Sends the Events of plugins. Clones share a queue and a task, which ends with the last of them.
 #[derive(Clone)]
@@ -71,7 +74,7 @@ impl Recorder {
     /// Outside a tokio runtime.
     #[must_use]
     pub fn new(client: Client) -> Self {
-        let (queue, messages) = mpsc::channel(QUEUE);
+        let (queue, messages) = mpsc::channel(QUEUED_EVENTS_MAX);
         tokio::spawn(Worker::new(client).run(messages));
         Self { queue, dropped: Arc::default(), read_only: false }
     }
@@ -102,7 +105,7 @@ impl Events for Recorder {
             return;
         }
         let principal = &call.principal;
-        if principal.fence.may_start(STILL_POSSIBLE).is_err() {
+        if principal.fence.may_start(MUTATION_LIFETIME_MAX).is_err() {
             return; // Whoever runs the plugin now tells of it.
         }
         call.config.redact_in(&mut event.note);
@@ -125,9 +128,9 @@ impl Events for Recorder {
             );
             return;
         }
-        shorten(&mut event.note, MOST_NOTE);
-        shorten(&mut event.reason, MOST_WORD);
-        shorten(&mut event.action, MOST_WORD);
+        shorten(&mut event.note, EVENT_NOTE_BYTES_MAX);
+        shorten(&mut event.reason, EVENT_WORD_BYTES_MAX);
+        shorten(&mut event.action, EVENT_WORD_BYTES_MAX);
         let headers = match headers::after_call(call) {
             Ok(headers) => headers,
             Err(error) => {
@@ -141,7 +144,7 @@ impl Events for Recorder {
             plugin = %principal.plugin, %regarding, kind = ?event.event_type, reason = event.reason, note = event.note, "event"
         );
         let mut instance = principal.replica.to_string();
-        shorten(&mut instance, MOST_WORD);
+        shorten(&mut instance, EVENT_WORD_BYTES_MAX);
         let occurrence = Occurrence {
             key: SeriesKey { plugin: Arc::clone(&principal.plugin), event },
             controller: principal.field_manager(),
@@ -153,7 +156,7 @@ impl Events for Recorder {
         if self.queue.try_send(Message::Emit(Box::new(occurrence))).is_err() {
             let before = self.dropped.fetch_add(1, Ordering::Relaxed);
             if before == 0 {
-                tracing::warn!(plugin = %principal.plugin, "more than {QUEUE} events wait to be sent; some are dropped");
+                tracing::warn!(plugin = %principal.plugin, "more than {QUEUED_EVENTS_MAX} events wait to be sent; some are dropped");
             }
         }
     }
@@ -191,7 +194,7 @@ impl Worker {
 
     async fn run(mut self, mut messages: mpsc::Receiver<Message>) {
         loop {
-            let has_room = self.sending.len() < AT_ONCE;
+            let has_room = self.sending.len() < CONCURRENT_EVENTS_MAX;
             tokio::select! {
                 biased;
                 message = messages.recv(), if has_room => match message {
@@ -281,7 +284,7 @@ impl Worker {
 /// Both requests may be repeated: the name is fixed, and so is the count. False: the lease was lost while it waited.
 async fn send(client: &Client, mutation: &Mutation, fence: &Fenced) -> Result<bool, RequestError> {
     let attempt = || async {
-        let Ok(limit) = fence.may_start(STILL_POSSIBLE) else { return Ok(false) };
+        let Ok(limit) = fence.may_start(MUTATION_LIFETIME_MAX) else { return Ok(false) };
         let result = request::mutate(client, mutation.clone(), limit).await;
         tracing::trace!(
             target: "windlass::audit",
@@ -290,14 +293,14 @@ async fn send(client: &Client, mutation: &Mutation, fence: &Fenced) -> Result<bo
         result.map(|_| true)
     };
     let passes = |error: &RequestError| error.code().is_none_or(|code| code >= 500 || code == 429);
-    RETRIES.run(windlass_world::random, sleep, passes, attempt).await
+    EVENT_BACKOFF.run(windlass_world::random, sleep, passes, attempt).await
 }
 
 /// `<name>.<time in hexadecimal>`, as for every recorder; the object's name is left out where no Event may have it.
 fn name_of(occurrence: &Occurrence) -> String {
     let suffix = format!("{:x}", occurrence.at.as_nanosecond());
     let name = occurrence.key.event.regarding.as_ref().map_or("", |regarding| &*regarding.key.name);
-    let fits = name.len() + 1 + suffix.len() <= MOST_NAME && is_dns_subdomain(name);
+    let fits = name.len() + 1 + suffix.len() <= EVENT_NAME_BYTES_MAX && is_dns_subdomain(name);
     format!("{}.{suffix}", if fits { name } else { "windlass" })
 }
 
@@ -351,7 +354,7 @@ fn count_of(occurrence: &Occurrence, name: &str, count: u32) -> Mutation {
 fn mutation(occurrence: &Occurrence, method: Method, path: &str, content_type: &'static str, body: &Value) -> Mutation {
     let mut query = Query::default();
     query.add("fieldManager", &occurrence.controller);
-    query.add("timeout", SERVER_TIMEOUT);
+    query.add("timeout", SERVER_TIMEOUT_QUERY);
     Mutation {
         method,
         uri: query.onto(path),
@@ -441,10 +444,10 @@ mod tests {
     #[test]
     fn texts_are_cut_between_characters() {
         let mut note = "ä".repeat(600);
-        shorten(&mut note, MOST_NOTE);
+        shorten(&mut note, 1_024);
         assert_eq!(note.len(), 1_024);
         let mut odd = format!("x{}", "ä".repeat(600));
-        shorten(&mut odd, MOST_NOTE);
+        shorten(&mut odd, 1_024);
         assert_eq!(odd.len(), 1_023);
     }
 }

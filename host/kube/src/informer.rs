@@ -22,4 +22,4 @@ pub(crate) mod trust;
 
 pub use self::error::{InformerError, OverBudget};
 pub use self::informers::Informers;
-pub use self::status::{InformerFigures, InformerOptions, InformerStatus, ListReason};
+pub use self::status::{CACHE_BYTES_DEFAULT, InformerFigures, InformerOptions, InformerStatus, ListReason};

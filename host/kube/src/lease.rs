@@ -23,7 +23,7 @@ use windlass_core::progress::Stamp;
 use windlass_core::watch::WatchSpec;
 
 use crate::client::headers;
-use crate::client::request::{self, MOST_ANSWER, Mutation, Query, RequestError, SERVER_TIMEOUT};
+use crate::client::request::{self, MUTATION_ANSWER_BYTES_MAX, Mutation, Query, RequestError, SERVER_TIMEOUT_QUERY};
 use crate::client::restores::Restores;
 use crate::events::{micro_time, timestamp};
 
@@ -186,7 +186,7 @@ impl Leases {
     /// The lease as it is.
     pub async fn get(&self, name: &str, limit: Duration) -> Result<ElectionAnswer, LeaseError> {
         let (path, headers) = (self.path(Some(name)), self.headers.clone().into());
-        match request::get_as(&self.client, &path, headers, MOST_ANSWER, limit).await {
+        match request::get_as(&self.client, &path, headers, MUTATION_ANSWER_BYTES_MAX, limit).await {
             Ok(text) => Ok(ElectionAnswer::Found(Some(self.read(name, &text)?))),
             Err(error) if error.code() == Some(404) => Ok(ElectionAnswer::Found(None)),
             Err(source) => Err(self.failed("get", name, source)),
@@ -274,7 +274,7 @@ impl Leases {
         if method != Method::DELETE {
             query.add("fieldManager", &self.role.field_manager());
         }
-        query.add("timeout", SERVER_TIMEOUT);
+        query.add("timeout", SERVER_TIMEOUT_QUERY);
         let (uri, headers) = (query.onto(path), self.headers.clone().into());
         let mut mutation = Mutation { method, uri, content_type: JSON, body: Bytes::from(body), headers };
         mutation.end_within(limit);

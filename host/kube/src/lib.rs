@@ -44,7 +44,8 @@ pub use crate::informer::pointer::PointerError;
 pub use crate::informer::store::{NotSynced, Store};
 pub use crate::informer::trust::CacheTrust;
 pub use crate::informer::{
-    InformerError, InformerFigures, InformerOptions, InformerStatus, Informers, ListReason, OverBudget,
+    CACHE_BYTES_DEFAULT, InformerError, InformerFigures, InformerOptions, InformerStatus, Informers, ListReason,
+    OverBudget,
 };
 pub use crate::lease::{LeaseError, LeaseKind, Leases, Notes};
 pub use crate::own_review::{AskedAccess, HeldRule, HeldRules, OwnReviewError, OwnReviews};

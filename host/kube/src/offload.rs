@@ -8,15 +8,15 @@ use tokio::task::spawn_blocking;
 use windlass_core::shared_budget::{BudgetShare, Portion, SharedBudget, Wants};
 
 /// A larger text takes long to read.
-pub(crate) const LARGE: usize = 64 << 10;
+pub(crate) const LARGE_TEXT_BYTES: usize = 64 << 10;
 /// Pieces of work that wait for the server in between and keep their threads meanwhile, of one plugin.
-const LONG_OF_ONE: usize = 2;
+const PLUGIN_WAITING_WORK_MAX: usize = 2;
 /// And of all together: who has one more leaves as many to others.
-const LONG_OF_ALL: u32 = 32;
+const WAITING_WORK_MAX: u32 = 32;
 /// Texts that are read at a time, of one plugin. That waits for nobody.
-const READ_OF_ONE: usize = 2;
+const PLUGIN_TEXTS_READ_MAX: usize = 2;
 /// And of all together.
-const READ_OF_ALL: usize = 4;
+const TEXTS_READ_MAX: usize = 4;
 
 /// One plugin's part of the threads. Clones are the same part.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ pub(crate) struct Thread {
 impl Offload {
     /// Of a host, and of its first plugin.
     pub(crate) fn new() -> Self {
-        Self::part_of(SharedBudget::new(LONG_OF_ALL), Arc::new(Semaphore::new(READ_OF_ALL)))
+        Self::part_of(SharedBudget::new(WAITING_WORK_MAX), Arc::new(Semaphore::new(TEXTS_READ_MAX)))
     }
 
     /// Another plugin's, on the same host.
@@ -47,8 +47,8 @@ impl Offload {
 
     fn part_of(threads: SharedBudget, reads_of_all: Arc<Semaphore>) -> Self {
         let of_threads = threads.share();
-        let reads = [Arc::new(Semaphore::new(READ_OF_ONE)), reads_of_all];
-        Self { threads, of_threads, long: Arc::new(Semaphore::new(LONG_OF_ONE)), reads }
+        let reads = [Arc::new(Semaphore::new(PLUGIN_TEXTS_READ_MAX)), reads_of_all];
+        Self { threads, of_threads, long: Arc::new(Semaphore::new(PLUGIN_WAITING_WORK_MAX)), reads }
     }
 
     /// Waits for a thread.
@@ -64,7 +64,7 @@ impl Offload {
         text: String,
         read: impl FnOnce(&str) -> T + Send + 'static,
     ) -> T {
-        if text.len() <= LARGE {
+        if text.len() <= LARGE_TEXT_BYTES {
             return read(&text);
         }
         let mut permits = Vec::with_capacity(self.reads.len());
@@ -105,7 +105,7 @@ mod tests {
         let parts: Vec<_> = (0..plugins).map(|_| first.of_another()).collect();
         let reads = parts.iter().flat_map(|part| [part; 5]).map(|part| {
             let counted = counted.clone();
-            part.read("x".repeat(LARGE + 1), move |_| {
+            part.read("x".repeat((64 << 10) + 1), move |_| {
                 let (now, most) = &*counted;
                 most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                 thread::sleep(Duration::from_millis(20));
@@ -118,16 +118,16 @@ mod tests {
 
     #[tokio::test]
     async fn few_large_texts_are_read_at_a_time_and_fewer_of_one_plugin() {
-        assert!((1..=READ_OF_ONE).contains(&at_a_time(1).await));
-        assert!((1..=READ_OF_ALL).contains(&at_a_time(5).await));
+        assert!((1..=2).contains(&at_a_time(1).await));
+        assert!((1..=4).contains(&at_a_time(5).await));
     }
 
     #[tokio::test]
     async fn a_small_text_is_read_where_it_is() {
         let here = thread::current().id();
-        let there = Offload::new().read("x".repeat(LARGE), |_| thread::current().id()).now_or_never();
+        let there = Offload::new().read("x".repeat(64 << 10), |_| thread::current().id()).now_or_never();
         assert_eq!(there, Some(here));
-        assert_ne!(Offload::new().read("x".repeat(LARGE + 1), |_| thread::current().id()).await, here);
+        assert_ne!(Offload::new().read("x".repeat((64 << 10) + 1), |_| thread::current().id()).await, here);
     }
 
     #[test]

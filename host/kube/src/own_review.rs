@@ -14,7 +14,8 @@ use crate::client::headers;
 use crate::client::request::{self, Mutation, RequestError};
 
 const API: &str = "/apis/authorization.k8s.io/v1/";
-const ANSWER_LIMIT: Duration = Duration::from_secs(15);
+/// How long the server may take for a review: some ask an authorizer elsewhere.
+const REVIEW_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Why it is not known what a user may do.
 #[derive(Debug, thiserror::Error)]
@@ -147,7 +148,7 @@ impl OwnReviews {
             body: Bytes::from(review.to_string()),
             headers: headers.into(),
         };
-        let answer = request::mutate(&self.client, mutation, ANSWER_LIMIT).await;
+        let answer = request::mutate(&self.client, mutation, REVIEW_TIMEOUT).await;
         let answer = answer.map_err(|source| OwnReviewError::Request { user: user(), source })?;
         let answered: ReviewAnswer<T> =
             serde_json::from_str(&answer.text).map_err(|source| OwnReviewError::Malformed { user: user(), source })?;

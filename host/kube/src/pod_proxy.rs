@@ -14,13 +14,13 @@ use crate::client::headers::HOST_AGENT;
 use crate::client::request::{self, Query, RequestError, encode};
 
 /// So many Pods are looked at. A host has a few replicas.
-const MOST_PODS: usize = 100;
+const PODS_MAX: usize = 100;
 /// So many are asked at the same time.
-const AT_ONCE: usize = 16;
+const CONCURRENT_PODS_MAX: usize = 16;
 /// How long the list of Pods and the answer of each may take.
-const LIMIT: Duration = Duration::from_secs(10);
+const POD_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Of a list of Pods, or of one answer, in bytes. A thousand plugins are a few MiB.
-const MOST_BYTES: usize = 16 << 20;
+const POD_ANSWER_BYTES_MAX: usize = 16 << 20;
 /// The name of the header below.
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// The API server passes the name by which *it* is asked on to the Pod, and a host answers to strangers' names only if no web
@@ -233,7 +233,7 @@ impl PodProxy {
     pub async fn find(&self, selector: &str, port: &str) -> Result<FoundPods, PodProxyError> {
         let mut query = Query::default();
         query.add("labelSelector", selector);
-        query.add("limit", &MOST_PODS.to_string());
+        query.add("limit", &PODS_MAX.to_string());
         let text = self.get(&query.onto(&self.path())).await.map_err(|error| self.refused(error, "list", "pods"))?;
         let PodList { metadata, items } = serde_json::from_str(&text)?;
         let mut pods: Vec<_> = items.into_iter().filter(|pod| !pod.has_ended()).map(|pod| pod.found(port)).collect();
@@ -251,7 +251,7 @@ impl PodProxy {
     /// Asks all `pods` the same, and returns their answers in the same order. One that does not answer holds none of the others
     /// up for longer than ten seconds.
     pub async fn ask_all(&self, pods: &[FoundPod], path: &str) -> Vec<Result<String, PodProxyError>> {
-        stream::iter(pods.iter().map(|pod| self.ask(pod, path))).buffered(AT_ONCE).collect().await
+        stream::iter(pods.iter().map(|pod| self.ask(pod, path))).buffered(CONCURRENT_PODS_MAX).collect().await
     }
 
     fn path(&self) -> String {
@@ -263,7 +263,7 @@ impl PodProxy {
 
     async fn get(&self, uri: &str) -> Result<String, RequestError> {
         let headers = HeaderMap::from_iter([(USER_AGENT, HeaderValue::from_static(HOST_AGENT)), (SITE, TYPED)]);
-        request::get_as(&self.client, uri, headers.into(), MOST_BYTES, LIMIT).await
+        request::get_as(&self.client, uri, headers.into(), POD_ANSWER_BYTES_MAX, POD_ANSWER_TIMEOUT).await
     }
 
     /// Tells the API server's refusals from the Pod's: only the server's are objects of the kind Status.

@@ -22,9 +22,9 @@ use crate::informer::pointer::PointerTree;
 use crate::informer::store::{Store, StoreScope};
 use crate::reader::overlaid::newer;
 
-/// The host's limits of a page.
-const MOST_OBJECTS: usize = 1_000;
-const MOST_BYTES: usize = 4 << 20;
+/// A page of a cache's list ends with so many objects, or so many bytes: a guest has to hold all of it.
+const CACHE_PAGE_OBJECTS_MAX: usize = 1_000;
+const CACHE_PAGE_BYTES_MAX: usize = 4 << 20;
 
 /// A declared watch, as a plugin may read it.
 #[derive(Clone, Debug)]
@@ -338,8 +338,8 @@ impl<'a> PageBuilder<'a> {
         Ok(Self {
             subject,
             projection: projection(subject, query.fields.as_deref())?,
-            most_objects: size(query.limit).min(MOST_OBJECTS),
-            most_bytes: query.max_bytes.map_or(MOST_BYTES, size).min(MOST_BYTES),
+            most_objects: size(query.limit).min(CACHE_PAGE_OBJECTS_MAX),
+            most_bytes: query.max_bytes.map_or(CACHE_PAGE_BYTES_MAX, size).min(CACHE_PAGE_BYTES_MAX),
             bytes: 0,
             items: Vec::new(),
             last: None,

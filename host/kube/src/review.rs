@@ -17,7 +17,8 @@ use crate::client::request::{self, Mutation, RequestError};
 use crate::discovery::Resource;
 
 const PATH: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-const ANSWER_LIMIT: Duration = Duration::from_secs(15);
+/// How long the server may take for a review: some ask an authorizer elsewhere.
+const REVIEW_TIMEOUT: Duration = Duration::from_secs(15);
 /// The verbs that a watch needs.
 const VERBS: [&str; 2] = ["list", "watch"];
 
@@ -127,7 +128,7 @@ async fn review(
         body: Bytes::from(question(account, resource, namespace, verb).to_string()),
         headers: headers::of_principal(role).map_err(|error| ReviewError::Role(error.to_string()))?.into(),
     };
-    let answer = match request::mutate(client, mutation, ANSWER_LIMIT).await {
+    let answer = match request::mutate(client, mutation, REVIEW_TIMEOUT).await {
         Ok(answer) => answer,
         Err(source) => return Err(ReviewError::Request { account: named, verb, resource: plural, source }),
     };

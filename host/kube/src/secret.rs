@@ -7,7 +7,7 @@ use kube::Client;
 use serde::Deserialize;
 use windlass_core::confidential::Confidential;
 
-use crate::client::request::{self, REQUEST_LIMIT, RequestError};
+use crate::client::request::{self, READ_TIMEOUT, RequestError};
 
 /// Why a value of a Secret cannot be had. No case holds anything of the Secret's.
 #[derive(Debug, thiserror::Error)]
@@ -77,7 +77,7 @@ impl Secrets {
         request::encode(&mut path, &namespace);
         path.push_str("/secrets/");
         request::encode(&mut path, &name);
-        let text = match request::get(&self.client, &path, REQUEST_LIMIT).await {
+        let text = match request::get(&self.client, &path, READ_TIMEOUT).await {
             Ok(text) => text,
             Err(source) => return Err(SecretError::Request { namespace, name, source }),
         };

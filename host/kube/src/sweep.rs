@@ -23,18 +23,19 @@ pub use crate::discovery::SweepError;
 use crate::discovery::{Discovery, Resource};
 use crate::informer::listing::{PageEnd, PageSize};
 
-const PAGE_LIMIT: Duration = Duration::from_mins(1);
+/// How long one page of a list may take, as an informer's.
+const LIST_PAGE_TIMEOUT: Duration = Duration::from_mins(1);
 /// Kinds that are listed at the same time.
-const SIDE_BY_SIDE: usize = 8;
+const CONCURRENT_KINDS_MAX: usize = 8;
 /// Objects of one kind that a gentle sweep keeps.
-const ENOUGH: usize = 10_000;
+const GENTLE_OBJECTS_MAX: usize = 10_000;
 /// How often a list is begun anew whose pages took longer than the server keeps a version.
-const ATTEMPTS: usize = 3;
+const LIST_ATTEMPTS_MAX: usize = 3;
 /// How often the server is asked for its kinds while it does not serve one that it has named: that was deleted
 /// meanwhile, and is soon named no longer; or it is served in another version.
-const ROUNDS: usize = 4;
+const KIND_ROUNDS_MAX: usize = 4;
 /// The server takes a moment to take a kind out of what it says that it serves.
-const BETWEEN_ROUNDS: Duration = Duration::from_millis(500);
+const KIND_ROUNDS_INTERVAL: Duration = Duration::from_millis(500);
 const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=1,application/json";
 
 /// The mark that is looked for.
@@ -149,13 +150,13 @@ pub async fn sweep(
 ) -> Result<Swept, SweepError> {
     let mut seen = HashSet::new();
     let mut swept = look(discovery, scope, sought, &mut seen).await?;
-    for _ in 1..ROUNDS {
+    for _ in 1..KIND_ROUNDS_MAX {
         let is_missing = |(_, error): &mut (String, SweepError)| error.is_not_served();
         let missing: Vec<_> = swept.unseen.extract_if(.., is_missing).collect();
         if missing.is_empty() {
             break;
         }
-        tokio::time::sleep(BETWEEN_ROUNDS).await;
+        tokio::time::sleep(KIND_ROUNDS_INTERVAL).await;
         let Ok(Swept { carriers, unseen }) = look(discovery, scope, sought, &mut seen).await else {
             // What has been found is found, and this is what is not known.
             swept.unseen.extend(missing);
@@ -193,7 +194,7 @@ async fn look(
         let listed = list(discovery, &resource, scope, sought).await;
         (resource, listed)
     });
-    let mut lists = futures::stream::iter(lists).buffer_unordered(if scope.gently { 1 } else { SIDE_BY_SIDE });
+    let mut lists = futures::stream::iter(lists).buffer_unordered(if scope.gently { 1 } else { CONCURRENT_KINDS_MAX });
     while let Some((resource, listed)) = lists.next().await {
         if !listed.as_ref().is_err_and(SweepError::is_not_served) {
             seen.insert(name(&resource));
@@ -211,11 +212,12 @@ async fn look(
 pub async fn look_again(discovery: &Discovery, carrier: &Carrier) -> Result<Option<Carrier>, SweepError> {
     let object = ObjectRef { kind: carrier.resource.kind.clone(), key: carrier.key.clone(), uid: None };
     let subject = Subject { verb: "get", resource: carrier.resource.plural.clone(), object: Some(object) };
-    let text = match request::get(discovery.client(), &carrier.resource.object(&carrier.key, ""), PAGE_LIMIT).await {
-        Ok(text) => text,
-        Err(RequestError::Refused { status, .. }) if subject.is_missing(&status) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
+    let text =
+        match request::get(discovery.client(), &carrier.resource.object(&carrier.key, ""), LIST_PAGE_TIMEOUT).await {
+            Ok(text) => text,
+            Err(RequestError::Refused { status, .. }) if subject.is_missing(&status) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
     let item: SweptItem<'_> = serde_json::from_str(&text)?;
     Ok(Some(item.carrier(&carrier.resource)).filter(|now| now.uid == carrier.uid))
 }
@@ -291,7 +293,7 @@ async fn list(
     scope: &SweepScope,
     sought: &Sought,
 ) -> Result<Vec<Carrier>, SweepError> {
-    for _ in 1..ATTEMPTS {
+    for _ in 1..LIST_ATTEMPTS_MAX {
         match list_once(discovery, resource, scope, sought).await {
             Err(error) if error.is_expired() => {}
             listed => return listed,
@@ -307,7 +309,7 @@ async fn list_once(
     sought: &Sought,
 ) -> Result<Vec<Carrier>, SweepError> {
     let path = resource.collection(scope.namespace.as_deref().filter(|_| resource.namespaced));
-    let most = if scope.gently { ENOUGH } else { usize::MAX };
+    let most = if scope.gently { GENTLE_OBJECTS_MAX } else { usize::MAX };
     let (mut found, mut token, mut size) = (Vec::new(), None::<String>, PageSize::default());
     loop {
         let mut query = Query::default();
@@ -315,7 +317,7 @@ async fn list_once(
         query.add("limit", &size.limit());
         query.add_some("continue", token.as_deref());
         let uri = query.onto(&path);
-        let page = request::get_list(discovery.client(), &uri, PARTIAL_LIST, PAGE_LIMIT, |item| {
+        let page = request::get_list(discovery.client(), &uri, PARTIAL_LIST, LIST_PAGE_TIMEOUT, |item| {
             if item.contains(sought.text()) {
                 found.push(serde_json::from_str::<SweptItem<'_>>(item)?.carrier(resource));
             }

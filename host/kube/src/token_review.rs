@@ -20,7 +20,7 @@ use crate::client::request::{self, Mutation, RequestError};
 const TOKENS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ACCESS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 /// Somebody waits for the answer, a monitoring system mostly for ten seconds.
-const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+const TOKEN_REVIEW_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why it is not known whose a token is, or what its user may do. It never has the token in it.
 #[derive(Debug, thiserror::Error)]
@@ -132,7 +132,7 @@ async fn ask<T: for<'de> Deserialize<'de> + Default>(
         body: Bytes::from(review.to_string()),
         headers: headers::of_principal(role).map_err(|error| TokenReviewError::Role(error.to_string()))?.into(),
     };
-    let answer = request::mutate(client, mutation, ANSWER_LIMIT).await;
+    let answer = request::mutate(client, mutation, TOKEN_REVIEW_TIMEOUT).await;
     let answer = answer.map_err(|source| TokenReviewError::Request { kind, source })?;
     let reviewed: Reviewed<T> =
         serde_json::from_str(&answer.text).map_err(|source| TokenReviewError::Malformed { kind, source })?;

@@ -30,7 +30,7 @@ pub const POLICY: &str = "PluginPolicy";
 /// The `kind` of what bounds all policies of a host.
 pub const CEILING: &str = "PluginCeiling";
 /// More than anybody writes by hand, less than takes long to read.
-pub const MOST_BYTES: u64 = 1 << 20;
+pub const POLICY_BYTES_MAX: u64 = 1 << 20;
 /// Rules, and entries of each list.
 const MOST_ENTRIES: usize = 1_000;
 
@@ -79,8 +79,8 @@ pub fn ceiling(path: &Path, text: &[u8]) -> Result<Arc<Allowance>, PolicyError> 
 }
 
 fn document(text: &[u8], kind: &str, problems: &mut DocumentProblems) -> Option<PolicyDocument> {
-    if text.len() as u64 > MOST_BYTES {
-        problems.whole(format!("it has {} bytes, at most {MOST_BYTES} are read", text.len()));
+    if text.len() as u64 > POLICY_BYTES_MAX {
+        problems.whole(format!("it has {} bytes, at most {POLICY_BYTES_MAX} are read", text.len()));
         return None;
     }
     let head: DocumentHead = problems.yaml(text)?;

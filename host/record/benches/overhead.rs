@@ -19,8 +19,8 @@ use windlass_core::trigger::Triggers;
 use windlass_record::{PluginRecorder, RecordOptions, Recordings};
 use windlass_wasm::{CallLimits, Called, Plugin, Request, Sandbox, SandboxOptions};
 
-const CALLS: u32 = 20_000;
-const IMPORTS: usize = 4;
+const RECORDED_CALLS: u32 = 20_000;
+const IMPORTS_OF_CALL: usize = 4;
 
 fn context(plugin: &Plugin) -> Arc<CallContext> {
     Arc::new(CallContext {
@@ -64,7 +64,7 @@ fn call(recorder: Option<&PluginRecorder>, context: &Arc<CallContext>, object: &
     let recording = recorder.and_then(|it| it.reconcile(&request, context, &limits));
     let ports = recording.as_ref().map_or_else(|| ports.clone(), |recording| recording.ports(&ports));
     let target = ObjectRef { kind: context.primary_kind.clone(), key: context.primary_key.clone(), uid: None };
-    for _ in 0..IMPORTS {
+    for _ in 0..IMPORTS_OF_CALL {
         drop(ports.reads.get(context, &target, None));
     }
     if let Some(recording) = recording {
@@ -86,17 +86,17 @@ async fn main() {
         let recorder = recordings.as_ref().map(|recordings| recordings.of(&plugin));
         #[allow(clippy::disallowed_methods, reason = "a benchmark measures the time of the world")]
         let began = Instant::now();
-        for _ in 0..CALLS {
+        for _ in 0..RECORDED_CALLS {
             call(recorder.as_ref(), &context, &object);
         }
-        let each = began.elapsed() / CALLS;
+        let each = began.elapsed() / RECORDED_CALLS;
         let (mut written, mut dropped) = (0, 0);
         if let Some(recordings) = recordings {
             recordings.end().await;
             (written, dropped) = recordings.counts().first().map_or((0, 0), |(_, it)| (it.recorded(), it.dropped()));
         }
         let sample = sample.map_or_else(|| "not recording".to_owned(), |sample| format!("sample {sample}"));
-        println!("{sample:>14}: {each:?} a call of {IMPORTS} imports ({written} recorded, {dropped} dropped)");
+        println!("{sample:>14}: {each:?} a call of {IMPORTS_OF_CALL} imports ({written} recorded, {dropped} dropped)");
         let _ = std::fs::remove_dir_all(&directory);
     }
 }

@@ -11,11 +11,12 @@ use windlass_core::ports::{Answered, Asked, CallContext, Listener, Ports, Surrou
 use crate::document::{RecordedImport, RecordedSurroundings};
 use crate::encode;
 
-/// Imports, and readings of clocks, of one call that are noted. A call with more is not recorded.
+/// Imports of one call that are noted. A call with more is not recorded: it would be too long to replay.
 const MOST_IMPORTS: usize = 20_000;
+/// The same of readings of clocks.
 const MOST_READINGS: usize = 20_000;
 /// The bytes of one call that are noted.
-const MOST_BYTES: usize = 32 << 20;
+const CALL_BYTES_MAX: usize = 32 << 20;
 
 /// All that a call asks and is told, while it runs.
 pub(crate) struct Capture {
@@ -74,7 +75,7 @@ impl Capture {
 impl Listener for Capture {
     fn asked(&self, _: &CallContext, asked: Asked<'_>) -> Option<usize> {
         let mut noted = self.noted();
-        noted.is_too_large |= noted.imports.len() >= MOST_IMPORTS || noted.bytes > MOST_BYTES;
+        noted.is_too_large |= noted.imports.len() >= MOST_IMPORTS || noted.bytes > CALL_BYTES_MAX;
         if noted.is_too_large {
             return None;
         }

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 /// The most values of a document. The largest objects that a cluster keeps have a hundredth of that.
-pub(crate) const MOST_VALUES: usize = 2_000_000;
+pub(crate) const DOCUMENT_VALUES_MAX: usize = 2_000_000;
 
-/// The document that `text` is. None: it is none, or has more than [`MOST_VALUES`].
+/// The document that `text` is. None: it is none, or has more than [`DOCUMENT_VALUES_MAX`].
 pub(crate) fn document(text: &str) -> Option<Value> {
-    if values(text.as_bytes()) > MOST_VALUES { None } else { serde_json::from_str(text).ok() }
+    if values(text.as_bytes()) > DOCUMENT_VALUES_MAX { None } else { serde_json::from_str(text).ok() }
 }
 
 /// How many values a JSON document has, at most.
@@ -33,6 +33,6 @@ mod tests {
     fn values_are_counted_before_they_take_memory() {
         assert_eq!(["1", "[1,2]", r#"{"a":"[1,2]"}"#, r#"["\",,"]"#].map(|it| values(it.as_bytes())), [1, 3, 3, 2]);
         assert_eq!(document(r#"{"a":1}"#), Some(serde_json::json!({"a": 1})));
-        assert_eq!(document(&format!("[{}1]", "1,".repeat(MOST_VALUES))), None);
+        assert_eq!(document(&format!("[{}1]", "1,".repeat(DOCUMENT_VALUES_MAX))), None);
     }
 }

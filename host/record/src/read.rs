@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use flate2::read::MultiGzDecoder;
 
 use crate::document::{FORMAT, RecordedCall, RecordingHeader};
-use crate::json::{MOST_VALUES, values};
+use crate::json::{DOCUMENT_VALUES_MAX, values};
 
 /// How a compressed file begins.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -26,7 +26,7 @@ pub(crate) struct RecordingBounds {
 
 impl RecordingBounds {
     /// A host notes 32 MiB of a call, mostly in texts, and begins another file after 32 MiB, which it packs.
-    pub(crate) const OF_HOSTS: Self = Self { file: 8 << 30, line: 128 << 20, values: MOST_VALUES };
+    pub(crate) const OF_HOSTS: Self = Self { file: 8 << 30, line: 128 << 20, values: DOCUMENT_VALUES_MAX };
 
     /// Whether a line, without its end, may be written.
     pub(crate) fn allow(&self, line: &str) -> bool {

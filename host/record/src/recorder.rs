@@ -26,11 +26,12 @@ use crate::options::RecordOptions;
 use crate::redact::Redactor;
 use crate::writing::{self, WriteOrder};
 
-/// Calls, and their bytes, that may wait for the writer.
+/// Calls that may wait for the writer.
 const MOST_WAITING: usize = 1_024;
+/// And their bytes.
 const MOST_WAITING_BYTES: usize = 64 << 20;
 /// How long the writer has for what is left when the host ends.
-const END: Duration = Duration::from_secs(5);
+const RECORDER_END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The recording of one host's calls. Clones are the same.
 #[derive(Clone)]
@@ -90,7 +91,7 @@ impl Recordings {
     /// Has the writer finish its files, and waits for that a few seconds. Calls that end later are dropped.
     pub async fn end(&self) {
         let (done, ended) = oneshot::channel();
-        let deadline = Instant::now() + END;
+        let deadline = Instant::now() + RECORDER_END_TIMEOUT;
         let mut end = WriteOrder::End(done);
         // The queue may be full.
         while let Err(TrySendError::Full(back)) = self.shared.queue.try_send(end) {
@@ -102,7 +103,7 @@ impl Recordings {
         }
         if tokio::time::timeout_at(deadline, ended).await.is_err() {
             tracing::warn!(
-                "the last recorded calls were not written within {END:?}: they are lost, and their file may have a torn end"
+                "the last recorded calls were not written within {RECORDER_END_TIMEOUT:?}: they are lost, and their file may have a torn end"
             );
         }
     }

@@ -14,9 +14,9 @@ use jiff::Timestamp;
 /// How the names of recordings end.
 pub(crate) const SUFFIX: &str = ".jsonl.gz";
 /// A plugin's limit is spent in so many files, or more: the oldest of them is what is deleted.
-const PARTS: u64 = 8;
+const SEGMENTS_MIN: u64 = 8;
 /// A file is no larger than this, but for its last call.
-const LARGEST: u64 = 32 << 20;
+const SEGMENT_BYTES_MAX: u64 = 32 << 20;
 
 /// Writes the files of one plugin.
 pub(crate) struct Segments {
@@ -64,7 +64,7 @@ impl Segments {
 
     /// Adds one call, a line without its end, recorded `at` this time.
     pub(crate) fn add(&mut self, line: &str, at: Timestamp) -> io::Result<()> {
-        let largest = (self.limit / PARTS).min(LARGEST);
+        let largest = (self.limit / SEGMENTS_MIN).min(SEGMENT_BYTES_MAX);
         if self.open.as_ref().is_some_and(|open| open.file.get_ref().bytes >= largest) {
             self.close()?;
         }

@@ -9,7 +9,7 @@ use crate::document::{RecordedCall, RecordedImport};
 use crate::intent::{collection, name_of_reference, of_import};
 
 /// The longest piece of a text that is shown.
-const LONGEST: usize = 160;
+const SHOWN_TEXT_MAX: usize = 160;
 
 /// The import in one line: what it asks or wants.
 #[must_use]
@@ -164,10 +164,10 @@ pub(crate) fn time(microseconds: u64) -> String {
 
 fn cut(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if text.len() <= LONGEST {
+    if text.len() <= SHOWN_TEXT_MAX {
         return text;
     }
-    format!("{}…", &text[..text.floor_char_boundary(LONGEST)])
+    format!("{}…", &text[..text.floor_char_boundary(SHOWN_TEXT_MAX)])
 }
 
 #[cfg(test)]

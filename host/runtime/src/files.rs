@@ -19,11 +19,11 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 /// The quiet time in the directory before the next look, as one change often takes several writes.
-const QUIET: Duration = Duration::from_millis(100);
+const DIRECTORY_QUIET_TIME: Duration = Duration::from_millis(100);
 /// How long it may go on happening until it is looked at all the same.
-const LONGEST_UNREST: Duration = Duration::from_secs(2);
+const UNREST_MAX: Duration = Duration::from_secs(2);
 /// How often it is looked at without a reason.
-const POLL: Duration = Duration::from_secs(10);
+const DIRECTORY_POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Why a file or a directory cannot be read, in one line.
 pub(crate) type Problem = String;
@@ -106,7 +106,7 @@ impl Files {
     /// Follows those files of `directory`, not below it, that are `wanted`. Hidden ones never are. What has more than `most` bytes is
     /// not read.
     pub(crate) fn follow(directory: &Path, most: u64, wanted: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
-        Self::polling(directory, most, move |path| !is_hidden(path) && wanted(path), POLL)
+        Self::polling(directory, most, move |path| !is_hidden(path) && wanted(path), DIRECTORY_POLL_INTERVAL)
     }
 
     /// Follows the one file `path`, which may not be there yet.
@@ -116,7 +116,7 @@ impl Files {
             _ => Path::new("."),
         };
         let name = path.file_name().map(std::ffi::OsStr::to_owned);
-        Self::polling(directory, most, move |other| other.file_name() == name.as_deref(), POLL)
+        Self::polling(directory, most, move |other| other.file_name() == name.as_deref(), DIRECTORY_POLL_INTERVAL)
     }
 
     fn polling(
@@ -168,7 +168,7 @@ impl Files {
             }
             if self.is_due {
                 // Ends by either time limit.
-                let _ = timeout(LONGEST_UNREST, self.quiet()).await;
+                let _ = timeout(UNREST_MAX, self.quiet()).await;
             }
             let changes = self.look().await;
             self.is_due = false;
@@ -184,7 +184,7 @@ impl Files {
     }
 
     async fn quiet(&self) {
-        while timeout(QUIET, self.hint.notified()).await.is_ok() {}
+        while timeout(DIRECTORY_QUIET_TIME, self.hint.notified()).await.is_ok() {}
     }
 
     async fn look(&mut self) -> Vec<Change> {

@@ -47,5 +47,5 @@ pub use policies::{
     Bounds, GrantMode, PoliciesError, PolicySettings, SUFFIX as POLICY_SUFFIX, Standing, read_ceiling, read_policy,
     standings,
 };
-pub use settings::{QUICK_FROM, Settings, processors};
+pub use settings::{QUICK_COMPILE_BYTES_MIN, Settings, processors};
 pub use traces::{TraceFlags, TraceSettings, TraceSettingsError};

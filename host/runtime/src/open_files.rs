@@ -4,7 +4,7 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// With fewer files than this, many watches of a server without HTTP/2 may exhaust them.
-const FEW: u64 = 4096;
+const OPEN_FILES_MIN: u64 = 4096;
 
 /// Raises the soft limit on open files to the hard limit, and warns if that is low.
 pub(crate) fn raise() {
@@ -16,7 +16,7 @@ pub(crate) fn raise() {
         tracing::warn!(%error, "the limit on open files cannot be raised: it stays as it is, and watches over HTTP/1.1 may exhaust it");
     }
     let files = getrlimit(Resource::Nofile).current;
-    if let Some(files) = files.filter(|files| *files < FEW) {
+    if let Some(files) = files.filter(|files| *files < OPEN_FILES_MIN) {
         tracing::warn!(
             files,
             "few files may be open: over HTTP/1.1 each watch and each list takes one; raise the hard limit (ulimit -Hn)"

@@ -25,15 +25,16 @@ pub(crate) use self::dropped::Dropped;
 pub(crate) use self::kept_up::{ControllerEnd, kept_up, tracker};
 
 /// How long what only has to notice may take.
-const SOON: Duration = Duration::from_secs(1);
+const NOTICE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the queues may take to drain.
-const DRAIN: Duration = Duration::from_secs(5);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long calls that run, and their writes, may take to end after that.
-const CALLS: Duration = Duration::from_secs(20);
+const CALLS_TIMEOUT: Duration = Duration::from_secs(20);
 /// After that long, whatever a lease term that is handed over has not ended is cut, and has been told.
-pub(crate) const HAND_OVER: Duration = Duration::from_secs(DRAIN.as_secs() + CALLS.as_secs() + SOON.as_secs());
+pub(crate) const HAND_OVER_TIMEOUT: Duration =
+    Duration::from_secs(DRAIN_TIMEOUT.as_secs() + CALLS_TIMEOUT.as_secs() + NOTICE_TIMEOUT.as_secs());
 /// How long Kubernetes Events may take to be sent.
-pub(crate) const EVENTS: Duration = Duration::from_secs(2);
+pub(crate) const EVENTS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The phases of a stop that are over. Clones are of the same stop.
 #[derive(Clone, Debug)]
@@ -112,9 +113,9 @@ impl Phases {
     /// at any time, no call is begun any more. For ever: whatever it is polled beside has ended when the term has.
     pub(crate) async fn hand_over(&self, lost: &CancellationToken) -> Infallible {
         self.stop.cancelled().await;
-        lost.run_until_cancelled(timeout(DRAIN, self.draining.wait())).await;
+        lost.run_until_cancelled(timeout(DRAIN_TIMEOUT, self.draining.wait())).await;
         self.last_call.cancel();
-        sleep(CALLS).await;
+        sleep(CALLS_TIMEOUT).await;
         if !self.host_stop().is_cancelled() {
             self.cut.cancel();
         }

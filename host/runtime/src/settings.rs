@@ -1,12 +1,10 @@
 //! The settings of a host, which the command line makes.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use tokio::runtime::Handle;
 use windlass_core::features::Features;
-use windlass_core::lease::Timing;
-use windlass_kube::{LiveBudget, WriteRate};
+use windlass_kube::{CACHE_BYTES_DEFAULT, LiveBudget};
 use windlass_record::Recordings;
 use windlass_wasm::{Compiler, Limits, Sandbox, SandboxError, SandboxOptions};
 
@@ -68,53 +66,61 @@ pub struct Settings {
 
 /// Files of at least so many bytes are compiled in two steps. Smaller ones, as C and Rust make them, are compiled well in a
 /// quarter of a second.
-pub const QUICK_FROM: u64 = 1 << 20;
+pub const QUICK_COMPILE_BYTES_MIN: u64 = 1 << 20;
 
-impl Settings {
-    /// Those of a host that runs loaded plugins in a told world: no files, no leases, all that the plugins ask for is granted, and
-    /// nothing is rolled back. The rest is as `windlass run` has it by default.
-    ///
-    /// # Panics
-    /// Never: the timing of leases is a valid one.
-    #[must_use]
-    pub fn in_process() -> Self {
-        let seconds = Duration::from_secs;
+/// The calls at once of a host in a told world, whatever the machine: two machines are to see the same.
+const CALLS_OF_TOLD_WORLD: u32 = 4;
+
+/// The settings of `windlass run` without flags. The flags of all commands take their defaults from here.
+impl Default for Settings {
+    fn default() -> Self {
+        let concurrent_calls = 2 * processors();
         Self {
             plugins: PathBuf::new(),
             allowed_digests: None,
             config_dir: None,
             namespace: None,
-            concurrent_calls: 4,
-            call_slots: call_slots(4),
+            concurrent_calls,
+            call_slots: call_slots(concurrent_calls),
             limits: Limits::default(),
             compiler: Compiler::InProcess,
-            cache_dir: None,
-            plugin_cache: 1 << 30,
-            cache: 1 << 30,
+            cache_dir: windlass_wasm::default_cache_dir(),
+            plugin_cache: CACHE_BYTES_DEFAULT,
+            cache: CACHE_BYTES_DEFAULT,
             admin: None,
             http_ca: None,
             live: LiveBudget::default(),
-            guards: GuardSettings { writes: WriteRate { per_second: 50, burst: 200 }, hot_loop_writes: 300 },
+            guards: GuardSettings::default(),
             policies: PolicySettings {
-                mode: GrantMode::Manifest,
+                mode: GrantMode::Policy,
                 directory: PathBuf::new(),
                 ceiling: None,
                 host_namespace: None,
             },
             read_only: false,
-            rollback: false,
-            leases: LeaseSettings {
-                mode: LeaseMode::None,
-                namespace: None,
-                instance: "main".to_owned(),
-                timing: Timing::new(seconds(15), seconds(10), seconds(2)).expect("the usual timing"),
-                stability: seconds(60),
-                warm_standby: false,
-                threads: None,
-            },
+            rollback: true,
+            leases: LeaseSettings::default(),
             features: Features::default(),
             record: None,
             traces: None,
+        }
+    }
+}
+
+impl Settings {
+    /// Those of a host that runs loaded plugins in a told world: no files, no leases, all that the plugins ask for is granted, and
+    /// nothing is rolled back. The rest is as `windlass run` has it by default.
+    #[must_use]
+    pub fn in_process() -> Self {
+        let run = Self::default();
+        Self {
+            concurrent_calls: CALLS_OF_TOLD_WORLD,
+            call_slots: call_slots(CALLS_OF_TOLD_WORLD),
+            cache_dir: None,
+            policies: PolicySettings { mode: GrantMode::Manifest, ..run.policies },
+            rollback: false,
+            leases: LeaseSettings { mode: LeaseMode::None, ..run.leases },
+            ..run
         }
     }
 
@@ -128,7 +134,7 @@ impl Settings {
             concurrent_calls: self.call_slots,
             compiler: self.compiler.clone(),
             cache: self.cache_dir.clone(),
-            quick_from: Some(QUICK_FROM),
+            quick_from: Some(QUICK_COMPILE_BYTES_MIN),
             threads: Handle::current().metrics().num_workers(),
         };
         let sandbox = Sandbox::with_at_least(self.concurrent_calls, options)?;

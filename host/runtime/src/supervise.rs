@@ -13,10 +13,11 @@ use windlass_core::panics::cause;
 use windlass_core::retry::RetryPolicy;
 
 /// The pauses after panics that follow each other soon.
-const PAUSES: RetryPolicy = jittered_policy(FIRST_PAUSE, Duration::from_secs(30));
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const PANIC_BACKOFF: RetryPolicy = jittered_policy(PANIC_BACKOFF_MIN, Duration::from_secs(30));
+/// The first of them: long enough that a task that panics each time costs little.
+const PANIC_BACKOFF_MIN: Duration = Duration::from_millis(100);
 /// After running this long, a task's panic counts as its first.
-const HEALTHY: Duration = Duration::from_mins(1);
+const PANIC_BACKOFF_RESET: Duration = Duration::from_mins(1);
 
 /// Counts the panics of each of the host's tasks. Clones share the counts.
 #[derive(Clone, Debug, Default)]
@@ -53,7 +54,7 @@ where
     F: FnMut() -> Fut,
     Fut: Future<Output = T>,
 {
-    let mut retries = PAUSES.begin();
+    let mut retries = PANIC_BACKOFF.begin();
     loop {
         let started = tokio::time::Instant::now();
         // Calling `task` may panic as well as running what it returns.
@@ -62,7 +63,7 @@ where
             Ok(result) => return Some(result),
             Err(panic) => panic,
         };
-        if started.elapsed() >= HEALTHY {
+        if started.elapsed() >= PANIC_BACKOFF_RESET {
             retries.reset();
         }
         let chosen = retries.pause(windlass_world::random());
@@ -151,15 +152,18 @@ mod tests {
                 0..10 => panic!("soon"),
                 10 => {
                     let paused = start.elapsed();
-                    assert!(paused >= FIRST_PAUSE * ((1 << 9) - 1), "ten pauses in {paused:?}");
-                    tokio::time::sleep(HEALTHY).await;
+                    assert!(paused >= Duration::from_millis(100) * ((1 << 9) - 1), "ten pauses in {paused:?}");
+                    tokio::time::sleep(Duration::from_mins(1)).await;
                     panic!("late");
                 }
                 _ => {}
             }
         })
         .await;
-        assert!(start.elapsed() < FIRST_PAUSE * 2 * (1 << 10) + HEALTHY + 2 * FIRST_PAUSE);
+        assert!(
+            start.elapsed()
+                < Duration::from_millis(100) * 2 * (1 << 10) + Duration::from_mins(1) + 2 * Duration::from_millis(100)
+        );
     }
 
     #[tokio::test]

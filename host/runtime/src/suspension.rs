@@ -16,7 +16,7 @@ use crate::supervise::jittered_policy;
 
 /// The pauses before a suspended plugin starts again. Each attempt may read as much from the API server as the plugin's
 /// limit allows.
-const RETRY_PAUSES: RetryPolicy = jittered_policy(Duration::from_mins(1), Duration::from_mins(15));
+const SUSPENSION_BACKOFF: RetryPolicy = jittered_policy(Duration::from_mins(1), Duration::from_mins(15));
 /// An attempt that has lasted so long has succeeded: if the plugin is suspended later, its pauses begin anew.
 const ATTEMPT_SUCCEEDS_AFTER: Duration = Duration::from_mins(10);
 
@@ -46,7 +46,8 @@ impl SuspensionState {
 
 impl Suspension {
     pub(crate) fn new(budget: &Arc<Budget>) -> Arc<Self> {
-        let state = SuspensionState { acknowledged: 0, next: None, attempted: None, pauses: RETRY_PAUSES.begin() };
+        let state =
+            SuspensionState { acknowledged: 0, next: None, attempted: None, pauses: SUSPENSION_BACKOFF.begin() };
         Arc::new(Self { budget: budget.clone(), state: watch::Sender::new(state) })
     }
 
@@ -178,7 +179,7 @@ mod tests {
             budget.exceed(excess());
         }
         pause(&suspension).await;
-        advance(ATTEMPT_SUCCEEDS_AFTER).await;
+        advance(Duration::from_mins(10)).await;
         budget.exceed(excess());
         assert!(pause(&suspension).await <= Duration::from_mins(2));
     }

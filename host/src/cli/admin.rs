@@ -21,7 +21,7 @@ use super::view::text;
 const MEANT: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':').remove(b',');
 /// How long a host may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ADMIN_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The exit code where the host cannot be asked.
 const UNKNOWN: u8 = 2;
 
@@ -176,8 +176,9 @@ impl AskedAddress<'_> {
 
     async fn ask(&self, method: Method, path: &str) -> Result<Value, AdminFailure> {
         let address = self.address;
-        let asking = tokio::time::timeout(PATIENCE, self.client.ask(address, method, path));
-        let asked = asking.await.map_err(|_| anyhow::anyhow!("no answer within {PATIENCE:?}")).and_then(|it| it);
+        let asking = tokio::time::timeout(ADMIN_ANSWER_TIMEOUT, self.client.ask(address, method, path));
+        let asked =
+            asking.await.map_err(|_| anyhow::anyhow!("no answer within {ADMIN_ANSWER_TIMEOUT:?}")).and_then(|it| it);
         let cannot = || {
             format!(
                 "cannot ask the host at {address} (--admin-address): is it there, was it started with --admin-address, and \

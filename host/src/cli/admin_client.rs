@@ -27,7 +27,7 @@ use tokio_rustls::client::TlsStream;
 use windlass_files::{read_argument, read_argument_text};
 
 /// The most that a host answers: ten thousand plugins are a tenth of it.
-const MOST_BYTES: usize = 128 << 20;
+const ADMIN_ANSWER_BYTES_MAX: usize = 128 << 20;
 /// Of the file of a token.
 const MOST_TOKEN_BYTES: u64 = 64 << 10;
 /// Of a file of certificates.
@@ -183,9 +183,9 @@ where
     tokio::spawn(connection);
     let no_http = "it does not answer by HTTP: a host with TLS is asked by https://";
     let (head, body) = sender.send_request(request).await.context(no_http)?.into_parts();
-    let body = Limited::new(body, MOST_BYTES).collect().await.map_err(|error| {
+    let body = Limited::new(body, ADMIN_ANSWER_BYTES_MAX).collect().await.map_err(|error| {
         if error.is::<LengthLimitError>() {
-            return anyhow::anyhow!("it answers more than {} MiB: is it a host?", MOST_BYTES >> 20);
+            return anyhow::anyhow!("it answers more than {} MiB: is it a host?", ADMIN_ANSWER_BYTES_MAX >> 20);
         }
         anyhow::anyhow!(error).context("its answer breaks off")
     })?;

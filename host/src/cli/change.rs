@@ -22,7 +22,7 @@ use windlass_kube::sweep::{self, Carrier};
 use super::marked::{SweptCluster, reference};
 
 /// Attempts for an object that changes concurrently.
-const ATTEMPTS: usize = 4;
+const CHANGE_ATTEMPTS_MAX: usize = 4;
 
 /// The flags that ask before a change, or only show it.
 #[derive(Debug, Args)]
@@ -99,7 +99,7 @@ impl ManualChange<'_> {
     /// Changes the incarnation that was shown. False: nothing is left to do, or the object has gone.
     async fn one(&self, looked: &SweptCluster, writer: &Writer, mut carrier: Carrier) -> anyhow::Result<bool> {
         let mut last: Option<ApiError> = None;
-        for _ in 0..ATTEMPTS {
+        for _ in 0..CHANGE_ATTEMPTS_MAX {
             let Some(operation) = (self.operation)(&carrier) else { return Ok(false) };
             match writer.write(Arc::new(self.call(&carrier)), operation).await {
                 Ok(_) => return Ok(true),

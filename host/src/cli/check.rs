@@ -36,7 +36,7 @@ const SCENARIOS: &str = "scenarios";
 /// Where the findings are, below the plugin's folder or the current directory.
 const FINDINGS: &str = ".windlass/findings";
 /// The most bytes of a finding's file.
-const MOST_BYTES_AGAIN: u64 = 64 << 20;
+const FINDING_BYTES_MAX: u64 = 64 << 20;
 
 /// Arguments of `windlass check`.
 #[derive(Debug, Args)]
@@ -57,7 +57,7 @@ pub(super) struct CheckArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "scenario")]
     load: Vec<PathBuf>,
     /// Stop after this time, for each scenario.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = super::leases::time)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = super::duration::time)]
     budget: Duration,
     /// Stop after so many runs, for each scenario. Default: as many as there is time for.
     #[arg(long, value_name = "N")]
@@ -255,7 +255,7 @@ impl CheckArgs {
             bail!("--again tells a run, and does that in text only");
         }
         let read = || format!("cannot read {}", file.display());
-        let text = read_argument_text(file, MOST_BYTES_AGAIN).with_context(read)?;
+        let text = read_argument_text(file, FINDING_BYTES_MAX).with_context(read)?;
         let reproduction =
             Reproduction::parse(&text).with_context(|| format!("cannot have the run of {} again", file.display()))?;
         let is_same = reproduction.digest == **subject.plugin.digest();

@@ -9,7 +9,7 @@ use windlass_author::build;
 use windlass_author::file::{self, BuildFile};
 use windlass_author::follow::FollowedFolder;
 use windlass_kube::client::{self, ConnectOptions, Connection};
-use windlass_runtime::{GrantMode, LeaseMode, POLICY_SUFFIX, QUICK_FROM, Settings};
+use windlass_runtime::{GrantMode, LeaseMode, POLICY_SUFFIX, QUICK_COMPILE_BYTES_MIN, Settings};
 
 use super::embedded::EmbeddedArgs;
 use super::{PluginArgs, shutdown};
@@ -109,7 +109,7 @@ impl DevArgs {
         // If there is a policy, try the plugin under it, as a cluster will.
         plugins.grants.get_or_insert(if has_policy { GrantMode::Policy } else { GrantMode::Manifest });
         // The host that runs it has better code made.
-        super::build::sandbox(&plugins.limits, plugins.cache_dir.clone(), Some(QUICK_FROM))
+        super::build::sandbox(&plugins.limits, plugins.cache_dir.clone(), Some(QUICK_COMPILE_BYTES_MIN))
     }
 }
 

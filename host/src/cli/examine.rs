@@ -15,7 +15,7 @@ use windlass_policy::asks::{self, Ask, ClusterNames};
 use windlass_runtime::POLICY_SUFFIX;
 
 /// The time to answer for a cluster that no flag names.
-const UNASKED: Duration = Duration::from_secs(3);
+const UNNAMED_CLUSTER_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Where what was examined is kept compiled.
 #[derive(Clone, Debug, Default, Args)]
@@ -116,7 +116,7 @@ impl ClusterArgs {
         if named {
             return Ok(Some(connect.await?));
         }
-        match tokio::time::timeout(UNASKED, connect).await {
+        match tokio::time::timeout(UNNAMED_CLUSTER_TIMEOUT, connect).await {
             Ok(Ok(discovery)) => Ok(Some(discovery)),
             Ok(Err(ConnectError::NoConfig { .. })) => Ok(None),
             Ok(Err(error)) => {
@@ -124,7 +124,9 @@ impl ClusterArgs {
                 Ok(None)
             }
             Err(_) => {
-                eprintln!("windlass: cannot ask a cluster for the names of kinds: no answer within {UNASKED:?}");
+                eprintln!(
+                    "windlass: cannot ask a cluster for the names of kinds: no answer within {UNNAMED_CLUSTER_TIMEOUT:?}"
+                );
                 Ok(None)
             }
         }

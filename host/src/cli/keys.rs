@@ -10,7 +10,7 @@ use super::admin::{AdminArgs, AdminFailure, PluginHost, encoded};
 use super::view::{self, ViewFormat, count, cut, text, time};
 
 /// How much of an error a table shows.
-const ERROR: usize = 80;
+const SHOWN_ERROR_CHARACTERS: usize = 80;
 
 /// Arguments of `windlass keys`.
 #[derive(Debug, Args)]
@@ -152,7 +152,7 @@ fn rows(keys: &[Value], is_wide: bool) -> String {
             time(&key["sinceSeconds"]),
             count(&key["failures"]),
             time(&key["retryInSeconds"]),
-            if is_wide { error.replace('\n', " ") } else { cut(error, ERROR) },
+            if is_wide { error.replace('\n', " ") } else { cut(error, SHOWN_ERROR_CHARACTERS) },
         ];
         if with_controller {
             row.insert(1, text(&key["controller"]).to_owned());
@@ -234,7 +234,7 @@ fn call_rows(calls: &[Value]) -> String {
             time(&call["tookSeconds"]),
             text(&call["outcome"]).to_owned(),
             count(&call["writes"]),
-            cut(if error.is_empty() { wrote.join(", ") } else { error.to_owned() }.as_str(), ERROR),
+            cut(if error.is_empty() { wrote.join(", ") } else { error.to_owned() }.as_str(), SHOWN_ERROR_CHARACTERS),
         ]
     });
     view::table(&["AGO", "TOOK", "OUTCOME", "WRITES", "ERROR, OR WHAT IT WROTE"], rows)

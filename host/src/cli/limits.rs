@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use windlass_wasm::{Limits, SetLimitError, Setting, Unit};
 
-use super::leases::time;
+use super::duration::{DurationArg, time};
 use super::size::ByteSize;
 
 /// Limits of plugins.
@@ -70,14 +70,7 @@ pub(super) fn shown(unit: Unit, value: u64) -> String {
     match unit {
         Unit::Bytes => ByteSize(usize::try_from(value).unwrap_or(usize::MAX)).to_string(),
         Unit::Count => value.to_string(),
-        Unit::Time => {
-            let time = Duration::from_millis(value);
-            match (value, time.as_secs()) {
-                (value, _) if value % 1_000 != 0 => format!("{value}ms"),
-                (_, seconds) if seconds > 60 && seconds.is_multiple_of(60) => format!("{}m", seconds / 60),
-                (_, seconds) => format!("{seconds}s"),
-            }
-        }
+        Unit::Time => DurationArg(Duration::from_millis(value)).to_string(),
     }
 }
 
@@ -145,5 +138,27 @@ mod tests {
             assert_eq!(limits(&[&text]), Ok(Limits::default()), "{text}");
             assert!(long_help().contains(&text), "{text}");
         }
+    }
+
+    #[test]
+    fn the_page_for_operators_lists_the_limits_with_their_defaults() {
+        let page = include_str!("../../../docs/operating.md");
+        let table = page.split("\n| limit | default | what it bounds |\n").nth(1).expect("a table");
+        let rows = table.lines().skip(1).take_while(|line| line.starts_with('|'));
+        let mut listed = 0;
+        for row in rows {
+            let cells: Vec<_> = row.split('|').map(str::trim).collect();
+            let (names, defaults) = (cells[1].split(", "), cells[2]);
+            for (index, name) in names.enumerate() {
+                let name = name.trim_matches('`');
+                let setting = Setting::named(name).unwrap_or_else(|| panic!("there is no limit {name}"));
+                listed += 1;
+                let Some(value) = setting.value(&Limits::default()) else { continue };
+                let said =
+                    defaults.strip_suffix(" each").unwrap_or_else(|| defaults.split(", ").nth(index).unwrap_or(""));
+                assert_eq!(said, shown(setting.unit, value), "{name}");
+            }
+        }
+        assert!(listed > 20, "{listed} limits");
     }
 }

@@ -13,6 +13,7 @@ mod children;
 mod completion;
 mod config;
 mod dev;
+mod duration;
 mod embedded;
 mod examine;
 mod features;

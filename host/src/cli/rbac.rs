@@ -23,6 +23,7 @@ use windlass_wasm::manifest::is_dns_label;
 use super::examine::{self, CacheArgs, ClusterArgs};
 use super::limits::LimitArgs;
 use super::rbac_check;
+use super::settings::DEFAULTS;
 
 /// Exit code: something is missing.
 const MISSING: u8 = 1;
@@ -51,7 +52,7 @@ pub(super) struct RbacArgs {
     #[arg(long, value_name = "FILE", env = "WINDLASS_CEILING")]
     ceiling: Option<PathBuf>,
     /// Where plugins get their rights from: as for `run`.
-    #[arg(long, value_enum, value_name = "SOURCE", env = "WINDLASS_GRANTS", default_value = "policy")]
+    #[arg(long, value_enum, value_name = "SOURCE", env = "WINDLASS_GRANTS", default_value_t = DEFAULTS.policies.mode)]
     grants: GrantMode,
     /// The only namespace that the host watches: as for `run`.
     #[arg(long, short, value_name = "NAMESPACE", value_parser = super::namespace)]
@@ -65,7 +66,7 @@ pub(super) struct RbacArgs {
     #[arg(long, value_name = "NAME", value_parser = account, default_value = "windlass")]
     service_account: String,
     /// How replicas divide the plugins: as for `run`. With none, no leases are needed.
-    #[arg(long, value_enum, value_name = "HOW", env = "WINDLASS_LEASES", default_value = "shards")]
+    #[arg(long, value_enum, value_name = "HOW", env = "WINDLASS_LEASES", default_value_t = DEFAULTS.leases.mode)]
     leases: LeaseMode,
     /// The namespace of the leases. Default: the host's own.
     #[arg(long, value_name = "NAMESPACE", value_parser = super::namespace, env = "WINDLASS_LEASE_NAMESPACE")]

@@ -10,7 +10,7 @@ use windlass_record::{
 use windlass_wasm::Plugin;
 
 /// Calls that are told in text. All are in the JSON.
-const MOST_TOLD: usize = 20;
+const SHOWN_CALLS_MAX: usize = 20;
 
 /// The report of a replay, as it grows.
 pub(super) struct ReplayReport {
@@ -97,7 +97,7 @@ impl ReplayReport {
             let _ = writeln!(text, "{note}");
         }
         let told = self.calls.iter().filter(|call| self.with_trace || call.verdict != CallVerdict::Same);
-        let most = if self.with_trace { usize::MAX } else { MOST_TOLD };
+        let most = if self.with_trace { usize::MAX } else { SHOWN_CALLS_MAX };
         let count = told.clone().count();
         for call in told.take(most) {
             let _ = writeln!(text, "{}", call.heading);

@@ -82,11 +82,11 @@ struct PromoteArgs {
 
 /// As much of a digest as `status` shows, or more.
 fn digest(text: &str) -> Result<String, String> {
-    const LEAST: usize = 12;
+    const DIGEST_DIGITS_MIN: usize = 12;
     let is_hexadecimal = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    let fits = (LEAST..=64).contains(&text.len()) && is_hexadecimal;
+    let fits = (DIGEST_DIGITS_MIN..=64).contains(&text.len()) && is_hexadecimal;
     fits.then(|| text.to_owned())
-        .ok_or_else(|| format!("a digest begins with {LEAST} hexadecimal digits, in lower case"))
+        .ok_or_else(|| format!("a digest begins with {DIGEST_DIGITS_MIN} hexadecimal digits, in lower case"))
 }
 
 impl RolloutArgs {

@@ -6,7 +6,6 @@ use anyhow::Context as _;
 use clap::Args;
 use tokio::runtime::{Builder, Runtime};
 use windlass_kube::client::{self, ConnectOptions};
-use windlass_runtime::{GrantMode, LeaseMode};
 
 use super::config::HostConfig;
 use super::log::LogControl;
@@ -47,8 +46,7 @@ impl RunArgs {
     /// Refuses the settings that a host would refuse. The plugins may not be named yet.
     pub(super) fn check(mut self) -> anyhow::Result<()> {
         self.plugins.plugins.get_or_insert_default();
-        self.plugins.settings(GrantMode::Policy, LeaseMode::Shards)?;
-        Ok(())
+        self.plugins.settings_of_run().map(drop)
     }
 
     /// Runs a host until it is told to stop. `config` is what `--config` names, and has been read.
@@ -57,7 +55,7 @@ impl RunArgs {
             tracing::info!(file = %file.display(), "settings come from a configuration file too");
             tokio::spawn(config.follow(log));
         }
-        let mut settings = self.plugins.settings(GrantMode::Policy, LeaseMode::Shards)?;
+        let mut settings = self.plugins.settings_of_run()?;
         let stop = shutdown::on_signal()?;
         let options = ConnectOptions { kubeconfig: self.kubeconfig, context: self.context, namespace: None };
         // A kubeconfig may name a program that says who we are, and that does not answer.
@@ -72,5 +70,156 @@ impl RunArgs {
         let result = windlass_runtime::run(connection, settings, stop).await;
         threads.shutdown_background();
         Ok(result?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::{CommandFactory as _, Parser as _};
+    use windlass_runtime::{GrantMode, GuardSettings, LeaseMode, LeaseSettings, PolicySettings, Settings, processors};
+
+    use crate::cli::{Cli, Command};
+
+    /// The settings of `windlass run --plugins p`.
+    fn of_run() -> Settings {
+        let cli =
+            Cli::try_parse_from(["windlass", "run", "--plugins", "p"]).expect("the plugins are all that it needs");
+        let Command::Run(run) = cli.command else { panic!("not `run`") };
+        run.plugins.settings_of_run().expect("the defaults fit together")
+    }
+
+    #[test]
+    fn a_flag_that_is_not_given_says_what_the_defaults_say() {
+        // Without `..`: whoever adds a setting says here whether a flag has the same default.
+        let Settings {
+            plugins,
+            allowed_digests,
+            config_dir,
+            namespace,
+            concurrent_calls,
+            call_slots,
+            limits,
+            compiler: _,
+            cache_dir,
+            plugin_cache,
+            cache,
+            admin,
+            http_ca,
+            live,
+            guards: GuardSettings { writes, hot_loop_writes },
+            policies: PolicySettings { mode: grants, directory, ceiling, host_namespace },
+            read_only,
+            rollback,
+            leases:
+                LeaseSettings { mode, namespace: lease_namespace, instance, timing, stability, warm_standby, threads },
+            features,
+            record,
+            traces,
+        } = of_run();
+        let usual = Settings::default();
+        assert_eq!((plugins.to_str(), directory.to_str()), (Some("p"), Some("p")), "they are named");
+        assert_eq!(
+            (allowed_digests, config_dir, namespace),
+            (usual.allowed_digests, usual.config_dir, usual.namespace)
+        );
+        assert_eq!((concurrent_calls, call_slots), (usual.concurrent_calls, usual.call_slots));
+        assert_eq!((limits, cache_dir), (usual.limits, usual.cache_dir));
+        assert_eq!((plugin_cache, cache), (usual.plugin_cache, usual.cache));
+        assert_eq!((admin.is_none(), http_ca), (usual.admin.is_none(), usual.http_ca));
+        assert_eq!((live, writes), (usual.live, usual.guards.writes));
+        assert_eq!(hot_loop_writes, usual.guards.hot_loop_writes);
+        assert_eq!((grants, ceiling), (usual.policies.mode, usual.policies.ceiling));
+        assert_eq!(host_namespace, usual.policies.host_namespace);
+        assert_eq!((read_only, rollback), (usual.read_only, usual.rollback));
+        assert_eq!((mode, lease_namespace), (usual.leases.mode, usual.leases.namespace));
+        assert_eq!((instance, timing), (usual.leases.instance, usual.leases.timing));
+        assert_eq!((stability, warm_standby), (usual.leases.stability, usual.leases.warm_standby));
+        assert_eq!(threads.is_none(), usual.leases.threads.is_none());
+        assert_eq!(format!("{features:?}"), format!("{:?}", usual.features));
+        assert_eq!((record.is_none(), traces.is_none()), (usual.record.is_none(), usual.traces.is_none()));
+    }
+
+    /// Literals: whoever changes one of these changes what operators rely on.
+    #[test]
+    fn the_defaults_are_those_that_operators_know() {
+        let run = of_run();
+        assert_eq!(
+            (run.guards.writes.per_second, run.guards.writes.burst, run.guards.hot_loop_writes),
+            (500, 2_000, 300)
+        );
+        assert_eq!((run.live.per_second, run.live.burst), (20, 100));
+        assert_eq!((run.plugin_cache, run.cache), (1 << 30, 1 << 30));
+        assert_eq!(run.concurrent_calls, 2 * processors());
+        let timing = run.leases.timing;
+        let times = [timing.duration(), timing.renew_deadline(), timing.retry_period(), run.leases.stability];
+        assert_eq!(times, [15, 10, 2, 60].map(Duration::from_secs));
+        assert_eq!(
+            (run.policies.mode, run.leases.mode, run.leases.instance.as_str()),
+            (GrantMode::Policy, LeaseMode::Shards, "main")
+        );
+        assert!(run.rollback && !run.read_only && !run.leases.warm_standby);
+    }
+
+    #[test]
+    fn a_plugin_writes_as_often_in_a_check_as_in_production() {
+        let (check, run) = (Settings::in_process(), of_run());
+        assert_eq!((check.guards.writes, check.live), (run.guards.writes, run.live));
+        assert_eq!((check.limits, check.leases.timing), (run.limits, run.leases.timing));
+    }
+
+    /// The default of a flag of `windlass run`, as its help shows it.
+    fn default_of(flag: &str) -> String {
+        let mut command = Cli::command();
+        let run = command.find_subcommand_mut("run").expect("it is there");
+        let flag = run.get_arguments().find(|it| it.get_long() == Some(flag)).expect("it is there");
+        flag.get_default_values()[0].to_string_lossy().into_owned()
+    }
+
+    /// `2000` as `2,000`.
+    fn grouped(number: &str) -> String {
+        match number.len().checked_sub(3) {
+            Some(at @ 1..) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
+                format!("{},{}", &number[..at], &number[at..])
+            }
+            _ => number.to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_page_for_operators_and_the_chart_name_the_same_defaults() {
+        const PAGE: &str = include_str!("../../../docs/operating.md");
+        const CHART: &str = include_str!("../../../deploy/chart/values.yaml");
+        let rows = |flag: &str| {
+            let flag = format!("--{flag}");
+            let names =
+                |line: &&str| line.split('|').nth(1).is_some_and(|it| it.split(['`', ' ']).any(|word| word == flag));
+            PAGE.lines().filter(names).collect::<Vec<_>>()
+        };
+        for flag in [
+            "writes-per-second",
+            "writes-burst",
+            "hot-loop-writes",
+            "live-reads-per-second",
+            "live-reads-burst",
+            "plugin-cache-limit",
+            "cache-limit",
+            "lease-duration",
+            "lease-renew-deadline",
+            "lease-retry-period",
+            "lease-stability",
+        ] {
+            let default = grouped(&default_of(flag));
+            let says = |row: &&str| row.split([' ', ':']).any(|word| word.trim_end_matches(['.', ',']) == default);
+            assert!(rows(flag).iter().any(says), "--{flag} is {default} by default, and its rows: {:?}", rows(flag));
+        }
+        for (value, flag) in [
+            ("duration", "lease-duration"),
+            ("renewDeadline", "lease-renew-deadline"),
+            ("retryPeriod", "lease-retry-period"),
+        ] {
+            assert!(CHART.contains(&format!("\n  {value}: {}\n", default_of(flag))), "leases.{value} of the chart");
+        }
     }
 }

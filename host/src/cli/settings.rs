@@ -1,11 +1,12 @@
 //! From flags to the settings of a host.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use anyhow::Context as _;
 use clap::{ArgAction, Args};
 use windlass_kube::{LiveBudget, WriteRate};
-use windlass_runtime::{GrantMode, GuardSettings, LeaseMode, PolicySettings, Settings, call_slots, processors};
+use windlass_runtime::{GrantMode, GuardSettings, LeaseMode, PolicySettings, Settings, call_slots};
 
 use super::admin_serving::AdminServingArgs;
 use super::features::FeatureGateArgs;
@@ -13,6 +14,10 @@ use super::leases::LeaseArgs;
 use super::limits::LimitArgs;
 use super::size::ByteSize;
 use super::traces::TraceArgs;
+
+/// The settings without flags. Each flag takes its default from here, so that hosts in tests and in `windlass check` run
+/// as `windlass run` does.
+pub(super) static DEFAULTS: LazyLock<Settings> = LazyLock::new(Settings::default);
 
 /// The flags that every command that runs plugins has: where plugins come from, and how they run.
 #[derive(Debug, Args)]
@@ -47,17 +52,17 @@ pub(crate) struct PluginArgs {
     /// Change nothing in the cluster: call the plugins, send their writes as server-side dry runs only, and tell in the log and
     /// in `/plugins` what they would change.
     #[arg(long, env = "WINDLASS_READ_ONLY", action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
-        require_equals = true, default_value_t = false, default_missing_value = "true", hide_default_value = true,
+        require_equals = true, default_value_t = DEFAULTS.read_only, default_missing_value = "true", hide_default_value = true,
         hide_possible_values = true)]
     pub(crate) read_only: bool,
     /// The most calls that run at once, over all plugins. Default: twice the processors.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) concurrent_calls: Option<u16>,
     /// The most that all caches of one plugin may hold. A plugin that needs more is suspended; the others go on.
-    #[arg(long, value_name = "SIZE", default_value_t = ByteSize(1 << 30))]
+    #[arg(long, value_name = "SIZE", default_value_t = ByteSize(DEFAULTS.plugin_cache))]
     pub(crate) plugin_cache_limit: ByteSize,
     /// The most that one cache may hold, even if several plugins share it.
-    #[arg(long, value_name = "SIZE", default_value_t = ByteSize(1 << 30))]
+    #[arg(long, value_name = "SIZE", default_value_t = ByteSize(DEFAULTS.cache))]
     pub(crate) cache_limit: ByteSize,
     /// The directory for compiled plugins, private to this user. Default: `XDG_CACHE_HOME`/windlass, else ~/.cache/windlass.
     #[arg(long, value_name = "DIR", env = "WINDLASS_CACHE_DIR")]
@@ -72,21 +77,21 @@ pub(crate) struct PluginArgs {
     #[arg(long, value_name = "FILE", env = "WINDLASS_HTTP_CA")]
     pub(crate) http_ca: Option<PathBuf>,
     /// Reads per second that one plugin may send to the API server. Reads from caches do not count.
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) live_reads_per_second: u16,
+    #[arg(long, value_name = "N", default_value_t = DEFAULTS.live.per_second, value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    pub(crate) live_reads_per_second: u32,
     /// Reads that one plugin may send to the API server in a burst.
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) live_reads_burst: u16,
+    #[arg(long, value_name = "N", default_value_t = DEFAULTS.live.burst, value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    pub(crate) live_reads_burst: u32,
     /// Writes per second that one plugin may make. Further writes wait, and do not delay other plugins. 0 means no limit.
-    #[arg(long, value_name = "N", default_value_t = 500)]
+    #[arg(long, value_name = "N", default_value_t = DEFAULTS.guards.writes.per_second)]
     pub(crate) writes_per_second: u32,
     /// Writes that one plugin may make in a burst.
-    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = DEFAULTS.guards.writes.burst, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) writes_burst: u32,
     /// Writes to one object within a minute that make a hot loop: the host then calls the plugin rarely for the object that it
     /// made them for. 0 switches this off.
-    #[arg(long, value_name = "N", default_value_t = 300)]
-    pub(crate) hot_loop_writes: u16,
+    #[arg(long, value_name = "N", default_value_t = DEFAULTS.guards.hot_loop_writes, value_parser = clap::value_parser!(u32).range(..=65_535))]
+    pub(crate) hot_loop_writes: u32,
     #[command(flatten)]
     pub(crate) limits: LimitArgs,
     #[command(flatten)]
@@ -103,6 +108,11 @@ impl PluginArgs {
         self.audit_log.as_deref().filter(|file| *file != "none")
     }
 
+    /// The settings of `windlass run` from these flags.
+    pub(super) fn settings_of_run(self) -> anyhow::Result<Settings> {
+        self.settings(DEFAULTS.policies.mode, DEFAULTS.leases.mode)
+    }
+
     /// The settings from these flags. `mode` is the default of `--grants`, and `leases` that of `--leases`.
     pub(super) fn settings(self, mode: GrantMode, leases: LeaseMode) -> anyhow::Result<Settings> {
         let plugins = self.plugins.context("no directory of plugins was named (--plugins)")?;
@@ -113,7 +123,7 @@ impl PluginArgs {
             // A lease would be a change, and a host that changes nothing needs none.
             leases.mode = LeaseMode::None;
         }
-        let concurrent_calls = self.concurrent_calls.map_or(2 * processors(), u32::from);
+        let concurrent_calls = self.concurrent_calls.map_or(DEFAULTS.concurrent_calls, u32::from);
         Ok(Settings {
             leases,
             limits: self.limits.limits()?,
@@ -121,7 +131,7 @@ impl PluginArgs {
             read_only: self.read_only,
             record: None,
             traces: self.traces.settings()?,
-            rollback: true,
+            rollback: DEFAULTS.rollback,
             policies: PolicySettings {
                 mode: self.grants.unwrap_or(mode),
                 directory: self.policy_dir.unwrap_or_else(|| plugins.clone()),
@@ -135,26 +145,26 @@ impl PluginArgs {
             namespace: self.namespace,
             concurrent_calls,
             call_slots: call_slots(concurrent_calls),
-            cache_dir: self.cache_dir.or_else(windlass_wasm::default_cache_dir),
+            cache_dir: self.cache_dir.or_else(|| DEFAULTS.cache_dir.clone()),
             plugin_cache: self.plugin_cache_limit.0,
             cache: self.cache_limit.0,
             admin: self.admin.settings()?,
             http_ca: self.http_ca,
-            live: LiveBudget { per_second: self.live_reads_per_second.into(), burst: self.live_reads_burst.into() },
+            live: LiveBudget { per_second: self.live_reads_per_second, burst: self.live_reads_burst },
             guards: GuardSettings {
                 writes: WriteRate { per_second: self.writes_per_second, burst: self.writes_burst },
-                hot_loop_writes: self.hot_loop_writes.into(),
+                hot_loop_writes: self.hot_loop_writes,
             },
         })
     }
 }
 
 /// Of the file with the Pod's namespace, whose name has 63 bytes at most.
-const MOST_NAMESPACE_BYTES: u64 = 1 << 10;
+const NAMESPACE_FILE_BYTES_MAX: u64 = 1 << 10;
 
 /// The namespace of the Pod that this process runs in, if it can tell.
 fn pod_namespace() -> Option<String> {
     let path = Path::new("/var/run/secrets/kubernetes.io/serviceaccount/namespace");
-    let mounted = windlass_files::read_text(path, MOST_NAMESPACE_BYTES).ok();
+    let mounted = windlass_files::read_text(path, NAMESPACE_FILE_BYTES_MAX).ok();
     mounted.map(|namespace| namespace.trim().to_owned()).filter(|namespace| !namespace.is_empty())
 }

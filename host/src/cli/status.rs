@@ -9,7 +9,7 @@ use super::admin::{AdminArgs, AdminFailure};
 use super::view::{self, ViewFormat, count, cut, size, text, time};
 
 /// How much of a reason a table shows.
-const WHY: usize = 80;
+const SHOWN_REASON_CHARACTERS: usize = 80;
 
 /// Arguments of `windlass status`.
 #[derive(Debug, Args)]
@@ -107,7 +107,7 @@ fn rows(plugins: &[Value], is_wide: bool) -> String {
             row.push(text(&plugin["replica"]).to_owned());
         }
         let why = health["why"].as_str().unwrap_or_default();
-        row.push(if is_wide { why.replace('\n', " ") } else { cut(why, WHY) });
+        row.push(if is_wide { why.replace('\n', " ") } else { cut(why, SHOWN_REASON_CHARACTERS) });
         row
     });
     view::table(&heading, rows)

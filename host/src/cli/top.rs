@@ -18,7 +18,7 @@ use super::view::{self, ViewFormat, count, size, text, time};
 const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 
 /// No interval is shorter: the host has other things to do than to answer.
-const SHORTEST: Duration = Duration::from_millis(100);
+const TOP_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 /// Arguments of `windlass top`.
 #[derive(Debug, Args)]
@@ -57,8 +57,8 @@ fn goes_on() -> std::io::Result<bool> {
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
-    let interval = super::leases::time(text)?;
-    if interval < SHORTEST { Err(format!("{SHORTEST:?} is the shortest")) } else { Ok(interval) }
+    let interval = super::duration::time(text)?;
+    if interval < TOP_INTERVAL_MIN { Err(format!("{TOP_INTERVAL_MIN:?} is the shortest")) } else { Ok(interval) }
 }
 
 /// The use of one plugin at one moment.

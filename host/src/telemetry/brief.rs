@@ -26,12 +26,12 @@ pub(crate) const FILTER: &str = "info,windlass::audit=debug,windlass::dispatch=d
 /// Fields that an author who watches one plugin does not need.
 const LEFT_OUT: [&str; 7] = ["plugin", "digest", "replica", "trace_id", "controller", "message", "source"];
 
-/// How often a failed call is told that fails again in the same way, in seconds; and an exception that was logged, since a failed
-/// call mostly follows it.
-const CALL_AGAIN: u64 = 10;
-const EXCEPTION_AGAIN: u64 = 60;
-/// Or what another line tells of again.
-const NEVER_AGAIN: u64 = u64::MAX;
+/// How often a failed call is told that fails again in the same way, in seconds.
+const CALL_REPORT_SECONDS: u64 = 10;
+/// The same of an exception that was logged: less often, since a failed call mostly follows it.
+const EXCEPTION_REPORT_SECONDS: u64 = 60;
+/// Never: another line tells of it again.
+const NO_SECOND_REPORT: u64 = u64::MAX;
 
 /// Of a source map, which may have the text of all files of a program.
 const MOST_MAP_BYTES: u64 = 256 << 20;
@@ -125,9 +125,9 @@ fn failure(target: &str, fields: &BTreeMap<&'static str, String>) -> Option<(Str
     let field = |name| text_of(fields, name);
     let (what, every) = match (target, field("message")) {
         // The line with the reason is told again.
-        ("windlass::dispatch", "called") if is_failed(field("result")) => (field("result"), NEVER_AGAIN),
-        (_, CALL_FAILED) => (field("error"), CALL_AGAIN),
-        ("windlass::plugin", message) if has_exception(field("fields")) => (message, EXCEPTION_AGAIN),
+        ("windlass::dispatch", "called") if is_failed(field("result")) => (field("result"), NO_SECOND_REPORT),
+        (_, CALL_FAILED) => (field("error"), CALL_REPORT_SECONDS),
+        ("windlass::plugin", message) if has_exception(field("fields")) => (message, EXCEPTION_REPORT_SECONDS),
         _ => return None,
     };
     Some((format!("{every} {} {what}", field("plugin")), every))

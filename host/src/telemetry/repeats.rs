@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 /// More different failures than anybody reads.
-const MOST: usize = 512;
+const REMEMBERED_FAILURES_MAX: usize = 512;
 
 /// The failures told so far, by their text. Times are in seconds.
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ impl Repeats {
             told.last_told = now;
             return Telling::Again { times: told.times, first: told.first };
         }
-        if self.0.len() == MOST {
+        if self.0.len() == REMEMBERED_FAILURES_MAX {
             self.forget();
         }
         self.0.insert(text, ToldFailure { first: now, last_told: now, times: 1 });
@@ -71,7 +71,8 @@ mod tests {
     #[test]
     fn failures_that_are_never_the_same_take_no_more_and_more_memory() {
         let mut repeats = Repeats::default();
-        (0..3 * MOST).for_each(|number| assert_eq!(repeats.tell(number.to_string(), 0, 10), Telling::InFull));
-        assert!(repeats.0.len() <= MOST);
+        (0..3 * REMEMBERED_FAILURES_MAX)
+            .for_each(|number| assert_eq!(repeats.tell(number.to_string(), 0, 10), Telling::InFull));
+        assert!(repeats.0.len() <= REMEMBERED_FAILURES_MAX);
     }
 }

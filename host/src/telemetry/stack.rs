@@ -7,7 +7,7 @@
 use super::source_map::SourceMap;
 
 /// Lines of a stack that are shown.
-const SHOWN: usize = 24;
+const SHOWN_STACK_LINES: usize = 24;
 
 /// A line of a stack.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,9 +55,9 @@ pub(super) fn of_field(stack: &str, message: &str, map: Option<&SourceMap>) -> V
             StackLine::Text(text) => shown.push(text),
         }
     }
-    if shown.len() > SHOWN {
-        let left = shown.len() - SHOWN;
-        shown.truncate(SHOWN);
+    if shown.len() > SHOWN_STACK_LINES {
+        let left = shown.len() - SHOWN_STACK_LINES;
+        shown.truncate(SHOWN_STACK_LINES);
         shown.push(format!("and {left} more"));
     }
     if others > 0 {

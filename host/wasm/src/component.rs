@@ -19,8 +19,8 @@ const COMPOSER: &str = "windlass:plugin/composer@";
 const OF_COMPOSERS: [&str; 6] = ["types", "log", "clock", "random", "config", "script"];
 
 /// Names in messages are the author's, and may be many.
-const NAME_BYTES: usize = 120;
-const NAMES: usize = 8;
+const SHOWN_NAME_BYTES_MAX: usize = 120;
+const SHOWN_NAMES_MAX: usize = 8;
 
 /// Why a file is not a plugin that this host can run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -189,12 +189,12 @@ fn is_known(name: &str) -> bool {
 }
 
 fn shown(name: &str) -> String {
-    single_line(name, NAME_BYTES)
+    single_line(name, SHOWN_NAME_BYTES_MAX)
 }
 
 fn names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Vec<String> {
-    let more = names.len().saturating_sub(NAMES);
-    let mut shown_names: Vec<String> = names.take(NAMES).map(|name| format!("`{}`", shown(name))).collect();
+    let more = names.len().saturating_sub(SHOWN_NAMES_MAX);
+    let mut shown_names: Vec<String> = names.take(SHOWN_NAMES_MAX).map(|name| format!("`{}`", shown(name))).collect();
     if more > 0 {
         shown_names.push(format!("{more} more"));
     }

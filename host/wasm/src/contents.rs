@@ -14,8 +14,8 @@ use crate::obtain::read;
 use crate::text::single_line;
 
 /// Names are the author's, and may be many.
-const MOST_NAMES: usize = 64;
-const NAME_BYTES: usize = 80;
+const LISTED_CONTENTS_MAX: usize = 64;
+const LISTED_NAME_BYTES_MAX: usize = 80;
 
 /// Marks of languages, by how a name begins. Tools that are themselves written in another language, as interpreters
 /// are, come first.
@@ -224,12 +224,12 @@ impl Contents {
 }
 
 fn shown(name: &str) -> String {
-    single_line(name, NAME_BYTES)
+    single_line(name, LISTED_NAME_BYTES_MAX)
 }
 
 /// Adds what is not there yet.
 fn note<T: PartialEq>(all: &mut Vec<T>, one: T) {
-    if all.len() < MOST_NAMES && !all.contains(&one) {
+    if all.len() < LISTED_CONTENTS_MAX && !all.contains(&one) {
         all.push(one);
     }
 }
@@ -280,7 +280,10 @@ mod tests {
     fn what_an_author_writes_there_forges_no_line_and_is_not_endless() {
         let many: Vec<_> = (0..200).map(|number| format!("(processed-by \"tool-{number}\" \"1\")")).collect();
         let many = many.concat();
-        assert_eq!(contents(&format!("(component (core module (@producers {many})))")).tools.len(), MOST_NAMES);
+        assert_eq!(
+            contents(&format!("(component (core module (@producers {many})))")).tools.len(),
+            LISTED_CONTENTS_MAX
+        );
         let forged = contents(r#"(component (core module (@producers (language "Rust\0alacks nothing" ""))))"#);
         assert!(!forged.languages[0].name.contains('\n'), "{forged:?}");
     }

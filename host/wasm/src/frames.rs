@@ -8,9 +8,9 @@ use wasmtime::WasmBacktrace;
 use crate::text::single_line;
 
 /// Frames that a message shows.
-const SHOWN: usize = 6;
+const SHOWN_FRAMES_MAX: usize = 6;
 /// How much of a function's name, which the guest's author chose.
-const NAME_BYTES: usize = 120;
+const SHOWN_NAME_BYTES_MAX: usize = 120;
 
 /// Crates of Rust's standard library and of what panics with it.
 const RUSTS_CRATES: [&str; 5] = ["std", "core", "alloc", "__rustc", "compiler_builtins"];
@@ -25,7 +25,7 @@ const OTHER_FUNCTIONS: [&str; 5] = ["abort", "exit", "memcpy", "memmove", "memse
 /// The frames of `backtrace`, innermost first, to follow a message; nothing, if there are none.
 pub(crate) fn told(backtrace: &WasmBacktrace) -> String {
     let name = |frame: &wasmtime::FrameInfo| match frame.func_name() {
-        Some(name) => single_line(&readable(name), NAME_BYTES),
+        Some(name) => single_line(&readable(name), SHOWN_NAME_BYTES_MAX),
         None => format!("function {}", frame.func_index()),
     };
     in_words(&backtrace.frames().iter().map(name).collect::<Vec<_>>())
@@ -44,11 +44,11 @@ fn in_words(names: &[String]) -> String {
     let shown = choices.into_iter().map(shown).find(|shown| !shown.is_empty()).unwrap_or_default();
     let others = names.len() - shown.len();
     let mut text = String::new();
-    for (index, name) in shown.iter().take(SHOWN).enumerate() {
+    for (index, name) in shown.iter().take(SHOWN_FRAMES_MAX).enumerate() {
         text.push_str(if index == 0 { "; in " } else { " ← " });
         text.push_str(name);
     }
-    if shown.len() > SHOWN {
+    if shown.len() > SHOWN_FRAMES_MAX {
         text.push_str(" ← …");
     }
     if others > 0 {

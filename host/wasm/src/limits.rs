@@ -31,8 +31,11 @@ use windlass_core::outcome;
 
 use crate::machine;
 
+/// How long a call may take whose manifest does not say: as long as the host waits for one read.
+pub(crate) const CALL_DEADLINE_DEFAULT: Duration = Duration::from_secs(30);
+
 /// How many times the processor time of a call its clock may show where fuel is what stops it.
-const BEYOND_FUEL: u32 = 60;
+const CLOCK_BEYOND_FUEL_FACTOR: u32 = 60;
 
 /// The limits of one call, of all calls together, and of a file. The defaults suit plugins in any language.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,7 +121,7 @@ impl Default for Limits {
             instances: 40,
             memories: 6,
             stack_bytes: 512 << 10,
-            deadline: Duration::from_secs(30),
+            deadline: CALL_DEADLINE_DEFAULT,
             most_deadline: Duration::from_mins(10),
             cpu: Duration::from_secs(1),
             metering: Metering::Clock,
@@ -169,7 +172,7 @@ impl Limits {
         match self.metering {
             Metering::Clock => self.cpu,
             // Where fuel runs out long before, this only keeps what it does not tell from going on for ever.
-            Metering::Fuel => self.cpu.saturating_mul(BEYOND_FUEL),
+            Metering::Fuel => self.cpu.saturating_mul(CLOCK_BEYOND_FUEL_FACTOR),
         }
     }
 

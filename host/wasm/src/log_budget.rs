@@ -11,10 +11,10 @@ use tokio::time::Instant;
 use crate::limits::Limits;
 
 /// So many seconds' worth may be logged at once.
-const BURST: f64 = 10.0;
+const LOG_BURST_SECONDS: f64 = 10.0;
 
 /// How often somebody is told that lines are dropped.
-const TELL_EVERY: Duration = Duration::from_secs(10);
+const DROPPED_LINES_REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The account of one plugin.
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ impl LogBudget {
         #[allow(clippy::cast_precision_loss, reason = "nobody logs 2^52 bytes")]
         let bytes = bytes as f64 / limits.log_bytes_per_second.max(1) as f64;
         (state.lines, state.bytes) = (left(state.lines), left(state.bytes));
-        let is_within = state.lines + line <= BURST && state.bytes + bytes <= BURST;
+        let is_within = state.lines + line <= LOG_BURST_SECONDS && state.bytes + bytes <= LOG_BURST_SECONDS;
         if is_within {
             state.lines += line;
             state.bytes += bytes;
@@ -51,7 +51,7 @@ impl LogBudget {
     /// Whether it is time to say that lines are dropped: a flood must not be answered by another.
     pub(crate) fn tell(&self, now: Instant) -> bool {
         let mut state = self.state();
-        let is_due = state.told.is_none_or(|told| now.saturating_duration_since(told) >= TELL_EVERY);
+        let is_due = state.told.is_none_or(|told| now.saturating_duration_since(told) >= DROPPED_LINES_REPORT_INTERVAL);
         if is_due {
             state.told = Some(now);
         }

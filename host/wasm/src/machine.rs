@@ -4,14 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Where it cannot be found out.
-const UNKNOWN: usize = 4 << 30;
+const UNKNOWN_MEMORY_BYTES: usize = 4 << 30;
 
 /// Half of what this process may use at most, as far as that is known.
 pub(crate) fn half_of_memory() -> usize {
     let physical = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total_of(&text));
     let groups = fs::read_to_string("/proc/self/cgroup").ok();
     let limits = groups.iter().flat_map(|text| limit_files(text)).filter_map(|path| limit(&path));
-    limits.chain(physical).min().unwrap_or(UNKNOWN) / 2
+    limits.chain(physical).min().unwrap_or(UNKNOWN_MEMORY_BYTES) / 2
 }
 
 /// `MemTotal` of `/proc/meminfo`.

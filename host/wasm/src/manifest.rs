@@ -13,8 +13,12 @@ mod read;
 mod validate;
 mod watch;
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use serde_json::{Map, Value};
+
+use crate::limits::CALL_DEADLINE_DEFAULT;
 
 pub use access::ImpliedAccess;
 pub use read::{ManifestError, did_you_mean, nearest};
@@ -25,6 +29,9 @@ pub use watch::{Index, IndexSource, Mapping, Predicate, Projection, SelectorForm
 pub const API_VERSION: &str = "windlass.dev/v1alpha1";
 /// The only `kind` of manifests.
 pub const KIND: &str = "PluginManifest";
+
+/// How often every primary runs without a change: controller-runtime's `defaultSyncPeriod` (`pkg/cache/cache.go`).
+const RESYNC_PERIOD_DEFAULT: Duration = Duration::from_hours(10);
 
 /// A plugin's manifest, read and validated.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -106,8 +113,8 @@ impl Default for Options {
             workers: 16,
             max_retries: 15,
             backoff: Backoff::default(),
-            resync_ms: 36_000_000,
-            deadline_ms: 30_000,
+            resync_ms: convert::millis(RESYNC_PERIOD_DEFAULT),
+            deadline_ms: convert::millis(CALL_DEADLINE_DEFAULT),
             finalizer: false,
             expectation_timeout: ExpectationTimeout::Probe,
         }

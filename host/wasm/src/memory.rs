@@ -31,7 +31,7 @@ use windlass_core::shared_budget::{self, Portion, SharedBudget, Wants};
 use crate::timing::CallTime;
 
 /// The unit by which linear memories grow.
-const PAGE: usize = 64 << 10;
+const MEMORY_PAGE_BYTES: usize = 64 << 10;
 
 /// Memory that is kept only because it may save work later: that of parked instances.
 pub(crate) trait IdleMemory: fmt::Debug + Send + Sync {
@@ -90,7 +90,7 @@ impl GuestMemory {
 
     /// Bytes that are reserved, without the part that is kept back.
     pub(crate) fn reserved(&self) -> usize {
-        self.shared.taken() as usize * PAGE
+        self.shared.taken() as usize * MEMORY_PAGE_BYTES
     }
 
     pub(crate) fn waiting(&self) -> usize {
@@ -118,12 +118,12 @@ pub(crate) struct Share {
 impl Share {
     /// Bytes that its calls have or have reserved, without the part that is kept back.
     pub(crate) fn held(&self) -> usize {
-        self.pages.held() as usize * PAGE
+        self.pages.held() as usize * MEMORY_PAGE_BYTES
     }
 
     /// The most bytes that they have had at a time.
     pub(crate) fn most_held(&self) -> usize {
-        self.pages.most_held() as usize * PAGE
+        self.pages.most_held() as usize * MEMORY_PAGE_BYTES
     }
 }
 
@@ -253,7 +253,7 @@ impl From<Account> for Held {
 }
 
 fn pages(bytes: usize) -> u32 {
-    u32::try_from(bytes.div_ceil(PAGE)).unwrap_or(u32::MAX).min(u32::MAX >> 3)
+    u32::try_from(bytes.div_ceil(MEMORY_PAGE_BYTES)).unwrap_or(u32::MAX).min(u32::MAX >> 3)
 }
 
 #[cfg(test)]
@@ -271,7 +271,7 @@ mod tests {
     use crate::parked::ParkingLot;
 
     fn memory(budget: usize, of_call: usize) -> Arc<GuestMemory> {
-        GuestMemory::new(budget * PAGE, of_call * PAGE, Arc::new(ParkingLot::new(0, 0)))
+        GuestMemory::new(budget * MEMORY_PAGE_BYTES, of_call * MEMORY_PAGE_BYTES, Arc::new(ParkingLot::new(0, 0)))
     }
 
     /// A write has left an object of nearly three pages.
@@ -288,7 +288,7 @@ mod tests {
             conditions: windlass_core::conditions::Conditions::default(),
             deleting: false,
         };
-        let object = Object::new(header, " ".repeat(3 * PAGE - (2 << 10)));
+        let object = Object::new(header, " ".repeat(3 * MEMORY_PAGE_BYTES - (2 << 10)));
         overlay.record(ObjectKind::new("v1", "ConfigMap"), key, Some(object));
     }
 
@@ -300,8 +300,8 @@ mod tests {
     async fn a_call_waits_for_what_its_plugin_needed_before() {
         let memory = memory(24, 4);
         let share = memory.share();
-        let first = memory.reserve(&share, 6 * PAGE).await;
-        let mut second = std::pin::pin!(memory.reserve(&share, 6 * PAGE));
+        let first = memory.reserve(&share, 6 * MEMORY_PAGE_BYTES).await;
+        let mut second = std::pin::pin!(memory.reserve(&share, 6 * MEMORY_PAGE_BYTES));
         assert!(second.as_mut().now_or_never().is_none(), "of 20 pages it may have 10");
         assert_eq!(memory.waiting(), 1);
         drop(first);
@@ -314,29 +314,32 @@ mod tests {
         let (memory, time) = (memory(24, 4), time());
         let [hog, other, neighbour] = [(); 3].map(|()| memory.share());
         let mut first = memory.reserve(&hog, 0).await;
-        first.grow_to(4 * PAGE, &time).await;
-        let mut second = memory.reserve(&hog, 6 * PAGE).await;
-        second.grow_to(10 * PAGE, &time).await;
+        first.grow_to(4 * MEMORY_PAGE_BYTES, &time).await;
+        let mut second = memory.reserve(&hog, 6 * MEMORY_PAGE_BYTES).await;
+        second.grow_to(10 * MEMORY_PAGE_BYTES, &time).await;
         assert!(second.has_kept_back(), "10 pages are the plugin's");
-        assert!(memory.reserve(&hog, PAGE).now_or_never().is_none());
-        let _third = memory.reserve(&other, 5 * PAGE).now_or_never().expect("half of the rest");
-        assert!(memory.reserve(&other, PAGE).now_or_never().is_none());
-        assert!(memory.reserve(&neighbour, 2 * PAGE).now_or_never().is_some());
-        assert!(memory.reserve(&neighbour, 3 * PAGE).now_or_never().is_none(), "it would have more than it leaves");
+        assert!(memory.reserve(&hog, MEMORY_PAGE_BYTES).now_or_never().is_none());
+        let _third = memory.reserve(&other, 5 * MEMORY_PAGE_BYTES).now_or_never().expect("half of the rest");
+        assert!(memory.reserve(&other, MEMORY_PAGE_BYTES).now_or_never().is_none());
+        assert!(memory.reserve(&neighbour, 2 * MEMORY_PAGE_BYTES).now_or_never().is_some());
+        assert!(
+            memory.reserve(&neighbour, 3 * MEMORY_PAGE_BYTES).now_or_never().is_none(),
+            "it would have more than it leaves"
+        );
     }
 
     #[tokio::test]
     async fn one_that_has_nothing_begins_in_what_is_kept_back_and_its_next_call_does_not() {
         let memory = memory(24, 4);
         let [hog, neighbour] = [(); 2].map(|()| memory.share());
-        let _held = memory.reserve(&hog, 10 * PAGE).await;
-        let first = memory.reserve(&neighbour, 6 * PAGE).now_or_never().expect("it has nothing");
+        let _held = memory.reserve(&hog, 10 * MEMORY_PAGE_BYTES).await;
+        let first = memory.reserve(&neighbour, 6 * MEMORY_PAGE_BYTES).now_or_never().expect("it has nothing");
         assert!(first.has_kept_back());
-        assert!(memory.reserve(&neighbour, 6 * PAGE).now_or_never().is_none(), "one at a time");
-        assert!(!memory.reserve(&neighbour, 5 * PAGE).now_or_never().expect("it is free").has_kept_back());
+        assert!(memory.reserve(&neighbour, 6 * MEMORY_PAGE_BYTES).now_or_never().is_none(), "one at a time");
+        assert!(!memory.reserve(&neighbour, 5 * MEMORY_PAGE_BYTES).now_or_never().expect("it is free").has_kept_back());
         drop(first);
-        let _little = memory.reserve(&neighbour, PAGE).await;
-        assert!(memory.reserve(&neighbour, 6 * PAGE).now_or_never().is_none(), "it has something");
+        let _little = memory.reserve(&neighbour, MEMORY_PAGE_BYTES).await;
+        assert!(memory.reserve(&neighbour, 6 * MEMORY_PAGE_BYTES).now_or_never().is_none(), "it has something");
     }
 
     #[tokio::test]
@@ -348,10 +351,10 @@ mod tests {
             calls.push(memory.reserve(share, 0).await);
         }
         let [first, second, third, other] = &mut calls[..] else { unreachable!("four") };
-        first.grow_to(PAGE, &time).await;
-        let mut of_hog = [second, third].map(|call| Box::pin(call.grow_to(PAGE, &time)));
+        first.grow_to(MEMORY_PAGE_BYTES, &time).await;
+        let mut of_hog = [second, third].map(|call| Box::pin(call.grow_to(MEMORY_PAGE_BYTES, &time)));
         assert!(of_hog.iter_mut().all(|call| call.now_or_never().is_none()));
-        let mut other = Box::pin(other.grow_to(PAGE, &time));
+        let mut other = Box::pin(other.grow_to(MEMORY_PAGE_BYTES, &time));
         assert!(other.as_mut().now_or_never().is_none());
         first.kept_back = None;
         assert!(other.now_or_never().is_some(), "it is next");
@@ -362,14 +365,17 @@ mod tests {
     async fn what_the_host_has_for_a_call_is_reserved_and_expected_of_the_next() {
         let (memory, time) = (memory(24, 4), time());
         let share = memory.share();
-        let mut call = memory.reserve(&share, PAGE).await;
-        call.grow_to(PAGE, &time).await;
+        let mut call = memory.reserve(&share, MEMORY_PAGE_BYTES).await;
+        call.grow_to(MEMORY_PAGE_BYTES, &time).await;
         for _ in 0..2 {
-            call.have_beside(3 * PAGE, &time).await;
-            assert_eq!((call.used(), call.most(), memory.reserved()), (PAGE, 4 * PAGE, 4 * PAGE));
+            call.have_beside(3 * MEMORY_PAGE_BYTES, &time).await;
+            assert_eq!(
+                (call.used(), call.most(), memory.reserved()),
+                (MEMORY_PAGE_BYTES, 4 * MEMORY_PAGE_BYTES, 4 * MEMORY_PAGE_BYTES)
+            );
         }
-        call.grow_to(4 * PAGE, &time).await;
-        assert_eq!(memory.reserved(), 4 * PAGE, "what was beside it has gone");
+        call.grow_to(4 * MEMORY_PAGE_BYTES, &time).await;
+        assert_eq!(memory.reserved(), 4 * MEMORY_PAGE_BYTES, "what was beside it has gone");
     }
 
     #[tokio::test]
@@ -385,16 +391,16 @@ mod tests {
             }
             calls.push(overlay);
         }
-        assert_eq!(memory.reserved(), 18 * PAGE, "half of what calls share, which is 6 objects");
+        assert_eq!(memory.reserved(), 18 * MEMORY_PAGE_BYTES, "half of what calls share, which is 6 objects");
         let owed: Vec<_> = calls.iter().map(Overlay::owed).collect();
-        assert!(owed.iter().all(|owed| *owed <= overlay::ON_CREDIT), "{owed:?}");
+        assert!(owed.iter().all(|owed| *owed <= overlay::OVERLAY_CREDIT_BYTES), "{owed:?}");
         let mut call = memory.reserve(&memory.share(), 0).await;
-        call.keep(3 * PAGE, &time).await;
-        call.grow_to(PAGE, &time).await;
-        assert_eq!((call.used(), memory.reserved()), (PAGE, 22 * PAGE));
+        call.keep(3 * MEMORY_PAGE_BYTES, &time).await;
+        call.grow_to(MEMORY_PAGE_BYTES, &time).await;
+        assert_eq!((call.used(), memory.reserved()), (MEMORY_PAGE_BYTES, 22 * MEMORY_PAGE_BYTES));
         call.keep_nothing();
-        call.grow_to(4 * PAGE, &time).await;
-        assert_eq!(memory.reserved(), 22 * PAGE, "what was kept for the call before has gone");
+        call.grow_to(4 * MEMORY_PAGE_BYTES, &time).await;
+        assert_eq!(memory.reserved(), 22 * MEMORY_PAGE_BYTES, "what was kept for the call before has gone");
         drop((calls, call));
         assert_eq!(memory.reserved(), 0);
     }
@@ -402,13 +408,13 @@ mod tests {
     #[tokio::test]
     async fn two_that_outgrow_their_reservations_do_not_wait_for_each_other() {
         let (memory, time) = (memory(20, 8), time());
-        let mut first = memory.reserve(&memory.share(), 6 * PAGE).await;
-        let mut second = memory.reserve(&memory.share(), 3 * PAGE).await;
-        let _third = memory.reserve(&memory.share(), PAGE).await;
-        first.grow_to(8 * PAGE, &time).await;
+        let mut first = memory.reserve(&memory.share(), 6 * MEMORY_PAGE_BYTES).await;
+        let mut second = memory.reserve(&memory.share(), 3 * MEMORY_PAGE_BYTES).await;
+        let _third = memory.reserve(&memory.share(), MEMORY_PAGE_BYTES).await;
+        first.grow_to(8 * MEMORY_PAGE_BYTES, &time).await;
         assert!(first.has_kept_back());
         {
-            let mut growing = std::pin::pin!(second.grow_to(5 * PAGE, &time));
+            let mut growing = std::pin::pin!(second.grow_to(5 * MEMORY_PAGE_BYTES, &time));
             assert!(growing.as_mut().now_or_never().is_none(), "it would have more than it leaves");
             drop(first);
             growing.await;
@@ -420,10 +426,12 @@ mod tests {
     async fn with_a_budget_for_one_call_one_runs_after_the_other() {
         let (memory, time) = (memory(4, 4), time());
         let share = memory.share();
-        let (mut first, mut second) =
-            (memory.reserve(&share, 9 * PAGE).await, memory.reserve(&memory.share(), PAGE).await);
-        first.grow_to(4 * PAGE, &time).await;
-        let mut growing = std::pin::pin!(second.grow_to(PAGE, &time));
+        let (mut first, mut second) = (
+            memory.reserve(&share, 9 * MEMORY_PAGE_BYTES).await,
+            memory.reserve(&memory.share(), MEMORY_PAGE_BYTES).await,
+        );
+        first.grow_to(4 * MEMORY_PAGE_BYTES, &time).await;
+        let mut growing = std::pin::pin!(second.grow_to(MEMORY_PAGE_BYTES, &time));
         assert!(growing.as_mut().now_or_never().is_none());
         drop(first);
         growing.await;
@@ -433,10 +441,10 @@ mod tests {
     async fn a_wait_that_is_given_up_takes_nothing_along() {
         let memory = memory(24, 4);
         let share = memory.share();
-        let first = memory.reserve(&share, 6 * PAGE).await;
-        assert!(memory.reserve(&share, 10 * PAGE).now_or_never().is_none());
+        let first = memory.reserve(&share, 6 * MEMORY_PAGE_BYTES).await;
+        assert!(memory.reserve(&share, 10 * MEMORY_PAGE_BYTES).now_or_never().is_none());
         drop(first);
         assert_eq!((memory.waiting(), memory.reserved()), (0, 0));
-        assert!(memory.reserve(&share, 10 * PAGE).now_or_never().is_some());
+        assert!(memory.reserve(&share, 10 * MEMORY_PAGE_BYTES).now_or_never().is_some());
     }
 }

@@ -19,10 +19,10 @@ use crate::sandbox::{Shared, TaskError};
 use crate::script;
 
 /// For what is done beside compiling within its deadline: reading, hashing, writing.
-const BESIDE: Duration = Duration::from_secs(30);
+const BESIDE_COMPILING_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How much longer better code for a plugin that runs may take than code that is waited for.
-const PATIENCE: u32 = 4;
+const BETTER_CODE_DEADLINE_FACTOR: u32 = 4;
 
 /// A plugin's part of the cache of compiled plugins.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ pub(crate) async fn obtain(shared: &Arc<Shared>, path: &Path) -> Result<Obtained
         move || PluginFile::read(shared, &path)?.compiled(&cancelled)
     };
     let late = || Err(CompileFailure::Deadline { limit: time }.into());
-    shared.run_blocking(time.saturating_add(BESIDE), work).await?.unwrap_or_else(late)
+    shared.run_blocking(time.saturating_add(BESIDE_COMPILING_TIMEOUT), work).await?.unwrap_or_else(late)
 }
 
 /// The component with `digest`, if the cache has it.
@@ -90,7 +90,7 @@ pub(crate) async fn cached(shared: &Arc<Shared>, digest: &str) -> Result<Option<
         let size = size.unwrap_or(found.size);
         Some(Obtained { script, size, ..obtained(found, digest, true) })
     };
-    Ok(shared.run_blocking(BESIDE, work).await?.flatten())
+    Ok(shared.run_blocking(BESIDE_COMPILING_TIMEOUT, work).await?.flatten())
 }
 
 /// The component in the file `path`, if the cache has it. What is compiled meanwhile holds up nobody here.
@@ -101,8 +101,9 @@ async fn look_up(shared: &Arc<Shared>, path: &Path) -> Result<Option<Obtained>, 
     let _permit = shared.readers.acquire().await.map_err(|_| TaskError::ShutDown)?;
     let (task, path) = (shared.clone(), path.to_owned());
     let work = move || PluginFile::read(task, &path)?.look_up();
-    let late = || Err(LoadProblem::Host(format!("reading it and the cache had not ended after {BESIDE:?}")));
-    shared.run_blocking(BESIDE, work).await?.unwrap_or_else(late)
+    let late =
+        || Err(LoadProblem::Host(format!("reading it and the cache had not ended after {BESIDE_COMPILING_TIMEOUT:?}")));
+    shared.run_blocking(BESIDE_COMPILING_TIMEOUT, work).await?.unwrap_or_else(late)
 }
 
 fn obtained(found: Found, digest: String, was_there: bool) -> Obtained {
@@ -223,7 +224,7 @@ pub(crate) async fn improve(
     let _permit = shared.improvements.acquire().await.map_err(|_| TaskError::ShutDown)?;
     let (_waiting, cancelled) = UnixStream::pair().map_err(|error| LoadProblem::Host(error.to_string()))?;
     // Whoever needs the processors goes first, and processor time has a limit of its own.
-    let time = shared.limits.compile_deadline.saturating_mul(PATIENCE);
+    let time = shared.limits.compile_deadline.saturating_mul(BETTER_CODE_DEADLINE_FACTOR);
     let (task, limits) = (shared.clone(), Limits { compile_deadline: time, ..(*shared.limits).clone() });
     let how = (Effort::Full, Haste::Unhurried);
     let work = move || {
@@ -239,7 +240,7 @@ pub(crate) async fn improve(
             .inspect_err(|problem| task.refusals.keep((&digests.code, Effort::Full), problem, artefacts))
     };
     let late = || Err(CompileFailure::Deadline { limit: time }.into());
-    shared.run_blocking(time.saturating_add(BESIDE), work).await?.unwrap_or_else(late)
+    shared.run_blocking(time.saturating_add(BESIDE_COMPILING_TIMEOUT), work).await?.unwrap_or_else(late)
 }
 
 pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, LoadProblem> {

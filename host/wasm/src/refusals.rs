@@ -18,9 +18,9 @@ use crate::limits::Limits;
 use crate::load_error::LoadProblem;
 
 /// How long a file is refused without another look at it.
-const REMEMBERED: Duration = Duration::from_hours(1);
+const REFUSAL_REMEMBERED_FOR: Duration = Duration::from_hours(1);
 /// More than a directory of plugins has of them.
-const MOST: usize = 1_000;
+const REMEMBERED_REFUSALS_MAX: usize = 1_000;
 
 /// The refusals that are remembered within the limits of one sandbox.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl Refusals {
             Some((serde_json::from_slice(&text).ok()?, age))
         };
         let (refused, age) = here.or_else(kept)?;
-        (age < REMEMBERED).then(|| {
+        (age < REFUSAL_REMEMBERED_FOR).then(|| {
             tracing::info!(digest, ?age, "refused as it was before, and not compiled again");
             refused.into()
         })
@@ -99,7 +99,7 @@ impl Refusals {
             artefacts.keep_refusal(digest, self.terms(effort), &text);
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MOST {
+        if known.len() >= REMEMBERED_REFUSALS_MAX {
             known.clear();
         }
         known.insert((digest.to_owned(), effort), (refused, Instant::now()));
@@ -147,17 +147,17 @@ mod tests {
     fn what_was_refused_long_ago_is_tried_again() {
         let refusals = refusals();
         refusals.keep(("a", Effort::Full), &LoadProblem::Compile("no".to_owned()), None);
-        let later = Instant::now() + REMEMBERED;
+        let later = Instant::now() + REFUSAL_REMEMBERED_FOR;
         assert!(refusals.at(later, ("a", Effort::Full), None).is_none());
     }
 
     #[test]
     fn no_more_is_remembered_than_fits() {
         let refusals = refusals();
-        for number in 0..3 * MOST {
+        for number in 0..3 * REMEMBERED_REFUSALS_MAX {
             refusals.keep((&number.to_string(), Effort::Full), &LoadProblem::Compile("no".to_owned()), None);
         }
-        assert!(refusals.known.lock().expect("not poisoned").len() <= MOST);
-        assert!(refusals.of(&(3 * MOST - 1).to_string(), Effort::Full, None).is_some());
+        assert!(refusals.known.lock().expect("not poisoned").len() <= REMEMBERED_REFUSALS_MAX);
+        assert!(refusals.of(&(3 * REMEMBERED_REFUSALS_MAX - 1).to_string(), Effort::Full, None).is_some());
     }
 }

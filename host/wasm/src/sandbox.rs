@@ -28,11 +28,11 @@ use crate::refusals::Refusals;
 use crate::ticker::Ticker;
 
 /// Instances that wait for their next call, of all plugins: each takes address space.
-const MOST_PARKED: u32 = 256;
+const PARKED_INSTANCES_MAX: u32 = 256;
 /// And of one plugin: more would rarely be called at once.
-const MOST_PARKED_OF_ONE: usize = 8;
+const PLUGIN_PARKED_INSTANCES_MAX: usize = 8;
 /// Files of plugins that are read at the same time, to be looked up in the cache.
-const READERS: usize = 4;
+const CONCURRENT_FILES_READ_MAX: usize = 4;
 
 /// How a sandbox is laid out.
 #[derive(Clone, Debug)]
@@ -120,7 +120,7 @@ impl Sandbox {
         let least = least.clamp(1, concurrent_calls.max(1));
         let mut concurrent_calls = concurrent_calls.max(1);
         let (engine, parked) = loop {
-            let parked = concurrent_calls.min(MOST_PARKED);
+            let parked = concurrent_calls.min(PARKED_INSTANCES_MAX);
             match engine::new(&limits, concurrent_calls, parked) {
                 Err(EngineError::Pool { .. }) if concurrent_calls > least => {
                     concurrent_calls = (concurrent_calls / 2).max(least);
@@ -128,7 +128,7 @@ impl Sandbox {
                 engine => break (engine?, parked),
             }
         };
-        let lot = Arc::new(ParkingLot::new(parked as usize, MOST_PARKED_OF_ONE));
+        let lot = Arc::new(ParkingLot::new(parked as usize, PLUGIN_PARKED_INSTANCES_MAX));
         let memory = GuestMemory::new(limits.guest_memory(), limits.memory_bytes, lot.clone());
         let linker = v0_2_0::linker(&engine).map_err(SandboxError::Imports)?;
         let ticker = Ticker::start(engine.clone(), threads.max(1)).map_err(SandboxError::Ticker)?;
@@ -144,7 +144,7 @@ impl Sandbox {
             compiler,
             artefacts,
             refusals,
-            readers: Semaphore::new(READERS),
+            readers: Semaphore::new(CONCURRENT_FILES_READ_MAX),
             quick_from,
             compilations: Semaphore::new(1),
             improvements: Semaphore::new(1),

@@ -9,8 +9,8 @@ use wasmparser::{BinaryReader, CustomSectionReader};
 /// The name of the custom section. `wit/script.wit` has it, too.
 const NAME: &str = "windlass:script";
 /// Beyond what anyone writes: each generation of a plugin keeps its script in memory.
-const LARGEST: usize = 4 << 20;
-const CUSTOM: u8 = 0;
+const SCRIPT_BYTES_MAX: usize = 4 << 20;
+const CUSTOM_SECTION: u8 = 0;
 /// Magic and version.
 const PREAMBLE: usize = 8;
 
@@ -28,7 +28,7 @@ pub(crate) fn parts(component: &[u8]) -> (&[u8], Option<&str>) {
     let mut at = PREAMBLE;
     while let Some((end, custom)) = section(component, at) {
         if let Some(script) = custom.filter(|custom| custom.name() == NAME) {
-            let is_script = end == component.len() && script.data().len() <= LARGEST;
+            let is_script = end == component.len() && script.data().len() <= SCRIPT_BYTES_MAX;
             let script = std::str::from_utf8(script.data()).ok().filter(|_| is_script);
             return script.map_or((component, None), |script| (&component[..at], Some(script)));
         }
@@ -44,7 +44,7 @@ fn section(component: &[u8], at: usize) -> Option<(usize, Option<CustomSectionRe
     let id = reader.read_u8().ok()?;
     let length = usize::try_from(reader.read_var_u32().ok()?).ok()?;
     let content = BinaryReader::new(reader.read_bytes(length).ok()?, 0);
-    let custom = if id == CUSTOM { CustomSectionReader::new(content).ok() } else { None };
+    let custom = if id == CUSTOM_SECTION { CustomSectionReader::new(content).ok() } else { None };
     Some((at + reader.current_position(), custom))
 }
 
@@ -74,7 +74,7 @@ mod tests {
         let twice = joined(&joined(&interpreter, "one"), "two");
         assert_eq!(parts(&twice), (&*twice, None));
         let mut behind = joined(&interpreter, "one");
-        behind.extend([CUSTOM, 2, 1, b'x']);
+        behind.extend([CUSTOM_SECTION, 2, 1, b'x']);
         assert_eq!(parts(&behind), (&*behind, None));
     }
 
@@ -87,7 +87,7 @@ mod tests {
         let mut broken = whole.clone();
         *broken.last_mut().expect("it is not empty") = 0xff;
         assert_eq!(parts(&broken), (&*broken, None));
-        let long = joined(&interpreter(), &"x".repeat(LARGEST + 1));
+        let long = joined(&interpreter(), &"x".repeat(SCRIPT_BYTES_MAX + 1));
         assert_eq!(parts(&long).1, None);
     }
 }

@@ -17,7 +17,7 @@ use crate::text::single_line;
 use crate::wasi_state::WasiState;
 
 /// How much is kept of what `describe` says.
-const SAID_BYTES: usize = 2 << 10;
+const DESCRIBE_WORDS_BYTES_MAX: usize = 2 << 10;
 
 /// The state of one call.
 pub(crate) struct CallState {
@@ -300,7 +300,7 @@ impl CallState {
         let noted = self.last_error.get_or_insert_default();
         noted.push_str(if noted.is_empty() { "" } else { " " });
         noted.push_str(line);
-        let over = noted.len().saturating_sub(SAID_BYTES);
+        let over = noted.len().saturating_sub(DESCRIBE_WORDS_BYTES_MAX);
         noted.drain(..noted.ceil_char_boundary(over));
     }
 
@@ -308,9 +308,9 @@ impl CallState {
     pub(crate) fn note_said(&mut self, import: &'static str, message: &str) {
         self.said_by.get_or_insert(import);
         let said = self.last_error.get_or_insert_default();
-        if said.len() < SAID_BYTES {
+        if said.len() < DESCRIBE_WORDS_BYTES_MAX {
             said.push_str(if said.is_empty() { "" } else { " " });
-            said.push_str(&single_line(message, SAID_BYTES - said.len().min(SAID_BYTES)));
+            said.push_str(&single_line(message, DESCRIBE_WORDS_BYTES_MAX - said.len().min(DESCRIBE_WORDS_BYTES_MAX)));
         }
     }
 

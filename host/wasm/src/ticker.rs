@@ -13,14 +13,14 @@ use std::time::Duration;
 use wasmtime::Engine;
 
 /// How long a guest runs before others get the thread: a neighbour's small call waits several times as long as it takes.
-const TICK: Duration = Duration::from_micros(500);
+const BUSY_TICK: Duration = Duration::from_micros(500);
 
 /// The same while a thread is free. The first guest that takes the last thread may have it for so long.
 const EASY_TICK: Duration = Duration::from_millis(2);
 
 /// So often it wakes up without having found a call, before it sleeps for good: to be woken costs the call that does so
 /// more than this costs.
-const PATIENCE: u32 = 4;
+const IDLE_WAKES_MAX: u32 = 4;
 
 /// Owns the thread; it ends when this is dropped.
 #[derive(Debug)]
@@ -76,11 +76,11 @@ impl TickerState {
         while !self.stopped.load(Ordering::SeqCst) {
             let polls = self.polls.load(Ordering::SeqCst);
             idle = if polls == 0 { idle + 1 } else { 0 };
-            if idle > PATIENCE {
+            if idle > IDLE_WAKES_MAX {
                 self.rest();
                 idle = 0;
             } else {
-                thread::sleep(if polls < self.threads { EASY_TICK } else { TICK });
+                thread::sleep(if polls < self.threads { EASY_TICK } else { BUSY_TICK });
                 engine.increment_epoch();
             }
         }

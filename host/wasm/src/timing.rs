@@ -13,7 +13,7 @@ use windlass_core::fair::CpuPermit;
 use crate::limits::{Limit, Overrun};
 
 /// A guest that runs is stopped at an epoch, where its backtrace is known; only after that is one that waits.
-const GRACE: Duration = Duration::from_millis(50);
+const EPOCH_GRACE: Duration = Duration::from_millis(50);
 
 /// The wall time of one call. Clones are the same clock.
 #[derive(Clone, Debug)]
@@ -99,12 +99,12 @@ impl CallTime {
     /// Runs `call` until it ends. None: it had not when its time was over.
     pub(crate) async fn limited<F: Future + Unpin>(&self, mut call: F) -> Option<F::Output> {
         loop {
-            let end = self.deadline() + GRACE;
+            let end = self.deadline() + EPOCH_GRACE;
             if let Ok(answer) = tokio::time::timeout_at(end, &mut call).await {
                 return Some(answer);
             }
             // What was true when the wait began need not be any more: the clock may have stood still.
-            if Instant::now() >= self.deadline() + GRACE {
+            if Instant::now() >= self.deadline() + EPOCH_GRACE {
                 return None;
             }
         }

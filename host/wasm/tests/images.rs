@@ -21,7 +21,7 @@ use windlass_core::outcome::CallResult;
 use windlass_wasm::{Limits, Plugin, Sandbox, SandboxOptions};
 
 const MIB: usize = 1 << 20;
-const CALLS: usize = 4;
+const CALLS_OF_IMAGE: usize = 4;
 
 /// Memory of this process that it has written and shares with nobody.
 fn private_bytes() -> usize {
@@ -86,13 +86,13 @@ impl Shape {
 
 /// How much more the process has written while all calls are in the plugin, than before.
 async fn written_by_calls(plugin: &Arc<Plugin>) -> usize {
-    let (all, private) = (Arc::new(Barrier::new(CALLS)), Arc::new(AtomicUsize::new(0)));
+    let (all, private) = (Arc::new(Barrier::new(CALLS_OF_IMAGE)), Arc::new(AtomicUsize::new(0)));
     let seen = private.clone();
     let ports = meeting(move || look(all.clone(), seen.clone()));
     let before = private_bytes();
-    let calls = join_all((0..CALLS).map(|_| reconcile(plugin, &ports)));
+    let calls = join_all((0..CALLS_OF_IMAGE).map(|_| reconcile(plugin, &ports)));
     let results = tokio::time::timeout(Duration::from_mins(1), calls).await.expect("all come together");
-    assert_eq!(results, vec![CallResult::Done; CALLS]);
+    assert_eq!(results, vec![CallResult::Done; CALLS_OF_IMAGE]);
     private.load(Ordering::SeqCst).saturating_sub(before)
 }
 
@@ -111,7 +111,7 @@ async fn instances_share_the_part_of_their_image_that_none_has_written() {
             // Less than one of them: what a call needs beside its image is not counted out.
             assert!(
                 more < shape.image(),
-                "{of}, mapped: {mapped}: {CALLS} instances have written {more} bytes more, and read {} each",
+                "{of}, mapped: {mapped}: {CALLS_OF_IMAGE} instances have written {more} bytes more, and read {} each",
                 shape.image()
             );
         }

@@ -13,7 +13,7 @@ use support::{PluginDir, load, options, sandbox};
 use windlass_wasm::{Limits, Manifest, Sandbox, SandboxOptions};
 
 /// Larger ones are compiled too slowly to be of use.
-const MOST_BYTES: usize = 32 << 10;
+const SEED_BYTES_MAX: usize = 32 << 10;
 
 /// Writes a seed of `target`, if somebody wants it.
 fn write(target: &str, name: &str, bytes: &[u8]) {
@@ -44,7 +44,7 @@ async fn the_components_that_fuzzing_begins_with_are_small_plugins() {
     ];
     for (name, guest) in guests {
         let bytes = guest.component();
-        assert!(bytes.len() <= MOST_BYTES, "{name} has {} bytes", bytes.len());
+        assert!(bytes.len() <= SEED_BYTES_MAX, "{name} has {} bytes", bytes.len());
         // Short for what does not end alone: on a busy machine the others may take longer.
         let short = Limits { describe_deadline: std::time::Duration::from_millis(100), ..Limits::default() };
         let (limits, expected) = if name == "spins" { (short, Err("describe")) } else { (Limits::default(), Ok(())) };

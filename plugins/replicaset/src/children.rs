@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::api::{Pod, PodSet};
 
 /// The most Pods that one call makes or deletes, as `ReplicaSet`s do: the next call, which their events bring, goes on.
-pub(crate) const MOST_AT_ONCE: usize = 500;
+pub(crate) const BURST_REPLICAS: usize = 500;
 
 /// The decision about the Pods.
 #[derive(Debug, Clone)]
@@ -23,9 +23,9 @@ pub(crate) enum Change {
 /// Compares the desired number with the active Pods.
 pub(crate) fn change(replicas: usize, mut active: Vec<Pod>) -> Change {
     if active.len() < replicas {
-        return Change::Create((replicas - active.len()).min(MOST_AT_ONCE));
+        return Change::Create((replicas - active.len()).min(BURST_REPLICAS));
     }
-    let surplus = (active.len() - replicas).min(MOST_AT_ONCE);
+    let surplus = (active.len() - replicas).min(BURST_REPLICAS);
     if surplus == 0 {
         return Change::Nothing;
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// The bar of issue 3 for the WebApp plugin is 200 KiB; this one does more.
-const LARGEST: usize = 208 * 1024;
+const REPLICASET_COMPONENT_BYTES_MAX: usize = 208 * 1024;
 
 fn component() -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/plugins/replicaset.wasm");
@@ -25,7 +25,7 @@ fn the_component_imports_nothing_of_wasi() {
 #[test]
 fn the_component_is_small() {
     let size = component().len();
-    assert!(size <= LARGEST, "{size} bytes are more than {LARGEST}");
+    assert!(size <= REPLICASET_COMPONENT_BYTES_MAX, "{size} bytes are more than {REPLICASET_COMPONENT_BYTES_MAX}");
 }
 
 /// Kubernetes' own controller has expectations; here the host has them.

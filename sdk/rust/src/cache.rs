@@ -12,7 +12,7 @@ use crate::pages::{self, Page, Pages};
 const WHAT: &str = "a cached object";
 
 /// The number of objects to ask for at a time. The host may return fewer.
-const PAGE: u32 = 500;
+const PAGE_OBJECTS: u32 = 500;
 
 /// The objects that a [`Query`] finds.
 pub type Objects<T> = pages::Objects<Query, T>;
@@ -64,7 +64,7 @@ pub fn list(api_version: &str, kind: &str) -> Query {
         index: None,
         owned: false,
         fields: None,
-        limit: PAGE,
+        limit: PAGE_OBJECTS,
         max_bytes: None,
         page_token: None,
     })

@@ -21,7 +21,7 @@ pub use log::Log;
 const WHAT: &str = "an object";
 
 /// The number of objects to ask for at a time. The host may return fewer.
-const PAGE: u32 = 500;
+const PAGE_OBJECTS: u32 = 500;
 
 /// The objects that a [`Query`] finds.
 pub type Objects<T> = pages::Objects<Query, T>;
@@ -92,7 +92,7 @@ pub fn list(api_version: &str, kind: &str) -> Query {
         label_selector: None,
         field_selector: None,
         view: live::View::Whole,
-        limit: PAGE,
+        limit: PAGE_OBJECTS,
         page_token: None,
     })
 }

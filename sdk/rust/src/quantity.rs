@@ -12,7 +12,7 @@ const NANO: i128 = 1_000_000_000;
 const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 /// Longer texts are no quantities.
-const LONGEST: usize = 64;
+const QUANTITY_BYTES_MAX: usize = 64;
 
 /// An amount of a resource, as `resources.requests` has it: exact, to a billionth.
 ///
@@ -136,8 +136,10 @@ impl FromStr for Quantity {
     type Err = QuantityError;
 
     fn from_str(text: &str) -> Result<Self, QuantityError> {
-        let is_short = text.len() <= LONGEST;
-        Self::read(text).filter(|_| is_short).ok_or_else(|| QuantityError(text.chars().take(LONGEST).collect()))
+        let is_short = text.len() <= QUANTITY_BYTES_MAX;
+        Self::read(text)
+            .filter(|_| is_short)
+            .ok_or_else(|| QuantityError(text.chars().take(QUANTITY_BYTES_MAX).collect()))
     }
 }
 

@@ -38,11 +38,11 @@ impl From<Outcome> for reconciler::Outcome {
 }
 
 /// 2³¹−1, which every guest language can hold.
-const LONGEST: u32 = i32::MAX.cast_unsigned();
+const DURATION_MILLIS_MAX: u32 = i32::MAX.cast_unsigned();
 
 /// A duration in milliseconds, as the interface has it.
 pub(crate) fn milliseconds(duration: Duration) -> u32 {
-    u32::try_from(duration.as_millis()).map_or(LONGEST, |ms| ms.min(LONGEST))
+    u32::try_from(duration.as_millis()).map_or(DURATION_MILLIS_MAX, |ms| ms.min(DURATION_MILLIS_MAX))
 }
 
 /// The object that a call is about, with its circumstances.
@@ -128,6 +128,6 @@ mod tests {
     #[test]
     fn a_delay_that_is_too_long_is_cut() {
         assert_eq!(Outcome::requeue_after(Duration::from_millis(50)), Outcome::RequeueAfter(50));
-        assert_eq!(Outcome::requeue_after(Duration::MAX), Outcome::RequeueAfter(LONGEST));
+        assert_eq!(Outcome::requeue_after(Duration::MAX), Outcome::RequeueAfter(2_147_483_647));
     }
 }

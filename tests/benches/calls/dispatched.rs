@@ -16,7 +16,7 @@ use crate::guests::Core;
 use crate::support::process::Watched;
 
 /// So many that all workers always have one.
-const MANY: usize = 100;
+const QUEUED_KEYS: usize = 100;
 
 /// The figures of a measurement.
 pub(crate) struct Dispatched {
@@ -28,7 +28,7 @@ pub(crate) struct Dispatched {
 
 /// Calls for so long, twice.
 pub(crate) async fn measure(time: Duration) -> anyhow::Result<Dispatched> {
-    Ok(Dispatched { cpu: rounds(MANY, time, &[]).await?.0, alone: rounds(1, time, &[]).await?.1 })
+    Ok(Dispatched { cpu: rounds(QUEUED_KEYS, time, &[]).await?.0, alone: rounds(1, time, &[]).await?.1 })
 }
 
 /// The processor time of the process a key, with many keys: without traces, and with these shares of calls sampled. The
@@ -44,10 +44,10 @@ pub(crate) async fn measure_traces<const N: usize>(
             tokio::spawn(taken(stream));
         }
     });
-    let without = rounds(MANY, time, &[]).await?.0;
+    let without = rounds(QUEUED_KEYS, time, &[]).await?.0;
     let mut with = [Duration::ZERO; N];
     for (cost, share) in with.iter_mut().zip(shares) {
-        *cost = rounds(MANY, time, &["--otlp-endpoint", &endpoint, "--trace-sampling", share]).await?.0;
+        *cost = rounds(QUEUED_KEYS, time, &["--otlp-endpoint", &endpoint, "--trace-sampling", share]).await?.0;
     }
     collecting.abort();
     Ok((without, with))

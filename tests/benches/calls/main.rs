@@ -26,17 +26,17 @@ use rustix::time::{ClockId, clock_gettime};
 use self::guests::Core;
 
 /// Rounds, calls of each, and how long the host is watched; the best of the rounds counts, as in the prototype's own figures.
-const FULL: (usize, u32, Duration) = (9, 2_000, Duration::from_secs(5));
+const FULL_RUN: (usize, u32, Duration) = (9, 2_000, Duration::from_secs(5));
 /// The same with `--quick`, to see that it works.
-const QUICK: (usize, u32, Duration) = (2, 200, Duration::from_secs(1));
+const QUICK_RUN: (usize, u32, Duration) = (2, 200, Duration::from_secs(1));
 /// Reads in one call of the guest that reads.
-const READS: u32 = 100;
+const READS_OF_CALL: u32 = 100;
 /// Different plugins that are called in turn.
-const PLUGINS: usize = 100;
+const CALLED_PLUGINS: usize = 100;
 
 fn main() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (rounds, calls, time) = if std::env::args().any(|it| it == "--quick") { QUICK } else { FULL };
+    let (rounds, calls, time) = if std::env::args().any(|it| it == "--quick") { QUICK_RUN } else { FULL_RUN };
     if std::env::args().any(|it| it == "traces") {
         return runtime.block_on(measure_traces(time));
     }
@@ -72,7 +72,7 @@ async fn measure(rounds: usize, calls: u32) -> anyhow::Result<(Duration, Duratio
     let host = Arc::new(ours::Host::new().await?);
     let (our_idle, our_reading) = (host.load("guest", &idle).await?, host.load("guest", &reading).await?);
     let our_rust = host.load(RUST, &rust).await?;
-    let many = host.load_many(PLUGINS).await?;
+    let many = host.load_many(CALLED_PLUGINS).await?;
 
     let mut best = [Duration::MAX; 9];
     for _ in 0..rounds {
@@ -98,14 +98,14 @@ async fn measure(rounds: usize, calls: u32) -> anyhow::Result<(Duration, Duratio
     println!("  … of it on the guest's thread:  {:.1} ({:.2}×)", micros(guests), ratio(guests, bare));
     println!("no-op, the prototype on two threads at once: {:.1}", micros(bare_twice));
     println!(
-        "no-op, ours, {PLUGINS} plugins in turn on two threads: {:.1} ({:.2}× that, {:.2}× the prototype's on one)",
+        "no-op, ours, {CALLED_PLUGINS} plugins in turn on two threads: {:.1} ({:.2}× that, {:.2}× the prototype's on one)",
         micros(in_turn),
         ratio(in_turn, bare_twice),
         ratio(in_turn, bare)
     );
     println!("no-op in Rust, the prototype:     {:.1}", micros(bare_rust));
     println!("no-op in Rust, ours:              {:.1} ({:.2}×)", micros(our_rust), ratio(our_rust, bare_rust));
-    let read = |reads: Duration, none: Duration| micros(reads.saturating_sub(none)) / f64::from(READS);
+    let read = |reads: Duration, none: Duration| micros(reads.saturating_sub(none)) / f64::from(READS_OF_CALL);
     println!("cache.get of 2 KiB, the prototype: {:.2}", read(bare_reads, bare));
     println!("cache.get of 2 KiB, ours:          {:.2}", read(our_reads, ours));
     Ok((bare_twice, in_turn))
@@ -135,7 +135,7 @@ fn reading() -> Vec<u8> {
     // At 3072 are the arguments: apiVersion and kind, as addresses and lengths, of the texts at 2048, then the namespace, which is
     // there, and the name.
     let items = format!(
-        r#"(global $left (mut i32) (i32.const {READS})) (data (i32.const 3000) "prodshop")
+        r#"(global $left (mut i32) (i32.const {READS_OF_CALL})) (data (i32.const 3000) "prodshop")
            (data (i32.const 3084) "\00\08\00\00\02\00\00\00\02\08\00\00\09\00\00\00")
            (data (i32.const 3100) "\01\00\00\00\b8\0b\00\00\04\00\00\00\bc\0b\00\00\04\00\00\00")"#
     );

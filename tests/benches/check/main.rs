@@ -27,7 +27,7 @@ use anyhow::{Context, bail};
 use self::paths::Path;
 
 /// A count that differs by more has changed.
-const TOLERANCE: f64 = 0.03;
+const COUNT_TOLERANCE: f64 = 0.03;
 
 const IS_OPTIMISED: bool = !cfg!(debug_assertions);
 
@@ -67,11 +67,11 @@ fn check() -> anyhow::Result<ExitCode> {
         let count = count(path)?;
         let change = count as f64 / expected as f64 - 1.0;
         let verdict = match change {
-            change if change > TOLERANCE => "DEARER",
-            change if change < -TOLERANCE => "CHEAPER",
+            change if change > COUNT_TOLERANCE => "DEARER",
+            change if change < -COUNT_TOLERANCE => "CHEAPER",
             _ => "as recorded",
         };
-        all_hold &= change.abs() <= TOLERANCE;
+        all_hold &= change.abs() <= COUNT_TOLERANCE;
         println!(
             "{:<8} {count:>9} instructions, {expected:>9} recorded: {:+.1} %, {verdict}",
             path.name(),
@@ -81,7 +81,7 @@ fn check() -> anyhow::Result<ExitCode> {
     if !all_hold {
         println!(
             "A count has changed by more than {:.0} %. If that is meant: make bench-check RECORD=1{}",
-            TOLERANCE * 1e2,
+            COUNT_TOLERANCE * 1e2,
             if IS_OPTIMISED { "" } else { " BUILD=dev" }
         );
         return Ok(ExitCode::FAILURE);

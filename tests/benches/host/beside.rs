@@ -18,12 +18,12 @@ use crate::support::process::Watched;
 use crate::{median, milliseconds};
 
 /// Keys of the good plugin, and how often one of them changes.
-const KEYS: usize = 20;
-const PACE: Duration = Duration::from_millis(10);
+const GOOD_KEYS: usize = 20;
+const CHANGE_INTERVAL: Duration = Duration::from_millis(10);
 /// Times in the log are cut to microseconds, and a little passes between what is measured and what is said.
-const GRAIN: Duration = Duration::from_micros(50);
+const LOG_TIME_GRAIN: Duration = Duration::from_micros(50);
 /// Keys of each of the others.
-const THEIRS: usize = 50;
+const KEYS_OF_OTHERS: usize = 50;
 
 /// The attackers that break a limit: they spin, they allocate, they flood.
 const BREAKING: [&str; 3] = ["loops", "devours", "floods-reads"];
@@ -49,21 +49,23 @@ const STAYING: [(&str, &str); 3] = [
 
 pub(crate) async fn measure(time: Duration) -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
-    for number in 0..KEYS {
+    for number in 0..GOOD_KEYS {
         let object = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": format!("good-{number}"), "labels": {"chameleon": "true"}},
         });
         server.objects().apply(&object).await?;
     }
-    for number in 0..THEIRS {
+    for number in 0..KEYS_OF_OTHERS {
         let object = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": format!("bad-{number}"), "labels": {"hostile": "true"}},
         });
         server.objects().apply(&object).await?;
     }
-    println!("event → end of the call, a good plugin with {KEYS} keys, one of which changes every {PACE:?}");
+    println!(
+        "event → end of the call, a good plugin with {GOOD_KEYS} keys, one of which changes every {CHANGE_INTERVAL:?}"
+    );
     let alone = beside(&server, &[], time).await?;
     alone.tell("alone", &alone);
     for name in BREAKING {
@@ -133,7 +135,7 @@ async fn beside(server: &Server, others: &[&str], time: Duration) -> anyhow::Res
 
 /// Changes one object of the good plugin's after the other, at a steady pace.
 async fn change(server: &Server, time: Duration) -> anyhow::Result<()> {
-    let mut pace = tokio::time::interval(PACE);
+    let mut pace = tokio::time::interval(CHANGE_INTERVAL);
     pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let end = tokio::time::Instant::now() + time;
     for number in 0_usize.. {
@@ -141,7 +143,7 @@ async fn change(server: &Server, time: Duration) -> anyhow::Result<()> {
             break;
         }
         let patch = json!({"data": {"changed": number.to_string()}});
-        server.objects().merge("ConfigMap", &format!("good-{}", number % KEYS), &patch).await?;
+        server.objects().merge("ConfigMap", &format!("good-{}", number % GOOD_KEYS), &patch).await?;
     }
     Ok(())
 }
@@ -164,7 +166,7 @@ impl Ledger {
             let ended = time_of(line)?;
             // A call that had begun before is about what was before.
             let began = ended.saturating_sub(time_in(elapsed)?);
-            if self.queued.get(&key).is_some_and(|since| *since <= began + GRAIN)
+            if self.queued.get(&key).is_some_and(|since| *since <= began + LOG_TIME_GRAIN)
                 && let Some(since) = self.queued.remove(&key)
             {
                 self.waits.push(ended.saturating_sub(since));

@@ -71,7 +71,7 @@ async fn once(name: &str, file: &PathBuf) -> anyhow::Result<(Duration, Option<Du
     std::fs::copy(file, &next)?;
     let closed = delivered(&next, name).await?;
     let called = host.hears(|line| line.contains(" called elapsed=")).await?;
-    // `windlass_runtime::QUICK_FROM`
+    // `windlass_runtime::QUICK_COMPILE_BYTES_MIN`
     let is_large = file.metadata()?.len() >= 1 << 20;
     let better =
         if is_large { Some(host.hears(|line| line.contains("better code takes")).await? - closed) } else { None };

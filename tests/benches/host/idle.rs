@@ -11,7 +11,7 @@ use windlass_tests::server::{Kind, Server};
 use crate::support::process::Watched;
 
 /// How long an idle host's processor time is watched: longer than it takes until it looks at its directories without a reason.
-const IDLE: Duration = Duration::from_secs(20);
+const IDLE_WATCH_TIME: Duration = Duration::from_secs(20);
 
 pub(crate) async fn measure(count: usize) -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
@@ -48,7 +48,7 @@ pub(crate) async fn measure(count: usize) -> anyhow::Result<()> {
         mebibytes(single.proportional),
         mebibytes(full.proportional)
     );
-    let used = host.process()?.cpu_over(IDLE).await?.as_secs_f64() / IDLE.as_secs_f64();
+    let used = host.process()?.cpu_over(IDLE_WATCH_TIME).await?.as_secs_f64() / IDLE_WATCH_TIME.as_secs_f64();
     println!("processor time while idle: {:.1} ms a second", used * 1e3);
     host.end().await
 }

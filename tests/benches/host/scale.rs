@@ -11,17 +11,17 @@ use windlass_tests::process::mebibytes;
 use windlass_tests::server::{Kind, Server};
 use windlass_tests::{hostile, paths};
 
-use crate::load::{self, AT_ONCE, Watches};
+use crate::load::{self, CONCURRENT_REQUESTS_MAX, Watches};
 use crate::milliseconds;
 use crate::support::create;
 use crate::support::process::Watched;
 
 /// A host with so much to do comes to rest at last.
-const PATIENCE: Duration = Duration::from_mins(20);
+const REST_TIMEOUT: Duration = Duration::from_mins(20);
 /// How long a host at rest is watched.
-const REST: Duration = Duration::from_secs(10);
+const REST_WATCH_TIME: Duration = Duration::from_secs(10);
 /// How many seconds long objects change.
-const CHANGING: usize = 20;
+const CHANGING_SECONDS: usize = 20;
 /// A plugin may write as often as it likes: by default 500 times a second in the long run.
 const LIFTED: &[&str] = &["--writes-per-second=0"];
 
@@ -38,7 +38,7 @@ pub(crate) async fn pods(plugins: usize, sizes: &[usize]) -> anyhow::Result<()> 
     for &size in sizes {
         stream::iter(there..size)
             .map(Ok)
-            .try_for_each_concurrent(AT_ONCE, |number| create(&api, load::pod(number)))
+            .try_for_each_concurrent(CONCURRENT_REQUESTS_MAX, |number| create(&api, load::pod(number)))
             .await?;
         there = size;
         tell_start(&server, folder.path(), plugins + 1, &format!("{plugins} plugins, {size} Pods"))
@@ -60,7 +60,7 @@ pub(crate) async fn objects(sizes: &[usize]) -> anyhow::Result<()> {
         let (host, _) = Watched::with_controllers(&server, folder.path(), 1, LIFTED).await?;
         let (began, used) = (Instant::now(), host.cpu()?);
         load::create(server.objects(), there..size).await?;
-        let took = host.process()?.at_rest(PATIENCE).await?.saturating_duration_since(began).as_secs_f64();
+        let took = host.process()?.at_rest(REST_TIMEOUT).await?.saturating_duration_since(began).as_secs_f64();
         let used = (host.cpu()?.saturating_sub(used)).as_secs_f64();
         let children = server.objects().api("Deployment")?.list_metadata(&ListParams::default()).await?.items.len();
         ensure!(children == size, "{children} Deployments of {size} WebApps");
@@ -76,7 +76,7 @@ pub(crate) async fn objects(sizes: &[usize]) -> anyhow::Result<()> {
         change(&server, &host, size, "defaults").await?;
         host.end().await?;
         let (host, _) = Watched::with_controllers(&server, folder.path(), 1, LIFTED).await?;
-        host.process()?.at_rest(PATIENCE).await?;
+        host.process()?.at_rest(REST_TIMEOUT).await?;
         change(&server, &host, size, "no write budget").await?;
         host.end().await?;
         there = size;
@@ -89,7 +89,7 @@ async fn change(server: &Server, host: &Watched, size: usize, settings: &str) ->
     let a_second = size / 100;
     let mut watches = Watches::start(server.objects()).await?;
     let (began, used) = (Instant::now(), host.cpu()?);
-    let count = a_second * CHANGING;
+    let count = a_second * CHANGING_SECONDS;
     let pace = Duration::from_secs(1) / u32::try_from(a_second)?;
     let image = format!("nginx:{size}-{}", settings.replace(' ', "-"));
     let times = load::edit_each(server.objects(), &mut watches, count, Some(pace), &image).await?;
@@ -112,10 +112,10 @@ async fn change(server: &Server, host: &Watched, size: usize, settings: &str) ->
 async fn tell_start(server: &Server, plugins: &Path, controllers: usize, what: &str) -> anyhow::Result<Watched> {
     let began = Instant::now();
     let (host, ready) = Watched::with_controllers(server, plugins, controllers, &[]).await?;
-    let at_rest = host.process()?.at_rest(PATIENCE).await?.saturating_duration_since(began);
+    let at_rest = host.process()?.at_rest(REST_TIMEOUT).await?.saturating_duration_since(began);
     let start = host.cpu()?;
     let memory = host.memory().await?;
-    let used = host.process()?.cpu_over(REST).await?.as_secs_f64() / REST.as_secs_f64();
+    let used = host.process()?.cpu_over(REST_WATCH_TIME).await?.as_secs_f64() / REST_WATCH_TIME.as_secs_f64();
     println!(
         "{what}: ready in {:.1} s, at rest in {:.1} s with {:.1} s of processor time; {:.0} MiB, {:.0} anonymous, peak {:.0}; at rest {:.1} ms a second",
         ready.as_secs_f64(),

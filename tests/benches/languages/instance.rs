@@ -13,13 +13,13 @@ use crate::support::ports::{meeting, quiet};
 use crate::support::{call_of, call_with};
 
 /// Calls at the same time.
-const CALLS: usize = 8;
+const CONCURRENT_CALLS: usize = 8;
 
 /// Memory that a call has written when it writes its first child, beside that of the call which was first of all.
 pub(crate) async fn memory(plugin: &Arc<Plugin>) -> anyhow::Result<u64> {
     let one = private_in_midst(plugin, 1).await?;
-    let all = private_in_midst(plugin, CALLS).await?;
-    Ok(all.saturating_sub(one) / (CALLS as u64 - 1))
+    let all = private_in_midst(plugin, CONCURRENT_CALLS).await?;
+    Ok(all.saturating_sub(one) / (CONCURRENT_CALLS as u64 - 1))
 }
 
 async fn private_in_midst(plugin: &Arc<Plugin>, calls: usize) -> anyhow::Result<u64> {

@@ -7,7 +7,7 @@ use anyhow::ensure;
 use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::json;
-use windlass_tests::process::{AT_REST, Usage, mebibytes};
+use windlass_tests::process::{CPU_AT_REST_MAX, Usage, mebibytes};
 
 use crate::contender::{Contender, Ready, Running};
 use crate::density;
@@ -18,7 +18,7 @@ use crate::server::{Counts, Server};
 use crate::steady;
 
 /// The longest wait for that.
-const SETTLING: Duration = Duration::from_mins(1);
+const SETTLING_TIMEOUT: Duration = Duration::from_mins(1);
 /// The rate at which children are touched.
 const TOUCHES_PER_SECOND: u32 = 400;
 /// How often each child is touched.
@@ -208,11 +208,11 @@ impl Bench {
     async fn settle(&mut self) -> anyhow::Result<()> {
         let (process, began) = (self.running.process()?, Instant::now());
         let mut last = process.cpu()?;
-        while began.elapsed() < SETTLING {
+        while began.elapsed() < SETTLING_TIMEOUT {
             tokio::time::sleep(Duration::from_secs(1)).await;
             self.running.is_alive()?;
             let now = process.cpu()?;
-            if now.saturating_sub(last) < AT_REST {
+            if now.saturating_sub(last) < CPU_AT_REST_MAX {
                 return Ok(());
             }
             last = now;

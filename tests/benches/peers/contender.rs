@@ -15,7 +15,7 @@ use windlass_tests::{delivery, paths, wait};
 use crate::server::Server;
 
 /// How long a contender may take to start; the first time a plugin is compiled.
-const PATIENCE: Duration = Duration::from_mins(3);
+const CONTENDER_START_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// The plugin that has a host cache all Pods: it looks for the owners of each.
 const POD_PLUGIN: &str = "replicaset.wasm";
@@ -250,7 +250,12 @@ impl Ready {
         let mut running = Running { child, log, began, start: Duration::ZERO };
         while running.text()?.matches(self.contender.ready()).count() < controllers {
             running.is_alive()?;
-            ensure!(began.elapsed() < PATIENCE, "{} is not ready: see {}", self.name(), running.log.display());
+            ensure!(
+                began.elapsed() < CONTENDER_START_TIMEOUT,
+                "{} is not ready: see {}",
+                self.name(),
+                running.log.display()
+            );
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         running.start = began.elapsed();
@@ -306,7 +311,7 @@ impl Running {
     pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
         let id = self.child.id().context("the contender still runs")?;
         Command::new("kill").arg(id.to_string()).status().await?;
-        if tokio::time::timeout(wait::PATIENCE, self.child.wait()).await.is_err() {
+        if tokio::time::timeout(wait::CONDITION_TIMEOUT, self.child.wait()).await.is_err() {
             self.child.kill().await?;
         }
         Ok(())

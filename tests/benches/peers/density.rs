@@ -12,17 +12,17 @@ use windlass_tests::process::mebibytes;
 
 use crate::cases::Figures;
 use crate::contender::{Ready, Running};
-use crate::load::{self, AT_ONCE};
+use crate::load::{self, CONCURRENT_REQUESTS_MAX};
 use crate::server::{NAMESPACE, Server};
 
 /// How many Pods there are, and how many `ConfigMap`s.
-const CACHED: usize = 1_000;
+const CACHED_OBJECTS: usize = 1_000;
 /// How many objects each operator has of its own kind.
-const OWN: usize = 2;
+const OWN_OBJECTS: usize = 2;
 /// How long operators at rest are watched.
-const REST: Duration = Duration::from_secs(20);
+const OPERATORS_WATCH_TIME: Duration = Duration::from_secs(20);
 /// How long they have before that, to come to rest.
-const SETTLING: Duration = Duration::from_secs(5);
+const SETTLING_TIME: Duration = Duration::from_secs(5);
 
 /// A server with the kinds of so many operators, objects of them, and what all of them cache.
 pub(crate) async fn fill(operators: usize) -> anyhow::Result<Server> {
@@ -32,26 +32,26 @@ pub(crate) async fn fill(operators: usize) -> anyhow::Result<Server> {
         server.objects.apply(&definition(number)).await?;
         anyhow::Ok(())
     };
-    stream::iter(0..operators).map(Ok).try_for_each_concurrent(AT_ONCE, define).await?;
+    stream::iter(0..operators).map(Ok).try_for_each_concurrent(CONCURRENT_REQUESTS_MAX, define).await?;
     let (pods, maps) = (server.objects.api("Pod")?, server.objects.api("ConfigMap")?);
     let cache = async |number: usize| {
         pods.create(&post, &serde_json::from_value(load::pod(number))?).await?;
         maps.create(&post, &serde_json::from_value(map(number))?).await?;
         anyhow::Ok(())
     };
-    stream::iter(0..CACHED).map(Ok).try_for_each_concurrent(AT_ONCE, cache).await?;
+    stream::iter(0..CACHED_OBJECTS).map(Ok).try_for_each_concurrent(CONCURRENT_REQUESTS_MAX, cache).await?;
     let own = async |number: usize| {
         let (group, kind) = (group(number), format!("Op{number}"));
         let resource =
             ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(&group, "v1", &kind), &format!("op{number}s"));
         let own = Api::<DynamicObject>::namespaced_with(server.client().clone(), NAMESPACE, &resource);
-        for of in 0..OWN {
+        for of in 0..OWN_OBJECTS {
             let object = DynamicObject::new(&format!("own-{of}"), &resource);
             windlass_tests::wait::until("its kind is served", || own.create(&post, &object)).await?;
         }
         anyhow::Ok(())
     };
-    stream::iter(0..operators).map(Ok).try_for_each_concurrent(AT_ONCE, own).await?;
+    stream::iter(0..operators).map(Ok).try_for_each_concurrent(CONCURRENT_REQUESTS_MAX, own).await?;
     Ok(server)
 }
 
@@ -91,9 +91,9 @@ pub(crate) async fn run(server: &Server, ready: &Ready, operators: usize, round:
     let began = Instant::now();
     let running = start(server, ready, operators, plugins.path(), &format!("density-{operators}-{round}")).await?;
     let ready_s = began.elapsed().as_secs_f64();
-    tokio::time::sleep(SETTLING).await;
+    tokio::time::sleep(SETTLING_TIME).await;
     let used = cpu(&running)?;
-    tokio::time::sleep(REST).await;
+    tokio::time::sleep(OPERATORS_WATCH_TIME).await;
     let used = cpu(&running)?.saturating_sub(used);
     let (mut proportional, mut anonymous) = (0, 0);
     for process in &running {
@@ -109,7 +109,7 @@ pub(crate) async fn run(server: &Server, ready: &Ready, operators: usize, round:
         ("anonymous_mib", mebibytes(anonymous)),
         ("watches", watches),
         ("ready_s", ready_s),
-        ("rest_cpu_ms_s", used.as_secs_f64() * 1e3 / REST.as_secs_f64()),
+        ("rest_cpu_ms_s", used.as_secs_f64() * 1e3 / OPERATORS_WATCH_TIME.as_secs_f64()),
     ]))
 }
 
@@ -135,11 +135,11 @@ async fn start(
         let arguments = [format!("--operator={number}"), "--strip".to_owned()];
         ready.start_with(&arguments, 1, server, &format!("{occasion}-{number}")).await
     };
-    stream::iter(0..operators).map(start).buffered(AT_ONCE).try_collect().await
+    stream::iter(0..operators).map(start).buffered(CONCURRENT_REQUESTS_MAX).try_collect().await
 }
 
 async fn stop(running: Vec<Running>) -> anyhow::Result<()> {
-    stream::iter(running).map(Ok).try_for_each_concurrent(AT_ONCE, Running::stop).await
+    stream::iter(running).map(Ok).try_for_each_concurrent(CONCURRENT_REQUESTS_MAX, Running::stop).await
 }
 
 fn cpu(running: &[Running]) -> anyhow::Result<Duration> {

@@ -8,7 +8,7 @@ use crate::report::{Column, Report, Spread, columns};
 
 /// In pixels: a panel, its parts, a bar.
 const PANEL: f64 = 460.0;
-const NAMES: f64 = 170.0;
+const NAMES_WIDTH: f64 = 170.0;
 const FIGURES: f64 = 60.0;
 const BAR: f64 = 16.0;
 const ROW: f64 = 22.0;
@@ -46,7 +46,7 @@ fn panel(report: &Report, case: Case, contenders: &[Contender], column: &Column)
         let _ = write!(
             text,
             "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
-            NAMES - 6.0,
+            NAMES_WIDTH - 6.0,
             y + 12.0,
             contender.name()
         );
@@ -58,14 +58,14 @@ fn panel(report: &Report, case: Case, contenders: &[Contender], column: &Column)
 }
 
 fn bar(y: f64, spread: Spread, most: f64, colour: &str) -> String {
-    let scale = if most > 0.0 { (PANEL - NAMES - FIGURES) / most } else { 0.0 };
+    let scale = if most > 0.0 { (PANEL - NAMES_WIDTH - FIGURES) / most } else { 0.0 };
     let [least, median, most] = [spread.least, spread.median, spread.most].map(|figure| figure * scale);
-    let (middle, left, right) = (y + BAR / 2.0, NAMES + least, NAMES + most);
+    let (middle, left, right) = (y + BAR / 2.0, NAMES_WIDTH + least, NAMES_WIDTH + most);
     format!(
-        "<rect x=\"{NAMES}\" y=\"{y}\" width=\"{median:.1}\" height=\"{BAR}\" fill=\"{colour}\"/>\
+        "<rect x=\"{NAMES_WIDTH}\" y=\"{y}\" width=\"{median:.1}\" height=\"{BAR}\" fill=\"{colour}\"/>\
          <line x1=\"{left:.1}\" y1=\"{middle}\" x2=\"{right:.1}\" y2=\"{middle}\" stroke=\"black\"/>\
          <text x=\"{:.1}\" y=\"{}\">{}</text>",
-        right.max(NAMES + median) + 5.0,
+        right.max(NAMES_WIDTH + median) + 5.0,
         y + 12.0,
         short(spread.median),
     )

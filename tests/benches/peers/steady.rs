@@ -11,15 +11,15 @@ use windlass_tests::process::mebibytes;
 
 use crate::cases::Figures;
 use crate::contender::Ready;
-use crate::load::{self, AT_ONCE};
+use crate::load::{self, CONCURRENT_REQUESTS_MAX};
 use crate::server::{Counts, Server};
 
 /// How many Pods there are for each `WebApp`.
-const PODS: usize = 5;
+const PODS_OF_WEBAPP: usize = 5;
 /// How long a contender at rest is watched.
-const REST: Duration = Duration::from_secs(20);
+const OPERATORS_WATCH_TIME: Duration = Duration::from_secs(20);
 /// It is at rest at last.
-const PATIENCE: Duration = Duration::from_mins(10);
+const CONTENDER_REST_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// A server with so many `WebApp`s, all of their children and status, and Pods that are nobody's. The contenders share it, for
 /// none has anything to write.
@@ -27,13 +27,16 @@ pub(crate) async fn fill(count: usize) -> anyhow::Result<Server> {
     let server = Server::start().await?;
     load::create(&server.objects, 0..count).await?;
     let apps = server.objects.list("WebApp", "").await?;
-    stream::iter(&apps).map(Ok).try_for_each_concurrent(AT_ONCE, |app| bring_about(&server.objects, app)).await?;
+    stream::iter(&apps)
+        .map(Ok)
+        .try_for_each_concurrent(CONCURRENT_REQUESTS_MAX, |app| bring_about(&server.objects, app))
+        .await?;
     let pods = server.objects.api("Pod")?;
     let create = async |number: usize| {
         pods.create(&PostParams::default(), &serde_json::from_value(load::pod(number))?).await?;
         anyhow::Ok(())
     };
-    stream::iter(0..count * PODS).map(Ok).try_for_each_concurrent(AT_ONCE, create).await?;
+    stream::iter(0..count * PODS_OF_WEBAPP).map(Ok).try_for_each_concurrent(CONCURRENT_REQUESTS_MAX, create).await?;
     Ok(server)
 }
 
@@ -89,9 +92,9 @@ pub(crate) async fn run(server: &Server, ready: &Ready, round: u32) -> anyhow::R
     let before = server.counts().await?;
     let running = ready.start_with_pods(server, &format!("steady-{round}")).await?;
     let process = running.process()?;
-    let at_rest = process.at_rest(PATIENCE).await?.duration_since(running.began);
+    let at_rest = process.at_rest(CONTENDER_REST_TIMEOUT).await?.duration_since(running.began);
     let cpu_start = process.cpu()?;
-    let at_rest_cpu = process.cpu_over(REST).await?;
+    let at_rest_cpu = process.cpu_over(OPERATORS_WATCH_TIME).await?;
     let memory = process.memory()?;
     running.stop().await?;
     let counts = server.counts().await?.since(&before, &[]);
@@ -100,7 +103,7 @@ pub(crate) async fn run(server: &Server, ready: &Ready, round: u32) -> anyhow::R
     let figures = Figures::from([
         ("at_rest_s", at_rest.as_secs_f64()),
         ("start_cpu_s", cpu_start.as_secs_f64()),
-        ("rest_cpu_ms_s", at_rest_cpu.as_secs_f64() * 1e3 / REST.as_secs_f64()),
+        ("rest_cpu_ms_s", at_rest_cpu.as_secs_f64() * 1e3 / OPERATORS_WATCH_TIME.as_secs_f64()),
         ("pss_mib", mebibytes(memory.proportional)),
         ("anonymous_mib", mebibytes(memory.anonymous)),
         ("peak_rss_mib", mebibytes(memory.peak)),

@@ -19,9 +19,9 @@ use tokio::task::AbortHandle;
 use windlass_tests::objects::Objects;
 
 /// Nothing has changed for so long: then the controller is stuck.
-const PATIENCE: Duration = Duration::from_mins(2);
+const STUCK_AFTER: Duration = Duration::from_mins(2);
 /// How many of our requests are under way at once.
-pub(crate) const AT_ONCE: usize = 32;
+pub(crate) const CONCURRENT_REQUESTS_MAX: usize = 32;
 /// How long the server lets a watch run; then it is resumed.
 const WATCH_SECONDS: u32 = 290;
 
@@ -73,8 +73,8 @@ impl Watches {
 
     /// The next change. An error: for so long nothing has changed, or a watch is broken.
     pub(crate) async fn next(&mut self) -> anyhow::Result<Seen> {
-        let next = tokio::time::timeout(PATIENCE, self.seen.recv()).await;
-        next.with_context(|| format!("nothing has changed for {PATIENCE:?}"))?.context("no watch is left")?
+        let next = tokio::time::timeout(STUCK_AFTER, self.seen.recv()).await;
+        next.with_context(|| format!("nothing has changed for {STUCK_AFTER:?}"))?.context("no watch is left")?
     }
 
     /// Whether a change waits to be taken.
@@ -152,7 +152,7 @@ pub(crate) async fn create(objects: &Objects, numbers: Range<usize>) -> anyhow::
         api.create(&PostParams::default(), &serde_json::from_value(app)?).await?;
         anyhow::Ok(())
     };
-    stream::iter(numbers).map(Ok).try_for_each_concurrent(AT_ONCE, create).await
+    stream::iter(numbers).map(Ok).try_for_each_concurrent(CONCURRENT_REQUESTS_MAX, create).await
 }
 
 /// A Pod, with what the server adds some 4 KB.
@@ -194,7 +194,7 @@ pub(crate) async fn patch(
         }
     };
     // In order, so that each sleeps until its own time; a slow answer keeps only the thirty-second after it waiting.
-    stream::iter(0..count).map(send).buffered(AT_ONCE).try_collect().await
+    stream::iter(0..count).map(send).buffered(CONCURRENT_REQUESTS_MAX).try_collect().await
 }
 
 /// Changes the image of each at a pace, and returns the times until its Deployment has changed, sorted.

@@ -13,7 +13,7 @@ use windlass_tests::process::{Memory, Process};
 use windlass_tests::server::Server;
 
 /// A line of the host's log takes no longer.
-const PATIENCE: Duration = Duration::from_mins(10);
+const LOG_LINE_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// A running host with an admin endpoint, whose every line of log is timed.
 pub(crate) struct Watched {
@@ -69,7 +69,7 @@ impl Watched {
                 }
             }
         };
-        let heard = tokio::time::timeout(PATIENCE, listening).await.context("the host does not say it");
+        let heard = tokio::time::timeout(LOG_LINE_TIMEOUT, listening).await.context("the host does not say it");
         heard.and_then(|heard| heard).with_context(|| format!("it said last:\n{}", tail(&self.host.log())))
     }
 

@@ -18,7 +18,7 @@ on_both_servers!(
 );
 
 /// How often two owners race: 100 times if `WINDLASS_CLAIMS=full`.
-const ROUNDS: usize = 15;
+const OWNER_RACES: usize = 15;
 const CHILDREN: usize = 4;
 
 fn claim(selector: &str) -> Value {
@@ -118,7 +118,7 @@ fn adopted(call: &Call) -> Vec<String> {
 }
 
 async fn two_owners_that_race_own_each_child_once(kind: Kind) -> anyhow::Result<()> {
-    let rounds = if std::env::var("WINDLASS_CLAIMS").is_ok_and(|form| form == "full") { 100 } else { ROUNDS };
+    let rounds = if std::env::var("WINDLASS_CLAIMS").is_ok_and(|form| form == "full") { 100 } else { OWNER_RACES };
     let lab = Lab::start(kind).await?;
     let (mut contested, mut won) = (0, BTreeMap::<&str, usize>::new());
     for round in 0..rounds {

@@ -12,7 +12,7 @@ use super::replay::{Claim, Replay, Stay};
 use super::view::View;
 
 /// The most subscribers of those that come and go that are there at a time.
-const MOST: usize = 30;
+const CROWD_MAX: usize = 30;
 
 pub(crate) struct Crowd {
     informers: Informers,
@@ -88,7 +88,7 @@ impl Crowd {
 
     /// Somebody comes, if there is room.
     pub(crate) fn join(&mut self, random: &mut SmallRng) -> anyhow::Result<()> {
-        if self.guests.len() < MOST {
+        if self.guests.len() < CROWD_MAX {
             let view = random.random_range(0..self.views.len());
             let guest = Member::join(view, self.subscribe(view, random.random_bool(0.3))?);
             self.guests.push(guest);

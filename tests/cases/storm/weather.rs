@@ -21,7 +21,7 @@ pub(crate) enum Forecast {
 }
 
 const CUTS: [Cut; 3] = [Cut::Clean, Cut::MidLine, Cut::Reset];
-const MOMENT: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_millis(30);
+const FAULT_DELAY: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_millis(30);
 
 /// The faults in force.
 pub(crate) struct Weather<'a> {
@@ -63,7 +63,7 @@ impl<'a> Weather<'a> {
             cuts: add(CUTS.map(|cut| (Fault::Cut(cut), &watches, 0.001)).into()),
             relists: Vec::new(),
             spoilt_lists: Vec::new(),
-            others: add(vec![(Fault::DelayEvents(MOMENT), &watches, 0.02)]),
+            others: add(vec![(Fault::DelayEvents(FAULT_DELAY), &watches, 0.02)]),
             watches: watches.clone(),
             figures: Figures::default(),
         };
@@ -92,8 +92,8 @@ impl<'a> Weather<'a> {
                 (Fault::Refuse(Refusal::unavailable()), &watches, 0.05),
                 (Fault::Refuse(Refusal::too_many_requests(Duration::from_secs(1))), &watches, 0.03),
                 (Fault::Reset, &watches, 0.05),
-                (Fault::DelayResponse(MOMENT), &watches, 0.3),
-                (Fault::DelayResponse(MOMENT), &lists, 0.3),
+                (Fault::DelayResponse(FAULT_DELAY), &watches, 0.3),
+                (Fault::DelayResponse(FAULT_DELAY), &lists, 0.3),
                 (Fault::Slow { bytes: 8_192, every: Duration::from_millis(1) }, &lists, 0.2),
             ]));
         }

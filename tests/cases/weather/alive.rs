@@ -9,11 +9,11 @@ use futures::stream;
 use windlass_tests::objects::Objects;
 use windlass_tests::wait::until_within;
 
-use super::users::{KINDS, MOST_REPLICAS, scale};
+use super::users::{KINDS, USED_REPLICAS_MAX, scale};
 use super::watched::Watched;
 
 /// How many edits wait at once. With many more, an edit would wait for others rather than for its own reconcile.
-const AT_ONCE: usize = 8;
+const CONCURRENT_EDITS_MAX: usize = 8;
 
 /// Edits every primary once. Returns how long it took until each edit was reconciled, the shortest first; an error names the
 /// primaries whose edit was not reconciled within `limit`.
@@ -31,13 +31,13 @@ pub(crate) async fn each_follows(
     let edits = primaries.into_iter().map(|(kind, primary)| async move {
         let name = primary["metadata"]["name"].as_str().context("a name")?;
         let replicas = primary["spec"]["replicas"].as_u64().context("replicas")?;
-        let generation = scale(objects, watched, kind, name, replicas % MOST_REPLICAS + 1).await?;
+        let generation = scale(objects, watched, kind, name, replicas % USED_REPLICAS_MAX + 1).await?;
         let followed = until_within(limit, "it is reconciled", || async {
             if watched.has_observed(kind, name, generation) { Ok(()) } else { Err(generation) }
         });
         anyhow::Ok(followed.await.err().map(|_| format!("{kind} {name}")))
     });
-    let dead: Vec<_> = stream::iter(edits).buffer_unordered(AT_ONCE).try_collect().await?;
+    let dead: Vec<_> = stream::iter(edits).buffer_unordered(CONCURRENT_EDITS_MAX).try_collect().await?;
     let dead: Vec<_> = dead.into_iter().flatten().collect();
     ensure!(dead.is_empty(), "{} of {all} edits are not reconciled within {limit:?}: {dead:?}", dead.len());
     Ok(watched.take().0)

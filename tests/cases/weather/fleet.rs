@@ -10,7 +10,7 @@ use anyhow::{Context as _, ensure};
 use serde_json::Value;
 use tokio::process::Command;
 use windlass_tests::host::Host;
-use windlass_tests::wait::{PATIENCE, until, until_within};
+use windlass_tests::wait::{CONDITION_TIMEOUT, until, until_within};
 use windlass_tests::{admin, paths};
 
 use super::form::Form;
@@ -259,7 +259,7 @@ async fn compile(versions: &[(&'static str, Version)], kubeconfig: &Path) -> any
         inspect.env("WINDLASS_CACHE_DIR", paths::cache()?).arg("inspect").arg("--kubeconfig").arg(kubeconfig);
         let inspected = inspect.arg(directory.path().join(format!("{plugin}.wasm"))).output();
         let inspected =
-            tokio::time::timeout(PATIENCE, inspected).await.context("windlass inspect takes too long")??;
+            tokio::time::timeout(CONDITION_TIMEOUT, inspected).await.context("windlass inspect takes too long")??;
         // 1: it has no policy, and so lacks rights.
         let is_loaded = matches!(inspected.status.code(), Some(0 | 1));
         ensure!(is_loaded, "{plugin}, {version:?}: {}", String::from_utf8_lossy(&inspected.stderr));

@@ -23,7 +23,7 @@ const CLAUSES: [&str; 3] = ["; ", ": ", ", so "];
 
 /// How often one process may say one thing about one place in a minute: twice what [`windlass_core::repeats`] is asked for,
 /// for the clock's minutes are not its own.
-const MOST_A_MINUTE: usize = 20;
+const REPEATS_A_MINUTE_MAX: usize = 20;
 
 /// All lines of one message.
 #[derive(Debug, Default)]
@@ -98,9 +98,10 @@ pub(crate) fn judge(logs: &[Log]) -> Judgement {
             said.times += 1;
             said.most = said.most.max(*in_minute);
             said.faults.extend(faults);
-            if *in_minute > MOST_A_MINUTE {
-                said.faults
-                    .insert(format!("more than {MOST_A_MINUTE} in a minute about one place: it is not summed up"));
+            if *in_minute > REPEATS_A_MINUTE_MAX {
+                said.faults.insert(format!(
+                    "more than {REPEATS_A_MINUTE_MAX} in a minute about one place: it is not summed up"
+                ));
             }
             if said.example.is_empty() {
                 text.clone_into(&mut said.example);
@@ -160,9 +161,9 @@ mod tests {
     fn a_line_that_repeats_is_to_be_summed_up() {
         let of = |controller: &str| line("WARN", "failed; again", &format!(r#","controller":"{controller}""#));
         let (a, b) = (of("a"), of("b"));
-        let each = [a.as_str(), b.as_str()].repeat(MOST_A_MINUTE);
+        let each = [a.as_str(), b.as_str()].repeat(REPEATS_A_MINUTE_MAX);
         assert!(!judged(&each).iter().any(|fault| fault.contains("summed up")), "two places");
-        let all = vec![a.as_str(); MOST_A_MINUTE + 1];
+        let all = vec![a.as_str(); REPEATS_A_MINUTE_MAX + 1];
         assert!(judged(&all).iter().any(|fault| fault.contains("summed up")));
     }
 }

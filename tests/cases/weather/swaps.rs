@@ -9,14 +9,14 @@ use futures::StreamExt as _;
 use futures::stream;
 use windlass_tests::wait::until_within;
 
-use super::users::{MOST_REPLICAS, scale};
-use super::{AT_ONCE, Scene, form, lag, versions};
+use super::users::{USED_REPLICAS_MAX, scale};
+use super::{CONCURRENT_URGENT_CHANGES, Scene, form, lag, versions};
 
 /// So many users at most are in haste when a version is swapped, and for so long. If no key is held by then they are once more, so
 /// often in all.
-const HASTE: usize = 40;
+const HASTY_USERS_MAX: usize = 40;
 const HELD_WAIT: Duration = Duration::from_secs(5);
-const HASTES: usize = 3;
+const HASTY_ROUNDS_MAX: usize = 3;
 
 /// How long a swap waits until all plugins run somewhere and all writes are over. In the weather that may never be so.
 const WEATHER_WAIT: Duration = Duration::from_secs(2);
@@ -58,7 +58,7 @@ impl Scene {
     /// Returns how many were, if the new version has taken over.
     async fn swap(&mut self, lagging: &[&str], at_work_wait: Duration) -> anyhow::Result<usize> {
         let mut held = 0;
-        for _ in 0..HASTES {
+        for _ in 0..HASTY_ROUNDS_MAX {
             // A controller that starts while watches lag cannot prove that its caches are fresh, so it makes no calls.
             self.lag.end();
             let at_work = until_within(at_work_wait, "all plugins run", || self.fleet.is_at_work()).await;
@@ -76,14 +76,14 @@ impl Scene {
     async fn held_in_haste(&self) -> anyhow::Result<usize> {
         let plugin = self.fleet.swapped_next()?;
         let kind = versions::kind(plugin);
-        let some = self.known.lock().await.of_kind(kind).into_iter().take(HASTE);
+        let some = self.known.lock().await.of_kind(kind).into_iter().take(HASTY_USERS_MAX);
         let some: Vec<_> = some.map(|(_, name)| name).collect();
         let (objects, changes) = (self.server.objects(), AtomicU64::new(0));
         let held = until_within(HELD_WAIT, "keys are held", || async {
-            let replicas = changes.fetch_add(1, Ordering::Relaxed) % MOST_REPLICAS + 1;
+            let replicas = changes.fetch_add(1, Ordering::Relaxed) % USED_REPLICAS_MAX + 1;
             let edits = some.iter().map(|name| scale(objects, &self.watched, kind, name, replicas));
             // Some may have been deleted meanwhile.
-            stream::iter(edits).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
+            stream::iter(edits).buffer_unordered(CONCURRENT_URGENT_CHANGES).collect::<Vec<_>>().await;
             let held = self.fleet.held(plugin).await?;
             ensure!(held * 2 >= some.len(), "only {held} are");
             anyhow::Ok(held)

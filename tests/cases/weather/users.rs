@@ -15,7 +15,7 @@ use windlass_tests::objects::Objects;
 use super::watched::Watched;
 use crate::replicas::pod_set;
 
-pub(crate) const MOST_REPLICAS: u64 = 3;
+pub(crate) const USED_REPLICAS_MAX: u64 = 3;
 
 /// The kinds of primaries.
 pub(crate) const KINDS: [&str; 2] = ["WebApp", "PodSet"];
@@ -135,7 +135,7 @@ impl Users {
 
     async fn change(&mut self, known: &Known) -> anyhow::Result<()> {
         let (kind, name) = self.any(known)?;
-        let replicas = self.random.random_range(1..=MOST_REPLICAS);
+        let replicas = self.random.random_range(1..=USED_REPLICAS_MAX);
         scale(&self.objects, &self.watched, kind, &name, replicas).await.map(|_| ())
     }
 
@@ -170,7 +170,7 @@ impl Users {
         match self.random.random_range(0..5) {
             0 => self.objects.delete("Deployment", &name).await,
             1 => self.objects.delete("Service", &name).await,
-            2 => self.edit("Deployment", &name, &json!({"spec": {"replicas": MOST_REPLICAS + 1}})).await,
+            2 => self.edit("Deployment", &name, &json!({"spec": {"replicas": USED_REPLICAS_MAX + 1}})).await,
             3 => {
                 let broken = json!({"spec": {"selector": {"app.kubernetes.io/instance": "another"}}});
                 self.edit("Service", &name, &broken).await

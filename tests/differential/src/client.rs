@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 /// The longest that an answer may take.
-const LIMIT: Duration = Duration::from_secs(40);
+const DIFFERENTIAL_ANSWER_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// The headers that are compared.
 const HEADERS: [&str; 6] = ["allow", "content-encoding", "content-type", "location", "retry-after", "warning"];
@@ -52,9 +52,9 @@ impl Client {
     /// parsed if it is JSON, and the list of its lines if there are several.
     pub async fn send(&self, call: &Call) -> anyhow::Result<Value> {
         let what = format!("{} {}", call.method, call.path);
-        timeout(LIMIT, self.answer(call))
+        timeout(DIFFERENTIAL_ANSWER_TIMEOUT, self.answer(call))
             .await
-            .with_context(|| format!("{what}: no answer in {LIMIT:?}"))?
+            .with_context(|| format!("{what}: no answer in {DIFFERENTIAL_ANSWER_TIMEOUT:?}"))?
             .context(what)
     }
 

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use crate::plain::{Origin, PlainForm, is_allocated_port, is_version};
 
 /// The longest value that a summary shows whole, in characters, and how much of a longer one it shows.
-const SHOWN: (usize, usize) = (100, 60);
+const SHOWN_VALUE_CHARACTERS: (usize, usize) = (100, 60);
 
 /// A place at which two answers differ.
 #[derive(Clone, Debug, PartialEq)]
@@ -185,7 +185,7 @@ fn in_short(answer: &Value) -> Value {
 /// A value in one short line: what a long one begins with, and its digest.
 fn brief(value: &Value) -> String {
     let text = value.to_string();
-    let (longest, beginning) = SHOWN;
+    let (longest, beginning) = SHOWN_VALUE_CHARACTERS;
     if text.chars().count() <= longest {
         return text;
     }

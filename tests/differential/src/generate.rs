@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::script::Step;
 
 /// The most operations of one case.
-pub const LONGEST: usize = 8;
+pub const CASE_OPERATIONS_MAX: usize = 8;
 
 /// The most members of an object that one operation sets.
 const MOST_EDITS: usize = 3;
@@ -132,7 +132,8 @@ impl Vocabulary {
 /// Series of operations.
 pub fn cases(vocabulary: &Arc<Vocabulary>) -> impl Strategy<Value = Vec<Step>> + use<> {
     let vocabulary = Arc::clone(vocabulary);
-    vec(choice(), 1..=LONGEST).prop_map(move |choices| choices.iter().map(|choice| vocabulary.step(choice)).collect())
+    vec(choice(), 1..=CASE_OPERATIONS_MAX)
+        .prop_map(move |choices| choices.iter().map(|choice| vocabulary.step(choice)).collect())
 }
 
 fn choice() -> impl Strategy<Value = StepChoice> {

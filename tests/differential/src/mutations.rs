@@ -12,7 +12,7 @@ pub type Schemas = BTreeMap<String, Value>;
 const ABSENT_LEVELS: usize = 2;
 
 /// How many items of a list, and values of a map, are changed.
-const ITEMS: usize = 2;
+const CHANGED_ITEMS_MAX: usize = 2;
 
 /// Fields that hold schemas or no rules of the kind's own.
 const SKIPPED: [&str; 4] = ["/apiVersion", "/kind", "/status", "/metadata"];
@@ -83,7 +83,7 @@ impl<'a> Walk<'a> {
             let twice: Vec<&Value> = items.iter().chain([first]).collect();
             self.changes.push((at.to_owned(), Some(json!(twice))));
         }
-        for (index, item) in items.iter().enumerate().take(ITEMS) {
+        for (index, item) in items.iter().enumerate().take(CHANGED_ITEMS_MAX) {
             self.visit(&schema["items"], Some(item), &format!("{at}/{index}"), 0);
         }
         if items.is_empty() {
@@ -100,7 +100,7 @@ impl<'a> Walk<'a> {
         for key in ["-", "A b", "", "x/y/z", "..", "pods"] {
             self.changes.push((format!("{at}/{}", escaped(key)), Some(sample.clone())));
         }
-        for (key, value) in fields.into_iter().flatten().take(ITEMS) {
+        for (key, value) in fields.into_iter().flatten().take(CHANGED_ITEMS_MAX) {
             self.visit(values, Some(value), &format!("{at}/{}", escaped(key)), 0);
         }
         if fields.is_none_or(Map::is_empty) {

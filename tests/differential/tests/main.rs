@@ -58,7 +58,7 @@ fn random_operations_are_answered_as_a_real_server_answers_them() {
         RngSeed::Random if asked_for.is_none() => SOME_SEED,
         RngSeed::Random => RandomState::new().hash_one(()),
     };
-    let average = u32::try_from(generate::LONGEST.div_ceil(2)).expect("a few");
+    let average = u32::try_from(generate::CASE_OPERATIONS_MAX.div_ceil(2)).expect("a few");
     let config = Config {
         cases: operations.div_ceil(average),
         rng_seed: RngSeed::Fixed(seed),

@@ -293,7 +293,7 @@ fn draw(random: &mut SmallRng, range: &RangeInclusive<Duration>) -> Duration {
 mod tests {
     use super::*;
 
-    const MOMENT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_millis(500);
+    const RULE_DELAY: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_millis(500);
 
     fn rules(seed: u64) -> Rules {
         Rules::new(seed, Arc::default())
@@ -344,7 +344,7 @@ mod tests {
 
         let mut second = rules(7);
         let tally = second.add(rule());
-        second.add(Fault::DelayRequest(MOMENT).on(Match::any()));
+        second.add(Fault::DelayRequest(RULE_DELAY).on(Match::any()));
         assert_eq!(luck(&mut second, &tally, 200), expected);
 
         let mut third = rules(8);
@@ -378,7 +378,7 @@ mod tests {
         let mut rules = rules(7);
         let plans: Vec<_> = (0..2)
             .map(|_| {
-                let tally = rules.add(Fault::DelayRequest(MOMENT).on(Match::any()));
+                let tally = rules.add(Fault::DelayRequest(RULE_DELAY).on(Match::any()));
                 let plan = rules.for_request(&request(Verb::Get));
                 rules.remove(&tally);
                 plan

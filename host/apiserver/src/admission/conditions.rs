@@ -7,7 +7,7 @@ use crate::cel::{self, Program};
 use crate::object::{self, text};
 
 /// A real server's limit on the cost of all conditions of one webhook.
-const BUDGET: u64 = 2_500_000;
+const MATCH_CONDITIONS_COST_MAX: u64 = 2_500_000;
 
 /// One condition.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl MatchCondition {
         variables: &[(String, cel::Value)],
         ignores: bool,
     ) -> Result<bool, String> {
-        let mut left = BUDGET;
+        let mut left = MATCH_CONDITIONS_COST_MAX;
         let mut errors = Vec::new();
         for condition in conditions {
             let Some(program) = &condition.program else { return Ok(false) };

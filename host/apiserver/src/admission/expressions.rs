@@ -9,7 +9,7 @@ use crate::cel::types::{BOOL, ObjectType, STRING, Type};
 use crate::cel::{self, EvalError, Program};
 
 /// A real server's limit on the cost of one expression.
-const MOST_FOR_ONE: u64 = 1_000_000;
+const EXPRESSION_COST_MAX: u64 = 1_000_000;
 
 /// The variables that every expression of admission sees.
 fn common() -> [(String, Type); 3] {
@@ -52,7 +52,7 @@ pub(super) fn evaluate(
     variables: &[(String, cel::Value)],
     left: &mut u64,
 ) -> Result<cel::Value, EvalError> {
-    let answer = program.run(variables.to_vec(), MOST_FOR_ONE.min(*left));
+    let answer = program.run(variables.to_vec(), EXPRESSION_COST_MAX.min(*left));
     *left = left.saturating_sub(answer.cost);
     answer.value
 }

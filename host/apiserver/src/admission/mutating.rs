@@ -82,7 +82,7 @@ impl Rounds<'_> {
         };
         let patched = json_patch::patched(&self.request.in_form_of(resource, object), patch)
             .map_err(|error| ApiError::internal_error(&error.to_string()))?;
-        if !patched.is_object() || object::depth(&patched) > object::MOST_DEPTH {
+        if !patched.is_object() || object::depth(&patched) > object::OBJECT_DEPTH_MAX {
             return Err(ApiError::internal_error(&format!("the patch of webhook {:?} makes no object", webhook.name)));
         }
         let mut patched = self.request.back_from(resource, &patched);

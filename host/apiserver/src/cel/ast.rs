@@ -18,10 +18,10 @@ pub(super) struct Expr {
 }
 
 /// Deeper expressions are refused, so that no walk over one overflows the stack.
-pub(super) const MOST_DEPTH: usize = 128;
+pub(super) const EXPRESSION_DEPTH_MAX: usize = 128;
 
 pub(super) fn too_deep(at: usize) -> SyntaxError {
-    SyntaxError { at, message: format!("expression recursion limit exceeded: {MOST_DEPTH}") }
+    SyntaxError { at, message: format!("expression recursion limit exceeded: {EXPRESSION_DEPTH_MAX}") }
 }
 
 #[derive(Debug)]
@@ -108,7 +108,7 @@ impl Expr {
         let mut expr = Expr { at, kind, height: 1 };
         let below = expr.children().into_iter().map(|child| child.height).max().unwrap_or(0);
         expr.height = below + 1;
-        if expr.height > MOST_DEPTH { Err(too_deep(at)) } else { Ok(expr) }
+        if expr.height > EXPRESSION_DEPTH_MAX { Err(too_deep(at)) } else { Ok(expr) }
     }
 
     /// How many levels it has.

@@ -4,7 +4,7 @@ use super::types::{BOOL, Type};
 use super::{Program, Value, untyped};
 
 /// The limit of cost of one evaluation, as that of a rule in a definition.
-const MOST: u64 = 10_000_000;
+const EVALUATION_COST_MAX: u64 = 10_000_000;
 
 /// An expression in CEL about an object, which it calls `self`, as a rule of a custom resource definition does. Nothing is known of the
 /// object's type: what does not fit is an error when it is evaluated.
@@ -32,7 +32,7 @@ impl Condition {
     /// It has no value, or another one than `true` and `false`, or costs too much.
     pub fn holds(&self, object: &serde_json::Value) -> Result<bool, String> {
         let variables = vec![("self".to_owned(), untyped(object))];
-        match self.0.run(variables, MOST).value {
+        match self.0.run(variables, EVALUATION_COST_MAX).value {
             Ok(Value::Bool(holds)) => Ok(holds),
             Ok(other) => Err(format!("its value is a {}, and no bool", other.type_of())),
             Err(error) => Err(error.to_string()),

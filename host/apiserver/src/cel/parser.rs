@@ -5,12 +5,12 @@ use std::sync::Arc;
 use kube_cel::cel::Value;
 
 use super::SyntaxError;
-use super::ast::{Element, Expr, ExprKind, MOST_DEPTH, too_deep};
+use super::ast::{EXPRESSION_DEPTH_MAX, Element, Expr, ExprKind, too_deep};
 use super::lexer::{self, Token};
 use super::macros;
 
 /// Longer sources are refused, as by cel-go.
-const MOST_CHARACTERS: usize = 100_000;
+const SOURCE_CHARACTERS_MAX: usize = 100_000;
 
 /// Words that CEL keeps for itself.
 pub(crate) const RESERVED: [&str; 17] = [
@@ -41,8 +41,9 @@ const PRODUCTS: [(&str, &str); 3] = [("*", "_*_"), ("/", "_/_"), ("%", "_%_")];
 /// Reads an expression.
 pub(super) fn parse(source: &str) -> Result<Expr, SyntaxError> {
     let length = source.chars().count();
-    if length > MOST_CHARACTERS {
-        let message = format!("expression code point size exceeds limit: size: {length}, limit {MOST_CHARACTERS}");
+    if length > SOURCE_CHARACTERS_MAX {
+        let message =
+            format!("expression code point size exceeds limit: size: {length}, limit {SOURCE_CHARACTERS_MAX}");
         return Err(SyntaxError { at: 0, message });
     }
     let mut parser = Parser { tokens: lexer::tokens(source)?, next: 0, depth: 0 };
@@ -105,7 +106,7 @@ impl Parser {
 
     /// Runs one step deeper, or refuses to.
     fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, SyntaxError>) -> Result<T, SyntaxError> {
-        if self.depth == MOST_DEPTH {
+        if self.depth == EXPRESSION_DEPTH_MAX {
             return Err(too_deep(self.at()));
         }
         self.depth += 1;

@@ -9,7 +9,7 @@ use super::EvalError;
 use crate::pattern;
 
 /// How many patterns are kept. Rules have few, but a rule may read its pattern from the object.
-const MOST_KEPT: usize = 256;
+const KEPT_PATTERNS_MAX: usize = 256;
 
 static KEPT: LazyLock<Mutex<BTreeMap<String, Arc<Regex>>>> = LazyLock::new(Mutex::default);
 
@@ -36,7 +36,7 @@ pub(super) fn read(source: &str) -> Result<Arc<Regex>, EvalError> {
         return Ok(Arc::clone(found));
     }
     let regex = pattern::compile(source).map(Arc::new).map_err(EvalError::Other)?;
-    if kept.len() >= MOST_KEPT {
+    if kept.len() >= KEPT_PATTERNS_MAX {
         kept.clear();
     }
     kept.insert(source.to_owned(), Arc::clone(&regex));

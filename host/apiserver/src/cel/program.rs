@@ -1,6 +1,6 @@
 //! An expression that is compiled and can be evaluated.
 
-use super::ast::{Expr, MOST_DEPTH};
+use super::ast::{EXPRESSION_DEPTH_MAX, Expr};
 use super::check::Checker;
 use super::evaluator::Evaluator;
 use super::types::Type;
@@ -8,10 +8,10 @@ use super::{EvalError, SyntaxError, Value, parser};
 use super::{eval, operators};
 
 /// The stack for expressions that nest unusually deep.
-const LARGE_STACK: usize = 32 << 20;
+const DEEP_STACK_BYTES: usize = 32 << 20;
 
 /// Up to this many levels fit on any stack, also without optimisation.
-const USUAL_DEPTH: usize = MOST_DEPTH / 8;
+const USUAL_DEPTH: usize = EXPRESSION_DEPTH_MAX / 8;
 
 /// A compiled expression.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ pub(crate) fn optional(value: Option<Value>) -> Value {
 /// Runs on a thread of its own, whose stack holds whatever the limits of an expression let through.
 fn on_large_stack<T: Send>(run: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(LARGE_STACK).spawn_scoped(scope, run);
+        let thread = std::thread::Builder::new().stack_size(DEEP_STACK_BYTES).spawn_scoped(scope, run);
         match thread.map(std::thread::ScopedJoinHandle::join) {
             Ok(Ok(answer)) => answer,
             Ok(Err(panic)) => std::panic::resume_unwind(panic),

@@ -15,7 +15,7 @@ use crate::verbs::{create, patch};
 /// The field manager of what is loaded.
 const MANAGER: &str = "windlass-load";
 /// Of a file of manifests.
-const MOST_BYTES: u64 = 256 << 20;
+const MANIFESTS_BYTES_MAX: u64 = 256 << 20;
 const EXTENSIONS: [&str; 3] = ["json", "yaml", "yml"];
 
 /// Why manifests were not loaded. None of them are then.
@@ -98,7 +98,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
 /// The objects of a file; a list counts as a document with many.
 fn documents(path: &Path) -> Result<Vec<Manifest>, LoadError> {
     let unreadable = |source| LoadError::Read { path: path.to_owned(), source };
-    let content = windlass_files::read_argument_text(path, MOST_BYTES).map_err(unreadable)?;
+    let content = windlass_files::read_argument_text(path, MANIFESTS_BYTES_MAX).map_err(unreadable)?;
     let documents =
         yaml::all(&content).map_err(|error| LoadError::Syntax { path: path.to_owned(), message: error.to_string() })?;
     let mut manifests = Vec::new();

@@ -9,9 +9,9 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::reactors::{ReactorDocument, ReactorError, Reactors};
 
 /// Between two looks at the file. It is read whole: a time of change may be too coarse for a test that writes twice.
-const LOOKS: Duration = Duration::from_millis(250);
+const REACTORS_LOOK_INTERVAL: Duration = Duration::from_millis(250);
 /// Of a file of reactors.
-const MOST_BYTES: u64 = 16 << 20;
+const REACTORS_BYTES_MAX: u64 = 16 << 20;
 
 /// Why a file of reactors is not used.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +38,7 @@ pub enum ReactorFileError {
 
 /// The file's text, as it now holds.
 pub(crate) fn use_file(reactors: &Reactors, path: &Path) -> Result<String, ReactorFileError> {
-    let text = windlass_files::read_text(path, MOST_BYTES)
+    let text = windlass_files::read_text(path, REACTORS_BYTES_MAX)
         .map_err(|source| ReactorFileError::Read { path: path.to_owned(), source })?;
     let wrong = |source| ReactorFileError::Wrong { path: path.to_owned(), source };
     reactors.set(ReactorDocument::parse(&text).map_err(wrong)?).map_err(wrong)?;
@@ -47,11 +47,11 @@ pub(crate) fn use_file(reactors: &Reactors, path: &Path) -> Result<String, React
 
 /// Takes over each later text of the file that is right. Of one that is wrong, a warning says why, and the rules stay.
 pub(crate) async fn follow(reactors: Reactors, path: PathBuf, mut text: String) {
-    let mut looks = interval(LOOKS);
+    let mut looks = interval(REACTORS_LOOK_INTERVAL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         looks.tick().await;
-        let Ok(found) = windlass_files::read_text(&path, MOST_BYTES) else { continue };
+        let Ok(found) = windlass_files::read_text(&path, REACTORS_BYTES_MAX) else { continue };
         if found == text {
             continue;
         }

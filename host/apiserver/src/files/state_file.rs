@@ -18,9 +18,9 @@ use crate::storage::state::{Shared, State};
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "ServerState";
 /// Between two writes.
-const PAUSE: Duration = Duration::from_secs(1);
+const STATE_WRITE_INTERVAL: Duration = Duration::from_secs(1);
 /// Of the file, whose state must fit into the memory.
-const MOST_BYTES: u64 = 8 << 30;
+const STATE_BYTES_MAX: u64 = 8 << 30;
 
 /// Why a state file was not read or written. A file that was not read whole changes nothing.
 #[derive(Debug, thiserror::Error)]
@@ -111,7 +111,7 @@ fn digest(bytes: &[u8]) -> String {
 /// Writes the state soon after it changed, until the server stops.
 pub(crate) async fn keep(shared: Arc<Shared>, path: PathBuf) {
     let mut written = None;
-    let mut looks = interval(PAUSE);
+    let mut looks = interval(STATE_WRITE_INTERVAL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while shared.stop.run_until_cancelled(looks.tick()).await.is_some() {
         let state = shared.lock().clone();
@@ -133,7 +133,7 @@ pub(crate) async fn keep(shared: Arc<Shared>, path: PathBuf) {
 
 /// Replaces the state by that of the file. False if there is no file: the state is then left as it is.
 pub(crate) fn read(state: &mut State, path: &Path) -> Result<bool, StateFileError> {
-    let text = match windlass_files::read_whole(path, MOST_BYTES) {
+    let text = match windlass_files::read_whole(path, STATE_BYTES_MAX) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(source) => return Err(StateFileError::Access { verb: "read", path: path.to_owned(), source }),

@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::object;
 
 /// A real server's limits: the operations of a patch, and the bytes that they copy.
-const MOST_OPERATIONS: usize = 10_000;
-const MOST_COPIED: usize = 3 * 1024 * 1024;
+const PATCH_OPERATIONS_MAX: usize = 10_000;
+const PATCH_COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
 
 /// Why a patch is not carried out.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -18,7 +18,7 @@ pub(crate) enum JsonPatchError {
     #[error("error decoding patch: {0}")]
     Malformed(String),
     /// It has too many operations.
-    #[error("The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {0}")]
+    #[error("The allowed maximum operations in a JSON patch is {PATCH_OPERATIONS_MAX}, got {0}")]
     TooLong(usize),
     /// An operation does not fit the object, or makes too much of it. A real server does not say which.
     #[error("an operation does not fit the object")]
@@ -36,7 +36,7 @@ struct PatchStep<'a> {
 /// Returns the object with a patch carried out.
 pub(crate) fn patched(object: &Value, patch: &Value) -> Result<Value, JsonPatchError> {
     let operations = operations(patch)?;
-    if operations.len() > MOST_OPERATIONS {
+    if operations.len() > PATCH_OPERATIONS_MAX {
         return Err(JsonPatchError::TooLong(operations.len()));
     }
     let mut patching = Patching { object: object.clone(), copied: 0 };
@@ -92,7 +92,7 @@ impl Patching {
             "copy" => {
                 let value = self.get(operation.from?)?.clone();
                 self.copied += value.to_string().len();
-                if self.copied > MOST_COPIED { None } else { self.add(path, value) }
+                if self.copied > PATCH_COPIED_BYTES_MAX { None } else { self.add(path, value) }
             }
             "test" => (self.get(path)? == operation.value).then_some(()),
             _ => None,
@@ -204,7 +204,7 @@ fn position(key: &str, length: usize) -> Option<usize> {
 
 /// A few copies of copies would fill the stack of a later walk through the object.
 fn is_too_deep(path: &str, value: &Value) -> bool {
-    path.matches('/').count() + object::depth(value) > object::MOST_DEPTH
+    path.matches('/').count() + object::depth(value) > object::OBJECT_DEPTH_MAX
 }
 
 #[cfg(test)]

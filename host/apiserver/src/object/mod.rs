@@ -42,7 +42,7 @@ pub(crate) struct OwnerReference<'a> {
 }
 
 /// How deep an object may nest: clients stop reading at 128 levels, and each level of a walk takes stack.
-pub(crate) const MOST_DEPTH: usize = 100;
+pub(crate) const OBJECT_DEPTH_MAX: usize = 100;
 
 /// How many levels of lists and maps a value has.
 pub(crate) fn depth(value: &Value) -> usize {

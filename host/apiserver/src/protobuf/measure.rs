@@ -3,15 +3,16 @@
 use prost_reflect::{Kind, MessageDescriptor};
 
 /// More than a body needs that a person or a controller writes.
-pub(super) const MOST_VALUES: usize = 100_000;
+pub(super) const PROTOBUF_VALUES_MAX: usize = 100_000;
 
 /// As deep as a message is read.
-const MOST_DEPTH: usize = 100;
+const PROTOBUF_DEPTH_MAX: usize = 100;
 
-/// Whether the message has at most [`MOST_VALUES`] values. What is malformed ends the count: reading it says so.
+/// Whether the message has at most [`PROTOBUF_VALUES_MAX`] values. What is malformed ends the count: reading it says
+/// so.
 pub(super) fn is_bearable(message: &MessageDescriptor, bytes: &[u8]) -> bool {
-    let mut left = MOST_VALUES;
-    count(message, bytes, &mut left, MOST_DEPTH).is_some()
+    let mut left = PROTOBUF_VALUES_MAX;
+    count(message, bytes, &mut left, PROTOBUF_DEPTH_MAX).is_some()
 }
 
 /// None if there are more values than are left.

@@ -33,7 +33,7 @@ pub(crate) enum ProtobufError {
     #[error("the protobuf body is malformed: {0}")]
     Malformed(String),
     /// A small body that would be a large object.
-    #[error("the protobuf body has more than {} values", measure::MOST_VALUES)]
+    #[error("the protobuf body has more than {} values", measure::PROTOBUF_VALUES_MAX)]
     TooMany,
     /// A text that should be JSON.
     #[error("{field} is no JSON: {error}")]

@@ -11,7 +11,7 @@ use super::*;
 use crate::resources::builtin;
 
 /// How deep the objects nest that have every field.
-const DEPTH: usize = 7;
+const FULL_OBJECT_DEPTH: usize = 7;
 
 /// A value of the type, with all its fields set to something that is not empty.
 fn whole(messages: &Messages, of: &MessageType, depth: usize) -> Value {
@@ -86,7 +86,7 @@ fn every_field_of_every_built_in_kind_goes_both_ways() {
     for resource in builtin::resources() {
         let api_version = resource.api_version();
         let message = messages.of_kind(&api_version, &resource.kind).expect("a built-in kind has a message");
-        let mut object = whole(messages, message, DEPTH);
+        let mut object = whole(messages, message, FULL_OBJECT_DEPTH);
         object["apiVersion"] = json!(api_version);
         object["kind"] = json!(resource.kind);
         let bytes = encode(&object).expect("it can be written");
@@ -218,7 +218,7 @@ fn a_small_body_is_no_large_object() {
     };
     let read = decode(&body_of(1000)).expect("these are few");
     assert_eq!(read["spec"]["containers"].as_array().map(Vec::len), Some(1000));
-    assert!(matches!(decode(&body_of(measure::MOST_VALUES)), Err(ProtobufError::TooMany)));
+    assert!(matches!(decode(&body_of(measure::PROTOBUF_VALUES_MAX)), Err(ProtobufError::TooMany)));
 }
 
 #[test]

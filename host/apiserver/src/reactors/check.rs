@@ -10,7 +10,7 @@ use super::document::{CallSelector, Reaction, ReactorDocument, ReactorRule, Requ
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "Reactors";
 /// The longest that a request or an event may be held: a time beyond all times cannot be added to another.
-const LONGEST: Duration = Duration::from_hours(24 * 366);
+const HOLD_TIME_MAX: Duration = Duration::from_hours(24 * 366);
 const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 
 /// Why rules are not taken.
@@ -106,8 +106,8 @@ fn check_reaction(reaction: &Reaction) -> Result<(), String> {
         Reaction::Error(answer) if !(400..600).contains(&answer.code) => {
             Err(format!("error.code: {} is not between 400 and 599", answer.code))
         }
-        Reaction::Delay(pause) if pause.by > LONGEST => Err("delay.by: at most 366 days".to_owned()),
-        Reaction::Hold(WatchHold::For(by)) if *by > LONGEST => Err("hold.for: at most 366 days".to_owned()),
+        Reaction::Delay(pause) if pause.by > HOLD_TIME_MAX => Err("delay.by: at most 366 days".to_owned()),
+        Reaction::Hold(WatchHold::For(by)) if *by > HOLD_TIME_MAX => Err("hold.for: at most 366 days".to_owned()),
         Reaction::Hold(WatchHold::Events(0)) => Err("hold.events: at least 1".to_owned()),
         Reaction::Reorder(count) if count.events < 2 => Err("reorder.events: at least 2".to_owned()),
         Reaction::Duplicate(count) if count.events == 0 => Err("duplicate.events: at least 1".to_owned()),

@@ -46,9 +46,9 @@ pub(crate) fn not_an_object(found: &Value) -> String {
 
 /// The error of a body whose type cannot be told, with as much of it as a real server shows.
 pub(crate) fn unrecognized(kind: &str, why: &str, body: &[u8]) -> ApiError {
-    const SHOWN: usize = 30;
-    let dots = if body.len() > SHOWN { " ..." } else { "" };
-    let shown = &body[..body.len().min(SHOWN)];
+    const SHOWN_BODY_BYTES: usize = 30;
+    let dots = if body.len() > SHOWN_BODY_BYTES { " ..." } else { "" };
+    let shown = &body[..body.len().min(SHOWN_BODY_BYTES)];
     let summary = match shown.first() {
         None => "<empty>".to_owned(),
         Some(b'{') => String::from_utf8_lossy(shown).into_owned(),
@@ -120,8 +120,8 @@ pub(crate) fn check_body(target: &Target, object: &mut Value) -> Result<(), ApiE
         let message = "couldn't get version/kind; json parse error: an object is expected";
         return Err(ApiError::bad_request(message));
     }
-    if object::depth(object) > object::MOST_DEPTH {
-        return Err(ApiError::bad_request(format!("the object nests deeper than {} levels", object::MOST_DEPTH)));
+    if object::depth(object) > object::OBJECT_DEPTH_MAX {
+        return Err(ApiError::bad_request(format!("the object nests deeper than {} levels", object::OBJECT_DEPTH_MAX)));
     }
     if target.resource.custom.is_none() {
         check_type(target, object)?;

@@ -86,11 +86,11 @@ fn taken(object: &mut Value, key: &str) -> Option<Value> {
 
 /// An autoscaler that says nothing scales by the CPU.
 pub(crate) fn default_spec(version: &str, spec: &mut Map<String, Value>) {
-    const USUAL: u32 = 80;
+    const CPU_UTILIZATION_DEFAULT: u32 = 80;
     spec.entry("minReplicas").or_insert_with(|| json!(1));
     let has_metrics = spec.get("metrics").and_then(Value::as_array).is_some_and(|metrics| !metrics.is_empty());
     if version == "v2" && !has_metrics {
-        let target = json!({ "type": "Utilization", "averageUtilization": USUAL });
+        let target = json!({ "type": "Utilization", "averageUtilization": CPU_UTILIZATION_DEFAULT });
         let cpu = json!({ "type": "Resource", "resource": { "name": "cpu", "target": target } });
         spec.insert("metrics".to_owned(), json!([cpu]));
     }

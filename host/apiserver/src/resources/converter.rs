@@ -11,7 +11,7 @@ use crate::consultation::{Consultation, Question, QuestionKey, WebhookClient, re
 use crate::object::{self, strings, text};
 
 /// A real server waits so long.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const CONVERSION_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The webhook of a definition.
 #[derive(Debug)]
@@ -117,7 +117,13 @@ impl Converter {
         let objects = [object];
         let Some(reply) = consultation.reply(&key) else {
             let body = self.review(&objects, desired, &uid).to_string();
-            consultation.leave(vec![Question { key, client: self.client.clone(), timeout: TIMEOUT, uid, body }]);
+            consultation.leave(vec![Question {
+                key,
+                client: self.client.clone(),
+                timeout: CONVERSION_TIMEOUT,
+                uid,
+                body,
+            }]);
             return Ok(None);
         };
         let answer = reply.body.as_ref().map(|body| &**body).map_err(String::as_str);

@@ -15,10 +15,10 @@ pub(super) fn go_float(number: &Number) -> Option<f64> {
 
 /// Whether a float is a whole number that JavaScript could count to: `swag.IsFloat64AJSONInteger`.
 pub(super) fn is_json_integer(float: f64) -> bool {
-    const MOST: f64 = 9_007_199_254_740_991.0;
+    const JSON_INTEGER_MAX: f64 = 9_007_199_254_740_991.0;
     const EPSILON: f64 = 1e-9;
     let difference = (float - float.trunc()).abs();
-    float.abs() <= MOST
+    float.abs() <= JSON_INTEGER_MAX
         && (difference == 0.0 || (float.trunc() != 0.0 && difference / (float.abs() + float.trunc().abs()) < EPSILON))
 }
 

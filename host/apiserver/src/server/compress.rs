@@ -10,11 +10,11 @@ use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, VARY};
 use http::{HeaderMap, HeaderValue};
 
 /// A shorter body is not worth it.
-const THRESHOLD: u64 = 128 * 1024;
+const COMPRESSED_BYTES_MIN: u64 = 128 * 1024;
 
 pub(super) async fn compress(asked: &HeaderMap, response: Response) -> Response {
     // A stream has no length.
-    let is_long = response.body().size_hint().exact().is_some_and(|length| length > THRESHOLD);
+    let is_long = response.body().size_hint().exact().is_some_and(|length| length > COMPRESSED_BYTES_MIN);
     if !is_long || !takes_gzip(asked) {
         return response;
     }

@@ -19,7 +19,7 @@ use crate::storage::state::State;
 use crate::webhooks;
 
 /// How long a request may take that others overtake again and again: a real server's `--request-timeout`.
-const LONGEST: Duration = Duration::from_mins(1);
+const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Serves a client's request to `resource`. `attempt` is tried until no webhook is to be asked any more; where there are
 /// none, once.
@@ -45,7 +45,7 @@ pub(super) async fn consulted<T>(
         };
         let Some(questions) = consultation.outstanding() else { return outcome };
         let heard = join_all(questions.iter().map(|question| ask(context, question))).await;
-        if begun.elapsed() >= LONGEST {
+        if begun.elapsed() >= REQUEST_TIMEOUT {
             return Err(ApiError::timeout(
                 "request did not complete within requested timeout - context deadline exceeded",
             ));

@@ -38,7 +38,7 @@ async fn converted_by(
     let originals: Vec<&Value> = others.iter().map(|object| &**object).collect();
     let uid = uid();
     let review = webhook.review(&originals, &desired, &uid).to_string();
-    let answer = webhooks::call(shared, &webhook.client, converter::TIMEOUT, review).await;
+    let answer = webhooks::call(shared, &webhook.client, converter::CONVERSION_TIMEOUT, review).await;
     let answer = answer.as_ref().map(|body| &**body).map_err(String::as_str);
     let converted = webhook.read_answer(&originals, &desired, &uid, answer).map_err(ApiError::internal)?;
     for (place, object) in objects.iter_mut().filter(|object| is_other(object)).zip(converted) {

@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 use super::service::ApiService;
 
 /// Between two tries to accept, when the process has no file descriptor to spare.
-const PAUSE: Duration = Duration::from_secs(1);
+const LISTEN_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// The layer under HTTP on a connection.
 #[derive(Clone)]
@@ -41,7 +41,7 @@ pub(crate) async fn serve(listener: TcpListener, transport: Transport, service: 
             Err(error) if is_of_the_client(&error) => {}
             Err(error) => {
                 tracing::warn!(%error, "the embedded API server cannot accept a connection; it tries again");
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(LISTEN_RETRY_DELAY).await;
             }
         }
     }

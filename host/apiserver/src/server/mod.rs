@@ -56,7 +56,7 @@ pub use service::{ApiService, ConnectionDropped};
 use watch_options::WatchOptions;
 
 /// A real server's limit on a request's body.
-const MAX_BODY: usize = 3 * 1024 * 1024;
+const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
 /// The shared state that a handler gets.
 #[derive(Clone)]
@@ -71,8 +71,8 @@ pub(crate) struct Context {
 async fn handle(context: &Context, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     // Read even if it is not looked at: an answer before the end of the body breaks the connection.
-    let Ok(body) = to_bytes(body, MAX_BODY).await else {
-        return respond::last(&ApiError::too_large(MAX_BODY), parts.version);
+    let Ok(body) = to_bytes(body, BODY_BYTES_MAX).await else {
+        return respond::last(&ApiError::too_large(BODY_BYTES_MAX), parts.version);
     };
     let route = Route::parse(parts.uri.path());
     let lists = parts.method == http::Method::GET

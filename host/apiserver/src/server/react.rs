@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use super::respond;
 use super::route::Route;
 use super::service::ConnectionDropped;
-use super::{Context, MAX_BODY, caller, find_target, handle, offers, reactors_endpoint, request_attributes};
+use super::{BODY_BYTES_MAX, Context, caller, find_target, handle, offers, reactors_endpoint, request_attributes};
 use crate::authz::{Attributes, ResourceAttributes};
 use crate::object;
 use crate::reactors::watches::WatchPlan;
@@ -42,8 +42,8 @@ pub(super) async fn respond(context: &Context, request: Request) -> Result<Respo
     let (mut parts, body) = request.into_parts();
     let asked = if context.reactors.is_empty() || caller::check(&parts).is_err() { None } else { asked(&parts) };
     let Some(asked) = asked else { return Ok(handle(context, Request::from_parts(parts, body)).await) };
-    let Ok(body) = to_bytes(body, MAX_BODY).await else {
-        return Ok(respond::error(&ApiError::too_large(MAX_BODY), encoding(context, &parts)));
+    let Ok(body) = to_bytes(body, BODY_BYTES_MAX).await else {
+        return Ok(respond::error(&ApiError::too_large(BODY_BYTES_MAX), encoding(context, &parts)));
     };
     let facts = facts(&parts, &asked, &body);
     let decision = context.reactors.decide(&facts);

@@ -7,7 +7,7 @@ use axum::response::Response;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::{Context, MAX_BODY, authorize, caller, respond};
+use super::{BODY_BYTES_MAX, Context, authorize, caller, respond};
 use crate::reactors::ReactorDocument;
 use crate::request::Query;
 use crate::request::media::Encoding;
@@ -29,7 +29,7 @@ async fn act(context: &Context, request: Request) -> Result<Value, ApiError> {
     match parts.method {
         Method::GET => {}
         Method::PUT => {
-            let body = to_bytes(body, MAX_BODY).await.map_err(|_| ApiError::too_large(MAX_BODY))?;
+            let body = to_bytes(body, BODY_BYTES_MAX).await.map_err(|_| ApiError::too_large(BODY_BYTES_MAX))?;
             let document = ReactorDocument::parse(&String::from_utf8_lossy(&body));
             let set = document.and_then(|document| context.reactors.set(document));
             set.map_err(|error| ApiError::bad_request(error.to_string()))?;

@@ -29,10 +29,10 @@ use crate::verbs::list::expired;
 /// How often a watch learns how far the server has come, if it has moved.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(2);
 /// How long a chunk is, if nothing disturbs the watch: as much as a client costs that does not read.
-const CHUNK: usize = 256 * 1024;
+const CHUNK_BYTES_MAX: usize = 256 * 1024;
 /// The most changes that a watch takes from the log at a time, and converts with one question: a watch that is far behind
 /// keeps nobody waiting.
-const TOGETHER: usize = 256;
+const CHANGES_TOGETHER_MAX: usize = 256;
 
 /// A running watch.
 pub(crate) struct Watcher {
@@ -113,7 +113,7 @@ pub(crate) fn open(
         next_bookmark: now + BOOKMARK_INTERVAL,
         columns_sent: false,
         initial,
-        chunk: CHUNK,
+        chunk: CHUNK_BYTES_MAX,
         last: None,
         ended: false,
         target,
@@ -293,7 +293,7 @@ impl Watcher {
         }
         let ends = redefined > self.opened;
         let mut later = log.since(self.position)?.take_while(|change| !ends || change.revision < redefined);
-        let changes = later.by_ref().take(TOGETHER).cloned().collect();
+        let changes = later.by_ref().take(CHANGES_TOGETHER_MAX).cloned().collect();
         let then = match later.next() {
             Some(_) => Then::More,
             None if ends => Then::End,
@@ -389,7 +389,7 @@ mod tests {
     fn put(state: &mut State, target: &Target, name: &str) {
         let key = ObjectKey { name: name.to_owned(), ..target.key(name) };
         let metadata = json!({ "name": name, "namespace": "default", "uid": name });
-        state.store.put(&key, json!({ "metadata": metadata, "data": { "a": "x".repeat(CHUNK / 2) } }));
+        state.store.put(&key, json!({ "metadata": metadata, "data": { "a": "x".repeat(CHUNK_BYTES_MAX / 2) } }));
     }
 
     #[tokio::test]
@@ -413,7 +413,7 @@ mod tests {
         let mut events = Vec::new();
         for _ in 0..4 {
             let chunk = watcher.next_chunk().await.expect("the watch goes on");
-            assert!(chunk.len() < CHUNK * 2, "{}", chunk.len());
+            assert!(chunk.len() < CHUNK_BYTES_MAX * 2, "{}", chunk.len());
             events.push(chunk.split(|byte| *byte == b'\n').count() - 1);
         }
         assert_eq!(events, [2, 1, 2, 1]);

@@ -15,9 +15,9 @@ use crate::status_error::ApiError;
 use crate::storage::change_log::{Change, ChangeKind};
 
 /// How long a watch runs if it names no timeout.
-const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
+const WATCH_TIMEOUT_DEFAULT: Duration = Duration::from_mins(30);
 /// The longest that a watch may ask for: any number of seconds can be asked, but not all can be added to a clock.
-const LONGEST_TIMEOUT: Duration = Duration::from_hours(24 * 365);
+const WATCH_TIMEOUT_MAX: Duration = Duration::from_hours(24 * 365);
 
 /// The options of a watch request.
 pub(crate) struct WatchOptions {
@@ -71,8 +71,8 @@ impl WatchOptions {
             marks_end_of_initial: sends_initial && bookmarks,
             timeout: timeout
                 .filter(|seconds| *seconds > 0)
-                .map_or(DEFAULT_TIMEOUT, Duration::from_secs)
-                .min(LONGEST_TIMEOUT),
+                .map_or(WATCH_TIMEOUT_DEFAULT, Duration::from_secs)
+                .min(WATCH_TIMEOUT_MAX),
             form: accepted.form,
             served_at: None,
             encoding: accepted.encoding,

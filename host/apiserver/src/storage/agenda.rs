@@ -11,7 +11,7 @@ use crate::storage::ObjectKey;
 use crate::storage::change_log::Change;
 
 /// Longer than anybody waits: not every number of seconds that an object may hold can be added to a clock.
-const NEVER: Duration = Duration::from_hours(24 * 365 * 100);
+const WAIT_TIME_MAX: Duration = Duration::from_hours(24 * 365 * 100);
 
 /// A step that a controller takes a while after the change that asked for it.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ impl Agenda {
     }
 
     pub(crate) fn put_off(&mut self, errand: Errand, pause: Duration) {
-        self.errands.insert((Instant::now() + pause.min(NEVER), self.next), errand);
+        self.errands.insert((Instant::now() + pause.min(WAIT_TIME_MAX), self.next), errand);
         self.next += 1;
     }
 

@@ -10,14 +10,14 @@ use super::certificates;
 use crate::authz::User;
 
 /// How long a client may take for its handshake.
-const PATIENCE: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The encrypted connection; none if the client does not get so far.
 pub(crate) async fn shake_hands(
     acceptor: TlsAcceptor,
     stream: TcpStream,
 ) -> Option<(TlsStream<TcpStream>, Option<User>)> {
-    let stream = match tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await {
+    let stream = match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
             tracing::debug!(%error, "a TLS handshake failed");

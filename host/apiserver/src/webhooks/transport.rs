@@ -21,7 +21,7 @@ use super::trust::BundleVerifier;
 use super::{HttpAnswer, PostError};
 
 /// The longest answer that is read: a conversion has all objects of a list in it.
-const MOST: usize = 256 * 1024 * 1024;
+const WEBHOOK_ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// The answer, whatever its code.
 pub(super) async fn send(
@@ -47,7 +47,7 @@ pub(super) async fn send(
         let answer = sender.send_request(request).await.map_err(lost)?;
         let code = answer.status();
         let location = answer.headers().get(LOCATION).and_then(|place| place.to_str().ok()).map(str::to_owned);
-        let body = to_bytes(Body::new(answer.into_body()), MOST).await;
+        let body = to_bytes(Body::new(answer.into_body()), WEBHOOK_ANSWER_BYTES_MAX).await;
         body.map(|body| HttpAnswer { code, location, body }).map_err(|error| PostError::Lost(error.to_string()))
     });
     tokio::select! {

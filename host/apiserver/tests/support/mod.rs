@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use windlass_apiserver::{ApiServer, Config, StandIns};
 
 /// How long a test waits for what should come at once.
-const PATIENCE: Duration = Duration::from_secs(20);
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const MERGE: &str = "application/merge-patch+json";
@@ -100,7 +100,7 @@ impl Cluster {
             request = request.header(*name, *value);
         }
         let request = request.body(Full::new(Bytes::copy_from_slice(body))).expect("a well-formed request");
-        tokio::time::timeout(PATIENCE, sender.send_request(request)).await.expect("an answer in time")
+        tokio::time::timeout(ARRIVAL_TIMEOUT, sender.send_request(request)).await.expect("an answer in time")
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
@@ -180,7 +180,7 @@ impl Watch {
                 let event: Value = serde_json::from_slice(&line).expect("a line is an event");
                 return Some((event["type"].as_str().expect("a type").to_owned(), event["object"].clone()));
             }
-            let frame = tokio::time::timeout(PATIENCE, self.body.frame()).await.expect("an event in time")?;
+            let frame = tokio::time::timeout(ARRIVAL_TIMEOUT, self.body.frame()).await.expect("an event in time")?;
             if let Ok(data) = frame.expect("a frame").into_data() {
                 self.buffer.extend_from_slice(&data);
             }

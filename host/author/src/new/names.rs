@@ -5,7 +5,7 @@ use windlass_wasm::manifest::is_dns_label;
 use windlass_core::object::plural;
 
 /// The plural of the kind is the name of a resource, and those have 63 characters at most.
-const LONGEST: usize = 50;
+const PLURAL_BYTES_MAX: usize = 50;
 /// Names that mean something else in one of the files that they go into: no texts in YAML, and the SDKs' own.
 const TAKEN: [&str; 12] =
     ["true", "false", "null", "yes", "no", "on", "off", "y", "n", "windlass", "windlass-sdk", "sdk"];
@@ -67,7 +67,7 @@ const TAKEN_KINDS: [&str; 48] = [
 pub enum NameError {
     /// It does not have the form of a name.
     #[error(
-        "{0:?} cannot name a plugin: up to {LONGEST} lower-case letters, digits and dashes, beginning with a letter and ending \
+        "{0:?} cannot name a plugin: up to {PLURAL_BYTES_MAX} lower-case letters, digits and dashes, beginning with a letter and ending \
          with a letter or digit, such as `my-shop`"
     )]
     Form(String),
@@ -78,7 +78,7 @@ pub enum NameError {
     Taken(String),
     /// It has not the form of a kind.
     #[error(
-        "{0:?} cannot be a kind: up to {LONGEST} letters and digits, beginning with a capital letter, such as `CronJob`"
+        "{0:?} cannot be a kind: up to {PLURAL_BYTES_MAX} letters and digits, beginning with a capital letter, such as `CronJob`"
     )]
     Kind(String),
     /// It is a name of the template's own sources.
@@ -143,8 +143,9 @@ pub struct Names {
 impl Names {
     /// Those of the plugin `name`, whose objects are of the API `wish`.
     pub fn of(name: &str, wish: &ApiWish) -> Result<Self, NameError> {
-        let is_form =
-            is_dns_label(name) && name.len() <= LONGEST && name.starts_with(|first: char| first.is_ascii_lowercase());
+        let is_form = is_dns_label(name)
+            && name.len() <= PLURAL_BYTES_MAX
+            && name.starts_with(|first: char| first.is_ascii_lowercase());
         if !is_form {
             return Err(NameError::Form(name.to_owned()));
         }
@@ -193,7 +194,7 @@ impl Names {
 }
 
 fn check_kind(kind: &str) -> Result<(), NameError> {
-    let is_form = kind.len() <= LONGEST
+    let is_form = kind.len() <= PLURAL_BYTES_MAX
         && kind.starts_with(|first: char| first.is_ascii_uppercase())
         && kind.chars().all(|letter| letter.is_ascii_alphanumeric());
     if is_form { Ok(()) } else { Err(NameError::Kind(kind.to_owned())) }

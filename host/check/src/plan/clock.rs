@@ -8,13 +8,14 @@ use crate::fault::{Fault, SetClock};
 use crate::trace::{Entry, Happening};
 
 /// Farther than what a plugin waits for; a plugin that counts ages may find a negative one.
-const LEAP: Duration = Duration::from_hours(6);
+const CLOCK_LEAP: Duration = Duration::from_hours(6);
 
 /// After each step of the reference, back and forward.
 pub(super) fn faults(reference: &[Entry]) -> Vec<Fault> {
     let first = reference.iter().take_while(|entry| entry.happened != Happening::Restart);
     let steps = first.filter(|entry| matches!(entry.happened, Happening::Step(_))).count();
-    let at = |after_step| [true, false].map(|back| fault(SetClock { after_step, by: ClockLeap { by: LEAP, back } }));
+    let at =
+        |after_step| [true, false].map(|back| fault(SetClock { after_step, by: ClockLeap { by: CLOCK_LEAP, back } }));
     (0..steps).flat_map(at).collect()
 }
 

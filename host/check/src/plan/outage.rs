@@ -9,7 +9,7 @@ use super::{HOST, RequestPlace, writes};
 use crate::fault::Fault;
 
 /// Longer than it takes a key to come to its longest backoff, which is 22 minutes, and to wait for that a few times.
-const LASTS: Duration = Duration::from_hours(2);
+const OUTAGE_DURATION: Duration = Duration::from_hours(2);
 
 /// A right that is missing, which is counted: such a key is given up after some retries, and tried rarely. And the server's own
 /// trouble, which is not.
@@ -29,12 +29,12 @@ fn fault((verb, resource): (&str, &str), (code, happens): (u16, &str)) -> Fault 
         ..RequestFilter::default()
     };
     let answer = Reaction::Error(ErrorAnswer { code, ..ErrorAnswer::default() });
-    let hours = LASTS.as_secs() / 3_600;
+    let hours = OUTAGE_DURATION.as_secs() / 3_600;
     Fault {
         name: format!("each {verb} {resource} {happens}, for {hours} h"),
         class: "outage".to_owned(),
         rules: vec![ReactorRule { name: "outage".to_owned(), when, then: vec![answer] }],
-        lasts_seconds: Some(LASTS.as_secs()),
+        lasts_seconds: Some(OUTAGE_DURATION.as_secs()),
         ..Fault::default()
     }
 }

@@ -164,13 +164,13 @@ pub(super) mod durations {
     use serde::{Deserialize as _, Deserializer, Serializer, de};
 
     /// For how long a world may go on.
-    const LONGEST: Duration = Duration::from_hours(24 * 366);
+    const WORLD_TIME_MAX: Duration = Duration::from_hours(24 * 366);
 
     pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         let signed: Option<SignedDuration> = text.parse().ok();
         let duration = signed.and_then(|signed| Duration::try_from(signed).ok());
         match duration {
-            Some(duration) if duration <= LONGEST => Ok(duration),
+            Some(duration) if duration <= WORLD_TIME_MAX => Ok(duration),
             Some(_) => Err(format!("{text:?} is too long: at most 366 days")),
             None => Err(format!("{text:?} is no duration, which is like 250ms, 2s or 1h30m")),
         }

@@ -7,9 +7,9 @@ use super::document::{ObjectName, ObjectPatch};
 use super::{Scenario, Step};
 
 /// More fields than that are not changed: each takes two rounds of the world.
-const MOST_FIELDS: usize = 24;
+const CHANGED_FIELDS_MAX: usize = 24;
 /// How deep fields are looked for.
-const DEPTH: usize = 4;
+const FIELD_DEPTH_MAX: usize = 4;
 
 /// Why no scenario can be made.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -81,7 +81,7 @@ fn schema_of(objects: &[Value], api_version: &str, kind: &str) -> Option<Value> 
 fn changes(spec: &Value, schema: &Value) -> Vec<(Vec<String>, Value, Value)> {
     let mut found = Vec::new();
     collect(spec, schema, &mut Vec::new(), &mut found);
-    found.truncate(MOST_FIELDS);
+    found.truncate(CHANGED_FIELDS_MAX);
     found
 }
 
@@ -94,7 +94,7 @@ fn collect(value: &Value, schema: &Value, path: &mut Vec<String>, found: &mut Ve
     for name in names {
         let (field, described) = (&value[&name], &properties.get(&name).cloned().unwrap_or(Value::Null));
         path.push(name);
-        if (field.is_object() || described["properties"].is_object()) && path.len() < DEPTH {
+        if (field.is_object() || described["properties"].is_object()) && path.len() < FIELD_DEPTH_MAX {
             collect(field, described, path, found);
         } else if let Some(other) = another(field, described) {
             found.push((path.clone(), field.clone(), other));

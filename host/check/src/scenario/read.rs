@@ -13,7 +13,7 @@ use super::{Expectation, ObjectCondition, ObjectName, Scenario, Step};
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "Scenario";
 /// Of a scenario, a baseline, or a file of manifests.
-const MOST_BYTES: u64 = 64 << 20;
+const SCENARIO_BYTES_MAX: u64 = 64 << 20;
 
 /// Why a scenario, or another document of a check, cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -154,7 +154,7 @@ pub(crate) fn document<T: DeserializeOwned>(path: &Path) -> Result<T, ScenarioEr
 }
 
 fn text_of(path: &Path) -> Result<String, ScenarioError> {
-    windlass_files::read_argument_text(path, MOST_BYTES)
+    windlass_files::read_argument_text(path, SCENARIO_BYTES_MAX)
         .map_err(|source| ScenarioError::Unreadable { path: path.to_owned(), source })
 }
 

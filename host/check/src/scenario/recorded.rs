@@ -17,11 +17,11 @@ use super::{Scenario, Step};
 /// The most scenarios that are made.
 const MOST_SCENARIOS: usize = 8;
 /// The most states of one object that become steps: each takes a round of the world.
-const MOST_STATES: usize = 24;
+const RECORDED_STATES_MAX: usize = 24;
 /// The most objects that are there beside one from the beginning.
-const MOST_BESIDE: usize = 200;
+const OBJECTS_BESIDE_MAX: usize = 200;
 /// About the most bytes of objects and names that are kept of recordings, however long they are.
-const MOST_KEPT: usize = 64 << 20;
+const KEPT_BYTES_MAX: usize = 64 << 20;
 
 /// Why no scenario can be made of recordings.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -97,7 +97,7 @@ impl RecordedHistories {
             histories: BTreeMap::new(),
             written: BTreeSet::new(),
             kept: 0,
-            most: MOST_KEPT,
+            most: KEPT_BYTES_MAX,
         }
     }
 
@@ -234,7 +234,7 @@ impl ObjectHistory {
         let is_going = call.request.deleting || object.is_none();
         if let Some(object) = object.filter(|_| !is_going || self.states.is_empty()) {
             let is_news = self.states.last().is_none_or(|last| last.as_ref().map(spec) != Some(spec(&object)));
-            if is_news && self.states.len() < MOST_STATES {
+            if is_news && self.states.len() < RECORDED_STATES_MAX {
                 kept += text.map_or(0, str::len);
                 self.states.push(Some(object));
             }
@@ -246,7 +246,7 @@ impl ObjectHistory {
         }
         for object in shown(call) {
             let name = ObjectName::of(&object);
-            if self.beside.len() < MOST_BESIDE {
+            if self.beside.len() < OBJECTS_BESIDE_MAX {
                 self.beside.entry(name).or_insert_with(|| {
                     let object = wanted(object);
                     kept += object.to_string().len();

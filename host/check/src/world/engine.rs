@@ -17,7 +17,7 @@ use crate::fault::{Failover, Fault, WritePoint};
 use crate::trace::{Happening, Record};
 
 /// How long calls of a dead process may go on after it has stopped, until each has met its deadline.
-const LAST_CALLS: Duration = Duration::from_mins(2);
+const LAST_CALLS_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The part of a run's faults that is the host's processes'.
 #[derive(Clone, Debug, Default)]
@@ -98,7 +98,7 @@ async fn keep_up(process: Process, faults: HostFaults, stop: CancellationToken) 
         process.record.mute(true);
         own_stop.cancel();
         let _ = running.await;
-        sleep(LAST_CALLS).await;
+        sleep(LAST_CALLS_TIMEOUT).await;
         process.record.mute(false);
     }
 }

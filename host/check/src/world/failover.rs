@@ -14,7 +14,7 @@ use super::wire::ProcessEnd;
 use crate::fault::Failover;
 
 /// The standby begins so long after the process that is to hold the lease.
-const SECOND: Duration = Duration::from_secs(5);
+const STANDBY_DELAY: Duration = Duration::from_secs(5);
 
 /// Runs both processes until `stop`.
 pub(super) async fn share_a_lease(
@@ -29,7 +29,7 @@ pub(super) async fn share_a_lease(
     let newest = process.newest(swap.as_ref());
     let ended = tokio::spawn(process.clone().run(first, newest, LeaseMode::Single, own_stop.clone()));
     let standby = async {
-        if stop.run_until_cancelled(sleep(SECOND)).await.is_some() {
+        if stop.run_until_cancelled(sleep(STANDBY_DELAY)).await.is_some() {
             let wire = process.wire(ProcessEnd::None, None).of_standby(succession);
             process.clone().run(wire, process.newest(None), LeaseMode::Single, stop.child_token()).await;
         }

@@ -38,18 +38,19 @@ use crate::scenario::{Expectation, ObjectName, ObjectPatch, Scenario, Step};
 use crate::trace::{Happening, Record};
 
 /// When each world begins, since 1970: it is 2020.
-const START: Duration = Duration::from_hours(438_288);
+const WORLD_START: Duration = Duration::from_hours(438_288);
 /// Without a change for so long, the world is quiet.
-const QUIET: Duration = Duration::from_mins(1);
-/// How long the world may take to become quiet after a step, and at the end: longer than the longest backoff.
-const AFTER_STEP: Duration = Duration::from_mins(10);
-const AT_END: Duration = Duration::from_mins(40);
+const QUIET_TIME: Duration = Duration::from_mins(1);
+/// How long the world may take to become quiet after a step.
+const STEP_QUIET_TIMEOUT: Duration = Duration::from_mins(10);
+/// How long it may take at the end: longer than the longest backoff, which is 1,000 s.
+const END_QUIET_TIMEOUT: Duration = Duration::from_mins(40);
 /// More changes than that after one step do not end.
-const MOST_CHANGES: u64 = 200;
+const STEP_CHANGES_MAX: u64 = 200;
 /// Between two looks at what is waited for.
-const LOOK: Duration = Duration::from_secs(1);
+const WAIT_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a step waits for what it waits for.
-const WAIT: Duration = Duration::from_hours(1);
+const STEP_WAIT_MAX: Duration = Duration::from_hours(1);
 
 /// More changes of a spec than that are not compared with a spec that was so from the beginning.
 const MOST_HISTORIES: usize = 8;
@@ -94,7 +95,7 @@ impl World {
     /// Loads what the scenario begins with.
     pub(crate) async fn new(subject: CheckSubject, scenario: Scenario, record: Record) -> Result<World, WorldError> {
         let stand_ins = scenario.parsed_stand_ins().unwrap_or_default();
-        let clock = Clock::Told(SystemTime::UNIX_EPOCH + START);
+        let clock = Clock::Told(SystemTime::UNIX_EPOCH + WORLD_START);
         let config = Config { clock, seed: Some(0), stand_ins, ..Config::default() };
         let server = ApiServer::in_process(&config);
         let user = User(server.service(), USER);
@@ -106,7 +107,7 @@ impl World {
             user.apply(object).await.map_err(failed)?;
         }
         // Service accounts and the like follow.
-        sleep(LOOK).await;
+        sleep(WAIT_LOOK_INTERVAL).await;
         let begins = server.snapshot();
         server.shutdown().await;
         let beginning = Beginning::of(&begins);
@@ -121,7 +122,7 @@ impl World {
     /// The same with other steps.
     pub(crate) async fn run_steps(&self, steps: &[Step], faults: &[Fault], seed: u64) -> Run {
         // Another seed is another time of day, too.
-        let clock = HostClock::start(START + LOOK + Duration::from_secs(seed % 1_000 * 3_607));
+        let clock = HostClock::start(WORLD_START + WAIT_LOOK_INTERVAL + Duration::from_secs(seed % 1_000 * 3_607));
         let shown = clock.clone();
         let _told = windlass_world::tell(seed, move || shown.now());
         let server = ApiServer::from_snapshot(&self.config, &self.begins);
@@ -136,7 +137,7 @@ impl World {
         let mut round = Round::new(server, engine, self, slow, rules);
         let at_rest = faults.iter().enumerate().filter_map(|(place, fault)| Some((place, fault.at_rest.as_ref()?)));
         let undone = round.steps(steps, &at_rest.collect::<Vec<_>>()).await;
-        round.settle(AT_END).await;
+        round.settle(END_QUIET_TIMEOUT).await;
         round.outlast().await;
         let struck = round.struck(faults);
         let end = EndState::of(&round.server.snapshot(), &self.beginning);
@@ -226,7 +227,7 @@ impl<'a> Round<'a> {
     /// Does all steps. Answers the one that could not be done.
     async fn steps(&mut self, steps: &[Step], at_rest: &[(usize, &AtRest)]) -> Option<(usize, UserError)> {
         let user = User(self.server.service(), USER);
-        self.settle(AFTER_STEP).await;
+        self.settle(STEP_QUIET_TIMEOUT).await;
         self.outlast().await;
         for (index, step) in steps.iter().enumerate() {
             self.record.note(Happening::Step(step.to_string()));
@@ -241,7 +242,7 @@ impl<'a> Round<'a> {
             if let Err(error) = done {
                 return Some((index, error));
             }
-            self.settle(AFTER_STEP).await;
+            self.settle(STEP_QUIET_TIMEOUT).await;
             self.endure(index).await;
             for (fault, rest) in at_rest.iter().filter(|(_, it)| it.after_step == index) {
                 self.strike(*fault, rest).await;
@@ -266,7 +267,7 @@ impl<'a> Round<'a> {
         if User(self.server.service(), FOREIGN).act(&step).await.is_ok() {
             self.record.note(Happening::Stranger(format!("somebody else {does} {object}")));
             self.rules.has_struck(fault);
-            self.settle(AFTER_STEP).await;
+            self.settle(STEP_QUIET_TIMEOUT).await;
             // What the plugin then does may be the first that meets an outage.
             self.outlast().await;
         }
@@ -301,8 +302,8 @@ impl<'a> Round<'a> {
     async fn wait(&mut self, user: &User, until: &Expectation) -> Result<(), UserError> {
         let mut begun = Instant::now();
         while let Err(error) = user.holds(until).await {
-            if begun.elapsed() <= WAIT {
-                sleep(LOOK).await;
+            if begun.elapsed() <= STEP_WAIT_MAX {
+                sleep(WAIT_LOOK_INTERVAL).await;
             } else if self.outlast().await {
                 begun = Instant::now();
             } else {
@@ -317,17 +318,17 @@ impl<'a> Round<'a> {
         let (begun, first) = (Instant::now(), self.changes());
         let (mut seen, mut since) = (first, Instant::now());
         loop {
-            sleep(LOOK).await;
+            sleep(WAIT_LOOK_INTERVAL).await;
             let now = self.changes();
             // A dead process is not heard, and the next one has everything to do yet.
             if now != seen || self.record.is_muted() {
                 (seen, since) = (now, Instant::now());
             }
-            let quiet = since.elapsed() >= QUIET;
+            let quiet = since.elapsed() >= QUIET_TIME;
             if quiet && (begun.elapsed() >= most || self.record.failing().is_empty()) {
                 return;
             }
-            if now - first > MOST_CHANGES || (begun.elapsed() >= most && !quiet) {
+            if now - first > STEP_CHANGES_MAX || (begun.elapsed() >= most && !quiet) {
                 let said = format!("{} changes in {:?}, and no end", now - first, begun.elapsed());
                 self.noisy.get_or_insert(said);
                 return;
@@ -360,7 +361,7 @@ impl<'a> Round<'a> {
         self.engine.restart().await;
         let before = self.record.count(|_| true);
         let revision = self.changes();
-        self.settle(AFTER_STEP).await;
+        self.settle(STEP_QUIET_TIMEOUT).await;
         let changed = self.changes() != revision;
         SecondRun { changed, entries: self.record.entries().split_off(before) }
     }

@@ -7,7 +7,7 @@ use windlass_apiserver::Reactors;
 
 use super::clock::HostClock;
 use super::strikes::FaultRules;
-use super::{AFTER_STEP, AT_END, Round};
+use super::{END_QUIET_TIMEOUT, Round, STEP_QUIET_TIMEOUT};
 use crate::fault::{Fault, SetClock};
 use crate::trace::Happening;
 
@@ -70,8 +70,8 @@ impl Round<'_> {
         }
         self.record.note(Happening::Stranger("the outage is over".to_owned()));
         // Not all that waits is a call that has failed: so do definitions, and plugins that ask to be called again.
-        sleep(AT_END).await;
-        self.settle(AFTER_STEP).await;
+        sleep(END_QUIET_TIMEOUT).await;
+        self.settle(STEP_QUIET_TIMEOUT).await;
         true
     }
 }

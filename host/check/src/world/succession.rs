@@ -14,7 +14,7 @@ use crate::trace::{Happening, Record};
 
 /// How long after the takeover the standby's cache is late and the other process is not heard: long enough for a host that does not
 /// ask how late its caches are, and for one that does not know that it has lost its lease.
-const AFTERWARDS: Duration = Duration::from_secs(20);
+const LATE_AFTER_TAKEOVER: Duration = Duration::from_secs(20);
 
 /// The course of one failover. Clones are one course.
 #[derive(Clone)]
@@ -78,7 +78,7 @@ impl Succession {
         self.0.record.note(Happening::TookOver);
         let this = self.clone();
         tokio::spawn(async move {
-            sleep(AFTERWARDS).await;
+            sleep(LATE_AFTER_TAKEOVER).await;
             if this.returns() {
                 this.0.record.note(Happening::Returned);
             }

@@ -11,7 +11,7 @@ use crate::fault::WritePoint;
 use crate::trace::{Happening, Record};
 
 /// How long a write is held, so that the next generation gets ready and takes over meanwhile.
-const HELD: Duration = Duration::from_secs(1);
+const WRITE_HOLD: Duration = Duration::from_secs(1);
 
 /// A swap of the plugin for another generation, which is the same component.
 #[derive(Clone)]
@@ -27,6 +27,6 @@ impl HotSwap {
     pub(super) async fn strike(&self, record: &Record) {
         record.note(Happening::Delivered);
         self.newest.send_modify(|plugin| *plugin = plugin.another_generation());
-        sleep(HELD).await;
+        sleep(WRITE_HOLD).await;
     }
 }

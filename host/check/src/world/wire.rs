@@ -39,7 +39,7 @@ impl ServerHandle {
 }
 
 /// How soon a request fails of a process that has fallen silent: nothing of it is to be left when another one takes over.
-const GIVEN_UP: Duration = Duration::from_millis(100);
+const SILENT_REQUEST_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// How often rules have made a difference.
 fn struck(reactors: &Reactors) -> u64 {
@@ -139,7 +139,7 @@ impl Wire {
             if self.gone.is_cancelled() {
                 return nothing_is_there();
             }
-            sleep(GIVEN_UP).await;
+            sleep(SILENT_REQUEST_TIMEOUT).await;
             return Err("the process has fallen silent".into());
         }
         pending().await

@@ -10,10 +10,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::grants::Scheme;
 
 /// The longest URL.
-const MOST_BYTES: usize = 8 << 10;
-/// The longest name of a host, and of one label of it.
-const MOST_NAME: usize = 253;
-const MOST_LABEL: usize = 63;
+const URL_BYTES_MAX: usize = 8 << 10;
+/// The longest name of a host (RFC 1035).
+const HOST_NAME_BYTES_MAX: usize = 253;
+/// The longest label of it.
+const HOST_LABEL_BYTES_MAX: usize = 63;
 
 /// The host of a URL.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -57,7 +58,7 @@ impl fmt::Display for HttpTarget {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     /// Too long.
-    #[error("the URL is longer than {MOST_BYTES} bytes")]
+    #[error("the URL is longer than {URL_BYTES_MAX} bytes")]
     TooLong,
     /// Neither of the schemes.
     #[error("the URL does not begin with `https://` or `http://`")]
@@ -85,7 +86,7 @@ pub enum TargetError {
 impl HttpTarget {
     /// Reads `url`.
     pub fn parse(url: &str) -> Result<Self, TargetError> {
-        if url.len() > MOST_BYTES {
+        if url.len() > URL_BYTES_MAX {
             return Err(TargetError::TooLong);
         }
         if let Some(wrong) = url.chars().find(|character| !is_written_plainly(*character)) {
@@ -152,7 +153,7 @@ fn port(text: &str) -> Result<u16, TargetError> {
 
 fn name_or_ipv4(text: &str) -> Result<UrlHost, TargetError> {
     let name = text.strip_suffix('.').unwrap_or(text);
-    if name.len() > MOST_NAME || !name.split('.').all(is_label) {
+    if name.len() > HOST_NAME_BYTES_MAX || !name.split('.').all(is_label) {
         return Err(TargetError::Host);
     }
     // Resolvers take `127.1`, `0x7f000001` and `0177.0.0.1` for addresses. Only the form that everybody reads alike is one.
@@ -166,7 +167,7 @@ fn name_or_ipv4(text: &str) -> Result<UrlHost, TargetError> {
 /// `_` is no letter of host names, yet stands in some.
 fn is_label(label: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    (1..=MOST_LABEL).contains(&label.len())
+    (1..=HOST_LABEL_BYTES_MAX).contains(&label.len())
         && label.bytes().all(inner)
         && !label.starts_with('-')
         && !label.ends_with('-')

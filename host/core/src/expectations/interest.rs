@@ -11,7 +11,7 @@ use crate::object::{Object, ObjectKey};
 use crate::progress::Stamp;
 
 /// States of one object that are remembered while a write is under way. Should more come, the cache has to prove itself.
-const MOST_STATES: usize = 64;
+const REMEMBERED_STATES_MAX: usize = 64;
 
 /// How a write ended, as far as caches are concerned.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,7 +116,7 @@ impl CacheLook {
     }
 
     fn note(&mut self, object: &Object, gone: bool, is_filtered: bool) {
-        if self.states.len() == MOST_STATES {
+        if self.states.len() == REMEMBERED_STATES_MAX {
             self.overflowed = true;
             return;
         }

@@ -17,12 +17,12 @@ use crate::object::{Header, Object};
 use crate::progress::Progress;
 use crate::queue::ItemExponential;
 
-const ITERATIONS: usize = 400;
-const OBJECTS: u8 = 2;
+const GATE_ITERATIONS: usize = 400;
+const RACED_OBJECTS: u8 = 2;
 
 fn explore(scenario: impl Fn() + Clone + Send + Sync + 'static) {
-    shuttle::check_random(scenario.clone(), ITERATIONS);
-    shuttle::check_pct(scenario, ITERATIONS, 3);
+    shuttle::check_random(scenario.clone(), GATE_ITERATIONS);
+    shuttle::check_pct(scenario, GATE_ITERATIONS, 3);
 }
 
 struct NoTime;
@@ -143,7 +143,7 @@ impl Bench {
             usize::from(created),
             "it runs on a cache that lacks what it has written"
         );
-        if created == OBJECTS {
+        if created == RACED_OBJECTS {
             return;
         }
         let object = object(created);
@@ -166,7 +166,7 @@ fn a_key_never_runs_before_its_writes_are_shown_and_no_wake_up_is_lost() {
             let bench = Bench::new(is_comparable);
             let workers = [bench.work(), bench.work()];
             bench.queue.add(ObjectKey::cluster("web"));
-            while *bench.created.lock().unwrap_or_else(PoisonError::into_inner) < OBJECTS {
+            while *bench.created.lock().unwrap_or_else(PoisonError::into_inner) < RACED_OBJECTS {
                 yield_now();
             }
             block_on(bench.queue.shut_down_with_drain());

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use super::Denial;
 
 /// How many different denials are told apart for one plugin. Others are counted together.
-const MOST: usize = 256;
+const DENIALS_MAX: usize = 256;
 /// Stands for the verb and the resource where a denial has none.
 const OTHER: &str = "other";
 
@@ -68,7 +68,7 @@ impl Denials {
         let mut kind =
             DeniedKind { verb: verb.to_owned(), resource: resource.to_owned(), cause: denial.cause.as_str() };
         let mut counted = self.lock();
-        if counted.len() >= MOST && !counted.contains_key(&kind) {
+        if counted.len() >= DENIALS_MAX && !counted.contains_key(&kind) {
             kind = DeniedKind { verb: OTHER.to_owned(), resource: OTHER.to_owned(), cause: OTHER };
         }
         let new = Count { times: 0, last: String::new(), telling: DenialNotice::Quiet };
@@ -172,12 +172,12 @@ mod tests {
     #[test]
     fn a_plugin_cannot_make_the_counts_grow_for_ever() {
         let denials = Denials::default();
-        for number in 0..10 * MOST {
+        for number in 0..10 * 256 {
             let resource = format!("things{number}");
             denials.note("get", &resource, &denial(&resource));
         }
         let counts = denials.snapshot();
-        assert_eq!(counts.len(), MOST + 1);
-        assert_eq!(counts.iter().map(|it| it.count).sum::<u64>(), 10 * MOST as u64);
+        assert_eq!(counts.len(), 256 + 1);
+        assert_eq!(counts.iter().map(|it| it.count).sum::<u64>(), 10 * 256);
     }
 }

@@ -8,19 +8,20 @@ use std::time::Duration;
 use crate::clock::Moment;
 use crate::compact::{Uid, Version};
 use crate::object::Header;
+use crate::queue::ITEM_BACKOFF_MAX;
 use crate::retry::RetryPolicy;
 
 /// For how long a key is held that loops for the first time. It doubles with each time that it does so again: what was
 /// busy for a good reason, as during a large rollout, is not to stand still for long.
-pub const FIRST_HOLD: Duration = Duration::from_mins(1);
+pub const HOLD_MIN: Duration = Duration::from_mins(1);
 /// The longest time that a key is held: it then runs as often as one that has used up its retries.
-pub const LONGEST_HOLD: Duration = Duration::from_secs(1000);
+pub const HOLD_MAX: Duration = ITEM_BACKOFF_MAX;
 /// A key that has not looped for so long since it left the lane is treated as one that never has.
-pub const CALM: Duration = Duration::from_mins(10);
+pub const LOOP_FORGOTTEN_AFTER: Duration = Duration::from_mins(10);
 /// How long a change of the primary has to wait for a key that loops for the second time. It doubles with each time.
 const SECOND_PAUSE: Duration = Duration::from_secs(10);
 /// More keys are not held. A plugin within its budget of writes cannot even have so many found.
-const MOST: usize = 4096;
+const HELD_KEYS_MAX: usize = 4096;
 
 /// The part of a primary that is somebody's will, and not what its controllers note on it. If the mark changes, the key
 /// is to run.
@@ -80,12 +81,12 @@ impl SlowEntry {
 
     /// When it runs if nobody changes its primary.
     fn due(&self) -> Moment {
-        self.since + doubled(FIRST_HOLD, self.before)
+        self.since + doubled(HOLD_MIN, self.before)
     }
 }
 
 fn doubled(time: Duration, times: u32) -> Duration {
-    RetryPolicy::doubling(time, LONGEST_HOLD).planned(times)
+    RetryPolicy::doubling(time, HOLD_MAX).planned(times)
 }
 
 impl<K> Default for SlowLane<K> {
@@ -97,8 +98,8 @@ impl<K> Default for SlowLane<K> {
 impl<K: Clone + Eq + Hash> SlowLane<K> {
     /// `key` loops over `object`; its primary is at `mark`. False: it is known to, or there is no room.
     pub fn put(&mut self, key: &K, object: Arc<str>, mark: Option<SlowMark>, now: Moment) -> bool {
-        self.keys.retain(|_, kept| kept.left.is_none_or(|left| now < left + CALM));
-        let is_full = self.keys.len() >= MOST;
+        self.keys.retain(|_, kept| kept.left.is_none_or(|left| now < left + LOOP_FORGOTTEN_AFTER));
+        let is_full = self.keys.len() >= HELD_KEYS_MAX;
         match self.keys.get_mut(key) {
             Some(SlowEntry { left: None, .. }) => false,
             Some(kept) => {
@@ -224,7 +225,7 @@ mod tests {
             waited.push(wait);
         }
         assert_eq!(waited, [0, 10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
-        now += CALM.as_secs();
+        now += 600;
         assert!(lane.put(&1, "it".into(), Some(mark(1)), at(now)));
         assert_eq!(seconds(&mut lane, 2, now), None, "it was calm meanwhile");
     }
@@ -248,11 +249,11 @@ mod tests {
         let mut lane = SlowLane::default();
         let put =
             |lane: &mut SlowLane<u32>, now| (0..10_000).filter(|key| lane.put(key, "it".into(), None, at(now))).count();
-        assert_eq!(put(&mut lane, 0), MOST);
+        assert_eq!(put(&mut lane, 0), 4_096);
         assert_eq!(lane.held(10, at(1)).len(), 10);
         for key in 0..10_000 {
             assert_eq!(lane.wait(&key, None, false, at(1_000)), None);
         }
-        assert_eq!(put(&mut lane, 1_000 + CALM.as_secs()), MOST);
+        assert_eq!(put(&mut lane, 1_000 + 600), 4_096);
     }
 }

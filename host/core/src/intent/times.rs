@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// How far two times may be apart that stand for the same moment, in seconds.
-const TOLERANCE: u64 = 60;
+const TIME_TOLERANCE_SECONDS: u64 = 60;
 
 /// Where both have a time, and the two are not far apart, `other` gets that of `one`.
 pub(super) fn align(one: &Value, other: &mut Value) {
@@ -22,7 +22,7 @@ pub(super) fn align(one: &Value, other: &mut Value) {
         }
         (Value::String(one), Value::String(other)) => {
             let times = seconds(one).zip(seconds(other));
-            if times.is_some_and(|(one, other)| one.abs_diff(other) <= TOLERANCE) {
+            if times.is_some_and(|(one, other)| one.abs_diff(other) <= TIME_TOLERANCE_SECONDS) {
                 other.clone_from(one);
             }
         }

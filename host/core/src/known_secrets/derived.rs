@@ -11,9 +11,9 @@ use super::{MOST_SECRETS, SHORTEST_SECRET};
 use crate::credentials::{hide_in_urls, is_confidential};
 
 /// How deep a secret is looked into: a kubeconfig in Base64 has a key in Base64, which is PEM.
-const DEEPEST: usize = 4;
+const SECRET_DEPTH_MAX: usize = 4;
 /// All secrets inside a secret, in bytes: each level may have a copy of the level above. A Secret of Kubernetes has at most 1 MiB.
-const MOST_BYTES: usize = 16 << 20;
+const DERIVED_SECRETS_BYTES_MAX: usize = 16 << 20;
 /// The shortest line of a PEM key that is looked for by itself.
 const SHORTEST_LINE: usize = 16;
 /// The shortest text in Base64 that is decoded: many shorter words are Base64 of something.
@@ -22,7 +22,7 @@ const SHORTEST_BASE64: usize = 12;
 /// `value` and all secrets inside it, up to a bound.
 pub(super) fn secrets_of(value: &str) -> FoundSecrets {
     let mut found = FoundSecrets::default();
-    whole(value, DEEPEST, &mut found);
+    whole(value, SECRET_DEPTH_MAX, &mut found);
     found
 }
 
@@ -41,7 +41,7 @@ impl FoundSecrets {
             return;
         }
         self.bytes += secret.len();
-        self.is_overfull = self.secrets.len() >= MOST_SECRETS || self.bytes > MOST_BYTES;
+        self.is_overfull = self.secrets.len() >= MOST_SECRETS || self.bytes > DERIVED_SECRETS_BYTES_MAX;
         if !self.is_overfull {
             self.secrets.insert(secret.to_owned());
         }

@@ -2,8 +2,15 @@
 
 use std::time::Duration;
 
-/// How much longer than the retry period the time between two attempts may be, by chance.
-pub(super) const JITTER: f64 = 1.2;
+/// How long a lease lasts, as controller-runtime has it (`pkg/manager/internal.go`: `defaultLeaseDuration`).
+const LEASE_DURATION_DEFAULT: Duration = Duration::from_secs(15);
+/// The same file's `defaultRenewDeadline`.
+const RENEW_DEADLINE_DEFAULT: Duration = Duration::from_secs(10);
+/// The same file's `defaultRetryPeriod`.
+const RETRY_PERIOD_DEFAULT: Duration = Duration::from_secs(2);
+/// How much longer than the retry period the time between two attempts may be, by chance: client-go's
+/// `leaderelection.JitterFactor`.
+pub(super) const JITTER_FACTOR: f64 = 1.2;
 
 /// The times of a lease, in a proportion that is known to be right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +39,7 @@ pub enum TimingError {
     },
     /// One failed renewal would be the end.
     #[error(
-        "the renew deadline, {renew_deadline:?}, must be longer than {JITTER} times the retry period, {retry_period:?}"
+        "the renew deadline, {renew_deadline:?}, must be longer than {JITTER_FACTOR} times the retry period, {retry_period:?}"
     )]
     NoRetry {
         /// The holder's.
@@ -45,6 +52,16 @@ pub enum TimingError {
     NoPause,
 }
 
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            duration: LEASE_DURATION_DEFAULT,
+            renew_deadline: RENEW_DEADLINE_DEFAULT,
+            retry_period: RETRY_PERIOD_DEFAULT,
+        }
+    }
+}
+
 impl Timing {
     /// A lease that lasts for `duration` after each renewal, whose holder stops starting things `renew_deadline` after the last
     /// one that succeeded, and tries to renew it every `retry_period`. The conditions are client-go's.
@@ -55,7 +72,7 @@ impl Timing {
         if duration <= renew_deadline {
             return Err(TimingError::NoMargin { duration, renew_deadline });
         }
-        if renew_deadline <= retry_period.mul_f64(JITTER) {
+        if renew_deadline <= retry_period.mul_f64(JITTER_FACTOR) {
             return Err(TimingError::NoRetry { renew_deadline, retry_period });
         }
         if retry_period.is_zero() {
@@ -86,6 +103,13 @@ impl Timing {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_times_are_by_default_those_of_controller_runtime() {
+        let [duration, renew_deadline, retry_period] = [15, 10, 2].map(Duration::from_secs);
+        assert_eq!(Timing::new(duration, renew_deadline, retry_period), Ok(Timing::default()));
+        assert!((JITTER_FACTOR - 1.2).abs() < f64::EPSILON);
+    }
 
     #[test]
     fn times_that_do_not_fit_together_are_refused_and_said_why() {

@@ -7,7 +7,7 @@ use super::priority::ReadyEntry;
 use crate::clock::Moment;
 
 /// So few entries are not worth a look.
-const FEW: usize = 64;
+const SWEPT_ENTRIES_MIN: usize = 64;
 
 /// Entries by the moment at which they become due. One that was replaced by a sooner one stays until its time and is
 /// skipped then: its turn has passed. That may be weeks, so where they pile up they are cleared away.
@@ -33,7 +33,7 @@ impl Delayed {
 
     /// Whether most entries are of turns that have passed, given that `known` keys can have one entry each.
     pub(super) fn is_mostly_stale(&self, known: usize) -> bool {
-        self.heap.len() > 2 * known + FEW
+        self.heap.len() > 2 * known + SWEPT_ENTRIES_MIN
     }
 
     /// Forgets the entries that are not `wanted`.

@@ -52,7 +52,7 @@ pub(super) struct Working {
 }
 
 /// [`DirtyItem::due`] of a key that does not wait for its time.
-pub(super) const NEVER: u64 = u64::MAX;
+pub(super) const NEVER_DUE: u64 = u64::MAX;
 
 /// All that is known of one key.
 pub(super) struct DirtyItem<K> {
@@ -63,7 +63,7 @@ pub(super) struct DirtyItem<K> {
     pub(super) since: u64,
     /// Tells the item's entry in the ready queue from older ones.
     pub(super) ready_turn: u32,
-    /// When it is to be added, or [`NEVER`].
+    /// When it is to be added, or [`NEVER_DUE`].
     pub(super) due: u64,
     /// Tells the item's entry among the delayed from older ones.
     pub(super) due_turn: u32,
@@ -81,12 +81,12 @@ pub(super) struct DirtyItem<K> {
 impl<K> DirtyItem<K> {
     /// Takes an addition for the one that is not done yet. A key that waits to be tried again stays as urgent as it was.
     pub(super) fn set(&mut self, Addition { priority, since }: Addition) {
-        let waited = if self.due == NEVER { priority } else { self.priority };
+        let waited = if self.due == NEVER_DUE { priority } else { self.priority };
         (self.priority, self.since) = (priority.max(waited), since);
     }
 
     fn is_known(&self) -> bool {
-        self.stage != DirtyStage::Idle || self.due != NEVER || self.failures > 0
+        self.stage != DirtyStage::Idle || self.due != NEVER_DUE || self.failures > 0
     }
 
     /// Whether the backoff of its last failure is not over `now`. Then an event has run it, and a failure says only what
@@ -168,7 +168,7 @@ impl<K: Key> Items<K> {
             priority: Priority::default(),
             since: 0,
             ready_turn: 0,
-            due: NEVER,
+            due: NEVER_DUE,
             due_turn: 0,
             failures: 0,
             counted: 0,
@@ -197,7 +197,7 @@ impl<K: Key> Items<K> {
     /// The item whose entry among the delayed `entry` is; None if its turn has passed.
     pub(super) fn due(&mut self, entry: ReadyEntry) -> Option<&mut DirtyItem<K>> {
         let item = self.slots.get_mut(entry.slot as usize)?.as_mut()?;
-        (item.due != NEVER && item.due_turn == entry.turn).then_some(item)
+        (item.due != NEVER_DUE && item.due_turn == entry.turn).then_some(item)
     }
 
     /// A turn that no entry has had in living memory.

@@ -11,13 +11,13 @@ use shuttle::thread::{JoinHandle, spawn};
 
 use super::*;
 
-const KEYS: u8 = 2;
-const ITERATIONS: usize = 600;
+const RACED_KEYS: u8 = 2;
+const QUEUE_ITERATIONS: usize = 600;
 
 /// Tries random orders, and orders that differ from a straight one by a few unlucky switches.
 fn explore(scenario: fn()) {
-    shuttle::check_random(scenario, ITERATIONS);
-    shuttle::check_pct(scenario, ITERATIONS, 3);
+    shuttle::check_random(scenario, QUEUE_ITERATIONS);
+    shuttle::check_pct(scenario, QUEUE_ITERATIONS, 3);
 }
 
 /// A clock that a thread moves.
@@ -77,7 +77,7 @@ struct Known {
 #[derive(Clone)]
 struct Bench {
     queue: Queue<u8>,
-    keys: Arc<Plain<[Known; KEYS as usize]>>,
+    keys: Arc<Plain<[Known; RACED_KEYS as usize]>>,
 }
 
 impl Bench {
@@ -96,11 +96,11 @@ impl Bench {
     fn produce(&self) -> JoinHandle<()> {
         let this = self.clone();
         spawn(move || {
-            for key in 0..KEYS {
+            for key in 0..RACED_KEYS {
                 this.note(key, |it| (it.adds, it.is_wanted) = (it.adds + 1, true));
                 this.queue.add(key);
                 let metrics = this.queue.metrics();
-                assert!(metrics.depth + metrics.parked <= usize::from(KEYS), "a key is pending twice");
+                assert!(metrics.depth + metrics.parked <= usize::from(RACED_KEYS), "a key is pending twice");
             }
         })
     }
@@ -135,7 +135,7 @@ impl Bench {
     }
 
     fn free_all(&self) {
-        for key in 0..KEYS {
+        for key in 0..RACED_KEYS {
             self.note(key, |it| (it.is_free, it.wakes) = (true, it.wakes + 1));
             self.queue.wake(&key);
         }
@@ -227,7 +227,7 @@ fn a_worker_that_gives_up_passes_its_call_on() {
     explore(|| {
         let queue = Bench::new(Hand::default()).queue;
         let threads = [give_up(&queue), take_one(&queue), take_one(&queue)];
-        (0..KEYS).for_each(|key| queue.add(key));
+        (0..RACED_KEYS).for_each(|key| queue.add(key));
         join(threads);
     });
 }

@@ -7,6 +7,15 @@ use std::time::Duration;
 
 use crate::clock::Moment;
 
+/// The delay of a key that has failed once: client-go's `DefaultTypedControllerRateLimiter`, as the three that follow.
+pub const ITEM_BACKOFF_MIN: Duration = Duration::from_millis(5);
+/// The longest delay of a key that fails again and again.
+pub const ITEM_BACKOFF_MAX: Duration = Duration::from_secs(1000);
+/// The retries of all keys together in a second, where a bucket limits them.
+pub const RETRIES_PER_SECOND: u32 = 10;
+/// The retries that may come at once.
+pub const RETRIES_BURST: u32 = 100;
+
 /// Says how long a key must wait that has failed before.
 pub trait Limiter: Debug + Send + 'static {
     /// The delay of a key that failed `failures` times before this one; 255 stands for more. `now` never goes back.
@@ -28,10 +37,9 @@ impl ItemExponential {
     }
 }
 
-/// client-go's defaults: 5 ms, 1000 s.
 impl Default for ItemExponential {
     fn default() -> Self {
-        Self::new(Duration::from_millis(5), Duration::from_secs(1000))
+        Self::new(ITEM_BACKOFF_MIN, ITEM_BACKOFF_MAX)
     }
 }
 
@@ -83,10 +91,9 @@ impl TokenBucket {
     }
 }
 
-/// client-go's defaults: 10 a second, 100 at once.
 impl Default for TokenBucket {
     fn default() -> Self {
-        Self::new(10, 100)
+        Self::new(RETRIES_PER_SECOND, RETRIES_BURST)
     }
 }
 
@@ -125,6 +132,13 @@ mod tests {
         let mut limiter = ItemExponential::default();
         assert_eq!([0, 1, 2, 14].map(|failures| millis(&mut limiter, failures, 0)), [5, 10, 20, 81_920]);
         assert_eq!(millis(&mut limiter, 40, 0), 1_000_000);
+    }
+
+    #[test]
+    fn a_bucket_is_by_default_as_large_as_client_gos() {
+        let mut limiter = TokenBucket::default();
+        let waits: Vec<_> = (0..102).map(|_| millis(&mut limiter, 0, 0)).collect();
+        assert_eq!(waits[99..], [0, 100, 200]);
     }
 
     #[test]

@@ -30,7 +30,9 @@ use hashbrown::DefaultHashBuilder;
 use self::delay::nanoseconds;
 pub use self::dirty::DirtyStage;
 use self::dirty::KeyHash;
-pub use self::limiter::{ItemExponential, Limiter, MaxOf, TokenBucket};
+pub use self::limiter::{
+    ITEM_BACKOFF_MAX, ITEM_BACKOFF_MIN, ItemExponential, Limiter, MaxOf, RETRIES_BURST, RETRIES_PER_SECOND, TokenBucket,
+};
 pub use self::metrics::{BUCKETS, Histogram, QueueMetrics};
 pub use self::priority::{AGE_PER_POINT, Priority};
 use self::state::QueueState;

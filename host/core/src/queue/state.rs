@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::Key;
 use super::delay::{Delayed, nanoseconds};
-use super::dirty::{Addition, DirtyStage, Items, KeyHash, NEVER, Working};
+use super::dirty::{Addition, DirtyStage, Items, KeyHash, NEVER_DUE, Working};
 use super::limiter::Limiter;
 use super::metrics::QueueMetrics;
 use super::priority::{Priority, Ready, ReadyEntry};
@@ -204,7 +204,7 @@ impl<K: Key> QueueState<K> {
                 return NextKey::ShutDown;
             }
             let due = self.delayed.next_due().filter(|due| !self.waiters.watch(*due));
-            return NextKey::Wait(self.waiters.wait(waker.clone(), due.unwrap_or(NEVER)), due);
+            return NextKey::Wait(self.waiters.wait(waker.clone(), due.unwrap_or(NEVER_DUE)), due);
         };
         self.metrics.queue_duration.observe(now.saturating_sub(since));
         self.depth -= 1;
@@ -227,7 +227,7 @@ impl<K: Key> QueueState<K> {
     fn add_due(&mut self, now: u64) {
         while let Some(entry) = self.delayed.pop_due(now) {
             let Some(item) = self.items.due(entry) else { continue };
-            let since = std::mem::replace(&mut item.due, NEVER);
+            let since = std::mem::replace(&mut item.due, NEVER_DUE);
             self.add_again(entry.slot, since);
         }
     }
@@ -292,7 +292,7 @@ impl<K: Key> QueueState<K> {
             self.phase = Phase::Draining;
         }
         self.delayed.clear();
-        self.items.retain(|item| item.due = NEVER);
+        self.items.retain(|item| item.due = NEVER_DUE);
     }
 
     /// [`Self::drain`], and parks nothing any more.

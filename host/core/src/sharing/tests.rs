@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::lease::LeaseRecord;
 
-const PERIOD: Duration = Duration::from_secs(2);
+const SHARING_PERIOD: Duration = Duration::from_secs(2);
 const STABILITY: Duration = Duration::from_mins(1);
 
 fn named(names: impl IntoIterator<Item = u32>) -> BTreeSet<Arc<str>> {
@@ -165,19 +165,19 @@ fn bs() -> (Arc<str>, BTreeSet<Arc<str>>) {
 #[test]
 fn a_lease_moves_to_its_target_after_the_members_have_been_the_same_for_a_while() {
     let (lease, live) = bs();
-    let mut part = Part::new(lease, "a".into(), STABILITY, PERIOD);
+    let mut part = Part::new(lease, "a".into(), STABILITY, SHARING_PERIOD);
     let alone = silent(["a".into()], at(0));
     assert_eq!(part.stance(true, &alone, at(900)), Stance::Keep { until: None });
     let both = silent(live, at(1000));
     assert_eq!(part.stance(true, &both, at(1059)), Stance::Keep { until: Some(at(1060)) });
     assert_eq!(part.stance(true, &both, at(1060)), Stance::HandOver);
-    assert_eq!(part.stance(false, &both, at(1061)), Stance::Take { after: PERIOD });
+    assert_eq!(part.stance(false, &both, at(1061)), Stance::Take { after: SHARING_PERIOD });
 }
 
 #[test]
 fn a_lease_that_its_target_did_not_take_stays_until_the_members_change() {
     let (lease, live) = bs();
-    let mut part = Part::new(lease, "a".into(), STABILITY, PERIOD);
+    let mut part = Part::new(lease, "a".into(), STABILITY, SHARING_PERIOD);
     let both = silent(live.clone(), at(0));
     assert_eq!(part.stance(true, &both, at(60)), Stance::HandOver);
     for later in [70, 1000, 100_000] {
@@ -191,17 +191,17 @@ fn a_lease_that_its_target_did_not_take_stays_until_the_members_change() {
 fn nobody_waits_for_long_before_a_free_lease_however_many_there_are() {
     let live = named(0..100);
     for me in &live {
-        let mut part = Part::new("windlass-shard-07".into(), me.clone(), STABILITY, PERIOD);
+        let mut part = Part::new("windlass-shard-07".into(), me.clone(), STABILITY, SHARING_PERIOD);
         let members = silent(live.clone(), at(0));
         let Stance::Take { after } = part.stance(false, &members, at(0)) else { panic!("it is free") };
-        assert!(after <= PERIOD * 4);
+        assert!(after <= SHARING_PERIOD * 4);
     }
 }
 
 /// A lease whose plugins are x and y, a part of `a` in it, and `a` beside `b`, which it is rather meant for.
 fn parts() -> (Arc<str>, Part) {
     let (lease, _) = bs();
-    (lease.clone(), Part::new(lease, "a".into(), STABILITY, PERIOD))
+    (lease.clone(), Part::new(lease, "a".into(), STABILITY, SHARING_PERIOD))
 }
 
 fn pair(lease: &str, a: Option<&[&str]>, b: Option<&[&str]>) -> Membership {
@@ -228,7 +228,7 @@ fn a_lease_is_not_handed_over_to_one_that_cannot_serve_its_plugins() {
 fn one_that_cannot_serve_a_plugin_gives_its_lease_to_one_that_can() {
     let (lease, _) = parts();
     for sticky in [false, true] {
-        let part = Part::new(lease.clone(), "b".into(), STABILITY, PERIOD);
+        let part = Part::new(lease.clone(), "b".into(), STABILITY, SHARING_PERIOD);
         let mut b = if sticky { part.sticky() } else { part };
         let both = pair(&lease, Some(&["x", "y"]), Some(&["x", "y"]));
         assert_eq!(b.stance(true, &both, at(900)), Stance::Keep { until: None });
@@ -236,7 +236,7 @@ fn one_that_cannot_serve_a_plugin_gives_its_lease_to_one_that_can() {
         let lacking = pair(&lease, Some(&["x", "y"]), Some(&["x"]));
         assert_eq!(b.stance(true, &lacking, at(1000)), Stance::Keep { until: Some(at(1060)) });
         assert_eq!(b.stance(true, &lacking, at(1060)), Stance::HandOver);
-        assert_eq!(b.stance(false, &lacking, at(1061)), Stance::Take { after: PERIOD * 5 }, "the other first");
+        assert_eq!(b.stance(false, &lacking, at(1061)), Stance::Take { after: SHARING_PERIOD * 5 }, "the other first");
         assert_eq!(b.stance(true, &lacking, at(2000)), Stance::Keep { until: None }, "nobody has taken it");
     }
 }
@@ -244,17 +244,17 @@ fn one_that_cannot_serve_a_plugin_gives_its_lease_to_one_that_can() {
 #[test]
 fn a_holder_that_can_serve_nothing_of_a_lease_hands_it_over_at_once() {
     let (lease, _) = parts();
-    let mut b = Part::new(lease.clone(), "b".into(), STABILITY, PERIOD);
+    let mut b = Part::new(lease.clone(), "b".into(), STABILITY, SHARING_PERIOD);
     let both = pair(&lease, Some(&["x"]), Some(&["x"]));
     assert_eq!(b.stance(true, &both, at(900)), Stance::Keep { until: None });
     let nothing = pair(&lease, Some(&["x"]), Some(&[]));
-    let soon = at(1000) + PERIOD;
+    let soon = at(1000) + SHARING_PERIOD;
     assert_eq!(b.stance(true, &nothing, at(1000)), Stance::Keep { until: Some(soon) }, "a file may be replaced");
     assert_eq!(b.stance(true, &nothing, soon), Stance::HandOver);
-    let mut a = Part::new(lease.clone(), "a".into(), STABILITY, PERIOD);
+    let mut a = Part::new(lease.clone(), "a".into(), STABILITY, SHARING_PERIOD);
     assert_eq!(a.stance(false, &nothing, soon), Stance::Take { after: Duration::ZERO });
     let neither = pair(&lease, Some(&[]), Some(&[]));
-    let mut a = Part::new(lease, "a".into(), STABILITY, PERIOD);
+    let mut a = Part::new(lease, "a".into(), STABILITY, SHARING_PERIOD);
     assert_eq!(
         a.stance(true, &neither, at(2)),
         Stance::Keep { until: Some(at(60)) },
@@ -265,11 +265,12 @@ fn a_holder_that_can_serve_nothing_of_a_lease_hands_it_over_at_once() {
 #[test]
 fn one_that_does_not_say_what_it_can_serve_counts_as_one_that_can_serve_all() {
     let (lease, mut a) = parts();
-    let mut b = Part::new(lease.clone(), "b".into(), STABILITY, PERIOD);
+    let mut b = Part::new(lease.clone(), "b".into(), STABILITY, SHARING_PERIOD);
     let old = pair(&lease, Some(&["x"]), None);
     assert_eq!(a.stance(true, &old, at(60)), Stance::HandOver);
     assert_eq!(b.stance(true, &old, at(60)), Stance::Keep { until: None });
-    let (mut a, old) = (Part::new(lease.clone(), "a".into(), STABILITY, PERIOD), pair(&lease, None, Some(&["x"])));
+    let (mut a, old) =
+        (Part::new(lease.clone(), "a".into(), STABILITY, SHARING_PERIOD), pair(&lease, None, Some(&["x"])));
     assert_eq!(a.stance(true, &old, at(60)), Stance::HandOver, "b can serve all that is known of");
 }
 
@@ -307,7 +308,7 @@ proptest! {
         let of = |bits: u8| offer(&plugins(bits).collect::<Vec<_>>().iter().map(String::as_str).collect::<Vec<_>>());
         let named = offers.iter().map(|(name, bits)| (format!("windlass-{name}").into(), bits.map(of)));
         let members = Membership { live: named.collect(), since: at(0) };
-        let part = |me: &Arc<str>| Part::new(lease.clone(), me.clone(), STABILITY, PERIOD);
+        let part = |me: &Arc<str>| Part::new(lease.clone(), me.clone(), STABILITY, SHARING_PERIOD);
         let live: Vec<_> = members.live.keys().cloned().collect();
         // Whoever holds it first: it is handed over once at most, and then stays.
         let now = Stance::Take { after: Duration::ZERO };

@@ -80,7 +80,8 @@ pub(crate) fn run(case: Case, port: u16, lists: &str, count: usize) {
     let informers = runtime.block_on(async {
         let client = client(port).await;
         let cold_after = case.is_cold().then_some(COLD_AFTER);
-        let options = InformerOptions { streaming_lists, cold_after, ..InformerOptions::default() };
+        let options =
+            InformerOptions { streaming_lists, cold_after, most_bytes: 2 << 30, ..InformerOptions::default() };
         Informers::with_options(client.clone(), Discovery::new(client), options)
     });
     let (began, cpu_before) = (Instant::now(), process::cpu());

@@ -27,9 +27,9 @@ use crate::corpus::{self, LIST_VERSION, Pod};
 use crate::server::Api;
 
 /// Between two events: few enough that none waits for another.
-const PACE: Duration = Duration::from_micros(500);
+const EVENT_INTERVAL: Duration = Duration::from_micros(500);
 /// For an event to be through before its Pod's turn comes again.
-const FAR: Duration = Duration::from_secs(5);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 struct WallClock(Instant);
 
@@ -97,7 +97,7 @@ pub(crate) fn run(count: usize, events: usize, threads: &str) {
         send(&api, &pods, events, &sent, sleep).now_or_never().expect("nothing to wait for");
     }
     let mut times: Vec<_> = (0..events)
-        .map(|_| runtime.block_on(async { tokio::time::timeout(FAR, taken.recv()).await }))
+        .map(|_| runtime.block_on(async { tokio::time::timeout(EVENT_TIMEOUT, taken.recv()).await }))
         .map(|time| time.expect("no event is lost").expect("the worker runs"))
         .collect();
     times.sort_unstable();
@@ -130,7 +130,7 @@ async fn send<F: Future<Output = ()>>(
     let mut next = Instant::now();
     for (place, version) in order.into_iter().cycle().zip(LIST_VERSION + 1..).take(events) {
         let line = modified(&pods[place], version);
-        next += PACE;
+        next += EVENT_INTERVAL;
         sleep(next.saturating_duration_since(Instant::now())).await;
         sent.at[place].store(sent.now(), Ordering::Release);
         api.emit(&line);

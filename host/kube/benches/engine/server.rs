@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use crate::corpus::{self, LIST_VERSION, Pod};
 
 /// How many initial events make one piece of a streaming list.
-const PIECE: usize = 100;
+const PIECE_EVENTS: usize = 100;
 
 pub(crate) type Body = StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>;
 
@@ -159,11 +159,11 @@ impl Api {
         let (sender, receiver) = mpsc::unbounded_channel();
         self.watchers.lock().expect("no panic").push(sender);
         let api = Arc::clone(self);
-        let pieces = (0..initial.unwrap_or(0)).step_by(PIECE).map(Some).chain(initial.map(|_| None));
+        let pieces = (0..initial.unwrap_or(0)).step_by(PIECE_EVENTS).map(Some).chain(initial.map(|_| None));
         let initial = stream::iter(pieces).map(move |piece| {
             let rendered = if only_metadata { &api.metadata } else { &api.pods };
             match piece {
-                Some(first) => rendered.initial_events(first, rendered.ends.len().min(first + PIECE)),
+                Some(first) => rendered.initial_events(first, rendered.ends.len().min(first + PIECE_EVENTS)),
                 None => rendered.bookmark(),
             }
         });

@@ -21,9 +21,10 @@ use crate::client::request::{self, RequestError};
 use crate::client::restores::Restores;
 use crate::client::transport::{self, Tuning};
 
-const CHECK_LIMIT: Duration = Duration::from_secs(15);
+/// How long the server may take to answer the first request: whoever starts a command waits for it.
+const CONNECT_CHECK_TIMEOUT: Duration = Duration::from_secs(15);
 /// Of a kubeconfig, which may have the certificates of many clusters.
-const MOST_KUBECONFIG_BYTES: u64 = 16 << 20;
+const KUBECONFIG_BYTES_MAX: u64 = 16 << 20;
 
 /// The command line's choice of a cluster.
 #[derive(Clone, Debug, Default)]
@@ -264,7 +265,7 @@ fn client(
 /// Asks the server for its version.
 pub async fn check(connection: &Connection) -> Result<ServerVersion, ConnectError> {
     let (server, origin) = (connection.server.clone(), connection.source.clone());
-    match request::get(&connection.client, "/version", CHECK_LIMIT).await {
+    match request::get(&connection.client, "/version", CONNECT_CHECK_TIMEOUT).await {
         Ok(text) => {
             serde_json::from_str(&text).map_err(|source| ConnectError::NotKubernetes { server, origin, source })
         }
@@ -309,7 +310,7 @@ fn paths_of_variable(value: Option<&OsStr>) -> Vec<PathBuf> {
 async fn from_files(paths: &[PathBuf], options: &ConnectOptions) -> Result<(Config, String), ConnectError> {
     let mut merged = Kubeconfig::default();
     for path in paths {
-        merged = windlass_files::check_argument(path, MOST_KUBECONFIG_BYTES)
+        merged = windlass_files::check_argument(path, KUBECONFIG_BYTES_MAX)
             .map_err(|source| KubeconfigError::ReadConfig(source, path.clone()))
             .and_then(|()| Kubeconfig::read_from(path))
             .and_then(|next| merged.merge(next))

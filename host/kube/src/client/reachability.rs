@@ -27,11 +27,14 @@ use crate::client::observer::{EndedRequest, RequestObserver};
 use crate::client::transport::TooManyWatches;
 
 /// So many failures in a row that each may have reached the server are an outage. A connection refused is one at once.
-const FAILURES: u32 = 3;
+const OUTAGE_FAILURES_MIN: u32 = 3;
 /// A request that was given up after so long without the beginning of an answer has failed, whoever gave it up.
-const PATIENCE: Duration = Duration::from_secs(5);
-const PROBE_LIMIT: Duration = Duration::from_secs(5);
-const PAUSES: RetryPolicy = RetryPolicy::doubling(Duration::from_millis(250), Duration::from_secs(5)).jitter(0.5, 1.0);
+const UNANSWERED_AFTER: Duration = Duration::from_secs(5);
+/// How long a probe of a server that does not answer may take: its answer is a few bytes.
+const REACHABILITY_PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The waits between two probes: short, as all calls wait for the server.
+const REACHABILITY_PROBE_BACKOFF: RetryPolicy =
+    RetryPolicy::doubling(Duration::from_millis(250), Duration::from_secs(5)).jitter(0.5, 1.0);
 
 /// Whether the API server answers. Clones share it.
 #[derive(Clone, Debug)]
@@ -112,7 +115,7 @@ impl ReachabilityInner {
     /// The number of the outage that begins with this failure, if one does.
     fn failed(&self, cause: &str, alone_is_outage: bool) -> Option<u64> {
         let failures = self.failures.fetch_add(1, Ordering::Relaxed) + 1;
-        if !alone_is_outage && failures < FAILURES {
+        if !alone_is_outage && failures < OUTAGE_FAILURES_MIN {
             return None;
         }
         let begins = self.outage.send_if_modified(|outage| {
@@ -261,7 +264,7 @@ impl<F: FnOnce(Answering)> PendingRequest<F> {
 impl<F: FnOnce(Answering)> Drop for PendingRequest<F> {
     fn drop(&mut self) {
         let waited = self.since.elapsed();
-        if let Some(report) = self.report.take().filter(|_| waited >= PATIENCE) {
+        if let Some(report) = self.report.take().filter(|_| waited >= UNANSWERED_AFTER) {
             report(Answering::Failed(format!("no answer within {waited:?}")));
         }
     }
@@ -272,7 +275,7 @@ async fn probe<S, B>(service: S, version: Uri, shared: Weak<ReachabilityInner>, 
 where
     S: Service<Request<Body>, Response = Response<B>, Error = BoxError> + Clone,
 {
-    let mut pauses = PAUSES.begin();
+    let mut pauses = REACHABILITY_PROBE_BACKOFF.begin();
     loop {
         // A panic must not leave the host paused for ever.
         let asked = AssertUnwindSafe(ask(service.clone(), &version)).catch_unwind().await;
@@ -298,9 +301,9 @@ where
     let mut request = Request::new(Body::empty());
     *request.uri_mut() = version.clone();
     request.headers_mut().insert(USER_AGENT, http::HeaderValue::from_static(HOST_AGENT));
-    match timeout(PROBE_LIMIT, service.oneshot(request)).await {
+    match timeout(REACHABILITY_PROBE_TIMEOUT, service.oneshot(request)).await {
         Ok(result) => verdict(&result),
-        Err(_) => Answering::Failed(format!("no answer within {PROBE_LIMIT:?}")),
+        Err(_) => Answering::Failed(format!("no answer within {REACHABILITY_PROBE_TIMEOUT:?}")),
     }
 }
 
@@ -387,7 +390,7 @@ mod tests {
         let service = told(&script, &reachability, &observer);
         assert!(request(&service).await);
         script.set(Server::Resets);
-        for _ in 0..FAILURES {
+        for _ in 0..3 {
             assert!(!request(&service).await);
         }
         script.set(Server::Up);
@@ -419,7 +422,7 @@ mod tests {
     async fn the_prober_asks_ever_less_often_until_the_server_answers() {
         let (script, reachability) = (Script::new(Server::Resets), Reachability::new("server"));
         let service = observed(&script, &reachability);
-        for _ in 0..FAILURES {
+        for _ in 0..3 {
             request(&service).await;
         }
         tokio::time::sleep(Duration::from_mins(1)).await;
@@ -427,7 +430,7 @@ mod tests {
         script.set(Server::Up);
         reachability.reachable().await;
         let asked = script.asked.lock().expect("no panic").clone();
-        let mut planned = (0..).map(|before| PAUSES.planned(before));
+        let mut planned = (0..).map(|before| REACHABILITY_PROBE_BACKOFF.planned(before));
         for pair in asked.windows(2) {
             let (pause, whole) = (pair[1] - pair[0], planned.next().expect("without end"));
             // The timer counts whole milliseconds.
@@ -441,7 +444,7 @@ mod tests {
     async fn a_panic_of_the_prober_leaves_nobody_paused() {
         let (script, reachability) = (Script::new(Server::PanicsOnce), Reachability::new("server"));
         let service = observed(&script, &reachability);
-        for _ in 0..FAILURES {
+        for _ in 0..3 {
             request(&service).await;
         }
         timeout(Duration::from_mins(1), reachability.reachable()).await.expect("reachable again");
@@ -451,7 +454,7 @@ mod tests {
     async fn the_prober_ends_with_its_client() {
         let (script, reachability) = (Script::new(Server::Resets), Reachability::new("server"));
         let service = observed(&script, &reachability);
-        for _ in 0..FAILURES {
+        for _ in 0..3 {
             request(&service).await;
         }
         drop((service, reachability));
@@ -464,8 +467,8 @@ mod tests {
     async fn requests_given_up_count_if_they_had_time() {
         let (script, reachability) = (Script::new(Server::Silent), Reachability::new("server"));
         let service = observed(&script, &reachability);
-        for (patience, reachable) in [(PATIENCE / 2, true), (PATIENCE, false)] {
-            for _ in 0..FAILURES {
+        for (patience, reachable) in [(Duration::from_secs(5) / 2, true), (Duration::from_secs(5), false)] {
+            for _ in 0..3 {
                 timeout(patience, request(&service)).await.expect_err("silence");
             }
             assert_eq!(reachability.is_reachable(), reachable, "{patience:?}");

@@ -30,21 +30,22 @@ pub(crate) use watch::{WatchEnd, WatchStream};
 pub(crate) use windlass_core::path_segment::encode;
 
 /// How long the host waits for the answer to a read.
-pub(crate) const REQUEST_LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the server may work on a mutation.
-pub(crate) const SERVER_TIMEOUT: &str = "15s";
+pub(crate) const SERVER_TIMEOUT_QUERY: &str = "15s";
 /// The same.
-pub(crate) const SERVER_GIVES_UP: Duration = Duration::from_secs(15);
+pub(crate) const SERVER_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long a mutation may take on its way to the server, and what the server has begun may take to be stored.
-pub(crate) const ON_THE_WAY: Duration = Duration::from_secs(5);
+pub(crate) const TRANSIT_TIME_MAX: Duration = Duration::from_secs(5);
 /// How long after it was sent a mutation may still be carried out. The host waits as long for the answer, so that the
 /// server gives up first; and a stop waits longer than that for the last writes.
-pub(crate) const STILL_POSSIBLE: Duration = Duration::from_secs(SERVER_GIVES_UP.as_secs() + ON_THE_WAY.as_secs());
+pub(crate) const MUTATION_LIFETIME_MAX: Duration =
+    Duration::from_secs(SERVER_TIMEOUT.as_secs() + TRANSIT_TIME_MAX.as_secs());
 
 /// The answer to a mutation is one object, of which etcd takes 1.5 MiB; `managedFields` may double it.
-pub(crate) const MOST_ANSWER: usize = 8 << 20;
+pub(crate) const MUTATION_ANSWER_BYTES_MAX: usize = 8 << 20;
 /// A refusal is some lines of text.
-const MOST_REFUSAL: usize = 256 << 10;
+const REFUSAL_BYTES_MAX: usize = 256 << 10;
 
 /// Why a request brought no usable answer.
 #[derive(Debug, thiserror::Error)]
@@ -120,8 +121,8 @@ impl Mutation {
     /// Has the server give up by the time that the host does, if that is sooner than usual: what is carried out later is
     /// carried out when another replica may act.
     pub(crate) fn end_within(&mut self, limit: Duration) {
-        let usual = format!("timeout={SERVER_TIMEOUT}");
-        if limit < SERVER_GIVES_UP
+        let usual = format!("timeout={SERVER_TIMEOUT_QUERY}");
+        if limit < SERVER_TIMEOUT
             && let Some(at) = self.uri.rfind(&usual)
         {
             // Nothing else of a query looks like this: values are encoded.
@@ -213,7 +214,7 @@ pub(crate) async fn watch(
     timeout(limit, begin).await.unwrap_or(Err(RequestError::TimedOut { after: limit }))
 }
 
-/// Sends `mutation` and reads the whole answer, of at most [`MOST_ANSWER`] bytes, within `limit`.
+/// Sends `mutation` and reads the whole answer, of at most [`MUTATION_ANSWER_BYTES_MAX`] bytes, within `limit`.
 pub(crate) async fn mutate(
     client: &Client,
     mutation: Mutation,
@@ -227,7 +228,7 @@ pub(crate) async fn mutate(
         let response = send(client, request, mutation.body).await?;
         let code = response.status().as_u16();
         let warnings = response.headers().get_all(WARNING).iter().filter_map(warning_text).collect();
-        Ok(MutationAnswer { code, warnings, text: read(response, MOST_ANSWER).await? })
+        Ok(MutationAnswer { code, warnings, text: read(response, MUTATION_ANSWER_BYTES_MAX).await? })
     };
     let result = timeout(limit, exchange).await.unwrap_or(Err(RequestError::TimedOut { after: limit }));
     span::end(&mut span, &result, |answer| Some(answer.code));
@@ -298,7 +299,7 @@ async fn read_beginning(response: Response<Body>, most: usize) -> Result<Vec<u8>
 /// missing.
 async fn refusal(response: Response<Body>) -> RequestError {
     let (parts, body) = response.into_parts();
-    let body = http_body_util::Limited::new(body, MOST_REFUSAL);
+    let body = http_body_util::Limited::new(body, REFUSAL_BYTES_MAX);
     let bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     // What is no `Status` is no word of the API server's.
@@ -350,7 +351,7 @@ mod tests {
         let uri_within = |limit| {
             let mut query = Query::default();
             query.add("fieldManager", "timeout=15s");
-            query.add("timeout", SERVER_TIMEOUT);
+            query.add("timeout", SERVER_TIMEOUT_QUERY);
             let (method, body, headers) = (Method::POST, Bytes::new(), RequestHeaders::default());
             let mut mutation = Mutation { method, uri: query.onto("/a"), content_type: "", body, headers };
             mutation.end_within(limit);

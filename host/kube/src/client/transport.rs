@@ -37,10 +37,10 @@ const STREAM_WINDOW: u32 = 4 << 20;
 /// As Go's: so much that watches nobody reads for a while never hold up the others of their connection.
 const CONNECTION_WINDOW: u32 = 1 << 30;
 /// Streams that we ended, of which late frames may still come. More than a connection has, so that none is unknown.
-const ENDED_STREAMS: usize = 1024;
+const ENDED_STREAMS_MAX: usize = 1024;
 /// HTTP/2 is offered again after so long. One handshake without it may have been a proxy's or an older replica's of the
 /// server, as in a rolling upgrade.
-const HTTP1_FOR: Duration = Duration::from_mins(1);
+const HTTP1_PERIOD: Duration = Duration::from_mins(1);
 
 /// Files that watches leave to all else: other requests, the directories, the cache of machine code, plugins' HTTP.
 const RESERVED_FILES: usize = 256;
@@ -155,7 +155,7 @@ impl OnlyHttp1 {
 
     /// A handshake has ended without HTTP/2.
     fn learn(&self) {
-        *self.until() = Some(Instant::now() + HTTP1_FOR);
+        *self.until() = Some(Instant::now() + HTTP1_PERIOD);
     }
 
     fn until(&self) -> MutexGuard<'_, Option<Instant>> {
@@ -313,7 +313,7 @@ fn http2(tuning: &Tuning) -> Builder {
         .http2_keep_alive_while_idle(true)
         .http2_initial_stream_window_size(STREAM_WINDOW)
         .http2_initial_connection_window_size(CONNECTION_WINDOW)
-        .http2_max_concurrent_reset_streams(ENDED_STREAMS);
+        .http2_max_concurrent_reset_streams(ENDED_STREAMS_MAX);
     builder
 }
 
@@ -391,7 +391,7 @@ mod tests {
     use super::*;
     use crate::client::request::{self, WatchEnd, WatchStream};
 
-    const LIMIT: Duration = Duration::from_secs(30);
+    const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
     /// Connections to an API server that can be counted and can fall silent, as when the network between is cut.
     struct Network {
@@ -438,7 +438,7 @@ mod tests {
     async fn watches(client: &Client, count: usize) -> Vec<WatchStream> {
         let watches = (0..count).map(|number| async move {
             let uri = format!("/api/v1/configmaps?watch=true&labelSelector=n%3D{number}");
-            request::watch(client, &uri, "application/json", LIMIT).await.expect("a watch")
+            request::watch(client, &uri, "application/json", ANSWER_TIMEOUT).await.expect("a watch")
         });
         futures::future::join_all(watches).await
     }
@@ -449,8 +449,8 @@ mod tests {
         let client = network.client(Tuning { plain_is_http2: true, watches_per_connection: 8, ..Tuning::default() });
         let open = [watches(&client, 10).await, watches(&client, 10).await];
         assert_eq!(network.connections(), 3);
-        request::get(&client, "/version", LIMIT).await.expect("an answer");
-        request::get(&client, "/version", LIMIT).await.expect("an answer");
+        request::get(&client, "/version", ANSWER_TIMEOUT).await.expect("an answer");
+        request::get(&client, "/version", ANSWER_TIMEOUT).await.expect("an answer");
         assert_eq!(network.connections(), 4);
         drop(open);
         watches(&client, 20).await;
@@ -467,7 +467,7 @@ mod tests {
         let mut open = watches(&client, 2).await;
         network.silence.send_replace(());
         for watch in &mut open {
-            assert_eq!(timeout(LIMIT, watch.line()).await, Ok(Err(WatchEnd::Clean)));
+            assert_eq!(timeout(ANSWER_TIMEOUT, watch.line()).await, Ok(Err(WatchEnd::Clean)));
         }
         assert_eq!(watches(&client, 1).await.len(), 1);
         assert_eq!(network.connections(), 2);
@@ -487,9 +487,9 @@ mod tests {
         let client = network.client(Tuning { watches_over_http1: Some(2), ..Tuning::default() });
         let open = watches(&client, 2).await;
         let uri = "/api/v1/configmaps?watch=true";
-        let refused = request::watch(&client, uri, "application/json", LIMIT).await.expect_err("one too many");
+        let refused = request::watch(&client, uri, "application/json", ANSWER_TIMEOUT).await.expect_err("one too many");
         assert!(refused.to_string().contains("ulimit"), "{refused}");
-        request::get(&client, "/version", LIMIT).await.expect("an answer");
+        request::get(&client, "/version", ANSWER_TIMEOUT).await.expect("an answer");
         drop(open);
         assert_eq!(watches(&client, 2).await.len(), 2);
     }
@@ -499,9 +499,9 @@ mod tests {
         let (tls, plain) = (OnlyHttp1::new(false), OnlyHttp1::new(true));
         assert!(!tls.holds() && plain.holds());
         tls.learn();
-        tokio::time::advance(HTTP1_FOR / 2).await;
+        tokio::time::advance(Duration::from_mins(1) / 2).await;
         assert!(tls.holds(), "or each request would shake hands twice");
-        tokio::time::advance(HTTP1_FOR / 2).await;
+        tokio::time::advance(Duration::from_mins(1) / 2).await;
         assert!(!tls.holds() && plain.holds());
     }
 

@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 use windlass_core::object::ObjectKind;
 
 use crate::client::ServerVersion;
-use crate::client::request::{self, REQUEST_LIMIT, RequestError};
+use crate::client::request::{self, READ_TIMEOUT, RequestError};
 
 /// The groups that the API server itself serves, where nobody else may tell: it puts their `APIService` objects back when
 /// they are changed. The aggregated ones that the project names, `metrics.k8s.io` and its like, are not among them.
@@ -82,7 +82,7 @@ impl Comparability {
 
     async fn is_promised(&self, client: &Client) -> Result<bool, RequestError> {
         let ask = async || {
-            let answer = told(request::get(client, "/version", REQUEST_LIMIT).await)?;
+            let answer = told(request::get(client, "/version", READ_TIMEOUT).await)?;
             let version: Option<ServerVersion> = answer.and_then(|text| serde_json::from_str(&text).ok());
             Ok(version.is_some_and(|version| version.has_comparable_versions()))
         };
@@ -95,7 +95,7 @@ pub(super) async fn is_own(client: &Client, kind: &ObjectKind, plural: &str) -> 
     let (group, version) = (kind.group(), kind.version());
     let mut path = "/apis/apiregistration.k8s.io/v1/apiservices/".to_owned();
     request::encode(&mut path, &format!("{version}.{group}"));
-    match request::get(client, &path, REQUEST_LIMIT).await {
+    match request::get(client, &path, READ_TIMEOUT).await {
         Ok(text) => {
             let service: Result<ApiService, _> = serde_json::from_str(&text);
             return Ok(service.is_ok_and(|service| service.spec.service.is_none()));
@@ -109,7 +109,7 @@ pub(super) async fn is_own(client: &Client, kind: &ObjectKind, plural: &str) -> 
     }
     let mut path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/".to_owned();
     request::encode(&mut path, &format!("{plural}.{group}"));
-    let answer = told(request::get(client, &path, REQUEST_LIMIT).await)?;
+    let answer = told(request::get(client, &path, READ_TIMEOUT).await)?;
     let definition: Option<CrdDocument> = answer.and_then(|text| serde_json::from_str(&text).ok());
     let serves = |definition: CrdDocument| definition.spec.versions.iter().any(|it| it.served && it.name == version);
     Ok(definition.is_some_and(serves))

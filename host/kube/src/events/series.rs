@@ -12,15 +12,17 @@ use tokio::time::Instant;
 use windlass_core::object::ObjectRef;
 use windlass_core::ports::Event;
 
-const BURST: f64 = 25.0;
-/// One token more each.
-const REFILL: Duration = Duration::from_mins(5);
-/// An event that comes again after so long begins a new series.
-const IDLE: Duration = Duration::from_mins(6);
-/// How many series, and how many buckets, are remembered.
-const MOST: usize = 4_096;
+/// Events about one object at once: client-go's `defaultSpamBurst` (`tools/record/events_cache.go`).
+const SPAM_BURST: f64 = 25.0;
+/// One token more each: client-go's `defaultSpamQPS` is one in 300 seconds.
+const SPAM_REFILL_INTERVAL: Duration = Duration::from_mins(5);
+/// An event that comes again after so long begins a new series: client-go's `finishTime`
+/// (`tools/events/event_broadcaster.go`).
+const SERIES_FINISH_TIME: Duration = Duration::from_mins(6);
+/// How many series, and how many buckets, are remembered: client-go's `maxLruCacheEntries`.
+const SERIES_MAX: usize = 4_096;
 /// How many of them are dropped together when there is no room: to look for the oldest is to look at all.
-const DROPPED_TOGETHER: usize = MOST / 8;
+const SERIES_DROPPED_TOGETHER: usize = SERIES_MAX / 8;
 
 /// Two events with equal keys are equal: everything in them, and who reports them. `regarding` is filled in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -70,14 +72,14 @@ struct Bucket {
 
 impl Default for Bucket {
     fn default() -> Self {
-        Self { tokens: BURST, at: None }
+        Self { tokens: SPAM_BURST, at: None }
     }
 }
 
 impl Bucket {
     fn take(&mut self, now: Instant) -> bool {
         let since = self.at.map_or(Duration::ZERO, |at| now.duration_since(at));
-        self.tokens = (self.tokens + since.as_secs_f64() / REFILL.as_secs_f64()).min(BURST);
+        self.tokens = (self.tokens + since.as_secs_f64() / SPAM_REFILL_INTERVAL.as_secs_f64()).min(SPAM_BURST);
         self.at = Some(now);
         let allowed = self.tokens >= 1.0;
         if allowed {
@@ -92,7 +94,7 @@ impl Correlator {
     pub(crate) fn occurred(&mut self, key: &SeriesKey, now: Instant) -> Action {
         let bucket = (Arc::clone(&key.plugin), key.event.regarding.clone());
         let allowed = self.buckets.entry(bucket, now, None).take(now);
-        let series = self.series.entry(key.clone(), now, Some(IDLE));
+        let series = self.series.entry(key.clone(), now, Some(SERIES_FINISH_TIME));
         series.count = series.count.saturating_add(1);
         match &series.name {
             _ if !allowed => Action::Skip,
@@ -129,10 +131,10 @@ impl<K, V> Default for Bounded<K, V> {
 impl<K: Clone + Eq + Hash, V: Default> Bounded<K, V> {
     /// The value for `key`, a new one if there is none or if it was not used for `idle`.
     fn entry(&mut self, key: K, now: Instant, idle: Option<Duration>) -> &mut V {
-        if self.entries.len() >= MOST && !self.entries.contains_key(&key) {
+        if self.entries.len() >= SERIES_MAX && !self.entries.contains_key(&key) {
             let mut used: Vec<_> = self.entries.values().map(|(used, _)| *used).collect();
-            let (_, youngest, _) = used.select_nth_unstable(DROPPED_TOGETHER - 1);
-            let mut left = DROPPED_TOGETHER;
+            let (_, youngest, _) = used.select_nth_unstable(SERIES_DROPPED_TOGETHER - 1);
+            let mut left = SERIES_DROPPED_TOGETHER;
             let youngest = *youngest;
             self.entries.retain(|_, (used, _)| {
                 let drops = left > 0 && *used <= youngest;
@@ -185,8 +187,11 @@ mod tests {
         assert_eq!(correlator.occurred(&key, now), Action::Create { count: 1 });
         correlator.created(&key, "a.1".into());
         assert_eq!(correlator.occurred(&key, now), Action::Count { name: "a.1".into(), count: 2 });
-        assert_eq!(correlator.occurred(&key, now + IDLE), Action::Count { name: "a.1".into(), count: 3 });
-        assert_eq!(correlator.occurred(&key, now + IDLE * 3), Action::Create { count: 1 });
+        assert_eq!(
+            correlator.occurred(&key, now + Duration::from_mins(6)),
+            Action::Count { name: "a.1".into(), count: 3 }
+        );
+        assert_eq!(correlator.occurred(&key, now + Duration::from_mins(6) * 3), Action::Create { count: 1 });
     }
 
     #[test]
@@ -207,7 +212,7 @@ mod tests {
         };
         assert_eq!(sent(&mut correlator, "a", now), 25);
         assert_eq!(sent(&mut correlator, "b", now), 25, "another object has its own bucket");
-        assert_eq!(sent(&mut correlator, "a", now + REFILL), 1);
+        assert_eq!(sent(&mut correlator, "a", now + Duration::from_mins(5)), 1);
     }
 
     #[test]
@@ -217,21 +222,24 @@ mod tests {
         correlator.occurred(&key, now);
         correlator.created(&key, "a.1".into());
         (0..30).for_each(|_| drop(correlator.occurred(&key, now)));
-        assert_eq!(correlator.occurred(&key, now + REFILL), Action::Count { name: "a.1".into(), count: 32 });
+        assert_eq!(
+            correlator.occurred(&key, now + Duration::from_mins(5)),
+            Action::Count { name: "a.1".into(), count: 32 }
+        );
     }
 
     #[test]
     fn memory_is_bounded() {
         let (mut correlator, now) = (Correlator::default(), Instant::now());
-        for number in 0..MOST + 10 {
-            correlator.occurred(&key(&number.to_string(), "x"), now + Duration::from_millis(number as u64));
+        for number in 0..4_096_u64 + 10 {
+            correlator.occurred(&key(&number.to_string(), "x"), now + Duration::from_millis(number));
         }
-        let kept = MOST - DROPPED_TOGETHER + 10;
+        let kept = 4_096 - 512 + 10;
         assert_eq!((correlator.series.entries.len(), correlator.buckets.entries.len()), (kept, kept));
         let is_there = |number: usize, correlator: &mut Correlator| {
             correlator.series.get(&key(&number.to_string(), "x")).is_some()
         };
-        assert!(!is_there(0, &mut correlator) && !is_there(DROPPED_TOGETHER - 1, &mut correlator), "the oldest went");
-        assert!(is_there(DROPPED_TOGETHER, &mut correlator), "no others did");
+        assert!(!is_there(0, &mut correlator) && !is_there(512 - 1, &mut correlator), "the oldest went");
+        assert!(is_there(512, &mut correlator), "no others did");
     }
 }

@@ -15,20 +15,20 @@ use crate::discovery::Resource;
 use crate::informer::error::InformerError;
 use crate::informer::feed::{CompleteList, Feed};
 use crate::informer::listing::{
-    JSON, PAGE_LIMIT, PARTIAL_LIST, PageEnd, PageSize, WHOLE_LIMIT, malformed, page, paged, query,
+    JSON, LIST_PAGE_TIMEOUT, PARTIAL_LIST, PageEnd, PageSize, WHOLE_LIST_TIMEOUT, malformed, page, paged, query,
 };
 use crate::informer::notice::{NextNotice, Notice};
 use crate::informer::packing;
 use crate::informer::parse::{ObjectParser, ParseError};
 
 /// How many objects are packed together.
-const BATCH: usize = 512;
+const PACKED_TOGETHER_MAX: usize = 512;
 /// Fewer objects are packed together if they have so many bytes.
-const BATCH_BYTES: usize = 16 << 20;
+const PACKED_TOGETHER_BYTES_MAX: usize = 16 << 20;
 /// After so many objects the dictionary is made anew.
-const LEARN_EVERY: usize = 2_048;
+const DICTIONARY_OBJECTS_MAX: usize = 2_048;
 /// A list is charged to its budgets each time that it has grown by so many bytes.
-const CHARGED_BYTES: usize = 256 << 10;
+const CHARGED_TOGETHER_BYTES: usize = 256 << 10;
 
 /// Takes in the objects of one list. What it holds is charged to those who pay for the cache while the list comes in: the rest is
 /// not read once none of them can afford it.
@@ -66,11 +66,11 @@ impl<'a> Collector<'a> {
         }
         self.objects.push(known.unwrap_or(object));
         self.bytes += bytes;
-        let is_batch = self.fresh.len() == BATCH || self.fresh_bytes >= BATCH_BYTES;
-        if is_batch && self.fresh.len() >= packing::FEW {
+        let is_batch = self.fresh.len() == PACKED_TOGETHER_MAX || self.fresh_bytes >= PACKED_TOGETHER_BYTES_MAX;
+        if is_batch && self.fresh.len() >= packing::PACKED_OBJECTS_MIN {
             self.pack();
         }
-        if self.bytes >= self.charged + CHARGED_BYTES { self.charge() } else { Ok(()) }
+        if self.bytes >= self.charged + CHARGED_TOGETHER_BYTES { self.charge() } else { Ok(()) }
     }
 
     /// Packs what has come since the last time. Neighbours in a list are alike, so every so often the dictionary is made
@@ -78,10 +78,10 @@ impl<'a> Collector<'a> {
     fn pack(&mut self) {
         let fresh = std::mem::take(&mut self.fresh);
         self.fresh_bytes = 0;
-        if !self.packing || fresh.len() < packing::FEW {
+        if !self.packing || fresh.len() < packing::PACKED_OBJECTS_MIN {
             return;
         }
-        if self.objects.len() % LEARN_EVERY < fresh.len() {
+        if self.objects.len() % DICTIONARY_OBJECTS_MAX < fresh.len() {
             self.dictionary = None;
         }
         let dictionary = self.dictionary.get_or_insert_with(|| packing::learn(fresh.len(), fresh.iter()));
@@ -131,12 +131,12 @@ impl<'a> Collector<'a> {
         let (mut token, mut size) = (None::<String>, PageSize::default());
         loop {
             let uri = paged(spec, size, token.as_deref()).onto(&path);
-            let answer = match page(client, &uri, accept, PAGE_LIMIT, |item| self.item(item)).await {
+            let answer = match page(client, &uri, accept, LIST_PAGE_TIMEOUT, |item| self.item(item)).await {
                 Err(error) if token.is_some() && error.code() == Some(410) => {
                     // The pages took longer than the server keeps a version: it must be asked for all at once.
                     self.begin_anew();
                     began = Stamp::take();
-                    page(client, &query(spec).onto(&path), accept, WHOLE_LIMIT, |item| self.item(item)).await
+                    page(client, &query(spec).onto(&path), accept, WHOLE_LIST_TIMEOUT, |item| self.item(item)).await
                 }
                 answer => answer,
             };
@@ -169,7 +169,9 @@ impl<'a> Collector<'a> {
         resource: &Arc<Resource>,
         began: Stamp,
     ) -> Result<CompleteList, InformerError> {
-        timeout(WHOLE_LIMIT, self.beginning(stream, resource, began)).await.unwrap_or(Err(InformerError::Interrupted))
+        timeout(WHOLE_LIST_TIMEOUT, self.beginning(stream, resource, began))
+            .await
+            .unwrap_or(Err(InformerError::Interrupted))
     }
 
     async fn beginning(
@@ -179,7 +181,7 @@ impl<'a> Collector<'a> {
         began: Stamp,
     ) -> Result<CompleteList, InformerError> {
         loop {
-            let notice = match timeout(PAGE_LIMIT, Notice::next(stream, self.parser)).await {
+            let notice = match timeout(LIST_PAGE_TIMEOUT, Notice::next(stream, self.parser)).await {
                 Ok(Ok(NextNotice::Notice(notice))) => notice,
                 Ok(Err(error)) => return Err(error),
                 Ok(Ok(NextNotice::Torn | NextNotice::End)) | Err(_) => return Err(InformerError::Interrupted),

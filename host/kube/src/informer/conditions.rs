@@ -15,9 +15,9 @@ use windlass_core::deceptive::is_deceptive;
 use windlass_core::object::Object;
 
 /// Conditions of one object that are kept. Those that people know have about a dozen at most.
-const MOST_OF_OBJECT: usize = 32;
+const OBJECT_CONDITIONS_MAX: usize = 32;
 /// Kubernetes' own limit on the type of a condition.
-const MOST_TYPE_BYTES: usize = 316;
+const CONDITION_TYPE_BYTES_MAX: usize = 316;
 
 /// Some conditions, sorted by type, and how many more there are.
 pub(crate) type ReadConditions<'a> = (Vec<(Cow<'a, str>, ConditionStatus)>, usize);
@@ -46,13 +46,13 @@ pub(crate) fn read(status: &RawValue) -> ReadConditions<'_> {
     let Some(all) = listed.and_then(|list| serde_json::from_str::<Vec<ParsedCondition<'_>>>(list.get()).ok()) else {
         return (vec![], 0);
     };
-    let (mut kept, mut left_out) = (Vec::with_capacity(all.len().min(MOST_OF_OBJECT)), 0);
+    let (mut kept, mut left_out) = (Vec::with_capacity(all.len().min(OBJECT_CONDITIONS_MAX)), 0);
     for ParsedCondition { r#type, status } in all {
-        let is_type = !r#type.is_empty() && r#type.len() <= MOST_TYPE_BYTES && !r#type.contains(is_deceptive);
+        let is_type = !r#type.is_empty() && r#type.len() <= CONDITION_TYPE_BYTES_MAX && !r#type.contains(is_deceptive);
         let Some(status) = ConditionStatus::of(&status).filter(|_| is_type) else { continue };
         match kept.binary_search_by(|(known, _): &(Cow<'_, str>, _)| known.cmp(&r#type)) {
             Ok(at) => kept[at].1 = status,
-            Err(_) if kept.len() == MOST_OF_OBJECT => left_out += 1,
+            Err(_) if kept.len() == OBJECT_CONDITIONS_MAX => left_out += 1,
             Err(at) => kept.insert(at, (r#type, status)),
         }
     }

@@ -28,10 +28,10 @@ use crate::informer::informers::Informers;
 use crate::informer::listing;
 
 /// How long the cache gets for what a step has shown, before the next step.
-const CATCH_UP: Duration = Duration::from_secs(3);
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(3);
 /// Between two looks whether a list that was asked for has come. The cache tells when it has; this is for what stops
 /// telling.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
+const LIST_LOOK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The limits that proofs share, so that a takeover of a thousand caches is no burden to the server.
 #[derive(Debug)]
@@ -193,7 +193,7 @@ impl<'a> Prover<'a> {
     async fn relisted(&self) -> Proof {
         loop {
             self.feed.relist();
-            if let Ok(proof) = timeout(LOOK_AGAIN, self.ended()).await {
+            if let Ok(proof) = timeout(LIST_LOOK_INTERVAL, self.ended()).await {
                 return proof;
             }
         }
@@ -246,7 +246,7 @@ impl<'a> Prover<'a> {
     /// Waits until the cache has what `look` wants, but not long.
     async fn catch_up(&self, look: impl Fn() -> bool) -> bool {
         let seen = self.until(|| look().then_some(()));
-        timeout(CATCH_UP, seen).await.is_ok_and(|seen| seen.is_ok())
+        timeout(CATCH_UP_TIMEOUT, seen).await.is_ok_and(|seen| seen.is_ok())
     }
 
     fn client(&self) -> &Client {

@@ -13,7 +13,7 @@ use windlass_core::object::{ObjectKind, OwnerReference};
 use crate::informer::conditions::ReadConditions;
 
 /// Never forget below so many entries.
-const FIRST_SWEEP: usize = 1024;
+const SWEPT_NAMES_MIN: usize = 1024;
 
 /// Shares equal values. What nobody holds any more is forgotten from time to time, so it is at most about twice as large
 /// as what is in use.
@@ -134,7 +134,7 @@ impl Interner {
     /// as they hold some.
     fn sweep_when_due(&mut self) {
         let size = |this: &Self| this.strings.len() + this.labels.len() + this.owners.len() + this.conditions.len();
-        if size(self) < self.sweep_at.max(FIRST_SWEEP) {
+        if size(self) < self.sweep_at.max(SWEPT_NAMES_MIN) {
             return;
         }
         self.labels.retain(|labels| !labels.is_unshared());
@@ -195,7 +195,7 @@ mod tests {
             interner.string(&number.to_string());
             interner.conditions(&(vec![(number.to_string().into(), ConditionStatus::True)], 0));
         }
-        assert!(interner.strings.len() + interner.labels.len() + interner.conditions.len() < 3 * FIRST_SWEEP);
+        assert!(interner.strings.len() + interner.labels.len() + interner.conditions.len() < 3 * SWEPT_NAMES_MIN);
         assert!(Arc::ptr_eq(&held, &interner.string("held")));
     }
 }

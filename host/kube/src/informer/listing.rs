@@ -18,12 +18,12 @@ use crate::informer::parse::{ObjectParser, ParseError};
 /// The most objects of a page, as client-go asks for.
 const PAGE_OBJECTS_MAX: usize = 500;
 /// The bytes that a page should not be much larger than. The server makes a page in memory, and has to send it within
-/// [`PAGE_LIMIT`].
-const PAGE_BYTES: usize = 16 << 20;
+/// [`LIST_PAGE_TIMEOUT`].
+const PAGE_BYTES_WANTED: usize = 16 << 20;
 /// For one page, and for the next event of a list that comes as a watch.
-pub(super) const PAGE_LIMIT: Duration = Duration::from_mins(1);
+pub(super) const LIST_PAGE_TIMEOUT: Duration = Duration::from_mins(1);
 /// For a list that is asked for in one piece, or comes as a watch.
-pub(super) const WHOLE_LIMIT: Duration = Duration::from_mins(5);
+pub(super) const WHOLE_LIST_TIMEOUT: Duration = Duration::from_mins(5);
 
 pub(crate) const JSON: &str = "application/json";
 /// Servers that cannot cut an object down send all of it, and the parser does it.
@@ -45,7 +45,7 @@ impl PageSize {
     /// The size of the page after one that had so many `objects` in so many `bytes`.
     fn after(objects: usize, bytes: usize) -> Self {
         let bytes_each = (bytes / objects.max(1)).max(1);
-        Self((PAGE_BYTES / bytes_each).clamp(1, PAGE_OBJECTS_MAX))
+        Self((PAGE_BYTES_WANTED / bytes_each).clamp(1, PAGE_OBJECTS_MAX))
     }
 
     /// For the parameter `limit`.
@@ -137,7 +137,7 @@ pub(crate) async fn newest(client: &Client, spec: &WatchSpec, resource: &Resourc
     let path = resource.collection(spec.namespace.as_deref());
     let one = async |mut query: Query| {
         query.add("limit", "1");
-        page(client, &query.onto(&path), PARTIAL_LIST, PAGE_LIMIT, |_| Ok(())).await
+        page(client, &query.onto(&path), PARTIAL_LIST, LIST_PAGE_TIMEOUT, |_| Ok(())).await
     };
     let answer = match one(Query::default()).await {
         // Who may watch one name may not list the others.
@@ -162,7 +162,7 @@ pub(crate) async fn metadata(
     let (mut token, mut size) = (None::<String>, PageSize::default());
     loop {
         let uri = paged(&spec, size, token.as_deref()).onto(&path);
-        let page = page(client, &uri, PARTIAL_LIST, PAGE_LIMIT, |item| {
+        let page = page(client, &uri, PARTIAL_LIST, LIST_PAGE_TIMEOUT, |item| {
             take(&parser.object(item).map_err(malformed)?);
             Ok(())
         });

@@ -18,11 +18,11 @@ use crate::informer::status::InformerOptions;
 
 /// How long calls wait for the server's answer. It may answer `/version` well before it can list anything; from then on,
 /// lists, silent watches and renewals of Leases show a restore.
-const CONFIRM_LIMIT: Duration = Duration::from_secs(10);
+const CONFIRM_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long one cache's question may take.
-const ATTEMPT_LIMIT: Duration = Duration::from_secs(2);
+const CONFIRM_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Between two attempts.
-const CONFIRM_PAUSE: Duration = Duration::from_millis(500);
+const CONFIRM_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Confirms the server's history after each outage, until `stop`. `feeds` returns those of the informers that run, or nothing
 /// once there are no informers any more.
@@ -56,15 +56,15 @@ pub(super) async fn confirm_each(
 
 /// Asks about one cache whose versions compare, whichever can be answered.
 async fn ask(client: &Client, restores: &Restores, mut feeds: Vec<Arc<Feed>>) {
-    let deadline = Instant::now() + CONFIRM_LIMIT;
+    let deadline = Instant::now() + CONFIRM_TIMEOUT;
     feeds.retain(|feed| feed.known_state().is_some());
     // The order of a map is chance.
     feeds.sort_by_cached_key(|feed| feed.spec().to_string());
     for feed in feeds.iter().cycle() {
         // A kind may hang by itself, as one whose conversion webhook is not up yet: the next is asked then.
-        match timeout(ATTEMPT_LIMIT, is_answered(client, restores, feed)).await {
+        match timeout(CONFIRM_ATTEMPT_TIMEOUT, is_answered(client, restores, feed)).await {
             Ok(true) => return,
-            Ok(false) => sleep(CONFIRM_PAUSE).await,
+            Ok(false) => sleep(CONFIRM_INTERVAL).await,
             Err(_) => {}
         }
         if Instant::now() >= deadline {

@@ -9,6 +9,13 @@ use crate::client::reachability::Reachability;
 use crate::client::restores::Restores;
 use crate::informer::error::InformerError;
 
+/// The most bytes that one cache may hold: some hundred thousand objects of the usual sizes.
+pub const CACHE_BYTES_DEFAULT: usize = 1 << 30;
+/// How long nobody has read a text when it is packed.
+const PACKED_AFTER_DEFAULT: Duration = Duration::from_mins(5);
+/// How long a watch is silent when it is doubted: a server's bookmarks come every minute or two.
+const WATCH_SILENCE_DEFAULT: Duration = Duration::from_mins(3);
+
 /// How an informer is doing.
 #[derive(Clone, Debug, Default)]
 pub struct InformerStatus {
@@ -109,9 +116,9 @@ impl Default for InformerOptions {
     fn default() -> Self {
         Self {
             streaming_lists: false,
-            cold_after: Some(Duration::from_mins(5)),
-            most_bytes: 2 << 30,
-            silence: Duration::from_mins(3),
+            cold_after: Some(PACKED_AFTER_DEFAULT),
+            most_bytes: CACHE_BYTES_DEFAULT,
+            silence: WATCH_SILENCE_DEFAULT,
             reachability: Reachability::always(),
             restores: Restores::default(),
         }

@@ -10,7 +10,7 @@ use windlass_core::lease::{ElectionAnswer, FoundLease, LeaseRecord};
 use super::{LeaseError, LeaseKind, Leases, SERVES};
 
 /// How often another may come first.
-const ATTEMPTS: usize = 8;
+const NOTE_ATTEMPTS_MAX: usize = 8;
 
 /// Annotations by their names.
 pub type Notes = BTreeMap<String, String>;
@@ -41,7 +41,7 @@ impl Leases {
         change: impl Fn(Option<&str>) -> Option<String>,
         limit: Duration,
     ) -> Result<bool, LeaseError> {
-        for _ in 0..ATTEMPTS {
+        for _ in 0..NOTE_ATTEMPTS_MAX {
             let ElectionAnswer::Found(found) = self.get(name, limit).await? else { continue };
             let notes = Self::notes(&found);
             let now = notes.get(note).map(String::as_str);

@@ -26,7 +26,7 @@ use crate::reader::overlaid::newer;
 use crate::reader::{Readable, Reader, resource_of, whole_namespace};
 
 /// How many patches are asked for at a time. A call that is cancelled starts no more.
-const AT_A_TIME: usize = 100;
+const CONCURRENT_CLAIMS_MAX: usize = 100;
 
 /// Carries `claim` out: finds objects through `reader`, and asks `port` about the primary and for the patches.
 pub(crate) async fn carry_out(
@@ -206,7 +206,7 @@ impl Claim {
             steps.retain(|step| !step.adopt);
         }
         let mut claimed = Claimed::default();
-        for some in steps.chunks(AT_A_TIME) {
+        for some in steps.chunks(CONCURRENT_CLAIMS_MAX) {
             let mut planned = Vec::new();
             for step in some {
                 match self.patch(step) {

@@ -22,7 +22,7 @@ use windlass_core::selector::{Selector, SelectorError};
 
 use crate::client::api_error::Subject;
 use crate::client::headers;
-use crate::client::request::{self, MOST_ANSWER, Query, REQUEST_LIMIT, RequestError};
+use crate::client::request::{self, MUTATION_ANSWER_BYTES_MAX, Query, READ_TIMEOUT, RequestError};
 use crate::discovery::{Discovery, DiscoveryError, Resource};
 use crate::field_selector;
 use crate::informer::listing;
@@ -32,9 +32,9 @@ use crate::reader::live::view::Cut;
 use crate::target::{Resolver, Target, judged};
 
 /// How many objects a page may hold; the server is asked for no more, whatever the plugin asks for.
-const MOST_OBJECTS: u32 = 500;
+const LIVE_PAGE_OBJECTS_MAX: u32 = 500;
 /// The answer of a list, `managedFields` included, which guests do not get.
-const MOST_PAGE: usize = 16 << 20;
+const LIVE_PAGE_BYTES_MAX: usize = 16 << 20;
 
 /// How often a plugin may read live, over all its calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +113,7 @@ impl LiveReaderInner {
         let Target { resource, key } = resolver.object(target, &subresource).await?;
         let accept = if subresource.is_empty() { cut.form_of_object() } else { listing::JSON };
         let uri = resource.object(&key, &subresource);
-        let text = match self.ask(call, &subject, &uri, accept, MOST_ANSWER).await? {
+        let text = match self.ask(call, &subject, &uri, accept, MUTATION_ANSWER_BYTES_MAX).await? {
             Ok(text) => text,
             Err(error) => {
                 let error = self.failed(&subject, &resource, &subresource, &error).await;
@@ -137,11 +137,11 @@ impl LiveReaderInner {
         let mut parameters = Query::default();
         parameters.add_some("labelSelector", query.label_selector.as_deref());
         parameters.add_some("fieldSelector", query.field_selector.as_deref());
-        parameters.add("limit", &query.limit.min(MOST_OBJECTS).to_string());
+        parameters.add("limit", &query.limit.min(LIVE_PAGE_OBJECTS_MAX).to_string());
         parameters.add_some("continue", query.page_token.as_deref());
         // No version is asked for, so that the server answers with the newest.
         let uri = parameters.onto(&resource.collection(query.namespace.as_deref()));
-        match self.ask(call, &subject, &uri, cut.form_of_list(), MOST_PAGE).await? {
+        match self.ask(call, &subject, &uri, cut.form_of_list(), LIVE_PAGE_BYTES_MAX).await? {
             Ok(text) => {
                 let grants = call.principal.grants();
                 let parser = cut.parser(&resource.kind).map_err(|error| malformed(&subject, &error))?;
@@ -198,7 +198,7 @@ impl LiveReaderInner {
     ) -> Result<Result<String, RequestError>, ApiError> {
         let headers = headers::of_call(call);
         let headers = headers.map_err(|error| subject.refuse(ApiReason::Invalid, error.to_string()))?;
-        Ok(request::get_in_form(&self.client, uri, accept, headers, most, REQUEST_LIMIT).await)
+        Ok(request::get_in_form(&self.client, uri, accept, headers, most, READ_TIMEOUT).await)
     }
 
     async fn failed(

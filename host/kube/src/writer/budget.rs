@@ -17,7 +17,7 @@ use windlass_core::queue::TokenBucket;
 use crate::offload::Offload;
 
 /// How soon the log says again that writes wait.
-const TOLD_AGAIN: Duration = Duration::from_mins(10);
+const WAIT_REPORT_INTERVAL: Duration = Duration::from_mins(10);
 
 /// How often a plugin may write, over all its calls.
 ///
@@ -165,7 +165,7 @@ impl WriteBudget {
     fn tell(&self, plugin: &str) {
         let now = Instant::now();
         let mut told = self.0.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.is_none_or(|told| now.duration_since(told) >= TOLD_AGAIN) {
+        if told.is_none_or(|told| now.duration_since(told) >= WAIT_REPORT_INTERVAL) {
             *told = Some(now);
             let WriteRate { per_second, burst } = self.0.rate;
             tracing::warn!(

@@ -16,8 +16,8 @@ use windlass_core::write::Operation;
 use super::Writer;
 use super::refusal::unreadable;
 use crate::client::api_error::{Fate, Subject};
-use crate::client::request::{self, MutationAnswer, STILL_POSSIBLE};
-use crate::offload::LARGE;
+use crate::client::request::{self, MUTATION_LIFETIME_MAX, MutationAnswer};
+use crate::offload::LARGE_TEXT_BYTES;
 use crate::target::judged;
 use crate::writer::answer::{self, Answered};
 use crate::writer::audit::{self, Audit, WriteOutcome};
@@ -27,9 +27,9 @@ use crate::writer::settling::{Sent, Unsettled};
 use crate::writer::skip::StateBefore;
 
 /// How many names are tried for one `generateName`.
-const GENERATED_NAMES: usize = 8;
+const GENERATED_NAMES_MAX: usize = 8;
 /// How often a write that the host itself has locked to a version is judged anew, because the object has changed meanwhile.
-const JUDGEMENTS: usize = 5;
+const JUDGEMENTS_MAX: usize = 5;
 
 /// How a write ended for now.
 pub(super) struct Ended {
@@ -64,8 +64,15 @@ pub(super) struct Progress {
 impl Progress {
     /// Of `operation`, which begins.
     pub(super) fn of(operation: &Operation, withheld: bool) -> Self {
-        let offloaded = operation.body_bytes() > LARGE;
-        Self { offloaded, away: offloaded, paid: false, names: GENERATED_NAMES, judgements: JUDGEMENTS, withheld }
+        let offloaded = operation.body_bytes() > LARGE_TEXT_BYTES;
+        Self {
+            offloaded,
+            away: offloaded,
+            paid: false,
+            names: GENERATED_NAMES_MAX,
+            judgements: JUDGEMENTS_MAX,
+            withheld,
+        }
     }
 }
 
@@ -95,7 +102,9 @@ impl Writer {
                 Err(error) => return error.into(),
             };
             let candidate = self.skips.as_ref().and_then(|skips| Some((skips, skips.candidate(call, &plan)?)));
-            if !progress.offloaded && candidate.as_ref().is_some_and(|(_, object)| object.whole_footprint() > LARGE) {
+            if !progress.offloaded
+                && candidate.as_ref().is_some_and(|(_, object)| object.whole_footprint() > LARGE_TEXT_BYTES)
+            {
                 return Stage::TakesLong(Progress { offloaded: true, away: true, ..progress });
             }
             if let Some((skips, object)) = &candidate
@@ -114,7 +123,7 @@ impl Writer {
             }
             progress.paid = true;
             let guard = MetadataGuard { client: &self.client, skips: self.skips.as_ref(), offload: &self.offload };
-            let lock = match guard.judge(call, &mut plan, progress.judgements == JUDGEMENTS).await {
+            let lock = match guard.judge(call, &mut plan, progress.judgements == JUDGEMENTS_MAX).await {
                 Ok(lock) => lock,
                 Err(error) => return self.judged(&plan, error).await.into(),
             };
@@ -176,7 +185,7 @@ impl Writer {
             let why = why.to_owned();
             return Err((ApiReason::Conflict, why));
         }
-        call.principal.fence.may_start(STILL_POSSIBLE).map_err(|lost| (ApiReason::LeaseLost, lost.to_string()))
+        call.principal.fence.may_start(MUTATION_LIFETIME_MAX).map_err(|lost| (ApiReason::LeaseLost, lost.to_string()))
     }
 
     async fn send(&self, call: &CallContext, mut plan: Plan, before: StateBefore) -> Ended {

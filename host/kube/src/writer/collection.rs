@@ -33,7 +33,7 @@ use super::carry_out::warn;
 use super::refusal;
 use crate::client::api_error::{Fate, Subject};
 use crate::client::headers;
-use crate::client::request::{self, Mutation, MutationAnswer, Query, RequestError, SERVER_TIMEOUT};
+use crate::client::request::{self, Mutation, MutationAnswer, Query, RequestError, SERVER_TIMEOUT_QUERY};
 use crate::discovery::Resource;
 use crate::field_selector;
 use crate::informer::parse::ParseError;
@@ -154,7 +154,7 @@ impl Writer {
         let mut query = Query::default();
         query.add_some("labelSelector", label_selector.as_deref());
         query.add_some("fieldSelector", field_selector.as_deref());
-        query.add("timeout", SERVER_TIMEOUT);
+        query.add("timeout", SERVER_TIMEOUT_QUERY);
         let headers = headers::of_call(call);
         let headers = headers.map_err(|error| subject.refuse(ApiReason::Invalid, error.to_string()))?;
         let mutation = Mutation {

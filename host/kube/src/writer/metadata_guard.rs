@@ -26,7 +26,7 @@ use windlass_core::principal::Role;
 use windlass_core::write::PatchType;
 
 use crate::client::headers;
-use crate::client::request::{self, MOST_ANSWER};
+use crate::client::request::{self, MUTATION_ANSWER_BYTES_MAX};
 use crate::informer::parse::ParseError;
 use crate::offload::Offload;
 use crate::writer::answer;
@@ -34,7 +34,8 @@ use crate::writer::body::{Body, BodyError, JsonPatch};
 use crate::writer::plan::{How, Plan};
 use crate::writer::skip::Skips;
 
-const LOOK_LIMIT: Duration = Duration::from_secs(30);
+/// How long the server may take to show the object as it is before a write.
+const STATE_READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Where the state before a write is known from.
 pub(crate) struct MetadataGuard<'a> {
@@ -272,7 +273,7 @@ impl MetadataGuard<'_> {
         let headers = headers::of_call(call);
         let headers = headers.map_err(|error| plan.subject.refuse(ApiReason::Invalid, error.to_string()))?;
         let uri = plan.resource.object(&plan.key, "");
-        match request::get_as(self.client, &uri, headers, MOST_ANSWER, LOOK_LIMIT).await {
+        match request::get_as(self.client, &uri, headers, MUTATION_ANSWER_BYTES_MAX, STATE_READ_TIMEOUT).await {
             Ok(text) => {
                 let kind = plan.resource.kind.clone();
                 let read = move |text: &str| Ok(Before::of(&answer::whole(&kind, text)?));

@@ -14,7 +14,7 @@ use windlass_core::write::{DeleteOptions, FieldValidation, Operation, PatchType,
 
 use crate::client::api_error::Subject;
 use crate::client::headers;
-use crate::client::request::{Mutation, Query, SERVER_TIMEOUT};
+use crate::client::request::{Mutation, Query, SERVER_TIMEOUT_QUERY};
 use crate::discovery::{Discovery, Resource};
 use crate::target::{Resolver, Target};
 use crate::writer::body::{Body, BodyError, JsonPatch};
@@ -27,7 +27,9 @@ const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
 /// The API server's own: no vowels, so that no words come about, and no characters that look alike.
 const NAME_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+/// The random characters of a generated name (`apiserver/pkg/storage/names/generate.go`, `randomLength`).
 pub(super) const RANDOM_LENGTH: usize = 5;
+/// The part of a prefix that a generated name keeps: it has 63 characters at most, as many names may have no more.
 const MOST_GENERATED: usize = 63 - RANDOM_LENGTH;
 
 /// A mutation that may be sent.
@@ -201,7 +203,7 @@ impl Planner<'_> {
             }
         }
         let mut query = Query::default();
-        query.add("timeout", SERVER_TIMEOUT);
+        query.add("timeout", SERVER_TIMEOUT_QUERY);
         let uri = query.onto(&resolved.resource.object(&resolved.key, ""));
         let wire = Wire { method: Method::DELETE, uri, content_type: JSON, body: body.to_string() };
         let plan = self.finish(How::Delete, resolved, "", wire)?;
@@ -343,7 +345,7 @@ impl Planner<'_> {
         if options.dry_run {
             query.add("dryRun", "All");
         }
-        query.add("timeout", SERVER_TIMEOUT);
+        query.add("timeout", SERVER_TIMEOUT_QUERY);
         query
     }
 

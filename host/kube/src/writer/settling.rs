@@ -16,13 +16,14 @@ use windlass_core::write::PatchType;
 
 use crate::backoff::Backoff;
 use crate::client::headers;
-use crate::client::request::{self, MOST_ANSWER, ON_THE_WAY, RequestError, SERVER_GIVES_UP};
+use crate::client::request::{self, MUTATION_ANSWER_BYTES_MAX, RequestError, SERVER_TIMEOUT, TRANSIT_TIME_MAX};
 use crate::writer::answer;
 use crate::writer::plan::{How, Plan};
 use crate::writer::preconditions;
 use crate::writer::skip::{Skips, StateBefore, changes_nothing};
 
-const LOOK_LIMIT: Duration = Duration::from_secs(10);
+/// How long the server may take to show whether a write was stored.
+const SETTLING_READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A mutation that was sent and may be carried out until `over`.
 #[derive(Debug)]
@@ -45,7 +46,7 @@ pub(crate) struct Sent {
 impl Sent {
     /// When the server can no longer carry it out.
     pub(crate) fn over(self) -> Instant {
-        self.at + self.limit.min(SERVER_GIVES_UP) + ON_THE_WAY
+        self.at + self.limit.min(SERVER_TIMEOUT) + TRANSIT_TIME_MAX
     }
 }
 
@@ -56,7 +57,7 @@ impl Unsettled {
         let over = match ending {
             Ending::Silent => sent.over(),
             // Whoever runs again chooses another name, and what is stored late is one object too many.
-            Ending::Answered if plan.generated => sent.over().min(now + ON_THE_WAY),
+            Ending::Answered if plan.generated => sent.over().min(now + TRANSIT_TIME_MAX),
             Ending::Answered => now,
         };
         Self { preconditions: preconditions::of(&plan), plan, before, ending, over }
@@ -107,7 +108,7 @@ impl Unsettled {
         }
         let Ok(headers) = headers::of_call(call) else { return (SettleLook::Untold, None) };
         let uri = resource.object(key, "");
-        match request::get_as(client, &uri, headers, MOST_ANSWER, LOOK_LIMIT).await {
+        match request::get_as(client, &uri, headers, MUTATION_ANSWER_BYTES_MAX, SETTLING_READ_TIMEOUT).await {
             Ok(text) => match answer::whole(&resource.kind, &text) {
                 Ok(object) => match self.judge(&object, skips) {
                     SettleLook::AnothersObject => (SettleLook::AnothersObject, None),

@@ -15,7 +15,7 @@ use windlass_core::ports::CallContext;
 use windlass_core::watch::Projection;
 use windlass_core::write::PatchType;
 
-use crate::offload::LARGE;
+use crate::offload::LARGE_TEXT_BYTES;
 use crate::reader::Readable;
 use crate::reader::overlaid::newer;
 use crate::writer::plan::{How, Plan};
@@ -250,7 +250,7 @@ impl Skips {
         };
         let (subresource, body) = (plan.subresource.clone(), plan.mutation.body.clone());
         let lesson = Lesson { manager: plan.manager.clone(), subresource, body, left: left.clone() };
-        let is_small = lesson.body.len() + left.whole_footprint() <= LARGE;
+        let is_small = lesson.body.len() + left.whole_footprint() <= LARGE_TEXT_BYTES;
         let asks = |followed: &Followed| followed.readable.spec.kind == *kind && followed.runs.is_some();
         if is_small && self.followed.iter().any(asks) {
             learned.keep(lesson);

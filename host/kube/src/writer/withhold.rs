@@ -24,7 +24,7 @@ use super::Writer;
 use super::carry_out::{Ended, warn};
 use super::refusal::{self, unreadable};
 use crate::client::headers;
-use crate::client::request::{self, MOST_ANSWER, MutationAnswer};
+use crate::client::request::{self, MUTATION_ANSWER_BYTES_MAX, MutationAnswer};
 use crate::discovery::Resource;
 use crate::informer::parse;
 use crate::writer::answer::{self, Answered};
@@ -37,7 +37,8 @@ use crate::writer::skip::StateBefore;
 const STORED: [&str; 9] =
     ["", "status", "scale", "eviction", "binding", "approval", "ephemeralcontainers", "finalize", "resize"];
 
-const LOOK_LIMIT: Duration = Duration::from_secs(30);
+/// How long the server may take to show the object as it is before a write.
+const STATE_READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The text of an object before a write.
 enum TextBefore {
@@ -206,7 +207,7 @@ impl Writer {
         }
         let uri = resource.object(key, if is_whole { "" } else { subresource });
         let Ok(headers) = headers::of_call(call) else { return TextBefore::Unknown };
-        match request::get_as(&self.client, &uri, headers, MOST_ANSWER, LOOK_LIMIT).await {
+        match request::get_as(&self.client, &uri, headers, MUTATION_ANSWER_BYTES_MAX, STATE_READ_TIMEOUT).await {
             Ok(text) => {
                 let kind = resource.kind.clone();
                 let clean = self.offload.read(text, move |text| parse::clean(text, &kind)).await;

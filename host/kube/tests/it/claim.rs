@@ -311,10 +311,10 @@ async fn an_orphan_is_adopted_and_released_when_its_labels_change() {
 
 #[tokio::test]
 async fn two_owners_that_race_for_the_same_orphans_never_share_one() {
-    const ROUNDS: usize = 12;
+    const CLAIM_ROUNDS: usize = 12;
     let cluster = cluster().await;
     let (one, two) = (cluster.claimant("one").await, cluster.claimant("two").await);
-    for round in 0..ROUNDS {
+    for round in 0..CLAIM_ROUNDS {
         let names: Vec<_> = (0..4).map(|number| format!("child-{round}-{number}")).collect();
         for name in &names {
             cluster.child(name, &json!({"app": "shop", "round": round.to_string()})).await;

@@ -12,7 +12,7 @@ use windlass_kube::{Definition, DefinitionError, Definitions, Discovery, Install
 use crate::cluster::{Cluster, cluster};
 use crate::script::{Reply, Script};
 
-const LIMIT: Duration = Duration::from_secs(30);
+const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(30);
 const PLUGIN: &str = "windlass/widgets";
 
 pub(crate) fn role() -> Principal {
@@ -55,7 +55,7 @@ impl Cluster {
 
     async fn install(&self, manager: &str, document: &Value) -> Result<Installed, DefinitionError> {
         let definitions = Definitions::new(self.connection.client.clone(), self.discovery.clone());
-        definitions.install(&role(), manager, &definition(document), LIMIT).await
+        definitions.install(&role(), manager, &definition(document), ESTABLISHED_TIMEOUT).await
     }
 
     fn writes_of_the_role(&self) -> u64 {
@@ -154,8 +154,11 @@ async fn the_wait_for_the_server_ends() {
     let client = script.client();
     document["metadata"].as_object_mut().expect("metadata").remove("resourceVersion");
     let definitions = Definitions::new(client.clone(), Discovery::new(client));
-    let error = definitions.install(&role(), PLUGIN, &definition(&document), LIMIT).await.expect_err("no condition");
-    assert!(matches!(&error, DefinitionError::NotEstablished { limit: LIMIT, .. }), "{error}");
+    let error = definitions
+        .install(&role(), PLUGIN, &definition(&document), ESTABLISHED_TIMEOUT)
+        .await
+        .expect_err("no condition");
+    assert!(matches!(&error, DefinitionError::NotEstablished { limit: ESTABLISHED_TIMEOUT, .. }), "{error}");
     assert_eq!(script.mutations_asked().len(), 0, "it is there already");
     assert!(script.asked().len() > 10, "it was looked at again and again");
 }

@@ -8,7 +8,7 @@ use windlass_kube::Recorder;
 
 use crate::script::{Reply, Script, call, pod};
 
-const LIMIT: Duration = Duration::from_mins(10);
+const EVENTS_SENT_TIMEOUT: Duration = Duration::from_mins(10);
 
 fn event(note: &str) -> Event {
     Event {
@@ -35,7 +35,7 @@ async fn an_event_regards_the_primary_and_is_counted_when_it_comes_again() {
     let recorder = Recorder::new(script.client());
     recorder.emit(&call(), event("a Deployment"));
     recorder.emit(&call(), event("a Deployment"));
-    assert!(recorder.flush(LIMIT).await);
+    assert!(recorder.flush(EVENTS_SENT_TIMEOUT).await);
     let asked = script.mutations_asked();
     let (first, second) = (asked[0].json(), asked[1].json());
     assert_eq!(asked[0].path, "/apis/events.k8s.io/v1/namespaces/prod/events");
@@ -57,7 +57,7 @@ async fn an_event_that_the_server_has_forgotten_is_created_again() {
     let recorder = Recorder::new(script.client());
     recorder.emit(&call(), event("x"));
     recorder.emit(&call(), event("x"));
-    assert!(recorder.flush(LIMIT).await);
+    assert!(recorder.flush(EVENTS_SENT_TIMEOUT).await);
     let methods: Vec<_> = script.mutations_asked().into_iter().map(|asked| asked.method).collect();
     assert_eq!(methods, [Method::POST, Method::PATCH, Method::POST]);
 }
@@ -69,7 +69,7 @@ async fn what_fails_for_now_is_tried_again_and_what_is_refused_is_not() {
     let recorder = Recorder::new(script.client());
     for note in ["tried again", "refused", "next"] {
         recorder.emit(&call(), event(note));
-        assert!(recorder.flush(LIMIT).await);
+        assert!(recorder.flush(EVENTS_SENT_TIMEOUT).await);
     }
     let notes: Vec<_> = script.mutations_asked().iter().map(|asked| asked.json()["note"].clone()).collect();
     assert_eq!(notes, ["tried again", "tried again", "tried again", "refused", "next"]);
@@ -85,7 +85,7 @@ async fn an_event_that_is_tried_again_keeps_only_its_own_series_waiting() {
     for note in ["slow", "next", "slow"] {
         recorder.emit(&call(), event(note));
     }
-    assert!(recorder.flush(LIMIT).await);
+    assert!(recorder.flush(EVENTS_SENT_TIMEOUT).await);
     let asked: Vec<_> = script.mutations_asked().iter().map(|asked| (asked.method.clone(), asked.json())).collect();
     let methods: Vec<_> = asked.iter().map(|(method, _)| method.clone()).collect();
     assert_eq!(methods, [Method::POST, Method::POST, Method::POST, Method::PATCH]);
@@ -101,7 +101,7 @@ async fn a_panic_of_the_recorder_costs_one_event() {
     for note in ["fallen over", "next"] {
         recorder.emit(&call(), event(note));
     }
-    assert!(recorder.flush(LIMIT).await);
+    assert!(recorder.flush(EVENTS_SENT_TIMEOUT).await);
     let notes: Vec<_> = script.mutations_asked().iter().map(|asked| asked.json()["note"].clone()).collect();
     assert_eq!(notes, ["fallen over", "next"]);
 }
@@ -125,7 +125,7 @@ async fn a_note_has_no_secret_of_the_configuration() {
     let long = format!("{}hunter22", "x".repeat(1_020));
     recorder.emit(&CallContext { config: config.clone(), ..call() }, event("it is true that hunter22 failed"));
     recorder.warn(&CallContext { config, ..call() }, "GaveUp", long);
-    assert!(recorder.flush(LIMIT).await);
+    assert!(recorder.flush(EVENTS_SENT_TIMEOUT).await);
     let notes: Vec<_> = script.mutations_asked().iter().map(|it| it.json()["note"].to_string()).collect();
     assert!(notes.iter().any(|note| note.contains("it is true that <redacted> failed")), "{notes:?}");
     assert!(notes.iter().all(|note| !note.contains("hunt")), "{notes:?}");

@@ -18,9 +18,9 @@ use windlass_kube::{Discovery, Followed, Informers, Readable, Recorder, Runs, Wr
 use crate::script::{Reply, Script, call, key, list, pod, pods};
 
 /// How long a mutation may still be carried out after it was sent.
-const OVER: Duration = Duration::from_secs(20);
+const MUTATION_LIFETIME: Duration = Duration::from_secs(20);
 /// How long what the server has begun may take to be stored.
-const STORED: Duration = Duration::from_secs(5);
+const STORE_TIME_MAX: Duration = Duration::from_secs(5);
 
 const POD: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}"#;
 const GENERATED: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"a-"}}"#;
@@ -149,7 +149,7 @@ async fn a_create_that_is_not_seen_is_looked_for_until_it_can_no_longer_come() {
         let write = failed(lost().lists([first, missing()]), create(POD)).await;
         let (script, overlay) = (write.script.clone(), write.overlay.clone());
         let held = write.held().await;
-        assert!(held >= OVER && held < OVER + Duration::from_secs(1), "held for {held:?}");
+        assert!(held >= MUTATION_LIFETIME && held < MUTATION_LIFETIME + Duration::from_secs(1), "held for {held:?}");
         let looks = looks(&script);
         assert!((5..=8).contains(&looks), "more and more seldom: {looks}");
         assert!(overlay.get(&ObjectKind::new("v1", "Pod"), &key("a")).is_some_and(|known| known.left.is_none()));
@@ -171,14 +171,14 @@ async fn a_create_waits_for_a_server_that_does_not_answer_however_long() {
     let script = lost().lists(vec![unavailable; 40]).lists([Reply::Never, Reply::Json(200, by("windlass/webapp"))]);
     let write = failed(script, create(POD)).await;
     let held = write.held().await;
-    assert!(held > 5 * OVER, "held for {held:?}");
+    assert!(held > 5 * MUTATION_LIFETIME, "held for {held:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_create_of_which_the_server_does_not_tell_is_waited_for_as_any_other_write() {
     let write = failed(lost().lists([Reply::Json(403, json!({"reason": "Forbidden"}))]), create(POD)).await;
     let held = write.held().await;
-    assert!(held >= OVER && held < OVER + Duration::from_secs(1), "held for {held:?}");
+    assert!(held >= MUTATION_LIFETIME && held < MUTATION_LIFETIME + Duration::from_secs(1), "held for {held:?}");
 }
 
 fn apply() -> Operation {
@@ -209,14 +209,14 @@ async fn any_other_write_that_does_not_show_is_waited_for_until_it_cannot_come_a
         assert_eq!(write.error.reason, ApiReason::UnknownOutcome);
         assert_eq!(write.writer.count(WriteOutcome::Unknown), 1);
         let held = write.held().await;
-        assert!(held >= OVER && held < OVER + Duration::from_secs(1), "held for {held:?}");
+        assert!(held >= MUTATION_LIFETIME && held < MUTATION_LIFETIME + Duration::from_secs(1), "held for {held:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_there_before_does_not_show_that_an_apply_has_been_carried_out() {
     let write = failed(lost().lists([Reply::Json(200, applied()), Reply::Json(200, applied())]), apply()).await;
-    assert!(write.held().await >= OVER, "it may be of an earlier one");
+    assert!(write.held().await >= MUTATION_LIFETIME, "it may be of an earlier one");
 }
 
 /// The Pod `prod/a` with a label that the plugin has applied.
@@ -270,7 +270,10 @@ async fn an_apply_has_been_carried_out_where_the_object_was_another_or_none_befo
 async fn a_watch_with_predicates_shows_the_state_before_and_has_no_write_skipped() {
     assert_eq!(held_beside(&[labelled()], Some(always())).await, None, "it would change nothing, so nothing is sent");
     let held = held_beside(&[labelled()], None).await.expect("sent");
-    assert!(held >= OVER, "the object was so before, so nothing shows that this apply was carried out: {held:?}");
+    assert!(
+        held >= MUTATION_LIFETIME,
+        "the object was so before, so nothing shows that this apply was carried out: {held:?}"
+    );
 }
 
 /// The writes to the Pod `prod/a` that name its incarnation `u` at version 7, by form, and whether they could create it.
@@ -337,7 +340,7 @@ async fn a_locked_write_whose_version_is_still_there_may_come_and_is_looked_for(
         let held = write.held().await;
         assert!(held > Duration::from_secs(1) && held < Duration::from_secs(6), "{form}: held for {held:?}");
         let held = failed(lost().lists([still]), operation).await.held().await;
-        assert!(held >= OVER, "{form}: held for {held:?}");
+        assert!(held >= MUTATION_LIFETIME, "{form}: held for {held:?}");
     }
 }
 
@@ -345,10 +348,13 @@ async fn a_locked_write_whose_version_is_still_there_may_come_and_is_looked_for(
 async fn a_locked_write_is_over_when_the_object_has_gone_unless_it_could_create_it() {
     for (form, operation, may_create) in locked() {
         let held = failed(lost().lists([gone()]), operation.clone()).await.held().await;
-        assert_eq!(held >= OVER, may_create, "{form}: held for {held:?}");
+        assert_eq!(held >= MUTATION_LIFETIME, may_create, "{form}: held for {held:?}");
         let unserved = Reply::Json(404, json!({"status": "Failure", "reason": "NotFound"}));
         let held = failed(lost().lists([unserved]), operation).await.held().await;
-        assert!(held >= OVER, "{form}: that the resource is not served says nothing of the object: held for {held:?}");
+        assert!(
+            held >= MUTATION_LIFETIME,
+            "{form}: that the resource is not served says nothing of the object: held for {held:?}"
+        );
     }
 }
 
@@ -365,7 +371,10 @@ async fn a_locked_write_that_would_leave_the_very_version_as_it_is_is_not_waited
     };
     let script = || lost().lists([Reply::Json(200, labelled())]);
     assert!(failed(script(), patch(options)).await.held().await < Duration::from_secs(1));
-    assert!(failed(script(), patch(WriteOptions::default())).await.held().await >= OVER, "it may come upon any other");
+    assert!(
+        failed(script(), patch(WriteOptions::default())).await.held().await >= MUTATION_LIFETIME,
+        "it may come upon any other"
+    );
 }
 
 /// A deletion of the Pod `prod/a`, and its eviction, of this incarnation.
@@ -399,7 +408,7 @@ async fn a_deletion_of_one_incarnation_is_over_when_that_has_gone_or_is_terminat
         }
         for (form, deletion) in deletions(None) {
             let held = failed(lost().lists([reply.clone()]), deletion).await.held().await;
-            assert!(held >= OVER, "{form} of whatever has the name: held for {held:?} after {reply:?}");
+            assert!(held >= MUTATION_LIFETIME, "{form} of whatever has the name: held for {held:?} after {reply:?}");
         }
     }
 }
@@ -441,7 +450,7 @@ async fn a_failure_of_the_servers_own_ends_the_wait_for_a_write_whose_name_is_kn
 async fn a_create_under_a_chosen_name_may_be_stored_late_and_is_looked_for_again() {
     let write = failed(Script::default().mutations([failure()]).lists([missing(), missing()]), create(GENERATED)).await;
     let held = write.held().await;
-    assert!(held >= STORED && held < STORED + Duration::from_secs(1), "held for {held:?}");
+    assert!(held >= STORE_TIME_MAX && held < STORE_TIME_MAX + Duration::from_secs(1), "held for {held:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -449,7 +458,7 @@ async fn a_server_that_stays_silent_is_not_waited_for_by_what_does_no_harm_twice
     let unavailable = Reply::Json(503, json!({"reason": "ServiceUnavailable"}));
     let write = failed(lost().lists(vec![unavailable; 100]), apply()).await;
     let held = write.held().await;
-    assert!(held >= OVER && held < OVER + Duration::from_secs(1), "held for {held:?}");
+    assert!(held >= MUTATION_LIFETIME && held < MUTATION_LIFETIME + Duration::from_secs(1), "held for {held:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -463,15 +472,15 @@ async fn a_patch_of_which_nothing_is_to_be_seen_is_not_looked_for() {
     };
     let write = failed(lost(), patch).await;
     let script = write.script.clone();
-    assert!(write.held().await >= OVER);
+    assert!(write.held().await >= MUTATION_LIFETIME);
     assert_eq!(looks(&script), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_time_that_the_answer_took_counts() {
     let write = failed(Script::default().mutations([Reply::Never]).lists([missing()]), apply()).await;
-    assert_eq!(write.began.elapsed().as_secs(), OVER.as_secs(), "as long as the server may work on it");
-    assert!(write.held().await < OVER + Duration::from_secs(1), "and no longer");
+    assert_eq!(write.began.elapsed().as_secs(), MUTATION_LIFETIME.as_secs(), "as long as the server may work on it");
+    assert!(write.held().await < MUTATION_LIFETIME + Duration::from_secs(1), "and no longer");
 }
 
 #[tokio::test(start_paused = true)]
@@ -497,7 +506,7 @@ async fn a_call_that_is_cancelled_while_its_write_is_in_flight_waits_until_that_
     timeout(Duration::from_secs(1), write).await.expect_err("cancelled");
     assert_eq!(script.mutations_asked().len(), 1, "it was sent");
     settled.wait().await;
-    assert!(began.elapsed() >= OVER, "held for {:?}", began.elapsed());
+    assert!(began.elapsed() >= MUTATION_LIFETIME, "held for {:?}", began.elapsed());
     assert_eq!(looks(&script), 1);
 }
 

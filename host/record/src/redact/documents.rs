@@ -9,10 +9,10 @@ use windlass_core::known_secrets::KnownSecrets;
 use super::marker::{self, Markers};
 use super::opaque::speaks_of_secrets;
 use super::pointers;
-use crate::json::{self, MOST_VALUES, values};
+use crate::json::{self, DOCUMENT_VALUES_MAX, values};
 
 /// JSON in texts in JSON is followed so deep.
-pub(super) const DEEPEST: usize = 4;
+pub(super) const NESTED_JSON_DEPTH_MAX: usize = 4;
 /// Segments of a JSON patch's path that are followed.
 const DEEPEST_PATH: usize = 32;
 /// The fields of a Secret that may be told. Others, also misspelled ones, are not.
@@ -62,7 +62,7 @@ impl<'a> Documents<'a> {
         match value {
             Value::String(text) => self.object(text, is_of_secret),
             Value::Array(items) => items.iter_mut().for_each(|item| self.objects(item, is_of_secret)),
-            _ => self.texts(value, DEEPEST),
+            _ => self.texts(value, NESTED_JSON_DEPTH_MAX),
         }
     }
 
@@ -74,7 +74,7 @@ impl<'a> Documents<'a> {
             return;
         }
         match json::document(text) {
-            Some(document) => self.rewrite(text, document, is_of_secret, DEEPEST),
+            Some(document) => self.rewrite(text, document, is_of_secret, NESTED_JSON_DEPTH_MAX),
             None => self.hide_whole(text),
         }
     }
@@ -109,7 +109,7 @@ impl<'a> Documents<'a> {
             if let Some(document) = json::document(text) {
                 return self.rewrite(text, document, false, depth - 1);
             }
-            if values(text.as_bytes()) <= MOST_VALUES
+            if values(text.as_bytes()) <= DOCUMENT_VALUES_MAX
                 && let Some(lines) = json_lines(text)
             {
                 let each = lines.into_iter().map(|(line, document)| {

@@ -21,7 +21,7 @@ const UNKNOWN: &str = "unknown";
 const OF_LENGTH: &str = ", ";
 const UNIT: &str = " bytes";
 /// Hexadecimal digits of a marker.
-const DIGITS: usize = 12;
+const MARKER_DIGITS: usize = 12;
 
 /// Makes markers. Equal values get equal markers, and only who has the key can try values out.
 #[derive(Clone)]
@@ -52,7 +52,7 @@ impl Markers {
         let mut hash = Hmac::<Sha256>::new_from_slice(key).unwrap_or_else(|_| unreachable!("any length is a key"));
         hash.update(value);
         let mut marker = BEGINS.to_owned();
-        for byte in &hash.finalize().into_bytes()[..DIGITS / 2] {
+        for byte in &hash.finalize().into_bytes()[..MARKER_DIGITS / 2] {
             let _ = write!(marker, "{byte:02x}");
         }
         marker + ENDS
@@ -92,7 +92,7 @@ fn is_name(inner: &str) -> bool {
     if number.is_some_and(|it| it.is_empty() || !it.bytes().all(|byte| byte.is_ascii_digit())) {
         return false;
     }
-    inner == UNKNOWN || (inner.len() == DIGITS && inner.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    inner == UNKNOWN || (inner.len() == MARKER_DIGITS && inner.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// Whether `text` has a marker in it, also in Base64.

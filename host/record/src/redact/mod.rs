@@ -18,7 +18,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::document::RecordedCall;
-use documents::{DEEPEST, Documents, is_secret};
+use documents::{Documents, NESTED_JSON_DEPTH_MAX, is_secret};
 use marker::Markers;
 pub use marker::is_redacted;
 pub(crate) use marker::same;
@@ -27,7 +27,7 @@ pub(crate) use marker::same;
 /// thread that writes recordings. It is 400 MiB of texts for one secret, and 400 KiB for the most.
 ///
 /// [`SecretForms::work`]: windlass_core::known_secrets::SecretForms::work
-const MOST_WORK: usize = 4 << 30;
+const CALL_WORK_MAX: usize = 4 << 30;
 /// Imports whose answers are objects.
 const ANSWERED_WITH_OBJECTS: [&str; 5] = ["cache.get", "cache.list", "live.get", "live.list", "writes."];
 
@@ -85,13 +85,15 @@ impl Redactor {
             return false;
         }
         let found = documents.known.forms();
-        if found.work(["request", "imports", "result"].iter().map(|part| forms::bytes(&call[part])).sum()) > MOST_WORK {
+        if found.work(["request", "imports", "result"].iter().map(|part| forms::bytes(&call[part])).sum())
+            > CALL_WORK_MAX
+        {
             return false;
         }
         if !found.is_empty() {
             for part in ["request", "imports", "result"] {
                 if let Some(part) = call.get_mut(part) {
-                    forms::replace(part, &found, DEEPEST);
+                    forms::replace(part, &found, NESTED_JSON_DEPTH_MAX);
                 }
             }
         }
@@ -122,7 +124,7 @@ impl Redactor {
         let is_of_secret = is_secret(request);
         if let Some(config) = request.get_mut("config") {
             self.configured(config, secrets);
-            documents.texts(config, DEEPEST);
+            documents.texts(config, NESTED_JSON_DEPTH_MAX);
         }
         for field in ["object", "children", "related"] {
             if let Some(value) = request.get_mut(field) {
@@ -171,7 +173,7 @@ fn redact_import(import: &mut Value, documents: &mut Documents<'_>) -> bool {
     let makes_secrets = tells && documents.known.len() > before;
     let Some(answer) = import.get_mut("answer") else { return makes_secrets };
     if !ANSWERED_WITH_OBJECTS.iter().any(|it| name.starts_with(it)) {
-        documents.texts(answer, DEEPEST);
+        documents.texts(answer, NESTED_JSON_DEPTH_MAX);
     } else if name == "writes.batch" {
         let answers = answer.get_mut("ok").and_then(Value::as_array_mut).into_iter().flatten();
         for (answer, is_of_secret) in answers.zip(of_secrets.into_iter().chain(std::iter::repeat(false))) {
@@ -189,7 +191,7 @@ fn redact_args(args: &mut Value, is_of_secret: bool, documents: &mut Documents<'
         match &**name {
             "object" | "patch" => documents.objects(value, is_of_secret),
             "operations" => {}
-            _ => documents.texts(value, DEEPEST),
+            _ => documents.texts(value, NESTED_JSON_DEPTH_MAX),
         }
     }
 }
@@ -200,7 +202,7 @@ fn redact_answer(answer: &mut Value, is_of_secret: bool, documents: &mut Documen
         match (&**name, value) {
             ("ok", object @ Value::String(_)) => documents.objects(object, is_of_secret),
             ("ok", page) if page.get("items").is_some() => documents.objects(&mut page["items"], is_of_secret),
-            (_, value) => documents.texts(value, DEEPEST),
+            (_, value) => documents.texts(value, NESTED_JSON_DEPTH_MAX),
         }
     }
 }
@@ -214,7 +216,7 @@ fn redact_result(result: &mut Value, documents: &mut Documents<'_>) {
             }
         }
     }
-    documents.texts(result, DEEPEST);
+    documents.texts(result, NESTED_JSON_DEPTH_MAX);
 }
 
 /// The names of the objects of a call, which stay: a Secret may say in which namespace it is.

@@ -23,7 +23,7 @@ use crate::document::{RecordedImport, RecordedSurroundings};
 use crate::{decode, encode};
 
 /// How much later a clock is each time that it is read more often than it was.
-const STEP: Duration = Duration::from_millis(1);
+const CLOCK_STEP: Duration = Duration::from_millis(1);
 
 /// The world of a replayed call.
 pub(super) struct ReplayedWorld {
@@ -57,7 +57,7 @@ impl Readings {
         self.last = match self.left.pop_front() {
             Some(reading) => Duration::from_nanos(reading),
             None if self.last.is_zero() => really,
-            None => self.last + STEP,
+            None => self.last + CLOCK_STEP,
         };
         self.last
     }

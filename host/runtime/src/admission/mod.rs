@@ -27,7 +27,7 @@ const MOST_NAMESPACES: usize = 256;
 /// The verbs that a watch needs.
 const VERBS: [&str; 2] = ["list", "watch"];
 /// Watches that are not granted and are told with their rules.
-const MOST_TOLD: usize = 20;
+const DENIED_WATCHES_SHOWN_MAX: usize = 20;
 
 /// One list and watch that a controller needs.
 #[derive(Clone, Debug)]
@@ -132,9 +132,10 @@ impl fmt::Display for DeniedWatches {
 /// Those of `needed` that are not granted. None: all are.
 pub(crate) fn denied(grants: &Grants, needed: &[Needed]) -> Option<DeniedWatches> {
     let denied: Vec<_> = needed.iter().filter(|needed| !needed.is_granted(grants)).collect();
-    let told = denied.iter().take(MOST_TOLD);
+    let told = denied.iter().take(DENIED_WATCHES_SHOWN_MAX);
     let denials = Denial::merged(told.flat_map(|needed| grants.denied_verbs(&VERBS, &needed.access(""))));
-    (!denied.is_empty()).then(|| DeniedWatches { denials, further: denied.len().saturating_sub(MOST_TOLD) })
+    (!denied.is_empty())
+        .then(|| DeniedWatches { denials, further: denied.len().saturating_sub(DENIED_WATCHES_SHOWN_MAX) })
 }
 
 /// A controller that may run, and under which terms.

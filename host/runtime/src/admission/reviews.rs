@@ -16,11 +16,11 @@ use crate::admission::Needed;
 use crate::supervise::jittered_policy;
 
 /// How soon what is running is reviewed again; with its jitter, after 5 min at the latest.
-const AGAIN: Duration = Duration::from_secs(150);
+const REVIEW_INTERVAL: Duration = Duration::from_secs(150);
 /// How soon what was denied, or could not be reviewed, is reviewed again.
-pub(crate) const RETRIES: RetryPolicy = jittered_policy(Duration::from_secs(2), AGAIN);
+pub(crate) const REVIEW_BACKOFF: RetryPolicy = jittered_policy(Duration::from_secs(2), REVIEW_INTERVAL);
 /// How soon what is running is.
-const REVIEWS: Period = Period::sliding(AGAIN).jitter(1.0, 2.0);
+const REVIEWS: Period = Period::sliding(REVIEW_INTERVAL).jitter(1.0, 2.0);
 
 /// The watches that an account may not have, of those that a controller needs; at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,7 +169,7 @@ mod tests {
         let refusal = until_refused(&script, &account(), &needed()).await;
         let said = refusal.to_string();
         assert!(said.contains("system:serviceaccount:prod:deployer may not watch secrets in all namespaces"), "{said}");
-        let rounds = began.elapsed().as_secs_f64() / AGAIN.as_secs_f64();
+        let rounds = began.elapsed().as_secs_f64() / 150.0;
         assert!((2.0..8.1).contains(&rounds), "{rounds}");
     }
 
@@ -189,8 +189,8 @@ mod tests {
 
     #[test]
     fn what_was_denied_is_reviewed_soon_and_then_rarely() {
-        let mut pauses = RETRIES.begin();
+        let mut pauses = REVIEW_BACKOFF.begin();
         let all: Vec<_> = (0..12).map(|_| pauses.pause(windlass_world::random())).collect();
-        assert!(all[0] < Duration::from_secs(5) && all[11] >= AGAIN, "{all:?}");
+        assert!(all[0] < Duration::from_secs(5) && all[11] >= Duration::from_secs(150), "{all:?}");
     }
 }

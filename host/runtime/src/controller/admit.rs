@@ -18,7 +18,7 @@ impl Controller {
     /// be.
     pub(super) async fn admitted(&self) -> Option<Admitted> {
         let (policies, plugin) = (&self.parts.host.policies, self.parts.plugin.name());
-        let (mut changes, mut told, mut retries) = (policies.changes(), String::new(), reviews::RETRIES.begin());
+        let (mut changes, mut told, mut retries) = (policies.changes(), String::new(), reviews::REVIEW_BACKOFF.begin());
         loop {
             if matches!(policies.standing(plugin), Standing::Waiting(_)) {
                 self.say(ControllerState::Waiting, Some("for a policy".to_owned()));

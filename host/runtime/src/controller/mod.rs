@@ -50,9 +50,9 @@ use crate::suspension::Suspension;
 pub(crate) type Ready = watch::Receiver<bool>;
 
 /// How long a controller may wait for what it needs before that is shown as waiting.
-const SOON: Duration = Duration::from_secs(5);
+const SHOWN_WAITING_AFTER: Duration = Duration::from_secs(5);
 /// The first pause before a controller whose kinds are not all served is resolved again; it doubles.
-const FIRST_RETRY: Duration = Duration::from_millis(500);
+const RESOLVE_BACKOFF_MIN: Duration = Duration::from_millis(500);
 
 /// The common parts of the controllers of one generation.
 #[derive(Clone)]
@@ -189,7 +189,7 @@ impl Controller {
     /// False: it will never be.
     async fn shown<T, E>(&self, why: &str, needed: impl Future<Output = Result<T, E>>) -> bool {
         let mut needed = pin!(needed);
-        if let Ok(come) = tokio::time::timeout(SOON, needed.as_mut()).await {
+        if let Ok(come) = tokio::time::timeout(SHOWN_WAITING_AFTER, needed.as_mut()).await {
             return come.is_ok();
         }
         self.say(ControllerState::Waiting, Some(why.to_owned()));
@@ -241,7 +241,7 @@ impl Controller {
                 RoundEnd::Lost(KindLoss::OverBudget(_) | KindLoss::Revoked(_)) => continue,
             };
             // The server takes a moment to take a kind out of what it says that it serves.
-            stop.run_until_cancelled(tokio::time::sleep(jittered(FIRST_RETRY))).await;
+            stop.run_until_cancelled(tokio::time::sleep(jittered(RESOLVE_BACKOFF_MIN))).await;
             self.parts.host.discovery.invalidate(kind.group());
         }
     }

@@ -6,20 +6,20 @@ use windlass_core::object::ObjectKind;
 use windlass_core::retry::{Retries, RetryPolicy};
 use windlass_kube::DiscoveryError;
 
-use super::{Controller, FIRST_RETRY};
+use super::{Controller, RESOLVE_BACKOFF_MIN};
 use crate::admission::resolve::{self, ResolveError, Resolved};
 use crate::host::Host;
 use crate::observe::status::ControllerState;
 use crate::supervise::jittered_policy;
 
 /// Discovery asks the server at most every 10 s for one group anyway.
-const RETRIES: RetryPolicy = jittered_policy(FIRST_RETRY, Duration::from_secs(10));
+const RESOLVE_BACKOFF: RetryPolicy = jittered_policy(RESOLVE_BACKOFF_MIN, Duration::from_secs(10));
 
 impl Controller {
     /// Waits until all kinds are served. None: it will never be.
     pub(super) async fn resolve(&self) -> Option<Resolved> {
         let (plugin, controller) = (self.parts.plugin.name(), &self.declared().name);
-        let mut retries = RETRIES.begin();
+        let mut retries = RESOLVE_BACKOFF.begin();
         let mut told = String::new();
         loop {
             let mark = self.parts.host.kinds.mark();

@@ -11,7 +11,7 @@ use windlass_core::watch::WatchSpec;
 use windlass_kube::InformerStatus;
 
 use super::watching::{KindLoss, Watching};
-use super::{Controller, FIRST_RETRY};
+use super::{Controller, RESOLVE_BACKOFF_MIN};
 use crate::admission::Admitted;
 use crate::observe::status::ControllerState;
 use crate::supervise::jittered;
@@ -135,7 +135,7 @@ impl Controller {
                 );
                 continue;
             }
-            tokio::time::sleep(jittered(FIRST_RETRY)).await;
+            tokio::time::sleep(jittered(RESOLVE_BACKOFF_MIN)).await;
             if let KindLoss::NotServed(kind) | KindLoss::Redefined(kind) = loss {
                 self.parts.host.discovery.invalidate(kind.group());
             }

@@ -12,6 +12,7 @@ use windlass_core::object::ObjectKey;
 use windlass_core::outcome::{self, CallResult, Decision, Failure, Retry};
 use windlass_core::ports::CallContext;
 use windlass_core::probation;
+use windlass_core::queue::ITEM_BACKOFF_MAX;
 use windlass_core::settle::Hold;
 use windlass_wasm::Called;
 
@@ -19,8 +20,8 @@ use super::middleware::slow_lane;
 use super::{Dispatch, LOG, trace_id};
 use crate::observe::status::KeyCallEnd;
 
-/// How often a key is tried that has used up its counted retries.
-pub(super) const SLOW_LANE: Duration = Duration::from_secs(1000);
+/// How often a key is tried that has used up its counted retries: as often as client-go tries one that has failed for long.
+pub(super) const SLOW_LANE_INTERVAL: Duration = ITEM_BACKOFF_MAX;
 
 /// How a key that failed is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,9 +142,9 @@ impl Dispatch {
                 CallEnd::Failed
             }
             RetryLane::Slow => {
-                self.queue.add_after(key.clone(), SLOW_LANE.max(at_least.unwrap_or_default()));
+                self.queue.add_after(key.clone(), SLOW_LANE_INTERVAL.max(at_least.unwrap_or_default()));
                 self.status.gave_up(key, error);
-                tracing::error!(error, attempt, retry_in = ?SLOW_LANE, "gave up: it is tried rarely from now on");
+                tracing::error!(error, attempt, retry_in = ?SLOW_LANE_INTERVAL, "gave up: it is tried rarely from now on");
                 self.ports.events.warn(context, "GaveUp", format!("gave up after {attempt} retries: {error}"));
                 CallEnd::GaveUp
             }

@@ -126,7 +126,7 @@ impl CallRecord {
     fn judged_by_now(&self) -> Result<Judged, Option<Instant>> {
         let mut counted = self.lock();
         if let Some(Probation { since, .. }) = &counted.probation {
-            let until = since.map(|since| since + probation::TIME);
+            let until = since.map(|since| since + probation::PROBATION_TIME_MAX);
             if until.is_none_or(|until| until > Instant::now()) {
                 return Err(until);
             }

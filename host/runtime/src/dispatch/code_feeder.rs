@@ -23,17 +23,17 @@ use crate::dispatch::sink::KeySink;
 use crate::supervise::jittered_policy;
 
 /// Changes of one call.
-const BATCH: usize = 256;
+const CODE_CALL_CHANGES_MAX: usize = 256;
 /// And the length of their texts, unless one alone is longer.
-const BATCH_BYTES: usize = 1 << 20;
+const CODE_CALL_BYTES_MAX: usize = 1 << 20;
 /// Events that wait. The states before them are held with them.
-const MOST_WAITING: usize = 1_024;
+const WAITING_EVENTS_MAX: usize = 1_024;
 /// Keys that one answer queues. Beyond that it is quicker to have every primary run, and no less right.
-const MOST_KEYS: usize = 10_000;
+const ANSWER_KEYS_MAX: usize = 10_000;
 /// The pauses before every primary runs once more.
-const PAUSES: RetryPolicy = jittered_policy(Duration::from_millis(100), Duration::from_secs(15));
+const REQUEUE_ALL_BACKOFF: RetryPolicy = jittered_policy(Duration::from_millis(100), Duration::from_secs(15));
 /// After so long without that, the next time counts as the first.
-const HEALTHY: Duration = Duration::from_mins(1);
+const REQUEUE_ALL_BACKOFF_RESET: Duration = Duration::from_mins(1);
 
 /// The plugin's own code, which says whom changes concern.
 pub(crate) trait MapChanges: Send + Sync + 'static {
@@ -91,12 +91,12 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
             indexes,
             controller,
             waiting: VecDeque::new(),
-            batch: BATCH,
+            batch: CODE_CALL_CHANGES_MAX,
             in_hand: false,
             missed: false,
             not_before: Instant::now(),
             made_up: None,
-            retries: PAUSES.begin(),
+            retries: REQUEUE_ALL_BACKOFF.begin(),
         }
     }
 
@@ -106,7 +106,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         self.waiting.clear();
         (self.in_hand, self.missed) = (false, false);
         let now = Instant::now();
-        if self.made_up.is_none_or(|last| now >= last + HEALTHY) {
+        if self.made_up.is_none_or(|last| now >= last + REQUEUE_ALL_BACKOFF_RESET) {
             self.retries.reset();
         }
         self.made_up = Some(now);
@@ -149,7 +149,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         {
             return;
         }
-        if self.waiting.len() < MOST_WAITING {
+        if self.waiting.len() < WAITING_EVENTS_MAX {
             self.waiting.push_back(event);
         } else {
             // Every primary is to run, and sees what has happened by then.
@@ -166,7 +166,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         {
             let change = self.sink.route.change(&event);
             bytes += [&change.old, &change.new].into_iter().flatten().map(|text| text.len()).sum::<usize>();
-            if bytes > BATCH_BYTES && !events.is_empty() {
+            if bytes > CODE_CALL_BYTES_MAX && !events.is_empty() {
                 self.waiting.push_front(event);
                 break;
             }
@@ -200,7 +200,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         for targets in answer {
             let keys = self.keys(targets, &mut found)?;
             count += keys.len();
-            if count > MOST_KEYS {
+            if count > ANSWER_KEYS_MAX {
                 return Err(Trouble::TooMany);
             }
             all.push(keys);
@@ -232,7 +232,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
                     keys.extend(found[&place].iter().cloned());
                 }
             }
-            if keys.len() > MOST_KEYS {
+            if keys.len() > ANSWER_KEYS_MAX {
                 return Err(Trouble::TooMany);
             }
         }
@@ -261,7 +261,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
             Err(trouble) => Err(trouble),
         };
         match done {
-            Ok(()) => self.batch = (2 * self.batch).min(BATCH),
+            Ok(()) => self.batch = (2 * self.batch).min(CODE_CALL_CHANGES_MAX),
             Err(_) if events.len() > 1 => {
                 // One of them is at fault, and the others are not: it is looked for.
                 self.batch = events.len() / 2;
@@ -291,7 +291,7 @@ impl<S: EventSource + 'static, M: MapChanges> Feed for CodeFeeder<S, M> {
                 self.make_up();
                 continue;
             }
-            while self.waiting.len() < BATCH
+            while self.waiting.len() < CODE_CALL_CHANGES_MAX
                 && let Some(event) = event_now(&mut self.source)
             {
                 self.hold(event);

@@ -10,7 +10,7 @@ use windlass_kube::Subscription;
 use crate::dispatch::sink::KeySink;
 
 /// How many changes that concern every primary are taken for one.
-const BURST: usize = 1_000;
+const CHANGES_TAKEN_FOR_ONE: usize = 1_000;
 
 /// Where events come from: a subscription, or a test.
 pub(crate) trait EventSource: Send {
@@ -56,7 +56,7 @@ pub(crate) async fn discard(source: &mut impl EventSource) -> Infallible {
 }
 
 /// How often an event is tried whose keys the host panics over.
-const ATTEMPTS: u32 = 2;
+const EVENT_ATTEMPTS_MAX: u32 = 2;
 
 /// Feeds a queue with the keys that a declared mapping finds. A panic loses nothing: what it fell over is tried again, and
 /// if that fails too, every primary runs instead.
@@ -76,7 +76,7 @@ impl<S: EventSource> Feeder<S> {
     fn feed(&mut self) {
         let Some((event, attempts)) = &mut self.in_hand else { return };
         *attempts += 1;
-        if *attempts <= ATTEMPTS {
+        if *attempts <= EVENT_ATTEMPTS_MAX {
             self.sink.remember_gone(event);
             let route = &self.sink.route;
             if route.concerns_all() && route.counts(event) {
@@ -118,7 +118,7 @@ impl<S: EventSource + 'static> Feed for Feeder<S> {
 
 /// Takes a burst of the events that are there already, without keys of their own. Returns how many.
 fn skip_burst(source: &mut impl EventSource, sink: &KeySink) -> usize {
-    (0..BURST).map_while(|_| event_now(source)).inspect(|event| sink.remember_gone(event)).count()
+    (0..CHANGES_TAKEN_FOR_ONE).map_while(|_| event_now(source)).inspect(|event| sink.remember_gone(event)).count()
 }
 
 #[cfg(test)]
@@ -219,11 +219,11 @@ mod tests {
     #[tokio::test]
     async fn a_burst_is_taken_at_once_however_long_a_task_may_run() {
         let (sender, mut source) = mpsc::unbounded_channel();
-        for _ in 0..BURST + 7 {
+        for _ in 0..CHANGES_TAKEN_FOR_ONE + 7 {
             sender.send(gone("a")).expect("it is read");
         }
         let sink = sink(Queue::new(Arc::new(PanickingClock(0.into())), ItemExponential::default()), Arc::default());
-        assert_eq!([skip_burst(&mut source, &sink), skip_burst(&mut source, &sink)], [BURST, 7]);
+        assert_eq!([skip_burst(&mut source, &sink), skip_burst(&mut source, &sink)], [CHANGES_TAKEN_FOR_ONE, 7]);
     }
 
     #[tokio::test]
@@ -326,7 +326,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_event_that_cannot_be_mapped_does_not_hold_up_the_next() {
-        let fed = fed(vec![Some(gone("a")), Some(gone("b"))], ATTEMPTS).await;
-        assert_eq!(fed, (vec!["prod/b".to_owned()], u64::from(ATTEMPTS)));
+        let fed = fed(vec![Some(gone("a")), Some(gone("b"))], EVENT_ATTEMPTS_MAX).await;
+        assert_eq!(fed, (vec!["prod/b".to_owned()], u64::from(EVENT_ATTEMPTS_MAX)));
     }
 }

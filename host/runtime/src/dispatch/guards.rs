@@ -29,6 +29,12 @@ pub struct GuardSettings {
     pub hot_loop_writes: u32,
 }
 
+impl Default for GuardSettings {
+    fn default() -> Self {
+        Self { writes: WriteRate::default(), hot_loop_writes: 300 }
+    }
+}
+
 /// The guards of all plugins. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Guards(Arc<GuardsInner>);

@@ -16,7 +16,9 @@ use crate::observe::metrics::{PortCounts, counted};
 /// Calls that may have begun, for each that may be at work: what waits has an instance, and keeps its memory. They cost
 /// address space; what they use of memory has a budget of its own.
 const CALL_SLOTS_OF_PERMIT: u32 = 8;
+/// The fewest calls that may have begun, however few processors there are.
 const LEAST_CALL_SLOTS: u32 = 64;
+/// The most, however many there are: each takes gigabytes of address space.
 const MOST_CALL_SLOTS: u32 = 512;
 
 /// How many calls may have begun where `cpu_permits` may be at work.

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use windlass_core::object::ObjectKey;
 
 /// How long an outage may have lasted before it was known to be one: as long as a request may take.
-const UNNOTICED: Duration = Duration::from_secs(30);
+const UNNOTICED_OUTAGE_MAX: Duration = Duration::from_secs(30);
 
 /// The keys whose last call failed in a way that does not count, and when. It holds no key that does not wait for its
 /// backoff, or runs again because of it.
@@ -33,7 +33,7 @@ impl Setbacks {
     /// Takes out the keys that were set back by an outage that is known since `began`.
     pub(crate) fn take(&mut self, began: Instant) -> Vec<ObjectKey> {
         let ago = |at: Instant| began.saturating_duration_since(at);
-        self.at.extract_if(|_, at| ago(*at) <= UNNOTICED).map(|(key, _)| key).collect()
+        self.at.extract_if(|_, at| ago(*at) <= UNNOTICED_OUTAGE_MAX).map(|(key, _)| key).collect()
     }
 }
 

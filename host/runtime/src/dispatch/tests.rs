@@ -36,7 +36,7 @@ use windlass_kube::client::{self, ConnectOptions};
 use windlass_kube::{CacheTrust, Discovery, Informers, Subscription};
 use windlass_wasm::{Called, Request};
 
-use super::aftermath::{RetryLane, SLOW_LANE, lane};
+use super::aftermath::{RetryLane, lane};
 use super::*;
 use crate::clock::SystemClock;
 use crate::controller::running::Running;
@@ -587,7 +587,7 @@ async fn keys_that_an_outage_set_back_run_once_when_it_ends() {
     assert!(stage.is_quiet().await, "all wait for their backoff");
     stage.switch.begin();
     let began = Instant::now();
-    tokio::time::sleep(SHORT_OUTAGE).await;
+    tokio::time::sleep(SHORT_OUTAGE_MAX).await;
     stage.switch.end();
     stage.dispatch.recover(began);
     let mut called = Vec::new();

@@ -2,11 +2,11 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-const MOST: u64 = 1 << 20;
+const TEST_FILE_BYTES_MAX: u64 = 1 << 20;
 
 fn text_files(directory: &Path) -> Files {
     // By notification alone: no poll comes to its help.
-    Files::polling(directory, MOST, is_text, Duration::from_hours(1))
+    Files::polling(directory, TEST_FILE_BYTES_MAX, is_text, Duration::from_hours(1))
 }
 
 fn is_text(path: &Path) -> bool {
@@ -120,7 +120,7 @@ async fn what_nobody_notifies_of_is_found_by_the_poll() {
     let [here, there] = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
     write(&there.path().join("a"), "1");
     symlink(there.path().join("a"), here.path().join("a.txt")).expect("linked");
-    let mut files = Files::polling(here.path(), MOST, is_text, Duration::from_millis(20));
+    let mut files = Files::polling(here.path(), TEST_FILE_BYTES_MAX, is_text, Duration::from_millis(20));
     assert_eq!(told(&mut files).await, told_of("a.txt", true));
     write(&there.path().join("a"), "2");
     assert_eq!(told(&mut files).await, told_of("a.txt", true));
@@ -132,7 +132,7 @@ async fn a_directory_that_cannot_be_read_takes_no_file_away() {
     let directory = parent.path().join("d");
     std::fs::create_dir(&directory).expect("made");
     write(&directory.join("a.txt"), "1");
-    let mut files = Files::polling(&directory, MOST, is_text, Duration::from_millis(20));
+    let mut files = Files::polling(&directory, TEST_FILE_BYTES_MAX, is_text, Duration::from_millis(20));
     assert_eq!(told(&mut files).await, told_of("a.txt", true));
     std::fs::rename(&directory, parent.path().join("e")).expect("renamed");
     let mut patience = Duration::from_millis(200);
@@ -150,7 +150,7 @@ async fn a_directory_that_cannot_be_read_takes_no_file_away() {
 #[tokio::test]
 async fn one_file_is_followed_among_others() {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut files = Files::follow_one(&directory.path().join("a.txt"), MOST);
+    let mut files = Files::follow_one(&directory.path().join("a.txt"), TEST_FILE_BYTES_MAX);
     assert!(told(&mut files).await.is_empty());
     write(&directory.path().join("b.txt"), "1");
     write(&directory.path().join("a.txt"), "1");

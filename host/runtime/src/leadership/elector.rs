@@ -17,10 +17,10 @@ use windlass_core::sharing::{Membership, Offer, Part, Stance};
 use windlass_kube::{LeaseError, LeaseKind, Leases};
 
 use super::fence::{LeaseFence, TermReach};
-use super::pulse::{BEAT, Pulse};
+use super::pulse::{BEAT_INTERVAL, Pulse};
 use super::settings::MOST_OFFER_BYTES;
 use super::{LeaseStanding, PluginTerm};
-use crate::phases::HAND_OVER;
+use crate::phases::HAND_OVER_TIMEOUT;
 
 /// Lines about failures of one lease that are logged each minute. Further ones are summed up.
 pub(super) const FAILURES_A_MINUTE: u32 = 3;
@@ -88,7 +88,7 @@ impl Elector {
                         "the host's own threads stand still: its leases are not renewed, so that another replica can run its plugins"
                     );
                 }
-                self.clock.sleep_until(now + BEAT).await;
+                self.clock.sleep_until(now + BEAT_INTERVAL).await;
                 continue;
             }
             is_still = false;
@@ -126,7 +126,7 @@ impl Elector {
             return (LeaseWish::Yield, None);
         }
         if lets_go {
-            return (keep, self.letting_go.map(|since| since + HAND_OVER));
+            return (keep, self.letting_go.map(|since| since + HAND_OVER_TIMEOUT));
         }
         let Some(part) = &mut self.part else { return (keep, None) };
         let stance = part.stance(self.current.is_some(), &self.members.borrow_and_update(), now);
@@ -135,7 +135,7 @@ impl Elector {
             Stance::Keep { until } => (keep, until),
             Stance::HandOver => {
                 self.hand_over(now);
-                (keep, Some(now + HAND_OVER))
+                (keep, Some(now + HAND_OVER_TIMEOUT))
             }
         }
     }
@@ -153,7 +153,7 @@ impl Elector {
     fn go_on_letting_go(&mut self, now: Moment) {
         let Some(since) = self.letting_go else { return };
         match &self.current {
-            Some(current) if current.settled.is_some() && since + HAND_OVER <= now => {
+            Some(current) if current.settled.is_some() && since + HAND_OVER_TIMEOUT <= now => {
                 self.election.give_up();
                 self.publish();
             }
@@ -317,7 +317,7 @@ fn tell_loss(lease: &str, loss: &LeaseLoss, error: &str) {
         LeaseLoss::Released => tracing::info!(%lease, "lease released"),
         LeaseLoss::GivenUp => tracing::error!(
             %lease,
-            "lease lost: it was to be handed over, and what runs here for its plugins has not ended within {HAND_OVER:?}; nothing more is written for them here, and another replica takes over when the lease runs out"
+            "lease lost: it was to be handed over, and what runs here for its plugins has not ended within {HAND_OVER_TIMEOUT:?}; nothing more is written for them here, and another replica takes over when the lease runs out"
         ),
         LeaseLoss::NotRenewed => tracing::error!(
             %lease, error,

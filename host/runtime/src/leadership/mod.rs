@@ -46,9 +46,9 @@ use crate::clock;
 use crate::supervise::{Panics, supervise};
 
 /// How long the first list of leases may take before elections go on without it: by asking.
-const FIRST_LIST: Duration = Duration::from_secs(5);
+const FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long releasing may take in the end. What is not released by then, expires.
-const RELEASE: Duration = Duration::from_secs(3);
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The right to run a plugin, for as long as its lease is held. Whoever has a clone keeps the lease from being let go of.
 #[derive(Clone, Debug)]
@@ -294,7 +294,7 @@ impl Leadership {
         });
         let (over, listed) = (self.over.clone(), self.listed.clone());
         tokio::spawn(async move {
-            let in_time = tokio::time::timeout(FIRST_LIST, synced).await.is_ok();
+            let in_time = tokio::time::timeout(FIRST_LIST_TIMEOUT, synced).await.is_ok();
             listed.cancel();
             if !in_time && over.run_until_cancelled(error).await.is_some() {
                 tracing::warn!(%watch, "leases cannot be watched: replicas learn of each other late, if at all");
@@ -320,7 +320,7 @@ impl Leadership {
     /// begun may not have ended, or the API server does not answer.
     pub(crate) async fn end(&self) -> bool {
         self.stop.cancel();
-        let released = !self.has_started() || tokio::time::timeout(RELEASE, self.electors.wait()).await.is_ok();
+        let released = !self.has_started() || tokio::time::timeout(RELEASE_TIMEOUT, self.electors.wait()).await.is_ok();
         self.over.cancel();
         released
     }

@@ -128,22 +128,13 @@ impl ReplicasView for PluginReplicas {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use windlass_core::lease::Timing;
 
     use super::*;
 
     #[test]
     fn the_words_of_a_newer_version_in_an_offer_are_passed_over() {
         let second = std::time::Duration::from_secs(1);
-        let settings = LeaseSettings {
-            mode: LeaseMode::Single,
-            namespace: None,
-            instance: "main".to_owned(),
-            timing: Timing::new(second * 15, second * 10, second * 2).expect("they fit together"),
-            stability: second,
-            warm_standby: false,
-            threads: None,
-        };
+        let settings = LeaseSettings { mode: LeaseMode::Single, stability: second, ..LeaseSettings::default() };
         let found = |serves: &str| {
             let metadata =
                 json!({"name": "m", "annotations": {"windlass.dev/serves": serves, "windlass.dev/newer": "1"}});

@@ -7,9 +7,9 @@ use std::time::Duration;
 use windlass_core::clock::{Clock, Moment};
 
 /// How often it beats.
-pub(super) const BEAT: Duration = Duration::from_secs(1);
+pub(super) const BEAT_INTERVAL: Duration = Duration::from_secs(1);
 /// A host whose threads have done nothing for so long is not to keep what another replica could run.
-const STILL: Duration = Duration::from_mins(1);
+const STILL_TIME_MAX: Duration = Duration::from_mins(1);
 
 /// The last moment at which the host's threads were seen to go on.
 #[derive(Debug)]
@@ -24,14 +24,14 @@ impl Pulse {
     pub(super) async fn beat(&self, clock: &dyn Clock) {
         loop {
             self.0.store(milliseconds(clock.now()), Ordering::Relaxed);
-            clock.sleep_until(clock.now() + BEAT).await;
+            clock.sleep_until(clock.now() + BEAT_INTERVAL).await;
         }
     }
 
     /// Whether it has not beaten for long.
     pub(super) fn is_still(&self, now: Moment) -> bool {
         let last = Duration::from_millis(self.0.load(Ordering::Relaxed));
-        now.0.saturating_sub(last) > STILL
+        now.0.saturating_sub(last) > STILL_TIME_MAX
     }
 }
 

@@ -14,7 +14,7 @@ use crate::rejections::{Rejection, RejectionVerdicts};
 /// The prefix of a plugin's name in an annotation.
 const PREFIX: &str = "rejected.windlass.dev/";
 /// How long one request may take.
-const LIMIT: Duration = Duration::from_secs(5);
+const REJECTION_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Of each plugin, the last.
 pub(crate) type RejectedPlugins = BTreeMap<Arc<str>, Rejection>;
 
@@ -45,7 +45,10 @@ impl Leadership {
             return Ok(());
         }
         let lease = self.settings.rejected_lease();
-        let told = self.leases.note(&lease, &format!("{PREFIX}{plugin}"), |there| over(verdicts, there), LIMIT).await;
+        let told = self
+            .leases
+            .note(&lease, &format!("{PREFIX}{plugin}"), |there| over(verdicts, there), REJECTION_REQUEST_TIMEOUT)
+            .await;
         match told {
             Ok(true) => Ok(()),
             Ok(false) => Err(format!("others write the lease {lease} all the time")),

@@ -19,13 +19,13 @@ use super::rejected::{self, RejectedPlugins};
 use super::slots::LeaseSlots;
 
 /// How many lease durations after its death a replica's lease is cleared away.
-const LONG_DEAD: u32 = 10;
+const CLEARED_AFTER_LEASE_DURATIONS: u32 = 10;
 /// How long one such deletion may take.
-const CLEARING: Duration = Duration::from_secs(5);
+const CLEAR_TIMEOUT: Duration = Duration::from_secs(5);
 /// Replicas that die within this time of each other are told of at once: those that were first seen in one list.
-const TOGETHER: Duration = Duration::from_millis(200);
+const DEATHS_TOLD_TOGETHER: Duration = Duration::from_millis(200);
 /// How many names of replicas a line has.
-const MOST_NAMES: usize = 10;
+const NAMED_REPLICAS_MAX: usize = 10;
 
 /// Follows the leases.
 pub(super) struct Replicas {
@@ -52,7 +52,7 @@ impl Replicas {
         loop {
             let clock = self.clock.clone();
             let pause = clock.now() + self.settings.timing.duration();
-            let wake = self.members.next_death().map_or(pause, |death| (death + TOGETHER).min(pause));
+            let wake = self.members.next_death().map_or(pause, |death| (death + DEATHS_TOLD_TOGETHER).min(pause));
             tokio::select! {
                 biased;
                 event = subscription.next() => {
@@ -111,10 +111,12 @@ impl Replicas {
     }
 
     async fn clear_away(&mut self) {
-        for member in self.members.long_dead(self.settings.timing.duration() * LONG_DEAD, self.clock.now()) {
+        for member in
+            self.members.long_dead(self.settings.timing.duration() * CLEARED_AFTER_LEASE_DURATIONS, self.clock.now())
+        {
             let Some(version) = self.versions.get(&member) else { continue };
             let lease = format!("{}{member}", self.settings.member_prefix());
-            match self.leases.delete(&lease, version, CLEARING).await {
+            match self.leases.delete(&lease, version, CLEAR_TIMEOUT).await {
                 Ok(ElectionAnswer::Found(_) | ElectionAnswer::Written { .. }) => {
                     tracing::info!(lease, "cleared away: its replica died long ago");
                 }
@@ -137,10 +139,10 @@ impl Replicas {
 /// Some names, and how many more there are. None: there are none.
 fn names<'a>(names: impl Iterator<Item = &'a Arc<str>>) -> Option<String> {
     let names: Vec<&str> = names.map(AsRef::as_ref).collect();
-    let shown = names[..names.len().min(MOST_NAMES)].join(", ");
+    let shown = names[..names.len().min(NAMED_REPLICAS_MAX)].join(", ");
     match names.len() {
         0 => None,
-        count if count > MOST_NAMES => Some(format!("{shown} and {} more", count - MOST_NAMES)),
+        count if count > NAMED_REPLICAS_MAX => Some(format!("{shown} and {} more", count - NAMED_REPLICAS_MAX)),
         _ => Some(shown),
     }
 }
@@ -150,7 +152,7 @@ mod tests {
     use futures::future::BoxFuture;
     use http::Uri;
     use windlass_apiserver::{ApiServer, Config};
-    use windlass_core::lease::{LeaseRecord, Timing};
+    use windlass_core::lease::LeaseRecord;
     use windlass_core::principal::{Principal, Role};
     use windlass_kube::client::Connection;
     use windlass_kube::{Discovery, LeaseKind, ListReason};
@@ -171,21 +173,13 @@ mod tests {
         }
     }
 
-    const LIMIT: Duration = Duration::from_secs(5);
+    const TEST_TIMEOUT: Duration = Duration::from_secs(5);
 
     async fn replicas(connection: &Connection, informers: &Informers) -> (Replicas, Subscription) {
         let role = Principal::of_host(Role::Lease, "one".into());
         let leases = Leases::new(connection.client.clone(), role, "default", "main").expect("names that can be");
         let second = Duration::from_secs(1);
-        let settings = LeaseSettings {
-            mode: LeaseMode::Single,
-            namespace: None,
-            instance: "main".to_owned(),
-            timing: Timing::new(second * 15, second * 10, second * 2).expect("they fit together"),
-            stability: second,
-            warm_standby: false,
-            threads: None,
-        };
+        let settings = LeaseSettings { mode: LeaseMode::Single, stability: second, ..LeaseSettings::default() };
         let subscription = informers.subscribe(leases.watch());
         assert!(subscription.synced().await);
         let mut members = Members::new("one".into(), Moment::default());
@@ -212,12 +206,12 @@ mod tests {
         let connection = Connection::in_process(server.service(), &Uri::from_static("http://server"));
         let informers = Informers::new(connection.client.clone(), Discovery::new(connection.client.clone()));
         let (mut replicas, mut subscription) = replicas(&connection, &informers).await;
-        let record = LeaseRecord { holder: "x".into(), duration: LIMIT, transitions: 0, acquired: None };
+        let record = LeaseRecord { holder: "x".into(), duration: TEST_TIMEOUT, transitions: 0, acquired: None };
         let leases = replicas.leases.clone();
         let write = |name: &'static str, over: Option<LeaseVersion>| {
             let (leases, record) = (leases.clone(), record.clone());
             async move {
-                match leases.write(name, LeaseKind::Member, over.as_ref(), &record, None, LIMIT).await {
+                match leases.write(name, LeaseKind::Member, over.as_ref(), &record, None, TEST_TIMEOUT).await {
                     Ok(ElectionAnswer::Written { version, .. }) => version,
                     other => panic!("{other:?}"),
                 }
@@ -233,7 +227,7 @@ mod tests {
         write(lives, Some(version)).await;
 
         replicas.clear_away().await;
-        let found = async |name| leases.get(name, LIMIT).await.expect("the server answers");
+        let found = async |name| leases.get(name, TEST_TIMEOUT).await.expect("the server answers");
         assert_eq!(found(dead).await, ElectionAnswer::Found(None));
         assert_ne!(found(lives).await, ElectionAnswer::Found(None));
         tokio::time::sleep(Duration::from_mins(1)).await;

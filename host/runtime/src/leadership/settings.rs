@@ -10,6 +10,10 @@ use windlass_core::lease::Timing;
 /// has 256 KiB for annotations.
 pub(super) const MOST_OFFER_BYTES: usize = 64 << 10;
 
+/// How long replicas must be the same before plugins move between them: longer than a Pod of a rolling update takes to
+/// become ready.
+const STABILITY_DEFAULT: Duration = Duration::from_mins(1);
+
 /// By which leases plugins are shared out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LeaseMode {
@@ -40,6 +44,20 @@ pub struct LeaseSettings {
     pub warm_standby: bool,
     /// Where elections run, so that a renewal waits for nothing else that the host does. None: where everything runs.
     pub threads: Option<Handle>,
+}
+
+impl Default for LeaseSettings {
+    fn default() -> Self {
+        Self {
+            mode: LeaseMode::Shards,
+            namespace: None,
+            instance: "main".to_owned(),
+            timing: Timing::default(),
+            stability: STABILITY_DEFAULT,
+            warm_standby: false,
+            threads: None,
+        }
+    }
 }
 
 impl LeaseSettings {

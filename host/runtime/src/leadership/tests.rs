@@ -14,9 +14,9 @@ use windlass_kube::client::{self, ConnectOptions};
 use super::*;
 use crate::rejections::{JudgedAt, Rejection, RejectionVerdict, RejectionVerdicts};
 
-const PLUGINS: usize = 1_000;
+const SHARED_PLUGINS: usize = 1_000;
 const REPLICAS: usize = 3;
-const RETRY: Duration = Duration::from_millis(200);
+const RETRY_PERIOD: Duration = Duration::from_millis(200);
 /// The bar of sixty requests a second, in a retry period of two seconds.
 const MOST_IN_A_PERIOD: f64 = 120.0;
 
@@ -25,7 +25,7 @@ fn settings() -> LeaseSettings {
         mode: LeaseMode::Shards,
         namespace: Some("default".to_owned()),
         instance: "many".to_owned(),
-        timing: Timing::new(Duration::from_secs(2), Duration::from_secs(1), RETRY).expect("they fit together"),
+        timing: Timing::new(Duration::from_secs(2), Duration::from_secs(1), RETRY_PERIOD).expect("they fit together"),
         stability: Duration::from_secs(1),
         warm_standby: false,
         threads: None,
@@ -72,7 +72,7 @@ fn a_replica_that_has_lost_its_lease_does_not_say_that_it_runs_the_plugin() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_plugins_on_three_replicas_cost_at_most_sixty_requests_a_second() {
     let server = ApiServer::start(Config::default()).await.expect("loopback");
-    let names: Vec<String> = (0..PLUGINS).map(|number| format!("plugin-{number}")).collect();
+    let names: Vec<String> = (0..SHARED_PLUGINS).map(|number| format!("plugin-{number}")).collect();
     let stop = CancellationToken::new();
     let mut replicas = Vec::new();
     for number in 0..REPLICAS {
@@ -92,11 +92,11 @@ async fn a_thousand_plugins_on_three_replicas_cost_at_most_sixty_requests_a_seco
             .map(|plugin_leases| plugin_leases.iter().filter(|plugin_lease| plugin_lease.is_held()).count())
             .collect::<Vec<_>>()
     };
-    until(|| held().iter().sum::<usize>() == PLUGINS && held().iter().all(|held| *held > 0)).await;
+    until(|| held().iter().sum::<usize>() == SHARED_PLUGINS && held().iter().all(|held| *held > 0)).await;
 
     let (before, since) = (requests(&server), Instant::now());
     until(|| requests(&server) >= before + 500).await;
-    let periods = since.elapsed().as_secs_f64() / RETRY.as_secs_f64();
+    let periods = since.elapsed().as_secs_f64() / RETRY_PERIOD.as_secs_f64();
     #[allow(clippy::cast_precision_loss, reason = "hundreds of requests")]
     let in_a_period = (requests(&server) - before) as f64 / periods;
     println!("{in_a_period:.1} requests in a retry period, with {:?} plugins each", held());
@@ -155,7 +155,8 @@ async fn a_lease_is_let_go_of_when_the_last_plugin_that_goes_by_it_leaves_and_st
     let stop = CancellationToken::new();
     let informers = Informers::new(connection.client.clone(), Discovery::new(connection.client.clone()));
     // Whose term ends by renewals that come late, beside a thousand plugins in one process, is no matter here.
-    let timing = Timing::new(Duration::from_secs(20), Duration::from_secs(10), RETRY).expect("they fit together");
+    let timing =
+        Timing::new(Duration::from_secs(20), Duration::from_secs(10), RETRY_PERIOD).expect("they fit together");
     let settings = LeaseSettings { mode: LeaseMode::Single, timing, ..settings() };
     let leadership = Leadership::new(settings, &connection, &"one".into(), &stop).expect("names that can be");
     let panics = Panics::default();

@@ -11,7 +11,7 @@ use windlass_kube::client::ConnectError;
 use crate::supervise::jittered_policy;
 
 /// The pauses before further attempts: 15 to 30 seconds together. A server that does not answer by then may be the wrong one.
-const RETRIES: RetryPolicy = jittered_policy(Duration::from_secs(1), Duration::from_secs(8)).steps(4);
+const FIRST_ANSWER_BACKOFF: RetryPolicy = jittered_policy(Duration::from_secs(1), Duration::from_secs(8)).steps(4);
 
 /// Asks `server` until there is an answer, or an error that does not pass.
 pub(super) async fn first_answer<T, A>(server: &str, ask: impl FnMut() -> A) -> Result<T, ConnectError>
@@ -26,7 +26,7 @@ where
         }
         may_pass
     };
-    RETRIES.run(windlass_world::random, sleep, passes, ask).await
+    FIRST_ANSWER_BACKOFF.run(windlass_world::random, sleep, passes, ask).await
 }
 
 #[cfg(test)]

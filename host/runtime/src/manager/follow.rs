@@ -23,7 +23,7 @@ use crate::supervise::{caught, supervise};
 
 /// How long no other plugin must have been started before it is looked at what they have left behind: a look is at the
 /// whole cluster, and a directory is often filled at once.
-const QUIET: Duration = Duration::from_secs(1);
+const START_QUIET_TIME: Duration = Duration::from_secs(1);
 
 /// The directory of plugins as it was seen first.
 pub(super) struct FirstLook {
@@ -54,7 +54,8 @@ pub(super) async fn plugins(
         let (files, current) = &mut *files;
         while tell.send(DirectoryNews::Files(current.changes(files).await)).is_ok() {}
     };
-    let list = Mutex::new(allowed.map(|allowed| (Files::follow_one(allowed.path(), Allowed::MOST_BYTES), allowed)));
+    let list =
+        Mutex::new(allowed.map(|allowed| (Files::follow_one(allowed.path(), Allowed::DIGESTS_BYTES_MAX), allowed)));
     let of_list = async || {
         let mut list = list.lock().await;
         let Some((files, known)) = &mut *list else { return std::future::pending().await };
@@ -115,7 +116,7 @@ pub(super) async fn leftovers(
     let look = async {
         while let Some(first) = started.recv().await {
             let mut plugins = vec![first];
-            while let Ok(Some(another)) = tokio::time::timeout(QUIET, started.recv()).await {
+            while let Ok(Some(another)) = tokio::time::timeout(START_QUIET_TIME, started.recv()).await {
                 plugins.push(another);
             }
             let host = host.clone();

@@ -183,7 +183,8 @@ async fn end(host: &Host, mut servings: Servings, phases: &Phases) -> bool {
         }
         cut
     };
-    let flushed = async { caught("flush", &host.panics, host.recorder.flush(phases::EVENTS)).await == Some(true) };
+    let flushed =
+        async { caught("flush", &host.panics, host.recorder.flush(phases::EVENTS_TIMEOUT)).await == Some(true) };
     let release = host.leadership.has_started().then(|| host.leadership.end());
     phases.end(ended, flushed, release, host.informers.stop()).await
 }
@@ -258,9 +259,9 @@ fn replica() -> String {
 
 /// `name` as it may stand in an object's name, and something random.
 fn unique(name: &str, random: u32) -> String {
-    const MOST: usize = 63;
+    const NAME_CHARACTERS_MAX: usize = 63;
     let plain = |character: char| if character.is_ascii_alphanumeric() { character.to_ascii_lowercase() } else { '-' };
-    let name: String = name.chars().take(MOST).map(plain).collect();
+    let name: String = name.chars().take(NAME_CHARACTERS_MAX).map(plain).collect();
     format!("{}-{random:08x}", name.trim_matches('-'))
 }
 

@@ -54,17 +54,17 @@ use crate::observe::status::Status;
 const MOST_CONNECTIONS: usize = 64;
 /// How long a request's headers or a TLS handshake may take to arrive, and how long a connection may be idle between
 /// two requests.
-const HEADER_LIMIT: Duration = Duration::from_secs(2);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a new connection keeps its place in any case, where a handshake comes before the first request.
 const HANDSHAKE_GRACE: Duration = Duration::from_millis(100);
 /// The size of a request's headers.
-const HEADER_BYTES: usize = 16 << 10;
+const REQUEST_HEADERS_BYTES_MAX: usize = 16 << 10;
 /// How long a connection lasts: a slow reader must not hold it for ever.
-const CONNECTION_LIMIT: Duration = Duration::from_mins(5);
+const CONNECTION_AGE_MAX: Duration = Duration::from_mins(5);
 /// The age of its connection at which a stream ends: before that one does, so that its page opens another and sees no failure.
-const STREAM_LIMIT: Duration = Duration::from_secs(290);
+const STREAM_AGE_MAX: Duration = Duration::from_secs(290);
 /// The pause after a connection could not be accepted, as when files run out.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
@@ -119,7 +119,7 @@ impl Admin {
                     }
                     Err(error) => {
                         tracing::debug!(%error, "the admin endpoint cannot accept a connection");
-                        tokio::time::sleep(PAUSE).await;
+                        tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                     }
                 }
             }
@@ -225,7 +225,7 @@ impl Asked {
         tokio::select! {
             biased;
             // A client that takes for ever loses its connection.
-            _ = tokio::time::timeout(CONNECTION_LIMIT, connection) => {}
+            _ = tokio::time::timeout(CONNECTION_AGE_MAX, connection) => {}
             () = place.closed() => {}
         }
     }
@@ -234,7 +234,7 @@ impl Asked {
     where
         S: AsyncRead + AsyncWrite + Send + Unpin,
     {
-        let until = Instant::now() + STREAM_LIMIT;
+        let until = Instant::now() + STREAM_AGE_MAX;
         let answer = |request: Request<Incoming>| async move {
             place.asks();
             let mut answer = self.answer(&request.map(drop), is_local, until).await;
@@ -244,7 +244,7 @@ impl Asked {
             Ok::<_, Infallible>(answer)
         };
         let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(HEADER_LIMIT).max_buf_size(HEADER_BYTES);
+        builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(REQUEST_HEADERS_BYTES_MAX);
         // What a client does wrong is the client's.
         let _ = builder.serve_connection(TokioIo::new(StallGuard::new(stream)), service_fn(answer)).await;
     }

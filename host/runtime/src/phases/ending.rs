@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use super::{CALLS, DRAIN, EVENTS, Phases, SOON};
+use super::{CALLS_TIMEOUT, DRAIN_TIMEOUT, EVENTS_TIMEOUT, NOTICE_TIMEOUT, Phases};
 
 /// How long leases may take to be released.
-pub(super) const RELEASE: Duration = Duration::from_secs(5);
+pub(super) const LEASES_RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a phase has taken, in milliseconds.
 fn took(began: Instant) -> u64 {
@@ -46,7 +46,7 @@ impl Phases {
     /// Nothing is told of what the server does after this.
     async fn watches(watches: impl Future<Output = ()>) {
         let began = Instant::now();
-        if timeout(SOON, watches).await.is_ok() {
+        if timeout(NOTICE_TIMEOUT, watches).await.is_ok() {
             tracing::info!(phase = "watches", took_ms = took(began), "the watches have ended");
         } else {
             tracing::warn!(phase = "watches", took_ms = took(began), "a watch does not end; the host ends without it");
@@ -57,7 +57,7 @@ impl Phases {
     async fn intake(&self) {
         let began = Instant::now();
         self.stop.cancel();
-        if timeout(SOON, self.feeding.wait()).await.is_err() {
+        if timeout(NOTICE_TIMEOUT, self.feeding.wait()).await.is_err() {
             // Nothing comes of what it still adds: queues that shut down take nothing.
             tracing::warn!("a task that makes keys of changes does not end; what it adds is dropped");
         }
@@ -67,11 +67,11 @@ impl Phases {
     /// Runs, if it can, what is queued or held until its own writes are seen.
     async fn drain(&self) {
         let began = Instant::now();
-        let in_time = timeout(DRAIN, self.draining.wait()).await.is_ok();
+        let in_time = timeout(DRAIN_TIMEOUT, self.draining.wait()).await.is_ok();
         self.last_call.cancel();
         if !in_time {
             // Each controller drops what it has left, and counts it.
-            let _ = timeout(SOON, self.draining.wait()).await;
+            let _ = timeout(NOTICE_TIMEOUT, self.draining.wait()).await;
         }
         let (took_ms, dropped) = (took(began), self.all_dropped());
         if in_time && dropped == 0 {
@@ -91,12 +91,12 @@ impl Phases {
     async fn calls(&self, controllers: impl Future<Output = usize>) -> bool {
         let began = Instant::now();
         let mut controllers = pin!(controllers);
-        let cut = if let Ok(cut) = timeout(CALLS, &mut controllers).await {
+        let cut = if let Ok(cut) = timeout(CALLS_TIMEOUT, &mut controllers).await {
             cut
         } else {
             self.cut.cancel();
             // Each tells what it cuts.
-            timeout(SOON, controllers).await.unwrap_or(1)
+            timeout(NOTICE_TIMEOUT, controllers).await.unwrap_or(1)
         };
         self.over.cancel();
         let took_ms = took(began);
@@ -107,7 +107,7 @@ impl Phases {
                 phase = "calls",
                 took_ms,
                 controllers = cut,
-                "calls or their writes have not ended within {CALLS:?} and are cut: the lines above say of which objects"
+                "calls or their writes have not ended within {CALLS_TIMEOUT:?} and are cut: the lines above say of which objects"
             );
         }
         cut == 0
@@ -115,7 +115,7 @@ impl Phases {
 
     async fn events(sent: impl Future<Output = bool>) -> bool {
         let began = Instant::now();
-        let all = timeout(EVENTS, sent).await == Ok(true);
+        let all = timeout(EVENTS_TIMEOUT, sent).await == Ok(true);
         let took_ms = took(began);
         if all {
             tracing::info!(phase = "events", took_ms, "every Kubernetes Event has been sent");
@@ -128,7 +128,7 @@ impl Phases {
     /// Another replica need not wait until they expire.
     async fn release(released: impl Future<Output = bool>) -> bool {
         let began = Instant::now();
-        let all = timeout(RELEASE, released).await == Ok(true);
+        let all = timeout(LEASES_RELEASE_TIMEOUT, released).await == Ok(true);
         let took_ms = took(began);
         if all {
             tracing::info!(phase = "release", took_ms, "the leases are released");

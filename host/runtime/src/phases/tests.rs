@@ -4,7 +4,6 @@ use std::future::ready;
 
 use tokio::time::Instant;
 
-use super::ending::RELEASE;
 use super::*;
 
 const NOTHING: Option<std::future::Ready<bool>> = None;
@@ -76,8 +75,8 @@ async fn the_limits_are_those_of_the_host_and_not_of_each_controller() {
 async fn events_that_are_left_and_leases_that_are_kept_are_not_clean_and_hold_up_nothing_for_long() {
     for (events, release, clean, limit) in [
         (seconds(1), seconds(1), true, seconds(2)),
-        (seconds(9), seconds(1), false, EVENTS + seconds(1)),
-        (seconds(1), seconds(9), false, seconds(1) + RELEASE),
+        (seconds(9), seconds(1), false, seconds(2) + seconds(1)),
+        (seconds(1), seconds(9), false, seconds(1) + seconds(5)),
     ] {
         let (phases, began) = (Phases::of(CancellationToken::new()), Instant::now());
         let done = |after| async move {

@@ -35,11 +35,11 @@ const KIND: &str = "PluginConfig";
 /// How the names of its files end.
 const SUFFIX: &str = ".config.yaml";
 /// Beyond what anyone writes; what is larger is something else by mistake.
-const LARGEST: u64 = 1 << 20;
+const CONFIG_BYTES_MAX: u64 = 1 << 20;
 /// Steps to where a value of a Secret goes. What is nested without end costs a thread its stack.
-const DEEPEST: usize = 32;
+const SECRET_PLACE_DEPTH_MAX: usize = 32;
 /// How long a document may take to be checked. Schemas can be made that take for ever.
-const CHECK_LIMIT: Duration = Duration::from_secs(5);
+const CONFIG_CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Patterns of a schema, and what each may take when it is compiled: a few letters, such as `(.{99}){99}`, can take
 /// megabytes.
 const MOST_PATTERNS: usize = 100;
@@ -52,7 +52,7 @@ const MOST_PROBLEMS: usize = 10;
 pub(crate) enum ConfigError {
     #[error("{}: cannot be read: {source}", path.display())]
     Unreadable { path: PathBuf, source: std::io::Error },
-    #[error("{}: it has more than the {LARGEST} bytes that a configuration may have: is it the right file?", path.display())]
+    #[error("{}: it has more than the {CONFIG_BYTES_MAX} bytes that a configuration may have: is it the right file?", path.display())]
     TooLarge { path: PathBuf },
     #[error("{}: {message}", path.display())]
     Wrong { path: PathBuf, message: String },
@@ -105,7 +105,7 @@ pub(crate) fn path_in(directory: &Path, name: &str) -> PathBuf {
 async fn read(path: &Path, plugin: &str) -> Result<Option<ConfigFile>, ConfigError> {
     let path = path.to_owned();
     let file = path.clone();
-    let read = windlass_world::spawn_blocking(move || read_whole(&file, LARGEST)).await;
+    let read = windlass_world::spawn_blocking(move || read_whole(&file, CONFIG_BYTES_MAX)).await;
     let text = read.unwrap_or_else(|error| Err(error.into())).and_then(|bytes| {
         String::from_utf8(bytes).map_err(|error| std::io::Error::new(ErrorKind::InvalidData, error.utf8_error()))
     });
@@ -153,8 +153,8 @@ fn put(document: &mut Value, pointer: &str, value: &Confidential) -> Result<(), 
     };
     let mut place = document;
     let mut passed = String::new();
-    if steps.split('/').count() > DEEPEST {
-        return Err(format!("a pointer of a Secret's value has more than {DEEPEST} steps"));
+    if steps.split('/').count() > SECRET_PLACE_DEPTH_MAX {
+        return Err(format!("a pointer of a Secret's value has more than {SECRET_PLACE_DEPTH_MAX} steps"));
     }
     for step in steps.split('/') {
         let key = step.replace("~1", "/").replace("~0", "~");
@@ -211,7 +211,8 @@ impl Schema {
 
     /// As [`Self::problems`], on a thread where it may take its time, but not for ever.
     async fn check(&self, document: Value, confidential: bool) -> Vec<String> {
-        let endless = || vec![format!("config.schema: to check a document by it takes longer than {CHECK_LIMIT:?}")];
+        let endless =
+            || vec![format!("config.schema: to check a document by it takes longer than {CONFIG_CHECK_TIMEOUT:?}")];
         // One that does not end has its thread for good; it must not get another each time that the file changes.
         let Ok(permit) = self.checking.clone().try_acquire_owned() else { return endless() };
         let schema = self.clone();
@@ -219,7 +220,7 @@ impl Schema {
             let _permit = permit;
             schema.problems(&document, confidential)
         });
-        match tokio::time::timeout(CHECK_LIMIT, check).await {
+        match tokio::time::timeout(CONFIG_CHECK_TIMEOUT, check).await {
             Ok(Ok(problems)) => problems,
             Ok(Err(_)) => vec!["config.schema: the host fails over it".to_owned()],
             Err(_) => endless(),

@@ -21,7 +21,7 @@ use crate::policies::Changes;
 use crate::rejections::Digest;
 
 /// The pause before a file is copied again that could not be.
-const TRY_AGAIN: Duration = Duration::from_mins(1);
+const COPY_RETRY_DELAY: Duration = Duration::from_mins(1);
 
 /// Answers the digest of what runs of a plugin.
 type RunningDigest = Arc<dyn Fn(&str) -> Option<Digest> + Send + Sync>;
@@ -65,7 +65,7 @@ impl CurrentFiles {
                 biased;
                 changes = files.changes() => return self.take(changes).await,
                 () = self.policies.next() => self.settle_all().await,
-                () = tokio::time::sleep(TRY_AGAIN), if is_short => self.settle_all().await,
+                () = tokio::time::sleep(COPY_RETRY_DELAY), if is_short => self.settle_all().await,
             };
             if !changes.is_empty() {
                 return changes;
@@ -209,7 +209,7 @@ pub(crate) async fn until_kept(host: &Host, plugin: &Arc<str>, file: &Path, dige
     let mut policies = host.policies.changes();
     while let Err(NotKept::Failed(_)) = keep_first(host, plugin, file, digest).await {
         // Ends by either.
-        let _ = tokio::time::timeout(TRY_AGAIN, policies.next()).await;
+        let _ = tokio::time::timeout(COPY_RETRY_DELAY, policies.next()).await;
     }
 }
 

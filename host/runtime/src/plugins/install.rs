@@ -26,16 +26,18 @@ use crate::policies::Standing;
 use crate::supervise::jittered_policy;
 
 /// How long the server may take to serve a definition.
-const ESTABLISHED: Duration = Duration::from_secs(30);
+const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(30);
 /// The pauses before a definition is tried again. Most refusals last until somebody does something about them.
-const RETRIES: RetryPolicy = jittered_policy(RETRY_MIN, RETRY_MAX);
-const RETRY_MIN: Duration = Duration::from_secs(1);
-const RETRY_MAX: Duration = Duration::from_mins(1);
+const INSTALL_BACKOFF: RetryPolicy = jittered_policy(INSTALL_BACKOFF_MIN, INSTALL_BACKOFF_MAX);
+/// The first of them.
+const INSTALL_BACKOFF_MIN: Duration = Duration::from_secs(1);
+/// The longest of them.
+const INSTALL_BACKOFF_MAX: Duration = Duration::from_mins(1);
 
 /// A definition that was there for so long has not been deleted by something that deletes it each time.
 const STABLE_AFTER: Duration = Duration::from_mins(10);
 /// How often the host looks for definitions that its watch does not show.
-const LOOK_AGAIN: Duration = Duration::from_mins(5);
+const DEFINITIONS_LOOK_INTERVAL: Duration = Duration::from_mins(5);
 
 /// Installs the definitions of one plugin.
 pub(crate) struct Installer {
@@ -70,7 +72,7 @@ struct Pacing {
 
 impl Pacing {
     fn begin() -> Self {
-        Self { retries: RETRIES.begin() }
+        Self { retries: INSTALL_BACKOFF.begin() }
     }
 
     /// The pause after a failure.
@@ -158,7 +160,7 @@ impl Installer {
     /// Completes after a while if the host does not see all of the definitions `installed`: it may not watch definitions,
     /// or one went before its watch began.
     async fn unseen(&self, installed: &[Arc<str>]) {
-        tokio::time::sleep(LOOK_AGAIN).await;
+        tokio::time::sleep(DEFINITIONS_LOOK_INTERVAL).await;
         let seen = self.host.kinds.snapshot();
         if installed.iter().all(|name| seen.contains_key(name)) {
             // From now on each loss is seen.
@@ -213,7 +215,7 @@ impl Installer {
                 installation.left_out.extend(self.withhold(definition).await);
             } else {
                 let manager = self.role.field_manager();
-                self.supplies.definitions.install(&self.role, &manager, definition, ESTABLISHED).await?;
+                self.supplies.definitions.install(&self.role, &manager, definition, ESTABLISHED_TIMEOUT).await?;
                 installation.installed.push(definition.name().into());
             }
         }

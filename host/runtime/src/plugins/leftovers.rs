@@ -19,10 +19,11 @@ use crate::host::Host;
 use crate::observe::status::LeftBehind;
 
 /// How long a look at the whole cluster may take.
-const LOOK_LIMIT: Duration = Duration::from_mins(10);
-/// How often it is tried while the server does not say what it serves, and the pause between.
-const ATTEMPTS: usize = 5;
-const PAUSE: Duration = Duration::from_mins(1);
+const LEFTOVERS_LOOK_TIMEOUT: Duration = Duration::from_mins(10);
+/// How often it is tried while the server does not say what it serves.
+const LOOK_ATTEMPTS_MAX: usize = 5;
+/// The pause before it is tried again.
+const LOOK_RETRY_DELAY: Duration = Duration::from_mins(1);
 
 /// The kinds that a manifest names, in whatever version: the API server shows one object in all of them.
 #[derive(Debug)]
@@ -120,19 +121,19 @@ pub(crate) async fn tell(host: &Host, plugins: &[Arc<Plugin>]) {
 
 async fn look(host: &Host, wanted: impl Fn(&Carrier) -> bool) -> Option<Swept> {
     let scope = SweepScope { namespace: host.namespace.clone(), kinds: vec![], gently: true };
-    for _ in 0..ATTEMPTS {
+    for _ in 0..LOOK_ATTEMPTS_MAX {
         let sweep = sweep::sweep(&host.discovery, &scope, &Sought::Children { plugin: None }, &wanted);
-        match tokio::time::timeout(LOOK_LIMIT, sweep).await {
+        match tokio::time::timeout(LEFTOVERS_LOOK_TIMEOUT, sweep).await {
             Ok(Ok(swept)) => return Some(swept),
             Ok(Err(error)) => tracing::debug!(%error, "cannot look for what composite plugins may have left behind"),
             Err(_) => {
                 tracing::debug!(
-                    "looking for what composite plugins may have left behind took longer than {LOOK_LIMIT:?}"
+                    "looking for what composite plugins may have left behind took longer than {LEFTOVERS_LOOK_TIMEOUT:?}"
                 );
                 return None;
             }
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(LOOK_RETRY_DELAY).await;
     }
     None
 }

@@ -24,7 +24,7 @@ use crate::plugins::supplies::Supplies;
 use crate::supervise::supervise;
 
 /// How soon a denial that goes on is told of again.
-const DENIALS_AGAIN: Duration = Duration::from_mins(10);
+const DENIAL_REMINDER_INTERVAL: Duration = Duration::from_mins(10);
 
 /// Loads the file `path`. What no server would understand is refused: half of a plugin would be worse than none.
 pub(crate) async fn load(sandbox: &Sandbox, path: &Path) -> Result<Arc<Plugin>, FileRefusal> {
@@ -140,7 +140,7 @@ pub(super) fn configure(
 /// Tells of what the plugin is denied: each kind of denial once in an interval.
 pub(super) async fn tell_denials(host: Arc<Host>, plugin: Arc<str>, stop: CancellationToken) {
     let denials = host.policies.denials(&plugin);
-    let mut interval = tokio::time::interval(DENIALS_AGAIN);
+    let mut interval = tokio::time::interval(DENIAL_REMINDER_INTERVAL);
     loop {
         tokio::select! {
             biased;

@@ -54,7 +54,7 @@ pub enum RolloutError {
 }
 
 /// A copy that was begun so long ago has ended, or never will.
-const ENDED_BY: Duration = Duration::from_mins(10);
+const COPY_ENDED_AFTER: Duration = Duration::from_mins(10);
 
 /// A version that has become the current one, or has been given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,7 +158,7 @@ fn copied(from: &Path, to: &Path) -> std::io::Result<()> {
 fn sweep(directory: &Path) {
     let is_old = |path: &Path| {
         let written = std::fs::metadata(path).and_then(|it| it.modified());
-        written.ok().and_then(|written| written.elapsed().ok()).is_some_and(|age| age > ENDED_BY)
+        written.ok().and_then(|written| written.elapsed().ok()).is_some_and(|age| age > COPY_ENDED_AFTER)
     };
     let entries = std::fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
     for path in entries.map(|entry| entry.path()).filter(|path| is_copy(path) && is_old(path)) {

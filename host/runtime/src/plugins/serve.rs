@@ -27,7 +27,7 @@ use crate::plugins::reports::{Reports, Swapped};
 use crate::suspension::Suspension;
 
 /// The weight of each plugin's share of the permits.
-pub(super) const EQUAL: NonZeroU32 = NonZeroU32::MIN;
+pub(super) const EQUAL_WEIGHT: NonZeroU32 = NonZeroU32::MIN;
 
 /// Begins to install a generation's definitions, under a fence and until a token is cancelled. None: they are none.
 pub(crate) type Install = fn(&Arc<Host>, &Arc<Supplies>, &Plugin, Fenced, &CancellationToken) -> Option<Ready>;
@@ -96,7 +96,7 @@ impl Serving {
             host: host.clone(),
             wanted,
             reports,
-            share: supplies.fair.share(EQUAL),
+            share: supplies.fair.share(EQUAL_WEIGHT),
             live: supplies.live.for_another(),
             supplies: supplies.clone(),
             lease,

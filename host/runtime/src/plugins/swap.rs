@@ -14,7 +14,7 @@ use windlass_core::finalizer;
 use windlass_wasm::Plugin;
 
 use super::serve::{Generation, Serving, ServingState};
-use super::swap_wait::{LOOK_AGAIN, PATIENCE, SwapWait};
+use super::swap_wait::{READY_REPORT_AFTER, SWAP_LOOK_INTERVAL, SwapWait};
 use crate::controller::{Controller, Ready};
 use crate::dispatch::call_record::Judged;
 use crate::leadership::PluginTerm;
@@ -99,7 +99,7 @@ impl<'a> Swaps<'a> {
         current.record.rests();
         let is_on_probation = self.past.is_on_probation(&current);
         let holds_back = self.serving.has_newer(&current, self.past) || keeps_finalizers(&current.plugin);
-        self.held_back = holds_back.then(|| Instant::now() + PATIENCE);
+        self.held_back = holds_back.then(|| Instant::now() + READY_REPORT_AFTER);
         let mut current = RunningGeneration { generation: current, begun, is_on_probation };
         let (phases, lost) = (self.phases.clone(), self.term.lost.clone());
         let end = tokio::select! {
@@ -369,7 +369,7 @@ fn keeps_finalizers(plugin: &Plugin) -> bool {
 async fn at_work(current: &RunningGeneration, until: Option<Instant>) {
     let is_idle = |controller: &Controller| !controller.handover().is_at_work();
     while current.begun.controllers.iter().any(is_idle) && until.is_some_and(|until| Instant::now() < until) {
-        sleep(LOOK_AGAIN).await;
+        sleep(SWAP_LOOK_INTERVAL).await;
     }
 }
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// How long a generation may take to get ready before that is told.
-pub(super) const PATIENCE: Duration = Duration::from_mins(2);
+pub(super) const READY_REPORT_AFTER: Duration = Duration::from_mins(2);
 /// How soon it is looked again what is in the way of one that is ready.
-pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
+pub(super) const SWAP_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How soon it is looked again what one that takes long waits for.
-const TELL_AGAIN: Duration = Duration::from_secs(10);
+const READY_REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// How long it has waited, and what has been told of that.
 pub(super) struct SwapWait {
@@ -20,7 +20,7 @@ pub(super) struct SwapWait {
 
 impl SwapWait {
     pub(super) fn new(now: Instant) -> Self {
-        Self { since: now, look: now + TELL_AGAIN, told: None }
+        Self { since: now, look: now + READY_REPORT_INTERVAL, told: None }
     }
 
     pub(super) fn since(&self) -> Instant {
@@ -34,18 +34,18 @@ impl SwapWait {
 
     /// Whether it has waited for longer than is to be expected.
     pub(super) fn is_long(&self, now: Instant) -> bool {
-        now >= self.since + PATIENCE
+        now >= self.since + READY_REPORT_AFTER
     }
 
     /// It gets ready, and this is what it waits for. Returns what is to be told: nothing, unless that takes long.
     pub(super) fn gets_ready(&mut self, now: Instant, why: String) -> Option<String> {
-        self.look = (self.since + PATIENCE).max(now + TELL_AGAIN);
+        self.look = (self.since + READY_REPORT_AFTER).max(now + READY_REPORT_INTERVAL);
         if self.is_long(now) { self.news(why) } else { None }
     }
 
     /// It is ready, and this is in its way. Returns what is to be told: somebody has to do something about it.
     pub(super) fn is_kept_back(&mut self, now: Instant, why: String) -> Option<String> {
-        self.look = now + LOOK_AGAIN;
+        self.look = now + SWAP_LOOK_INTERVAL;
         self.news(why)
     }
 
@@ -83,7 +83,7 @@ mod tests {
         let began = Instant::now();
         let mut waiting = SwapWait::new(began);
         assert_eq!(waiting.is_kept_back(began, "finalizers".to_owned()).as_deref(), Some("finalizers"));
-        assert_eq!(waiting.look(), began + LOOK_AGAIN);
-        assert_eq!(waiting.is_kept_back(began + LOOK_AGAIN, "finalizers".to_owned()), None);
+        assert_eq!(waiting.look(), began + Duration::from_secs(1));
+        assert_eq!(waiting.is_kept_back(began + Duration::from_secs(1), "finalizers".to_owned()), None);
     }
 }

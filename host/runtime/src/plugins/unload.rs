@@ -19,7 +19,7 @@ use crate::plugins::directory::StopReason;
 use crate::supervise::caught;
 
 /// How long the look for finalizers may take.
-const LOOK_LIMIT: Duration = Duration::from_mins(5);
+const FINALIZERS_LOOK_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// `plugin` has ended, and how. `ran_here`: not in another replica.
 pub(super) fn tell(
@@ -65,7 +65,10 @@ async fn tell_finalizers(host: &Host, plugin: &Plugin) {
     let kinds = kept.map(|controller| controller.primary.object_kind().kind.to_string()).collect();
     let scope = SweepScope { namespace: host.namespace.clone(), kinds, gently: true };
     let carries = |carrier: &Carrier| carrier.finalizers.contains(&finalizer);
-    let swept = tokio::time::timeout(LOOK_LIMIT, sweep::sweep(&host.discovery, &scope, &Sought::Finalizers, carries));
+    let swept = tokio::time::timeout(
+        FINALIZERS_LOOK_TIMEOUT,
+        sweep::sweep(&host.discovery, &scope, &Sought::Finalizers, carries),
+    );
     let unseen = match swept.await {
         Ok(Ok(swept)) => {
             for (resource, (objects, deleting)) in counted(&swept.carriers) {
@@ -79,7 +82,7 @@ async fn tell_finalizers(host: &Host, plugin: &Plugin) {
             Aggregate::of(unseen).map(|unseen| unseen.to_string()).unwrap_or_default()
         }
         Ok(Err(error)) => error.to_string(),
-        Err(_) => format!("not within {LOOK_LIMIT:?}"),
+        Err(_) => format!("not within {FINALIZERS_LOOK_TIMEOUT:?}"),
     };
     if !unseen.is_empty() {
         tracing::warn!(

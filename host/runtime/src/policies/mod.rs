@@ -29,7 +29,7 @@ pub use self::standing::{Bounds, Standing, standings};
 use self::tell::{tell_pauses, tell_taken};
 use crate::files::{Change, Content, Files};
 use crate::observe::status::PluginStatus;
-use windlass_policy::document::MOST_BYTES;
+use windlass_policy::document::POLICY_BYTES_MAX;
 use windlass_policy::{Policy, PromoteAfter, RolloutStrategy};
 
 /// The policies in force.
@@ -70,8 +70,8 @@ impl Policies {
     /// Reads all files for the first time.
     pub(crate) async fn read(settings: PolicySettings) -> Result<(Self, PolicyFiles), PoliciesError> {
         let mut files = PolicyFiles {
-            policies: Files::follow(&settings.directory, MOST_BYTES, |path| plugin_of(path).is_some()),
-            ceiling: settings.ceiling.as_deref().map(|path| Files::follow_one(path, MOST_BYTES)),
+            policies: Files::follow(&settings.directory, POLICY_BYTES_MAX, |path| plugin_of(path).is_some()),
+            ceiling: settings.ceiling.as_deref().map(|path| Files::follow_one(path, POLICY_BYTES_MAX)),
         };
         let policies = Self::without_files(settings);
         let changes = files.policies.changes().await;

@@ -54,14 +54,14 @@ pub(super) fn take_policy(state: &mut PoliciesInForce, plugin: &str, change: &Ch
 
 /// Reads the policy of `plugin`.
 pub fn read_policy(path: &Path, plugin: &str) -> Result<Policy, String> {
-    let text = read_whole(path, document::MOST_BYTES)
+    let text = read_whole(path, document::POLICY_BYTES_MAX)
         .map_err(|error| format!("{}: cannot read it: {error}", path.display()))?;
     document::policy(path, &text, plugin).map_err(|error| error.to_string())
 }
 
 /// Reads a ceiling.
 pub fn read_ceiling(path: &Path) -> Result<Arc<Allowance>, String> {
-    let text = read_whole(path, document::MOST_BYTES)
+    let text = read_whole(path, document::POLICY_BYTES_MAX)
         .map_err(|error| format!("{}: cannot read it: {error}", path.display()))?;
     document::ceiling(path, &text).map_err(|error| error.to_string())
 }

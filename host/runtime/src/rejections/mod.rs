@@ -24,8 +24,9 @@ use windlass_files::read_whole;
 pub(crate) type Digest = Arc<str>;
 
 /// The longest reason that is kept, in bytes.
-const MOST_REASON: usize = 200;
-const MOST_BYTES: u64 = 16 << 20;
+const REASON_BYTES_MAX: usize = 200;
+/// The most bytes of the file.
+const REJECTIONS_BYTES_MAX: u64 = 16 << 20;
 /// The file's name.
 const FILE: &str = "rejected.json";
 
@@ -49,7 +50,7 @@ pub(crate) struct Rejection {
 impl Rejection {
     /// Not dated yet. `because` is cut if it is long: it is kept where there is little room.
     pub(crate) fn new(digest: Digest, mut because: String, former: Option<&str>) -> Self {
-        because.truncate(because.floor_char_boundary(MOST_REASON));
+        because.truncate(because.floor_char_boundary(REASON_BYTES_MAX));
         Self { digest, because, former: former.map(str::to_owned), at: JudgedAt::default() }
     }
 }
@@ -175,7 +176,7 @@ impl Rejections {
 type KeptEntries = BTreeMap<String, Value>;
 
 fn read(file: &Path) -> Result<KeptEntries, String> {
-    match read_whole(file, MOST_BYTES) {
+    match read_whole(file, REJECTIONS_BYTES_MAX) {
         Ok(text) => serde_json::from_slice(&text).map_err(|error| error.to_string()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(KeptEntries::new()),
         Err(error) => Err(error.to_string()),
@@ -226,7 +227,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let open = || Rejections::kept_in(Some(directory.path()));
         let rejection = Rejection::new("d1".into(), "it traps ".repeat(100), Some("d0"));
-        assert!(rejection.because.len() <= MOST_REASON);
+        assert!(rejection.because.len() <= REASON_BYTES_MAX);
         open().add(&"webapp".into(), &rejection);
         let mut again = open();
         assert_eq!(again.known(), [("webapp".into(), rejection)]);

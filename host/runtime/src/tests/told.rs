@@ -27,7 +27,7 @@ use crate::policies::GrantMode;
 use crate::run_loaded;
 
 /// When the told world begins.
-const START: Duration = Duration::from_hours(24 * 365 * 50);
+const TOLD_WORLD_START: Duration = Duration::from_hours(24 * 365 * 50);
 
 fn root() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -75,8 +75,8 @@ async fn plugin() -> Arc<Plugin> {
 /// The WebApp's sample is created, an hour passes, and the host stops. Answers the requests and the objects.
 async fn story(plugin: &Arc<Plugin>, seed: u64) -> (String, Vec<u8>) {
     let begun = Instant::now();
-    let _told = windlass_world::tell(seed, move || START + begun.elapsed());
-    let clock = Clock::Told(SystemTime::UNIX_EPOCH + START);
+    let _told = windlass_world::tell(seed, move || TOLD_WORLD_START + begun.elapsed());
+    let clock = Clock::Told(SystemTime::UNIX_EPOCH + TOLD_WORLD_START);
     let server = ApiServer::in_process(&Config { clock, seed: Some(seed), ..Config::default() });
     let notes = Arc::new(Mutex::default());
     let service = Noted { service: server.service(), notes: notes.clone(), begun };

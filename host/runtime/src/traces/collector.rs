@@ -17,9 +17,9 @@ use crate::egress::tls::Trust;
 use crate::egress::{HttpLimits, post_own};
 
 /// The most that is told of an answer that refuses, in bytes.
-const MOST_TOLD: usize = 200;
+const SHOWN_REFUSAL_BYTES_MAX: usize = 200;
 /// The port on which collectors mostly take gRPC.
-const GRPC: u16 = 4317;
+const GRPC_PORT: u16 = 4317;
 
 /// Posts to a collector, on a connection of its own each time.
 pub(super) struct HttpCollector {
@@ -66,8 +66,8 @@ impl HttpCollector {
 
     /// `why`, and a frequent mistake that may be the reason.
     fn told(&self, why: &str) -> String {
-        let hint = if self.target.port == GRPC {
-            format!(" (collectors mostly expect gRPC at port {GRPC}; the host speaks HTTP, mostly at 4318)")
+        let hint = if self.target.port == GRPC_PORT {
+            format!(" (collectors mostly expect gRPC at port {GRPC_PORT}; the host speaks HTTP, mostly at 4318)")
         } else {
             String::new()
         };
@@ -119,7 +119,7 @@ fn read(answer: &HttpResponse, told: impl Fn(&str) -> String) -> Result<PartialR
 fn with_words(what: &str, text: &str) -> String {
     let line: String = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
     let line = line.trim();
-    let line = &line[..line.floor_char_boundary(MOST_TOLD)];
+    let line = &line[..line.floor_char_boundary(SHOWN_REFUSAL_BYTES_MAX)];
     if line.is_empty() { what.to_owned() } else { format!("{what}: {line}") }
 }
 

@@ -4,7 +4,7 @@ use serde::{Serialize, Serializer};
 use windlass_core::trace::{EndedSpan, SpanKind, SpanValue};
 
 /// The longest text of one attribute, name or error, in bytes.
-pub(super) const MOST_TEXT: usize = 2 << 10;
+pub(super) const ATTRIBUTE_BYTES_MAX: usize = 2 << 10;
 
 /// Writes requests that all have the same resource.
 #[derive(Debug)]
@@ -143,7 +143,7 @@ impl<'a> From<&'a SpanValue> for OtlpValue<'a> {
 
 /// The beginning of `text`, which is as long as texts of spans may be.
 pub(super) fn cut(text: &str) -> &str {
-    &text[..text.floor_char_boundary(MOST_TEXT)]
+    &text[..text.floor_char_boundary(ATTRIBUTE_BYTES_MAX)]
 }
 
 /// JSON's numbers are too narrow for 64 bits.
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_long_error_is_cut_between_two_characters() {
-        assert_eq!(cut(&"ü".repeat(MOST_TEXT)).len(), MOST_TEXT);
-        assert_eq!(cut(&format!("a{}", "ü".repeat(MOST_TEXT))).len(), MOST_TEXT - 1);
+        assert_eq!(cut(&"ü".repeat(ATTRIBUTE_BYTES_MAX)).len(), ATTRIBUTE_BYTES_MAX);
+        assert_eq!(cut(&format!("a{}", "ü".repeat(ATTRIBUTE_BYTES_MAX))).len(), ATTRIBUTE_BYTES_MAX - 1);
     }
 }

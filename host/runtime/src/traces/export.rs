@@ -16,15 +16,16 @@ use super::encode::Encoder;
 use super::totals::SpanTotals;
 
 /// The spans of one request.
-pub(super) const BATCH: usize = 512;
+pub(super) const SPANS_OF_REQUEST_MAX: usize = 512;
 /// How long a batch is waited for that is not full.
-const DELAY: Duration = Duration::from_secs(1);
+const BATCH_DELAY_MAX: Duration = Duration::from_secs(1);
 /// The pauses between two attempts.
-const PAUSES: RetryPolicy = RetryPolicy::doubling(Duration::from_secs(1), LONGEST).jitter(0.5, 1.0);
-const LONGEST: Duration = Duration::from_secs(30);
+const EXPORT_BACKOFF: RetryPolicy = RetryPolicy::doubling(Duration::from_secs(1), EXPORT_BACKOFF_MAX).jitter(0.5, 1.0);
+/// The longest of them.
+const EXPORT_BACKOFF_MAX: Duration = Duration::from_secs(30);
 /// How long a batch is tried. What comes later is worth more by then, and one that never gets through, as when something on the
 /// way breaks it off for its size, must not hold up the others.
-const GIVES_UP: Duration = Duration::from_mins(5);
+const EXPORT_TRIED_FOR_MAX: Duration = Duration::from_mins(5);
 
 /// A collector of traces, or a test's stand-in for one.
 pub(super) trait Collect: Send + Sync + 'static {
@@ -74,17 +75,17 @@ impl<C: Collect> Exporter<C> {
     async fn next_batch(&mut self, stop: &CancellationToken) -> Option<Vec<EndedSpan>> {
         let mut batch = Vec::new();
         let filled = async {
-            self.spans.recv_many(&mut batch, BATCH).await;
-            let until = Instant::now() + DELAY;
-            while batch.len() < BATCH {
-                let most = BATCH - batch.len();
+            self.spans.recv_many(&mut batch, SPANS_OF_REQUEST_MAX).await;
+            let until = Instant::now() + BATCH_DELAY_MAX;
+            while batch.len() < SPANS_OF_REQUEST_MAX {
+                let most = SPANS_OF_REQUEST_MAX - batch.len();
                 if !matches!(timeout_at(until, self.spans.recv_many(&mut batch, most)).await, Ok(1..)) {
                     break;
                 }
             }
         };
         if stop.run_until_cancelled(filled).await.is_none() {
-            while batch.len() < BATCH
+            while batch.len() < SPANS_OF_REQUEST_MAX
                 && let Ok(span) = self.spans.try_recv()
             {
                 batch.push(span);
@@ -95,8 +96,8 @@ impl<C: Collect> Exporter<C> {
 
     /// Exports a request with so many spans, or gives it up.
     async fn export(&mut self, request: Bytes, spans: u64, stop: &CancellationToken) {
-        let mut pauses = PAUSES.begin();
-        let until = Instant::now() + GIVES_UP;
+        let mut pauses = EXPORT_BACKOFF.begin();
+        let until = Instant::now() + EXPORT_TRIED_FOR_MAX;
         loop {
             // The last attempt is one that began after the stop.
             let is_last = stop.is_cancelled();
@@ -116,7 +117,8 @@ impl<C: Collect> Exporter<C> {
                 }
                 Err(ExportError::Later { why, after }) => {
                     self.waits(&why);
-                    let pause = pauses.pause(windlass_world::random()).max(after.unwrap_or_default().min(GIVES_UP));
+                    let pause =
+                        pauses.pause(windlass_world::random()).max(after.unwrap_or_default().min(EXPORT_TRIED_FOR_MAX));
                     if !is_last {
                         stop.run_until_cancelled(sleep(pause)).await;
                     }
@@ -143,7 +145,7 @@ impl<C: Collect> Exporter<C> {
             tracing::debug!("the collector takes no spans, still: {why}");
         } else {
             tracing::warn!(
-                "the collector takes no spans: {why}. They wait, and are dropped after {GIVES_UP:?} or when too many do; calls \
+                "the collector takes no spans: {why}. They wait, and are dropped after {EXPORT_TRIED_FOR_MAX:?} or when too many do; calls \
                  go on as ever, and the log says when it takes them again"
             );
         }

@@ -37,9 +37,9 @@ use crate::egress::tls::Trust;
 use crate::supervise::{Panics, caught};
 
 /// Spans that may wait for the task: some megabytes.
-const QUEUE: usize = 8_192;
+const QUEUED_SPANS_MAX: usize = 8_192;
 /// How long a stop waits for the last spans to be exported.
-const END: Duration = Duration::from_secs(2);
+const LAST_EXPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// 32 hexadecimal digits, as W3C Trace Context wants them.
 pub(crate) fn trace_text(id: u128) -> String {
@@ -88,7 +88,7 @@ impl Tracer {
         replica: &str,
         panics: &Panics,
     ) -> Self {
-        let (queue, spans) = mpsc::channel(QUEUE);
+        let (queue, spans) = mpsc::channel(QUEUED_SPANS_MAX);
         let (clock, totals) = (Arc::new(SpanClock::default()), Arc::new(SpanTotals::default()));
         let stop = CancellationToken::new();
         let encoder = Encoder::new(settings.resource(replica));
@@ -135,18 +135,21 @@ impl Tracer {
         &self.0.totals
     }
 
-    /// Exports what waits, within [`END`]. Spans that end later are dropped.
+    /// Exports what waits, within [`LAST_EXPORT_TIMEOUT`]. Spans that end later are dropped.
     pub(crate) async fn end(&self) {
         let exporting = self.0.exporting.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some((stop, mut task)) = exporting else { return };
         stop.cancel();
-        if timeout(END, &mut task).await.is_err() {
+        if timeout(LAST_EXPORT_TIMEOUT, &mut task).await.is_err() {
             task.abort();
         }
         let left = self.0.totals.left();
         if left > 0 {
             self.0.totals.dropped.fetch_add(left, Ordering::Relaxed);
-            tracing::warn!(spans = left, "the last spans were not exported within {END:?}: they are lost");
+            tracing::warn!(
+                spans = left,
+                "the last spans were not exported within {LAST_EXPORT_TIMEOUT:?}: they are lost"
+            );
         }
     }
 }
@@ -172,7 +175,7 @@ impl SpanSink for TracerInner {
         // Else the task has ended, and that has been told.
         if matches!(rest, TrySendError::Full(_)) && !self.told_full.swap(true, Ordering::Relaxed) {
             tracing::warn!(
-                "spans are dropped, as more than {QUEUE} wait to be exported: sample fewer calls (--trace-sampling), or see why \
+                "spans are dropped, as more than {QUEUED_SPANS_MAX} wait to be exported: sample fewer calls (--trace-sampling), or see why \
                  the collector is slow. windlass_spans_dropped_total counts them, and the log does not say this again"
             );
         }

@@ -17,7 +17,7 @@ const PATH: &str = "/v1/traces";
 /// Headers that the host sets itself.
 const OWN: [&str; 5] = ["host", "connection", "content-length", "content-type", "transfer-encoding"];
 /// How long one request may take, as OpenTelemetry's own exporters have it.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const EXPORT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
 
 /// The flags about traces.
 #[derive(Clone, Debug, Default)]
@@ -147,7 +147,7 @@ impl TraceSettings {
         let headers = first(&variable, ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"]);
         let headers = headers.map_or_else(|| Ok(HeaderMap::new()), |(name, text)| read_headers(name, &text))?;
         let timeout = first(&variable, ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"]);
-        let timeout = timeout.map_or(Ok(TIMEOUT), |(name, value)| read_timeout(name, value))?;
+        let timeout = timeout.map_or(Ok(EXPORT_TIMEOUT_DEFAULT), |(name, value)| read_timeout(name, value))?;
         let trust = first(&variable, ["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"]);
         let trust = trust.map(|(name, file)| Trust::named(Path::new(&file), name).map(Arc::new)).transpose()?;
         let sampling = match flags.sampling {

@@ -6,8 +6,8 @@ use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use windlass_core::trace::MOST_SPANS;
 
-use super::encode::MOST_TEXT;
-use super::export::{BATCH, ExportError, PartialRefusal};
+use super::encode::ATTRIBUTE_BYTES_MAX;
+use super::export::{ExportError, PartialRefusal};
 use super::*;
 
 /// A collector that gives the answers of a script, and then takes everything.
@@ -75,13 +75,13 @@ fn totals(tracer: &Tracer) -> (u64, u64) {
 #[tokio::test(start_paused = true)]
 async fn spans_are_exported_in_batches_and_the_last_ones_at_the_end() {
     let (tracer, mut heard) = start(false, []);
-    end_spans(&tracer, BATCH + 1);
-    assert_eq!(spans(&heard.recv().await.expect("a batch")), BATCH, "a full one waits for nothing");
+    end_spans(&tracer, 512 + 1);
+    assert_eq!(spans(&heard.recv().await.expect("a batch")), 512, "a full one waits for nothing");
     assert_eq!(spans(&heard.recv().await.expect("a batch")), 1);
     end_spans(&tracer, 2);
     tracer.end().await;
     assert_eq!(heard.recv().await.as_ref().map(spans), Some(2));
-    assert_eq!(totals(&tracer), (BATCH as u64 + 3, 0));
+    assert_eq!(totals(&tracer), (512 + 3, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -133,7 +133,7 @@ async fn a_text_of_a_span_is_tamed_before_it_waits() {
     let request = heard.recv().await.expect("a batch");
     let span = &request["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
     let texts = [&span["status"]["message"], &span["attributes"][0]["value"]["stringValue"]];
-    assert_eq!(texts.map(|text| text.as_str().map(str::len)), [Some(MOST_TEXT); 2]);
+    assert_eq!(texts.map(|text| text.as_str().map(str::len)), [Some(ATTRIBUTE_BYTES_MAX); 2]);
     assert_eq!(span["attributes"][1]["value"]["stringValue"], "prod/\\u{202e}shop\\u{1b}[2J");
 }
 
@@ -157,7 +157,7 @@ async fn spans_that_nobody_takes_are_bounded_and_counted() {
     let (tracer, mut heard) = start(true, []);
     end_spans(&tracer, 1);
     heard.recv().await.expect("the collector is asked, and does not answer");
-    end_spans(&tracer, QUEUE + 10);
+    end_spans(&tracer, 8_192 + 10);
     assert_eq!(totals(&tracer), (0, 10));
 }
 
@@ -167,7 +167,7 @@ async fn a_stop_does_not_wait_long_for_a_collector() {
     end_spans(&tracer, 5);
     let began = tokio::time::Instant::now();
     tracer.end().await;
-    assert!(began.elapsed() < END + Duration::from_millis(100), "{:?}", began.elapsed());
+    assert!(began.elapsed() < LAST_EXPORT_TIMEOUT + Duration::from_millis(100), "{:?}", began.elapsed());
     assert_eq!(totals(&tracer), (0, 5), "what is lost is counted");
     tracer.end().await;
 }

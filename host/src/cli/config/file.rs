@@ -20,7 +20,7 @@ use super::keys::{ConfigKey, HOST, KeyForm, KeyKind, of_host};
 /// The `kind` of the document.
 pub(super) const KIND: &str = "HostConfiguration";
 /// Beyond what anyone writes.
-pub(super) const MOST_BYTES: u64 = 1 << 20;
+pub(super) const HOST_CONFIG_BYTES_MAX: u64 = 1 << 20;
 
 /// A configuration file that is right by itself.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ impl HostConfigFile {
     /// Reads the file at `path`. `command` is the whole program's, and `keys` are its keys.
     pub(super) fn read(path: &Path, command: &Command, keys: &[ConfigKey]) -> Result<Self, PolicyError> {
         let mut problems = DocumentProblems::default();
-        let text = read_whole(path, MOST_BYTES);
+        let text = read_whole(path, HOST_CONFIG_BYTES_MAX);
         let text = text.map_err(|error| problems.whole(format!("cannot be read: {error}"))).ok();
         let file = text.and_then(|text| ConfigReader::of(path, command, keys, &mut problems).file(&text));
         problems.or(path, file)

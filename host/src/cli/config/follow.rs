@@ -7,7 +7,7 @@ use windlass_core::error::explained;
 use windlass_runtime::FollowedFile;
 
 use super::HostConfig;
-use super::file::{HostConfigFile, MOST_BYTES};
+use super::file::{HOST_CONFIG_BYTES_MAX, HostConfigFile};
 use super::keys::{ConfigKey, KeyForm, LOG_LEVEL};
 use crate::cli::log::LogControl;
 use crate::cli::{Cli, Command};
@@ -26,7 +26,7 @@ struct ConfigNews {
 impl HostConfig {
     /// Follows the file, for ever.
     pub(in crate::cli) async fn follow(self, log: LogControl) {
-        let mut changes = FollowedFile::follow(&self.file.path, MOST_BYTES);
+        let mut changes = FollowedFile::follow(&self.file.path, HOST_CONFIG_BYTES_MAX);
         let (mut now, mut restart, mut is_right) = (self.file.clone(), Vec::new(), true);
         loop {
             changes.changed().await;

@@ -10,6 +10,7 @@ use clap::{Arg, ArgAction, Command};
 use windlass_core::features::Features;
 use windlass_wasm::Setting;
 
+use crate::cli::duration::DurationArg;
 use crate::cli::size::ByteSize;
 
 /// The command whose flags the file sets.
@@ -169,7 +170,7 @@ impl KeyKind {
             Self::Number
         } else if is_one_of(&[TypeId::of::<ByteSize>()]) {
             Self::Size
-        } else if is_one_of(&[TypeId::of::<Duration>()]) {
+        } else if is_one_of(&[TypeId::of::<Duration>(), TypeId::of::<DurationArg>()]) {
             Self::Time
         } else if is_one_of(&[TypeId::of::<PathBuf>()]) {
             Self::Path

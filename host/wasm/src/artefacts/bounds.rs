@@ -13,7 +13,7 @@ pub(super) struct Bounds {
 }
 
 /// Half of a file that a host which fell has left.
-const LEFTOVER: Duration = Duration::from_hours(1);
+const LEFTOVER_AGE_MIN: Duration = Duration::from_hours(1);
 
 impl Default for Bounds {
     fn default() -> Self {
@@ -44,7 +44,7 @@ impl Bounds {
         let mut surplus = Vec::new();
         for CachedFile { name, bytes: its, used, unfinished } in entries {
             let age = now.duration_since(used).unwrap_or_default();
-            let most = if unfinished { LEFTOVER } else { self.age };
+            let most = if unfinished { LEFTOVER_AGE_MIN } else { self.age };
             let fits = bytes.saturating_add(its) <= self.bytes;
             if in_use(&name) || (age <= most && (fits || unfinished)) {
                 bytes = bytes.saturating_add(its);

@@ -16,10 +16,10 @@ use super::compile_here;
 use super::order::{Haste, Order, Refusal, answer};
 
 /// How nice a process is that nobody waits for.
-const UNHURRIED: i32 = 10;
+const UNHURRIED_NICENESS: i32 = 10;
 
 /// Standard input and output, and what the standard library keeps for itself.
-const FILES: u64 = 16;
+const OPEN_FILES_MAX: u64 = 16;
 
 /// Is the compiler of another process of this program: see [`Compiler::Process`](super::Compiler::Process). To be called
 /// before anything else is started, for it takes away from this process nearly all that a process can do.
@@ -57,7 +57,7 @@ fn bind(order: &Order) -> io::Result<()> {
     // If the machine runs out of memory, let it be this process that goes.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     if order.haste == Haste::Unhurried {
-        rustix::process::nice(UNHURRIED)?;
+        rustix::process::nice(UNHURRIED_NICENESS)?;
     }
     let limit = |resource, most: u64, grace: u64| {
         setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most.saturating_add(grace)) })
@@ -70,7 +70,7 @@ fn bind(order: &Order) -> io::Result<()> {
     limit(Resource::Cpu, order.cpu_seconds, 1)?;
     limit(Resource::Fsize, 0, 0)?;
     limit(Resource::Core, 0, 0)?;
-    limit(Resource::Nofile, FILES, 0)?;
+    limit(Resource::Nofile, OPEN_FILES_MAX, 0)?;
     Ok(())
 }
 

@@ -27,11 +27,11 @@ fn most_answered(component: usize) -> usize {
 }
 
 /// The most that is kept of its words beside the answer.
-const SAID_BYTES: usize = 4096;
+const KEPT_WORDS_BYTES_MAX: usize = 4096;
 /// More share a machine badly: with the guests, and with each other in what they allocate.
 const MOST_THREADS: usize = 4;
 /// How often a process that has closed its pipes is looked after.
-const ENDING: Duration = Duration::from_millis(5);
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Why there was no artefact.
 pub(super) enum Ended {
@@ -111,7 +111,7 @@ impl Process {
             if Instant::now() >= until {
                 return Ok(None);
             }
-            std::thread::sleep(ENDING);
+            std::thread::sleep(EXIT_POLL_INTERVAL);
         }
     }
 }
@@ -182,7 +182,7 @@ impl<'a> Pipes<'a> {
                 self.error_output = None;
             }
             // What it said last matters most.
-            let surplus = self.errors.len().saturating_sub(SAID_BYTES);
+            let surplus = self.errors.len().saturating_sub(KEPT_WORDS_BYTES_MAX);
             self.errors.drain(..surplus);
             if hear(&mut self.output, &mut buffer, &mut self.answer)? {
                 return Ok(Exchange::Ended);

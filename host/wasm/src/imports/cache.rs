@@ -12,8 +12,8 @@ use crate::meter::Meter;
 use crate::state::CallState;
 
 /// Objects of a page that are parsed in one go, and in all.
-const PART: u32 = 32;
-const MOST_PARSED: u32 = 1_000;
+const PARSED_TOGETHER_MAX: u32 = 32;
+const PARSED_OBJECTS_MAX: u32 = 1_000;
 
 impl Host for CallState {
     fn get(
@@ -93,11 +93,11 @@ async fn parsed(
     query: ports::ListQuery,
     list: impl Fn(&ports::ListQuery) -> Result<ports::ListPage, error::ApiError>,
 ) -> wasmtime::Result<Result<ports::ListPage, error::ApiError>> {
-    let (mut objects, mut bytes) = (query.limit.min(MOST_PARSED), query.max_bytes);
+    let (mut objects, mut bytes) = (query.limit.min(PARSED_OBJECTS_MAX), query.max_bytes);
     let mut page = ports::ListPage { items: vec![], next_token: query.page_token.clone() };
     let mut work = HostWork::begun();
     loop {
-        let limit = objects.min(PART);
+        let limit = objects.min(PARSED_TOGETHER_MAX);
         let token = page.next_token.clone();
         let part = match list(&ports::ListQuery { limit, max_bytes: bytes, page_token: token, ..query.clone() }) {
             Ok(part) => part,

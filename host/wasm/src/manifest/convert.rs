@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use windlass_core::grants::{self, Allowance, HttpRule, Rule};
 use windlass_core::object::ObjectKind;
-use windlass_core::queue::{ItemExponential, Limiter, MaxOf, TokenBucket};
+use windlass_core::queue::{
+    ITEM_BACKOFF_MAX, ITEM_BACKOFF_MIN, ItemExponential, Limiter, MaxOf, RETRIES_BURST, RETRIES_PER_SECOND, TokenBucket,
+};
 
 use super::{Backoff, Controller, HttpHost, LimiterKind, Manifest, Options, Permission, Scheme, Watch};
 
@@ -79,17 +81,17 @@ impl Options {
 impl Backoff {
     /// The first delay, in milliseconds.
     pub(super) fn base_ms(&self) -> u32 {
-        self.base_ms.unwrap_or(5)
+        self.base_ms.unwrap_or_else(|| millis(ITEM_BACKOFF_MIN))
     }
 
     /// The longest delay, in milliseconds.
     pub(super) fn max_ms(&self) -> u32 {
-        self.max_ms.unwrap_or(1_000_000)
+        self.max_ms.unwrap_or_else(|| millis(ITEM_BACKOFF_MAX))
     }
 
     /// Retries of all keys a second, and at once.
     pub(super) fn rate(&self) -> (u32, u32) {
-        (self.per_second.unwrap_or(10), self.burst.unwrap_or(100))
+        (self.per_second.unwrap_or(RETRIES_PER_SECOND), self.burst.unwrap_or(RETRIES_BURST))
     }
 
     /// The limiter that it describes.
@@ -107,6 +109,10 @@ impl Backoff {
     }
 }
 
+pub(super) fn millis(time: Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
+}
+
 impl Permission {
     fn rule(&self) -> Rule {
         Rule {
@@ -117,5 +123,18 @@ impl Permission {
             names: self.names.clone(),
             cluster: self.namespaces.is_empty(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_that_are_left_out_are_those_of_client_go_and_controller_runtime() {
+        let Options { workers, max_retries, backoff, resync_ms, deadline_ms, .. } = Options::default();
+        assert_eq!((workers, max_retries), (16, 15));
+        assert_eq!((backoff.base_ms(), backoff.max_ms(), backoff.rate()), (5, 1_000_000, (10, 100)));
+        assert_eq!((resync_ms, deadline_ms), (36_000_000, 30_000));
     }
 }

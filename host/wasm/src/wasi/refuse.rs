@@ -30,11 +30,11 @@ const UNSTABLE: [&str; 1] = ["wasi:clocks/timezone@"];
 const REFUSALS: [&str; 5] = ["not-permitted", "access-denied", "HTTP-request-denied", "forbidden", "not-supported"];
 
 /// Functions and types of all imported interfaces together: WASI 0.2 has some 400, with HTTP.
-const MOST_ITEMS: usize = 2_048;
+const IMPORTED_ITEMS_MAX: usize = 2_048;
 /// The longest name of one.
-const NAME_BYTES: usize = 120;
+const SHOWN_NAME_BYTES_MAX: usize = 120;
 /// Types within the types of their parameters.
-const MOST_TYPES: usize = 100_000;
+const PARAMETER_TYPES_MAX: usize = 100_000;
 
 /// An object of an interface that is only refused.
 struct Nothing;
@@ -53,14 +53,14 @@ pub(super) fn define(linker: &mut Linker<CallState>, component: &Component) -> w
     for (name, import) in component.component_type().imports(&engine) {
         let ComponentItem::ComponentInstance(instance) = import.ty else { continue };
         items += instance.exports(&engine).len();
-        if items > MOST_ITEMS {
+        if items > IMPORTED_ITEMS_MAX {
             return Err(NotWasi("thousands of functions").into());
         }
         let is_refused = met_at(name).is_some() && !is_given(name);
         let interface: Arc<str> = if is_refused { name.into() } else { Arc::default() };
         let mut defined = if is_refused { Some(linker.instance(name)?) } else { None };
         for (item, export) in instance.exports(&engine) {
-            if is_refused && name.len().max(item.len()) > NAME_BYTES {
+            if is_refused && name.len().max(item.len()) > SHOWN_NAME_BYTES_MAX {
                 return Err(NotWasi("longer names").into());
             }
             match (export.ty, &mut defined) {
@@ -91,7 +91,7 @@ fn is_given(name: &str) -> bool {
 /// which is a list of names. `types` counts what was looked at.
 fn check(ty: &Type, is_repeated: bool, types: &mut usize) -> Result<(), NotWasi> {
     *types += 1;
-    if *types > MOST_TYPES {
+    if *types > PARAMETER_TYPES_MAX {
         return Err(NotWasi("types without end"));
     }
     match ty {

@@ -17,10 +17,10 @@ fn soak() -> Option<u64> {
     asked.map(|calls| calls.parse().expect("WINDLASS_CONFORMANCE_CALLS is a number"))
 }
 
-const CALLS: u64 = 2_000;
+const LASTING_CALLS: u64 = 2_000;
 
 /// The growth that an instance may have after it has warmed up.
-const GROWTH: usize = 1 << 19;
+const INSTANCE_GROWTH_MAX: usize = 1 << 19;
 
 fn for_each(case: &str, check: impl Fn(&Language) -> Result<(), String>) {
     let mut findings = Findings::default();
@@ -116,7 +116,7 @@ fn serve(
     Ok(sandbox.stats().reserved_memory)
 }
 
-/// Makes `all` calls in one instance, which may not grow by more than [`GROWTH`] once it is warm.
+/// Makes `all` calls in one instance, which may not grow by more than [`INSTANCE_GROWTH_MAX`] once it is warm.
 fn does_not_grow(language: &Language, calls: &(Value, Vec<Value>), all: u64) -> Result<(), String> {
     let sandbox = sandbox(limits());
     let plugin = language.plugin_in(&sandbox)?;
@@ -124,7 +124,7 @@ fn does_not_grow(language: &Language, calls: &(Value, Vec<Value>), all: u64) -> 
     let warm = serve(language, &sandbox, &plugin, calls, all / 4, &mut served)?;
     let end = serve(language, &sandbox, &plugin, calls, all - all / 4, &mut served)?;
     println!("figures: {language}: {served} calls in one instance, {warm} bytes after a quarter, {end} at the end");
-    if end > warm + GROWTH {
+    if end > warm + INSTANCE_GROWTH_MAX {
         return Err(format!("the instance had {warm} bytes after {} calls, and {end} after {all}", all / 4));
     }
     Ok(())
@@ -132,7 +132,9 @@ fn does_not_grow(language: &Language, calls: &(Value, Vec<Value>), all: u64) -> 
 
 #[test]
 fn an_instance_does_not_grow_with_its_calls() {
-    for_each("many calls in one instance", |language| does_not_grow(language, &busy_steps(), soak().unwrap_or(CALLS)));
+    for_each("many calls in one instance", |language| {
+        does_not_grow(language, &busy_steps(), soak().unwrap_or(LASTING_CALLS))
+    });
 }
 
 /// With what one of them has, 200 times what is kept of it is more than an instance may grow by.

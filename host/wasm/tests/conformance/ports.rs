@@ -19,7 +19,7 @@ use windlass_wasm::Limits;
 use crate::wire;
 
 /// A timeout that is longer is what the call has left.
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(10);
+const HTTP_TIMEOUT_MAX: Duration = Duration::from_secs(10);
 
 /// The other side of the ports: told what is asked, it says `{"ok": VALUE}` or `{"error": {…}}`.
 pub(crate) type Answers = Box<dyn Fn(&Value) -> Value + Send + Sync>;
@@ -176,7 +176,7 @@ impl Port for Recorder {
                 })
             }
             Ask::Fetch(request) => {
-                let asked = json!({"http.fetch": wire::http_request(&request, LONGEST_TIMEOUT)});
+                let asked = json!({"http.fetch": wire::http_request(&request, HTTP_TIMEOUT_MAX)});
                 Answer::Fetch(wire::http_answer(&self.answer(asked)))
             }
         };

@@ -7,9 +7,9 @@ use serde_json::{Map, Number, Value};
 use crate::languages::Language;
 
 /// How much of a value is shown.
-const SHOWN: usize = 600;
+const SHOWN_VALUE_BYTES: usize = 600;
 /// How many findings of one language are shown: one mistake is often behind many.
-const MOST: usize = 25;
+const SHOWN_FINDINGS_MAX: usize = 25;
 
 /// The findings about all languages, reported at the end.
 #[derive(Debug, Default)]
@@ -36,11 +36,11 @@ impl Findings {
         plugins.dedup();
         for plugin in plugins {
             let of_it = || self.0.iter().filter(|(of, _)| of == plugin);
-            for (_, finding) in of_it().take(MOST) {
+            for (_, finding) in of_it().take(SHOWN_FINDINGS_MAX) {
                 let _ = write!(text, "\n  {finding}");
             }
-            if of_it().count() > MOST {
-                let _ = write!(text, "\n  {plugin}: and {} more", of_it().count() - MOST);
+            if of_it().count() > SHOWN_FINDINGS_MAX {
+                let _ = write!(text, "\n  {plugin}: and {} more", of_it().count() - SHOWN_FINDINGS_MAX);
             }
         }
         assert!(self.0.is_empty(), "{} findings:{text}\n", self.0.len());
@@ -174,10 +174,10 @@ fn is_whole(number: &Number, whole: i128) -> bool {
 /// A value as a message shows it.
 pub(crate) fn shown(value: &Value) -> String {
     let text = value.to_string();
-    if text.len() <= SHOWN {
+    if text.len() <= SHOWN_VALUE_BYTES {
         return text;
     }
-    format!("{}… ({} bytes)", &text[..text.floor_char_boundary(SHOWN)], text.len())
+    format!("{}… ({} bytes)", &text[..text.floor_char_boundary(SHOWN_VALUE_BYTES)], text.len())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use support::bytes::{COMPONENT, TYPES, around, around_functions, around_module, list, number};
+use support::bytes::{COMPONENT_SECTION, TYPES_SECTION, around, around_functions, around_module, list, number};
 use support::guests::{Core, chameleon, webapp};
 use support::ports::quiet;
 use support::{PluginDir, load, options, reconcile};
@@ -115,7 +115,7 @@ async fn bombs_for_the_compiler_are_refused_by_what_they_are_made_of() {
         ("one function", one(function(&b"\x01".repeat(3 << 20))), "and 2 MiB are allowed"),
         ("a jump table", one(jump(3 << 20)), "`--limit function=SIZE`"),
         ("nested blocks", one(nested(b"\x02\x40", 1 << 20)), "`--limit function=SIZE`"),
-        ("types", around(TYPES, &list(&vec![b"\x79".to_vec(); 60_000])), definitions),
+        ("types", around(TYPES_SECTION, &list(&vec![b"\x79".to_vec(); 60_000])), definitions),
         ("core types", around_module(&[(1, list(&vec![b"\x60\0\0".to_vec(); 60_000]))]), definitions),
         ("imports", around_module(&[(2, list(&imports))]), definitions),
         ("exports", around_module(&[(7, list(&exports))]), definitions),
@@ -134,7 +134,7 @@ async fn bombs_for_the_compiler_are_refused_by_what_they_are_made_of() {
 #[tokio::test]
 async fn bombs_within_the_counts_end_within_the_limits() {
     let one = |body: Vec<u8>| around_functions(&[body]);
-    let components = |depth: usize| (0..depth).fold(component(""), |inner, _| around(COMPONENT, &inner));
+    let components = |depth: usize| (0..depth).fold(component(""), |inner, _| around(COMPONENT_SECTION, &inner));
     let tuples = {
         let deeper = |index: usize| format!("(type (tuple {index} {index} {index} {index}))");
         // Each four times the one before it: 4⁵⁰ fields, were they ever counted out.

@@ -25,14 +25,14 @@ use windlass_wasm::{Limits, Plugin, Sandbox};
 
 /// The time that a call of the neighbour's may take beside an attack: far more than it needs, far less than being shut
 /// out.
-const PATIENCE: Duration = Duration::from_secs(10);
+const NEIGHBOUR_CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The time that a component may take to be compiled here, where several tests do so at once: as long as any may.
-const COMPILED: Duration = Duration::from_mins(2);
+const COMPILE_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The deadline of calls that do not end, and the processor time of those that work meanwhile.
-const SHORT: Duration = Duration::from_millis(1500);
-const WORK: Duration = Duration::from_millis(100);
+const ENDLESS_CALL_DEADLINE: Duration = Duration::from_millis(1500);
+const WORKING_CALL_CPU: Duration = Duration::from_millis(100);
 
 /// A sandbox with little of everything, and the neighbour.
 struct Scene {
@@ -57,13 +57,13 @@ enum Ends {
 impl Scene {
     /// A call that does not end may take `deadline`; where that is short, it may not work for long either.
     async fn new(deadline: Duration) -> Self {
-        let cpu = if deadline < PATIENCE { WORK } else { Limits::default().cpu };
+        let cpu = if deadline < NEIGHBOUR_CALL_TIMEOUT { WORKING_CALL_CPU } else { Limits::default().cpu };
         let limits = Limits {
             memory_bytes: 64 << 20,
             deadline,
             cpu,
             describe_deadline: deadline,
-            compile_deadline: COMPILED,
+            compile_deadline: COMPILE_TIMEOUT,
             host_calls: 200,
             writes: 100,
             metric_values: 1_000,
@@ -77,7 +77,8 @@ impl Scene {
     /// Calls the neighbour.
     async fn neighbour(&self, case: &str) {
         let ports = quiet();
-        let called = tokio::time::timeout(PATIENCE, reconcile(&self.neighbour, &ports).boxed_local()).await;
+        let called =
+            tokio::time::timeout(NEIGHBOUR_CALL_TIMEOUT, reconcile(&self.neighbour, &ports).boxed_local()).await;
         assert_eq!(called, Ok(CallResult::Done), "the neighbour of {case}");
     }
 
@@ -103,7 +104,7 @@ impl Scene {
             }
         };
         // A bomb for the compiler goes off at the latest when its time is over; calls have ends of their own.
-        assert!(began.elapsed() < COMPILED + 2 * PATIENCE, "{case} took {:?}", began.elapsed());
+        assert!(began.elapsed() < COMPILE_TIMEOUT + 2 * NEIGHBOUR_CALL_TIMEOUT, "{case} took {:?}", began.elapsed());
         self.neighbour(case).await;
         if ends.are_those_of(&attack) {
             Ok(())
@@ -199,7 +200,7 @@ async fn who_uses_up_time_is_stopped_alone() {
         ("waits", Ends::Stopped("waited")),
         ("traps", Ends::Stopped("trap")),
     ];
-    Scene::new(SHORT).await.withstands_calls(&cases).await;
+    Scene::new(ENDLESS_CALL_DEADLINE).await.withstands_calls(&cases).await;
 }
 
 #[tokio::test]
@@ -220,7 +221,7 @@ async fn who_uses_up_memory_or_hands_over_too_much_is_stopped_alone() {
         ("forges-outage", Ends::ByItself),
         ("requeues", Ends::ByItself),
     ];
-    Scene::new(PATIENCE).await.withstands_calls(&cases).await;
+    Scene::new(NEIGHBOUR_CALL_TIMEOUT).await.withstands_calls(&cases).await;
 }
 
 #[tokio::test]
@@ -237,7 +238,7 @@ async fn floods_run_dry() {
         ("floods-logs", Ends::ByItself),
         ("floods-metrics", Ends::ByItself),
     ];
-    Scene::new(PATIENCE).await.withstands_calls(&cases).await;
+    Scene::new(NEIGHBOUR_CALL_TIMEOUT).await.withstands_calls(&cases).await;
 }
 
 #[tokio::test]
@@ -255,9 +256,9 @@ async fn a_describe_that_attacks_is_not_loaded() {
         ("describe-path", Ends::NotLoaded("manifest", &["not a DNS label"])),
         ("describe-other", Ends::NotLoaded("name", &["\"webapp\"", "describe-other"])),
     ];
-    Scene::new(SHORT).await.withstands_modes(&cases).await;
+    Scene::new(ENDLESS_CALL_DEADLINE).await.withstands_modes(&cases).await;
     let cases = [("describe-devours", Ends::NotLoaded("describe", &["(memory)"]))];
-    Scene::new(PATIENCE).await.withstands_modes(&cases).await;
+    Scene::new(NEIGHBOUR_CALL_TIMEOUT).await.withstands_modes(&cases).await;
 }
 
 /// A guest whose manifest is `text`.
@@ -307,12 +308,12 @@ async fn a_manifest_that_attacks_is_refused() {
             refused(&["more problems"]),
         ),
     ];
-    Scene::new(PATIENCE).await.withstands_guests(guests).await;
+    Scene::new(NEIGHBOUR_CALL_TIMEOUT).await.withstands_guests(guests).await;
 }
 
 #[tokio::test]
 async fn a_name_that_leads_elsewhere_reaches_no_port() {
-    let scene = Scene::new(PATIENCE).await;
+    let scene = Scene::new(NEIGHBOUR_CALL_TIMEOUT).await;
     let ports = FakePorts::with_writes(WriteMode::Echo);
     let attacker = load(&scene.sandbox, "steered", &hostile("steered")).await.expect("it loads");
     let result = called(&attacker, &ports.ports(), Some("crafts-names")).await.result;
@@ -397,7 +398,7 @@ async fn an_allocator_that_lies_hurts_its_own_call() {
             Ends::Stopped("trap"),
         ),
     ];
-    Scene::new(SHORT).await.withstands_guests(guests).await;
+    Scene::new(ENDLESS_CALL_DEADLINE).await.withstands_guests(guests).await;
 }
 
 #[tokio::test]
@@ -412,7 +413,7 @@ async fn answers_that_break_the_abi_hurt_their_own_call() {
         ("failures that are not aligned", answering(r"\01\00\00\00\01\08\00\00\01\00\00\00"), Ends::Stopped("abi")),
         ("a failure that is none", answering(r"\01\00\00\00\00\08\00\00\01\00\00\00"), Ends::Stopped("abi")),
     ];
-    let scene = Scene::new(SHORT).await;
+    let scene = Scene::new(ENDLESS_CALL_DEADLINE).await;
     scene.withstands_guests(guests).await;
     let refused = |words| Ends::NotLoaded("describe", words);
     let guests = vec![
@@ -448,7 +449,7 @@ async fn arguments_that_break_the_abi_hurt_their_own_call() {
             Ends::Stopped("abi"),
         ),
     ];
-    Scene::new(SHORT).await.withstands_guests(guests).await;
+    Scene::new(ENDLESS_CALL_DEADLINE).await.withstands_guests(guests).await;
 }
 
 #[tokio::test]
@@ -476,7 +477,7 @@ async fn what_runs_beside_the_calls_is_limited_like_them() {
             refused(&["(trap)"]),
         ),
     ];
-    Scene::new(SHORT).await.withstands_guests(guests).await;
+    Scene::new(ENDLESS_CALL_DEADLINE).await.withstands_guests(guests).await;
 }
 
 #[tokio::test]
@@ -507,7 +508,7 @@ async fn bombs_of_tables_memories_and_instances_do_not_go_off() {
             Ends::NotLoaded("too-much", &["memor"]),
         ),
     ];
-    let scene = Scene::new(SHORT).await;
+    let scene = Scene::new(ENDLESS_CALL_DEADLINE).await;
     scene.withstands_guests(guests).await;
     let nested = |levels: usize| format!("{}{}", "(component ".repeat(levels), ")".repeat(levels));
     let instances = format!(
@@ -570,7 +571,7 @@ fn functions(count: usize, body: &[u8]) -> Vec<u8> {
 
 #[tokio::test]
 async fn bombs_for_the_compiler_do_not_go_off() {
-    let scene = Scene::new(SHORT).await;
+    let scene = Scene::new(ENDLESS_CALL_DEADLINE).await;
     let blocks = |depth: usize| [b"\0".to_vec(), b"\x02\x40".repeat(depth), b"\x0b".repeat(depth + 1)].concat();
     // 50,000 locals are one number in the file, and the most that there may be.
     let locals = |count: usize| [b"\x01".to_vec(), leb(count), b"\x7e\x0b".to_vec()].concat();
@@ -613,7 +614,7 @@ fn noise(count: usize) -> Vec<u8> {
 async fn what_components_may_not_use_is_refused_by_name() {
     let wide = "(component (core module (memory i64 1)))";
     let shared = "(component (core module (memory 1 2 shared)))";
-    let scene = Scene::new(SHORT).await;
+    let scene = Scene::new(ENDLESS_CALL_DEADLINE).await;
     let texts = [("64-bit memory", wide), ("shared memory", shared)];
     let parsed = |text: &str| wat::parse_str(text).expect("well-formed");
     let components = texts.map(|(case, text)| (case, parsed(text), Ends::NotLoaded("compile", &["memor"])));
@@ -622,7 +623,7 @@ async fn what_components_may_not_use_is_refused_by_name() {
 
 #[tokio::test]
 async fn many_attacks_at_once_leave_the_neighbour_its_turns() {
-    let scene = Scene::new(SHORT).await;
+    let scene = Scene::new(ENDLESS_CALL_DEADLINE).await;
     let attacker = load(&scene.sandbox, "steered", &hostile("steered")).await.expect("it loads");
     let modes = ["loops", "devours", "fills", "waits", "floods-writes", "floods-logs", "asks-the-time", "traps"];
     let ports = ports();

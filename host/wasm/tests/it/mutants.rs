@@ -18,12 +18,12 @@ use support::{PluginDir, load, options, reconcile, sandbox};
 use windlass_wasm::{Limits, LoadProblem, Sandbox};
 
 /// No single file may take longer, on the busiest machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+const FILE_TIMEOUT: Duration = Duration::from_mins(1);
 /// Of so many files the first are a warm-up: heaps, pools and caches reach their size.
-const WARM_UP: usize = 1_000;
+const WARM_UP_FILES: usize = 1_000;
 /// The memory that may come on top of that, whatever the number of the others. A leak of one small file of each would
 /// be more.
-const MOST_GROWTH: u64 = 48 << 20;
+const MEMORY_GROWTH_MAX: u64 = 48 << 20;
 
 fn setting(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}: no number")))
@@ -45,14 +45,14 @@ impl Tried {
     fn tell(&self, what: &str, seed: u64) {
         let Self { became, memory, slowest, took } = self;
         let memory = memory.map_or_else(String::new, |(before, after)| {
-            format!(", memory {} KiB after {WARM_UP} of them and {} KiB at the end", before >> 10, after >> 10)
+            format!(", memory {} KiB after {WARM_UP_FILES} of them and {} KiB at the end", before >> 10, after >> 10)
         });
         println!("figures: {what}, seed {seed}: {became:?} in {took:.0?}, slowest {slowest:.1?}{memory}");
     }
 
     fn assert_no_growth(&self) {
         if let Some((before, after)) = self.memory {
-            assert!(after < before + MOST_GROWTH, "memory grew from {before} to {after} bytes");
+            assert!(after < before + MEMORY_GROWTH_MAX, "memory grew from {before} to {after} bytes");
         }
     }
 }
@@ -67,7 +67,7 @@ fn resident() -> Option<u64> {
 /// Loads each of `files`.
 async fn try_all(files: impl Iterator<Item = Vec<u8>>) -> Tried {
     let limits = Limits {
-        compile_deadline: PATIENCE,
+        compile_deadline: FILE_TIMEOUT,
         describe_deadline: Duration::from_millis(100),
         deadline: Duration::from_millis(100),
         ..Limits::default()
@@ -77,7 +77,7 @@ async fn try_all(files: impl Iterator<Item = Vec<u8>>) -> Tried {
     let (mut tried, began) = (Tried::default(), Instant::now());
     let mut warm = None;
     for (index, bytes) in files.enumerate() {
-        if index == WARM_UP {
+        if index == WARM_UP_FILES {
             warm = resident();
         }
         let path = directory.write("guest.wasm", &bytes);
@@ -96,7 +96,7 @@ async fn try_all(files: impl Iterator<Item = Vec<u8>>) -> Tried {
                 error.problem.reason()
             }
         };
-        assert!(this.elapsed() < PATIENCE, "{index}: {:?}", this.elapsed());
+        assert!(this.elapsed() < FILE_TIMEOUT, "{index}: {:?}", this.elapsed());
         tried.slowest = tried.slowest.max(this.elapsed());
         *tried.became.entry(what).or_default() += 1;
     }

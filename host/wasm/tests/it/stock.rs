@@ -11,13 +11,13 @@ use windlass_core::outcome::CallResult;
 use windlass_wasm::{CallLimits, Instances, Limits};
 
 /// Each allocates some two kilobytes, and the collector runs for the first time at four mebibytes.
-const CALLS: usize = 5_000;
+const ALLOCATING_CALLS: usize = 5_000;
 
 #[tokio::test]
 async fn an_instance_of_stock_go_outlives_its_garbage_collections() {
     let limits = Limits { log_lines_per_second: u32::MAX, ..Limits::default() };
     let plugin = load(&sandbox(limits), "stock-go", &stock("stock-go")).await.expect("it loads");
-    for number in 0..CALLS {
+    for number in 0..ALLOCATING_CALLS {
         let call = call_of(&plugin, &ObjectKey::namespaced("prod", "shop"));
         let limits = CallLimits { instances: Instances::Reuse, ..CallLimits::default() };
         let called = call_with(&plugin, &quiet(), call, None, limits).await;

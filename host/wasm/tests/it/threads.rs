@@ -169,7 +169,7 @@ struct Slow {
 }
 
 impl Slow {
-    const OBJECTS: u32 = 100;
+    const LISTED_OBJECTS: u32 = 100;
 }
 
 impl Reads for Slow {
@@ -182,8 +182,8 @@ impl Reads for Slow {
         std::thread::sleep(Duration::from_millis(2));
         self.lists.lock().expect("not poisoned").push((query.limit, self.neighbour.load(Ordering::SeqCst)));
         let before = query.page_token.as_deref().map_or(0, |token| token.parse().expect("a number"));
-        let end = Self::OBJECTS.min(before + query.limit);
-        let next_token = (end < Self::OBJECTS).then(|| end.to_string());
+        let end = Self::LISTED_OBJECTS.min(before + query.limit);
+        let next_token = (end < Self::LISTED_OBJECTS).then(|| end.to_string());
         Ok(ListPage { items: (before..end).map(|_| "{}".into()).collect(), next_token })
     }
 }
@@ -196,7 +196,7 @@ fn listing(with_fields: bool) -> Vec<u8> {
         [text(2048, 2), text(2050, 9)].concat(),
         vec![0; 12 + 12 + 20 + 4],
         [number(with_fields.into()).to_vec(), text(3300, 1)].concat(),
-        number(Slow::OBJECTS).to_vec(),
+        number(Slow::LISTED_OBJECTS).to_vec(),
         vec![0; 8 + 12],
         [text(3308, 5), b"/data".to_vec()].concat(),
     ];

@@ -3,9 +3,9 @@
 /// The section of a component that holds a core module.
 pub(crate) const CORE_MODULE: u8 = 1;
 /// The section of a component that holds another.
-pub(crate) const COMPONENT: u8 = 4;
+pub(crate) const COMPONENT_SECTION: u8 = 4;
 /// The section of a component with its types.
-pub(crate) const TYPES: u8 = 7;
+pub(crate) const TYPES_SECTION: u8 = 7;
 
 const HEAD_OF_COMPONENTS: &[u8] = b"\0asm\x0d\0\x01\0";
 const HEAD_OF_MODULES: &[u8] = b"\0asm\x01\0\0\0";

@@ -188,13 +188,13 @@ pub(crate) fn told(error: &starlark::Error, log: impl Fn(&str, &str)) -> Vec<Fai
 pub(crate) fn collected<'v>(values: impl IntoIterator<Item = Value<'v>>, what: &str) -> starlark::Result<Vec<Problem>> {
     let mut problems = Vec::new();
     for value in values {
-        collect(value, what, DEEPEST_LIST, &mut problems)?;
+        collect(value, what, ERROR_LIST_DEPTH_MAX, &mut problems)?;
     }
     Ok(problems)
 }
 
 /// Lists of lists of errors; a list may be within itself.
-const DEEPEST_LIST: usize = 8;
+const ERROR_LIST_DEPTH_MAX: usize = 8;
 
 fn collect(value: Value<'_>, what: &str, deepest: usize, problems: &mut Vec<Problem>) -> starlark::Result<()> {
     match starlark::values::list::ListRef::from_value(value) {

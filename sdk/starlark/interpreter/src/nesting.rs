@@ -1,7 +1,7 @@
 //! How deeply a script may nest. The parser calls itself for each level, and beyond what its stack holds it would end without a word.
 
 /// Brackets within brackets, and blocks within blocks. Nobody writes a hundred.
-const DEEPEST: usize = 100;
+const SOURCE_DEPTH_MAX: usize = 100;
 
 /// A place in the script that is nested too deeply, counted from one.
 #[derive(Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub(crate) fn check(script: &str) -> Result<(), TooDeep> {
                     column += if text.is_long { 2 } else { 0 };
                     quote = None;
                 }
-                _ if text.expression(letter) > DEEPEST => return Err(TooDeep { line, column }),
+                _ if text.expression(letter) > SOURCE_DEPTH_MAX => return Err(TooDeep { line, column }),
                 _ => {}
             }
             continue;
@@ -79,7 +79,7 @@ pub(crate) fn check(script: &str) -> Result<(), TooDeep> {
             _ => {}
         }
         before = letter;
-        if depth > DEEPEST || (depth == 0 && indent > 8 * DEEPEST) {
+        if depth > SOURCE_DEPTH_MAX || (depth == 0 && indent > 8 * SOURCE_DEPTH_MAX) {
             return Err(TooDeep { line, column });
         }
     }

@@ -14,7 +14,7 @@ use crate::{api, carried, kind, nesting};
 /// The name of the script, as its author has it.
 pub(crate) const FILE: &str = "plugin.star";
 /// How many functions may be within each other. A frame takes some 2 KiB of the half mebibyte of stack that a plugin has.
-const DEEPEST_CALL: usize = 60;
+const CALL_DEPTH_MAX: usize = 60;
 
 /// Starlark with what its dialects have in common beyond the standard, and without `load`: a plugin is one file.
 const DIALECT: Dialect = Dialect {
@@ -99,7 +99,7 @@ pub(crate) fn is_syntax(text: &str) -> bool {
 
 fn evaluator<'v, 'a>(module: &'a Module<'v>) -> starlark::Result<Evaluator<'v, 'a, 'a>> {
     let mut evaluator = Evaluator::new(module);
-    evaluator.set_max_callstack_size(DEEPEST_CALL)?;
+    evaluator.set_max_callstack_size(CALL_DEPTH_MAX)?;
     evaluator.set_print_handler(&api::Printed);
     Ok(evaluator)
 }

@@ -12,7 +12,7 @@ use starlark::values::{Heap, Value, ValueLike as _};
 use crate::arguments::wrong;
 
 /// Levels of lists and dicts within each other: as many as are read.
-const DEEPEST: usize = 128;
+const VALUE_DEPTH_MAX: usize = 128;
 
 /// A value that is no JSON.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,8 +47,8 @@ struct Writer {
 
 impl Writer {
     fn value(&mut self, value: Value<'_>) -> Result<(), NoJson> {
-        if self.place.len() > DEEPEST {
-            return Err(self.wrong(format!("more than {DEEPEST} levels of lists and dicts within each other")));
+        if self.place.len() > VALUE_DEPTH_MAX {
+            return Err(self.wrong(format!("more than {VALUE_DEPTH_MAX} levels of lists and dicts within each other")));
         }
         if value.is_none() {
             self.text.push_str("null");
@@ -185,7 +185,7 @@ pub(crate) fn at<'v>(object: Value<'v>, pointer: &str) -> starlark::Result<Optio
 /// Whether `object` has all that `wanted` says: each field of a dict, and for each element of a list one that has it. What others
 /// have added does not matter.
 pub(crate) fn has_fields<'v>(object: Value<'v>, wanted: Value<'v>) -> starlark::Result<bool> {
-    has_within(object, wanted, DEEPEST)
+    has_within(object, wanted, VALUE_DEPTH_MAX)
 }
 
 fn has_within<'v>(object: Value<'v>, wanted: Value<'v>, deepest: usize) -> starlark::Result<bool> {

@@ -10,7 +10,7 @@ use crate::steady::Steady;
 /// The group of `bringing`.
 const BROUGHT: &str = "brought.windlass.dev";
 /// Longer than a test takes.
-const LATER: u32 = 3_600_000;
+const BEYOND_TEST_MILLIS: u32 = 3_600_000;
 
 /// The kind of the primaries.
 pub(crate) fn kind(mode: Mode) -> (&'static str, &'static str) {
@@ -89,7 +89,7 @@ pub(crate) fn finalize(request: &Request) -> Result<Outcome, Failures> {
         return Ok(Outcome::Done);
     }
     info!("chameleon cleans up {name}");
-    Ok(Outcome::RequeueAfter(LATER))
+    Ok(Outcome::RequeueAfter(BEYOND_TEST_MILLIS))
 }
 
 pub(crate) fn greet(request: &Request) -> Result<Outcome, Failures> {

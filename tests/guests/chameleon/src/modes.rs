@@ -9,7 +9,7 @@ use crate::steady::Steady;
 static MARKER: [u8; 47] = *b"CHAMELEON-MODE=good............................";
 
 /// Where the mode begins in the marker.
-const PREFIX: usize = 15;
+const CHAMELEON_PREFIX_BYTES: usize = 15;
 
 /// How the guest behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Mode {
 pub(crate) fn chosen() -> Mode {
     // Without the black box, the compiler would evaluate the marker at build time.
     let marker = black_box(&MARKER);
-    let name = String::from_utf8_lossy(&marker[PREFIX..]);
+    let name = String::from_utf8_lossy(&marker[CHAMELEON_PREFIX_BYTES..]);
     parse(name.trim_end_matches('.'))
 }
 

@@ -4,9 +4,9 @@ use serde_json::Value;
 use windlass_sdk::{Failures, ObjectRef, Outcome, Request, cache, info};
 
 /// The milliseconds after which it asks to run again.
-const AGAIN: u32 = 1_000;
+const STEADY_REQUEUE_MILLIS: u32 = 1_000;
 /// How often a call reads its object, so that it takes a while.
-const READS: usize = 10;
+const STEADY_READS: usize = 10;
 
 /// The objects over which a generation traps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,9 +53,9 @@ pub(crate) fn reconcile(steady: Steady, request: &Request) -> Result<Outcome, Fa
     assert!(!traps, "chameleon {number} was told to trap");
     info!("steady begin {name} {number}");
     let namespace = request.namespace.clone().unwrap_or_default();
-    for _ in 0..READS {
+    for _ in 0..STEADY_READS {
         cache::get::<Value>(&ObjectRef::namespaced("v1", "ConfigMap", &namespace, name))?;
     }
     info!("steady end {name} {number}");
-    Ok(Outcome::RequeueAfter(AGAIN))
+    Ok(Outcome::RequeueAfter(STEADY_REQUEUE_MILLIS))
 }

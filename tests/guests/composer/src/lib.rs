@@ -13,7 +13,7 @@ const API_VERSION: &str = "tests.windlass.dev/v1";
 /// Names the parent of a related `ConfigMap`.
 const FOR: &str = "tests.windlass.dev/for";
 /// Long for the work that it limits, short for a test of endless work.
-const DEADLINE_MS: u32 = 2_000;
+const COMPOSER_DEADLINE_MS: u32 = 2_000;
 
 /// The marker that a test finds in the component's bytes, exactly once, and replaces by the same prefix and another
 /// version, padded with dots to the same length.
@@ -76,7 +76,7 @@ impl Guest for Composer {
             .owns(Watch::of("v1", "ConfigMap"))
             .watches(Watch::of("v1", "ConfigMap").labels(FOR), Mapping::Label { key: FOR.into() })
             .watches(Watch::of("v1", "Secret").named("secrets"), mapping)
-            .options(Options { deadline_ms: Some(DEADLINE_MS), ..Options::default() });
+            .options(Options { deadline_ms: Some(COMPOSER_DEADLINE_MS), ..Options::default() });
         let manifest = if customizes {
             Manifest::new("composer", "0.4.0").controller(controller)
         } else if marker.starts_with(FINALIZES) {

@@ -10,7 +10,7 @@ use crate::Answer;
 use crate::trespassing::{config_map, everything, everything_live, options, secret};
 
 /// A large number of times, if nothing stops the guest.
-const MANY: u32 = 3_000;
+const FLOOD_TIMES: u32 = 3_000;
 
 /// None: `mode` is of another kind.
 pub(crate) fn reconcile(mode: &str, request: &Request) -> Option<Answer> {
@@ -38,7 +38,7 @@ pub(crate) fn reconcile(mode: &str, request: &Request) -> Option<Answer> {
         _ => return None,
     };
     let is_stopped = !matches!(mode, "floods-logs" | "floods-metrics");
-    (0..if is_stopped { u32::MAX } else { MANY }).for_each(act);
+    (0..if is_stopped { u32::MAX } else { FLOOD_TIMES }).for_each(act);
     Some(Ok(Outcome { requeue_after_ms: None }))
 }
 

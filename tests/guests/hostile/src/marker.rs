@@ -9,13 +9,13 @@ use windlass_sdk::bindings::windlass::plugin::types::Request;
 static MARKER: [u8; 45] = *b"HOSTILE-MODE=behaves.........................";
 
 /// Where the mode begins in the marker.
-const PREFIX: usize = 13;
+const HOSTILE_PREFIX_BYTES: usize = 13;
 
 /// The mode that the marker names now.
 pub(crate) fn mode() -> String {
     // Without the black box, the compiler would evaluate the marker at build time.
     let marker = black_box(&MARKER);
-    String::from_utf8_lossy(&marker[PREFIX..]).trim_end_matches('.').to_owned()
+    String::from_utf8_lossy(&marker[HOSTILE_PREFIX_BYTES..]).trim_end_matches('.').to_owned()
 }
 
 /// The attack of a call: the one that the marker names, or, in the mode `steered`, the one that the text of the primary

@@ -12,7 +12,7 @@ use crate::trespassing::{config_map, options, secret};
 use crate::trials::Trials;
 
 /// More than any size limit.
-const HUGE: usize = 9 << 20;
+const OVERSIZED_BYTES: usize = 9 << 20;
 
 /// None: `mode` is of another kind.
 ///
@@ -52,7 +52,7 @@ fn hand_over(mode: &str) -> Option<Answer> {
             done
         }
         "logs-much" => {
-            log::log(Level::Info, &"x".repeat(HUGE), &[]);
+            log::log(Level::Info, &"x".repeat(OVERSIZED_BYTES), &[]);
             done
         }
         "logs-many-fields" => {
@@ -60,7 +60,7 @@ fn hand_over(mode: &str) -> Option<Answer> {
             done
         }
         "names-much" => {
-            let _ = cache::get(&ObjectRef { name: "x".repeat(HUGE), ..config_map("x") }, None);
+            let _ = cache::get(&ObjectRef { name: "x".repeat(OVERSIZED_BYTES), ..config_map("x") }, None);
             done
         }
         "selects-much" => {
@@ -107,7 +107,7 @@ fn hand_over(mode: &str) -> Option<Answer> {
             trials.of("apply", writes::apply(&object, &options()));
             Ok(trials.end())
         }
-        "answers-much" => Err(vec![transient("x".repeat(HUGE))]),
+        "answers-much" => Err(vec![transient("x".repeat(OVERSIZED_BYTES))]),
         "answers-many" => Err(vec![transient(String::new()); 100_000]),
         _ => return None,
     })

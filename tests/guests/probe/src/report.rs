@@ -11,9 +11,9 @@ use windlass_sdk::log::{self, Level};
 use crate::wire::{Answer, document};
 
 /// The host cuts lines at 8 KiB, and drops a call's log beyond 256 KiB.
-const LONGEST: usize = 6 << 10;
+const LINE_BYTES_MAX: usize = 6 << 10;
 /// How much is shown of a value that is too long.
-const HEAD: usize = 512;
+const SHOWN_HEAD_BYTES: usize = 512;
 
 /// The request of this call, without its object.
 pub(crate) fn request(request: &Request) -> Value {
@@ -53,13 +53,13 @@ pub(crate) fn end(run: &str, step: &str) {
 /// The value, or, if it is too long, what identifies it: its length, its FNV-1a hash and its beginning.
 fn shortened(value: &Value) -> Value {
     let text = ascii(&value.to_string());
-    if text.len() <= LONGEST {
+    if text.len() <= LINE_BYTES_MAX {
         return value.clone();
     }
     let hash = text
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
-    json!({"shortened": {"bytes": text.len(), "hash": format!("{hash:016x}"), "head": &text[..HEAD]}})
+    json!({"shortened": {"bytes": text.len(), "hash": format!("{hash:016x}"), "head": &text[..SHOWN_HEAD_BYTES]}})
 }
 
 fn line(word: &str, value: &Value) {
@@ -96,8 +96,11 @@ mod tests {
 
     #[test]
     fn a_value_that_is_too_long_shows_its_length_and_its_beginning() {
-        let short = shortened(&Value::from("x".repeat(LONGEST)));
-        assert_eq!(short["shortened"]["bytes"], LONGEST + 2);
-        assert_ne!(short["shortened"]["hash"], shortened(&Value::from("y".repeat(LONGEST)))["shortened"]["hash"]);
+        let short = shortened(&Value::from("x".repeat(LINE_BYTES_MAX)));
+        assert_eq!(short["shortened"]["bytes"], LINE_BYTES_MAX + 2);
+        assert_ne!(
+            short["shortened"]["hash"],
+            shortened(&Value::from("y".repeat(LINE_BYTES_MAX)))["shortened"]["hash"]
+        );
     }
 }

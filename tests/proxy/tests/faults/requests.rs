@@ -8,7 +8,7 @@ use windlass_proxy::{Fault, Garbage, Loss, Match, Refusal, Verb};
 
 use crate::support::{AGENT, CONFIG_MAPS, Setup, client, create, soon, watch};
 
-const NEVER: Duration = Duration::from_hours(1);
+const BEYOND_ANY_TEST: Duration = Duration::from_hours(1);
 
 fn creates() -> Match {
     Match::verb(Verb::Create).resource("configmaps.").namespace("default").agent("faults/")
@@ -116,7 +116,7 @@ async fn a_client_is_stopped_just_behind_its_second_write() {
     let it = Setup::start(1).await;
     let lost = it.proxy.add(Fault::Lose(Loss::Silence).on(creates()).skip(1).times(1));
     // What is lost is no occasion for a rule behind: it stops all from the third on.
-    let stopped = it.proxy.add(Fault::DelayRequest(NEVER..=NEVER).on(creates()).skip(1));
+    let stopped = it.proxy.add(Fault::DelayRequest(BEYOND_ANY_TEST..=BEYOND_ANY_TEST).on(creates()).skip(1));
     assert_eq!(it.create("a").await.expect("an answer").code, StatusCode::CREATED);
     assert_eq!(lost.lost(), 0);
     tokio::select! {
@@ -134,7 +134,7 @@ async fn a_client_is_stopped_just_behind_its_second_write() {
 #[tokio::test]
 async fn a_delayed_request_reaches_the_server_late() {
     let it = Setup::start(1).await;
-    let endless = it.proxy.add(Fault::DelayRequest(NEVER..=NEVER).on(creates()).times(1));
+    let endless = it.proxy.add(Fault::DelayRequest(BEYOND_ANY_TEST..=BEYOND_ANY_TEST).on(creates()).times(1));
     {
         let mut waiting = Box::pin(it.create("a"));
         tokio::select! {
@@ -151,7 +151,7 @@ async fn a_delayed_request_reaches_the_server_late() {
 #[tokio::test]
 async fn a_delayed_response_is_late_though_the_server_has_committed() {
     let it = Setup::start(1).await;
-    let endless = it.proxy.add(Fault::DelayResponse(NEVER..=NEVER).on(creates()));
+    let endless = it.proxy.add(Fault::DelayResponse(BEYOND_ANY_TEST..=BEYOND_ANY_TEST).on(creates()));
     let mut seen = watch(&it.direct).await;
     {
         let mut waiting = Box::pin(it.create("a"));
@@ -182,7 +182,7 @@ async fn a_slow_body_arrives_whole() {
 #[tokio::test]
 async fn a_body_so_slow_that_it_never_comes_has_a_head() {
     let it = Setup::start(1).await;
-    let _rule = it.proxy.add(Fault::Slow { bytes: 1, every: NEVER }.on(Match::any()));
+    let _rule = it.proxy.add(Fault::Slow { bytes: 1, every: BEYOND_ANY_TEST }.on(Match::any()));
     let _watch = it.watch().await;
 }
 

@@ -12,7 +12,7 @@ use windlass_apiserver::ApiServer;
 use windlass_proxy::Proxy;
 
 /// How long what should come at once may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PROXY_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 pub(crate) const AGENT: &str = "faults/1 (test)";
@@ -173,5 +173,5 @@ impl Lines {
 
 /// The result of `work`; fails the test if it takes too long.
 pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, work).await.expect("this does not take long")
+    tokio::time::timeout(PROXY_TIMEOUT, work).await.expect("this does not take long")
 }

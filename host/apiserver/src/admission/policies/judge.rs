@@ -18,10 +18,10 @@ use crate::resources::resource::ResourceType;
 use crate::status_error::ApiError;
 
 /// A real server's limit on the cost of all expressions of one policy.
-const BUDGET: u64 = 10_000_000;
+const POLICY_COST_MAX: u64 = 10_000_000;
 
 /// The longest message that an expression may make.
-const LONGEST_MESSAGE: usize = 5 * 1024;
+const POLICY_MESSAGE_BYTES_MAX: usize = 5 * 1024;
 
 /// A validation that does not hold.
 struct Denial {
@@ -110,7 +110,7 @@ impl Case<'_> {
         }
         let namespace = self.request.namespace_object.as_deref().filter(|_| !self.request.is_of_namespaces());
         values.push(("namespaceObject".to_owned(), namespace.map_or(cel::Value::Null, cel::untyped)));
-        let mut evaluation = Evaluation { values, broken: HashMap::new(), left: BUDGET };
+        let mut evaluation = Evaluation { values, broken: HashMap::new(), left: POLICY_COST_MAX };
         evaluation.set_variables(&self.policy.variables);
         let validations = self.policy.validations.iter();
         validations.flat_map(|validation| self.judged(validation, &mut evaluation)).collect()
@@ -170,7 +170,7 @@ impl Evaluation {
         let made = validation.message_program.as_ref().and_then(|program| self.run(program).ok());
         if let Some(cel::Value::String(text)) = made {
             let text = text.trim();
-            if !text.is_empty() && text.len() <= LONGEST_MESSAGE && !text.contains('\n') {
+            if !text.is_empty() && text.len() <= POLICY_MESSAGE_BYTES_MAX && !text.contains('\n') {
                 return text.to_owned();
             }
         }

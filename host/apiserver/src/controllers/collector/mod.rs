@@ -30,7 +30,7 @@ const MANAGER: &str = "kube-controller-manager";
 
 /// Between the end of an owner and that of what it leaves behind. A real collector takes as long or longer; with none, a
 /// client hears of the dependent's deletion before its owner's, and makes the dependent again.
-const COLLECT_AFTER: Duration = Duration::from_millis(100);
+const COLLECT_DELAY: Duration = Duration::from_millis(100);
 
 /// Reacts to a change.
 pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change) {
@@ -40,7 +40,7 @@ pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change
             concerned.extend(owners::dependents_of_kind(state, &change.object));
         }
         for key in concerned {
-            state.store.agenda.put_off(Errand::ReviewOwners(key), COLLECT_AFTER);
+            state.store.agenda.put_off(Errand::ReviewOwners(key), COLLECT_DELAY);
         }
     }
     if state.empties_namespaces {

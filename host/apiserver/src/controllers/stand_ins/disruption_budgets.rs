@@ -13,7 +13,7 @@ use crate::object::{self, items, text};
 use crate::resources::resource::GroupResource;
 
 /// The seconds in which a pod that was evicted has to go. After that it counts again.
-const EVICTED_WITHIN: u64 = 120;
+const EVICTION_SECONDS_MAX: u64 = 120;
 
 pub(super) fn resource() -> GroupResource {
     GroupResource::new("policy", "poddisruptionbudgets")
@@ -27,7 +27,7 @@ pub(super) fn look(budget: &Value, pods: &[Arc<Value>], scale: i64, now: Moment)
     let healthy = i64::try_from(present.iter().filter(is_healthy).count()).unwrap_or(i64::MAX);
     let (expected, wanted) = expectation(&budget["spec"], pods.len(), scale);
     let allowed = if expected > 0 { (healthy - wanted).max(0) } else { 0 };
-    let again = (!disrupted.is_empty()).then(|| Duration::from_secs(EVICTED_WITHIN + 1));
+    let again = (!disrupted.is_empty()).then(|| Duration::from_secs(EVICTION_SECONDS_MAX + 1));
     let mut status = json!({
         "observedGeneration": object::generation(budget),
         "currentHealthy": healthy,
@@ -59,7 +59,7 @@ fn still_disrupted(budget: &Value, present: &[&Arc<Value>], now: Moment) -> Map<
     let is_expected_to_go = |(name, since): &(&String, &Value)| {
         let since = since.as_str().and_then(|since| now.seconds_since(since));
         let is_there = present.iter().any(|pod| object::name(pod) == name.as_str());
-        is_there && since.is_some_and(|since| since <= i64::try_from(EVICTED_WITHIN).unwrap_or(i64::MAX))
+        is_there && since.is_some_and(|since| since <= i64::try_from(EVICTION_SECONDS_MAX).unwrap_or(i64::MAX))
     };
     let kept = disrupted.into_iter().flatten().filter(is_expected_to_go);
     kept.map(|(name, since)| (name.clone(), since.clone())).collect()

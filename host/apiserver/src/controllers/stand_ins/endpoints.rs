@@ -12,7 +12,7 @@ use crate::object::{self, items, label, label_selector, text};
 use crate::resources::resource::GroupResource;
 
 /// A real server's limit for a slice.
-const MOST: usize = 100;
+const SLICE_ENDPOINTS_MAX: usize = 100;
 
 const HEADLESS: &str = "service.kubernetes.io/headless";
 const OF_SERVICE: &str = "kubernetes.io/service-name";
@@ -94,7 +94,8 @@ fn ports(service: &Value, pod: &Value) -> Value {
 
 /// Fills the slices that there are, makes those that are missing, and deletes the rest.
 fn slice_writes(service: &Value, by_ports: &ByPorts, slices: &[Arc<Value>]) -> Vec<Write> {
-    let full = by_ports.values().flat_map(|(ports, pods)| pods.chunks(MOST).map(move |pods| (ports, pods)));
+    let full =
+        by_ports.values().flat_map(|(ports, pods)| pods.chunks(SLICE_ENDPOINTS_MAX).map(move |pods| (ports, pods)));
     let mut old = slices.iter();
     let mut writes: Vec<Write> = full
         .map(|(ports, pods)| {

@@ -141,7 +141,7 @@ impl<'a> JobRun<'a> {
         if active > wanted {
             return pod::delete_some(&self.active, usize::try_from(active - wanted).unwrap_or_default());
         }
-        let missing = usize::try_from(wanted - active).unwrap_or_default().min(pod::BURST);
+        let missing = usize::try_from(wanted - active).unwrap_or_default().min(pod::BURST_REPLICAS);
         let new = |index| Write::Create(pod::resource(), self.new_pod(index));
         if self.is_indexed() {
             self.free_indexes().take(missing).map(|index| new(Some(index))).collect()

@@ -13,7 +13,7 @@ use super::values::{annotation, fnv, integer};
 use crate::object::{self, items, text};
 
 /// The pauses between two starts of a container that fails, in seconds: twice as long each time.
-const BACKOFF: std::ops::RangeInclusive<u64> = 10..=300;
+const RESTART_BACKOFF_SECONDS: std::ops::RangeInclusive<u64> = 10..=300;
 
 /// The pods' addresses: 198.18.0.0/15, which is for tests.
 const NETWORK: u32 = 0xC612_0000;
@@ -85,7 +85,7 @@ impl PodStep {
 
 /// The pause after so many restarts, in seconds. After six it is the longest.
 fn backoff(restarts: i64) -> u64 {
-    (BACKOFF.start() << (restarts - 1).clamp(0, 5)).min(*BACKOFF.end())
+    (RESTART_BACKOFF_SECONDS.start() << (restarts - 1).clamp(0, 5)).min(*RESTART_BACKOFF_SECONDS.end())
 }
 
 /// Whether the containers of a running pod are ready.

@@ -16,7 +16,7 @@ use crate::resources::resource::GroupResource;
 pub(super) const BEHAVIOUR: &str = "windlass.dev/pod-behaviour";
 
 /// The most pods that one look at an owner makes; their changes lead to the next look. As the real controllers' burst.
-pub(super) const BURST: usize = 500;
+pub(super) const BURST_REPLICAS: usize = 500;
 
 pub(super) fn resource() -> GroupResource {
     GroupResource::new("", "pods")

@@ -22,7 +22,7 @@ pub(super) fn look(set: &Value, pods: &[Arc<Value>], now: Moment) -> Outcome {
     let wanted = usize::try_from(integer(set, "/spec/replicas")).unwrap_or_default();
     let template = &set["spec"]["template"];
     let mut writes = pod::delete_some(&active, active.len().saturating_sub(wanted));
-    for _ in active.len()..wanted.min(active.len() + pod::BURST) {
+    for _ in active.len()..wanted.min(active.len() + pod::BURST_REPLICAS) {
         writes.push(Write::Create(pod::resource(), pod::from_template(set, template)));
     }
     writes.push(Write::Status(resource(), with_status(set, status(set, pods, &active, now))));
@@ -63,6 +63,6 @@ mod tests {
         });
         let now = crate::clock::Time::start(crate::clock::Clock::Wall).now();
         let creates = |write: &&Write| matches!(write, Write::Create(..));
-        assert_eq!(look(&set, &[], now).writes.iter().filter(creates).count(), pod::BURST);
+        assert_eq!(look(&set, &[], now).writes.iter().filter(creates).count(), 500);
     }
 }

@@ -59,7 +59,7 @@ impl Replicas<'_> {
         for ordinal in wanted.clone() {
             writes.extend(self.bring_up(ordinal));
             let is_there = self.pods.get(&ordinal).is_some_and(|pod| self.is_available(pod));
-            if one_by_one && (!is_there || !writes.is_empty()) || writes.len() >= pod::BURST {
+            if one_by_one && (!is_there || !writes.is_empty()) || writes.len() >= pod::BURST_REPLICAS {
                 return writes;
             }
         }

@@ -17,7 +17,7 @@ const NAME: &str = "kubernetes.io/service-account.name";
 const UID: &str = "kubernetes.io/service-account.uid";
 
 /// The last second that an object's time can name: such a token does not end by itself.
-const NEVER: i64 = 253_402_300_799;
+const OBJECT_TIME_MAX_SECONDS: i64 = 253_402_300_799;
 
 pub(super) fn resource() -> GroupResource {
     GroupResource::new("", "secrets")
@@ -44,7 +44,7 @@ pub(super) fn look(secret: &Arc<Value>, account: Option<&Value>, key: &TokenKey,
     let namespace = object::namespace(secret);
     let token = key.issue(&Claims {
         audiences: vec![ISSUER.to_owned()],
-        expires: NEVER,
+        expires: OBJECT_TIME_MAX_SECONDS,
         issued: now,
         issuer: ISSUER.to_owned(),
         id: object::uid(secret).to_owned(),

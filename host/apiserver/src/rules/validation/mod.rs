@@ -162,8 +162,8 @@ mod tests {
     /// Lists without limit are validated under the state's lock. The bound tells minutes from moments.
     #[test]
     fn the_time_of_validation_grows_with_the_object_and_not_with_its_square() {
-        const ITEMS: usize = 40_000;
-        let list = |item: fn(usize) -> Value| (0..ITEMS).map(item).collect::<Vec<_>>();
+        const VALIDATED_ITEMS: usize = 40_000;
+        let list = |item: fn(usize) -> Value| (0..VALIDATED_ITEMS).map(item).collect::<Vec<_>>();
         let spec = json!({
             "schedulingGates": list(|index| json!({ "name": format!("g{index}") })),
             "tolerations": list(|index| json!({ "key": format!("k{index}"), "operator": "Exists" })),

@@ -149,7 +149,7 @@ pub(super) fn quota(object: &Value, report: &mut Report) {
 }
 
 pub(super) fn priority_class(object: &Value, previous: Option<&Value>, report: &mut Report) {
-    const MOST: i64 = 1_000_000_000;
+    const USER_PRIORITY_MAX: i64 = 1_000_000_000;
     let name = object::name(object);
     let is_system = ["system-cluster-critical", "system-node-critical"].contains(&name);
     if name.starts_with("system-") && !is_system {
@@ -159,8 +159,8 @@ pub(super) fn priority_class(object: &Value, previous: Option<&Value>, report: &
         );
         report.forbidden("metadata.name", &why);
     }
-    if object["value"].as_i64().is_some_and(|value| value > MOST) && !is_system {
-        report.forbidden("value", &format!("maximum allowed value of a user defined priority is {MOST}"));
+    if object["value"].as_i64().is_some_and(|value| value > USER_PRIORITY_MAX) && !is_system {
+        report.forbidden("value", &format!("maximum allowed value of a user defined priority is {USER_PRIORITY_MAX}"));
     }
     report.one_of("preemptionPolicy", &object["preemptionPolicy"], &["PreemptLowerPriority", "Never"]);
     if let Some(previous) = previous {

@@ -7,7 +7,7 @@ use crate::object::text;
 
 const KEYS: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
                     'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
-const MOST_BYTES: usize = 1024 * 1024;
+const STORED_DATA_BYTES_MAX: usize = 1024 * 1024;
 
 pub(super) fn config_map(object: &Value, previous: Option<&Value>, report: &mut Report) {
     immutable(object, previous, &["data", "binaryData"], report);
@@ -75,8 +75,8 @@ fn size(object: &Value, field: &str, report: &mut Report) {
     let bytes: usize = values.map(|(_, value)| value.as_str().map_or(0, str::len)).sum();
     // Base64 takes four bytes for three.
     let bytes = if field.is_empty() { bytes } else { bytes / 4 * 3 };
-    if bytes > MOST_BYTES {
-        report.too_long(field, MOST_BYTES);
+    if bytes > STORED_DATA_BYTES_MAX {
+        report.too_long(field, STORED_DATA_BYTES_MAX);
     }
 }
 

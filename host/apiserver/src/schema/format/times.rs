@@ -88,7 +88,7 @@ fn part_of(fraction: &str, size: u64) -> i128 {
 /// too large wraps around.
 fn duration_in_words(text: &str) -> Option<i64> {
     static PART: LazyLock<Regex> = LazyLock::new(|| pattern(r"([0-9]+)[\t\n\f\r ]*([A-Za-zµ]+)"));
-    const HOUR: i64 = 3_600_000_000_000;
+    const HOUR_NANOS: i64 = 3_600_000_000_000;
     // The names of a unit; any word that begins with the last is one, too.
     const UNITS: [(&[&str], i64); 8] = [
         (&["ns", "nano"], 1),
@@ -96,9 +96,9 @@ fn duration_in_words(text: &str) -> Option<i64> {
         (&["ms", "milli"], 1_000_000),
         (&["s", "sec"], 1_000_000_000),
         (&["m", "min"], 60_000_000_000),
-        (&["h", "hr", "hour"], HOUR),
-        (&["d", "day"], 24 * HOUR),
-        (&["w", "wk", "week"], 7 * 24 * HOUR),
+        (&["h", "hr", "hour"], HOUR_NANOS),
+        (&["d", "day"], 24 * HOUR_NANOS),
+        (&["w", "wk", "week"], 7 * 24 * HOUR_NANOS),
     ];
     let mut total = None;
     for part in PART.captures_iter(text) {

@@ -11,15 +11,15 @@ use crate::cause::Cause;
 use crate::cel::{self, EvalError};
 
 /// The limits on the cost of all rules of one request together, and of one rule alone, as in a real server.
-const BUDGET: u64 = 10_000_000;
-const MOST_FOR_ONE: u64 = 1_000_000;
+const RULES_COST_MAX: u64 = 10_000_000;
+const EXPRESSION_COST_MAX: u64 = 1_000_000;
 
 /// The longest message that an expression may make.
-const LONGEST_MESSAGE: usize = 5120;
+const RULE_MESSAGE_BYTES_MAX: usize = 5120;
 
 /// Evaluates the rules on an object. With an old one, they also compare, and what did not change may stay.
 pub(in super::super) fn run(root: &Node, object: &Value, old: Option<&Value>) -> Judgement {
-    let mut run = Run { left: BUDGET, found: Judgement::default() };
+    let mut run = Run { left: RULES_COST_MAX, found: Judgement::default() };
     // A spent budget has been told among what was found.
     let _spent = run.visit(root, object, old, "", true);
     run.found
@@ -120,7 +120,7 @@ impl Run {
     ) -> Result<Result<(), Cause>, Spent> {
         let kind = format!("{:?}", node.kind.map_or("", Kind::name));
         let invalid = |detail: String| cause(Reason::Invalid, path, Some(&kind), &detail);
-        let answer = rule.program.run(variables.clone(), MOST_FOR_ONE);
+        let answer = rule.program.run(variables.clone(), EXPRESSION_COST_MAX);
         if answer.cost > self.left {
             self.found.causes.push(invalid(
                 "validation failed due to running out of cost budget, no further validation rules will be run"
@@ -161,12 +161,12 @@ impl Run {
             if rule.message.is_empty() { format!("failed rule: {}", rule.source) } else { rule.message.clone() }
         };
         let Some(program) = &rule.message_program else { return usual() };
-        let answer = program.run(variables, MOST_FOR_ONE.min(self.left));
+        let answer = program.run(variables, EXPRESSION_COST_MAX.min(self.left));
         self.left = self.left.saturating_sub(answer.cost);
         match answer.value {
             Ok(cel::Value::String(text)) => {
                 let text = text.trim();
-                let fits = !text.is_empty() && text.len() <= LONGEST_MESSAGE && !text.contains('\n');
+                let fits = !text.is_empty() && text.len() <= RULE_MESSAGE_BYTES_MAX && !text.contains('\n');
                 if fits { text.to_owned() } else { usual() }
             }
             _ => usual(),

@@ -25,8 +25,8 @@ enum Style {
 }
 
 /// No quantity is larger, and none is finer than a billionth.
-const LARGEST: i128 = i64::MAX as i128;
-const FINEST: i32 = -9;
+const QUANTITY_MAX: i128 = i64::MAX as i128;
+const QUANTITY_EXPONENT_MIN: i32 = -9;
 
 const DECIMAL: [(&str, i32); 10] =
     [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
@@ -73,7 +73,8 @@ fn nanos(text: &str) -> Result<(i128, Style), QuantityError> {
         .map_err(|_| QuantityError::Number)?;
     let places = i32::try_from(fraction.len()).unwrap_or(i32::MAX);
     let (tens, binary) = if base == 10 { (power, 1) } else { (0, 1_i128 << (10 * power)) };
-    let size = shift(digits.saturating_mul(binary), tens - places - FINEST).min(LARGEST * 1_000_000_000);
+    let size =
+        shift(digits.saturating_mul(binary), tens - places - QUANTITY_EXPONENT_MIN).min(QUANTITY_MAX * 1_000_000_000);
     Ok((if text.starts_with('-') { -size } else { size }, style))
 }
 
@@ -110,7 +111,7 @@ fn print(nanos: i128, style: Style) -> String {
         }
         return format!("{value}{}", BINARY[power]);
     }
-    let (mut value, mut power) = (nanos, FINEST);
+    let (mut value, mut power) = (nanos, QUANTITY_EXPONENT_MIN);
     let most = if style == Style::Exponent { i32::MAX } else { 18 };
     while value != 0 && value % 1000 == 0 && power < most {
         (value, power) = (value / 1000, power + 3);

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::object::{self, text};
 
 /// Of longer lists only so many are shown.
-const SHOWN: usize = 3;
+const SHOWN_ITEMS_MAX: usize = 3;
 
 pub(super) fn or_none(text: String) -> String {
     if text.is_empty() { "<none>".to_owned() } else { text }
@@ -15,7 +15,9 @@ pub(super) fn or_none(text: String) -> String {
 pub(super) fn first_of(all: &[String], none: &str) -> String {
     match all.len() {
         0 => none.to_owned(),
-        count if count > SHOWN => format!("{} + {} more...", all[..SHOWN].join(","), count - SHOWN),
+        count if count > SHOWN_ITEMS_MAX => {
+            format!("{} + {} more...", all[..SHOWN_ITEMS_MAX].join(","), count - SHOWN_ITEMS_MAX)
+        }
         _ => all.join(","),
     }
 }

@@ -7,7 +7,7 @@ use crate::object::{self, condition_holds, items, text};
 use crate::verbs::scale::selector_text;
 
 /// Of more metrics only so many are shown.
-const METRICS: usize = 2;
+const SHOWN_METRICS_MAX: usize = 2;
 
 fn number(object: &Value, pointer: &str) -> i64 {
     object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default()
@@ -100,7 +100,9 @@ pub(super) fn metrics(scaler: &Value) -> String {
         wanted.iter().enumerate().map(|(index, metric)| one_metric(metric, found.get(index))).collect();
     match all.len() {
         0 => "<none>".to_owned(),
-        count if count > METRICS => format!("{} + {} more...", all[..METRICS].join(", "), count - METRICS),
+        count if count > SHOWN_METRICS_MAX => {
+            format!("{} + {} more...", all[..SHOWN_METRICS_MAX].join(", "), count - SHOWN_METRICS_MAX)
+        }
         _ => all.join(", "),
     }
 }

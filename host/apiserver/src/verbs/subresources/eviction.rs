@@ -15,7 +15,7 @@ use crate::storage::state::State;
 use crate::verbs::delete::{self, DeleteOptions};
 
 /// When a client may try again whose budget nobody has looked at yet, in seconds.
-const UNPROCESSED: u32 = 10;
+const UNPROCESSED_RETRY_SECONDS: u32 = 10;
 
 /// Deletes the pod, unless its budget forbids it.
 pub(super) fn evict(
@@ -104,7 +104,7 @@ fn check_budget(budget: &Value) -> Result<(), ApiError> {
     if number(budget, "observedGeneration") < object::generation(budget).unwrap_or_default() {
         return refused(
             format!("The disruption budget {name} is still being processed by the server."),
-            Some(UNPROCESSED),
+            Some(UNPROCESSED_RETRY_SECONDS),
         );
     }
     match allowed {

@@ -19,9 +19,9 @@ use crate::tokens::{AccountClaims, Claims, ISSUER, Reference};
 
 const API_VERSION: &str = "authentication.k8s.io/v1";
 /// Seconds that a token holds if the request does not say.
-const USUAL: i64 = 3600;
-const SHORTEST: i64 = 600;
-const LONGEST: i64 = 1 << 32;
+const TOKEN_SECONDS_DEFAULT: i64 = 3600;
+const TOKEN_SECONDS_MIN: i64 = 600;
+const TOKEN_SECONDS_MAX: i64 = 1 << 32;
 
 /// The request with its token.
 pub(super) fn issue(
@@ -100,10 +100,10 @@ fn check(target: &Target, request: &Value) -> Result<i64, ApiError> {
         let why = "the namespace of the provided object does not match the namespace sent on the request";
         return Err(ApiError::bad_request(why));
     }
-    let lifetime = request.pointer("/spec/expirationSeconds").and_then(Value::as_i64).unwrap_or(USUAL);
+    let lifetime = request.pointer("/spec/expirationSeconds").and_then(Value::as_i64).unwrap_or(TOKEN_SECONDS_DEFAULT);
     let wrong = match lifetime {
-        ..SHORTEST => "may not specify a duration less than 10 minutes",
-        SHORTEST..=LONGEST => return Ok(lifetime),
+        ..TOKEN_SECONDS_MIN => "may not specify a duration less than 10 minutes",
+        TOKEN_SECONDS_MIN..=TOKEN_SECONDS_MAX => return Ok(lifetime),
         _ => "may not specify a duration larger than 2^32 seconds",
     };
     invalid(Cause::invalid("spec.expirationSeconds", &json!(lifetime), wrong))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{DirtyStage, KeyHash, NEVER, QueueState};
+use super::{DirtyStage, KeyHash, NEVER_DUE, QueueState};
 use crate::queue::dirty::DirtyItem;
 use crate::queue::{Key, QueueMetrics, QueuedKey};
 
@@ -70,7 +70,7 @@ impl<K: Key> QueueState<K> {
     /// How many keys have failed since they were last forgotten, and how many of these wait for their time.
     fn failing(&self) -> (usize, usize) {
         let failing = || self.items.all().filter(|(_, item)| item.failures > 0);
-        (failing().count(), failing().filter(|(_, item)| item.due != NEVER).count())
+        (failing().count(), failing().filter(|(_, item)| item.due != NEVER_DUE).count())
     }
 }
 
@@ -81,7 +81,7 @@ fn queued<K>(item: &DirtyItem<K>, since: Option<u64>, now: u64) -> QueuedKey {
     QueuedKey {
         stage: item.stage,
         waited: waited.unwrap_or_default(),
-        due_in: (item.due != NEVER).then(|| Duration::from_nanos(item.due.saturating_sub(now))),
+        due_in: (item.due != NEVER_DUE).then(|| Duration::from_nanos(item.due.saturating_sub(now))),
         failures: u32::from(item.failures),
         counted: u32::from(item.counted),
     }

@@ -64,12 +64,12 @@ fn many(count: usize) -> String {
 
 #[test]
 fn of_an_object_with_very_many_conditions_some_are_kept_and_the_rest_is_counted() {
-    let object = &objects(&[&many(MOST_OF_OBJECT + 5)])[0];
-    assert_eq!((object.header.conditions.iter().len(), object.header.conditions.left_out()), (MOST_OF_OBJECT, 5));
+    let object = &objects(&[&many(32 + 5)])[0];
+    assert_eq!((object.header.conditions.iter().len(), object.header.conditions.left_out()), (32, 5));
     let mut tally = ConditionTally::default();
     tally.update(None, Some(object));
     assert_eq!(tally.counts().left_out, 5);
-    assert_eq!(tally.counts().bounded(2).left_out, 5 + MOST_OF_OBJECT as u64 - 2);
+    assert_eq!(tally.counts().bounded(2).left_out, 5 + 32 - 2);
     tally.update(Some(object), None);
     assert_eq!(tally.counts(), ConditionCounts::default());
 }

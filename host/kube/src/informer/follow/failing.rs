@@ -11,11 +11,11 @@ use crate::discovery::DiscoveryError;
 use crate::informer::error::InformerError;
 
 /// Between two attempts, however many subscribe meanwhile.
-const LEAST: Duration = Duration::from_millis(800);
+const ATTEMPT_INTERVAL_MIN: Duration = Duration::from_millis(800);
 /// Over this time the informers come back to a server that answers again, which has enough to do.
-const TOGETHER: Duration = Duration::from_millis(500);
+const RETURN_SPREAD: Duration = Duration::from_millis(500);
 /// The longest wait that a server's Retry-After is believed.
-const MOST_RETRY_AFTER: Duration = Duration::from_mins(10);
+const RETRY_AFTER_MAX: Duration = Duration::from_mins(10);
 
 impl Follower {
     /// Tells of a failure, and waits before the next attempt: as long as the server has asked for, else for `pause` or
@@ -24,20 +24,20 @@ impl Follower {
         if matches!(error, InformerError::Discovery(DiscoveryError::NotServed { .. })) {
             self.feed.vanish();
         }
-        let asked = retry_after(&error).min(MOST_RETRY_AFTER);
+        let asked = retry_after(&error).min(RETRY_AFTER_MAX);
         let mut restores = self.restores.watch();
         restores.borrow_and_update();
         self.report(error);
         sleep(asked).await;
         if !self.reachability.is_reachable() {
             self.reachability.reachable().await;
-            return sleep(TOGETHER.mul_f64(windlass_world::random())).await;
+            return sleep(RETURN_SPREAD.mul_f64(windlass_world::random())).await;
         }
         tokio::select! {
             biased;
             () = sleep(pause.saturating_sub(asked)) => {}
-            () = async { sleep(LEAST).await; self.feed.hurried().await } => {}
-            _ = async { sleep(LEAST).await; restores.changed().await } => {}
+            () = async { sleep(ATTEMPT_INTERVAL_MIN).await; self.feed.hurried().await } => {}
+            _ = async { sleep(ATTEMPT_INTERVAL_MIN).await; restores.changed().await } => {}
         }
     }
 

@@ -10,7 +10,7 @@ use crate::informer::feed::Feed;
 use crate::informer::status::ListReason;
 
 /// Between two lists of one cache that are made for such a reason.
-const LISTS_APART: Duration = Duration::from_secs(10);
+const RELIST_INTERVAL_MIN: Duration = Duration::from_secs(10);
 
 /// Completes when a list is to be made, and says why: somebody has asked for one, or the server was restored. The last one was
 /// taken over at `listed_at`.
@@ -22,8 +22,8 @@ pub(super) async fn relist_due(feed: Arc<Feed>, restores: Restores, listed_at: O
         _ = states.wait_for(|state| !feed.store().follows(state.restored)) => ListReason::WentBack,
         () = feed.list_wanted() => ListReason::Asked,
     };
-    if let Some(at) = listed_at.filter(|at| at.elapsed() < LISTS_APART) {
-        sleep_until(at + LISTS_APART).await;
+    if let Some(at) = listed_at.filter(|at| at.elapsed() < RELIST_INTERVAL_MIN) {
+        sleep_until(at + RELIST_INTERVAL_MIN).await;
     }
     reason
 }

@@ -18,12 +18,13 @@ use crate::informer::notice::{NextNotice, Notice};
 use crate::informer::parse::ObjectParser;
 
 /// The server marks how far it has come two seconds before it ends a watch.
-const SECONDS: u64 = 3;
-/// For its answer to begin, and for all of it.
-const START: Duration = Duration::from_secs(10);
-const LIMIT: Duration = Duration::from_secs(SECONDS + 5);
+const PROBE_WATCH_SECONDS: u64 = 3;
+/// For its answer to begin.
+const PROBE_START_TIMEOUT: Duration = Duration::from_secs(10);
+/// For all of its answer: its watch, and the way there and back.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(PROBE_WATCH_SECONDS + 5);
 /// The most events that a probe reads. A cache that lags by more needs time, or a list.
-const MOST_EVENTS: usize = 10_000;
+const PROBE_EVENTS_MAX: usize = 10_000;
 
 /// The result of a probe.
 #[derive(Default)]
@@ -42,7 +43,7 @@ impl Prover<'_> {
         let (Some((goal, epoch)), Some(from)) = (&self.goal, store.version()) else {
             return Err(Trouble::Found(Finding::Behind));
         };
-        let watched = timeout(LIMIT, self.watch(resource, &from, goal)).await;
+        let watched = timeout(PROBE_TIMEOUT, self.watch(resource, &from, goal)).await;
         let Shown { reached, last } = watched.unwrap_or_else(|_| Ok(Shown::default()))?;
         if !reached {
             return Err(Trouble::Found(Finding::Silent));
@@ -59,10 +60,18 @@ impl Prover<'_> {
     async fn watch(&self, resource: &Resource, from: &Version, goal: &Version) -> Result<Shown, Trouble> {
         let spec = WatchSpec { projection: Projection::Metadata, ..self.feed.spec().clone() };
         let mut parser = ObjectParser::new(&spec).map_err(|error| Trouble::Failed(error.into()))?;
-        let stream = listing::watch(self.client(), &spec, resource, From::Version(from), SECONDS, START).await;
+        let stream = listing::watch(
+            self.client(),
+            &spec,
+            resource,
+            From::Version(from),
+            PROBE_WATCH_SECONDS,
+            PROBE_START_TIMEOUT,
+        )
+        .await;
         let mut stream = stream.map_err(trouble)?;
         let mut shown = Shown::default();
-        for _ in 0..MOST_EVENTS {
+        for _ in 0..PROBE_EVENTS_MAX {
             let next = Notice::next(&mut stream, &mut parser).await.map_err(trouble)?;
             let NextNotice::Notice(notice) = next else { break };
             let version = match notice {

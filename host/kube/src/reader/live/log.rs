@@ -6,7 +6,7 @@ use windlass_core::ports::{CallContext, LogQuery};
 use super::LiveReaderInner;
 use crate::client::api_error::Subject;
 use crate::client::headers;
-use crate::client::request::{self, Query, REQUEST_LIMIT};
+use crate::client::request::{self, Query, READ_TIMEOUT};
 use crate::target::{Resolver, Target};
 
 impl LiveReaderInner {
@@ -23,7 +23,7 @@ impl LiveReaderInner {
         let headers = headers::of_call(call);
         let headers = headers.map_err(|error| subject.refuse(ApiReason::Invalid, error.to_string()))?;
         let most = usize::try_from(query.limit_bytes).unwrap_or(usize::MAX);
-        match request::get_beginning(&self.client, &uri, headers, most, REQUEST_LIMIT).await {
+        match request::get_beginning(&self.client, &uri, headers, most, READ_TIMEOUT).await {
             Ok(bytes) => Ok(text(&bytes, most)),
             Err(error) => Err(self.failed(&subject, &resource, "log", &error).await),
         }

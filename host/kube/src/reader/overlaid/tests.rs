@@ -252,7 +252,7 @@ fn what_was_too_large_to_be_kept_is_hidden_until_the_watch_has_caught_up() {
         whole(&kind(), &text.to_string()).expect("an object")
     };
     let overlay = Overlay::default();
-    let large = " ".repeat(windlass_core::overlay::MOST_BYTES);
+    let large = " ".repeat(windlass_core::overlay::OVERLAY_BYTES_MAX);
     overlay.record(kind(), ObjectKey::namespaced("prod", "a"), Some(object("11", &large)));
     let call = call(overlay);
     let mut random = Random(SmallRng::seed_from_u64(1));

@@ -17,7 +17,7 @@ use super::{Expecting, Watch};
 use crate::informer::store::StoreScope;
 
 /// Of more objects than this, none is followed by itself: a proof costs less.
-const MOST_FOLLOWED: usize = 1_000;
+const FOLLOWED_OBJECTS_MAX: usize = 1_000;
 
 /// The deletion of a collection that is under way.
 pub(crate) struct CollectionInterest {
@@ -46,7 +46,7 @@ impl Expecting {
         for token in seeing {
             shown_by(&self.watches[token], namespace, labels, &mut keys);
         }
-        if keys.len() > MOST_FOLLOWED {
+        if keys.len() > FOLLOWED_OBJECTS_MAX {
             keys.clear();
         }
         let follow = |key: ObjectKey| {
@@ -71,7 +71,7 @@ fn shown_by(watch: &Watch, namespace: Option<&Arc<str>>, labels: &Selector, keys
         if labels.matches(&object.header.labels) {
             keys.insert(object.header.key.clone());
         }
-        if keys.len() > MOST_FOLLOWED { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if keys.len() > FOLLOWED_OBJECTS_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
 }
 

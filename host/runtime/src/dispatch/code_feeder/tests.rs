@@ -229,7 +229,7 @@ async fn a_flood_is_not_held_and_every_primary_runs_for_it() {
     let mut stage = stage(0);
     stage.happens(appears("x"));
     stage.goes_on();
-    for _ in 0..=MOST_WAITING {
+    for _ in 0..=WAITING_EVENTS_MAX {
         stage.feeder.hold(appears("z"));
     }
     assert!(stage.feeder.waiting.is_empty());
@@ -266,9 +266,9 @@ async fn what_came_before_the_source_has_ended_is_not_lost() {
 #[tokio::test(start_paused = true)]
 async fn calls_are_about_so_much_at_most() {
     let mut stage = stage(2);
-    for _ in 0..BATCH + 3 {
+    for _ in 0..CODE_CALL_CHANGES_MAX + 3 {
         stage.happens(appears("z"));
     }
     stage.goes_on_for(Duration::from_millis(1)).await;
-    assert_eq!(stage.asked(), [BATCH, 3]);
+    assert_eq!(stage.asked(), [CODE_CALL_CHANGES_MAX, 3]);
 }

@@ -16,7 +16,7 @@ use windlass_core::ports::{CallContext, Event, EventType, Ports, Written};
 use windlass_core::write::{DeleteOptions, Operation, Propagation, Subresource, WriteOptions};
 
 /// How many children are applied at once, at most.
-const AT_ONCE: usize = 8;
+const CONCURRENT_CHILDREN_MAX: usize = 8;
 
 /// One call's way to the world.
 pub(super) struct ChildWriter<'a> {
@@ -66,7 +66,7 @@ impl<'a> ChildWriter<'a> {
                 let next = steps.iter().skip(applied.len()).take(at_once);
                 let taken = next.map(|(child, step)| self.take(parent, child, *step, shows_all(&child.kind)));
                 applied.extend(self.going_on_for(join_all(taken)).await);
-                at_once = (at_once * 2).min(AT_ONCE);
+                at_once = (at_once * 2).min(CONCURRENT_CHILDREN_MAX);
             }
         }
         applied
@@ -152,7 +152,7 @@ impl<'a> ChildWriter<'a> {
             if self.is_over() {
                 return vec![out_of_time(left.len(), "pruned")];
             }
-            let deleted = left.by_ref().take(AT_ONCE).map(|doomed| self.write(delete(doomed)));
+            let deleted = left.by_ref().take(CONCURRENT_CHILDREN_MAX).map(|doomed| self.write(delete(doomed)));
             let deleted = self.going_on_for(join_all(deleted)).await;
             let failed = deleted.into_iter().filter_map(Result::err);
             failures.extend(failed.filter(|error| !error.is_object_missing()).map(Failure::Api));

@@ -27,7 +27,7 @@ use carry_out::ChildWriter;
 pub(crate) use observed_state::{ObservedState, OwnedWatch, RelatedWatch};
 
 /// When to ask again for what waits for something that no watch tells of.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
+const UNWATCHED_LOOK_DELAY: Duration = Duration::from_secs(5);
 /// Flaws of an answer that a message lists.
 const MOST_FLAWS: usize = 20;
 
@@ -272,7 +272,7 @@ fn tell(
 }
 
 fn result(applied: Vec<Applied>, mut failures: Vec<Failure>, requeue_after: Option<Duration>) -> CallResult {
-    let unseen = applied.contains(&Applied::PendingUnseen).then_some(LOOK_AGAIN);
+    let unseen = applied.contains(&Applied::PendingUnseen).then_some(UNWATCHED_LOOK_DELAY);
     let failed = applied.into_iter().filter_map(|applied| match applied {
         Applied::Failed(failure) => Some(failure),
         Applied::Done | Applied::Pending | Applied::PendingUnseen | Applied::NotTried => None,

@@ -20,7 +20,7 @@ use crate::dispatch::ports::LongWork;
 use crate::dispatch::route::{Route, Stores};
 
 /// Children that are read at a time.
-const PAGE: u32 = 500;
+const CHILDREN_PAGE_OBJECTS: u32 = 500;
 
 /// A kind of children, as it is watched.
 pub(crate) struct OwnedWatch {
@@ -86,7 +86,7 @@ impl ObservedState {
                     index: None,
                     owned: true,
                     fields: None,
-                    limit: PAGE,
+                    limit: CHILDREN_PAGE_OBJECTS,
                     max_bytes: None,
                     page_token,
                 };

@@ -18,14 +18,15 @@ use windlass_core::settle::Hold;
 use super::Guards;
 
 /// Kubernetes Events of one plugin, in the long run, whatever they are about. One object has a budget of its own.
-const PER_SECOND: u32 = 5;
+const EVENTS_PER_SECOND: u32 = 5;
 /// And at once.
-const BURST: u32 = 100;
-/// Those that the host tells about it.
-const HOST_PER_SECOND: u32 = 10;
-const HOST_BURST: u32 = 500;
+const EVENTS_BURST: u32 = 100;
+/// Those that the host tells about it, in the long run.
+const HOST_EVENTS_PER_SECOND: u32 = 10;
+/// And at once.
+const HOST_EVENTS_BURST: u32 = 500;
 /// How long Events are summed up before that is told.
-const SUMMED_FOR: Duration = Duration::from_secs(2);
+const EVENTS_SUMMED_FOR: Duration = Duration::from_secs(2);
 /// How many reasons are summed up apart. The Events of further ones are only counted.
 const MOST_REASONS: usize = 16;
 
@@ -60,8 +61,8 @@ enum Step {
 impl Default for EventBudgets {
     fn default() -> Self {
         Self {
-            plugin: TokenBucket::new(PER_SECOND, BURST),
-            host: TokenBucket::new(HOST_PER_SECOND, HOST_BURST),
+            plugin: TokenBucket::new(EVENTS_PER_SECOND, EVENTS_BURST),
+            host: TokenBucket::new(HOST_EVENTS_PER_SECOND, HOST_EVENTS_BURST),
             sums: BTreeMap::new(),
             over: 0,
         }
@@ -137,7 +138,7 @@ impl LimitedEvents {
             Step::Sum { first: true } => {
                 tracing::info!(
                     %plugin, controller = %call.controller, key = %call.primary_key, reason = event.reason,
-                    "more Events than {PER_SECOND} a second: those of one reason are summed up in one"
+                    "more Events than {EVENTS_PER_SECOND} a second: those of one reason are summed up in one"
                 );
                 self.tell_later(plugin.clone());
             }
@@ -148,7 +149,7 @@ impl LimitedEvents {
     fn tell_later(&self, plugin: Arc<str>) {
         let (events, guards) = (self.events.clone(), self.guards.clone());
         drop(tokio::spawn(async move {
-            sleep(SUMMED_FOR).await;
+            sleep(EVENTS_SUMMED_FOR).await;
             for sum in guards.with_events(&plugin, |budgets, _| budgets.take_sums()) {
                 events.emit_for_host(&sum.call, sum.event());
             }
@@ -211,7 +212,7 @@ mod tests {
             events.emit(&call, event("Ready"));
         }
         assert_eq!(sent.take().len(), 100, "the burst");
-        sleep(SUMMED_FOR * 2).await;
+        sleep(EVENTS_SUMMED_FOR * 2).await;
         let notes: Vec<_> = sent.take().into_iter().map(|event| (event.reason, event.note)).collect();
         let combined = "(combined from 950 similar events, of several objects) a Deployment".to_owned();
         assert_eq!(notes, [("Created".to_owned(), combined.clone()), ("Ready".to_owned(), combined)]);

@@ -12,7 +12,7 @@ use futures::future::{BoxFuture, ready};
 use serde_json::{Value, json};
 use windlass_core::clock::{Clock, Moment};
 use windlass_core::compact::Version;
-use windlass_core::hot_loop::{LONGEST_HOLD, SlowLane, SlowMark};
+use windlass_core::hot_loop::{HOLD_MAX, SlowLane, SlowMark};
 use windlass_core::object::{ObjectKey, ObjectRef};
 use windlass_core::outcome::CallResult;
 use windlass_core::overlay::WrittenState;
@@ -26,7 +26,7 @@ use crate::dispatch::reconcile::{Call, Reconcile};
 use crate::observe::status::ControllerStatus;
 
 /// Keys of one controller that are listed.
-const MOST_LISTED: usize = 100;
+const LISTED_SLOW_KEYS_MAX: usize = 100;
 
 /// The slow lane of one controller.
 pub(crate) struct SlowLaneKeys {
@@ -67,7 +67,7 @@ impl SlowLaneKeys {
         };
         tracing::error!(
             %plugin, controller = %call.controller, key = %call.primary_key, trace_id = %call.trace_id, %object, writes,
-            others = others.join(" "), longest_pause = ?LONGEST_HOLD,
+            others = others.join(" "), longest_pause = ?HOLD_MAX,
             "hot loop: the plugin has written one object that often within a minute. The key that it did so for is tried rarely \
              from now on, and at once when somebody changes its object"
         );
@@ -89,7 +89,7 @@ impl SlowLaneKeys {
     }
 
     pub(crate) fn to_json(&self) -> Vec<Value> {
-        let held = self.keys().held(MOST_LISTED, self.clock.now());
+        let held = self.keys().held(LISTED_SLOW_KEYS_MAX, self.clock.now());
         let shown = held.into_iter().map(|(key, object, left): (_, _, Duration)| {
             json!({"key": key.to_string(), "object": &*object, "secondsLeft": left.as_secs()})
         });

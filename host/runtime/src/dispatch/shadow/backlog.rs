@@ -9,9 +9,9 @@ use windlass_core::object::ObjectKey;
 use super::noted::NotedCall;
 
 /// The most calls that wait. The current version is never kept waiting: what comes beyond that is not compared.
-const MOST_CALLS: usize = 1_000;
+const WAITING_CALLS_MAX: usize = 1_000;
 /// The most that they keep in memory, in bytes.
-const MOST_BYTES: usize = 32 << 20;
+const WAITING_CALLS_BYTES_MAX: usize = 32 << 20;
 
 /// The calls of one controller that its shadow has still to make.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ impl Backlog {
         let mut waiting = self.lock();
         let before = waiting.calls.remove(&key);
         waiting.bytes -= before.as_ref().map_or(0, NotedCall::bytes);
-        if waiting.calls.len() >= MOST_CALLS || waiting.bytes + call.bytes() > MOST_BYTES {
+        if waiting.calls.len() >= WAITING_CALLS_MAX || waiting.bytes + call.bytes() > WAITING_CALLS_BYTES_MAX {
             waiting.order.retain(|other| *other != key);
             return false;
         }
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn it_takes_no_more_than_there_is_room_for() {
         let backlog = Backlog::default();
-        for number in 0..MOST_CALLS {
+        for number in 0..WAITING_CALLS_MAX {
             assert!(backlog.offer(call(&number.to_string(), 1)));
         }
         assert!(!backlog.offer(call("one-more", 1)));

@@ -19,7 +19,7 @@ use crate::dispatch::reconcile::{Call, Reconcile};
 use crate::observe::status::ControllerStatus;
 
 /// A shadow pays so many times the CPU that it uses: where CPU is short, it has an eighth of a plugin's part.
-const PRICE: u32 = 8;
+const SHADOW_CPU_PRICE: u32 = 8;
 
 /// Makes what a worker would call of a plugin: itself, or the host's composite around it.
 pub(crate) type NextCallee = Box<dyn Fn(Arc<Plugin>) -> Box<dyn Reconcile> + Send + Sync>;
@@ -96,7 +96,7 @@ impl ShadowCaller {
         let called = work.metered(making.instrument(span.clone())).await;
         let cpu = called.cpu.max(work.used());
         self.status.used(cpu);
-        permit.finish(cpu * PRICE);
+        permit.finish(cpu * SHADOW_CPU_PRICE);
         span.in_scope(|| enter(next, &context, &shadowed, &current, &called));
         context.overlay.close();
     }

@@ -12,10 +12,11 @@ use windlass_core::intent::IntentDifference;
 use windlass_core::object::ObjectKey;
 
 /// The most keys that are remembered. Calls about others are counted all the same.
-const MOST_KEYS: usize = 10_000;
-/// The most keys whose differences are kept, and the most differences of one.
-const MOST_DIFFERING: usize = 100;
-const MOST_DIFFERENCES: usize = 10;
+const REMEMBERED_KEYS_MAX: usize = 10_000;
+/// The most keys whose differences are kept.
+const DIFFERING_KEYS_MAX: usize = 100;
+/// The most differences of one key.
+const KEY_DIFFERENCES_MAX: usize = 10;
 /// The longest text of a difference, in bytes: the next version has made it.
 const LONGEST_TEXT: usize = 1_000;
 
@@ -69,12 +70,12 @@ impl ShadowLedger {
                 compared.row.get_or_insert([now, now])[1] = now;
             }
         }
-        found.truncate(if compared.differing_keys < MOST_DIFFERING { MOST_DIFFERENCES } else { 1 });
+        found.truncate(if compared.differing_keys < DIFFERING_KEYS_MAX { KEY_DIFFERENCES_MAX } else { 1 });
         for text in found.iter_mut().flat_map(|it| [&mut it.about, &mut it.text]) {
             text.truncate(text.floor_char_boundary(LONGEST_TEXT));
         }
         let of = (controller.clone(), key.clone());
-        let has_room = compared.keys.len() < MOST_KEYS || compared.keys.contains_key(&of);
+        let has_room = compared.keys.len() < REMEMBERED_KEYS_MAX || compared.keys.contains_key(&of);
         let differed = has_room && compared.keys.insert(of, found).is_some_and(|before| !before.is_empty());
         if has_room {
             compared.differing_keys = compared.differing_keys + usize::from(differs) - usize::from(differed);
@@ -127,7 +128,7 @@ impl ShadowLedger {
         let compared = self.lock();
         let agreeing_for = compared.row.map_or(0, |[first, last]| (last - first).as_secs());
         let differing: Vec<_> = compared.keys.iter().filter(|(_, found)| !found.is_empty()).collect();
-        let told = differing.iter().take(MOST_DIFFERING).map(|((controller, key), found)| {
+        let told = differing.iter().take(DIFFERING_KEYS_MAX).map(|((controller, key), found)| {
             let differences = found.iter().map(|it| json!({"about": it.about, "difference": it.text}));
             json!({
                 "controller": &**controller, "key": key.to_string(), "differences": differences.collect::<Vec<_>>(),
@@ -212,13 +213,13 @@ mod tests {
     fn however_much_the_next_version_says_little_is_kept() {
         let ledger = ShadowLedger::default();
         let long = "ä".repeat(LONGEST_TEXT);
-        (0..=MOST_DIFFERING).for_each(|key| {
+        (0..=DIFFERING_KEYS_MAX).for_each(|key| {
             let found = vec![IntentDifference { about: long.clone(), text: long.clone() }; 50];
             ledger.compared(&"shops".into(), &ObjectKey::namespaced("prod", &*key.to_string()), found, true);
         });
         let compared = ledger.lock();
         let kept: usize = compared.keys.values().flatten().map(|it| it.about.len() + it.text.len()).sum();
-        assert!(kept <= 2 * LONGEST_TEXT * (MOST_DIFFERING * MOST_DIFFERENCES + 1), "{kept}");
+        assert!(kept <= 2 * LONGEST_TEXT * (DIFFERING_KEYS_MAX * KEY_DIFFERENCES_MAX + 1), "{kept}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -9,9 +9,9 @@ use windlass_core::write::Operation;
 use windlass_wasm::{CallLimits, Called, Request};
 
 /// The most that is noted of one call, in bytes. A call that asks for more is not compared.
-pub(super) const MOST_BYTES: usize = 4 << 20;
+pub(super) const NOTED_BYTES_MAX: usize = 4 << 20;
 /// The room that a note takes beside its texts, in bytes.
-pub(super) const NOTE_BYTES: usize = 256;
+pub(super) const NOTE_OVERHEAD_BYTES: usize = 256;
 
 /// The asks of one call and their answers, in the order of the asks. Each operation of a batch stands by itself.
 #[derive(Debug, Default)]
@@ -96,7 +96,7 @@ impl NotedCallSoFar {
     /// Takes `bytes` more. False: it is too much, and nothing more is noted.
     fn has_room(&mut self, bytes: usize) -> bool {
         self.bytes = self.bytes.saturating_add(bytes);
-        self.bytes <= MOST_BYTES
+        self.bytes <= NOTED_BYTES_MAX
     }
 }
 
@@ -115,7 +115,7 @@ impl OpenNotes {
                 notes.answers.note(ask, answer);
             }
         }
-        (bytes <= MOST_BYTES).then_some(notes)
+        (bytes <= NOTED_BYTES_MAX).then_some(notes)
     }
 
     /// Notes the state of the object that `operation` is about, if it is the first that is about it.
@@ -127,7 +127,7 @@ impl OpenNotes {
         let before = state_of(&*self.reads, call, &object);
         let bytes = before.as_ref().ok().and_then(Option::as_ref).map_or(0, |text| text.len());
         let mut noted = self.lock();
-        if noted.has_room(bytes + NOTE_BYTES) {
+        if noted.has_room(bytes + NOTE_OVERHEAD_BYTES) {
             noted.before.push((object, before));
         }
     }
@@ -149,7 +149,7 @@ impl Listener for OpenNotes {
         }
         let mut noted = self.lock();
         let count = ask.operations().len().max(1);
-        if !noted.has_room(ask.bytes() + count * NOTE_BYTES) {
+        if !noted.has_room(ask.bytes() + count * NOTE_OVERHEAD_BYTES) {
             return None;
         }
         noted.asks.push((ask.clone(), None));
@@ -273,7 +273,7 @@ mod tests {
     #[tokio::test]
     async fn a_call_that_asks_for_too_much_is_not_kept() {
         let (notes, ports) = noting(&Writer::answering(Ok("{}")).ports());
-        let half = "a".repeat(MOST_BYTES / 2);
+        let half = "a".repeat(NOTED_BYTES_MAX / 2);
         ports.ask(call(None).1, create(&half)).await.expect("answered");
         assert!(notes.take().is_some());
         for _ in 0..2 {

@@ -17,7 +17,7 @@ use windlass_core::ports::{
 use windlass_core::watch::WatchSpec;
 use windlass_core::write::{Operation, WriteOptions};
 
-use super::noted::{CachedState, CallNotes, MOST_BYTES, NOTE_BYTES, state_of};
+use super::noted::{CachedState, CallNotes, NOTE_OVERHEAD_BYTES, NOTED_BYTES_MAX, state_of};
 
 /// The words for some asks, and which they are.
 type AskGroup = (&'static str, fn(&Ask) -> bool);
@@ -44,14 +44,15 @@ pub(super) struct ShadowIntents {
 
 const NOT_SENT: &str = "a shadow sends no HTTP request: it gets the responses to those that the current version sends";
 
-/// The most refused requests that are told, and the longest text of one, in bytes.
+/// The most refused requests that are told.
 const MOST_REFUSED: usize = 10;
+/// The longest text of one, in bytes.
 const LONGEST_REQUEST: usize = 200;
 
 impl ShadowIntents {
     /// Whether it wanted to write more than is kept of the current version's call.
     pub(super) fn is_too_much(&self) -> bool {
-        self.bytes > MOST_BYTES
+        self.bytes > NOTED_BYTES_MAX
     }
 
     /// Requests that were refused.
@@ -60,7 +61,7 @@ impl ShadowIntents {
     }
 
     fn write(&mut self, operation: &Operation) {
-        self.bytes = self.bytes.saturating_add(operation.body_bytes()).saturating_add(NOTE_BYTES);
+        self.bytes = self.bytes.saturating_add(operation.body_bytes()).saturating_add(NOTE_OVERHEAD_BYTES);
         if !self.is_too_much() {
             self.writes.push(operation.clone());
         }

@@ -5,7 +5,6 @@
 //! not.
 
 use windlass_core::object::ObjectRef;
-use windlass_core::outcome::{MAX_RETRY_AFTER, MIN_REQUEUE};
 use windlass_core::ports::Events;
 
 use super::filled::Filled;
@@ -14,7 +13,7 @@ use super::*;
 /// The backoff of a key with one failure behind it; the stage's begins with a minute.
 const SECOND_BACKOFF: Duration = Duration::from_mins(2);
 /// Longer than anything waits.
-const LONG: Duration = Duration::from_hours(5);
+const BEYOND_ALL_WAITS: Duration = Duration::from_hours(5);
 
 /// The host's treatment of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -130,7 +129,7 @@ impl Table {
     /// The next call, and how long it took to come.
     async fn next(&mut self) -> Option<(Duration, PlayedCall)> {
         let began = Instant::now();
-        let call = tokio::time::timeout(LONG, self.stage.calls.recv()).await.ok()?;
+        let call = tokio::time::timeout(BEYOND_ALL_WAITS, self.stage.calls.recv()).await.ok()?;
         Some((began.elapsed(), call.expect("the workers go on")))
     }
 
@@ -173,7 +172,7 @@ fn rows() -> Vec<(CallResult, Fate, Duration)> {
     let mut rows = vec![
         (CallResult::Done, Fate::Forgotten, Duration::ZERO),
         (CallResult::RequeueAfter(seconds(5)), Fate::Again, seconds(5)),
-        (CallResult::RequeueAfter(Duration::ZERO), Fate::Again, MIN_REQUEUE),
+        (CallResult::RequeueAfter(Duration::ZERO), Fate::Again, Duration::from_millis(10)),
         (trap("trap"), Fate::Counted, SECOND_BACKOFF),
         (trap("deadline"), Fate::Counted, SECOND_BACKOFF),
         (trap("memory"), Fate::Counted, SECOND_BACKOFF),
@@ -191,7 +190,7 @@ fn rows() -> Vec<(CallResult, Fate, Duration)> {
         // The longer of what the server asked for and the backoff, within bounds.
         (failed(vec![asking_for(ApiReason::TooManyRequests, seconds(5))]), Fate::Uncounted, SECOND_BACKOFF),
         (failed(vec![asking_for(ApiReason::TooManyRequests, seconds(300))]), Fate::Uncounted, seconds(300)),
-        (failed(vec![asking_for(ApiReason::ServerError, LONG)]), Fate::Uncounted, MAX_RETRY_AFTER),
+        (failed(vec![asking_for(ApiReason::ServerError, BEYOND_ALL_WAITS)]), Fate::Uncounted, Duration::from_mins(10)),
         (failed(vec![asking_for(ApiReason::Invalid, seconds(300))]), Fate::Counted, seconds(300)),
         (failed(vec![asking_for(ApiReason::Conflict, seconds(300)), transient()]), Fate::Counted, seconds(300)),
     ];
@@ -236,7 +235,10 @@ async fn a_key_that_is_given_up_is_reported_and_tried_rarely_whatever_fails_it()
             assert_eq!(table.answer_next(failed()).await.1, attempt);
         }
         for _ in 0..3 {
-            assert_eq!(table.answer_next(failed()).await, (SLOW_LANE, table.stage.dispatch.max_retries));
+            assert_eq!(
+                table.answer_next(failed()).await,
+                (Duration::from_secs(1000), table.stage.dispatch.max_retries)
+            );
         }
         // The fourth's answer has just been given.
         assert!(table.stage.is_quiet().await);

@@ -3,7 +3,7 @@
 use super::*;
 
 /// The longest time for which a write may be carried out after it was sent.
-const STILL_POSSIBLE: Duration = Duration::from_secs(20);
+const MUTATION_LIFETIME: Duration = Duration::from_secs(20);
 
 impl PlayedCall {
     /// Ends the call with a write whose outcome is not known. Returns what the write holds.
@@ -81,12 +81,12 @@ async fn a_stop_waits_for_a_write_until_it_has_settled_and_ends_in_order() {
     let unknown = stage.call().await.leave_unknown();
     assert!(stage.is_quiet().await);
     tokio::spawn(async move {
-        tokio::time::sleep(STILL_POSSIBLE).await;
+        tokio::time::sleep(MUTATION_LIFETIME).await;
         drop(unknown);
     });
     let began = Instant::now();
     assert_eq!(stop(running, &phases).await, ControllerEnd::Clean);
-    assert!(began.elapsed() < STILL_POSSIBLE + Duration::from_secs(1), "{:?}", began.elapsed());
+    assert!(began.elapsed() < MUTATION_LIFETIME + Duration::from_secs(1), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

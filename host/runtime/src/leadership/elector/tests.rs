@@ -17,10 +17,10 @@ use windlass_core::sharing::{Offer, rank};
 use super::*;
 use crate::clock::SystemClock;
 
-const DURATION: Duration = Duration::from_secs(15);
+const LEASE_DURATION: Duration = Duration::from_secs(15);
 const STABILITY: Duration = Duration::from_mins(1);
 /// The time that renewals and requests may add.
-const SLACK: Duration = Duration::from_secs(5);
+const RENEWAL_SLACK: Duration = Duration::from_secs(5);
 
 /// One lease, whoever asks for it.
 struct Api {
@@ -113,7 +113,7 @@ fn elector(
 ) -> Elector {
     let (lease, me): (Arc<str>, Arc<str>) = (lease.into(), me.into());
     let period = Duration::from_secs(2);
-    let timing = Timing::new(DURATION, Duration::from_secs(10), period).expect("client-go's own");
+    let timing = Timing::new(LEASE_DURATION, Duration::from_secs(10), period).expect("client-go's own");
     let role = Principal::of_host(Role::Lease, me.clone());
     Elector {
         part: Some(Part::new(lease.clone(), me.clone(), STABILITY, period)),
@@ -198,11 +198,11 @@ impl HandingOver {
 #[tokio::test(start_paused = true)]
 async fn what_does_not_end_loses_its_lease_and_the_target_takes_over_when_it_has_run_out() {
     let mut over = HandingOver::start(&Api::new()).await;
-    over.term.fence.may_start(DURATION).expect("what runs may end in order");
-    timeout(HAND_OVER + SLACK, over.term.lost.cancelled()).await.expect("it is given up");
+    over.term.fence.may_start(LEASE_DURATION).expect("what runs may end in order");
+    timeout(HAND_OVER_TIMEOUT + RENEWAL_SLACK, over.term.lost.cancelled()).await.expect("it is given up");
     let given_up = over.began.elapsed();
-    assert!(given_up >= HAND_OVER, "{given_up:?}");
-    over.term.fence.may_start(DURATION).expect_err("nothing more may start");
+    assert!(given_up >= HAND_OVER_TIMEOUT, "{given_up:?}");
+    over.term.fence.may_start(LEASE_DURATION).expect_err("nothing more may start");
     assert!(over.b.standing.borrow().term.is_none(), "what was started may be carried out");
     let lost = (LeaseStatus::Lost, Some(Arc::from("a")));
     let standing = |candidate: &Candidate| {
@@ -211,10 +211,10 @@ async fn what_does_not_end_loses_its_lease_and_the_target_takes_over_when_it_has
     };
     assert_eq!(standing(&over.a), lost, "its name is in the lease, and it may not act");
 
-    let taken = timeout(DURATION + SLACK, over.b.term()).await.expect("the target takes over");
-    taken.fence.may_start(DURATION).expect("it is its own");
+    let taken = timeout(LEASE_DURATION + RENEWAL_SLACK, over.b.term()).await.expect("the target takes over");
+    taken.fence.may_start(LEASE_DURATION).expect("it is its own");
     let quiet = over.began.elapsed().saturating_sub(given_up);
-    assert!(quiet + Duration::from_millis(2_400) >= DURATION, "a renewal's pause less, at the most: {quiet:?}");
+    assert!(quiet + Duration::from_millis(2_400) >= LEASE_DURATION, "a renewal's pause less, at the most: {quiet:?}");
     let mut a = over.a.standing.clone();
     a.wait_for(|standing| standing.status == LeaseStatus::NotHeld).await.expect("it hears of the other");
     assert_eq!(standing(&over.b).0, LeaseStatus::Held);
@@ -247,7 +247,7 @@ async fn a_release_that_fails_is_tried_again_until_the_target_has_the_lease() {
     api.refuse_releases(3);
     let HandingOver { term, mut a, mut b, .. } = HandingOver::start(&api).await;
     drop(term);
-    timeout(DURATION, b.term()).await.expect("the target takes over");
+    timeout(LEASE_DURATION, b.term()).await.expect("the target takes over");
     assert_eq!(api.refusals_left(), 0);
     timeout(STABILITY * 5, a.term()).await.expect_err("it has gone");
 }
@@ -291,9 +291,9 @@ async fn a_lease_stays_with_the_replica_that_can_serve_its_plugins_until_the_tar
     let mut b = Candidate::start(elector(&api, &lease, "b", &members, &clock));
     timeout(STABILITY * 5, term.ends.cancelled()).await.expect_err("the other would not run y");
     members.send_replace(offering(&lease, &["x", "y"], &["x", "y"], &clock));
-    timeout(STABILITY + SLACK, term.ends.cancelled()).await.expect("it is meant for the other");
+    timeout(STABILITY + RENEWAL_SLACK, term.ends.cancelled()).await.expect("it is meant for the other");
     drop(term);
-    timeout(SLACK, b.term()).await.expect("it takes over");
+    timeout(RENEWAL_SLACK, b.term()).await.expect("it takes over");
 }
 
 #[tokio::test(start_paused = true)]
@@ -314,9 +314,9 @@ async fn a_replica_that_loses_a_plugin_gives_up_the_lease_to_one_that_has_it() {
         let mut a = Candidate::start(candidate("a"));
         timeout(STABILITY * 5, term.ends.cancelled()).await.expect_err("it is where it is meant to be");
         members.send_replace(offering(&lease, &["x", "y"], &["x"], &clock));
-        timeout(STABILITY + SLACK, term.ends.cancelled()).await.expect("the other can serve more");
+        timeout(STABILITY + RENEWAL_SLACK, term.ends.cancelled()).await.expect("the other can serve more");
         drop(term);
-        timeout(SLACK, a.term()).await.expect("it takes over");
+        timeout(RENEWAL_SLACK, a.term()).await.expect("it takes over");
         timeout(STABILITY * 5, b.term()).await.expect_err("and keeps it");
     }
 }
@@ -331,5 +331,5 @@ async fn a_host_whose_threads_stand_still_leaves_its_lease_to_another() {
     let mut a = Candidate::start(elector(&api, &lease, "a", &members, &clock));
     timeout(Duration::from_secs(50), a.term()).await.expect_err("it may go on yet");
     timeout(Duration::from_mins(1), a.term()).await.expect("it is taken over when it has run out");
-    term.fence.may_start(DURATION).expect_err("nothing more may start");
+    term.fence.may_start(LEASE_DURATION).expect_err("nothing more may start");
 }

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 /// How long a new connection keeps its place in any case: the time in which a client that means it sends its request.
 /// So many that all come at once cannot push each other out before they are read.
-const GRACE: Duration = Duration::from_millis(20);
+const CONNECTION_GRACE: Duration = Duration::from_millis(20);
 
 /// The places. Clones are the same.
 #[derive(Clone)]
@@ -39,7 +39,7 @@ pub(super) struct Connection {
 
 impl Connections {
     pub(super) fn new(most: usize) -> Self {
-        Self::with_grace(most, GRACE)
+        Self::with_grace(most, CONNECTION_GRACE)
     }
 
     /// The same, where a client needs `grace` to send its first request.
@@ -134,6 +134,6 @@ mod tests {
         let first = places.place().await;
         let second = places.place().await;
         assert!(!is_open(&first) && is_open(&second));
-        assert_eq!(began.elapsed().as_millis(), GRACE.as_millis());
+        assert_eq!(began.elapsed().as_millis(), CONNECTION_GRACE.as_millis());
     }
 }

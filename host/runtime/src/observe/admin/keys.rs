@@ -12,11 +12,11 @@ use windlass_core::object::ObjectKey;
 use crate::observe::status::{KeyListing, PluginStatus, Status};
 
 /// How many keys a page has, if the request does not say.
-const LIMIT: usize = 500;
+const PAGE_KEYS_DEFAULT: usize = 500;
 /// How many it has at most.
-const MOST: usize = 5000;
+const PAGE_KEYS_MAX: usize = 5000;
 /// How many names are listed of what there is, where something is not.
-const MOST_NAMES: usize = 10;
+const LISTED_NAMES_MAX: usize = 10;
 /// Stands for the namespace of objects that have none.
 const CLUSTER: &str = "-";
 /// The state that stands for all but `done`.
@@ -129,7 +129,7 @@ fn names(all: impl Iterator<Item = String>) -> String {
         if shown.contains(&name) {
             continue;
         }
-        if shown.len() == MOST_NAMES {
+        if shown.len() == LISTED_NAMES_MAX {
             shown.push("…".to_owned());
             break;
         }
@@ -140,14 +140,14 @@ fn names(all: impl Iterator<Item = String>) -> String {
 
 impl KeyQuery {
     fn read(query: &str) -> Result<Self, KeysRefusal> {
-        let mut read = Self { limit: LIMIT, after: None, states: Vec::new(), search: String::new() };
+        let mut read = Self { limit: PAGE_KEYS_DEFAULT, after: None, states: Vec::new(), search: String::new() };
         for part in query.split('&').filter(|part| !part.is_empty()) {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             let value = decoded(value);
             match name {
                 "limit" => {
-                    let limit = value.parse().ok().filter(|limit| (1..=MOST).contains(limit));
-                    read.limit = limit.ok_or_else(|| bad(format!("limit={value}: it is from 1 to {MOST}")))?;
+                    let limit = value.parse().ok().filter(|limit| (1..=PAGE_KEYS_MAX).contains(limit));
+                    read.limit = limit.ok_or_else(|| bad(format!("limit={value}: it is from 1 to {PAGE_KEYS_MAX}")))?;
                 }
                 "continue" => {
                     let why = || bad(format!("continue={value}: it is what the page before has as `continue`"));

@@ -224,7 +224,7 @@ mod tests {
     async fn strangers_cause_eight_questions_a_second_and_hold_up_nobody_who_was_known() {
         let (answers, oracle) = answers();
         assert_eq!(answers.answer(key(0), oracle.says(Some(7))).await, Ok(Some(7)));
-        tokio::time::advance(YES_FOR).await;
+        tokio::time::advance(Duration::from_mins(1)).await;
         let tried = (1..=100).map(|number| answers.answer(key(number), oracle.says(None)));
         let tried = futures::future::join_all(tried);
         let known = async {
@@ -235,10 +235,10 @@ mod tests {
         let began = Instant::now();
         let (tried, known) = tokio::join!(tried, known);
         assert_eq!(known, Ok(Some(7)));
-        assert!(began.elapsed() <= QUESTION_COSTS + PERMIT_WAIT_MAX, "{:?}", began.elapsed());
+        assert!(began.elapsed() <= Duration::from_secs(1) + Duration::from_secs(1), "{:?}", began.elapsed());
         let busy = tried.iter().filter(|it| **it == Err(Unanswered::Busy)).count();
-        assert!((100 - 2 * MOST_ASKED..=100 - MOST_ASKED).contains(&busy), "{busy} were told to wait");
-        assert!(oracle.asked() <= 2 + 2 * MOST_ASKED, "{} questions", oracle.asked());
+        assert!((100 - 2 * 8..=100 - 8).contains(&busy), "{busy} were told to wait");
+        assert!(oracle.asked() <= 2 + 2 * 8, "{} questions", oracle.asked());
     }
 
     #[tokio::test(start_paused = true)]
@@ -254,13 +254,13 @@ mod tests {
             // Its sender closes the connection at once.
             let _ = tokio::time::timeout(Duration::from_millis(1), answers.answer(key(number), slow)).await;
         }
-        assert!(oracle.asked() <= 2 * MOST_ASKED, "{} questions", oracle.asked());
+        assert!(oracle.asked() <= 2 * 8, "{} questions", oracle.asked());
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_same_question_is_asked_once() {
         let (answers, oracle) = answers();
-        let same = (0..5 * MOST_ASKED).map(|_| {
+        let same = (0..5 * 8).map(|_| {
             let oracle = oracle.clone();
             answers.answer(key(1), async move {
                 tokio::time::sleep(Duration::from_millis(10)).await;
@@ -269,7 +269,7 @@ mod tests {
         });
         let told = futures::future::join_all(same).await;
         assert!(told.iter().all(|it| *it == Ok(Some(7))), "{told:?}");
-        assert!(oracle.asked() <= MOST_ASKED, "{} questions", oracle.asked());
+        assert!(oracle.asked() <= 8, "{} questions", oracle.asked());
     }
 
     #[tokio::test(start_paused = true)]
@@ -278,10 +278,10 @@ mod tests {
         for number in 0..10 {
             answers.keep(key(number), Some(7));
         }
-        for number in 10..3 * MOST_ANSWERS {
+        for number in 10..3 * 1_024 {
             answers.keep(key(number), None);
         }
-        assert_eq!(answers.all().len(), MOST_ANSWERS);
+        assert_eq!(answers.all().len(), 1_024);
         for number in 0..10 {
             assert_eq!(answers.answer(key(number), oracle.says(None)).await, Ok(Some(7)));
         }
@@ -293,7 +293,7 @@ mod tests {
         let (answers, oracle) = answers();
         let tried = (1..=100).map(|number| answers.answer(key(number), oracle.says(Some(7))));
         let tried = futures::future::join_all(tried).await;
-        assert!(oracle.asked() <= 2 * MOST_ASKED, "{} questions", oracle.asked());
+        assert!(oracle.asked() <= 2 * 8, "{} questions", oracle.asked());
         assert!(tried.contains(&Err(Unanswered::Busy)));
     }
 
@@ -301,13 +301,13 @@ mod tests {
     async fn one_user_with_many_tokens_pushes_out_no_other_user() {
         let (answers, oracle) = answers();
         answers.keep(key(0), Some(1));
-        for number in 1..3 * MOST_ANSWERS {
+        for number in 1..3 * 1_024 {
             tokio::time::advance(Duration::from_millis(1)).await;
             answers.keep(key(number), Some(7));
         }
-        assert_eq!(answers.all().len(), 1 + MOST_ANSWERS_OF_A_USER);
+        assert_eq!(answers.all().len(), 1 + 32);
         assert_eq!(answers.answer(key(0), oracle.says(None)).await, Ok(Some(1)));
-        assert_eq!(answers.answer(key(3 * MOST_ANSWERS - 1), oracle.says(None)).await, Ok(Some(7)), "the latest stay");
+        assert_eq!(answers.answer(key(3 * 1_024 - 1), oracle.says(None)).await, Ok(Some(7)), "the latest stay");
         assert_eq!(oracle.asked(), 0);
     }
 }

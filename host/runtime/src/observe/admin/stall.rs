@@ -9,9 +9,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
 /// How long nothing of an answer may be taken.
-pub(super) const STALL_LIMIT: Duration = Duration::from_secs(10);
+pub(super) const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A connection on which a write fails that has waited for [`STALL_LIMIT`].
+/// A connection on which a write fails that has waited for [`STALL_TIMEOUT`].
 pub(super) struct StallGuard<S> {
     inner: S,
     /// Ends the write that waits.
@@ -29,7 +29,7 @@ impl<S> StallGuard<S> {
             self.limit = None;
             return written;
         }
-        let limit = self.limit.get_or_insert_with(|| Box::pin(tokio::time::sleep(STALL_LIMIT)));
+        let limit = self.limit.get_or_insert_with(|| Box::pin(tokio::time::sleep(STALL_TIMEOUT)));
         limit.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 }
@@ -84,7 +84,7 @@ mod tests {
         let slowly = async {
             let mut taken = [0; 4];
             for _ in 0..4 {
-                tokio::time::sleep(STALL_LIMIT / 2).await;
+                tokio::time::sleep(STALL_TIMEOUT / 2).await;
                 reader.read_exact(&mut taken).await.expect("written");
             }
         };
@@ -92,6 +92,6 @@ mod tests {
         written.expect("taken bit by bit");
         let began = Instant::now();
         let stalled = writer.write_all(&[0; 20]).await.expect_err("nobody reads");
-        assert_eq!((stalled.kind(), began.elapsed().as_secs()), (io::ErrorKind::TimedOut, STALL_LIMIT.as_secs()));
+        assert_eq!((stalled.kind(), began.elapsed().as_secs()), (io::ErrorKind::TimedOut, STALL_TIMEOUT.as_secs()));
     }
 }

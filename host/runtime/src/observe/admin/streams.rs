@@ -24,9 +24,9 @@ use super::{Admin, AdminAnswer};
 /// Pages that are told at the same time.
 pub(super) const MOST_STREAMS: usize = 16;
 /// The shortest time between two looks at the plugins.
-const INTERVAL: Duration = Duration::from_secs(1);
+const LOOKS_INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// The longest time without an event: by them a page sees that the host is there.
-const SILENCE: Duration = Duration::from_secs(10);
+const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 /// The streams of all pages. Clones are the same.
 #[derive(Clone)]
@@ -105,7 +105,7 @@ impl PageStream {
             if let Some(event) = self.look() {
                 return Some(event);
             }
-            tokio::time::sleep(INTERVAL).await;
+            tokio::time::sleep(LOOKS_INTERVAL_MIN).await;
         }
         None
     }
@@ -114,7 +114,7 @@ impl PageStream {
         let mut latest = self.streams.latest.lock().unwrap_or_else(PoisonError::into_inner);
         let at = latest.fresh(&self.admin);
         let span = self.looked.replace(at).map(|before| at.saturating_duration_since(before));
-        if self.seen == latest.changes && self.told.elapsed() < SILENCE {
+        if self.seen == latest.changes && self.told.elapsed() < SILENCE_MAX {
             return None;
         }
         let event = latest.event(self.seen, span);
@@ -128,7 +128,7 @@ impl LatestLook {
     fn fresh(&mut self, admin: &Admin) -> Instant {
         let now = Instant::now();
         match self.at {
-            Some(at) if now < at + INTERVAL => at,
+            Some(at) if now < at + LOOKS_INTERVAL_MIN => at,
             _ => {
                 self.at = Some(now);
                 let host = match admin.status.ready() {
@@ -197,7 +197,7 @@ mod tests {
     use crate::observe::metrics::HostMetrics;
     use crate::observe::status::{PluginPhase, Status};
 
-    const LONG: Duration = Duration::from_mins(2);
+    const STREAM_AGE: Duration = Duration::from_mins(2);
 
     fn admin() -> Admin {
         let status = Status::new(CancellationToken::new());
@@ -210,7 +210,7 @@ mod tests {
 
     impl Page {
         fn open(streams: &PluginStreams, admin: &Admin) -> Option<Self> {
-            streams.open(admin, Instant::now() + LONG).map(|answer| Self(answer.into_body()))
+            streams.open(admin, Instant::now() + STREAM_AGE).map(|answer| Self(answer.into_body()))
         }
 
         /// The next event and what it says. None: the stream has ended.
@@ -246,7 +246,7 @@ mod tests {
         admin.status.plugin("shop");
         admin.status.plugin("webapp").set(PluginPhase::Paused, Some("<b>\n\n\u{202e}".to_owned()));
         let ((event, second), waited) = page.next_after().await;
-        assert_eq!((&*event, waited, second["host"].is_null()), ("change", INTERVAL, true), "{second}");
+        assert_eq!((&*event, waited, second["host"].is_null()), ("change", LOOKS_INTERVAL_MIN, true), "{second}");
         assert_eq!(second["plugins"].as_array().map(Vec::len), Some(2), "{second}");
         assert_eq!(second["plugins"][1]["why"], "<b>\n\n\u{202e}");
         admin.status.plugin("shop").set(PluginPhase::Started, None);
@@ -261,7 +261,7 @@ mod tests {
         let mut page = Page::open(&streams, &admin).expect("a place");
         page.next().await.expect("the first");
         let ((event, alive), waited) = page.next_after().await;
-        assert_eq!((&*event, &alive["plugins"], waited), ("change", &json!([]), SILENCE));
+        assert_eq!((&*event, &alive["plugins"], waited), ("change", &json!([]), SILENCE_MAX));
     }
 
     #[tokio::test(start_paused = true)]
@@ -290,6 +290,10 @@ mod tests {
         let mut last = Page::open(&streams, &admin).expect("there is room again");
         let began = Instant::now();
         while last.next().await.is_some() {}
-        assert!(began.elapsed() >= LONG && began.elapsed() < LONG + 2 * INTERVAL, "{:?}", began.elapsed());
+        assert!(
+            began.elapsed() >= STREAM_AGE && began.elapsed() < STREAM_AGE + 2 * LOOKS_INTERVAL_MIN,
+            "{:?}",
+            began.elapsed()
+        );
     }
 }

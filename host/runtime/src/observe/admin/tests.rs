@@ -66,7 +66,7 @@ async fn its_connections_end_with_the_host() {
     idle.read_exact(&mut first).await.expect("answered");
     stop.cancel();
     let mut rest = Vec::new();
-    tokio::time::timeout(HEADER_LIMIT / 2, idle.read_to_end(&mut rest)).await.expect("soon").expect("closed");
+    tokio::time::timeout(HEADER_TIMEOUT / 2, idle.read_to_end(&mut rest)).await.expect("soon").expect("closed");
 }
 
 #[tokio::test]
@@ -83,7 +83,7 @@ async fn a_probe_is_answered_whatever_number_of_connections_is_silent() {
     }
     let probe = asked(address, "GET /healthz");
     // Less than the time after which the silent ones are closed in any case.
-    let answer = tokio::time::timeout(HEADER_LIMIT / 2, probe).await.expect("before they are all closed");
+    let answer = tokio::time::timeout(HEADER_TIMEOUT / 2, probe).await.expect("before they are all closed");
     assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
 }
 
@@ -175,7 +175,7 @@ async fn a_stream_begins_at_once_is_one_of_a_few_and_ends_with_the_host() {
     stop.cancel();
     for mut stream in pages {
         let mut rest = Vec::new();
-        let end = tokio::time::timeout(HEADER_LIMIT, stream.read_to_end(&mut rest));
+        let end = tokio::time::timeout(HEADER_TIMEOUT, stream.read_to_end(&mut rest));
         end.await.expect("soon").expect("closed");
     }
 }
@@ -191,7 +191,7 @@ async fn a_page_that_does_not_read_is_let_go_and_what_was_to_be_sent_too() {
     socket.set_recv_buffer_size(4096).expect("a small buffer");
     let mut page = socket.connect(address).await.expect("it listens");
     page.write_all(b"GET /watch HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("sent");
-    tokio::time::sleep(2 * stall::STALL_LIMIT).await;
+    tokio::time::sleep(2 * stall::STALL_TIMEOUT).await;
     let mut come = Vec::new();
     // It ends by what was on its way already, or by a reset.
     let _ = page.read_to_end(&mut come).await;
@@ -202,14 +202,17 @@ async fn a_page_that_does_not_read_is_let_go_and_what_was_to_be_sent_too() {
 async fn a_request_with_more_headers_than_any_client_has_is_refused() {
     let stop = CancellationToken::new();
     let address = serving(&stop).await;
-    let long = format!("GET /healthz HTTP/1.1\r\nX-Long: {}\r\nX:", "x".repeat(HEADER_BYTES));
+    let long = format!("GET /healthz HTTP/1.1\r\nX-Long: {}\r\nX:", "x".repeat(REQUEST_HEADERS_BYTES_MAX));
     let many = format!("GET /healthz HTTP/1.1\r\n{}X:", "X-Many: x\r\n".repeat(200));
     for request in [long, many] {
         let refused = asked(address, &request).await;
         assert!(refused.starts_with("HTTP/1.1 431"), "{refused}");
     }
-    let fits =
-        asked(address, &format!("GET /healthz HTTP/1.1\r\nX-Long: {}\r\nX:", "x".repeat(HEADER_BYTES / 2))).await;
+    let fits = asked(
+        address,
+        &format!("GET /healthz HTTP/1.1\r\nX-Long: {}\r\nX:", "x".repeat(REQUEST_HEADERS_BYTES_MAX / 2)),
+    )
+    .await;
     assert!(fits.starts_with("HTTP/1.1 200 OK"), "{fits}");
 }
 
@@ -226,8 +229,8 @@ async fn who_sends_a_request_byte_by_byte_or_a_body_without_end_is_sent_away() {
         let began = Instant::now();
         // Writing fails once the other side has closed.
         while slow.write_all(rest.as_bytes()).await.is_ok() {
-            tokio::time::sleep(HEADER_LIMIT / 8).await;
-            assert!(began.elapsed() < 4 * HEADER_LIMIT, "{begin:?} is still read");
+            tokio::time::sleep(HEADER_TIMEOUT / 8).await;
+            assert!(began.elapsed() < 4 * HEADER_TIMEOUT, "{begin:?} is still read");
         }
     }
 }

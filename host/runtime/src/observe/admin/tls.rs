@@ -20,14 +20,14 @@ use tokio_rustls::server::TlsStream;
 use windlass_files::read_whole;
 
 use self::expiry::ExpiryProblem;
-use super::HEADER_LIMIT;
+use super::HEADER_TIMEOUT;
 use super::settings::TlsFiles;
 use crate::files::Files;
 
 /// Of each file. A chain has a few kilobytes.
-const MOST_BYTES: u64 = 1 << 20;
+const CERTIFICATE_FILE_BYTES_MAX: u64 = 1 << 20;
 /// How often the log tells of a certificate that expires soon, or has expired.
-const REMINDER: Duration = Duration::from_hours(24);
+const EXPIRY_REMINDER_INTERVAL: Duration = Duration::from_hours(24);
 /// The first byte of a TLS connection: that of a handshake's record.
 const HANDSHAKE: u8 = 0x16;
 /// The answer to a client that speaks HTTP where HTTPS is spoken.
@@ -124,8 +124,8 @@ impl AdminTls {
     }
 
     async fn follow_files(&self, files: &TlsFiles) {
-        let mut certificate = Files::follow_one(&files.certificate, MOST_BYTES);
-        let mut key = Files::follow_one(&files.key, MOST_BYTES);
+        let mut certificate = Files::follow_one(&files.certificate, CERTIFICATE_FILE_BYTES_MAX);
+        let mut key = Files::follow_one(&files.key, CERTIFICATE_FILE_BYTES_MAX);
         loop {
             tokio::select! {
                 biased;
@@ -138,7 +138,7 @@ impl AdminTls {
 
     /// At once, and then every day.
     async fn remind(&self, files: &TlsFiles) {
-        let mut reminder = tokio::time::interval(REMINDER);
+        let mut reminder = tokio::time::interval(EXPIRY_REMINDER_INTERVAL);
         loop {
             reminder.tick().await;
             tell_expiry(self.expires(), &files.certificate);
@@ -187,7 +187,7 @@ impl AdminTls {
             }
             TlsAcceptor::from(config).accept(stream).await
         };
-        match tokio::time::timeout(HEADER_LIMIT, shaking).await {
+        match tokio::time::timeout(HEADER_TIMEOUT, shaking).await {
             Ok(Ok(stream)) => Some(stream),
             Ok(Err(error)) => {
                 tracing::debug!(%error, "no TLS with a client of the admin address");
@@ -240,7 +240,11 @@ fn read(files: &TlsFiles) -> Result<UsablePair, AdminTlsError> {
 }
 
 fn pem(flag: &'static str, path: &Path) -> Result<Vec<u8>, AdminTlsError> {
-    read_whole(path, MOST_BYTES).map_err(|source| AdminTlsError::Unreadable { flag, path: path.to_owned(), source })
+    read_whole(path, CERTIFICATE_FILE_BYTES_MAX).map_err(|source| AdminTlsError::Unreadable {
+        flag,
+        path: path.to_owned(),
+        source,
+    })
 }
 
 fn usable(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<UsablePair, rustls::Error> {

@@ -10,14 +10,14 @@ use super::collect::{gauge, gauges, labels};
 use crate::observe::status::ControllerStatus;
 
 /// Types of conditions that are shown of each controller, three lines each: types are text of whoever may write a status.
-const MOST_TYPES: usize = 32;
+const CONDITION_TYPES_MAX: usize = 32;
 
 /// Shows how many primaries have which conditions. A type that is shown has a line for each status, so that none comes and
 /// goes with its objects.
 pub(super) fn conditions(encoder: &mut DescriptorEncoder<'_>, controllers: &[Arc<ControllerStatus>]) -> fmt::Result {
     let of = |it: &Arc<ControllerStatus>| {
         let (kind, counts) = it.primary_conditions()?;
-        Some((labels(it), (kind, counts.bounded(MOST_TYPES))))
+        Some((labels(it), (kind, counts.bounded(CONDITION_TYPES_MAX))))
     };
     let all: Vec<_> = controllers.iter().filter_map(of).collect();
     let mut shown = Vec::new();
@@ -140,7 +140,7 @@ mod tests {
     fn whoever_writes_statuses_fills_a_bounded_number_of_lines() {
         let types = (0..1000).map(|at| (format!("T{at:04}").into(), [1, 0, 0])).collect();
         let lines = lines(ConditionCounts { types, left_out: 0 });
-        assert_eq!(lines.len(), MOST_TYPES * 3 + 1);
+        assert_eq!(lines.len(), CONDITION_TYPES_MAX * 3 + 1);
         assert_eq!(lines.last().and_then(|line| line.rsplit(' ').next()), Some("968"));
     }
 }

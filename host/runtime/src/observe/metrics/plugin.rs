@@ -18,7 +18,7 @@ use windlass_wasm::manifest::{Metric, MetricType as Declared};
 /// Series of one metric.
 const MOST_SERIES: usize = 200;
 /// Lines that all metrics of one plugin may fill: a histogram's series fills one for each bucket.
-const MOST_LINES: usize = 10_000;
+const METRIC_LINES_MAX: usize = 10_000;
 /// Labels of one value. A manifest may declare as many.
 const MOST_LABELS: usize = 256;
 /// The value of a label, before and after its secrets are taken out.
@@ -179,7 +179,7 @@ impl PluginSeries {
         let labels = labels.and_then(|labels| series.label_values(labels)).ok_or(Misfit::Labels)?;
         let lines = series.lines();
         if !series.values.contains_key(&labels) {
-            if series.values.len() >= MOST_SERIES || self.lines + lines > MOST_LINES {
+            if series.values.len() >= MOST_SERIES || self.lines + lines > METRIC_LINES_MAX {
                 return Err(Misfit::TooManySeries);
             }
             self.lines += lines;

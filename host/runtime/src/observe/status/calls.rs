@@ -1,9 +1,9 @@
 //! The calls of one controller, as far as they are remembered for people: of each key that is not done its last ten, and of
 //! those that are, the last of all.
 //!
-//! The memory is bounded: [`MOST_KEYS`] keys with [`MOST_CALLS`] calls each, which is at most about 6 KiB a key, and 3 KiB for
-//! the log lines before its last failure; and [`MOST_RECENT`] calls of keys that are done. Keys that are done and whose calls
-//! are not among these take none.
+//! The memory is bounded: [`CALLED_KEYS_MAX`] keys with [`KEY_CALLS_MAX`] calls each, which is at most about 6 KiB a
+//! key, and 3 KiB for the log lines before its last failure; and [`RECENT_DONE_CALLS_MAX`] calls of keys that are done.
+//! Keys that are done and whose calls are not among these take none.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -21,11 +21,11 @@ use super::{locked, shortened};
 
 /// The most keys that are not done whose calls are remembered. With more, those of the key that was called longest ago are
 /// forgotten.
-const MOST_KEYS: usize = 1000;
+const CALLED_KEYS_MAX: usize = 1000;
 /// The calls of one key that are remembered.
-const MOST_CALLS: usize = 10;
+const KEY_CALLS_MAX: usize = 10;
 /// The calls of keys that are done, over all of them.
-const MOST_RECENT: usize = 16;
+const RECENT_DONE_CALLS_MAX: usize = 16;
 /// The objects that a call has written, of which it is remembered that it did.
 const MOST_WRITTEN: usize = 3;
 /// The error of one call, in bytes; that of a key's last failure is longer.
@@ -158,7 +158,7 @@ impl KeyCalls {
             let (error, lines) = (shortened(error.to_owned()).into(), context.lines.take().into());
             story.failure = Some(KeyFailure { error, at: Instant::now(), lines });
         }
-        if story.calls.len() == MOST_CALLS {
+        if story.calls.len() == KEY_CALLS_MAX {
             story.calls.pop_front();
         }
         story.calls.push_back(ended);
@@ -202,7 +202,7 @@ impl KeyCalls {
         let recent = calls.recent.iter().filter(|(of, _)| of == key).map(|(_, call)| call);
         let own = calls.stories.get(key).into_iter().flat_map(|story| &story.calls);
         let all: Vec<_> = recent.chain(own).collect();
-        all.into_iter().rev().take(MOST_CALLS).map(EndedCall::to_json).collect()
+        all.into_iter().rev().take(KEY_CALLS_MAX).map(EndedCall::to_json).collect()
     }
 }
 
@@ -213,7 +213,7 @@ impl Calls {
     }
 
     fn keep_recent(&mut self, key: &ObjectKey, call: EndedCall) {
-        if self.recent.len() == MOST_RECENT {
+        if self.recent.len() == RECENT_DONE_CALLS_MAX {
             self.recent.pop_front();
         }
         self.recent.push_back((key.clone(), call));
@@ -221,7 +221,7 @@ impl Calls {
 
     /// Forgets the key that was called longest ago, if there is no room for `key`.
     fn make_room(&mut self, key: &ObjectKey) {
-        if self.stories.len() < MOST_KEYS || self.stories.contains_key(key) {
+        if self.stories.len() < CALLED_KEYS_MAX || self.stories.contains_key(key) {
             return;
         }
         let last = |story: &KeyStory| story.calls.back().map(|call| call.began);
@@ -298,7 +298,7 @@ mod tests {
             tokio::time::advance(Duration::from_millis(1500)).await;
         }
         let shown = calls.to_json(&shop);
-        assert_eq!(shown.len(), MOST_CALLS);
+        assert_eq!(shown.len(), 10);
         let last = &shown[0];
         assert_eq!(
             (&last["error"], &last["outcome"], &last["secondsAgo"]),
@@ -321,7 +321,7 @@ mod tests {
         assert!(calls.glances().is_empty() && calls.last_failures(10).is_empty());
         let outcomes: Vec<_> = calls.to_json(&shop).iter().map(|call| call["outcome"].clone()).collect();
         assert_eq!(outcomes, ["done", "failed"]);
-        (0..MOST_RECENT).for_each(|at| called(&calls, &key(&format!("other-{at}")), CallEnd::Done, ""));
+        (0..16).for_each(|at| called(&calls, &key(&format!("other-{at}")), CallEnd::Done, ""));
         assert!(calls.to_json(&shop).is_empty());
     }
 
@@ -360,17 +360,17 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_flood_of_failing_keys_takes_no_more_memory_than_is_told() {
         let calls = KeyCalls::default();
-        for at in 0..=MOST_KEYS {
+        for at in 0..=1_000 {
             called(&calls, &key(&at.to_string()), CallEnd::Failed, &"ü".repeat(5000));
             tokio::time::advance(Duration::from_millis(1)).await;
         }
-        assert_eq!(calls.glances().len(), MOST_KEYS);
+        assert_eq!(calls.glances().len(), 1_000);
         assert!(calls.to_json(&key("0")).is_empty(), "it was called longest ago");
         assert!(
             calls.glance(&key("1")).failure.expect("one").error.len()
                 <= super::super::MOST_ERROR_BYTES + '…'.len_utf8()
         );
-        assert!(calls.to_json(&key("1"))[0]["error"].as_str().expect("one").len() <= CALL_ERROR_BYTES);
+        assert!(calls.to_json(&key("1"))[0]["error"].as_str().expect("one").len() <= 256);
     }
 
     #[tokio::test(start_paused = true)]

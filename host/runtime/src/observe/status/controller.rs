@@ -30,7 +30,7 @@ use crate::clock::SystemClock;
 use crate::observe::metrics::ControllerMetrics;
 
 /// Lines about failed calls that a controller logs each minute. Further ones are summed up.
-const FAILURES_A_MINUTE: u32 = 10;
+const CALL_FAILURES_A_MINUTE: u32 = 10;
 /// Keys of one controller that are listed as given up. More are only counted.
 pub(super) const MOST_GIVEN_UP: usize = 1000;
 /// Errors of different keys that are listed, the latest.
@@ -168,7 +168,7 @@ impl ControllerStatus {
             lost: AtomicU64::new(0),
             doing: Mutex::new(Doing::default()),
             called: Mutex::default(),
-            failures: Mutex::new(Repeats::a_minute(FAILURES_A_MINUTE)),
+            failures: Mutex::new(Repeats::a_minute(CALL_FAILURES_A_MINUTE)),
             clock: SystemClock::new(),
         })
     }

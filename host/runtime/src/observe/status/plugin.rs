@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use windlass_core::breaker::FIRST_PAUSE;
+use windlass_core::breaker::BREAKER_PAUSE_MIN;
 use windlass_core::grants::Denials;
 use windlass_core::plugin_state::{LeaseStatus, PluginPhase};
 use windlass_kube::Budget;
@@ -22,7 +22,7 @@ use crate::suspension::Suspension;
 
 /// The least time between two resumptions of a plugin: nobody who resumes it over and over has it called, or its caches filled,
 /// more often than its circuit breaker would.
-pub(crate) const RESUME_INTERVAL: Duration = FIRST_PAUSE;
+pub(crate) const RESUME_INTERVAL: Duration = BREAKER_PAUSE_MIN;
 
 /// A plugin file that does not run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

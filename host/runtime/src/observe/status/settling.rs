@@ -11,11 +11,11 @@ use windlass_core::object::ObjectKey;
 use super::locked;
 
 /// The most keys that wait so. With more, their workers wait with them.
-const MOST: usize = 1000;
+const SETTLING_KEYS_MAX: usize = 1000;
 /// How many are listed, those that have waited for the longest.
-const MOST_LISTED: usize = 10;
+const LISTED_SETTLING_KEYS_MAX: usize = 10;
 /// How often the log tells of them.
-const TOLD_EVERY: Duration = Duration::from_secs(30);
+const SETTLING_REPORT_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The keys whose call has ended, and whose write may still be carried out. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -44,7 +44,7 @@ impl SettlingKeys {
     /// `key` waits from now on. None: too many do.
     pub(crate) fn begin(&self, key: ObjectKey) -> Option<SettlingKey> {
         let mut keys = locked(&self.0);
-        if keys.since.len() >= MOST {
+        if keys.since.len() >= SETTLING_KEYS_MAX {
             return None;
         }
         keys.since.insert(key.clone(), Instant::now());
@@ -54,7 +54,7 @@ impl SettlingKeys {
     /// How many keys wait, if it is time to tell of it.
     pub(crate) fn to_tell(&self) -> Option<usize> {
         let mut keys = locked(&self.0);
-        let is_time = keys.told.is_none_or(|told| told.elapsed() >= TOLD_EVERY);
+        let is_time = keys.told.is_none_or(|told| told.elapsed() >= SETTLING_REPORT_INTERVAL);
         is_time.then(|| {
             keys.told = Some(Instant::now());
             keys.since.len()
@@ -80,7 +80,7 @@ impl SettlingKeys {
     pub(crate) fn to_json(&self) -> Vec<Value> {
         let mut waiting: Vec<_> = locked(&self.0).since.iter().map(|(key, since)| (*since, key.clone())).collect();
         waiting.sort_unstable();
-        let shown = waiting.into_iter().take(MOST_LISTED);
+        let shown = waiting.into_iter().take(LISTED_SETTLING_KEYS_MAX);
         shown.map(|(since, key)| json!({"key": key.to_string(), "waitsSeconds": since.elapsed().as_secs()})).collect()
     }
 }

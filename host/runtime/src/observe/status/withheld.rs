@@ -15,9 +15,9 @@ use windlass_core::withheld::{WithheldEffect, WithheldWrite};
 use super::{locked, shortened};
 
 /// The most writes that are remembered. Of more it is not known whether they are news, and they are told each time.
-const MOST: usize = 10_000;
+const WITHHELD_WRITES_MAX: usize = 10_000;
 /// How many of the news are listed, the last ones.
-const MOST_LISTED: usize = 10;
+const LISTED_WITHHELD_MAX: usize = 10;
 
 /// The withheld writes of one controller. Clones share them.
 #[derive(Clone, Default)]
@@ -118,7 +118,7 @@ impl Writes {
         }
         let WithheldWrite { verb, resource, object, effect, .. } = write;
         let of = WriteOf { verb, resource: resource.clone(), object: object.clone() };
-        let is_full = self.known >= MOST;
+        let is_full = self.known >= WITHHELD_WRITES_MAX;
         let of_object = match of_primary.by_object.entry(of) {
             Entry::Vacant(_) if is_full => return self.overflows(primary),
             entry => entry.or_default(),
@@ -152,7 +152,7 @@ impl Writes {
             "object": object.key.to_string(), "difference": shortened(difference.to_string()),
             "unjudged": unjudged.clone().map(shortened),
         });
-        if self.last.len() == MOST_LISTED {
+        if self.last.len() == LISTED_WITHHELD_MAX {
             self.last.pop_front();
         }
         self.last.push_back((Instant::now(), shown));
@@ -211,14 +211,14 @@ mod tests {
     #[tokio::test]
     async fn a_flood_of_withheld_writes_is_counted_and_not_kept() {
         let writes = WithheldWrites::default();
-        let made: Vec<_> = (0..MOST + 5).map(|at| write(&format!("a{at}"), 1)).collect();
+        let made: Vec<_> = (0..10_000 + 5).map(|at| write(&format!("a{at}"), 1)).collect();
         let news = call(&writes, "1", &made);
         assert!(news.iter().all(|is_news| *is_news), "none is hidden");
         let (primary, listed) = (ObjectKey::cluster("x"), write("b", 1));
-        (0..MOST_LISTED + 5).for_each(|_| locked(&writes.0).list(&primary, &listed));
+        (0..10 + 5).for_each(|_| locked(&writes.0).list(&primary, &listed));
         let shown = writes.to_json().expect("something");
-        assert_eq!((&shown["create"], &shown["unlisted"]), (&json!(MOST), &json!(5)));
-        assert_eq!(shown["last"].as_array().map(Vec::len), Some(MOST_LISTED));
+        assert_eq!((&shown["create"], &shown["unlisted"]), (&json!(10_000), &json!(5)));
+        assert_eq!(shown["last"].as_array().map(Vec::len), Some(10));
         assert_eq!(call(&writes, "2", &made[..1]), [false]);
     }
 }

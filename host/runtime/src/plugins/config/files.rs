@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use super::{LARGEST, SUFFIX};
+use super::{CONFIG_BYTES_MAX, SUFFIX};
 use crate::files::Files;
 
 /// The configurations in one directory. Clones are the same.
@@ -47,7 +47,7 @@ impl ConfigFiles {
 
     /// Follows the directory, for ever.
     pub(crate) async fn follow(&self) {
-        let mut files = Files::follow(&self.0.directory, LARGEST, is_configuration);
+        let mut files = Files::follow(&self.0.directory, CONFIG_BYTES_MAX, is_configuration);
         files.changes().await;
         // What was read before the first look may have been others.
         self.tell(|_| true);

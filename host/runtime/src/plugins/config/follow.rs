@@ -18,9 +18,9 @@ use super::{ConfigError, Schema, SecretKeyRef, put, read};
 use crate::supervise::jittered;
 
 /// How soon a change of a Secret is seen, at least.
-const READ_AGAIN: Duration = Duration::from_mins(3);
+const SECRET_READ_INTERVAL: Duration = Duration::from_mins(3);
 /// How soon a Secret is tried again that could not be read, at least.
-const RETRY: Duration = Duration::from_secs(5);
+const SECRET_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Where values of Secrets come from: the API server, or a test.
 pub(crate) trait SecretSource: Send + Sync {
@@ -54,7 +54,7 @@ impl ConfigFollower {
         loop {
             changes.mark_unchanged();
             let mut secrets = 0;
-            let mut again = READ_AGAIN;
+            let mut again = SECRET_READ_INTERVAL;
             match self.read(&mut secrets).await {
                 Ok(document) => {
                     self.take(document, secrets, !told.is_empty());
@@ -63,7 +63,7 @@ impl ConfigFollower {
                 Err(error) => {
                     self.tell(&error, &mut told);
                     if matches!(error, ConfigError::Secret { .. }) {
-                        again = RETRY;
+                        again = SECRET_RETRY_INTERVAL;
                     }
                 }
             }

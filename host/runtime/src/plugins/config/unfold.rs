@@ -11,9 +11,9 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value};
 
 /// Checks at one place of a document.
-const MOST_STEPS: u64 = 10_000;
+const PLACE_CHECKS_MAX: u64 = 10_000;
 /// How deep references and combinations may be nested at one place of a document.
-const DEEPEST: usize = 128;
+const SCHEMA_DEPTH_MAX: usize = 128;
 /// Schemas that are referred to. Who follows references has them all on the stack at the worst.
 const MOST_TARGETS: usize = 500;
 
@@ -49,8 +49,8 @@ struct Measured<'a> {
 impl<'a> Measured<'a> {
     fn all(&mut self) -> Result<(), String> {
         while let Some(schema) = self.deeper.pop() {
-            if self.steps(schema, 0)? > MOST_STEPS {
-                return Err(format!("it unfolds to more than {MOST_STEPS} checks at one place of a document"));
+            if self.steps(schema, 0)? > PLACE_CHECKS_MAX {
+                return Err(format!("it unfolds to more than {PLACE_CHECKS_MAX} checks at one place of a document"));
             }
         }
         Ok(())
@@ -58,8 +58,8 @@ impl<'a> Measured<'a> {
 
     /// How many checks `schema` makes at one place of a document.
     fn steps(&mut self, schema: &'a Value, depth: usize) -> Result<u64, String> {
-        if depth > DEEPEST {
-            return Err(format!("its references are nested more than {DEEPEST} levels deep"));
+        if depth > SCHEMA_DEPTH_MAX {
+            return Err(format!("its references are nested more than {SCHEMA_DEPTH_MAX} levels deep"));
         }
         let Value::Object(fields) = schema else { return Ok(1) };
         let place = std::ptr::from_ref(schema).addr();

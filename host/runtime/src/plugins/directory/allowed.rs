@@ -48,11 +48,11 @@ pub(crate) struct Allowed {
 
 impl Allowed {
     /// Of a list: a million digests would fit.
-    pub(crate) const MOST_BYTES: u64 = 64 << 20;
+    pub(crate) const DIGESTS_BYTES_MAX: u64 = 64 << 20;
 
     /// Reads the list in the file `path`.
     pub(crate) fn read(path: &Path) -> Result<Self, AllowedError> {
-        let text = read_whole(path, Self::MOST_BYTES)
+        let text = read_whole(path, Self::DIGESTS_BYTES_MAX)
             .map_err(|source| AllowedError::Unreadable { path: path.to_owned(), source })?;
         Self::parse(path, &String::from_utf8_lossy(&text))
     }

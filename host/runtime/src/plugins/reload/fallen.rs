@@ -10,7 +10,7 @@ use crate::supervise::jittered;
 
 /// The least pause before one is started again: calls that were cut off from the host have ended by then, and what
 /// fails each time keeps nobody busy.
-const PAUSE: Duration = Duration::from_mins(1);
+const RESTART_DELAY_MIN: Duration = Duration::from_mins(1);
 
 impl Reload {
     /// The running generation of `plugin` is no more. Its lease is let go of meanwhile, so that another replica may run
@@ -18,7 +18,7 @@ impl Reload {
     pub(super) fn fell(&mut self, plugin: &Arc<str>) {
         self.catalog.fell(plugin);
         self.host.leadership.leave(plugin);
-        let pause = jittered(PAUSE);
+        let pause = jittered(RESTART_DELAY_MIN);
         tell::fell(&self.host, plugin, pause);
         let (tell, plugin) = (self.tell.clone(), plugin.clone());
         tokio::spawn(self.phases.stop.clone().run_until_cancelled_owned(async move {

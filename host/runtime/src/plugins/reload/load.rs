@@ -16,9 +16,9 @@ use crate::rejections::{Digest, Rejection};
 use crate::supervise::caught;
 
 /// How long a file that does not load must have stayed as it is before that is told: somebody may still be writing it.
-const SETTLED: Duration = Duration::from_secs(1);
+const FILE_SETTLED_AFTER: Duration = Duration::from_secs(1);
 /// How soon a file is loaded again that was not what it had been when it was looked at.
-pub(super) const READ_AGAIN: Duration = Duration::from_millis(500);
+pub(super) const FILE_READ_RETRY_DELAY: Duration = Duration::from_millis(500);
 
 impl Reload {
     pub(super) fn load(&self, plugin: Arc<str>, path: PathBuf, digest: Digest) {
@@ -37,13 +37,13 @@ impl Reload {
             };
             let result = match caught("load", &host.panics, load).await {
                 Some(Ok(loaded)) if *loaded.digest() != digest => {
-                    tokio::time::sleep(READ_AGAIN).await;
+                    tokio::time::sleep(FILE_READ_RETRY_DELAY).await;
                     None
                 }
                 Some(Ok(loaded)) => match keep_first(&host, &plugin, &path, &digest).await {
                     Ok(()) => Some(Ok(loaded)),
                     Err(NotKept::Others) => {
-                        tokio::time::sleep(READ_AGAIN).await;
+                        tokio::time::sleep(FILE_READ_RETRY_DELAY).await;
                         None
                     }
                     Err(NotKept::Failed(problem)) => Some(Err(FileRefusal::Withheld { path: path.clone(), problem })),
@@ -122,5 +122,5 @@ impl Reload {
 pub(super) async fn settles_in(path: &Path) -> Duration {
     let written = tokio::fs::metadata(path).await.and_then(|it| it.modified());
     let age = written.ok().and_then(|written| written.elapsed().ok()).unwrap_or_default();
-    SETTLED.saturating_sub(age)
+    FILE_SETTLED_AFTER.saturating_sub(age)
 }

@@ -12,7 +12,7 @@ use windlass_core::error::explained;
 use windlass_core::ports::ReadingPort;
 use windlass_wasm::Plugin;
 
-use super::load::{READ_AGAIN, settles_in};
+use super::load::{FILE_READ_RETRY_DELAY, settles_in};
 use super::{DirectoryNews, Reload};
 use crate::dispatch::shadow::NextVersion;
 use crate::dispatch::shadow::ledger::ShadowLedger;
@@ -21,13 +21,13 @@ use crate::host::Host;
 use crate::observe::status::NextView;
 use crate::plugins::directory::hexadecimal;
 use crate::plugins::directory::plugin_files::{FileRole, PluginFiles};
-use crate::plugins::serve::EQUAL;
+use crate::plugins::serve::EQUAL_WEIGHT;
 use crate::plugins::{prepare, rollout};
 use crate::rejections::Digest;
 use crate::supervise::caught;
 
 /// The pause before it is tried again to promote a version that is due.
-const TRY_AGAIN: Duration = Duration::from_mins(1);
+const PROMOTE_RETRY_DELAY: Duration = Duration::from_mins(1);
 
 /// The next version of one plugin.
 pub(super) struct NextFile {
@@ -202,7 +202,7 @@ impl Reload {
         tokio::spawn(self.phases.stop.clone().run_until_cancelled_owned(async move {
             let result = match caught("load", &panics, prepare::load_as(&sandbox, &plugin, &path)).await {
                 Some(Ok(loaded)) if *loaded.digest() != digest => {
-                    tokio::time::sleep(READ_AGAIN).await;
+                    tokio::time::sleep(FILE_READ_RETRY_DELAY).await;
                     None
                 }
                 Some(Ok(loaded)) => Some(Ok(loaded)),
@@ -266,7 +266,7 @@ impl Reload {
         let promotion = promote_when_due(self.host.clone(), next.clone(), file.path.clone(), ledger.clone());
         let (panics, until) = (self.host.panics.clone(), over.clone());
         tokio::spawn(async move { until.run_until_cancelled(caught("promotion", &panics, promotion)).await });
-        let (share, live) = (self.supplies.fair.share(EQUAL), self.supplies.live.for_another());
+        let (share, live) = (self.supplies.fair.share(EQUAL_WEIGHT), self.supplies.live.for_another());
         Some(NextVersion::new(
             next.clone(),
             configured,
@@ -340,7 +340,7 @@ async fn promote_when_due(host: Arc<Host>, next: Arc<Plugin>, path: PathBuf, led
         if ledger.is_not_promoted(&problem) {
             tracing::error!(%plugin, digest = next.short_digest(), problem, "the next version is due and cannot be promoted: the current one goes on");
         }
-        drop(tokio::time::timeout(TRY_AGAIN, changes.next()).await);
+        drop(tokio::time::timeout(PROMOTE_RETRY_DELAY, changes.next()).await);
     }
 }
 

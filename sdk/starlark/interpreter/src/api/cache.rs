@@ -14,7 +14,7 @@ use crate::arguments::{Options, elements, kind as kind_of, misfit, reference, te
 use crate::failures::{self, throw};
 
 /// How many objects a page has if the script does not say.
-pub(super) const PAGE: u32 = 500;
+pub(super) const PAGE_OBJECTS: u32 = 500;
 
 #[starlark_module]
 pub(crate) fn functions(builder: &mut GlobalsBuilder) {
@@ -70,7 +70,7 @@ fn query(api_version: &str, kind: &str, mut options: Options<'_>) -> starlark::R
         index,
         owned: options.flag("owned")?,
         fields: options.texts("fields")?,
-        limit: options.number("limit")?.unwrap_or(PAGE),
+        limit: options.number("limit")?.unwrap_or(PAGE_OBJECTS),
         max_bytes: options.number("max_bytes")?,
         page_token: options.text("page_token")?,
     };

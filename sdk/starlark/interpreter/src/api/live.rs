@@ -8,7 +8,7 @@ use starlark::values::structs::AllocStruct;
 use starlark::values::{Heap, Value};
 use windlass_sdk::bindings::windlass::plugin::live::{self, ListQuery, LogQuery, View};
 
-use super::cache::{PAGE, all_pages};
+use super::cache::{PAGE_OBJECTS, all_pages};
 use super::{in_call, optional_object};
 use crate::arguments::{Options, kind as kind_of, reference, wrong};
 use crate::failures::throw;
@@ -41,7 +41,7 @@ pub(crate) fn functions(builder: &mut GlobalsBuilder) {
             label_selector: options.text("label_selector")?,
             field_selector: options.text("field_selector")?,
             view: view(&mut options)?,
-            limit: options.number("limit")?.unwrap_or(PAGE),
+            limit: options.number("limit")?.unwrap_or(PAGE_OBJECTS),
             page_token: options.text("page_token")?,
         };
         options.end()?;

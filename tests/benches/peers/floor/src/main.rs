@@ -14,7 +14,7 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchP
 use kube::runtime::watcher::{self, Event, watcher};
 
 /// How many objects are at work at once.
-const WORKERS: usize = 8;
+const CONCURRENT_OBJECTS_MAX: usize = 8;
 /// How many kinds are watched.
 const KINDS: usize = 3;
 
@@ -82,7 +82,7 @@ async fn main() -> anyhow::Result<()> {
         }))
     });
     changed
-        .try_for_each_concurrent(WORKERS, async |app| {
+        .try_for_each_concurrent(CONCURRENT_OBJECTS_MAX, async |app| {
             let (name, generation) = (app.metadata.name.clone(), app.metadata.generation);
             let known = generations.lock().unwrap_or_else(PoisonError::into_inner).insert(name, generation);
             if known == Some(generation) {

@@ -25,7 +25,7 @@ use serde::de::DeserializeOwned;
 use api::WebApp;
 
 /// How many objects are reconciled at once.
-const WORKERS: u16 = 8;
+const CONCURRENT_RECONCILES_MAX: u16 = 8;
 
 struct Context {
     client: Client,
@@ -78,7 +78,7 @@ async fn main() -> anyhow::Result<()> {
     Controller::for_stream(changed, webapps)
         .owns_stream(changed_deployments)
         .owns_stream(changed_services)
-        .with_config(Config::default().concurrency(WORKERS))
+        .with_config(Config::default().concurrency(CONCURRENT_RECONCILES_MAX))
         .shutdown_on_signal()
         .run(reconcile, |_, _, _| Action::requeue(Duration::from_secs(1)), context)
         .for_each(|result| {

@@ -144,7 +144,7 @@ fn observed() -> ObservedChildren {
 const NAMES: [&str; 12] = ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9", "c10", "c11"];
 
 /// The time of a call, where a test does not care.
-const LONG: Duration = Duration::from_mins(1);
+const CALL_TIME: Duration = Duration::from_mins(1);
 
 async fn create(ports: &Ports, left: Duration, shows_all: bool) -> Vec<Applied> {
     let wanted = children(&NAMES);
@@ -156,7 +156,7 @@ async fn create(ports: &Ports, left: Duration, shows_all: bool) -> Vec<Applied> 
 async fn it_begins_with_one_child_and_has_at_most_eight_under_way() {
     let (server, ports) = server(|_| Ok(None));
     let began = Instant::now();
-    assert_eq!(create(&ports, LONG, true).await, vec![Applied::Done; NAMES.len()]);
+    assert_eq!(create(&ports, CALL_TIME, true).await, vec![Applied::Done; NAMES.len()]);
     assert_eq!(server.under_way.lock().expect("not poisoned").1, 5, "1, 2, 4, and what is left");
     assert_eq!(began.elapsed(), Duration::from_millis(40));
 }
@@ -164,7 +164,7 @@ async fn it_begins_with_one_child_and_has_at_most_eight_under_way() {
 #[tokio::test(start_paused = true)]
 async fn where_the_server_is_in_trouble_it_begins_no_more() {
     let (server, ports) = server(|told| if told == "apply c2" { Err(error(ApiReason::ServerError)) } else { Ok(None) });
-    let applied = create(&ports, LONG, true).await;
+    let applied = create(&ports, CALL_TIME, true).await;
     assert_eq!(server.written.lock().expect("not poisoned").len(), 3);
     assert_eq!(applied[0], Applied::Done);
     assert!(matches!(applied[2], Applied::Failed(_)) && applied[3..].iter().all(|it| *it == Applied::NotTried));
@@ -173,7 +173,7 @@ async fn where_the_server_is_in_trouble_it_begins_no_more() {
 #[tokio::test(start_paused = true)]
 async fn one_childs_own_failure_keeps_none_of_the_others_back() {
     let (_, ports) = server(|told| if told == "apply c0" { Err(error(ApiReason::Invalid)) } else { Ok(None) });
-    let applied = create(&ports, LONG, true).await;
+    let applied = create(&ports, CALL_TIME, true).await;
     assert!(matches!(applied[0], Applied::Failed(_)) && applied[1..].iter().all(|it| *it == Applied::Done));
 }
 
@@ -199,8 +199,8 @@ async fn time_for_which_neighbours_keep_its_turn_does_not_count() {
     let busy = async {
         loop {
             let permit = neighbour.acquire().await;
-            tokio::time::sleep(LONG).await;
-            permit.finish(LONG);
+            tokio::time::sleep(CALL_TIME).await;
+            permit.finish(CALL_TIME);
         }
     };
     let (parent, shows_all, began) = (parent(), |_: &ObjectKind| true, Instant::now());
@@ -208,7 +208,7 @@ async fn time_for_which_neighbours_keep_its_turn_does_not_count() {
         applied = hand.apply(&parent, &steps, &shows_all) => applied,
         () = busy => unreachable!("for ever"),
     };
-    assert!(began.elapsed() > LONG, "the neighbour was there");
+    assert!(began.elapsed() > CALL_TIME, "the neighbour was there");
     assert_eq!(applied, vec![Applied::Done; NAMES.len()]);
     drop(permit);
 }
@@ -217,7 +217,7 @@ async fn time_for_which_neighbours_keep_its_turn_does_not_count() {
 async fn what_a_narrow_cache_does_not_show_is_not_taken_for_new() {
     let taken = |told: &str| if told == "dry create c1" { Err(error(ApiReason::AlreadyExists)) } else { Ok(None) };
     let (server, ports) = server(taken);
-    let applied = create(&ports, LONG, false).await;
+    let applied = create(&ports, CALL_TIME, false).await;
     assert_eq!(applied[0], Applied::Done);
     assert!(matches!(&applied[1], Applied::Failed(Failure::Transient(told)) if told.contains("does not show it")));
     let written = server.written.lock().expect("not poisoned");
@@ -229,7 +229,7 @@ async fn replace<F: Fn(&str) -> Written + Send + Sync + 'static>(answer: F) -> (
     let (server, ports) = server(answer);
     let (wanted, observed) = (children(&["c0"]), observed());
     let steps = [(&wanted.children[0], ChildStep::Replace { observed: &observed, marked: true })];
-    let applied = ChildWriter::new(&ports, call(), LONG).apply(&parent(), &steps, &|_| true).await;
+    let applied = ChildWriter::new(&ports, call(), CALL_TIME).apply(&parent(), &steps, &|_| true).await;
     (applied[0].clone(), server.written.lock().expect("not poisoned").clone())
 }
 
@@ -285,16 +285,21 @@ async fn what_has_gone_is_pruned_and_what_cannot_be_is_told() {
         },
         version: "7".into(),
     };
-    let failures = ChildWriter::new(&ports, call(), LONG).prune(NAMES.iter().map(|name| doomed(name)).collect()).await;
+    let failures =
+        ChildWriter::new(&ports, call(), CALL_TIME).prune(NAMES.iter().map(|name| doomed(name)).collect()).await;
     assert_eq!(failures, [ApiReason::Conflict, ApiReason::NotFound].map(|reason| Failure::Api(error(reason))));
-    assert_eq!(server.written.lock().expect("not poisoned").len(), AT_ONCE, "after a failure no more go");
+    assert_eq!(
+        server.written.lock().expect("not poisoned").len(),
+        CONCURRENT_CHILDREN_MAX,
+        "after a failure no more go"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_status_is_written_if_it_is_another_one() {
     let (server, ports) = server(|_| Ok(None));
     let call = call();
-    let hand = ChildWriter::new(&ports, call, LONG);
+    let hand = ChildWriter::new(&ports, call, CALL_TIME);
     let before = primary(&json!({"n": 1}));
     assert_eq!(hand.status(&before, None).await, None);
     assert_eq!(hand.status(&before, Some(&json!({"n": 1}))).await, None);
@@ -319,7 +324,7 @@ async fn a_status_is_waited_for_without_the_cpu_permit() {
 #[tokio::test(start_paused = true)]
 async fn a_status_that_is_not_served_fails_as_the_server_says() {
     let (_, ports) = server(|_| Err(error(ApiReason::NotFound)));
-    let failed = ChildWriter::new(&ports, call(), LONG).status(&primary(&json!({})), Some(&json!({"n": 2}))).await;
+    let failed = ChildWriter::new(&ports, call(), CALL_TIME).status(&primary(&json!({})), Some(&json!({"n": 2}))).await;
     assert_eq!(
         failed,
         Some(Failure::Api(error(ApiReason::NotFound))),

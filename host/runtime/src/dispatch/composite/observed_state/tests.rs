@@ -9,14 +9,14 @@ use windlass_kube::{Discovery, Informers};
 
 use super::*;
 
-const OBJECTS: usize = 40;
+const OBSERVED_OBJECTS: usize = 40;
 
 /// Objects that name a primary in a field, each with so much beside it that parsing them all takes a while.
 async fn serving() -> ApiServer {
     let server = ApiServer::start(Config::default()).await.expect("loopback");
     let client = connected(&server).await;
     let beside = "x".repeat(64 << 10);
-    for number in 0..OBJECTS {
+    for number in 0..OBSERVED_OBJECTS {
         let body = serde_json::json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("of-shop-{number}")},
             "data": {"for": "shop", "beside": beside},
@@ -45,7 +45,7 @@ async fn whoever_looks_at_every_object_for_a_parent_leaves_the_thread_in_between
     let informers = Informers::new(client.clone(), Discovery::new(client));
     let spec = WatchSpec::all(ObjectKind::new("v1", "ConfigMap"));
     let mut subscription = informers.subscribe(spec.clone());
-    while subscription.store().len() < OBJECTS {
+    while subscription.store().len() < OBSERVED_OBJECTS {
         subscription.next().await;
     }
     let store = subscription.store().clone();
@@ -73,6 +73,6 @@ async fn whoever_looks_at_every_object_for_a_parent_leaves_the_thread_in_between
             }
         } => unreachable!(),
     };
-    assert_eq!(found.len(), OBJECTS);
+    assert_eq!(found.len(), OBSERVED_OBJECTS);
     assert!(turns > 0, "nobody else had the thread");
 }

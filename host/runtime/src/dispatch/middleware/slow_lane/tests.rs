@@ -1,7 +1,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio_util::sync::CancellationToken;
-use windlass_core::hot_loop::FIRST_HOLD;
 use windlass_core::object::{Object, ObjectKind};
 use windlass_core::ports::Absent;
 use windlass_kube::WriteRate;
@@ -14,7 +13,7 @@ use crate::tests::played::{call, object};
 use crate::tests::played_events::PlayedEvents;
 use windlass_wasm::CallLimits;
 
-const LIMIT: u64 = 4;
+const RETRIES_MAX: u64 = 4;
 
 /// Writes one object in each call, as the writer would tell of it.
 struct Writing {
@@ -48,7 +47,7 @@ struct Stage {
 fn stage(leaves: Option<Object>) -> Stage {
     let guards = Guards::new(GuardSettings {
         writes: WriteRate::default(),
-        hot_loop_writes: u32::try_from(LIMIT).expect("few"),
+        hot_loop_writes: u32::try_from(RETRIES_MAX).expect("few"),
     });
     let (told, metrics) = (Arc::new(PlayedEvents::default()), HostMetrics::new());
     let lane = SlowLaneKeys::new(guards.clone(), told.clone());
@@ -85,7 +84,7 @@ impl Stage {
     }
 
     async fn loops(&self, primary: &Object) {
-        for number in 1..=LIMIT {
+        for number in 1..=RETRIES_MAX {
             assert_eq!(self.call(Some(primary.clone())).await, (CallResult::Done, number));
         }
     }
@@ -97,14 +96,17 @@ async fn a_key_that_loops_is_called_again_when_its_primary_is_changed_or_after_a
     let primary = object("1", "{}", false);
     stage.loops(&primary).await;
     let same = object("2", "{}", false); // Its status was written, say: nobody wants anything else of it.
-    assert_eq!(stage.call(Some(same.clone())).await, (CallResult::NotCalled { again: Some(FIRST_HOLD) }, LIMIT));
+    assert_eq!(
+        stage.call(Some(same.clone())).await,
+        (CallResult::NotCalled { again: Some(Duration::from_mins(1)) }, RETRIES_MAX)
+    );
     let going = object("3", "{}", true);
-    assert_eq!(stage.call(Some(going)).await, (CallResult::Done, LIMIT + 1));
+    assert_eq!(stage.call(Some(going)).await, (CallResult::Done, RETRIES_MAX + 1));
     tokio::time::advance(Duration::from_hours(1)).await;
     let stage = self::stage(None);
     stage.loops(&primary).await;
-    tokio::time::advance(FIRST_HOLD).await;
-    assert_eq!(stage.call(Some(same)).await, (CallResult::Done, LIMIT + 1));
+    tokio::time::advance(Duration::from_mins(1)).await;
+    assert_eq!(stage.call(Some(same)).await, (CallResult::Done, RETRIES_MAX + 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -116,8 +118,11 @@ async fn what_the_plugin_itself_makes_of_its_primary_is_nobodys_wish() {
     };
     let stage = stage(Some(header(7)));
     stage.loops(&object("1", "{}", false)).await;
-    assert_eq!(stage.call(Some(header(7))).await, (CallResult::NotCalled { again: Some(FIRST_HOLD) }, LIMIT));
-    assert_eq!(stage.call(Some(header(8))).await, (CallResult::Done, LIMIT + 1));
+    assert_eq!(
+        stage.call(Some(header(7))).await,
+        (CallResult::NotCalled { again: Some(Duration::from_mins(1)) }, RETRIES_MAX)
+    );
+    assert_eq!(stage.call(Some(header(8))).await, (CallResult::Done, RETRIES_MAX + 1));
 }
 
 #[tokio::test(start_paused = true)]

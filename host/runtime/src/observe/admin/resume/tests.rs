@@ -182,7 +182,7 @@ async fn a_suspended_plugin_fills_its_caches_again() {
     let (did, _) = scene.resumed().await;
     assert_eq!(did, ["it was suspended: its caches are filled again, within the same limits"]);
     assert!(!suspension.is_in_force());
-    tokio::time::advance(windlass_core::breaker::FIRST_PAUSE).await;
+    tokio::time::advance(Duration::from_secs(10)).await;
     let (did, why) = scene.resumed().await;
     assert!(did.is_empty() && why.is_some_and(|why| why.contains("tried again already (it caches too much)")));
 }

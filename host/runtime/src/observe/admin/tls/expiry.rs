@@ -8,7 +8,7 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, Error, RootCertStore};
 
 /// A certificate that is renewed in time has longer than this: cert-manager renews it after two thirds of its life.
-const SOON: Duration = Duration::from_hours(7 * 24);
+const EXPIRES_SOON_WITHIN: Duration = Duration::from_hours(7 * 24);
 const DAY: Duration = Duration::from_hours(24);
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -25,7 +25,7 @@ pub(super) enum ExpiryProblem {
 pub(super) fn problem(expires: Duration, now: Duration) -> Option<ExpiryProblem> {
     match expires.checked_sub(now) {
         None => Some(ExpiryProblem::Expired(in_words(now.saturating_sub(expires)))),
-        Some(left) if left < SOON => Some(ExpiryProblem::Soon(in_words(left))),
+        Some(left) if left < EXPIRES_SOON_WITHIN => Some(ExpiryProblem::Soon(in_words(left))),
         Some(_) => None,
     }
 }
@@ -80,7 +80,7 @@ mod tests {
         let now = 1000 * DAY;
         let soon = |left: &str| Some(ExpiryProblem::Soon(left.to_owned()));
         let expired = |ago: &str| Some(ExpiryProblem::Expired(ago.to_owned()));
-        assert_eq!(problem(now + SOON, now), None);
+        assert_eq!(problem(now + EXPIRES_SOON_WITHIN, now), None);
         assert_eq!(problem(now + 6 * DAY + 23 * HOUR, now), soon("6 days"));
         assert_eq!(problem(now + 3 * HOUR, now), soon("3 h"));
         assert_eq!(problem(now, now + HOUR), expired("1 h"));

@@ -154,7 +154,7 @@ async fn a_certificate_that_has_expired_is_told_of_when_it_is_new_and_every_day(
     assert_eq!(said(), 1, "it is new");
     tls.reload(&files).await;
     assert_eq!(said(), 1, "it is the same");
-    let _ = tokio::time::timeout(REMINDER + REMINDER / 2, tls.remind(&files)).await;
+    let _ = tokio::time::timeout(EXPIRY_REMINDER_INTERVAL + EXPIRY_REMINDER_INTERVAL / 2, tls.remind(&files)).await;
     assert_eq!(said(), 3, "at the start, and a day later");
     write_pair(&files);
     tls.reload(&files).await;

@@ -14,9 +14,9 @@ use super::super::{ControllerStatus, locked};
 use super::{PluginHealth, PluginStatus, lease_json};
 
 /// The failures of one controller that are told, the latest.
-const MOST_FAILURES: usize = 3;
+const SUMMED_FAILURES_MAX: usize = 3;
 /// The digits of a digest that tell files apart.
-const DIGITS: usize = 12;
+const DIGEST_DIGITS: usize = 12;
 
 /// The sums over the controllers of a plugin.
 #[derive(Default)]
@@ -68,7 +68,7 @@ impl PluginStatus {
         json!({
             "name": &*self.name,
             "version": plugin.as_ref().map(|plugin| &plugin.manifest().version),
-            "digest": plugin.as_ref().map(|plugin| plugin.digest().to_string().chars().take(DIGITS).collect::<String>()),
+            "digest": plugin.as_ref().map(|plugin| plugin.digest().to_string().chars().take(DIGEST_DIGITS).collect::<String>()),
             "state": health.state.as_str(),
             "why": health.why,
             "well": health.is_well,
@@ -102,7 +102,7 @@ fn breaker(controllers: &[Arc<ControllerStatus>]) -> Option<&'static str> {
 }
 
 fn failures(controller: &ControllerStatus, began: Instant) -> Vec<Value> {
-    let last = controller.calls.last_failures(MOST_FAILURES).into_iter().map(|(key, failure)| {
+    let last = controller.calls.last_failures(SUMMED_FAILURES_MAX).into_iter().map(|(key, failure)| {
         json!({
             "key": key.to_string(),
             "controller": controller.own_name(),

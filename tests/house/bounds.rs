@@ -1,0 +1,162 @@
+//! Names of bounds: constants that hold a number, a time or a backoff.
+//!
+//! A reader who meets `LIMIT` or `PATIENCE` has to look up what is limited and who waits. So one name has one value in all Rust of the
+//! checkout, tests included, and no name says only how much or how soon. The same bound may stand in several crates, with one
+//! value.
+//!
+//! Constants of other types are exempt. A text such as `KIND` or `API_VERSION` is read beside what it names, and each module
+//! has its own; `ALL` of an enum lists that enum's variants.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use crate::source::Source;
+
+/// Names that leave open what they bound.
+const VAGUE: [&str; 26] = [
+    "AGAIN",
+    "ATTEMPTS",
+    "AT_ONCE",
+    "BATCH",
+    "BUDGET",
+    "BURST",
+    "ENOUGH",
+    "FEW",
+    "LARGE",
+    "LARGEST",
+    "LEAST",
+    "LIMIT",
+    "LONG",
+    "LONGEST",
+    "LOOK_AGAIN",
+    "MANY",
+    "MOST",
+    "MOST_BYTES",
+    "NEVER",
+    "PATIENCE",
+    "PAUSE",
+    "QUIET",
+    "SHORT",
+    "SHORTEST",
+    "SOON",
+    "TOGETHER",
+];
+
+/// A constant that holds a number, a time or a backoff.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Bound {
+    pub(crate) name: String,
+    /// Type and value, however they are wrapped and grouped.
+    pub(crate) value: String,
+    /// `path:line: text`.
+    pub(crate) place: String,
+}
+
+/// The bounds that a source defines, those of its tests, functions and types included.
+pub(crate) fn bounds(source: &Source) -> Vec<Bound> {
+    // The type of an array has a semicolon, and so is none of a bound.
+    static CONSTANT: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"\bconst\s+([A-Z][A-Z0-9_]*)\s*:\s*([^=;{}]+?)\s*=\s*([^;]+);").expect("it is one")
+    });
+    static SEPARATOR: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"([0-9a-f])_([0-9a-f])").expect("it is one"));
+    let code = source.code_with_tests();
+    let constants =
+        CONSTANT.captures_iter(&code).map(|found| (found.get(1).map_or(0, |it| it.start()), found.extract()));
+    let bounds = constants.filter(|(_, (_, [_, of_type, _]))| is_of_a_bound(of_type));
+    let named = bounds.map(|(at, (_, [name, of_type, value]))| {
+        let value: String = value.split_whitespace().collect();
+        let ungrouped = SEPARATOR.replace_all(&value, "$1$2");
+        Bound {
+            name: name.to_owned(),
+            value: format!("{of_type} = {}", SEPARATOR.replace_all(&ungrouped, "$1$2")),
+            place: source.place(at),
+        }
+    });
+    named.collect()
+}
+
+/// Whether it is the type of a number, a time or a backoff, or a range, tuple or option of such.
+fn is_of_a_bound(of_type: &str) -> bool {
+    static NAME: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?:\w+::)*(\w+)").expect("it is one"));
+    static BOUND: LazyLock<Regex> = LazyLock::new(|| {
+        let scalar = r"[iu](?:8|16|32|64|128|size)|f32|f64|NonZero\w*|Duration|SignedDuration|RetryPolicy";
+        Regex::new(&format!("^(?:{scalar}|Option|Range|RangeInclusive)$")).expect("it is one")
+    });
+    !of_type.contains(['&', '[']) && NAME.captures_iter(of_type).all(|name| BOUND.is_match(&name[1]))
+}
+
+/// Names with more than one value.
+pub(crate) fn with_two_values(bounds: &[Bound]) -> Vec<String> {
+    let mut named: BTreeMap<&str, Vec<&Bound>> = BTreeMap::new();
+    for bound in bounds {
+        named.entry(&bound.name).or_default().push(bound);
+    }
+    let values = |bounds: &[&Bound]| bounds.iter().map(|it| it.value.as_str()).collect::<BTreeSet<_>>().len();
+    let several = named.into_iter().filter(|(_, bounds)| values(bounds) > 1);
+    let described = several.map(|(name, bounds)| {
+        let places: Vec<_> = bounds.into_iter().map(|it| it.place.as_str()).collect();
+        format!("`{name}` has several values:\n    {}", places.join("\n    "))
+    });
+    described.collect()
+}
+
+/// Bounds whose names leave open what they bound.
+pub(crate) fn vague(bounds: &[Bound]) -> Vec<String> {
+    bounds.iter().filter(|it| VAGUE.contains(&it.name.as_str())).map(|it| it.place.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Vec<(String, String)> {
+        bounds(&Source::new("a.rs", text)).into_iter().map(|it| (it.name, it.value)).collect()
+    }
+
+    fn two_values(files: &[(&str, &str)]) -> Vec<String> {
+        let all: Vec<_> = files.iter().flat_map(|(path, text)| bounds(&Source::new(*path, *text))).collect();
+        with_two_values(&all)
+    }
+
+    #[test]
+    fn numbers_times_and_backoffs_are_bounds_wherever_they_stand() {
+        let text = "pub(crate) const A: usize = 1 << 20;\n/// const B: u8 = 1;\nimpl X { const C: std::time::Duration =\n    \
+            Duration::from_secs(5); }\n#[cfg(test)] mod tests { fn f() { const D: (usize, Option<u32>) = (1, None); } }\n\
+            const E: &str = \"const F: u8 = 2;\"; const G: [u8; 2] = [1, 2]; const H: Self = Self(1);\n\
+            const fn i(j: u8) -> u8 { j }\nstruct K<const N: usize>; trait L { const M: u8; } const O: RetryPolicy = P;";
+        let names = found(text).into_iter().map(|(name, _)| name).collect::<String>();
+        assert_eq!(names, "ACDO");
+        let wrapped = "std::time::Duration = Duration::from_secs(5)";
+        assert_eq!(found(text)[1].1, wrapped);
+    }
+
+    #[test]
+    fn one_name_with_two_values_is_told_with_its_places() {
+        let injected = [
+            ("a.rs", "const PAGE_MAX: usize = 5;\nconst OTHER_MAX: u8 = 1;"),
+            ("b.rs", "\n#[cfg(test)] mod t { const PAGE_MAX: usize = 6; }"),
+        ];
+        let expected = "`PAGE_MAX` has several values:\n    a.rs:1: const PAGE_MAX: usize = 5;\n    \
+            b.rs:2: #[cfg(test)] mod t { const PAGE_MAX: usize = 6; }";
+        assert_eq!(two_values(&injected), [expected]);
+        assert_eq!(two_values(&[("a.rs", "const A: u8 = 1;"), ("b.rs", "const A: u16 = 1;")]).len(), 1, "another type");
+    }
+
+    #[test]
+    fn one_value_may_be_written_in_two_ways() {
+        let same = [("a.rs", "const A: usize = 1_048_576;"), ("b.rs", "const A: usize =\n    1048576;")];
+        assert_eq!(two_values(&same), [""; 0]);
+        assert_eq!(
+            two_values(&[("a.rs", "const KIND: &str = \"A\";"), ("b.rs", "const KIND: &str = \"B\";")]),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn a_name_says_what_it_bounds() {
+        let text = "const LIMIT: u8 = 1;\nconst RATE_LIMIT: u8 = 1;\nconst MOST: &str = \"a\";";
+        assert_eq!(vague(&bounds(&Source::new("a.rs", text))), ["a.rs:1: const LIMIT: u8 = 1;"]);
+    }
+}
