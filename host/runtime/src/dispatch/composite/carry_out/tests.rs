@@ -315,7 +315,7 @@ async fn a_status_is_waited_for_without_the_cpu_permit() {
     let [share, neighbour] = [(); 2].map(|()| fair.share(NonZeroU32::MIN));
     let permit = share.acquire().await;
     let call = Arc::new(CallContext { cpu_permit: permit.cpu_permit(), ..CallContext::clone(&call()) });
-    let (hand, primary, status) = (ChildWriter::new(&ports, call, LONG), primary(&json!({})), json!({"n": 1}));
+    let (hand, primary, status) = (ChildWriter::new(&ports, call, CALL_TIME), primary(&json!({})), json!({"n": 1}));
     let mut writing = std::pin::pin!(hand.status(&primary, Some(&status)));
     assert!(writing.as_mut().now_or_never().is_none(), "the server does not answer");
     assert!(neighbour.acquire().now_or_never().is_some(), "nobody works");
