@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use flate2::read::GzDecoder;
 use prost_reflect::{DescriptorPool, DynamicMessage, ExtensionDescriptor, FieldDescriptor, Kind, MessageDescriptor};
+use serde_json::{Map, Value};
 
 use super::ProtobufError;
 use super::shape::Shape;
@@ -25,6 +26,10 @@ pub(super) struct MessageType {
     pub(super) shape: Shape,
     /// In the order of their numbers, in which they are written.
     pub(super) fields: Vec<FieldType>,
+    /// The places of the inlined fields in `fields`.
+    pub(super) inlined: Vec<usize>,
+    /// The other fields' names in JSON, sorted, with their places in `fields`.
+    names: Vec<(String, usize)>,
 }
 
 /// A field, and what its Go struct says about it.
@@ -58,6 +63,22 @@ pub(super) enum Cardinality {
 }
 
 impl MessageType {
+    /// Finds the fields of an object's entries: calls `found` with the place of each known entry's field in `fields`.
+    /// Both the names and the entries of an object are sorted, so the search for one goes on where the last one ended.
+    pub(super) fn places<'a>(&self, entries: &'a Map<String, Value>, mut found: impl FnMut(usize, &'a Value)) {
+        let mut next = 0;
+        for (key, value) in entries {
+            let (before, after) = self.names.split_at(next);
+            // Comparing for equality is cheaper than for order: most names differ in length.
+            let place = after.iter().chain(before).position(|(name, _)| name == key);
+            if let Some(distance) = place {
+                let at = (next + distance) % self.names.len();
+                found(self.names[at].1, value);
+                next = at + 1;
+            }
+        }
+    }
+
     /// The field that the message must have.
     pub(super) fn field(&self, name: &str) -> Result<&FieldType, ProtobufError> {
         let missing = || ProtobufError::Descriptions(format!("{} has no {name}", self.descriptor.full_name()));
@@ -151,7 +172,12 @@ impl GoOptions {
         let shape = Shape::of(descriptor.full_name(), is_collection);
         let mut fields: Vec<FieldType> = descriptor.fields().map(|field| self.field_type(field, by_name)).collect();
         fields.sort_unstable_by_key(|field| field.number);
-        MessageType { descriptor, shape, fields }
+        let places = || fields.iter().enumerate();
+        let inlined = places().filter(|(_, field)| field.inline).map(|(place, _)| place).collect();
+        let named = places().filter(|(_, field)| !field.inline);
+        let mut names: Vec<(String, usize)> = named.map(|(place, field)| (field.json.clone(), place)).collect();
+        names.sort_unstable();
+        MessageType { descriptor, shape, fields, inlined, names }
     }
 
     fn field_type(&self, descriptor: FieldDescriptor, by_name: &HashMap<String, usize>) -> FieldType {

@@ -1,5 +1,8 @@
 //! Every built-in kind both ways: with all of its fields, and as a real server has written it.
 
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index;
 use serde_json::{Map, Value, json};
 
 use base64::Engine as _;
@@ -241,4 +244,23 @@ fn what_is_no_json_is_refused_and_not_lost() {
     broken[place] = b'(';
     let error = decode(&broken).expect_err("this is no JSON").to_string();
     assert!(error.starts_with("ControllerRevision.data is no JSON: "), "{error}");
+}
+
+/// Of the pod spec, which has most fields: the places of some of its fields, beside keys that it does not know.
+#[test]
+fn the_fields_of_an_object_are_found_in_whatever_order_its_keys_come() {
+    let messages = Messages::get().expect("the embedded descriptions are whole");
+    for name in ["k8s.io.api.core.v1.PodSpec", "k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta"] {
+        let message = messages.named(name).expect("a message");
+        proptest!(|(chosen in vec((any::<Index>(), "[a-z]{0,3}"), 0..20))| {
+            let field = |(index, unknown): &(Index, String)| [index.get(&message.fields).json.clone(), unknown.clone()];
+            let object: Map<String, Value> = chosen.iter().flat_map(field).map(|key| (key, json!(1))).collect();
+            let mut found = Vec::new();
+            message.places(&object, |place, _| found.push(place));
+            found.sort_unstable();
+            let is_present = |place: &usize| object.contains_key(&message.fields[*place].json);
+            let expected: Vec<usize> = (0..message.fields.len()).filter(is_present).collect();
+            prop_assert_eq!(found, expected);
+        });
+    }
 }

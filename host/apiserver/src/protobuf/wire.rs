@@ -41,11 +41,9 @@ pub(crate) fn delimited<E>(
     // Most lengths take a byte.
     bytes.push(0);
     content(bytes)?;
-    let mut length = Vec::with_capacity(2);
-    varint((bytes.len() - begin - 1) as u64, &mut length);
-    match length.as_slice() {
-        [byte] => bytes[begin] = *byte,
-        longer => drop(bytes.splice(begin..=begin, longer.iter().copied())),
+    match varint_of((bytes.len() - begin - 1) as u64) {
+        (length, 1) => bytes[begin] = length[0],
+        (length, longer) => drop(bytes.splice(begin..=begin, length.into_iter().take(longer))),
     }
     Ok(())
 }
@@ -54,10 +52,19 @@ fn key(number: u32, wire_type: WireType, bytes: &mut Vec<u8>) {
     varint(u64::from((number << 3) | wire_type as u32), bytes);
 }
 
-fn varint(mut value: u64, bytes: &mut Vec<u8>) {
+fn varint(value: u64, bytes: &mut Vec<u8>) {
+    let (digits, count) = varint_of(value);
+    bytes.extend_from_slice(&digits[..count]);
+}
+
+/// A varint, and how many bytes it takes.
+fn varint_of(mut value: u64) -> ([u8; 10], usize) {
+    let (mut digits, mut last) = ([0; 10], 0);
     while value > 0x7f {
-        bytes.push(value.to_le_bytes()[0] | 0x80);
+        digits[last] = value.to_le_bytes()[0] | 0x80;
         value >>= 7;
+        last += 1;
     }
-    bytes.push(value.to_le_bytes()[0]);
+    digits[last] = value.to_le_bytes()[0];
+    (digits, last + 1)
 }

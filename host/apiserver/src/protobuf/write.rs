@@ -70,8 +70,7 @@ pub(super) fn message(
         }
         (Shape::IntOrString, value) => int_or_string(value, path, bytes),
         (Shape::Raw, value) => {
-            wire::text(1, &value.to_string(), bytes);
-            Ok(())
+            wire::delimited(1, bytes, |bytes| serde_json::to_writer(bytes, value).map_err(|_| mistyped(path, "JSON")))
         }
         (Shape::SchemaOrList, Value::Array(_)) => set("jSONSchemas", value, bytes),
         (Shape::SchemaOrBool, Value::Bool(_)) => set("allows", value, bytes),
@@ -110,6 +109,7 @@ fn int_or_string(value: &Value, path: FieldPlace, bytes: &mut Vec<u8>) -> Result
     Ok(())
 }
 
+/// Walks the object's own entries, which are few, and not all the fields that the message could have.
 fn fields(
     messages: &Messages,
     of: &MessageType,
@@ -117,14 +117,17 @@ fn fields(
     path: FieldPlace,
     bytes: &mut Vec<u8>,
 ) -> Result<(), ProtobufError> {
-    for known in &of.fields {
+    let Some(entries) = object.as_object() else { return Ok(()) };
+    let mut present: Vec<(usize, &Value)> = Vec::with_capacity(entries.len() + of.inlined.len());
+    of.places(entries, |place, value| present.push((place, value)));
+    present.extend(of.inlined.iter().map(|place| (*place, object)));
+    present.sort_unstable_by_key(|(place, _)| *place);
+    for (place, value) in present {
+        let known = &of.fields[place];
         if known.inline {
-            field(messages, known, object, path, bytes)?;
-            continue;
-        }
-        match object.get(&known.json) {
-            None | Some(Value::Null) => {}
-            Some(value) => field(messages, known, value, FieldPlace::Field(&path, &known.json), bytes)?,
+            field(messages, known, value, path, bytes)?;
+        } else if !value.is_null() {
+            field(messages, known, value, FieldPlace::Field(&path, &known.json), bytes)?;
         }
     }
     Ok(())
@@ -148,15 +151,13 @@ pub(super) fn field(
         }
         Cardinality::Map => {
             let entries = value.as_object().ok_or_else(|| mistyped(path, "a map"))?;
-            let mut sorted: Vec<(&String, &Value)> = entries.iter().collect();
-            sorted.sort_unstable_by_key(|(key, _)| *key);
-            let mut entry = |(key, value): &(&String, &Value)| {
+            // They are sorted.
+            entries.iter().try_for_each(|(key, value)| {
                 wire::delimited(of.number, bytes, |bytes| {
                     wire::text(1, key, bytes);
                     one(messages, of, 2, value, path, bytes)
                 })
-            };
-            sorted.iter().try_for_each(&mut entry)
+            })
         }
     }
 }
