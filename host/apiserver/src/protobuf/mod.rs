@@ -14,10 +14,13 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use prost_reflect::Value as Field;
 use serde_json::Value;
 
 use crate::object::text;
+use crate::pieces::{self, Pieces};
 use messages::Messages;
 use write::FieldPlace;
 
@@ -78,29 +81,32 @@ pub(crate) fn encode(object: &Value) -> Result<Vec<u8>, ProtobufError> {
 
 /// A list as the body of an answer, without a document of all its items. Those of an item's fields that the message of the
 /// list's items has are written: the whole object, or of a `PartialObjectMetadataList` its metadata.
-pub(crate) fn encode_list<'a>(
+pub(crate) fn encode_list(
     api_version: &str,
     kind: &str,
     metadata: &Value,
-    items: impl Iterator<Item = &'a Value>,
-) -> Result<Vec<u8>, ProtobufError> {
+    items: &[Arc<Value>],
+) -> Result<Pieces, ProtobufError> {
     let messages = Messages::get()?;
     let list = messages.of_kind(api_version, kind)?;
     let (of_metadata, of_items) = (list.field("metadata")?, list.field("items")?);
     let item =
         of_items.message.ok_or_else(|| ProtobufError::Descriptions(format!("items of {kind} are no messages")))?;
-    let (root, mut bytes) = (FieldPlace::Root(kind), Vec::new());
-    wrapped(api_version, kind, &mut bytes, |bytes| {
-        write::field(messages, of_metadata, metadata, FieldPlace::Field(&root, "metadata"), bytes)?;
-        let list = FieldPlace::Field(&root, "items");
-        for (index, object) in items.enumerate() {
-            wire::delimited(of_items.number, bytes, |bytes| {
-                write::message(messages, messages.at(item), object, FieldPlace::Item(&list, index), bytes)
-            })?;
-        }
-        Ok(())
+    let root = FieldPlace::Root(kind);
+    let place = FieldPlace::Field(&root, "items");
+    let items = pieces::write(items, |index, object, bytes| {
+        wire::delimited(of_items.number, bytes, |bytes| {
+            write::message(messages, messages.at(item), object, FieldPlace::Item(&place, index), bytes)
+        })
     })?;
-    Ok(bytes)
+    let mut before = Vec::new();
+    write::field(messages, of_metadata, metadata, FieldPlace::Field(&root, "metadata"), &mut before)?;
+    let (mut begin, mut end) = (Vec::new(), Vec::new());
+    begin_envelope(api_version, kind, &mut begin)?;
+    wire::length(CONTENT, before.len() + pieces::length(&items), &mut begin);
+    begin.extend(before);
+    end_envelope(&mut end);
+    Ok([begin].into_iter().chain(items).chain([end]).collect())
 }
 
 /// An event of a watch, behind its length.
@@ -129,15 +135,27 @@ fn wrapped(
     bytes: &mut Vec<u8>,
     content: impl FnOnce(&mut Vec<u8>) -> Result<(), ProtobufError>,
 ) -> Result<(), ProtobufError> {
+    begin_envelope(api_version, kind, bytes)?;
+    wire::delimited(CONTENT, bytes, content)?;
+    end_envelope(bytes);
+    Ok(())
+}
+
+/// The number of the envelope's field for the content.
+const CONTENT: u32 = 2;
+
+/// What is before the content.
+fn begin_envelope(api_version: &str, kind: &str, bytes: &mut Vec<u8>) -> Result<(), ProtobufError> {
     bytes.extend_from_slice(MAGIC);
     wire::delimited(1, bytes, |bytes| {
         wire::text(1, api_version, bytes);
         wire::text(2, kind, bytes);
-        Ok::<(), ProtobufError>(())
-    })?;
-    wire::delimited(2, bytes, content)?;
-    // The encoding and the type of the content: Go writes these though they are empty.
+        Ok(())
+    })
+}
+
+/// What is after it: the encoding and the type of the content. Go writes these though they are empty.
+fn end_envelope(bytes: &mut Vec<u8>) {
     wire::text(3, "", bytes);
     wire::text(4, "", bytes);
-    Ok(())
 }

@@ -25,9 +25,14 @@ pub(crate) fn text(number: u32, text: &str, bytes: &mut Vec<u8>) {
 }
 
 pub(crate) fn bytes(number: u32, content: &[u8], bytes: &mut Vec<u8>) {
-    key(number, WireType::Delimited, bytes);
-    varint(content.len() as u64, bytes);
+    length(number, content.len(), bytes);
     bytes.extend_from_slice(content);
+}
+
+/// The begin of a field whose content comes after it.
+pub(crate) fn length(number: u32, length: usize, bytes: &mut Vec<u8>) {
+    key(number, WireType::Delimited, bytes);
+    varint(length as u64, bytes);
 }
 
 /// A field whose content is written in place: its length is put before it once it is known.
