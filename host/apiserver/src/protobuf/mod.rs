@@ -4,6 +4,7 @@
 //! An object is wrapped in four bytes of magic and a `runtime.Unknown` with its type. An event of a watch is a
 //! `WatchEvent` behind its length, and the object in it is wrapped again.
 
+mod descriptors;
 mod measure;
 mod messages;
 mod shape;
@@ -16,18 +17,23 @@ mod tests;
 
 use std::sync::Arc;
 
-use prost_reflect::Value as Field;
 use serde_json::Value;
 
 use crate::object::text;
 use crate::pieces::{self, Pieces};
 use messages::Messages;
+use to_json::Place;
+use wire::WireError;
 use write::FieldPlace;
 
 /// The first bytes of every object in this encoding.
 const MAGIC: &[u8] = b"k8s\0";
 
-const ENVELOPE: &str = "k8s.io.apimachinery.pkg.runtime.Unknown";
+/// The fields of the envelope, a `runtime.Unknown`, and of the `TypeMeta` in it.
+const TYPE_META: u32 = 1;
+const CONTENT: u32 = 2;
+const API_VERSION: u32 = 1;
+const KIND: u32 = 2;
 
 /// Why something could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +41,8 @@ pub(crate) enum ProtobufError {
     /// Not the envelope, or its content is cut off.
     #[error("the protobuf body is malformed: {0}")]
     Malformed(String),
+    #[error("the protobuf body is malformed: {0}")]
+    Wire(#[from] WireError),
     /// A small body that would be a large object.
     #[error("the protobuf body has more than {} values", measure::MOST_VALUES)]
     TooMany,
@@ -56,17 +64,14 @@ pub(crate) enum ProtobufError {
 pub(crate) fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
     let messages = Messages::get()?;
     let wrapped = body.strip_prefix(MAGIC).ok_or_else(|| ProtobufError::Malformed("it has no magic".to_owned()))?;
-    let envelope = to_json::read(messages.named(ENVELOPE)?, wrapped)?;
-    let type_meta = envelope.get_field_by_name("typeMeta");
-    let type_meta = type_meta.as_deref().and_then(Field::as_message);
-    let of = |name: &str| type_meta.map(|meta| shape::string(meta, name)).unwrap_or_default();
-    let (api_version, kind) = (of("apiVersion"), of("kind"));
-    let raw = envelope.get_field_by_name("raw").and_then(|raw| raw.as_bytes().cloned()).unwrap_or_default();
-    let message = messages.of_kind(&api_version, &kind)?;
-    if !measure::is_bearable(&message.descriptor, &raw) {
+    let type_meta = wire::last_bytes(wrapped, TYPE_META)?.unwrap_or_default();
+    let (api_version, kind) = (wire::last_text(type_meta, API_VERSION)?, wire::last_text(type_meta, KIND)?);
+    let raw = wire::last_bytes(wrapped, CONTENT)?.unwrap_or_default();
+    let message = messages.of_kind(api_version, kind)?;
+    if !measure::is_bearable(messages, message, raw) {
         return Err(ProtobufError::TooMany);
     }
-    let mut object = to_json::object(messages, message, &to_json::read(message, &raw)?, &kind)?;
+    let mut object = to_json::object(messages, message, raw, &Place::root(kind))?;
     object.insert("apiVersion".to_owned(), api_version.into());
     object.insert("kind".to_owned(), kind.into());
     Ok(Value::Object(object))
@@ -91,7 +96,7 @@ pub(crate) fn encode_list(
     let list = messages.of_kind(api_version, kind)?;
     let (of_metadata, of_items) = (list.field("metadata")?, list.field("items")?);
     let item =
-        of_items.message.ok_or_else(|| ProtobufError::Descriptions(format!("items of {kind} are no messages")))?;
+        of_items.message().ok_or_else(|| ProtobufError::Descriptions(format!("items of {kind} are no messages")))?;
     let root = FieldPlace::Root(kind);
     let place = FieldPlace::Field(&root, "items");
     let items = pieces::write(items, |index, object, bytes| {
@@ -141,15 +146,12 @@ fn wrapped(
     Ok(())
 }
 
-/// The number of the envelope's field for the content.
-const CONTENT: u32 = 2;
-
 /// What is before the content.
 fn begin_envelope(api_version: &str, kind: &str, bytes: &mut Vec<u8>) -> Result<(), ProtobufError> {
     bytes.extend_from_slice(MAGIC);
-    wire::delimited(1, bytes, |bytes| {
-        wire::text(1, api_version, bytes);
-        wire::text(2, kind, bytes);
+    wire::delimited(TYPE_META, bytes, |bytes| {
+        wire::text(API_VERSION, api_version, bytes);
+        wire::text(KIND, kind, bytes);
         Ok(())
     })
 }

@@ -4,11 +4,10 @@
 
 use std::fmt;
 
-use prost_reflect::Kind;
 use serde_json::Value;
 
 use super::ProtobufError;
-use super::messages::{Cardinality, FieldType, MessageType, Messages};
+use super::messages::{Cardinality, FieldType, Kind, MessageType, Messages};
 use super::shape::{self, Shape};
 use super::wire;
 use crate::object::decode_base64;
@@ -44,8 +43,7 @@ pub(super) fn message(
     bytes: &mut Vec<u8>,
 ) -> Result<(), ProtobufError> {
     let set = |name: &str, value: &Value, bytes: &mut Vec<u8>| {
-        let named = of.fields.iter().find(|field| field.descriptor.name() == name);
-        named.map_or(Ok(()), |named| field(messages, named, value, path, bytes))
+        of.named(name).map_or(Ok(()), |named| field(messages, named, value, path, bytes))
     };
     match (of.shape, value) {
         (Shape::Struct, Value::Object(_)) => fields(messages, of, value, path, bytes),
@@ -171,14 +169,14 @@ fn one(
     path: FieldPlace,
     bytes: &mut Vec<u8>,
 ) -> Result<(), ProtobufError> {
-    if let Some(inner) = of.message {
-        return wire::delimited(number, bytes, |bytes| match value {
-            Value::Null => Ok(()),
-            value => message(messages, messages.at(inner), value, path, bytes),
-        });
-    }
     let given = |expected| move || mistyped(path, expected);
-    match (&of.kind, value) {
+    match (of.kind, value) {
+        (Kind::Message(inner), value) => {
+            return wire::delimited(number, bytes, |bytes| match value {
+                Value::Null => Ok(()),
+                value => message(messages, messages.at(inner), value, path, bytes),
+            });
+        }
         (Kind::Bool | Kind::Int32 | Kind::Int64, Value::Null) => wire::integer(number, 0, bytes),
         (Kind::Double, Value::Null) => wire::double(number, 0.0, bytes),
         (Kind::String | Kind::Bytes, Value::Null) => wire::text(number, "", bytes),
@@ -196,8 +194,6 @@ fn one(
         (Kind::Int64, value) => {
             wire::integer(number, integer(value).ok_or_else(given("a number of 64 bits"))?, bytes);
         }
-        // No message of Kubernetes has such a field.
-        _ => return Err(mistyped(path, "another type")),
     }
     Ok(())
 }
