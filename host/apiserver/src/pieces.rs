@@ -1,17 +1,11 @@
-//! The items of a long list as bytes: written by all processors, in pieces that are no large blocks of memory.
-
-use std::num::NonZero;
-use std::thread;
+//! The items of a long list as bytes, in pieces that are no large blocks of memory.
 
 /// Bytes in a row.
 pub(crate) type Pieces = Vec<Vec<u8>>;
 
-/// A piece is closed once it has so many bytes. Larger blocks come from the operating system and back to it one by one, or
-/// stay in the allocator, which then holds the largest answer that there ever was.
+/// A piece is closed once it has so many bytes. The allocator keeps larger blocks for good when they are freed, and then
+/// holds the longest answer that there ever was, twice.
 const PIECE_BYTES: usize = 128 << 10;
-
-/// Fewer items are written sooner than a thread is started.
-const ITEMS_PER_THREAD_MIN: usize = 2000;
 
 /// How many bytes they are.
 pub(crate) fn length(pieces: &Pieces) -> usize {
@@ -19,46 +13,14 @@ pub(crate) fn length(pieces: &Pieces) -> usize {
 }
 
 /// Writes the items in their order, each with its index.
-pub(crate) fn write<T, E>(
-    items: &[T],
-    write: impl Fn(usize, &T, &mut Vec<u8>) -> Result<(), E> + Sync,
-) -> Result<Pieces, E>
-where
-    T: Sync,
-    E: Send,
-{
-    let processors = thread::available_parallelism().map_or(1, NonZero::get);
-    let threads = (items.len() / ITEMS_PER_THREAD_MIN).clamp(1, processors);
-    let length = items.len().div_ceil(threads).max(1);
-    let share = |number: usize, items: &[T]| share(number * length, items, &write);
-    if threads == 1 {
-        return share(0, items);
-    }
-    // What an object's fields are called, and what they hold, is all over the memory. Waiting for it is what a list takes.
-    thread::scope(|scope| {
-        let share = &share;
-        let shares: Vec<_> =
-            items.chunks(length).enumerate().map(|(number, items)| scope.spawn(move || share(number, items))).collect();
-        let mut pieces = Pieces::new();
-        for share in shares {
-            pieces.extend(share.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
-        }
-        Ok(pieces)
-    })
-}
-
-fn share<T, E>(
-    first: usize,
-    items: &[T],
-    write: impl Fn(usize, &T, &mut Vec<u8>) -> Result<(), E>,
-) -> Result<Pieces, E> {
+pub(crate) fn write<T, E>(items: &[T], write: impl Fn(usize, &T, &mut Vec<u8>) -> Result<(), E>) -> Result<Pieces, E> {
     let (mut pieces, mut piece) = (Pieces::new(), Vec::new());
     for (index, item) in items.iter().enumerate() {
         if piece.len() >= PIECE_BYTES {
             // The next one is as long, with room for what the last item may be longer.
             pieces.push(std::mem::replace(&mut piece, Vec::with_capacity(PIECE_BYTES + (PIECE_BYTES >> 4))));
         }
-        write(first + index, item, &mut piece)?;
+        write(index, item, &mut piece)?;
     }
     pieces.push(piece);
     Ok(pieces)
@@ -70,29 +32,24 @@ mod tests {
 
     use super::*;
 
-    fn text(index: usize, item: &usize, bytes: &mut Vec<u8>) -> Result<(), Infallible> {
-        bytes.extend(format!("{index}={item};").bytes());
-        Ok(())
-    }
-
     #[test]
     fn items_are_written_in_their_order_however_many_they_are() {
-        for count in [0, 1, ITEMS_PER_THREAD_MIN * 2 - 1, ITEMS_PER_THREAD_MIN * 2, ITEMS_PER_THREAD_MIN * 40 + 7] {
-            let items: Vec<usize> = (0..count).map(|index| index * 7).collect();
-            let Ok(pieces) = write(&items, text);
-            let mut expected = Vec::new();
-            for (index, item) in items.iter().enumerate() {
-                let Ok(()) = text(index, item, &mut expected);
-            }
-            assert!(pieces.concat() == expected, "{count} items");
-            assert!(pieces.iter().all(|piece| piece.len() <= PIECE_BYTES + 100));
+        for count in [0, 1, 100_000] {
+            let items: Vec<String> = (0..count).map(|index| format!("{};", index * 7)).collect();
+            let Ok(pieces) = write(&items, |index, item, bytes| -> Result<(), Infallible> {
+                bytes.extend(format!("{index}={item}").bytes());
+                Ok(())
+            });
+            let expected: String = items.iter().enumerate().map(|(index, item)| format!("{index}={item}")).collect();
+            assert!(pieces.concat() == expected.as_bytes(), "{count} items");
+            assert_eq!(length(&pieces), expected.len());
+            assert!(pieces.iter().all(|piece| piece.len() < PIECE_BYTES + 20));
         }
     }
 
     #[test]
     fn the_first_item_that_cannot_be_written_is_the_error() {
-        let items: Vec<usize> = (0..ITEMS_PER_THREAD_MIN * 4).collect();
-        let refuse = |index: usize, _: &usize, _: &mut Vec<u8>| if index < 4000 { Ok(()) } else { Err(index) };
-        assert_eq!(write(&items, refuse), Err(4000));
+        let refuse = |index: usize, _: &(), _: &mut Vec<u8>| if index < 5 { Ok(()) } else { Err(index) };
+        assert_eq!(write(&[(); 9], refuse), Err(5));
     }
 }

@@ -52,7 +52,6 @@ const PROTOBUF_ITSELF: [&str; 2] = ["google.protobuf", "windlass.go"];
 /// All messages but the entries of maps.
 pub(super) struct Described {
     pub(super) types: Vec<MessageType>,
-    pub(super) by_name: HashMap<String, usize>,
     /// By group, version and kind.
     pub(super) kinds: HashMap<(String, String, String), usize>,
 }
@@ -94,7 +93,7 @@ pub(super) fn read(set: &[u8]) -> Result<Described, DescriptorError> {
     let kinds = kinds.collect();
     let reader = Reader { by_name: &by_name, entries };
     let types = messages.into_iter().map(|message| reader.message(message)).collect::<Result<_, _>>()?;
-    Ok(Described { types, by_name, kinds })
+    Ok(Described { types, kinds })
 }
 
 struct Reader<'a> {

@@ -90,8 +90,8 @@ impl MessageType {
         fields.sort_unstable_by_key(|field| field.number);
         let places = || fields.iter().enumerate();
         let inlined = places().filter(|(_, field)| field.inline).map(|(place, _)| place).collect();
-        let named = places().filter(|(_, field)| !field.inline);
-        let mut names: Vec<(Box<str>, usize)> = named.map(|(place, field)| (field.json.clone(), place)).collect();
+        let others = places().filter(|(_, field)| !field.inline);
+        let mut names: Vec<(Box<str>, usize)> = others.map(|(place, field)| (field.json.clone(), place)).collect();
         names.sort_unstable();
         MessageType { name, shape, fields, inlined, names }
     }
@@ -132,7 +132,6 @@ impl MessageType {
 /// All messages.
 pub(super) struct Messages {
     types: Vec<MessageType>,
-    by_name: HashMap<String, usize>,
     /// By group, version and kind.
     kinds: HashMap<(String, String, String), usize>,
 }
@@ -146,9 +145,10 @@ impl Messages {
         &self.types[index]
     }
 
-    pub(super) fn named(&self, name: &str) -> Result<&MessageType, ProtobufError> {
-        let found = self.by_name.get(name).map(|index| self.at(*index));
-        found.ok_or_else(|| ProtobufError::Descriptions(format!("there is no {name}")))
+    /// The message with this full name.
+    #[cfg(test)]
+    pub(super) fn named(&self, name: &str) -> Option<&MessageType> {
+        self.types.iter().find(|found| found.name == name)
     }
 
     pub(super) fn of_kind(&self, api_version: &str, kind: &str) -> Result<&MessageType, ProtobufError> {
@@ -164,7 +164,7 @@ impl Messages {
     fn load() -> Result<Messages, String> {
         let mut bytes = Vec::new();
         GzDecoder::new(DESCRIPTORS).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-        let Described { types, by_name, kinds } = descriptors::read(&bytes).map_err(|error| error.to_string())?;
-        Ok(Messages { types, by_name, kinds })
+        let Described { types, kinds } = descriptors::read(&bytes).map_err(|error| error.to_string())?;
+        Ok(Messages { types, kinds })
     }
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::object::text;
+use crate::object::{read_ahead, text};
 use crate::pieces::{self, Pieces};
 use messages::Messages;
 use to_json::Place;
@@ -100,6 +100,7 @@ pub(crate) fn encode_list(
     let root = FieldPlace::Root(kind);
     let place = FieldPlace::Field(&root, "items");
     let items = pieces::write(items, |index, object, bytes| {
+        read_ahead(object);
         wire::delimited(of_items.number, bytes, |bytes| {
             write::message(messages, messages.at(item), object, FieldPlace::Item(&place, index), bytes)
         })

@@ -101,6 +101,10 @@ impl List<'_> {
         begin.pop();
         begin.extend_from_slice(br#","items":["#);
         let items = pieces::write(self.objects, |index, object, bytes| {
+            object::read_ahead(match self.items {
+                ItemForm::Metadata => &object["metadata"],
+                ItemForm::Whole | ItemForm::Untyped => object,
+            });
             if index > 0 {
                 bytes.push(b',');
             }

@@ -51,6 +51,13 @@ struct Table {
     log: ChangeLog,
 }
 
+/// A stored object with its resource.
+#[derive(Clone)]
+struct Identified {
+    resource: Arc<GroupResource>,
+    object: Arc<Value>,
+}
+
 #[derive(Clone)]
 pub(crate) struct Store {
     revision: u64,
@@ -58,8 +65,8 @@ pub(crate) struct Store {
     /// No change up to this revision is known of any resource.
     known_since: u64,
     tables: BTreeMap<GroupResource, Table>,
-    /// Every stored object with its resource; a UID is never used twice.
-    by_uid: Arc<HashMap<Box<str>, (Arc<GroupResource>, Arc<Value>)>>,
+    /// By UID; one is never used twice.
+    by_uid: Arc<HashMap<Box<str>, Identified>>,
     /// Owner's UID → the objects that name it in an owner reference, whether or not the owner exists.
     dependents: Arc<HashMap<String, BTreeSet<ObjectKey>>>,
     /// The work of the controllers, which every change adds to.
@@ -173,7 +180,7 @@ impl Store {
     }
 
     pub(crate) fn find(&self, uid: &str) -> Option<ObjectKey> {
-        self.by_uid.get(uid).map(|(resource, object)| ObjectKey::of(resource, object))
+        self.by_uid.get(uid).map(|found| ObjectKey::of(&found.resource, &found.object))
     }
 
     pub(crate) fn dependents(&self, owner: &str) -> Vec<ObjectKey> {
@@ -260,7 +267,8 @@ impl Store {
 
     fn link(&mut self, key: &ObjectKey, object: &Arc<Value>) {
         let resource = Arc::clone(&self.table(&key.resource).resource);
-        Arc::make_mut(&mut self.by_uid).insert(object::uid(object).into(), (resource, Arc::clone(object)));
+        let identified = Identified { resource, object: Arc::clone(object) };
+        Arc::make_mut(&mut self.by_uid).insert(object::uid(object).into(), identified);
         for owner in object::owner_references(object) {
             Arc::make_mut(&mut self.dependents).entry(owner.uid.to_owned()).or_default().insert(key.clone());
         }
