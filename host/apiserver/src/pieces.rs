@@ -40,7 +40,8 @@ mod tests {
                 bytes.extend(format!("{index}={item}").bytes());
                 Ok(())
             });
-            let expected: String = items.iter().enumerate().map(|(index, item)| format!("{index}={item}")).collect();
+            let expected: Vec<String> = (0..count).map(|index| format!("{index}={};", index * 7)).collect();
+            let expected = expected.concat();
             assert!(pieces.concat() == expected.as_bytes(), "{count} items");
             assert_eq!(length(&pieces), expected.len());
             assert!(pieces.iter().all(|piece| piece.len() < PIECE_BYTES + 20));
@@ -49,7 +50,7 @@ mod tests {
 
     #[test]
     fn the_first_item_that_cannot_be_written_is_the_error() {
-        let refuse = |index: usize, _: &(), _: &mut Vec<u8>| if index < 5 { Ok(()) } else { Err(index) };
+        let refuse = |index: usize, (): &(), _: &mut Vec<u8>| if index < 5 { Ok(()) } else { Err(index) };
         assert_eq!(write(&[(); 9], refuse), Err(5));
     }
 }
