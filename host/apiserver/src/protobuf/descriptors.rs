@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use super::messages::{Cardinality, FieldType, Kind, MessageType};
+use super::messages::{Cardinality, FieldKind, FieldType, MessageType};
 use super::shape::Shape;
 use super::wire::{self, Content, WireError};
 
@@ -91,17 +91,17 @@ pub(super) fn read(set: &[u8]) -> Result<Described, DescriptorError> {
         Some(((message.group?.to_owned(), version.to_owned(), name.to_owned()), index))
     });
     let kinds = kinds.collect();
-    let reader = Reader { by_name: &by_name, entries };
+    let reader = DescriptorReader { by_name: &by_name, entries };
     let types = messages.into_iter().map(|message| reader.message(message)).collect::<Result<_, _>>()?;
     Ok(Described { types, kinds })
 }
 
-struct Reader<'a> {
+struct DescriptorReader<'a> {
     by_name: &'a HashMap<String, usize>,
     entries: HashMap<String, &'a [u8]>,
 }
 
-impl Reader<'_> {
+impl DescriptorReader<'_> {
     fn message(&self, found: Found<'_>) -> Result<MessageType, DescriptorError> {
         let is_collection = is_set(options(found.bytes, MESSAGE_OPTIONS)?, GO_ITEMS)?;
         let shape = Shape::of(&found.name, is_collection);
@@ -132,21 +132,21 @@ impl Reader<'_> {
         })
     }
 
-    fn kind(&self, field: &[u8]) -> Result<Kind, DescriptorError> {
+    fn kind(&self, field: &[u8]) -> Result<FieldKind, DescriptorError> {
         let refused = || -> Result<DescriptorError, WireError> {
             Ok(DescriptorError::Type(wire::last_text(field, FIELD_NAME)?.to_owned()))
         };
         Ok(match wire::last_integer(field, FIELD_TYPE)? {
-            Some(1) => Kind::Double,
-            Some(3) => Kind::Int64,
-            Some(5) => Kind::Int32,
-            Some(8) => Kind::Bool,
-            Some(9) => Kind::String,
+            Some(1) => FieldKind::Double,
+            Some(3) => FieldKind::Int64,
+            Some(5) => FieldKind::Int32,
+            Some(8) => FieldKind::Bool,
+            Some(9) => FieldKind::String,
             Some(11) => match self.by_name.get(type_name(field)?) {
-                Some(index) => Kind::Message(*index),
+                Some(index) => FieldKind::Message(*index),
                 None => return Err(refused()?),
             },
-            Some(12) => Kind::Bytes,
+            Some(12) => FieldKind::Bytes,
             _ => return Err(refused()?),
         })
     }

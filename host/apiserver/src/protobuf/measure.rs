@@ -1,6 +1,6 @@
 //! How many values a message holds, before it is read: two bytes on the wire can be a struct with all its fields in memory.
 
-use super::messages::{Cardinality, FieldType, Kind, MessageType, Messages};
+use super::messages::{Cardinality, FieldKind, FieldType, MessageType, Messages};
 use super::wire::{self, Content};
 
 /// More than a body needs that a person or a controller writes.
@@ -39,10 +39,12 @@ fn count(messages: &Messages, message: &MessageType, bytes: &[u8], left: &mut us
 
 fn count_value(messages: &Messages, field: &FieldType, content: &[u8], left: &mut usize, depth: usize) -> Option<()> {
     match field.kind {
-        Kind::Message(inner) if depth > 0 => count(messages, messages.at(inner), content, left, depth - 1)?,
+        FieldKind::Message(inner) if depth > 0 => count(messages, messages.at(inner), content, left, depth - 1)?,
         // Numbers in one piece, each of at least a byte.
-        Kind::Bool | Kind::Int32 | Kind::Int64 | Kind::Double => *left = left.checked_sub(content.len())?,
-        Kind::Message(_) | Kind::String | Kind::Bytes => {}
+        FieldKind::Bool | FieldKind::Int32 | FieldKind::Int64 | FieldKind::Double => {
+            *left = left.checked_sub(content.len())?
+        }
+        FieldKind::Message(_) | FieldKind::String | FieldKind::Bytes => {}
     }
     Some(())
 }

@@ -43,7 +43,7 @@ pub(super) struct FieldType {
     pub(super) json: Box<str>,
     pub(super) cardinality: Cardinality,
     /// The kind of the value, of a list's items or of a map's values.
-    pub(super) kind: Kind,
+    pub(super) kind: FieldKind,
     /// A zero is a value.
     pub(super) pointer: bool,
     /// Its fields stand beside its siblings.
@@ -64,7 +64,7 @@ pub(super) enum Cardinality {
 
 /// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FieldKind {
     Bool,
     Int32,
     Int64,
@@ -79,7 +79,7 @@ impl FieldType {
     /// The type of a message, of a list's items or a map's values.
     pub(super) fn message(&self) -> Option<usize> {
         match self.kind {
-            Kind::Message(index) => Some(index),
+            FieldKind::Message(index) => Some(index),
             _ => None,
         }
     }

@@ -22,7 +22,7 @@ use serde_json::Value;
 use crate::object::{read_ahead, text};
 use crate::pieces::{self, Pieces};
 use messages::Messages;
-use to_json::Place;
+use to_json::MessagePlace;
 use wire::WireError;
 use write::FieldPlace;
 
@@ -71,7 +71,7 @@ pub(crate) fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
     if !measure::is_bearable(messages, message, raw) {
         return Err(ProtobufError::TooMany);
     }
-    let mut object = to_json::object(messages, message, raw, &Place::root(kind))?;
+    let mut object = to_json::object(messages, message, raw, &MessagePlace::root(kind))?;
     object.insert("apiVersion".to_owned(), api_version.into());
     object.insert("kind".to_owned(), kind.into());
     Ok(Value::Object(object))
@@ -147,7 +147,7 @@ fn wrapped(
     Ok(())
 }
 
-/// What is before the content.
+/// Begins the envelope, up to its content.
 fn begin_envelope(api_version: &str, kind: &str, bytes: &mut Vec<u8>) -> Result<(), ProtobufError> {
     bytes.extend_from_slice(MAGIC);
     wire::delimited(TYPE_META, bytes, |bytes| {
@@ -157,7 +157,7 @@ fn begin_envelope(api_version: &str, kind: &str, bytes: &mut Vec<u8>) -> Result<
     })
 }
 
-/// What is after it: the encoding and the type of the content. Go writes these though they are empty.
+/// Ends it with the encoding and the type of the content. Go writes these though they are empty.
 fn end_envelope(bytes: &mut Vec<u8>) {
     wire::text(3, "", bytes);
     wire::text(4, "", bytes);

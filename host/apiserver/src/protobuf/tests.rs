@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-use super::messages::{Cardinality, FieldType, Kind, MessageType, Messages};
+use super::messages::{Cardinality, FieldKind, FieldType, MessageType, Messages};
 use super::shape::Shape;
 use super::*;
 use crate::resources::builtin;
@@ -32,13 +32,13 @@ fn whole(messages: &Messages, of: &MessageType, depth: usize) -> Value {
 
 fn field_of(messages: &Messages, field: &FieldType, depth: usize) -> Option<Value> {
     let one = match field.kind {
-        Kind::Message(inner) => message_of(messages, messages.at(inner), depth)?,
-        Kind::Bool => json!(true),
-        Kind::String => json!("text"),
-        Kind::Bytes => json!("Ynl0ZXM="),
-        Kind::Double => json!(1.5),
-        Kind::Int32 => json!(-5),
-        Kind::Int64 => json!(i64::MAX),
+        FieldKind::Message(inner) => message_of(messages, messages.at(inner), depth)?,
+        FieldKind::Bool => json!(true),
+        FieldKind::String => json!("text"),
+        FieldKind::Bytes => json!("Ynl0ZXM="),
+        FieldKind::Double => json!(1.5),
+        FieldKind::Int32 => json!(-5),
+        FieldKind::Int64 => json!(i64::MAX),
     };
     Some(match field.cardinality {
         Cardinality::One => one,
@@ -297,6 +297,6 @@ fn unknown_and_repeated_fields_are_read_as_protobuf_asks() {
     });
     let messages = Messages::get().expect("the embedded descriptions are whole");
     let schema = messages.named("k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps");
-    let read = to_json::object(messages, schema.expect("a message"), &deep, &Place::root("schema"));
+    let read = to_json::object(messages, schema.expect("a message"), &deep, &MessagePlace::root("schema"));
     assert!(matches!(read, Err(ProtobufError::Wire(WireError::TooDeep))));
 }

@@ -10,30 +10,30 @@ use serde_json::{Map, Value, json};
 
 use super::ProtobufError;
 use super::measure::MOST_DEPTH;
-use super::messages::{Cardinality, FieldType, Kind, MessageType, Messages};
+use super::messages::{Cardinality, FieldKind, FieldType, MessageType, Messages};
 use super::shape::{self, Shape};
 use super::wire::{self, Content, WireError};
 use crate::object::is_go_zero;
 
 /// Where a message stands in its object: for errors, and to bound the depth.
-pub(super) struct Place<'a> {
-    above: Option<&'a Place<'a>>,
+pub(super) struct MessagePlace<'a> {
+    above: Option<&'a MessagePlace<'a>>,
     name: &'a str,
     depth: usize,
 }
 
-impl<'a> Place<'a> {
-    pub(super) fn root(kind: &'a str) -> Place<'a> {
-        Place { above: None, name: kind, depth: 0 }
+impl<'a> MessagePlace<'a> {
+    pub(super) fn root(kind: &'a str) -> MessagePlace<'a> {
+        MessagePlace { above: None, name: kind, depth: 0 }
     }
 
-    fn field(&'a self, name: &'a str) -> Result<Place<'a>, WireError> {
+    fn field(&'a self, name: &'a str) -> Result<MessagePlace<'a>, WireError> {
         let depth = self.depth + 1;
-        if depth > MOST_DEPTH { Err(WireError::TooDeep) } else { Ok(Place { above: Some(self), name, depth }) }
+        if depth > MOST_DEPTH { Err(WireError::TooDeep) } else { Ok(MessagePlace { above: Some(self), name, depth }) }
     }
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for MessagePlace<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.above {
             Some(above) => write!(f, "{above}.{}", self.name),
@@ -59,14 +59,14 @@ pub(super) fn object(
     messages: &Messages,
     of: &MessageType,
     bytes: &[u8],
-    path: &Place,
+    path: &MessagePlace,
 ) -> Result<Map<String, Value>, ProtobufError> {
     let found = known(of, bytes)?;
     let (mut rest, mut object) = (found.as_slice(), Map::new());
     for (place, field) in of.fields.iter().enumerate() {
         let (own, later) = rest.split_at(rest.partition_point(|(of, _)| *of <= place));
         rest = later;
-        if let (true, Kind::Message(inner)) = (field.inline, field.kind) {
+        if let (true, FieldKind::Message(inner)) = (field.inline, field.kind) {
             let content = merged(own, field)?;
             object.extend(self::object(messages, messages.at(inner), &content, path)?);
         } else if let Some(value) = field_value(messages, field, own, path)? {
@@ -91,7 +91,7 @@ fn merged<'a>(parts: Occurrences<'a, '_>, field: &FieldType) -> Result<Cow<'a, [
     }
 }
 
-fn any(messages: &Messages, of: &MessageType, bytes: &[u8], path: &Place) -> Result<Value, ProtobufError> {
+fn any(messages: &Messages, of: &MessageType, bytes: &[u8], path: &MessagePlace) -> Result<Value, ProtobufError> {
     let found = |field: &FieldType| -> Result<Vec<(usize, Content<'_>)>, WireError> {
         let mut found = known(of, bytes)?;
         found.retain(|(place, _)| of.fields[*place].number == field.number);
@@ -135,7 +135,7 @@ fn field_value(
     messages: &Messages,
     field: &FieldType,
     found: Occurrences,
-    path: &Place,
+    path: &MessagePlace,
 ) -> Result<Option<Value>, ProtobufError> {
     let is_present = !found.is_empty();
     let omitted = field.omitempty || field.omitzero;
@@ -156,19 +156,24 @@ fn field_value(
         _ if is_go_zero(&value) && omitted => None,
         // A slice that is not there.
         Value::Array(_) if !is_present => Some(Value::Null),
-        Value::String(_) if !is_present && field.kind == Kind::Bytes => Some(Value::Null),
+        Value::String(_) if !is_present && field.kind == FieldKind::Bytes => Some(Value::Null),
         _ => Some(value),
     })
 }
 
-fn present(messages: &Messages, field: &FieldType, found: Occurrences, path: &Place) -> Result<Value, ProtobufError> {
+fn present(
+    messages: &Messages,
+    field: &FieldType,
+    found: Occurrences,
+    path: &MessagePlace,
+) -> Result<Value, ProtobufError> {
     match field.cardinality {
         Cardinality::One => one(messages, field, found, path),
         Cardinality::List => {
             let mut items = Vec::with_capacity(found.len());
             for occurrence in found {
                 match (field.kind, occurrence.1) {
-                    (Kind::Bool | Kind::Int32 | Kind::Int64, Content::Delimited(mut numbers)) => {
+                    (FieldKind::Bool | FieldKind::Int32 | FieldKind::Int64, Content::Delimited(mut numbers)) => {
                         while !numbers.is_empty() {
                             items.push(scalar(field, Content::Varint(wire::take_varint(&mut numbers)?))?);
                         }
@@ -194,12 +199,17 @@ fn present(messages: &Messages, field: &FieldType, found: Occurrences, path: &Pl
 }
 
 /// A value that is no list and no map; the zero value if it is not there.
-fn one(messages: &Messages, field: &FieldType, found: Occurrences, path: &Place) -> Result<Value, ProtobufError> {
+fn one(
+    messages: &Messages,
+    field: &FieldType,
+    found: Occurrences,
+    path: &MessagePlace,
+) -> Result<Value, ProtobufError> {
     let mut value = match field.kind {
-        Kind::Message(inner) => return any(messages, messages.at(inner), &merged(found, field)?, path),
-        Kind::Bool => json!(false),
-        Kind::Int32 | Kind::Int64 | Kind::Double => json!(0),
-        Kind::String | Kind::Bytes => json!(""),
+        FieldKind::Message(inner) => return any(messages, messages.at(inner), &merged(found, field)?, path),
+        FieldKind::Bool => json!(false),
+        FieldKind::Int32 | FieldKind::Int64 | FieldKind::Double => json!(0),
+        FieldKind::String | FieldKind::Bytes => json!(""),
     };
     // The last counts, and all must be of the type.
     for (_, content) in found {
@@ -211,14 +221,14 @@ fn one(messages: &Messages, field: &FieldType, found: Occurrences, path: &Place)
 #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "as protobuf reads numbers")]
 fn scalar(field: &FieldType, content: Content) -> Result<Value, WireError> {
     Ok(match (field.kind, content) {
-        (Kind::Bool, Content::Varint(value)) => json!(value != 0),
-        (Kind::Int32, Content::Varint(value)) => json!(value as i32),
-        (Kind::Int64, Content::Varint(value)) => json!(value as i64),
-        (Kind::Double, Content::Fixed64(bytes)) => float(f64::from_le_bytes(bytes)),
-        (Kind::String, Content::Delimited(text)) => {
+        (FieldKind::Bool, Content::Varint(value)) => json!(value != 0),
+        (FieldKind::Int32, Content::Varint(value)) => json!(value as i32),
+        (FieldKind::Int64, Content::Varint(value)) => json!(value as i64),
+        (FieldKind::Double, Content::Fixed64(bytes)) => float(f64::from_le_bytes(bytes)),
+        (FieldKind::String, Content::Delimited(text)) => {
             json!(std::str::from_utf8(text).map_err(|_| WireError::Utf8(field.number))?)
         }
-        (Kind::Bytes, Content::Delimited(bytes)) => json!(BASE64_STANDARD.encode(bytes)),
+        (FieldKind::Bytes, Content::Delimited(bytes)) => json!(BASE64_STANDARD.encode(bytes)),
         _ => return Err(WireError::Mistyped(field.number)),
     })
 }

@@ -7,7 +7,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::ProtobufError;
-use super::messages::{Cardinality, FieldType, Kind, MessageType, Messages};
+use super::messages::{Cardinality, FieldKind, FieldType, MessageType, Messages};
 use super::shape::{self, Shape};
 use super::wire;
 use crate::object::decode_base64;
@@ -171,27 +171,27 @@ fn one(
 ) -> Result<(), ProtobufError> {
     let given = |expected| move || mistyped(path, expected);
     match (of.kind, value) {
-        (Kind::Message(inner), value) => {
+        (FieldKind::Message(inner), value) => {
             return wire::delimited(number, bytes, |bytes| match value {
                 Value::Null => Ok(()),
                 value => message(messages, messages.at(inner), value, path, bytes),
             });
         }
-        (Kind::Bool | Kind::Int32 | Kind::Int64, Value::Null) => wire::integer(number, 0, bytes),
-        (Kind::Double, Value::Null) => wire::double(number, 0.0, bytes),
-        (Kind::String | Kind::Bytes, Value::Null) => wire::text(number, "", bytes),
-        (Kind::Bool, value) => wire::integer(number, value.as_bool().ok_or_else(given("a bool"))?.into(), bytes),
-        (Kind::String, value) => wire::text(number, value.as_str().ok_or_else(given("a text"))?, bytes),
-        (Kind::Bytes, value) => {
+        (FieldKind::Bool | FieldKind::Int32 | FieldKind::Int64, Value::Null) => wire::integer(number, 0, bytes),
+        (FieldKind::Double, Value::Null) => wire::double(number, 0.0, bytes),
+        (FieldKind::String | FieldKind::Bytes, Value::Null) => wire::text(number, "", bytes),
+        (FieldKind::Bool, value) => wire::integer(number, value.as_bool().ok_or_else(given("a bool"))?.into(), bytes),
+        (FieldKind::String, value) => wire::text(number, value.as_str().ok_or_else(given("a text"))?, bytes),
+        (FieldKind::Bytes, value) => {
             let content = value.as_str().and_then(decode_base64).ok_or_else(given("base64"))?;
             wire::bytes(number, &content, bytes);
         }
-        (Kind::Double, value) => wire::double(number, value.as_f64().ok_or_else(given("a number"))?, bytes),
-        (Kind::Int32, value) => {
+        (FieldKind::Double, value) => wire::double(number, value.as_f64().ok_or_else(given("a number"))?, bytes),
+        (FieldKind::Int32, value) => {
             let whole = integer(value).and_then(|number| i32::try_from(number).ok());
             wire::integer(number, whole.ok_or_else(given("a number of 32 bits"))?.into(), bytes);
         }
-        (Kind::Int64, value) => {
+        (FieldKind::Int64, value) => {
             wire::integer(number, integer(value).ok_or_else(given("a number of 64 bits"))?, bytes);
         }
     }
