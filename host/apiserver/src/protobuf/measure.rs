@@ -42,7 +42,7 @@ fn count_value(messages: &Messages, field: &FieldType, content: &[u8], left: &mu
         FieldKind::Message(inner) if depth > 0 => count(messages, messages.at(inner), content, left, depth - 1)?,
         // Numbers in one piece, each of at least a byte.
         FieldKind::Bool | FieldKind::Int32 | FieldKind::Int64 | FieldKind::Double => {
-            *left = left.checked_sub(content.len())?
+            *left = left.checked_sub(content.len())?;
         }
         FieldKind::Message(_) | FieldKind::String | FieldKind::Bytes => {}
     }

@@ -99,15 +99,12 @@ impl MessageType {
     /// Finds the fields of an object's entries: calls `found` with the place of each known entry's field in `fields`.
     /// Both the names and the entries of an object are sorted, so the search for one goes on where the last one ended.
     pub(super) fn places<'a>(&self, entries: &'a Map<String, Value>, mut found: impl FnMut(usize, &'a Value)) {
-        let mut next = 0;
+        let mut rest = self.names.as_slice();
         for (key, value) in entries {
-            let (before, after) = self.names.split_at(next);
             // Comparing for equality is cheaper than for order: most names differ in length.
-            let place = after.iter().chain(before).position(|(name, _)| **name == **key);
-            if let Some(distance) = place {
-                let at = (next + distance) % self.names.len();
-                found(self.names[at].1, value);
-                next = at + 1;
+            if let Some(at) = rest.iter().position(|(name, _)| **name == **key) {
+                found(rest[at].1, value);
+                rest = &rest[at + 1..];
             }
         }
     }

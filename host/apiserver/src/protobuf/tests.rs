@@ -242,7 +242,7 @@ fn what_is_no_json_is_refused_and_not_lost() {
 
 /// Of the pod spec, which has most fields: the places of some of its fields, beside keys that it does not know.
 #[test]
-fn the_fields_of_an_object_are_found_in_whatever_order_its_keys_come() {
+fn the_fields_of_an_object_are_found_among_keys_that_nobody_knows() {
     let messages = Messages::get().expect("the embedded descriptions are whole");
     for name in ["k8s.io.api.core.v1.PodSpec", "k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta"] {
         let message = messages.named(name).expect("a message");
